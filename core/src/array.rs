@@ -1,0 +1,368 @@
+//! The array: typed n-dimensional memory that several processes see at once.
+//!
+//! # Data races
+//! Another process may write an element while this one reads it. That is what shared memory
+//! is for, and it is why no safe method here makes a `&[T]` or a `&mut [T]`: elements are
+//! read and written one at a time through raw, volatile access. A read that races with a
+//! write gives some of the bytes of both; it never leaves the array. To hand data over
+//! without a race, finish writing, then send the handle.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::copy::{End, copy_elements};
+use crate::descriptor::{Descriptor, JSON_SPACE};
+use crate::dtype::DType;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::format::Header;
+use crate::name::{ArrayName, SegmentId, SegmentText};
+use crate::segment::{Birth, Segment};
+use crate::shape::{Layout, Order};
+use crate::sys::{Access, page_bytes};
+
+/// How a new array is made.
+///
+/// ```
+/// use shmarray::{Options, Order};
+/// let options = Options { order: Order::F, ..Options::default() };
+/// assert_eq!(options.mode, 0o600);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Order of its elements in memory.
+    pub order: Order,
+    /// A name to find it by: `[A-Za-z0-9._-]{1,64}`.
+    pub name: Option<String>,
+    /// Whether it outlives every process until its name is unlinked. Needs a name.
+    pub persist: bool,
+    /// Permission bits of the segment.
+    pub mode: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { order: Order::C, name: None, persist: false, mode: 0o600 }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<Option<ArrayName>> {
+        if self.persist && self.name.is_none() {
+            return Err(Error::argument("persist", "what outlives its processes needs a name to be found by"));
+        }
+        if self.mode & !0o777 != 0 || self.mode & 0o600 != 0o600 {
+            return Err(Error::argument("mode", format!("{:#o} is not 0600 with more permissions", self.mode)));
+        }
+        self.name.as_deref().map(str::parse).transpose()
+    }
+}
+
+/// Typed n-dimensional memory that several processes see at once.
+///
+/// Cloning or viewing it copies nothing: all of them are the same memory, which stays as
+/// long as any of them, in any process.
+///
+/// ```
+/// use shmarray::{Access, Array, DType, Options};
+/// let a = Array::create(DType::parse("<i4")?, &[2, 3, 3], &Options::default())?;
+/// let b = Array::attach(&a.handle().to_text(), Access::ReadOnly)?; // in any process
+/// a.set(&[0, 1, 2], 5i32)?;
+/// assert_eq!(b.get::<i32>(&[0, 1, 2])?, 5);
+/// # Ok::<(), shmarray::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Array {
+    segment: Arc<Segment>,
+    dtype: DType,
+    /// Checked against the segment's data.
+    layout: Layout,
+}
+
+impl Array {
+    /// A new array of zeros; its memory is reserved now.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::NameExists`], [`Error::InvalidName`], [`Error::InvalidArgument`].
+    pub fn create(dtype: DType, shape: &[u64], options: &Options) -> Result<Self> {
+        let layout = Layout::contiguous(shape, dtype.item_bytes(), options.order)?;
+        Self::create_layout(dtype, layout, options)
+    }
+
+    fn create_layout(dtype: DType, layout: Layout, options: &Options) -> Result<Self> {
+        let name = options.check()?;
+        let id = SegmentId::random()?;
+        let header = Header::new(id, name, dtype.clone(), layout.clone(), page_bytes())?;
+        let birth = Birth { persist: options.persist, mode: options.mode };
+        let segment = Segment::create(id, header, &birth)?;
+        Ok(Self { segment, dtype, layout })
+    }
+
+    /// A new array with a copy of private memory: elements of `layout` counted from `source`.
+    ///
+    /// `options.order` is the order of the new array; the source may have any strides.
+    ///
+    /// # Errors
+    /// As [`Array::create`].
+    ///
+    /// # Safety
+    /// Every element of `layout`, from `source` on, can be read.
+    #[allow(unsafe_code)]
+    pub unsafe fn share(source: *const u8, dtype: DType, layout: &Layout, options: &Options) -> Result<Self> {
+        let shared = Self::create(dtype, &layout.shape, options)?;
+        // SAFETY: one shape; the new array is checked and ours alone; the caller vouches for the source.
+        unsafe { copy_elements(shared.end(), End { start: source.cast_mut(), layout }, shared.dtype.item_bytes()) };
+        Ok(shared)
+    }
+
+    /// The array of a handle, or of a name.
+    ///
+    /// # Errors
+    /// [`Error::SegmentNotFound`], [`Error::NameNotFound`], [`Error::StaleHandle`],
+    /// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].
+    pub fn attach(handle_or_name: &str, access: Access) -> Result<Self> {
+        match handle_or_name.trim_start_matches(JSON_SPACE).starts_with('{') {
+            true => Self::attach_handle(&Descriptor::parse(handle_or_name)?, access),
+            false => Self::attach_name(handle_or_name, access),
+        }
+    }
+
+    /// The array that a descriptor describes.
+    ///
+    /// # Errors
+    /// As [`Array::attach`].
+    pub fn attach_handle(handle: &Descriptor, access: Access) -> Result<Self> {
+        if handle.segment.cell.is_some() {
+            return Err(Error::handle("segment", "this version has no cells"));
+        }
+        let segment = Segment::attach(&handle.segment.id, handle.generation, access)?;
+        let fits = handle.layout.check(handle.dtype.item_bytes(), segment.header().data_bytes);
+        fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
+        Ok(Self { segment, dtype: handle.dtype.clone(), layout: handle.layout.clone() })
+    }
+
+    fn attach_name(name: &str, access: Access) -> Result<Self> {
+        let segment = Segment::attach_name(&name.parse()?, access)?;
+        let (dtype, layout) = (segment.header().dtype.clone(), segment.header().layout.clone());
+        Ok(Self { segment, dtype, layout })
+    }
+
+    /// The array over memory of this process that lies in a segment it holds: for languages
+    /// whose arrays know an address but not a segment.
+    ///
+    /// `None` when the memory is private. The address is never read.
+    #[must_use]
+    pub fn over_memory(address: usize, dtype: DType, shape: &[u64], strides: &[i64]) -> Option<Self> {
+        let segment = Segment::containing(address)?;
+        let offset = (address - segment.data_start().as_ptr() as usize) as u64;
+        let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
+        layout.check(dtype.item_bytes(), segment.header().data_bytes).ok()?;
+        Some(Self { segment, dtype, layout })
+    }
+
+    /// The same elements and others of this array: `strides` and `offset` in bytes, the
+    /// offset from this array's first element.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] when an element would lie outside what this array spans;
+    /// [`Error::InvalidArgument`].
+    pub fn view(&self, shape: &[u64], strides: &[i64], offset: i64) -> Result<Self> {
+        let start = i128::from(self.layout.offset) + i128::from(offset);
+        let (low, high) = self.layout.span(self.dtype.item_bytes())?;
+        let outside = |low, high| Error::OutOfBounds {
+            what: "the view",
+            low,
+            high,
+            size_bytes: self.segment.header().data_bytes,
+        };
+        let start = u64::try_from(start).map_err(|_| outside(start, start))?;
+        let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset: start };
+        layout.check(self.dtype.item_bytes(), self.segment.header().data_bytes)?;
+        match layout.span(self.dtype.item_bytes())? {
+            (view_low, view_high) if view_low >= low && view_high <= high => Ok(self.with_layout(layout)),
+            (view_low, view_high) => Err(outside(view_low, view_high)),
+        }
+    }
+
+    /// As [`Layout::slice`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    pub fn slice(&self, dim: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<Self> {
+        Ok(self.with_layout(self.layout.slice(dim, start, stop, step)?))
+    }
+
+    /// As [`Layout::select`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
+        Ok(self.with_layout(self.layout.select(dim, index)?))
+    }
+
+    /// The dimensions in reverse order.
+    #[must_use]
+    pub fn transpose(&self) -> Self {
+        self.with_layout(self.layout.transpose())
+    }
+
+    /// As [`Layout::permute`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    pub fn permute(&self, axes: &[usize]) -> Result<Self> {
+        Ok(self.with_layout(self.layout.permute(axes)?))
+    }
+
+    fn with_layout(&self, layout: Layout) -> Self {
+        Self { segment: Arc::clone(&self.segment), dtype: self.dtype.clone(), layout }
+    }
+
+    /// All that another process needs to find this array.
+    #[must_use]
+    pub fn handle(&self) -> Descriptor {
+        Descriptor {
+            segment: SegmentText { id: self.segment.header().id, cell: None },
+            generation: self.segment.generation(),
+            dtype: self.dtype.clone(),
+            layout: self.layout.clone(),
+            ticket: None,
+        }
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(&self) -> &DType {
+        &self.dtype
+    }
+
+    /// Elements along each dimension.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.layout.shape
+    }
+
+    /// Bytes between elements along each dimension.
+    #[must_use]
+    pub fn strides(&self) -> &[i64] {
+        &self.layout.strides
+    }
+
+    /// Shape, strides, and the offset in the segment's data.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether its pages are protected from stores.
+    #[must_use]
+    pub fn is_readonly(&self) -> bool {
+        self.segment.access() == Access::ReadOnly
+    }
+
+    /// Whether its elements lie side by side in that order.
+    #[must_use]
+    pub fn is_contiguous(&self, order: Order) -> bool {
+        self.layout.is_contiguous(self.dtype.item_bytes(), order)
+    }
+
+    /// The first element: the one whose indices are all zero. Valid while any clone of this lives.
+    ///
+    /// In a read-only array a store through it is a fault.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.segment.data_start().as_ptr().wrapping_add(self.layout.offset as usize)
+    }
+
+    /// The data of the segment that this array lies in, and its size in bytes: for languages
+    /// that keep a base and views of it.
+    #[must_use]
+    pub fn segment_data(&self) -> (NonNull<u8>, u64) {
+        (self.segment.data_start(), self.segment.header().data_bytes)
+    }
+
+    /// One element.
+    ///
+    /// # Errors
+    /// [`Error::DTypeMismatch`], or as [`Layout::element_offset`].
+    #[allow(unsafe_code)]
+    pub fn get<T: Element>(&self, index: &[u64]) -> Result<T> {
+        let address = self.element_address::<T>(index)?;
+        // SAFETY: `element_address` checked the type and the place; `Element` reads any bytes.
+        Ok(unsafe { T::read(address) })
+    }
+
+    /// Writes one element.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::DTypeMismatch`], or as [`Layout::element_offset`].
+    #[allow(unsafe_code)]
+    pub fn set<T: Element>(&self, index: &[u64], value: T) -> Result<()> {
+        if self.is_readonly() {
+            return Err(Error::ReadOnly);
+        }
+        let address = self.element_address::<T>(index)?;
+        // SAFETY: as in `get`, and the pages are writable.
+        unsafe { T::write(address, value) };
+        Ok(())
+    }
+
+    fn element_address<T: Element>(&self, index: &[u64]) -> Result<*mut u8> {
+        self.expect_dtype(T::dtype())?;
+        let offset = self.layout.element_offset(index)?;
+        Ok(self.segment.data_start().as_ptr().wrapping_add(offset as usize))
+    }
+
+    /// Refuses another dtype than the one needed.
+    ///
+    /// # Errors
+    /// [`Error::DTypeMismatch`].
+    pub fn expect_dtype(&self, expected: DType) -> Result<()> {
+        match self.dtype == expected {
+            true => Ok(()),
+            false => Err(Error::DTypeMismatch { expected: expected.to_string(), found: self.dtype.to_string() }),
+        }
+    }
+
+    /// Copies the elements out, side by side in C order.
+    #[must_use]
+    #[allow(unsafe_code)]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let item_bytes = self.dtype.item_bytes();
+        let mut bytes = vec![0; (self.layout.len() * item_bytes) as usize];
+        let Ok(layout) = Layout::contiguous(&self.layout.shape, item_bytes, Order::C) else { return bytes };
+        // SAFETY: one shape; `bytes` has room for all elements, and nobody else has it.
+        unsafe { copy_elements(End { start: bytes.as_mut_ptr(), layout: &layout }, self.end(), item_bytes) };
+        bytes
+    }
+
+    /// Copies elements in from memory of the same shape and dtype.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when the shapes differ.
+    ///
+    /// # Safety
+    /// Every element of `layout`, from `source` on, can be read, and none is an element of this array.
+    #[allow(unsafe_code)]
+    pub unsafe fn fill_from(&self, source: *const u8, layout: &Layout) -> Result<()> {
+        if self.is_readonly() {
+            return Err(Error::ReadOnly);
+        }
+        if layout.shape != self.layout.shape {
+            return Err(Error::argument("shape", format!("{:?} into {:?}", layout.shape, self.layout.shape)));
+        }
+        // SAFETY: one shape; this array is checked and writable; the caller vouches for the source.
+        unsafe { copy_elements(self.end(), End { start: source.cast_mut(), layout }, self.dtype.item_bytes()) };
+        Ok(())
+    }
+
+    fn end(&self) -> End<'_> {
+        End { start: self.segment.data_start().as_ptr(), layout: &self.layout }
+    }
+}
+
+impl std::fmt::Debug for Array {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Array({})", self.handle().to_text())
+    }
+}

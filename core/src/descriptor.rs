@@ -1,0 +1,227 @@
+//! The descriptor and its handle: where an array is, as one line of text.
+//!
+//! The text is JSON with its keys in one order and no white space:
+//! `{"shmarray":1,"segment":"…","generation":7,"offset":36,"dtype":"<i4","shape":[3,3],"strides":[12,4]}`.
+//! A handle that was sent has `"ticket"` as a last key. Reading accepts JSON white space and
+//! any order of keys, and refuses whatever else breaks the format, naming the field.
+//! What is read here is well formed, no more: whether it fits a segment is checked at attach.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::dtype::{DType, MAX_DTYPE_BYTES};
+use crate::error::{Error, Result};
+use crate::name::SegmentText;
+use crate::shape::{Layout, MAX_NDIM};
+
+/// The version of the handle's text.
+const HANDLE_VERSION: u64 = 1;
+/// The longest handle that is read, in bytes: the longest dtype and 64 dimensions fit twice.
+pub const MAX_HANDLE_BYTES: usize = 2 * MAX_DTYPE_BYTES;
+/// What JSON calls white space.
+pub(crate) const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+/// Generations stay below this, so that a JSON reader with doubles keeps them exact.
+pub(crate) const GENERATION_LIMIT: u64 = 1 << 53;
+
+/// All that is needed to find an array again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The segment, and the cell in it.
+    pub segment: SegmentText,
+    /// Which life of the segment or cell.
+    pub generation: u64,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape, strides and offset.
+    pub layout: Layout,
+    /// The hold of the message that carries this handle, if it was sent.
+    pub ticket: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields<'a> {
+    shmarray: u64,
+    #[serde(borrow)]
+    segment: Cow<'a, str>,
+    generation: u64,
+    offset: u64,
+    #[serde(borrow)]
+    dtype: &'a RawValue,
+    shape: Vec<u64>,
+    strides: Vec<i64>,
+    #[serde(default, deserialize_with = "present")]
+    ticket: Option<u64>,
+}
+
+/// `"ticket":null` is not the same as no ticket: a field that is there has a value.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<u64>, D::Error> {
+    u64::deserialize(deserializer).map(Some)
+}
+
+impl Descriptor {
+    /// The handle: one line of text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(160 + self.dtype.json().len());
+        let Layout { shape, strides, offset } = &self.layout;
+        let _ = write!(
+            text,
+            r#"{{"shmarray":{HANDLE_VERSION},"segment":"{}","generation":{},"offset":{offset},"dtype":{},"shape":["#,
+            self.segment,
+            self.generation,
+            self.dtype.json(),
+        );
+        write_list(&mut text, shape);
+        text.push_str(r#"],"strides":["#);
+        write_list(&mut text, strides);
+        text.push(']');
+        if let Some(ticket) = self.ticket {
+            let _ = write!(text, r#","ticket":{ticket}"#);
+        }
+        text.push('}');
+        text
+    }
+
+    /// Reads a handle.
+    ///
+    /// # Errors
+    /// [`Error::InvalidHandle`] names the field that breaks the format.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > MAX_HANDLE_BYTES {
+            return Err(Error::handle("handle", format!("{} bytes, at most {MAX_HANDLE_BYTES}", text.len())));
+        }
+        if !text.trim_start_matches(JSON_SPACE).starts_with('{') {
+            return Err(Error::handle("handle", "it does not start with {"));
+        }
+        let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| explain(text, &error))?;
+        fields.check()?;
+        Ok(Self {
+            segment: fields.segment.parse()?,
+            generation: fields.generation,
+            dtype: DType::from_json(fields.dtype.get()).map_err(|error| Error::handle("dtype", error.to_string()))?,
+            layout: Layout { shape: fields.shape, strides: fields.strides, offset: fields.offset },
+            ticket: fields.ticket,
+        })
+    }
+}
+
+impl Fields<'_> {
+    fn check(&self) -> Result<()> {
+        let numbers = [("generation", self.generation, GENERATION_LIMIT), ("offset", self.offset, i64::MAX as u64)];
+        if self.shmarray != HANDLE_VERSION {
+            return Err(Error::handle("shmarray", format!("version {}, this reads {HANDLE_VERSION}", self.shmarray)));
+        }
+        for (field, value, limit) in numbers {
+            if value >= limit {
+                return Err(Error::handle(field, format!("{value} is not below {limit}")));
+            }
+        }
+        if self.shape.len() > MAX_NDIM {
+            return Err(Error::handle("shape", format!("{} dimensions, at most {MAX_NDIM}", self.shape.len())));
+        }
+        if self.strides.len() != self.shape.len() {
+            return Err(Error::handle(
+                "strides",
+                format!("{} of them for {} dimensions", self.strides.len(), self.shape.len()),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn write_list<T: std::fmt::Display>(text: &mut String, list: &[T]) {
+    for (place, item) in list.iter().enumerate() {
+        let comma = if place == 0 { "" } else { "," };
+        let _ = write!(text, "{comma}{item}");
+    }
+}
+
+/// Reads once more to learn which field is at fault; only broken handles pay for it.
+fn explain(text: &str, error: &serde_json::Error) -> Error {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let traced = serde_path_to_error::deserialize::<_, Fields<'_>>(&mut deserializer);
+    match traced.err().map(|traced| traced.path().to_string()) {
+        Some(path) if path != "." => Error::handle(path, error.to_string()),
+        _ => Error::handle("handle", error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"shmarray":1,"segment":"abcdefghijklmnopqrstuvwx.17","generation":7,"offset":36,"dtype":"<i4","shape":[3,3],"strides":[12,-4]}"#;
+
+    #[test]
+    fn a_handle_reads_back_to_the_letter() {
+        let sent = GOOD.replace("]}", r#"],"ticket":99}"#);
+        for text in [GOOD, &sent, &GOOD.replace("[3,3]", "[]").replace("[12,-4]", "[]")] {
+            assert_eq!(Descriptor::parse(text).unwrap().to_text(), text);
+        }
+    }
+
+    #[test]
+    fn white_space_and_order_are_free() {
+        let spaced = GOOD.replace(',', " ,\r\n\t ").replace(':', " : ");
+        assert_eq!(Descriptor::parse(&spaced).unwrap().to_text(), GOOD);
+    }
+
+    #[test]
+    fn a_structured_dtype_travels_whole() {
+        let dtype = r#"{"descr":[["a","<i4"],["","|V4"]],"itemsize":8}"#;
+        let text = GOOD.replace("\"<i4\"", dtype);
+        let read = Descriptor::parse(&text).unwrap();
+        assert_eq!((read.dtype.item_bytes(), read.to_text()), (8, text));
+    }
+
+    fn refused(text: &str) -> String {
+        match Descriptor::parse(text) {
+            Err(Error::InvalidHandle { field, .. }) => field,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_broken_field_is_named() {
+        let cases = [
+            (GOOD.replace("\"generation\":7", "\"generation\":null"), "generation"),
+            (GOOD.replace("\"generation\":7", "\"generation\":9007199254740992"), "generation"),
+            (GOOD.replace("\"generation\":7", "\"generation\":-7"), "generation"),
+            (GOOD.replace("\"offset\":36", "\"offset\":1e30"), "offset"),
+            (GOOD.replace("\"offset\":36", "\"offset\":18446744073709551615"), "offset"),
+            (GOOD.replace("[3,3]", "[3,null]"), "shape[1]"),
+            (GOOD.replace("[3,3]", "[3,18446744073709551616]"), "shape[1]"),
+            (GOOD.replace("[3,3]", "[3]"), "strides"),
+            (GOOD.replace("[3,3]", &format!("[{}]", ["1"; 65].join(","))), "shape"),
+            (GOOD.replace("[12,-4]", "\"12\""), "strides"),
+            (GOOD.replace("\"<i4\"", "\"|O8\""), "dtype"),
+            (GOOD.replace("\"<i4\"", "null"), "dtype"),
+            (GOOD.replace("abc", "../"), "segment"),
+            (GOOD.replace("\"shmarray\":1", "\"shmarray\":2"), "shmarray"),
+            (GOOD.replace("]}", r#"],"ticket":null}"#), "ticket"),
+        ];
+        for (text, field) in cases {
+            assert_eq!(refused(&text), field, "{text}");
+        }
+    }
+
+    #[test]
+    fn missing_doubled_unknown_and_foreign_text_is_refused() {
+        for (text, says) in [
+            (GOOD.replace("\"offset\":36,", ""), "missing field `offset`"),
+            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"offset\":36,"), "duplicate field `offset`"),
+            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"colour\":1,"), "unknown field `colour`"),
+            (format!("{GOOD} x"), "trailing"),
+            (GOOD[..40].to_owned(), "EOF"),
+            ("[1,\"abcdefghijklmnopqrstuvwx\",7,0,\"<i4\",[],[]]".to_owned(), "does not start with {"),
+            ("x".repeat(MAX_HANDLE_BYTES + 1), "at most"),
+        ] {
+            let error = Descriptor::parse(&text).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Element types: one table that every language shares, plus types known by size.
+//!
+//! A dtype is NumPy's array-interface type string (`"<i4"`), or, for structured types,
+//! a JSON object `{"descr":…,"itemsize":…}` whose `descr` only NumPy understands.
+//! Core understands what it needs for bounds: the item size. A type outside the table
+//! is [`TypeCode::Opaque`]: attachable everywhere as items of so many bytes.
+//!
+//! Source of the strings: NumPy reference, "The array interface protocol", `typestr`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+
+/// The largest item that a dtype may have, in bytes (NumPy's own limit is a C `int`).
+pub const MAX_ITEM_BYTES: u64 = i32::MAX as u64;
+/// The longest dtype text that a handle or a segment may carry, in bytes.
+pub(crate) const MAX_DTYPE_BYTES: usize = 32 * 1024;
+
+macro_rules! table {
+    ($($(#[$doc:meta])* $code:ident = $number:literal, $name:literal, $text:literal, $bytes:literal;)*) => {
+        /// Which row of the table a dtype is. The numbers are part of the C ABI and never change.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(i32)]
+        pub enum TypeCode {
+            /// Items of a size, which this table has no row for.
+            Opaque = 0,
+            $($(#[$doc])* $code = $number,)*
+        }
+
+        /// Every row: its code, the name that people read, its JSON text, its size in bytes.
+        const TABLE: &[(TypeCode, &str, &str, u64)] = &[
+            $((TypeCode::$code, $name, concat!("\"", $text, "\""), $bytes),)*
+        ];
+
+        impl DType {
+            /// Every dtype that all languages pass, in the order of their codes.
+            pub const ALL: &[DType] = &[$(DType::row(TypeCode::$code, concat!("\"", $text, "\""), $bytes),)*];
+        }
+    };
+}
+
+table! {
+    /// One byte, 0 or 1.
+    Bool = 1, "bool", "|b1", 1;
+    /// Signed, 1 byte.
+    Int8 = 2, "int8", "|i1", 1;
+    /// Signed, 2 bytes.
+    Int16 = 3, "int16", "<i2", 2;
+    /// Signed, 4 bytes.
+    Int32 = 4, "int32", "<i4", 4;
+    /// Signed, 8 bytes.
+    Int64 = 5, "int64", "<i8", 8;
+    /// Unsigned, 1 byte.
+    UInt8 = 6, "uint8", "|u1", 1;
+    /// Unsigned, 2 bytes.
+    UInt16 = 7, "uint16", "<u2", 2;
+    /// Unsigned, 4 bytes.
+    UInt32 = 8, "uint32", "<u4", 4;
+    /// Unsigned, 8 bytes.
+    UInt64 = 9, "uint64", "<u8", 8;
+    /// IEEE 754 binary16.
+    Float16 = 10, "float16", "<f2", 2;
+    /// IEEE 754 binary32.
+    Float32 = 11, "float32", "<f4", 4;
+    /// IEEE 754 binary64.
+    Float64 = 12, "float64", "<f8", 8;
+    /// Two binary32: real, imaginary.
+    Complex64 = 13, "complex64", "<c8", 8;
+    /// Two binary64: real, imaginary.
+    Complex128 = 14, "complex128", "<c16", 16;
+}
+
+/// An element type.
+///
+/// ```
+/// use shmarray::DType;
+/// let dtype = DType::parse("<i4")?;
+/// assert_eq!((dtype.name(), dtype.item_bytes()), ("int32", 4));
+/// # Ok::<(), shmarray::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct DType {
+    code: TypeCode,
+    item_bytes: u64,
+    /// The value of `"dtype"` in a handle, exactly.
+    json: Cow<'static, str>,
+}
+
+impl DType {
+    const fn row(code: TypeCode, json: &'static str, item_bytes: u64) -> Self {
+        Self { code, item_bytes, json: Cow::Borrowed(json) }
+    }
+
+    /// The dtype of a row of the table; `None` for [`TypeCode::Opaque`], which needs a size.
+    #[must_use]
+    pub fn from_code(code: TypeCode) -> Option<Self> {
+        Self::ALL.iter().find(|dtype| dtype.code == code).cloned()
+    }
+
+    /// Items of `item_bytes` bytes without a meaning: NumPy's void type `|V…`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`] when the size is over [`MAX_ITEM_BYTES`].
+    pub fn opaque(item_bytes: u64) -> Result<Self> {
+        Self::from_typestr(&format!("|V{item_bytes}"))
+    }
+
+    /// A dtype from its text: a type string such as `<i4`, or a structured type's JSON object.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`] when it is neither, is too large, or refers to objects.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text.trim_start().starts_with('{') {
+            true => Self::from_structured(text),
+            false => Self::from_typestr(text),
+        }
+    }
+
+    /// A dtype from the JSON value that a handle or a segment holds.
+    pub(crate) fn from_json(json: &str) -> Result<Self> {
+        if let Some(row) = Self::ALL.iter().find(|dtype| dtype.json == json) {
+            return Ok(row.clone());
+        }
+        match json.starts_with('"') {
+            true => Self::from_typestr(&unquote(json)?),
+            false => Self::from_structured(json),
+        }
+    }
+
+    fn from_typestr(text: &str) -> Result<Self> {
+        let item_bytes = typestr_item_bytes(text)?;
+        let json = quote(text);
+        Ok(match Self::ALL.iter().find(|dtype| dtype.json == json) {
+            Some(row) => row.clone(),
+            None => Self { code: TypeCode::Opaque, item_bytes, json: json.into() },
+        })
+    }
+
+    fn from_structured(json: &str) -> Result<Self> {
+        if json.len() > MAX_DTYPE_BYTES {
+            return Err(invalid("{…}", format!("its text is longer than {MAX_DTYPE_BYTES} bytes")));
+        }
+        let parsed: Structured = serde_json::from_str(json).map_err(|error| invalid(json, error.to_string()))?;
+        check_item_bytes(json, parsed.itemsize)?;
+        let json = compact(json, &parsed)?;
+        Ok(Self { code: TypeCode::Opaque, item_bytes: parsed.itemsize, json: json.into() })
+    }
+
+    /// Which row of the table it is.
+    #[must_use]
+    pub fn code(&self) -> TypeCode {
+        self.code
+    }
+
+    /// Size of one item in bytes.
+    #[must_use]
+    pub fn item_bytes(&self) -> u64 {
+        self.item_bytes
+    }
+
+    /// The name that people read: `int32`; the text itself for a type outside the table.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let row = TABLE.iter().find(|row| row.0 == self.code);
+        row.map_or(self.text(), |row| row.1)
+    }
+
+    /// The text that [`DType::parse`] reads: `<i4`, or a structured type's JSON object.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.json.trim_matches('"')
+    }
+
+    /// The value of `"dtype"` in a handle.
+    pub(crate) fn json(&self) -> &str {
+        &self.json
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DType({})", self.text())
+    }
+}
+
+/// A structured type in a handle. Only NumPy reads `descr`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Structured<'a> {
+    #[serde(borrow)]
+    descr: &'a RawValue,
+    itemsize: u64,
+}
+
+/// The same value without white space, so that a handle stays one line.
+fn compact(json: &str, parsed: &Structured<'_>) -> Result<String> {
+    let descr: serde_json::Value =
+        serde_json::from_str(parsed.descr.get()).map_err(|error| invalid(json, error.to_string()))?;
+    if !(descr.is_array() || descr.is_object()) {
+        return Err(invalid(json, "descr is neither a list nor an object"));
+    }
+    Ok(format!(r#"{{"descr":{descr},"itemsize":{}}}"#, parsed.itemsize))
+}
+
+/// Size of an item of a type string: `[<>|]`, a kind, a count, and a unit for times.
+fn typestr_item_bytes(text: &str) -> Result<u64> {
+    let rest = text.strip_prefix(['<', '>', '|']).ok_or_else(|| invalid(text, "a type string starts with < > or |"))?;
+    let kind = rest.chars().next().unwrap_or(' ');
+    let rest = &rest[kind.len_utf8().min(rest.len())..];
+    let (digits, unit) = rest.split_at(rest.find('[').unwrap_or(rest.len()));
+    check_unit(text, kind, unit)?;
+    let count = parse_count(text, digits)?;
+    let item_bytes = count * per_count(text, kind)?;
+    check_size_of_kind(text, kind, count)?;
+    check_item_bytes(text, item_bytes)?;
+    Ok(item_bytes)
+}
+
+fn parse_count(text: &str, digits: &str) -> Result<u64> {
+    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    match digits.parse::<u64>() {
+        Ok(count) if plain && count <= MAX_ITEM_BYTES => Ok(count),
+        _ => Err(invalid(text, format!("{digits:?} is not an item size"))),
+    }
+}
+
+/// Bytes for each count: characters of `U` are 4 bytes, everything else counts bytes.
+fn per_count(text: &str, kind: char) -> Result<u64> {
+    match kind {
+        'U' => Ok(4),
+        'b' | 'i' | 'u' | 'f' | 'c' | 'm' | 'M' | 'S' | 'V' => Ok(1),
+        'O' => Err(invalid(text, "objects are pointers into one process")),
+        _ => Err(invalid(text, "its kind is none of b i u f c m M S U V")),
+    }
+}
+
+fn check_size_of_kind(text: &str, kind: char, count: u64) -> Result<()> {
+    let sizes: &[u64] = match kind {
+        'b' => &[1],
+        'i' | 'u' => &[1, 2, 4, 8],
+        'f' => &[2, 4, 8, 10, 12, 16],
+        'c' => &[8, 16, 20, 24, 32],
+        'm' | 'M' => &[8],
+        _ => return Ok(()),
+    };
+    match sizes.contains(&count) {
+        true => Ok(()),
+        false => Err(invalid(text, format!("kind {kind} has no items of {count} bytes"))),
+    }
+}
+
+fn check_unit(text: &str, kind: char, unit: &str) -> Result<()> {
+    let bracketed = unit.ends_with(']') && unit.len() <= 32;
+    let plain = |c: u8| c.is_ascii_alphanumeric() || b"[]/".contains(&c);
+    match unit.is_empty() || matches!(kind, 'm' | 'M') && bracketed && unit.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(invalid(text, format!("{unit:?} is not a unit of time"))),
+    }
+}
+
+fn check_item_bytes(text: &str, item_bytes: u64) -> Result<()> {
+    match item_bytes <= MAX_ITEM_BYTES {
+        true => Ok(()),
+        false => Err(invalid(text, format!("items of {item_bytes} bytes are over {MAX_ITEM_BYTES}"))),
+    }
+}
+
+fn quote(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+fn unquote(json: &str) -> Result<String> {
+    serde_json::from_str(json).map_err(|error| invalid(json, error.to_string()))
+}
+
+fn invalid(dtype: &str, reason: impl Into<String>) -> Error {
+    let dtype = dtype.chars().take(80).collect();
+    Error::InvalidDType { dtype, reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_reads_back_from_its_text() {
+        for dtype in DType::ALL {
+            assert_eq!(&DType::parse(dtype.text()).unwrap(), dtype);
+            assert_eq!(DType::from_code(dtype.code()).as_ref(), Some(dtype));
+        }
+        assert_eq!(DType::ALL.len(), 14);
+    }
+
+    #[test]
+    fn types_outside_the_table_keep_their_text_and_size() {
+        let sizes = [(">i4", 4), ("<M8[25us]", 8), ("|S10", 10), ("<U5", 20), ("|V0", 0), ("<f16", 16)];
+        for (text, bytes) in sizes {
+            let dtype = DType::parse(text).unwrap();
+            assert_eq!((dtype.code(), dtype.item_bytes(), dtype.text()), (TypeCode::Opaque, bytes, text));
+        }
+    }
+
+    #[test]
+    fn structured_types_lose_their_white_space_and_nothing_else() {
+        let dtype = DType::parse(r#" {"descr": [["a", "<i4"], ["b c", "<f8", [3]]], "itemsize": 28} "#).unwrap();
+        assert_eq!(dtype.text(), r#"{"descr":[["a","<i4"],["b c","<f8",[3]]],"itemsize":28}"#);
+        assert_eq!(DType::from_json(dtype.json()).unwrap(), dtype);
+    }
+
+    #[test]
+    fn what_is_no_dtype_is_refused_with_its_text() {
+        let bad = [
+            "",
+            "i4",
+            "<",
+            "<i",
+            "<i3",
+            "<x4",
+            "|O8",
+            "<i4[s]",
+            "<M8[",
+            "<i99999999999999999999",
+            "<U536870912",
+            "<i+4",
+            "{}",
+            r#"{"descr":[],"itemsize":-1}"#,
+            r#"{"descr":1,"itemsize":1}"#,
+            r#"{"descr":[],"itemsize":1,"itemsize":2}"#,
+            r#"{"descr":[],"itemsize":1,"more":2}"#,
+            "\"<i4\"",
+        ];
+        for text in bad {
+            assert!(matches!(DType::parse(text), Err(Error::InvalidDType { .. })), "{text}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Rust types that are elements of an array.
+#![allow(unsafe_code)] // volatile access to memory that another process may write
+
+use crate::dtype::{DType, TypeCode};
+
+/// A Rust type with the bytes of one dtype.
+///
+/// # Safety
+/// [`Element::CODE`] is a row whose items are `size_of::<Self>()` bytes with this type's
+/// meaning, and [`Element::read`] makes a valid value of any bytes.
+pub unsafe trait Element: Copy + 'static {
+    /// The dtype's row.
+    const CODE: TypeCode;
+
+    /// The dtype.
+    #[must_use]
+    fn dtype() -> DType {
+        DType::ALL[Self::CODE as usize - 1].clone()
+    }
+
+    /// Reads one element that another process may be writing. It need not be aligned.
+    ///
+    /// # Safety
+    /// `address` can be read for one element.
+    #[must_use]
+    unsafe fn read(address: *const u8) -> Self;
+
+    /// Writes one element. It need not be aligned.
+    ///
+    /// # Safety
+    /// `address` can be written for one element.
+    unsafe fn write(address: *mut u8, value: Self);
+}
+
+macro_rules! element {
+    ($($type:ty => $code:ident),* $(,)?) => {$(
+        // SAFETY: a row of the same size and meaning; every bit pattern is a value.
+        unsafe impl Element for $type {
+            const CODE: TypeCode = TypeCode::$code;
+
+            unsafe fn read(address: *const u8) -> Self {
+                // SAFETY: the caller's address is good for one element; the array wrapper
+                // has alignment 1, so any address is aligned.
+                unsafe { address.cast::<Unaligned<Self>>().read_volatile() }.0
+            }
+
+            unsafe fn write(address: *mut u8, value: Self) {
+                // SAFETY: as in `read`, for writing.
+                unsafe { address.cast::<Unaligned<Self>>().write_volatile(Unaligned(value)) }
+            }
+        }
+    )*};
+}
+
+/// Views may start at any byte.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct Unaligned<T>(T);
+
+element! {
+    i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64,
+    u8 => UInt8, u16 => UInt16, u32 => UInt32, u64 => UInt64,
+    f32 => Float32, f64 => Float64,
+}
+
+#[cfg(feature = "half")]
+element! { half::f16 => Float16 }
+
+#[cfg(feature = "num-complex")]
+element! { num_complex::Complex<f32> => Complex64, num_complex::Complex<f64> => Complex128 }
+
+// SAFETY: one byte; any byte but 0 reads as true, so every bit pattern is a value.
+unsafe impl Element for bool {
+    const CODE: TypeCode = TypeCode::Bool;
+
+    unsafe fn read(address: *const u8) -> Self {
+        // SAFETY: the caller's address is good for one byte.
+        let byte = unsafe { address.read_volatile() };
+        byte != 0
+    }
+
+    unsafe fn write(address: *mut u8, value: Self) {
+        // SAFETY: the caller's address is good for one byte.
+        unsafe { address.write_volatile(value.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes_agree<T: Element>() {
+        assert_eq!(T::dtype().code(), T::CODE);
+        assert_eq!(T::dtype().item_bytes(), size_of::<T>() as u64);
+    }
+
+    #[test]
+    fn every_element_has_the_size_of_its_row() {
+        sizes_agree::<bool>();
+        sizes_agree::<i8>();
+        sizes_agree::<i64>();
+        sizes_agree::<u8>();
+        sizes_agree::<f32>();
+        sizes_agree::<f64>();
+        #[cfg(feature = "half")]
+        sizes_agree::<half::f16>();
+        #[cfg(feature = "num-complex")]
+        sizes_agree::<num_complex::Complex<f64>>();
+    }
+}

@@ -1,0 +1,292 @@
+//! What can go wrong, with the facts: one enum for every language.
+//!
+//! Ordinary outcomes (a timeout, a closed channel) are not errors and are not here.
+//! A binding turns an [`ErrorKind`] into its language's own exception with one table;
+//! the text is this enum's `Display` everywhere.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, and with what.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No segment of that id: given back, or never on this machine.
+    #[error(
+        "no segment {segment} in {}: it was given back, or the handle comes from another machine or another SHMARRAY_DIR",
+        directory.display()
+    )]
+    SegmentNotFound {
+        /// The segment that the handle names.
+        segment: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+
+    /// No array of that name.
+    #[error("no array is named {name:?} in {}", directory.display())]
+    NameNotFound {
+        /// The name asked for.
+        name: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+
+    /// The name is taken by an array that somebody holds.
+    #[error("an array named {name:?} exists already in {}", directory.display())]
+    NameExists {
+        /// The name asked for.
+        name: String,
+        /// Where it was found.
+        directory: PathBuf,
+    },
+
+    /// The handle is of an earlier life of the segment.
+    #[error("stale handle: segment {segment} is at generation {found}, the handle was made at {expected}")]
+    StaleHandle {
+        /// The segment that the handle names.
+        segment: String,
+        /// The handle's generation.
+        expected: u64,
+        /// The segment's generation now.
+        found: u64,
+    },
+
+    /// The text is not a handle.
+    #[error("invalid handle: {field}: {reason}")]
+    InvalidHandle {
+        /// The field that breaks the format, or `handle` for the text as a whole.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The file is not a segment, or not one that can be trusted.
+    #[error("invalid segment {segment}: {field}: expected {expected}, found {found}")]
+    InvalidSegment {
+        /// The segment's id or name.
+        segment: String,
+        /// The header field at fault.
+        field: &'static str,
+        /// What would be valid.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+
+    /// The segment was written by a version with a layout that this one does not know.
+    #[error("segment {segment} needs {needs}, which shmarray {} does not know", env!("CARGO_PKG_VERSION"))]
+    UnknownLayout {
+        /// The segment's id or name.
+        segment: String,
+        /// The layout version or the feature bits.
+        needs: String,
+    },
+
+    /// A name that is not `[A-Za-z0-9._-]{1,64}`.
+    #[error("invalid name {name:?}: names are 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
+    InvalidName {
+        /// The name given.
+        name: String,
+    },
+
+    /// An argument that no array can have.
+    #[error("invalid {argument}: {reason}")]
+    InvalidArgument {
+        /// Which argument.
+        argument: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A dtype that cannot be in shared memory, or that is none.
+    #[error("dtype {dtype} cannot be shared: {reason}")]
+    InvalidDType {
+        /// The dtype as given.
+        dtype: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The array has another dtype than the caller needs.
+    #[error("the array's dtype is {found}, not {expected}")]
+    DTypeMismatch {
+        /// The dtype asked for.
+        expected: String,
+        /// The array's dtype.
+        found: String,
+    },
+
+    /// A view or an index that leaves its array.
+    #[error("out of bounds: {what} spans bytes {low} to {high} of {size_bytes}")]
+    OutOfBounds {
+        /// What leaves.
+        what: &'static str,
+        /// First byte, counted from the start of what it must stay inside.
+        low: i128,
+        /// One past its last byte.
+        high: i128,
+        /// Size of what it must stay inside.
+        size_bytes: u64,
+    },
+
+    /// A write to an array that was attached read-only.
+    #[error("the array is read-only")]
+    ReadOnly,
+
+    /// Shared memory is full.
+    #[error(
+        "shared memory is full: {asked_bytes} bytes asked, {free_bytes} bytes free in {}; \
+         in a container look at its shared-memory size (docker run --shm-size), else at the size of that file system",
+        directory.display()
+    )]
+    NoSpace {
+        /// Size asked for, the header included.
+        asked_bytes: u64,
+        /// What the file system says is free.
+        free_bytes: u64,
+        /// The directory that is full.
+        directory: PathBuf,
+    },
+
+    /// The file belongs to somebody who has not shared it.
+    #[error("{} belongs to user {owner}, not to user {user}, and its mode {mode:04o} does not share it", path.display())]
+    NotOwner {
+        /// The file.
+        path: PathBuf,
+        /// Its owner's uid.
+        owner: u32,
+        /// Our effective uid.
+        user: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+
+    /// This backend cannot do it; the README's table of platforms says what each can.
+    #[error("{what} is not available on this platform's backend")]
+    Unsupported {
+        /// What was asked.
+        what: &'static str,
+    },
+
+    /// A system call failed.
+    #[error("{call} failed on {}: {source}", path.display())]
+    Os {
+        /// The call.
+        call: &'static str,
+        /// What it was called on.
+        path: PathBuf,
+        /// errno and its text.
+        source: io::Error,
+    },
+}
+
+/// The kinds of [`Error`] that a binding tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No such segment or name.
+    NotFound,
+    /// The name exists.
+    Exists,
+    /// The handle's generation is over.
+    StaleHandle,
+    /// The text is not a handle.
+    InvalidHandle,
+    /// The file is not a segment that can be trusted.
+    InvalidSegment,
+    /// A bad name, shape, stride, offset, mode or option.
+    InvalidArgument,
+    /// A dtype that cannot be shared.
+    InvalidDType,
+    /// Another dtype than asked for.
+    DTypeMismatch,
+    /// A view or index that leaves its array.
+    OutOfBounds,
+    /// A write to a read-only array.
+    ReadOnly,
+    /// Shared memory is full.
+    NoSpace,
+    /// The system or the owner says no.
+    PermissionDenied,
+    /// This platform's backend cannot do it.
+    Unsupported,
+    /// Another failure of a system call.
+    Os,
+}
+
+impl ErrorKind {
+    /// Every kind, in the order of declaration: what a binding's test walks.
+    pub const ALL: [Self; 14] = [
+        Self::NotFound,
+        Self::Exists,
+        Self::StaleHandle,
+        Self::InvalidHandle,
+        Self::InvalidSegment,
+        Self::InvalidArgument,
+        Self::InvalidDType,
+        Self::DTypeMismatch,
+        Self::OutOfBounds,
+        Self::ReadOnly,
+        Self::NoSpace,
+        Self::PermissionDenied,
+        Self::Unsupported,
+        Self::Os,
+    ];
+}
+
+impl Error {
+    /// Which row of a binding's table this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::SegmentNotFound { .. } | Self::NameNotFound { .. } => ErrorKind::NotFound,
+            Self::NameExists { .. } => ErrorKind::Exists,
+            Self::StaleHandle { .. } => ErrorKind::StaleHandle,
+            Self::InvalidHandle { .. } => ErrorKind::InvalidHandle,
+            Self::InvalidSegment { .. } | Self::UnknownLayout { .. } => ErrorKind::InvalidSegment,
+            Self::InvalidName { .. } | Self::InvalidArgument { .. } => ErrorKind::InvalidArgument,
+            Self::InvalidDType { .. } => ErrorKind::InvalidDType,
+            Self::DTypeMismatch { .. } => ErrorKind::DTypeMismatch,
+            Self::OutOfBounds { .. } => ErrorKind::OutOfBounds,
+            Self::ReadOnly => ErrorKind::ReadOnly,
+            Self::NoSpace { .. } => ErrorKind::NoSpace,
+            Self::NotOwner { .. } => ErrorKind::PermissionDenied,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Os { source, .. } => os_kind(source),
+        }
+    }
+
+    /// The operating system's error number, where there is one.
+    #[must_use]
+    pub fn os_errno(&self) -> Option<i32> {
+        match self {
+            Self::Os { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn os(call: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
+        Self::Os { call, path, source }
+    }
+
+    pub(crate) fn argument(argument: &'static str, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::InvalidArgument { argument, reason }
+    }
+
+    pub(crate) fn handle(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::InvalidHandle { field: field.into(), reason: reason.into() }
+    }
+}
+
+fn os_kind(source: &io::Error) -> ErrorKind {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Os,
+    }
+}

@@ -1,0 +1,425 @@
+//! The segment's bytes: what FORMAT.md says, as structs, pure.
+//!
+//! A segment is a header and then data. The header is written by the creator before the
+//! segment can be seen and then stands still, but for the words (see `words`). A reader
+//! copies the header out, validates the copy here once, and never looks at the original
+//! again: afterwards nothing that another process writes can move a pointer.
+//!
+//! Invariants of a [`Header`], established by [`Header::read`]:
+//! * I1 `header_bytes + data_bytes <= segment_bytes <=` the file's size, all fit an `isize`.
+//! * I2 `header_bytes` is a multiple of [`PAGE_BYTES`] and at least that.
+//! * I3 the described array lies inside the data.
+
+use std::mem::{offset_of, size_of};
+
+use zerocopy::little_endian::{I64, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::dtype::{DType, MAX_DTYPE_BYTES};
+use crate::error::{Error, Result};
+use crate::name::{ArrayName, ID_BYTES, MAX_NAME_BYTES, SegmentId};
+use crate::shape::{Layout, MAX_NDIM, size_bytes};
+
+/// The first bytes of every segment.
+pub(crate) const MAGIC: [u8; 8] = *b"shmarray";
+/// Readers refuse another major version.
+pub(crate) const LAYOUT_MAJOR: u32 = 1;
+/// Readers accept any minor version: it only adds what may be ignored.
+pub(crate) const LAYOUT_MINOR: u32 = 0;
+/// Headers are made of pages of this size on every platform.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+/// The largest header that is read.
+pub(crate) const MAX_HEADER_BYTES: u64 = 1 << 20;
+/// Required feature bits that this version knows: none are given out yet.
+pub(crate) const KNOWN_FEATURES: u64 = 0;
+/// One array with the whole data: the only kind of layout 1.0 that is attached by this version.
+pub(crate) const KIND_ARRAY: u32 = 1;
+
+/// Where the words start, and where each is; see `words`.
+pub(crate) const WORDS_OFFSET: usize = 128;
+/// Where the description of the array stands, unless its dtype is too long for the first page.
+pub(crate) const DESCRIPTION_OFFSET: usize = 256;
+/// Room for the description in the first page; the lease table follows it.
+pub(crate) const DESCRIPTION_BYTES: usize = 2048;
+/// Where the lease table starts: reserved and zero in layout 1.0.
+pub(crate) const LEASES_OFFSET: usize = DESCRIPTION_OFFSET + DESCRIPTION_BYTES;
+/// Size of one lease.
+pub(crate) const LEASE_BYTES: usize = 64;
+
+/// Bytes 0 to 127: what the segment is. Never changes.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
+#[repr(C)]
+struct Identity {
+    magic: [u8; 8],
+    layout_major: U32,
+    layout_minor: U32,
+    required_features: U64,
+    optional_features: U64,
+    id: [u8; ID_BYTES],
+    header_bytes: U64,
+    segment_bytes: U64,
+    data_bytes: U64,
+    kind: U32,
+    creator_pid: U32,
+    created_ns: U64,
+    description_offset: U32,
+    description_bytes: U32,
+    leases_offset: U32,
+    leases_count: U32,
+    reserved: [u8; 16],
+}
+
+/// The array that lives here; its dtype's text follows the struct.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
+#[repr(C)]
+struct Description {
+    ndim: U32,
+    dtype_bytes: U32,
+    item_bytes: U64,
+    offset: U64,
+    name_bytes: U32,
+    reserved: U32,
+    name: [u8; MAX_NAME_BYTES],
+    shape: [U64; MAX_NDIM],
+    strides: [I64; MAX_NDIM],
+}
+
+const _: () = {
+    assert!(size_of::<Identity>() == WORDS_OFFSET);
+    assert!(offset_of!(Identity, id) == 32);
+    assert!(offset_of!(Identity, header_bytes) == 56);
+    assert!(offset_of!(Identity, segment_bytes) == 64);
+    assert!(offset_of!(Identity, data_bytes) == 72);
+    assert!(offset_of!(Identity, kind) == 80);
+    assert!(offset_of!(Identity, creator_pid) == 84);
+    assert!(offset_of!(Identity, created_ns) == 88);
+    assert!(offset_of!(Identity, description_offset) == 96);
+    assert!(offset_of!(Identity, leases_offset) == 104);
+    assert!(offset_of!(Description, name) == 32);
+    assert!(offset_of!(Description, shape) == 96);
+    assert!(offset_of!(Description, strides) == 608);
+    assert!(size_of::<Description>() == 1120);
+    assert!(size_of::<Description>() < DESCRIPTION_BYTES);
+    assert!(LEASES_OFFSET % LEASE_BYTES == 0 && LEASES_OFFSET < PAGE_BYTES as usize);
+};
+
+/// A header as a value: validated, and no longer in shared memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) id: SegmentId,
+    pub(crate) header_bytes: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) creator_pid: u32,
+    pub(crate) created_ns: u64,
+    pub(crate) name: Option<ArrayName>,
+    pub(crate) dtype: DType,
+    pub(crate) layout: Layout,
+}
+
+impl Header {
+    /// The header of a new segment for one array; whole pages of the system, so that data can
+    /// be protected apart from it.
+    pub(crate) fn new(
+        id: SegmentId,
+        name: Option<ArrayName>,
+        dtype: DType,
+        layout: Layout,
+        page_bytes: u64,
+    ) -> Result<Self> {
+        let data_bytes = size_bytes(&layout.shape, dtype.item_bytes())?;
+        let needed = size_of::<Description>() + dtype.json().len();
+        let extra = if needed > DESCRIPTION_BYTES { needed as u64 } else { 0 };
+        let header_bytes = (PAGE_BYTES + extra).next_multiple_of(page_bytes.max(PAGE_BYTES));
+        if header_bytes.checked_add(data_bytes).is_none_or(|bytes| bytes > isize::MAX as u64) {
+            return Err(Error::argument("shape", format!("{data_bytes} bytes cannot be mapped")));
+        }
+        let (creator_pid, created_ns) = (std::process::id(), now_ns());
+        Ok(Self { id, header_bytes, data_bytes, creator_pid, created_ns, name, dtype, layout })
+    }
+
+    /// Size of the whole segment in bytes.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.header_bytes + self.data_bytes
+    }
+
+    /// The bytes, the words and the lease table zero.
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.header_bytes as usize];
+        let long = size_of::<Description>() + self.dtype.json().len() > DESCRIPTION_BYTES;
+        let start = if long { PAGE_BYTES as usize } else { DESCRIPTION_OFFSET };
+        let room = if long { self.header_bytes as usize - start } else { DESCRIPTION_BYTES };
+        put(&mut bytes, 0, self.identity(start, room).as_bytes());
+        put(&mut bytes, start, self.description().as_bytes());
+        put(&mut bytes, start + size_of::<Description>(), self.dtype.json().as_bytes());
+        bytes
+    }
+
+    fn identity(&self, description_offset: usize, description_bytes: usize) -> Identity {
+        Identity {
+            magic: MAGIC,
+            layout_major: LAYOUT_MAJOR.into(),
+            layout_minor: LAYOUT_MINOR.into(),
+            required_features: KNOWN_FEATURES.into(),
+            optional_features: 0.into(),
+            id: *self.id.as_bytes(),
+            header_bytes: self.header_bytes.into(),
+            segment_bytes: self.segment_bytes().into(),
+            data_bytes: self.data_bytes.into(),
+            kind: KIND_ARRAY.into(),
+            creator_pid: self.creator_pid.into(),
+            created_ns: self.created_ns.into(),
+            description_offset: (description_offset as u32).into(),
+            description_bytes: (description_bytes as u32).into(),
+            leases_offset: (LEASES_OFFSET as u32).into(),
+            leases_count: 0.into(),
+            reserved: [0; 16],
+        }
+    }
+
+    fn description(&self) -> Description {
+        let mut description = Description::new_zeroed();
+        let name = self.name.as_ref().map_or("", ArrayName::as_str);
+        description.ndim = (self.layout.ndim() as u32).into();
+        description.dtype_bytes = (self.dtype.json().len() as u32).into();
+        description.item_bytes = self.dtype.item_bytes().into();
+        description.offset = self.layout.offset.into();
+        description.name_bytes = (name.len() as u32).into();
+        description.name[..name.len()].copy_from_slice(name.as_bytes());
+        for (dim, (&count, &stride)) in self.layout.shape.iter().zip(&self.layout.strides).enumerate() {
+            description.shape[dim] = count.into();
+            description.strides[dim] = stride.into();
+        }
+        description
+    }
+
+    /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
+    pub(crate) fn bytes_needed(label: &str, first: &[u8], file_bytes: u64) -> Result<u64> {
+        Ok(Identity::read(label, first, file_bytes)?.header_bytes.get())
+    }
+
+    /// Validates a copy of a header: everything, once.
+    pub(crate) fn read(label: &str, bytes: &[u8], file_bytes: u64) -> Result<Self> {
+        let identity = Identity::read(label, bytes, file_bytes)?;
+        let description = identity.description(label, bytes)?;
+        let item_bytes = description.dtype.item_bytes();
+        let fits = description.layout.check(item_bytes, identity.data_bytes.get());
+        fits.map_err(|error| invalid(label, "shape", "an array inside the data", error))?;
+        Ok(Self {
+            id: identity.checked_id(label)?,
+            header_bytes: identity.header_bytes.get(),
+            data_bytes: identity.data_bytes.get(),
+            creator_pid: identity.creator_pid.get(),
+            created_ns: identity.created_ns.get(),
+            name: description.name,
+            dtype: description.dtype,
+            layout: description.layout,
+        })
+    }
+}
+
+impl Identity {
+    /// Checks I1 and I2, the versions and the kind.
+    fn read(label: &str, bytes: &[u8], file_bytes: u64) -> Result<Self> {
+        let (identity, _) = Self::read_from_prefix(bytes)
+            .map_err(|_| invalid(label, "size", "a header of at least 4096 bytes", file_bytes))?;
+        if identity.magic != MAGIC {
+            return Err(invalid(label, "magic", "\"shmarray\"", identity.magic.escape_ascii()));
+        }
+        identity.check_version(label)?;
+        identity.check_sizes(label, file_bytes)?;
+        match identity.kind.get() {
+            KIND_ARRAY => Ok(identity),
+            kind => Err(invalid(label, "kind", "1 (array)", kind)),
+        }
+    }
+
+    fn check_version(&self, label: &str) -> Result<()> {
+        let unknown = |needs: String| Error::UnknownLayout { segment: label.to_owned(), needs };
+        if self.layout_major.get() != LAYOUT_MAJOR {
+            return Err(unknown(format!("layout {}.{}", self.layout_major, self.layout_minor)));
+        }
+        match self.required_features.get() & !KNOWN_FEATURES {
+            0 => Ok(()),
+            bits => Err(unknown(format!("features {bits:#x}"))),
+        }
+    }
+
+    fn check_sizes(&self, label: &str, file_bytes: u64) -> Result<()> {
+        let header_bytes = self.header_bytes.get();
+        let whole = header_bytes % PAGE_BYTES == 0 && (PAGE_BYTES..=MAX_HEADER_BYTES).contains(&header_bytes);
+        if !whole {
+            return Err(invalid(label, "header_bytes", "whole pages, at most 1 MiB", header_bytes));
+        }
+        let segment_bytes = self.segment_bytes.get();
+        if segment_bytes > file_bytes.min(isize::MAX as u64) {
+            return Err(invalid(label, "segment_bytes", format!("at most the file's {file_bytes}"), segment_bytes));
+        }
+        match header_bytes.checked_add(self.data_bytes.get()) {
+            Some(end) if end <= segment_bytes => Ok(()),
+            _ => Err(invalid(label, "data_bytes", format!("at most {segment_bytes} less the header"), self.data_bytes)),
+        }
+    }
+
+    fn checked_id(&self, label: &str) -> Result<SegmentId> {
+        let found = || invalid(label, "id", "24 characters of a-z2-7", self.id.escape_ascii());
+        SegmentId::from_bytes(&self.id).ok_or_else(found)
+    }
+
+    fn description(&self, label: &str, bytes: &[u8]) -> Result<Described> {
+        let (start, room) = (self.description_offset.get(), self.description_bytes.get());
+        let end = u64::from(start) + u64::from(room);
+        if start < DESCRIPTION_OFFSET as u32 || end > self.header_bytes.get() {
+            return Err(invalid(label, "description_offset", "a place in the header", start));
+        }
+        let area = bytes.get(start as usize..end as usize);
+        Description::read(label, area.unwrap_or_default())
+    }
+}
+
+/// A [`Description`] as values.
+struct Described {
+    name: Option<ArrayName>,
+    dtype: DType,
+    layout: Layout,
+}
+
+impl Description {
+    fn read(label: &str, area: &[u8]) -> Result<Described> {
+        let (description, rest) = Self::read_from_prefix(area)
+            .map_err(|_| invalid(label, "description_bytes", "at least 1120", area.len()))?;
+        Ok(Described {
+            name: description.checked_name(label)?,
+            dtype: description.checked_dtype(label, rest)?,
+            layout: description.checked_layout(label)?,
+        })
+    }
+
+    fn checked_layout(&self, label: &str) -> Result<Layout> {
+        let ndim = self.ndim.get() as usize;
+        if ndim > MAX_NDIM {
+            return Err(invalid(label, "ndim", "at most 64", ndim));
+        }
+        let shape = self.shape[..ndim].iter().map(|count| count.get()).collect();
+        let strides = self.strides[..ndim].iter().map(|stride| stride.get()).collect();
+        Ok(Layout { shape, strides, offset: self.offset.get() })
+    }
+
+    fn checked_dtype(&self, label: &str, text: &[u8]) -> Result<DType> {
+        let dtype_bytes = self.dtype_bytes.get() as usize;
+        if dtype_bytes > text.len().min(MAX_DTYPE_BYTES + 64) {
+            return Err(invalid(label, "dtype_bytes", format!("at most {}", text.len()), dtype_bytes));
+        }
+        let text =
+            std::str::from_utf8(&text[..dtype_bytes]).map_err(|error| invalid(label, "dtype", "UTF-8", error))?;
+        let dtype = DType::from_json(text).map_err(|error| invalid(label, "dtype", "a dtype", error))?;
+        match dtype.item_bytes() == self.item_bytes.get() {
+            true => Ok(dtype),
+            false => Err(invalid(label, "item_bytes", dtype.item_bytes().to_string(), self.item_bytes)),
+        }
+    }
+
+    fn checked_name(&self, label: &str) -> Result<Option<ArrayName>> {
+        let name_bytes = self.name_bytes.get() as usize;
+        if name_bytes == 0 {
+            return Ok(None);
+        }
+        let name = self.name.get(..name_bytes).and_then(|name| std::str::from_utf8(name).ok());
+        let name = name.and_then(|name| name.parse().ok());
+        name.map(Some).ok_or_else(|| invalid(label, "name", "a name", self.name.escape_ascii()))
+    }
+}
+
+fn put(bytes: &mut [u8], offset: usize, part: &[u8]) {
+    bytes[offset..offset + part.len()].copy_from_slice(part);
+}
+
+fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn invalid(label: &str, field: &'static str, expected: impl Into<String>, found: impl ToString) -> Error {
+    let found = found.to_string();
+    Error::InvalidSegment { segment: label.to_owned(), field, expected: expected.into(), found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Order;
+
+    fn header(dtype: &str) -> Header {
+        let dtype = DType::parse(dtype).unwrap();
+        let layout = Layout::contiguous(&[2, 3], dtype.item_bytes(), Order::C).unwrap();
+        let id = SegmentId::from_bytes(b"abcdefghijklmnopqrstuvwx").unwrap();
+        Header::new(id, Some("camera".parse().unwrap()), dtype, layout, 4096).unwrap()
+    }
+
+    fn long_dtype() -> String {
+        let fields: Vec<_> = (0..200).map(|n| format!(r#"["field_{n}","<i4"]"#)).collect();
+        format!(r#"{{"descr":[{}],"itemsize":800}}"#, fields.join(","))
+    }
+
+    #[test]
+    fn a_header_reads_back_whatever_its_dtype() {
+        for dtype in ["<i4", "<c16", &long_dtype()] {
+            let header = header(dtype);
+            let bytes = header.write();
+            assert_eq!(Header::bytes_needed("x", &bytes[..4096], header.segment_bytes()).unwrap(), bytes.len() as u64);
+            assert_eq!(Header::read("x", &bytes, header.segment_bytes()).unwrap(), header);
+        }
+        assert!(header(&long_dtype()).header_bytes > PAGE_BYTES);
+    }
+
+    /// Breaks some bytes and returns the field that the error names.
+    fn broken(offset: usize, bytes: &[u8]) -> &'static str {
+        let header = header("<i4");
+        let mut written = header.write();
+        put(&mut written, offset, bytes);
+        match Header::read("x", &written, header.segment_bytes()) {
+            Err(Error::InvalidSegment { field, .. }) => field,
+            Err(Error::UnknownLayout { .. }) => "layout",
+            other => panic!("byte {offset}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_hostile_field_is_named() {
+        let max = [0xff; 8];
+        let cases: [(usize, &[u8], &str); 20] = [
+            (0, b"SHMARRAY", "magic"),
+            (8, &[2, 0, 0, 0], "layout"),
+            (16, &[1], "layout"),
+            (32, b"../../etc/passwd", "id"),
+            (56, &[1], "header_bytes"),
+            (56, &max, "header_bytes"),
+            (64, &max, "segment_bytes"),
+            (64, &[0; 8], "data_bytes"),
+            (72, &max, "data_bytes"),
+            (72, &[23], "shape"),
+            (80, &[9], "kind"),
+            (96, &[0, 0, 0, 0], "description_offset"),
+            (96, &[0xff, 0xff, 0xff, 0xff], "description_offset"),
+            (100, &[8, 0, 0, 0], "description_bytes"),
+            (256, &[65], "ndim"),
+            (260, &max[..4], "dtype_bytes"),
+            (264, &[5], "item_bytes"),
+            (280, &[65], "name"),
+            (352, &max, "shape"),
+            (864, &max, "shape"),
+        ];
+        for (offset, bytes, field) in cases {
+            assert_eq!(broken(offset, bytes), field, "byte {offset}");
+        }
+    }
+
+    #[test]
+    fn a_truncated_segment_is_refused() {
+        let header = header("<i4");
+        let bytes = header.write();
+        for file_bytes in [0, 1, 127, 4095, header.segment_bytes() - 1] {
+            let there = &bytes[..bytes.len().min(file_bytes as usize)];
+            assert!(Header::read("x", there, file_bytes).is_err(), "{file_bytes}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Typed n-dimensional arrays in shared memory, the same in every language.
+//!
+//! A process makes an [`Array`], hands over its handle, a line of text, and any other
+//! process on the machine has the same memory as its own array:
+//!
+//! ```
+//! use shmarray::{Access, Array, DType, Options};
+//!
+//! let a = Array::create(DType::parse("<f8")?, &[2, 3], &Options::default())?;
+//! a.set(&[1, 2], 0.5)?;
+//! let text = a.handle().to_text(); // through a pipe, an argument, an environment variable …
+//!
+//! let b = Array::attach(&text, Access::ReadOnly)?; // … in another process
+//! assert_eq!(b.get::<f64>(&[1, 2])?, 0.5);
+//! # Ok::<(), shmarray::Error>(())
+//! ```
+//!
+//! Nothing is copied, and the memory is given back when nobody holds it any more, however
+//! the holders end. FORMAT.md beside this crate says what the bytes are; ARCHITECTURE.md in
+//! the repository says where everything is.
+//!
+//! Modules form a line: each uses only those before it.
+
+// The line. `ci/lint` checks it.
+pub(crate) mod array;
+pub(crate) mod copy;
+pub(crate) mod descriptor;
+pub(crate) mod dtype;
+pub(crate) mod element;
+pub(crate) mod error;
+pub(crate) mod format;
+pub(crate) mod name;
+pub(crate) mod segment;
+pub(crate) mod shape;
+pub(crate) mod sys;
+#[cfg(feature = "ndarray")]
+mod views;
+pub(crate) mod words;
+
+pub use array::{Array, Options};
+pub use copy::copied_bytes;
+pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
+pub use dtype::{DType, MAX_ITEM_BYTES, TypeCode};
+pub use element::Element;
+pub use error::{Error, ErrorKind, Result};
+pub use name::{ArrayName, SegmentId, SegmentText};
+pub use segment::{SegmentInfo, Swept, segments, sweep, unlink};
+pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
+pub use sys::Access;
+
+/// The version of this library.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of the segment's layout that it writes: major, minor.
+pub const LAYOUT_VERSION: (u32, u32) = (format::LAYOUT_MAJOR, format::LAYOUT_MINOR);

@@ -1,0 +1,392 @@
+//! Shape and stride algebra: pure numbers, checked, never a pointer.
+//!
+//! A [`Layout`] says which bytes an array's elements are: shape in elements, strides and
+//! offset in bytes, as in NumPy. The offset counts from the start of the data that the
+//! array lives in. A layout is checked against that data once, when it is made
+//! ([`Layout::check`]); slices and transposes of a checked layout only ever choose among
+//! the elements it has, so they stay inside.
+//!
+//! Invariants of a checked layout:
+//! * I1 shape and strides have the same length, at most [`MAX_NDIM`].
+//! * I2 every element lies inside the data, or there are no elements.
+//! * I3 the element count and the byte count fit an `i64`.
+
+use crate::error::{Error, Result};
+
+/// The most dimensions an array may have: NumPy's limit.
+pub const MAX_NDIM: usize = 64;
+
+/// In which order elements follow one another in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// The last dimension varies fastest: row-major.
+    #[default]
+    C,
+    /// The first dimension varies fastest: column-major.
+    F,
+}
+
+/// Where an array's elements are, relative to the data they live in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Elements along each dimension.
+    pub shape: Vec<u64>,
+    /// Bytes from one element to the next along each dimension; may be zero or negative.
+    pub strides: Vec<i64>,
+    /// Bytes from the start of the data to the element whose indices are all zero.
+    pub offset: u64,
+}
+
+impl Layout {
+    /// Elements that lie side by side, from offset 0.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for more than [`MAX_NDIM`] dimensions or a size that overflows.
+    ///
+    /// ```
+    /// use shmarray::{Layout, Order};
+    /// assert_eq!(Layout::contiguous(&[2, 3, 3], 4, Order::C)?.strides, [36, 12, 4]);
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    pub fn contiguous(shape: &[u64], item_bytes: u64, order: Order) -> Result<Self> {
+        size_bytes(shape, item_bytes)?;
+        let mut strides = vec![0i64; shape.len()];
+        let mut step = i64::try_from(item_bytes).map_err(|_| too_large(shape))?;
+        for dim in memory_order(shape.len(), order) {
+            strides[dim] = step;
+            step = step.saturating_mul(shape[dim].max(1).min(i64::MAX as u64) as i64);
+        }
+        Ok(Self { shape: shape.to_vec(), strides, offset: 0 })
+    }
+
+    /// Checks I1 to I3 against data of `data_bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] or [`Error::OutOfBounds`].
+    pub fn check(&self, item_bytes: u64, data_bytes: u64) -> Result<()> {
+        if self.shape.len() != self.strides.len() {
+            let reason = format!("{} strides for {} dimensions", self.strides.len(), self.shape.len());
+            return Err(Error::argument("strides", reason));
+        }
+        size_bytes(&self.shape, item_bytes)?;
+        let (low, high) = self.span(item_bytes)?;
+        match low >= 0 && high <= i128::from(data_bytes) {
+            true => Ok(()),
+            false => Err(Error::OutOfBounds { what: "the array", low, high, size_bytes: data_bytes }),
+        }
+    }
+
+    /// First byte and one past the last byte that elements touch; both the offset when there are none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the span overflows.
+    pub fn span(&self, item_bytes: u64) -> Result<(i128, i128)> {
+        let start = i128::from(self.offset);
+        if self.is_empty() {
+            return Ok((start, start));
+        }
+        let (mut low, mut high) = (start, start + i128::from(item_bytes));
+        for (&count, &stride) in self.shape.iter().zip(&self.strides) {
+            let reach = i128::from(stride) * i128::from(count - 1);
+            let end = if reach < 0 { &mut low } else { &mut high };
+            *end = end.checked_add(reach).ok_or_else(|| too_large(&self.shape))?;
+        }
+        Ok((low, high))
+    }
+
+    /// Number of dimensions.
+    #[must_use]
+    pub fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        if self.is_empty() { 0 } else { self.shape.iter().product() }
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// Whether elements lie side by side in that order, as NumPy's flags say it:
+    /// strides of dimensions with fewer than two elements do not count.
+    #[must_use]
+    pub fn is_contiguous(&self, item_bytes: u64, order: Order) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut step = i128::from(item_bytes);
+        for dim in memory_order(self.ndim(), order) {
+            if self.shape[dim] > 1 && i128::from(self.strides[dim]) != step {
+                return false;
+            }
+            step *= i128::from(self.shape[dim]);
+        }
+        true
+    }
+
+    /// The elements `start, start + step, …` before `stop` along one dimension.
+    ///
+    /// `start` and `stop` may be negative, counting from the end, and are cut to the
+    /// dimension; `None` is the far end in the step's direction: Python's slice.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a dimension that is not there or a step of zero.
+    ///
+    /// ```
+    /// use shmarray::{Layout, Order};
+    /// let a = Layout::contiguous(&[10], 4, Order::C)?;
+    /// let backwards = a.slice(0, None, None, -3)?;
+    /// assert_eq!((backwards.shape[0], backwards.strides[0], backwards.offset), (4, -12, 36));
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    pub fn slice(&self, dim: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<Self> {
+        self.check_dim(dim)?;
+        let (first, count) = slice_bounds(self.shape[dim], start, stop, step)?;
+        let mut slice = self.clone();
+        slice.offset = self.offset_at(dim, if count == 0 { 0 } else { first });
+        slice.shape[dim] = count;
+        slice.strides[dim] = self.strides[dim].saturating_mul(if count > 1 { step } else { 1 });
+        Ok(slice)
+    }
+
+    /// The elements at one index along a dimension, which goes away. Negative counts from the end.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a dimension or an [`Error::OutOfBounds`] index that is not there.
+    pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
+        self.check_dim(dim)?;
+        let index = wrap_index(index, self.shape[dim])?;
+        let mut rest = self.clone();
+        rest.offset = self.offset_at(dim, index);
+        rest.shape.remove(dim);
+        rest.strides.remove(dim);
+        Ok(rest)
+    }
+
+    /// The dimensions in another order: dimension `i` of the result is `axes[i]` of this.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] unless `axes` names each dimension once.
+    pub fn permute(&self, axes: &[usize]) -> Result<Self> {
+        let mut seen = vec![false; self.ndim()];
+        for &axis in axes {
+            self.check_dim(axis)?;
+            if std::mem::replace(&mut seen[axis], true) {
+                return Err(Error::argument("axes", format!("dimension {axis} stands twice")));
+            }
+        }
+        if axes.len() != self.ndim() {
+            return Err(Error::argument("axes", format!("{} axes for {} dimensions", axes.len(), self.ndim())));
+        }
+        let shape = axes.iter().map(|&axis| self.shape[axis]).collect();
+        let strides = axes.iter().map(|&axis| self.strides[axis]).collect();
+        Ok(Self { shape, strides, offset: self.offset })
+    }
+
+    /// The dimensions in reverse order.
+    #[must_use]
+    pub fn transpose(&self) -> Self {
+        let mut reversed = self.clone();
+        reversed.shape.reverse();
+        reversed.strides.reverse();
+        reversed
+    }
+
+    /// Bytes from the start of the data to the element at `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for the wrong number of indices, [`Error::OutOfBounds`] for one too large.
+    pub fn element_offset(&self, index: &[u64]) -> Result<u64> {
+        if index.len() != self.ndim() {
+            return Err(Error::argument("index", format!("{} indices for {} dimensions", index.len(), self.ndim())));
+        }
+        let mut offset = i128::from(self.offset);
+        for ((&at, &count), &stride) in index.iter().zip(&self.shape).zip(&self.strides) {
+            if at >= count {
+                return Err(index_out_of_bounds(i128::from(at), count));
+            }
+            offset += i128::from(at) * i128::from(stride);
+        }
+        u64::try_from(offset).map_err(|_| Error::argument("strides", "they leave the data"))
+    }
+
+    fn check_dim(&self, dim: usize) -> Result<()> {
+        match dim < self.ndim() {
+            true => Ok(()),
+            false => Err(Error::argument("dimension", format!("{dim} of {}", self.ndim()))),
+        }
+    }
+
+    /// The offset after going to `index` along `dim`, which I2 keeps inside the data.
+    fn offset_at(&self, dim: usize, index: u64) -> u64 {
+        let step = i128::from(self.strides[dim]) * i128::from(index);
+        u64::try_from(i128::from(self.offset) + step).unwrap_or(self.offset)
+    }
+}
+
+/// Bytes that the elements take side by side. As in NumPy, a zero dimension does not hide an
+/// overflow of the others.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for more than [`MAX_NDIM`] dimensions or a size over `i64::MAX`.
+pub fn size_bytes(shape: &[u64], item_bytes: u64) -> Result<u64> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::argument("shape", format!("{} dimensions, at most {MAX_NDIM}", shape.len())));
+    }
+    let mut size = item_bytes.max(1);
+    for &count in shape {
+        size = size.checked_mul(count.max(1)).ok_or_else(|| too_large(shape))?;
+    }
+    if size > i64::MAX as u64 {
+        return Err(too_large(shape));
+    }
+    Ok(if shape.contains(&0) || item_bytes == 0 { 0 } else { size })
+}
+
+/// Dimensions from the one that varies fastest to the slowest.
+fn memory_order(ndim: usize, order: Order) -> Box<dyn Iterator<Item = usize>> {
+    match order {
+        Order::C => Box::new((0..ndim).rev()),
+        Order::F => Box::new(0..ndim),
+    }
+}
+
+/// First index and count of a slice, as Python's `slice.indices` defines them.
+fn slice_bounds(count: u64, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<(u64, u64)> {
+    if step == 0 {
+        return Err(Error::argument("step", "a slice's step cannot be zero"));
+    }
+    let (step, len) = (i128::from(step), i128::from(count));
+    let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
+    let place = |at: Option<i64>, default: i128| match at {
+        None => default,
+        Some(at) if at < 0 => (i128::from(at) + len).clamp(low, high),
+        Some(at) => i128::from(at).clamp(low, high),
+    };
+    let (first, last) = if step > 0 { (low, high) } else { (high, low) };
+    let (start, stop) = (place(start, first), place(stop, last));
+    let distance = (stop - start) * step.signum();
+    let taken = if distance > 0 { (distance + step.abs() - 1) / step.abs() } else { 0 };
+    Ok((start.max(0) as u64, taken as u64))
+}
+
+fn wrap_index(index: i64, count: u64) -> Result<u64> {
+    let wrapped = if index < 0 { i128::from(index) + i128::from(count) } else { i128::from(index) };
+    match u64::try_from(wrapped) {
+        Ok(at) if at < count => Ok(at),
+        _ => Err(index_out_of_bounds(i128::from(index), count)),
+    }
+}
+
+fn index_out_of_bounds(index: i128, count: u64) -> Error {
+    Error::argument("index", format!("{index} in a dimension of {count}"))
+}
+
+fn too_large(shape: &[u64]) -> Error {
+    Error::argument("shape", format!("the size of {shape:?} overflows"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Offsets of all elements in C order, by counting.
+    fn offsets(layout: &Layout) -> Vec<i128> {
+        let mut all = vec![i128::from(layout.offset)];
+        for (&count, &stride) in layout.shape.iter().zip(&layout.strides) {
+            let step = |base: &i128| (0..count).map(|i| base + i128::from(i) * i128::from(stride)).collect::<Vec<_>>();
+            all = all.iter().flat_map(step).collect();
+        }
+        all
+    }
+
+    fn layouts() -> impl Strategy<Value = Layout> {
+        (proptest::collection::vec(0u64..5, 0..4), any::<bool>()).prop_map(|(shape, f)| {
+            let order = if f { Order::F } else { Order::C };
+            Layout::contiguous(&shape, 4, order).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_span_is_that_of_the_elements(layout in layouts(), flip in 0usize..3, step in -3i64..4) {
+            let mut layout = layout;
+            if flip < layout.ndim() && step != 0 {
+                layout = layout.slice(flip, None, None, step).unwrap();
+            }
+            let all = offsets(&layout);
+            let span = layout.span(4).unwrap();
+            match (all.iter().min(), all.iter().max()) {
+                (Some(low), Some(high)) => prop_assert_eq!(span, (*low, high + 4)),
+                _ => prop_assert_eq!(span.0, span.1),
+            }
+            prop_assert!(layout.check(4, 4 * 125).is_ok());
+        }
+
+        #[test]
+        fn a_slice_takes_what_python_takes(count in 0u64..9, start in -12i64..12, stop in -12i64..12, step in -4i64..5) {
+            prop_assume!(step != 0);
+            let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
+            let taken = offsets(&layout.slice(0, Some(start), Some(stop), step).unwrap());
+            let n = count as i64;
+            let clip = |at: i64, low: i64, high: i64| if at < 0 { (at + n).max(low) } else { at.min(high) };
+            let (mut at, end) = if step > 0 { (clip(start, 0, n), clip(stop, 0, n)) } else { (clip(start, -1, n - 1), clip(stop, -1, n - 1)) };
+            let mut expected = vec![];
+            while (step > 0 && at < end) || (step < 0 && at > end) {
+                expected.push(i128::from(at));
+                at += step;
+            }
+            prop_assert_eq!(taken, expected);
+        }
+
+        #[test]
+        fn transposing_twice_changes_nothing(layout in layouts()) {
+            prop_assert_eq!(&layout.transpose().transpose(), &layout);
+            prop_assert_eq!(layout.is_contiguous(4, Order::C), layout.transpose().is_contiguous(4, Order::F));
+        }
+    }
+
+    #[test]
+    fn sizes_that_overflow_are_refused_even_beside_a_zero() {
+        for shape in [&[u64::MAX, 2][..], &[1 << 62, 1 << 62, 0], &[1 << 61, 4]] {
+            assert!(Layout::contiguous(shape, 8, Order::C).is_err(), "{shape:?}");
+        }
+        assert_eq!(size_bytes(&[0, 5], 8).unwrap(), 0);
+        assert_eq!(size_bytes(&[], 8).unwrap(), 8);
+        assert!(size_bytes(&[1; 65], 1).is_err());
+    }
+
+    #[test]
+    fn strides_that_overflow_are_refused() {
+        let wild = Layout { shape: vec![1 << 20; 3], strides: vec![i64::MAX; 3], offset: 0 };
+        assert!(wild.check(1, 1 << 40).is_err());
+        let below = Layout { shape: vec![3], strides: vec![-8], offset: 8 };
+        assert!(matches!(below.check(8, 64), Err(Error::OutOfBounds { low: -8, .. })));
+        let after = Layout { shape: vec![0], strides: vec![8], offset: 65 };
+        assert!(after.check(8, 64).is_err());
+    }
+
+    #[test]
+    fn zero_strides_repeat_an_element() {
+        let broadcast = Layout { shape: vec![1000], strides: vec![0], offset: 56 };
+        broadcast.check(8, 64).unwrap();
+        assert_eq!(broadcast.span(8).unwrap(), (56, 64));
+        assert!(!broadcast.is_contiguous(8, Order::C));
+    }
+
+    #[test]
+    fn an_index_outside_its_dimension_is_refused() {
+        let layout = Layout::contiguous(&[2, 3], 4, Order::C).unwrap();
+        assert_eq!(layout.element_offset(&[1, 2]).unwrap(), 20);
+        assert_eq!(layout.select(0, -1).unwrap().offset, 12);
+        assert!(layout.select(0, 2).is_err() && layout.select(0, -3).is_err() && layout.select(2, 0).is_err());
+        assert!(layout.element_offset(&[0, 3]).is_err() && layout.element_offset(&[0]).is_err());
+        assert!(layout.permute(&[0, 0]).is_err() && layout.permute(&[0]).is_err());
+    }
+}

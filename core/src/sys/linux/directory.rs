@@ -1,0 +1,147 @@
+//! The directory that segments live in: paths, links, free space, the lock on names.
+//!
+//! | file | is |
+//! |---|---|
+//! | `shmarray-<id>` | a segment |
+//! | `shmarray-name-<name>` | a second link to a segment, by the name that a person gave |
+//! | `shmarray-new-<id>` | a segment being made, where the file system has no unnamed files |
+//! | `shmarray-registry-<uid>` | an empty file of locks; nothing is ever read from it |
+//!
+//! The registry's bytes from 2^62 on are one for each name: who takes a name away locks its
+//! byte first, so that between the look and the unlink nobody can put a new array there.
+#![allow(unsafe_code)] // linkat, statvfs, geteuid
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::lock;
+use crate::error::{Error, Result};
+use crate::name::{ArrayName, SegmentId};
+
+const DEFAULT_DIRECTORY: &str = "/dev/shm";
+const SEGMENT_PREFIX: &str = "shmarray-";
+const NAME_PREFIX: &str = "shmarray-name-";
+const NEW_PREFIX: &str = "shmarray-new-";
+const REGISTRY_PREFIX: &str = "shmarray-registry-";
+/// Where the bytes that stand for names begin in the registry.
+const NAMES_OFFSET: u64 = 1 << 62;
+
+/// Where segments live: `SHMARRAY_DIR`, or the system's shared memory.
+pub(crate) fn directory() -> PathBuf {
+    match std::env::var_os("SHMARRAY_DIR") {
+        Some(directory) if !directory.is_empty() => directory.into(),
+        _ => DEFAULT_DIRECTORY.into(),
+    }
+}
+
+pub(super) fn segment_path(id: &SegmentId) -> PathBuf {
+    directory().join(format!("{SEGMENT_PREFIX}{id}"))
+}
+
+pub(super) fn name_path(name: &ArrayName) -> PathBuf {
+    directory().join(format!("{NAME_PREFIX}{name}"))
+}
+
+/// The ids of all segments there, finished or not, whoever owns them.
+pub(crate) fn segment_ids() -> Result<Vec<SegmentId>> {
+    let directory = directory();
+    let entries = fs::read_dir(&directory).map_err(|error| Error::os("opendir", &directory, error))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.filter_map(|name| id_in(&name)).collect())
+}
+
+fn id_in(file_name: &str) -> Option<SegmentId> {
+    let id = file_name.strip_prefix(NEW_PREFIX).or_else(|| file_name.strip_prefix(SEGMENT_PREFIX))?;
+    SegmentId::from_bytes(id.as_bytes())
+}
+
+/// Our effective user.
+pub(super) fn user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Bytes that the file system has left for us.
+pub(super) fn free_bytes() -> Result<u64> {
+    let directory = directory();
+    let path = c_path(&directory);
+    let mut facts = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path is a C string; `facts` has room for the answer.
+    let status = unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) };
+    if status != 0 {
+        return Err(Error::os("statvfs", directory, io::Error::last_os_error()));
+    }
+    // SAFETY: the call filled it.
+    let facts = unsafe { facts.assume_init() };
+    let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0
+    Ok(if unlimited { u64::MAX } else { facts.f_bavail * facts.f_frsize })
+}
+
+/// Gives an open file a name that must be free.
+pub(super) fn link_file(file: &fs::File, path: &Path) -> io::Result<()> {
+    let open = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+    match link(libc::AT_FDCWD, &open, path, libc::AT_SYMLINK_FOLLOW) {
+        // Without /proc the descriptor itself can be linked, where the kernel permits it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => link(file.as_raw_fd(), c"", path, libc::AT_EMPTY_PATH),
+        done => done,
+    }
+}
+
+fn link(from: libc::c_int, old: &std::ffi::CStr, new: &Path, flags: libc::c_int) -> io::Result<()> {
+    let new = c_path(new);
+    // SAFETY: both are C strings and outlive the call.
+    match unsafe { libc::linkat(from, old.as_ptr(), libc::AT_FDCWD, new.as_ptr(), flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether `open(O_TMPFILE)` failed because this file system does not do it.
+pub(super) fn lacks_unnamed_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
+}
+
+/// Where a segment is made when it cannot be made without a name: no attach looks here.
+pub(super) fn hidden_path(id: &SegmentId) -> PathBuf {
+    directory().join(format!("{NEW_PREFIX}{id}"))
+}
+
+/// A new file at [`hidden_path`].
+pub(super) fn create_hidden(id: &SegmentId) -> Result<fs::File> {
+    let path = hidden_path(id);
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+    options.open(&path).map_err(|error| Error::os("open(O_CREAT)", path, error))
+}
+
+/// The registry's byte for a name, ours until dropped.
+pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] fs::File);
+
+impl NameLock {
+    pub(super) fn take(name: &ArrayName) -> Result<Self> {
+        let path = directory().join(format!("{REGISTRY_PREFIX}{}", user()));
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+        let file = options.open(&path).map_err(|error| Error::os("open", &path, error))?;
+        let offset = (NAMES_OFFSET | fnv1a(name.as_str().as_bytes()) >> 2) as i64;
+        lock::wait_exclusive(&file, offset).map_err(|error| Error::os("fcntl(F_OFD_SETLKW)", &path, error))?;
+        Ok(Self(file))
+    }
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll, Vo): which byte stands for a name is part of the format.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn c_path(path: &Path) -> CString {
+    // A path from the environment or from ids and names has no NUL.
+    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
+}

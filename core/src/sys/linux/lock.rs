@@ -1,0 +1,46 @@
+//! Open-file-description locks: kept by a mapping, dropped by the kernel at death.
+//!
+//! Ordinary POSIX record locks are useless here: a process loses them when any descriptor
+//! of the file is closed anywhere in it.
+#![allow(unsafe_code)] // fcntl
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The byte of a segment's file that holders lock.
+const HOLD_OFFSET: i64 = 0;
+
+/// Holds the file, or fails with `WouldBlock` when somebody is giving it back.
+pub(super) fn try_shared(file: &File) -> io::Result<()> {
+    set(file, libc::F_OFD_SETLK, libc::F_RDLCK, HOLD_OFFSET)
+}
+
+/// Whether nobody else holds the file; then nobody can hold it until it is closed.
+pub(super) fn try_exclusive(file: &File) -> bool {
+    set(file, libc::F_OFD_SETLK, libc::F_WRLCK, HOLD_OFFSET).is_ok()
+}
+
+/// Waits for a byte of a file to be ours alone. The kernel frees it when a holder dies.
+pub(super) fn wait_exclusive(file: &File, offset: i64) -> io::Result<()> {
+    loop {
+        match set(file, libc::F_OFD_SETLKW, libc::F_WRLCK, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+fn set(file: &File, command: libc::c_int, kind: libc::c_int, offset: i64) -> io::Result<()> {
+    // SAFETY: `flock` is plain numbers, for which zeros are valid.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = offset;
+    lock.l_len = 1;
+    // SAFETY: the descriptor is open while `file` is borrowed; the command takes a `flock`.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,315 @@
+//! The Linux backend: files in a tmpfs, held by open-file-description locks.
+//!
+//! A hold is a shared lock on byte 0 of the segment's file. The lock belongs to the open
+//! file description, which the mapping keeps alive after the descriptor is closed: so a
+//! process keeps no descriptor for an array, nothing that closes descriptors can drop the
+//! hold, and the kernel drops it when the mapping goes, however the process ends. A forked
+//! child has the mapping and with it the hold. Who can take the lock exclusively knows that
+//! nobody holds the segment, and gives it back.
+//!
+//! What a crash leaves at each step:
+//!
+//! | step | a crash after it leaves | given back by |
+//! |---|---|---|
+//! | create: open `O_TMPFILE`, lock, reserve, map, write the header | a file without a name | the kernel |
+//! | create: link the id | a segment that nobody holds | any sweep |
+//! | create: link the name | the same, with a name | any sweep, or the next create of that name |
+//! | attach: open, lock, check, map, close | nothing | the kernel |
+//! | give back: lock exclusively | nothing; the lock is gone | any sweep |
+//! | give back: DEAD | a segment that refuses to be attached | any sweep |
+//! | give back: unlink the name, unlink the id | the same, or memory that the kernel frees | any sweep |
+//!
+//! An attach that finds the exclusive lock taken comes when nobody holds the segment, so it
+//! is told that the segment is gone; it never waits.
+
+mod directory;
+mod lock;
+mod map;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use directory::{NameLock, free_bytes, hidden_path, link_file, name_path, segment_path};
+pub(crate) use directory::{directory, segment_ids};
+pub(crate) use map::{Mapping, page_bytes};
+
+use super::{Access, Place};
+use crate::error::{Error, Result};
+use crate::format::Header;
+use crate::name::{ArrayName, SegmentId};
+use crate::words;
+
+/// A segment's file, open and held.
+pub(crate) struct File {
+    file: fs::File,
+    path: PathBuf,
+    bytes: u64,
+    /// Where it was made, if that was under a name; goes away with this.
+    hidden: Option<PathBuf>,
+}
+
+impl File {
+    /// A file of `bytes` zeros that has no name yet.
+    pub(crate) fn create(id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
+        let (file, hidden) = create_unnamed(id)?;
+        let path = segment_path(id);
+        let created = Self { file, path, bytes, hidden };
+        created.prepare(mode)?;
+        Ok(created)
+    }
+
+    /// Holds the new file, gives it its mode and its memory.
+    fn prepare(&self, mode: u32) -> Result<()> {
+        let Self { file, path, bytes, .. } = self;
+        lock::try_shared(file).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", path, error))?;
+        if mode & 0o177 != 0 {
+            // Asked for by the user: the umask does not cut it.
+            let permissions = fs::Permissions::from_mode(mode);
+            file.set_permissions(permissions).map_err(|error| Error::os("fchmod", path, error))?;
+        }
+        reserve(file, path, *bytes)
+    }
+
+    /// Opens without following links, holds, and checks that it is there, whole and ours.
+    pub(crate) fn open(place: Place<'_>, access: Access) -> Result<Self> {
+        let path = match place {
+            Place::Id(id) => segment_path(id),
+            Place::Name(name) => name_path(name),
+        };
+        let opened = open_existing(&path, access);
+        let file = opened.map_err(|error| not_found(place, "open", &path, error))?;
+        if let Err(error) = lock::try_shared(&file) {
+            return Err(not_found(place, "fcntl(F_OFD_SETLK)", &path, gone_if_locked(error)));
+        }
+        let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
+        if facts.nlink() == 0 {
+            return Err(missing(place));
+        }
+        check_owner(place, &path, &facts)?;
+        Ok(Self { file, path, bytes: facts.len(), hidden: None })
+    }
+
+    /// Size of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A copy of the first `bytes` bytes, or of all when the file is shorter.
+    pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
+        let mut front = vec![0; bytes.min(self.bytes) as usize];
+        let read = self.file.read_exact_at(&mut front, 0);
+        read.map_err(|error| Error::os("pread", &self.path, error))?;
+        Ok(front)
+    }
+
+    /// Maps the whole file. The mapping carries the hold on when the file is closed.
+    pub(crate) fn map(&self, access: Access, _header_bytes: u64) -> Result<Mapping> {
+        Mapping::new(&self.file, self.bytes, access).map_err(|error| Error::os("mmap", &self.path, error))
+    }
+
+    /// Lets others see the segment by its id: whole, as it is now.
+    pub(crate) fn publish(&self, id: &SegmentId) -> Result<()> {
+        let path = segment_path(id);
+        link_file(&self.file, &path).map_err(|error| Error::os("linkat", &path, error))
+    }
+
+    /// Lets others see the segment by a name as well. A dead leftover of that name makes room.
+    pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
+        let path = name_path(name);
+        for attempt in 0..2 {
+            match link_file(&self.file, &path) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::os("linkat", &path, error));
+                }
+                Err(_) if attempt == 0 => give_back_leftover(&path),
+                Err(_) => break,
+            }
+        }
+        Err(Error::NameExists { name: name.to_string(), directory: directory() })
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if let Some(hidden) = &self.hidden {
+            let _ = fs::remove_file(hidden); // a sweep may have been there first
+        }
+    }
+}
+
+/// Unmaps; if that was the last hold, gives the segment back.
+pub(crate) fn release(mapping: Mapping, id: &SegmentId) -> Result<()> {
+    drop(mapping);
+    give_back(id).map(drop)
+}
+
+/// Gives a segment back if nobody holds it and it need not persist. Returns its bytes.
+pub(crate) fn give_back(id: &SegmentId) -> Result<Option<u64>> {
+    match give_back_file(id, &segment_path(id))? {
+        Some(bytes) => Ok(Some(bytes)),
+        None => give_back_file(id, &hidden_path(id)),
+    }
+}
+
+fn give_back_file(id: &SegmentId, path: &Path) -> Result<Option<u64>> {
+    let Ok(file) = open_existing(path, Access::ReadWrite) else {
+        return Ok(None); // gone already, or not ours to give
+    };
+    if persists(&file) || !lock::try_exclusive(&file) {
+        return Ok(None);
+    }
+    let facts = file.metadata().map_err(|error| Error::os("fstat", path, error))?;
+    if facts.nlink() == 0 {
+        return Ok(None);
+    }
+    let _ = file.write_all_at(&words::DEAD_BYTES, words::STATE_OFFSET); // a short file has no state
+    if let Some(name) = name_in(&file, id) {
+        unlink_if_same(&name, &facts)?;
+    }
+    fs::remove_file(path).map_err(|error| Error::os("unlink", path, error))?;
+    Ok(Some(facts.blocks() * 512))
+}
+
+/// Takes a name away; the segment goes with its last holder, or now if there is none.
+pub(crate) fn unlink_name(name: &ArrayName) -> Result<()> {
+    let path = name_path(name);
+    let _lock = NameLock::take(name)?;
+    let file = File::open(Place::Name(name), Access::ReadWrite)?;
+    let _ = file.file.write_all_at(&[0; 8], words::FLAGS_OFFSET); // no longer PERSIST
+    fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
+    let id = front(&file.file, file.bytes).and_then(|header| Header::read("", &header, file.bytes));
+    drop(file);
+    match id {
+        Ok(header) => give_back(&header.id).map(drop),
+        Err(_) => Ok(()), // not a segment: its name was all there was to take away
+    }
+}
+
+/// A file that nobody can find: unnamed, or where the file system has no such thing, hidden.
+fn create_unnamed(id: &SegmentId) -> Result<(fs::File, Option<PathBuf>)> {
+    let directory = directory();
+    let unnamed =
+        options(Access::ReadWrite).mode(0o600).custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC).open(&directory);
+    match unnamed {
+        Err(error) if directory::lacks_unnamed_files(&error) => {
+            Ok((directory::create_hidden(id)?, Some(hidden_path(id))))
+        }
+        unnamed => unnamed.map(|file| (file, None)).map_err(|error| Error::os("open(O_TMPFILE)", &directory, error)),
+    }
+}
+
+fn options(access: Access) -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(access == Access::ReadWrite);
+    options
+}
+
+/// Never follows a link, never waits for a FIFO's other end.
+fn open_existing(path: &Path, access: Access) -> io::Result<fs::File> {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    options(access).custom_flags(flags).open(path)
+}
+
+/// Reserves every page now, so that touching one can never be a bus error.
+fn reserve(file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
+    let free_bytes = free_bytes()?;
+    let full = || Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory() };
+    if bytes > free_bytes {
+        return Err(full());
+    }
+    match map::reserve(file, bytes) {
+        Ok(()) => Ok(()),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT)) => Err(full()),
+        Err(error) => Err(Error::os("fallocate", path, error)),
+    }
+}
+
+/// An id finds what its owner shares by mode; a name finds only what is our own, since
+/// anybody can put a name into a directory that all users share.
+fn check_owner(place: Place<'_>, path: &Path, facts: &fs::Metadata) -> Result<()> {
+    let (owner, user, mode) = (facts.uid(), directory::user(), facts.mode() & 0o777);
+    let shared = matches!(place, Place::Id(_)) && mode & 0o066 != 0;
+    if owner != user && !shared {
+        return Err(Error::NotOwner { path: path.to_owned(), owner, user, mode });
+    }
+    match facts.is_file() {
+        true => Ok(()),
+        false => Err(Error::InvalidSegment {
+            segment: place.to_string(),
+            field: "type",
+            expected: "a regular file".to_owned(),
+            found: format!("mode {:o}", facts.mode()),
+        }),
+    }
+}
+
+fn not_found(place: Place<'_>, call: &'static str, path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => missing(place),
+        _ => Error::os(call, path, error),
+    }
+}
+
+fn missing(place: Place<'_>) -> Error {
+    let directory = directory();
+    match place {
+        Place::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Place::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
+    }
+}
+
+/// Who holds the exclusive lock is giving the segment back.
+fn gone_if_locked(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied => io::ErrorKind::NotFound.into(),
+        _ => error,
+    }
+}
+
+fn persists(file: &fs::File) -> bool {
+    let mut flags = [0; 8];
+    file.read_exact_at(&mut flags, words::FLAGS_OFFSET).is_ok() && flags[0] & words::PERSIST_BYTE != 0
+}
+
+/// The whole header of an open file.
+fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
+    let read = |count: u64| {
+        let mut front = vec![0; count.min(bytes) as usize];
+        let read = file.read_exact_at(&mut front, 0);
+        read.map(|()| front).map_err(|error| Error::os("pread", "", error))
+    };
+    let first = read(crate::format::PAGE_BYTES)?;
+    read(Header::bytes_needed("", &first, bytes)?)
+}
+
+/// The name that a segment says it has, if its header can be trusted that far.
+fn name_in(file: &fs::File, id: &SegmentId) -> Option<ArrayName> {
+    let bytes = file.metadata().ok()?.len();
+    let header = Header::read("", &front(file, bytes).ok()?, bytes).ok()?;
+    header.name.filter(|_| header.id == *id)
+}
+
+/// Removes a name if it still leads to that file. The lock keeps a new array of that name out.
+fn unlink_if_same(name: &ArrayName, facts: &fs::Metadata) -> Result<()> {
+    let path = name_path(name);
+    let _lock = NameLock::take(name)?;
+    match fs::symlink_metadata(&path) {
+        Ok(there) if (there.dev(), there.ino()) == (facts.dev(), facts.ino()) => {
+            fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn give_back_leftover(path: &Path) {
+    let Ok(file) = open_existing(path, Access::ReadOnly) else { return };
+    let bytes = file.metadata().map_or(0, |facts| facts.len());
+    let header = front(&file, bytes).and_then(|front| Header::read("", &front, bytes));
+    drop(file);
+    if let Ok(header) = header {
+        let _ = give_back(&header.id); // held: the caller finds the name taken and says so
+    }
+}

@@ -1,0 +1,61 @@
+//! The operating system, behind one interface with two backends.
+//!
+//! A backend has these, with the same names, arguments and errors:
+//!
+//! | item | does |
+//! |---|---|
+//! | `File::create(id, bytes, mode)` | a new file that nobody can see yet, its memory reserved, held by us |
+//! | `File::open(place, access)` | an existing file, held by us |
+//! | `File::bytes`, `read_front(n)` | its size; a copy of its first bytes |
+//! | `File::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
+//! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |
+//! | `Mapping::start`, `bytes` | where it is mapped |
+//! | `release(mapping, id)` | unmap; the last holder gives the segment back |
+//! | `give_back(id)` | give a segment back if nobody holds it; returns the bytes |
+//! | `unlink_name(name)` | take a name away, and the segment with it when nobody holds it |
+//! | `segment_ids()` | what there is |
+//! | `directory()` | where segments live |
+//! | `page_bytes()` | the unit of memory protection |
+//!
+//! *Holding* a file keeps it from being given back. On Linux the kernel keeps the hold and
+//! drops it when the holder dies; the portable backend counts, and a crash leaves its count.
+
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod linux;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod portable;
+
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+use linux as backend;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+use portable as backend;
+
+pub(crate) use backend::{File, Mapping, directory, give_back, page_bytes, release, segment_ids, unlink_name};
+
+use crate::name::{ArrayName, SegmentId};
+
+/// What a mapping may be used for. Enforced by the memory protection of its pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Access {
+    /// Loads and stores.
+    #[default]
+    ReadWrite,
+    /// Loads; a store is a fault.
+    ReadOnly,
+}
+
+/// By which of its two names a segment is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Id(&'a SegmentId),
+    Name(&'a ArrayName),
+}
+
+impl std::fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
+}

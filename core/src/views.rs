@@ -1,0 +1,61 @@
+//! `ndarray` views of an array (feature `ndarray`).
+
+use ndarray::{IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder};
+
+use crate::array::Array;
+use crate::element::Element;
+use crate::error::{Error, Result};
+
+impl Array {
+    /// A raw `ndarray` view. Dereferencing it is unsafe, because another process may write
+    /// to the memory: whoever does so promises that none does meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::DTypeMismatch`]; [`Error::InvalidArgument`] for strides that are not whole elements
+    /// or that are negative, which `ndarray` cannot take.
+    ///
+    /// ```
+    /// use shmarray::{Array, DType, Options};
+    /// let a = Array::create(DType::parse("<f4")?, &[2, 3], &Options::default())?;
+    /// a.set(&[1, 0], 2.5f32)?;
+    /// // SAFETY: nobody else has this array.
+    /// let view = unsafe { a.raw_view::<f32>()?.deref_into_view() };
+    /// assert_eq!(view[[1, 0]], 2.5);
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    pub fn raw_view<T: Element>(&self) -> Result<RawArrayView<T, IxDyn>> {
+        let (shape, strides) = self.dimensions::<T>()?;
+        let shape = IxDyn(&shape).strides(IxDyn(&strides));
+        // SAFETY: the layout was checked against the segment, whose type and strides fit T.
+        #[allow(unsafe_code)]
+        Ok(unsafe { RawArrayView::from_shape_ptr(shape, self.as_ptr().cast::<T>()) })
+    }
+
+    /// As [`Array::raw_view`], to write through.
+    ///
+    /// # Errors
+    /// As [`Array::raw_view`], and [`Error::ReadOnly`].
+    pub fn raw_view_mut<T: Element>(&self) -> Result<RawArrayViewMut<T, IxDyn>> {
+        if self.is_readonly() {
+            return Err(Error::ReadOnly);
+        }
+        let (shape, strides) = self.dimensions::<T>()?;
+        let shape = IxDyn(&shape).strides(IxDyn(&strides));
+        // SAFETY: as in `raw_view`, and the pages are writable.
+        #[allow(unsafe_code)]
+        Ok(unsafe { RawArrayViewMut::from_shape_ptr(shape, self.as_ptr().cast::<T>()) })
+    }
+
+    /// Shape and strides in elements.
+    fn dimensions<T: Element>(&self) -> Result<(Vec<usize>, Vec<usize>)> {
+        self.expect_dtype(T::dtype())?;
+        let whole = |stride: &i64| usize::try_from(*stride).ok().filter(|stride| stride % size_of::<T>() == 0);
+        let strides = self.strides().iter().map(|stride| whole(stride).map(|stride| stride / size_of::<T>()));
+        let strides = strides.collect::<Option<Vec<_>>>();
+        let misaligned = self.as_ptr() as usize % align_of::<T>() != 0;
+        let strides = strides.filter(|_| !misaligned).ok_or_else(|| {
+            Error::argument("strides", format!("{:?} are not steps of whole elements forwards", self.strides()))
+        })?;
+        Ok((self.shape().iter().map(|&count| count as usize).collect(), strides))
+    }
+}
