@@ -1,0 +1,104 @@
+//! dtypes as C numbers. The numbers are those of core's table.
+
+use std::ffi::{CString, c_char};
+use std::sync::OnceLock;
+
+use shmarray::{DType, Error, TypeCode};
+
+use crate::error::Failure;
+
+/// An element type: one of the numbers below.
+pub type shma_dtype = i32;
+
+/// Items of a size, which C has no type for: see shma_options.item_bytes and shma_array_dtype_text.
+pub const SHMA_OPAQUE: shma_dtype = 0;
+/// One byte, 0 or 1.
+pub const SHMA_BOOL: shma_dtype = 1;
+/// int8_t.
+pub const SHMA_INT8: shma_dtype = 2;
+/// int16_t.
+pub const SHMA_INT16: shma_dtype = 3;
+/// int32_t.
+pub const SHMA_INT32: shma_dtype = 4;
+/// int64_t.
+pub const SHMA_INT64: shma_dtype = 5;
+/// uint8_t.
+pub const SHMA_UINT8: shma_dtype = 6;
+/// uint16_t.
+pub const SHMA_UINT16: shma_dtype = 7;
+/// uint32_t.
+pub const SHMA_UINT32: shma_dtype = 8;
+/// uint64_t.
+pub const SHMA_UINT64: shma_dtype = 9;
+/// IEEE 754 binary16, 2 bytes.
+pub const SHMA_FLOAT16: shma_dtype = 10;
+/// float.
+pub const SHMA_FLOAT32: shma_dtype = 11;
+/// double.
+pub const SHMA_FLOAT64: shma_dtype = 12;
+/// Two float: real, imaginary.
+pub const SHMA_COMPLEX64: shma_dtype = 13;
+/// Two double: real, imaginary.
+pub const SHMA_COMPLEX128: shma_dtype = 14;
+
+/// The row of core's table, if the number is one.
+pub(crate) fn row(dtype: shma_dtype) -> Option<&'static DType> {
+    DType::ALL.iter().find(|row| row.code() as i32 == dtype)
+}
+
+/// A dtype from a number and, for SHMA_OPAQUE, a text or an item size.
+pub(crate) fn resolve(dtype: shma_dtype, text: Option<&str>, item_bytes: u64) -> Result<DType, Failure> {
+    if let Some(row) = row(dtype) {
+        return Ok(row.clone());
+    }
+    if dtype != TypeCode::Opaque as i32 {
+        let reason = "its number is none of SHMA_BOOL to SHMA_COMPLEX128".to_owned();
+        return Err(Error::InvalidDType { dtype: dtype.to_string(), reason }.into());
+    }
+    let opaque = text.map_or_else(|| DType::opaque(item_bytes), DType::parse)?;
+    Ok(opaque)
+}
+
+/// Size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_dtype_itemsize(dtype: shma_dtype) -> usize {
+    row(dtype).map_or(0, |row| row.item_bytes() as usize)
+}
+
+/// Its name, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no dtype. Lives for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_dtype_name(dtype: shma_dtype) -> *const c_char {
+    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
+    let names = || DType::ALL.iter().map(|row| CString::new(row.name()).unwrap_or_default()).collect();
+    let place = DType::ALL.iter().position(|row| row.code() as i32 == dtype);
+    place.map_or(std::ptr::null(), |place| NAMES.get_or_init(names)[place].as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_table() {
+        let numbers = [
+            SHMA_BOOL,
+            SHMA_INT8,
+            SHMA_INT16,
+            SHMA_INT32,
+            SHMA_INT64,
+            SHMA_UINT8,
+            SHMA_UINT16,
+            SHMA_UINT32,
+            SHMA_UINT64,
+            SHMA_FLOAT16,
+            SHMA_FLOAT32,
+            SHMA_FLOAT64,
+            SHMA_COMPLEX64,
+            SHMA_COMPLEX128,
+        ];
+        let rows: Vec<_> = DType::ALL.iter().map(|row| row.code() as i32).collect();
+        assert_eq!(rows, numbers);
+        assert_eq!(shma_dtype_itemsize(SHMA_COMPLEX128), 16);
+        assert!(shma_dtype_name(SHMA_OPAQUE).is_null() && shma_dtype_name(99).is_null());
+    }
+}

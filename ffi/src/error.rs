@@ -1,0 +1,189 @@
+//! Statuses, the caller's error struct, and the one door that everything fallible goes through.
+
+use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use shmarray::{Error, ErrorKind};
+
+/// Done.
+pub const SHMA_OK: i32 = 0;
+
+/// No such segment or name: given back, or never on this machine.
+pub const SHMA_ERROR_NOT_FOUND: i32 = -1;
+/// The name exists.
+pub const SHMA_ERROR_EXISTS: i32 = -2;
+/// The handle is of an earlier life of its segment.
+pub const SHMA_ERROR_STALE_HANDLE: i32 = -3;
+/// The text is not a handle; the message names the field.
+pub const SHMA_ERROR_INVALID_HANDLE: i32 = -4;
+/// The file is not a segment that can be trusted; the message names the field.
+pub const SHMA_ERROR_INVALID_SEGMENT: i32 = -5;
+/// A bad name, shape, stride, offset or option, or NULL where something is needed.
+pub const SHMA_ERROR_INVALID_ARGUMENT: i32 = -6;
+/// The dtype cannot be in shared memory.
+pub const SHMA_ERROR_INVALID_DTYPE: i32 = -7;
+/// The array has another dtype than asked for.
+pub const SHMA_ERROR_DTYPE_MISMATCH: i32 = -8;
+/// A view or index that leaves its array.
+pub const SHMA_ERROR_OUT_OF_BOUNDS: i32 = -9;
+/// A write to a read-only array.
+pub const SHMA_ERROR_READ_ONLY: i32 = -10;
+/// Shared memory is full; the message says how much was asked and is free.
+pub const SHMA_ERROR_NO_SPACE: i32 = -11;
+/// The system or the owner says no.
+pub const SHMA_ERROR_PERMISSION_DENIED: i32 = -12;
+/// Not available on this platform.
+pub const SHMA_ERROR_UNSUPPORTED: i32 = -13;
+/// Another failure of a system call; os_errno says which.
+pub const SHMA_ERROR_OS: i32 = -14;
+/// The caller's room for a text is too short; needed_bytes_out says how long it must be.
+pub const SHMA_ERROR_TEXT_TOO_SHORT: i32 = -15;
+/// A bug in shmarray; nothing was changed that the message does not tell of.
+pub const SHMA_ERROR_PANIC: i32 = -16;
+
+/// Room for a message, its final zero included. Longer messages are cut.
+pub const SHMA_MESSAGE_BYTES: usize = 1016;
+
+/// What went wrong. The caller owns it; it needs no release.
+#[repr(C)]
+pub struct shma_error {
+    /// The status that was returned.
+    pub status: i32,
+    /// The operating system's error number, or 0.
+    pub os_errno: i32,
+    /// What went wrong, with the facts: one line of text.
+    pub message: [c_char; SHMA_MESSAGE_BYTES],
+}
+
+/// Why a call did not do what it was asked.
+pub(crate) enum Failure {
+    Core(Error),
+    Null(&'static str),
+    TextTooShort(usize),
+    Panic(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+impl Failure {
+    fn status(&self) -> i32 {
+        match self {
+            Self::Core(error) => status_of(error.kind()),
+            Self::Null(_) => SHMA_ERROR_INVALID_ARGUMENT,
+            Self::TextTooShort(_) => SHMA_ERROR_TEXT_TOO_SHORT,
+            Self::Panic(_) => SHMA_ERROR_PANIC,
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Core(error) => error.to_string(),
+            Self::Null(argument) => format!("invalid {argument}: it is NULL"),
+            Self::TextTooShort(needed) => format!("the text needs {needed} bytes"),
+            Self::Panic(message) => format!("a bug in shmarray: {message}"),
+        }
+    }
+
+    fn os_errno(&self) -> i32 {
+        match self {
+            Self::Core(error) => error.os_errno().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// The one table from core's kinds to this ABI's numbers. A number, once given, stays.
+fn status_of(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::NotFound => SHMA_ERROR_NOT_FOUND,
+        ErrorKind::Exists => SHMA_ERROR_EXISTS,
+        ErrorKind::StaleHandle => SHMA_ERROR_STALE_HANDLE,
+        ErrorKind::InvalidHandle => SHMA_ERROR_INVALID_HANDLE,
+        ErrorKind::InvalidSegment => SHMA_ERROR_INVALID_SEGMENT,
+        ErrorKind::InvalidArgument => SHMA_ERROR_INVALID_ARGUMENT,
+        ErrorKind::InvalidDType => SHMA_ERROR_INVALID_DTYPE,
+        ErrorKind::DTypeMismatch => SHMA_ERROR_DTYPE_MISMATCH,
+        ErrorKind::OutOfBounds => SHMA_ERROR_OUT_OF_BOUNDS,
+        ErrorKind::ReadOnly => SHMA_ERROR_READ_ONLY,
+        ErrorKind::NoSpace => SHMA_ERROR_NO_SPACE,
+        ErrorKind::PermissionDenied => SHMA_ERROR_PERMISSION_DENIED,
+        ErrorKind::Unsupported => SHMA_ERROR_UNSUPPORTED,
+        ErrorKind::Os => SHMA_ERROR_OS,
+        _ => SHMA_ERROR_PANIC, // a kind without a number: the test below fails
+    }
+}
+
+/// Runs the body of an exported function: nothing unwinds into C, every failure is told.
+pub(crate) fn door(error: Option<&mut shma_error>, body: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    match outcome.unwrap_or_else(|panic| Err(Failure::Panic(text_of(&*panic)))) {
+        Ok(()) => SHMA_OK,
+        Err(failure) => tell(&failure, error),
+    }
+}
+
+fn tell(failure: &Failure, error: Option<&mut shma_error>) -> i32 {
+    let status = failure.status();
+    if let Some(error) = error {
+        let message = failure.message();
+        *error = shma_error { status, os_errno: failure.os_errno(), message: [0; SHMA_MESSAGE_BYTES] };
+        for (place, byte) in error.message.iter_mut().zip(cut(&message, SHMA_MESSAGE_BYTES - 1).bytes()) {
+            *place = byte as c_char;
+        }
+    }
+    status
+}
+
+/// The longest start of a text that fits and ends with a whole character.
+fn cut(text: &str, most_bytes: usize) -> &str {
+    let fits = text.char_indices().map(|(start, c)| start + c.len_utf8()).take_while(|end| *end <= most_bytes);
+    &text[..fits.last().unwrap_or(0)]
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> shma_error {
+        shma_error { status: 0, os_errno: 0, message: [0; SHMA_MESSAGE_BYTES] }
+    }
+
+    fn message(error: &shma_error) -> String {
+        let bytes = error.message.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8);
+        String::from_utf8(bytes.collect()).unwrap()
+    }
+
+    #[test]
+    fn every_kind_has_a_number_of_its_own() {
+        let numbers: std::collections::BTreeSet<_> = ErrorKind::ALL.into_iter().map(status_of).collect();
+        assert_eq!(numbers.len(), ErrorKind::ALL.len());
+        assert!(numbers.iter().all(|number| (SHMA_ERROR_OS..0).contains(number)));
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status_with_its_message() {
+        let mut error = empty();
+        let status = door(Some(&mut error), || panic!("as a test of the door"));
+        assert_eq!((status, error.status), (SHMA_ERROR_PANIC, SHMA_ERROR_PANIC));
+        assert!(message(&error).ends_with("as a test of the door"));
+    }
+
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        let mut error = empty();
+        let reason = "ä".repeat(SHMA_MESSAGE_BYTES);
+        let failure = Failure::Panic(reason);
+        tell(&failure, Some(&mut error));
+        assert!(failure.message().starts_with(&message(&error)));
+        assert!((SHMA_MESSAGE_BYTES - 3..SHMA_MESSAGE_BYTES).contains(&message(&error).len()));
+    }
+}
