@@ -55,12 +55,12 @@ impl Segment {
         let generation = random_generation()?;
         words(&mapping).set_live(generation, birth.persist);
         file.publish(&id)?;
-        let name = header.name.clone();
+        let linked = header.name.as_ref().map_or(Ok(()), |name| file.link_name(name));
+        // The open file holds the segment too: it goes first, so that when the name is taken
+        // the drop of the segment is that of the last holder.
+        drop(file);
         let segment = Self::register(mapping, header, generation, Access::ReadWrite);
-        if let Some(name) = name {
-            file.link_name(&name)?; // when it is taken, dropping `segment` gives the segment back
-        }
-        Ok(segment)
+        linked.map(|()| segment)
     }
 
     /// The segment of a handle, mapped now or found in the table.

@@ -18,7 +18,7 @@ use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use super::{Access, Place};
 use crate::error::{Error, Result};
-use crate::format::{MAGIC, PAGE_BYTES};
+use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
 use crate::words::Words;
 
@@ -61,6 +61,20 @@ impl Held {
         unsafe { Words::new(self.start()) }
     }
 
+    fn front(&self, bytes: u64) -> Vec<u8> {
+        let mut front = vec![0; bytes.min(self.bytes()) as usize];
+        // SAFETY: the mapping has at least that many bytes, and `front` is new.
+        unsafe { std::ptr::copy_nonoverlapping(self.start().as_ptr(), front.as_mut_ptr(), front.len()) };
+        front
+    }
+
+    /// The name it was given, if that still leads here.
+    fn name(&self) -> Option<ArrayName> {
+        let needed = Header::bytes_needed("", &self.front(PAGE_BYTES), self.bytes()).ok()?;
+        let header = Header::read("", &self.front(needed), self.bytes()).ok()?;
+        header.name.filter(|name| named(name).is_ok_and(|id| id == header.id))
+    }
+
     /// One holder more, unless there is none: then it is being given back, or made.
     fn count(&self) -> bool {
         let more = |holders: u64| (holders != 0).then_some(holders + 1);
@@ -76,7 +90,11 @@ impl Drop for Held {
             return; // never seen: its maker owns it; only looked at: nobody's
         }
         let last = self.words().holders().fetch_sub(1, Ordering::AcqRel) == 1;
-        self.shmem.set_owner(last && !self.words().persists());
+        let goes = last && !self.words().persists();
+        self.shmem.set_owner(goes);
+        if let Some(name) = self.name().filter(|_| goes) {
+            let _ = fs::remove_file(name_path(&name)); // a close has nobody to tell
+        }
     }
 }
 
@@ -126,10 +144,7 @@ impl File {
     }
 
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
-        let mut front = vec![0; bytes.min(self.bytes()) as usize];
-        // SAFETY: the mapping has at least that many bytes, and `front` is new.
-        unsafe { std::ptr::copy_nonoverlapping(self.0.start().as_ptr(), front.as_mut_ptr(), front.len()) };
-        Ok(front)
+        Ok(self.0.front(bytes))
     }
 
     /// Everything is mapped already: counts this holder, and protects the data.

@@ -37,7 +37,7 @@ pub(crate) use map::{Mapping, page_bytes};
 
 use super::{Access, Place};
 use crate::error::{Error, Result};
-use crate::format::Header;
+use crate::format::{Header, MAGIC};
 use crate::name::{ArrayName, SegmentId};
 use crate::words;
 
@@ -175,17 +175,21 @@ fn give_back_file(id: &SegmentId, path: &Path) -> Result<Option<u64>> {
 
 /// Takes a name away; the segment goes with its last holder, or now if there is none.
 pub(crate) fn unlink_name(name: &ArrayName) -> Result<()> {
+    match unlink_held(name)? {
+        Some(id) => give_back(&id).map(drop), // locks the name again: only now
+        None => Ok(()),
+    }
+}
+
+/// Holds the segment while its name goes; says which segment it was, if it is one.
+fn unlink_held(name: &ArrayName) -> Result<Option<SegmentId>> {
     let path = name_path(name);
     let _lock = NameLock::take(name)?;
     let file = File::open(Place::Name(name), Access::ReadWrite)?;
     let _ = file.file.write_all_at(&[0; 8], words::FLAGS_OFFSET); // no longer PERSIST
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
-    let id = front(&file.file, file.bytes).and_then(|header| Header::read("", &header, file.bytes));
-    drop(file);
-    match id {
-        Ok(header) => give_back(&header.id).map(drop),
-        Err(_) => Ok(()), // not a segment: its name was all there was to take away
-    }
+    let header = front(&file.file, file.bytes).and_then(|front| Header::read("", &front, file.bytes));
+    Ok(header.ok().map(|header| header.id))
 }
 
 /// A file that nobody can find: unnamed, or where the file system has no such thing, hidden.
@@ -269,9 +273,11 @@ fn gone_if_locked(error: io::Error) -> io::Error {
     }
 }
 
+/// Noise does not persist: only a segment says that it does.
 fn persists(file: &fs::File) -> bool {
-    let mut flags = [0; 8];
-    file.read_exact_at(&mut flags, words::FLAGS_OFFSET).is_ok() && flags[0] & words::PERSIST_BYTE != 0
+    let mut front = [0; words::FLAGS_OFFSET as usize + 8];
+    let read = file.read_exact_at(&mut front, 0).is_ok();
+    read && front.starts_with(&MAGIC) && front[words::FLAGS_OFFSET as usize] & words::PERSIST_BYTE != 0
 }
 
 /// The whole header of an open file.

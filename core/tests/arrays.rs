@@ -1,0 +1,300 @@
+//! What an array does, in one process and between two: the same over both backends.
+#![allow(missing_docs)]
+
+mod support;
+
+use shmarray::{Access, Array, DType, Error, Options, Order};
+use support::{Peer, is_peer, scenario, serve};
+
+fn int32() -> DType {
+    DType::parse("<i4").unwrap()
+}
+
+fn ints(shape: &[u64]) -> Array {
+    let array = Array::create(int32(), shape, &Options::default()).unwrap();
+    for (place, index) in indices(shape).into_iter().enumerate() {
+        array.set(&index, place as i32).unwrap();
+    }
+    array
+}
+
+fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
+    let extend = |list: Vec<Vec<u64>>, &count: &u64| -> Vec<Vec<u64>> {
+        list.iter().flat_map(|index| (0..count).map(move |at| [&index[..], &[at]].concat())).collect()
+    };
+    shape.iter().fold(vec![vec![]], extend)
+}
+
+fn values(array: &Array) -> Vec<i32> {
+    indices(array.shape()).iter().map(|index| array.get::<i32>(index).unwrap()).collect()
+}
+
+/// Attaches what it is told, says its values, and doubles its last element if asked to.
+#[test]
+fn reader() {
+    if !is_peer("reader") {
+        return;
+    }
+    let mut held: Option<Array> = None;
+    serve(|line| match line.split_once(' ') {
+        Some(("attach", handle)) => match Array::attach(handle, Access::ReadWrite) {
+            Ok(array) => format!("{:?}", values(held.insert(array))),
+            Err(error) => error.to_string(),
+        },
+        Some(("set", value)) => {
+            let array = held.as_ref().unwrap();
+            let last: Vec<u64> = array.shape().iter().map(|count| count - 1).collect();
+            array.set::<i32>(&last, value.parse().unwrap()).unwrap();
+            "done".to_owned()
+        }
+        _ => {
+            held = None;
+            "closed".to_owned()
+        }
+    });
+}
+
+#[test]
+fn another_process_sees_every_view_and_writes_back() {
+    scenario("another_process_sees_every_view_and_writes_back", || {
+        let array = ints(&[4, 3, 2]);
+        let views = [
+            array.clone(),
+            array.transpose(),
+            array.slice(0, None, None, -1).unwrap(),
+            array.slice(0, Some(1), None, 2).unwrap().slice(2, None, None, -1).unwrap(),
+            array.select(0, 2).unwrap().permute(&[1, 0]).unwrap(),
+            array.view(&[3, 5], &[4, 0], 8).unwrap(),
+            array.view(&[], &[], 92).unwrap(),
+            array.slice(1, Some(2), Some(2), 1).unwrap(),
+        ];
+        let mut peer = Peer::start("reader");
+        for view in &views {
+            let seen = peer.ask(&format!("attach {}", view.handle().to_text()));
+            assert_eq!(seen, format!("{:?}", values(view)));
+        }
+        peer.ask(&format!("attach {}", array.handle().to_text()));
+        assert_eq!(peer.ask("set -77"), "done");
+        assert_eq!(array.get::<i32>(&[3, 2, 1]).unwrap(), -77);
+        peer.end();
+    });
+}
+
+#[test]
+fn an_array_lives_while_any_process_holds_it() {
+    scenario("an_array_lives_while_any_process_holds_it", || {
+        let array = ints(&[3]);
+        let handle = array.handle().to_text();
+        let mut peer = Peer::start("reader");
+        assert_eq!(peer.ask(&format!("attach {handle}")), "[0, 1, 2]");
+        drop(array);
+        let again = Array::attach(&handle, Access::ReadOnly).unwrap();
+        assert_eq!(values(&again), [0, 1, 2]);
+        drop(again);
+        assert_eq!(peer.ask("set 9"), "done");
+        assert_eq!(peer.ask("close"), "closed");
+        assert!(matches!(Array::attach(&handle, Access::ReadWrite), Err(Error::SegmentNotFound { .. })));
+        peer.end();
+    });
+}
+
+#[test]
+fn a_view_outlives_the_array_it_was_taken_from() {
+    scenario("a_view_outlives_the_array_it_was_taken_from", || {
+        let array = ints(&[2, 3]);
+        let view = array.select(0, 1).unwrap();
+        drop(array);
+        assert_eq!(values(&view), [3, 4, 5]);
+        let handle = view.handle().to_text();
+        drop(view);
+        assert!(Array::attach(&handle, Access::ReadOnly).is_err());
+    });
+}
+
+#[test]
+fn a_name_finds_an_array_until_it_is_unlinked() {
+    scenario("a_name_finds_an_array_until_it_is_unlinked", || {
+        let named = Options { name: Some("camera".to_owned()), ..Options::default() };
+        let array = Array::create(int32(), &[2], &named).unwrap();
+        assert!(matches!(Array::create(int32(), &[2], &named), Err(Error::NameExists { .. })));
+        let found = Array::attach("camera", Access::ReadWrite).unwrap();
+        assert_eq!(found.handle(), array.handle());
+        shmarray::unlink("camera").unwrap();
+        assert!(matches!(Array::attach("camera", Access::ReadWrite), Err(Error::NameNotFound { .. })));
+        assert!(matches!(shmarray::unlink("camera"), Err(Error::NameNotFound { .. })));
+        found.set(&[1], 5i32).unwrap();
+        assert_eq!(array.get::<i32>(&[1]).unwrap(), 5);
+        let next = Array::create(int32(), &[2], &named).unwrap();
+        drop((array, found));
+        assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap().handle(), next.handle());
+    });
+}
+
+#[test]
+fn a_name_goes_with_its_last_holder() {
+    scenario("a_name_goes_with_its_last_holder", || {
+        let named = Options { name: Some("camera".to_owned()), ..Options::default() };
+        drop(Array::create(int32(), &[2], &named).unwrap());
+        assert!(matches!(Array::attach("camera", Access::ReadWrite), Err(Error::NameNotFound { .. })));
+    });
+}
+
+#[test]
+fn what_persists_waits_for_its_name_to_be_unlinked() {
+    scenario("what_persists_waits_for_its_name_to_be_unlinked", || {
+        let options = Options { name: Some("model".to_owned()), persist: true, ..Options::default() };
+        let array = Array::create(int32(), &[2], &options).unwrap();
+        array.set(&[0], 42i32).unwrap();
+        drop(array);
+        shmarray::sweep().unwrap();
+        if cfg!(feature = "portable") {
+            return shmarray::unlink("model").unwrap(); // a count of zero cannot be attached there
+        }
+        let mut peer = Peer::start("reader");
+        assert_eq!(peer.ask("attach model"), "[42, 0]");
+        peer.end();
+        shmarray::unlink("model").unwrap();
+        assert!(Array::attach("model", Access::ReadWrite).is_err());
+    });
+}
+
+#[test]
+fn every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached() {
+    scenario("every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached", || {
+        let opaque = [DType::opaque(12).unwrap(), DType::parse("<M8[ns]").unwrap(), DType::opaque(0).unwrap()];
+        for dtype in DType::ALL.iter().chain(&opaque) {
+            let array = Array::create(dtype.clone(), &[3, 2], &Options::default()).unwrap();
+            let again = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+            assert_eq!(again.dtype(), dtype);
+            assert_eq!(again.to_bytes(), vec![0; 6 * dtype.item_bytes() as usize]);
+        }
+    });
+}
+
+#[test]
+fn a_shared_copy_keeps_values_whatever_the_strides() {
+    scenario("a_shared_copy_keeps_values_whatever_the_strides", || {
+        let source: Vec<i32> = (0..12).collect();
+        let layout = shmarray::Layout::contiguous(&[3, 4], 4, Order::C).unwrap().transpose();
+        let before = shmarray::copied_bytes();
+        let options = Options { order: Order::F, ..Options::default() };
+        #[allow(unsafe_code)]
+        // SAFETY: the layout describes the 12 elements of `source`.
+        let array = unsafe { Array::share(source.as_ptr().cast(), int32(), &layout, &options) }.unwrap();
+        assert_eq!(shmarray::copied_bytes() - before, 48);
+        assert_eq!(array.strides(), [4, 16]);
+        assert_eq!(values(&array)[..4], [0, 4, 8, 1]);
+    });
+}
+
+#[test]
+fn memory_knows_its_array() {
+    scenario("memory_knows_its_array", || {
+        let array = ints(&[4, 4]);
+        let inner = array.slice(0, Some(1), Some(3), 1).unwrap().slice(1, None, None, -2).unwrap();
+        let found = Array::over_memory(inner.as_ptr() as usize, int32(), inner.shape(), inner.strides()).unwrap();
+        assert_eq!(found.handle(), inner.handle());
+        let private = [0i32; 16];
+        assert!(Array::over_memory(private.as_ptr() as usize, int32(), &[16], &[4]).is_none());
+        assert!(Array::over_memory(array.as_ptr() as usize, int32(), &[17], &[4]).is_none());
+    });
+}
+
+#[test]
+fn read_only_is_refused_by_the_library() {
+    scenario("read_only_is_refused_by_the_library", || {
+        let array = ints(&[2]);
+        let only = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+        assert!(only.is_readonly() && !array.is_readonly());
+        assert!(matches!(only.set(&[0], 1i32), Err(Error::ReadOnly)));
+        assert!(only.slice(0, None, None, -1).unwrap().is_readonly());
+        array.set(&[1], 8i32).unwrap();
+        assert_eq!(values(&only), [0, 8]);
+    });
+}
+
+/// Writes through a read-only mapping, which must be the end of it.
+#[test]
+fn trespasser() {
+    if !is_peer("trespasser") {
+        return;
+    }
+    serve(|handle| {
+        let array = Array::attach(handle, Access::ReadOnly).unwrap();
+        #[allow(unsafe_code)]
+        // SAFETY: none: the store is what the test is about, and must fault.
+        unsafe {
+            array.as_ptr().write_volatile(1);
+        }
+        "still here".to_owned()
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn read_only_is_refused_by_the_pages() {
+    use std::os::unix::process::ExitStatusExt;
+    scenario("read_only_is_refused_by_the_pages", || {
+        let array = ints(&[2000]);
+        let mut peer = Peer::start("trespasser");
+        peer.tell(&array.handle().to_text());
+        let status = peer.process.wait().unwrap();
+        assert!(matches!(status.signal(), Some(11 | 10)), "{status}");
+        assert_eq!(array.get::<i32>(&[0]).unwrap(), 0);
+        assert_eq!(array.get::<i32>(&[1999]).unwrap(), 1999);
+        if cfg!(feature = "portable") {
+            std::process::exit(i32::from(leave_no_count_behind(array))); // the dead peer's count stays there
+        }
+    });
+}
+
+/// The portable backend cannot know that a holder died: its files are taken away here.
+fn leave_no_count_behind(array: Array) -> bool {
+    let id = array.handle().segment.id;
+    drop(array);
+    std::fs::remove_file(format!("/dev/shm/shma-{id}")).is_err()
+}
+
+#[test]
+fn bad_arguments_are_refused_with_their_name() {
+    scenario("bad_arguments_are_refused_with_their_name", || {
+        let create = |shape: &[u64], options: Options| Array::create(int32(), shape, &options).unwrap_err().to_string();
+        let named = |name: &str| Options { name: Some(name.to_owned()), ..Options::default() };
+        assert!(create(&[1 << 40, 1 << 40], Options::default()).contains("shape"));
+        assert!(create(&[1; 65], Options::default()).contains("65 dimensions"));
+        assert!(create(&[1], named("a/b")).contains("a/b"));
+        assert!(create(&[1], named("")).contains("invalid name"));
+        assert!(create(&[1], Options { persist: true, ..Options::default() }).contains("persist"));
+        assert!(create(&[1], Options { mode: 0o4600, ..Options::default() }).contains("mode"));
+        let array = ints(&[2, 2]);
+        assert!(matches!(array.get::<f32>(&[0, 0]), Err(Error::DTypeMismatch { .. })));
+        assert!(array.get::<i32>(&[0]).is_err() && array.get::<i32>(&[2, 0]).is_err());
+        assert!(matches!(array.view(&[5], &[4], 0), Err(Error::OutOfBounds { .. })));
+        assert!(matches!(array.select(0, 1).unwrap().view(&[1], &[4], -4), Err(Error::OutOfBounds { .. })));
+        assert!(array.view(&[1], &[4], i64::MIN).is_err());
+    });
+}
+
+#[test]
+fn a_handle_that_does_not_fit_its_segment_is_refused() {
+    scenario("a_handle_that_does_not_fit_its_segment_is_refused", || {
+        let array = ints(&[4]);
+        let good = array.handle();
+        let attach = |handle: &shmarray::Descriptor| Array::attach(&handle.to_text(), Access::ReadWrite);
+        let mut wild = good.clone();
+        wild.layout.shape = vec![5];
+        assert!(matches!(attach(&wild), Err(Error::InvalidHandle { .. })));
+        wild = good.clone();
+        wild.layout.strides = vec![-4];
+        assert!(matches!(attach(&wild), Err(Error::InvalidHandle { .. })));
+        wild = good.clone();
+        wild.generation ^= 1;
+        assert!(matches!(attach(&wild), Err(Error::StaleHandle { .. })));
+        wild = good.clone();
+        wild.segment.cell = Some(3);
+        assert!(matches!(attach(&wild), Err(Error::InvalidHandle { .. })));
+        assert!(matches!(Array::attach("nobody", Access::ReadWrite), Err(Error::NameNotFound { .. })));
+        assert!(matches!(Array::attach("no/body", Access::ReadWrite), Err(Error::InvalidName { .. })));
+        assert_eq!(values(&attach(&good).unwrap()), [0, 1, 2, 3]);
+    });
+}

@@ -1,0 +1,303 @@
+//! What only the Linux backend promises: death gives back, full memory is an error, nobody is let in.
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use shmarray::{Access, Array, DType, Error, ErrorKind, Options};
+use support::{Peer, directory, is_peer, scenario, segments_in, serve};
+
+fn bytes(count: u64, options: &Options) -> Result<Array, Error> {
+    Array::create(DType::parse("|u1").unwrap(), &[count], options)
+}
+
+fn named(name: &str) -> Options {
+    Options { name: Some(name.to_owned()), ..Options::default() }
+}
+
+fn segment_file(array: &Array) -> PathBuf {
+    directory().join(format!("shmarray-{}", array.handle().segment))
+}
+
+/// Creates or attaches what it is told, and holds all of it.
+#[test]
+fn holder() {
+    if !is_peer("holder") {
+        return;
+    }
+    let mut held = Vec::new();
+    serve(|line| {
+        let array = match line.split_once(' ') {
+            Some(("create", "-")) => bytes(1 << 20, &Options::default()),
+            Some(("create", name)) => bytes(1 << 20, &named(name)),
+            Some(("attach", handle)) => Array::attach(handle, Access::ReadOnly),
+            _ => unreachable!("{line}"),
+        };
+        let array = array.unwrap();
+        array.is_readonly().then_some(()).map_or_else(|| array.set(&[7], 7u8).unwrap(), drop);
+        held.push(array);
+        held.last().unwrap().handle().to_text()
+    });
+}
+
+#[test]
+fn what_a_killed_process_held_is_given_back_by_the_next_use() {
+    scenario("what_a_killed_process_held_is_given_back_by_the_next_use", || {
+        let mut peer = Peer::start("holder");
+        peer.ask("create -");
+        peer.ask("create camera");
+        assert_eq!(segments_in(&directory()).len(), 3);
+        peer.kill();
+        // The name of the dead is free at once, and the first use sweeps the rest.
+        let array = bytes(10, &named("camera")).unwrap();
+        assert_eq!(segments_in(&directory()).len(), 2);
+        assert_eq!(array.get::<u8>(&[7]).unwrap(), 0);
+    });
+}
+
+#[test]
+fn what_a_killed_process_shared_stays_with_the_survivor() {
+    scenario("what_a_killed_process_shared_stays_with_the_survivor", || {
+        let mut peer = Peer::start("holder");
+        let handle = peer.ask("create -");
+        let array = Array::attach(&handle, Access::ReadWrite).unwrap();
+        peer.kill();
+        assert_eq!(shmarray::sweep().unwrap().segments, 0);
+        assert_eq!(array.get::<u8>(&[7]).unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_sweep_says_what_it_gave_back() {
+    scenario("a_sweep_says_what_it_gave_back", || {
+        let kept = bytes(1, &Options::default()).unwrap(); // this process has swept at its first use
+        let mut peer = Peer::start("holder");
+        peer.ask("create -");
+        peer.ask("create -");
+        peer.kill();
+        let swept = shmarray::sweep().unwrap();
+        assert_eq!((swept.segments, swept.bytes), (2, 2 * ((1 << 20) + 4096)));
+        assert_eq!(shmarray::sweep().unwrap().segments, 0);
+        assert_eq!(shmarray::segments().unwrap()[0].id, kept.handle().segment.id);
+    });
+}
+
+#[test]
+fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
+    scenario("a_forked_child_and_its_parent_hold_it_in_every_order_of_ends", || {
+        for child_first in [true, false] {
+            let array = bytes(100, &Options::default()).unwrap();
+            let handle = array.handle().to_text();
+            let (mut read, write) = std::io::pipe().unwrap();
+            // SAFETY: the child only uses the array, a pipe, and `_exit`.
+            let child = unsafe { libc_fork() };
+            if child == 0 {
+                drop(write);
+                if child_first {
+                    drop(array);
+                } else {
+                    let _ = std::io::Read::read(&mut read, &mut [0]); // until the parent let go
+                    let seen = Array::attach(&handle, Access::ReadWrite).and_then(|again| again.set(&[3], 3u8));
+                    let status = i32::from(seen.is_err() || array.get::<u8>(&[3]).unwrap_or(0) != 3);
+                    drop(array);
+                    exit_now(status);
+                }
+                exit_now(0);
+            }
+            if child_first {
+                assert_eq!(wait_for(child), 0);
+                array.set(&[1], 1u8).unwrap();
+                assert!(segment_file(&array).exists());
+            } else {
+                drop(array);
+                drop(write);
+                assert_eq!(wait_for(child), 0);
+            }
+        }
+    });
+}
+
+#[test]
+fn closing_every_descriptor_loses_nothing() {
+    scenario("closing_every_descriptor_loses_nothing", || {
+        let array = bytes(100, &Options::default()).unwrap();
+        for descriptor in 3..1024 {
+            // SAFETY: nothing in this scenario uses a descriptor above 2 again.
+            unsafe { libc_close(descriptor) };
+        }
+        assert_eq!(shmarray::sweep().unwrap().segments, 0);
+        array.set(&[5], 5u8).unwrap();
+        assert!(Array::attach(&array.handle().to_text(), Access::ReadOnly).is_ok());
+    });
+}
+
+#[test]
+fn many_arrays_keep_no_descriptors() {
+    scenario("many_arrays_keep_no_descriptors", || {
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = open();
+        let arrays: Vec<_> = (0..300).map(|_| bytes(10, &Options::default()).unwrap()).collect();
+        assert_eq!((arrays.len(), open()), (300, before));
+    });
+}
+
+#[test]
+fn full_shared_memory_is_an_error_with_the_figures() {
+    scenario("full_shared_memory_is_an_error_with_the_figures", || {
+        let small = directory().join("small");
+        std::fs::create_dir(&small).unwrap();
+        let status = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(&small)
+            .status()
+            .unwrap();
+        assert!(status.success(), "this test mounts a tmpfs, which needs root");
+        let outcome = std::panic::catch_unwind(|| {
+            // SAFETY: this scenario is a process with one test thread.
+            unsafe { std::env::set_var("SHMARRAY_DIR", &small) };
+            let most = bytes(900 << 10, &Options::default()).unwrap();
+            for asked in [200 << 10, 1 << 20, 1 << 33, 1 << 50, 1 << 61] {
+                let error = bytes(asked, &Options::default()).unwrap_err();
+                let Error::NoSpace { asked_bytes, free_bytes, .. } = error else { panic!("{error}") };
+                assert!(asked_bytes == asked + 4096 && free_bytes < 200 << 10, "{asked_bytes} {free_bytes}");
+            }
+            assert_eq!(segments_in(&small).len(), 1);
+            most.set(&[(900 << 10) - 1], 1u8).unwrap();
+        });
+        std::process::Command::new("umount").arg(&small).status().unwrap();
+        std::fs::remove_dir(&small).unwrap();
+        outcome.unwrap();
+    });
+}
+
+#[test]
+fn no_link_is_followed_and_nothing_but_a_file_is_opened() {
+    scenario("no_link_is_followed_and_nothing_but_a_file_is_opened", || {
+        let array = bytes(10, &Options::default()).unwrap();
+        let name = |name: &str| directory().join(format!("shmarray-name-{name}"));
+        symlink(segment_file(&array), name("link")).unwrap();
+        std::fs::create_dir(name("folder")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(name("fifo")).status().unwrap().success());
+        for name in ["link", "folder", "fifo"] {
+            assert!(Array::attach(name, Access::ReadOnly).is_err(), "{name}");
+        }
+        std::fs::remove_file(name("link")).unwrap();
+        std::fs::remove_file(name("fifo")).unwrap();
+        std::fs::remove_dir(name("folder")).unwrap();
+    });
+}
+
+#[test]
+fn a_segment_is_0600_unless_its_maker_says_otherwise() {
+    scenario("a_segment_is_0600_unless_its_maker_says_otherwise", || {
+        let mode = |array: &Array| std::fs::metadata(segment_file(array)).unwrap().mode() & 0o777;
+        assert_eq!(mode(&bytes(1, &Options::default()).unwrap()), 0o600);
+        assert_eq!(mode(&bytes(1, &Options { mode: 0o664, ..Options::default() }).unwrap()), 0o664);
+    });
+}
+
+#[test]
+fn another_users_array_is_found_by_no_name_and_only_when_it_is_shared() {
+    scenario("another_users_array_is_found_by_no_name_and_only_when_it_is_shared", || {
+        let array = bytes(10, &named("camera")).unwrap();
+        let file = segment_file(&array);
+        let handle = array.handle().to_text();
+        std::os::unix::fs::chown(&file, Some(4242), None).unwrap(); // needs root
+        drop_mapping_only(array);
+        let refused = Array::attach(&handle, Access::ReadOnly).unwrap_err();
+        assert!(matches!(refused, Error::NotOwner { owner: 4242, .. }), "{refused}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        // Root may attach what is shared, and as the last holder gives it back.
+        assert!(Array::attach(&handle, Access::ReadOnly).is_ok());
+    });
+}
+
+/// Lets the array go while its file is out of reach, so that the file stays.
+fn drop_mapping_only(array: Array) {
+    let (file, away) = (segment_file(&array), directory().join("away"));
+    std::fs::rename(&file, &away).unwrap();
+    drop(array);
+    std::fs::rename(&away, &file).unwrap();
+}
+
+#[test]
+fn hostile_and_broken_segment_files_are_refused_and_named() {
+    scenario("hostile_and_broken_segment_files_are_refused_and_named", || {
+        let array = bytes(10, &Options::default()).unwrap();
+        let good = std::fs::read(segment_file(&array)).unwrap();
+        let id = "abcdefghijklmnopqrstuvwx";
+        let path = directory().join(format!("shmarray-{id}"));
+        let mut handle = array.handle();
+        handle.segment = id.parse().unwrap();
+        let attach = |contents: &[u8], patch: &[(u64, &[u8])]| {
+            std::fs::write(&path, contents).unwrap();
+            let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+            for (offset, bytes) in patch {
+                file.write_all_at(bytes, *offset).unwrap();
+            }
+            Array::attach(&handle.to_text(), Access::ReadWrite).unwrap_err().to_string()
+        };
+        let own = (32u64, id.as_bytes());
+        assert!(attach(&[], &[]).contains("4096"));
+        assert!(attach(&good[..100], &[]).contains("4096"));
+        assert!(attach(&good[..4096], &[own]).contains("segment_bytes"));
+        assert!(attach(&good, &[]).contains("id"));
+        assert!(attach(&good, &[own, (0, b"x")]).contains("magic"));
+        assert!(attach(&good, &[own, (8, &[9])]).contains("layout 9.0"));
+        assert!(attach(&good, &[own, (72, &[0xff; 8])]).contains("data_bytes"));
+        assert!(attach(&good, &[own, (128, &[4])]).contains("no segment"), "a dead segment");
+        assert!(attach(&good, &[own, (136, &[1])]).contains("stale"));
+        assert!(attach(&vec![0xa5; 1 << 16], &[]).contains("magic"));
+        assert_eq!(shmarray::sweep().unwrap().segments, 1, "nobody holds it");
+        assert!(!path.exists());
+    });
+}
+
+#[test]
+fn a_crash_between_id_and_name_or_before_either_leaves_nothing_for_long() {
+    scenario("a_crash_between_id_and_name_or_before_either_leaves_nothing_for_long", || {
+        let kept = bytes(1, &Options::default()).unwrap();
+        let id = "abcdefghijklmnopqrstuvwx";
+        std::fs::write(directory().join(format!("shmarray-new-{id}")), [0; 100]).unwrap();
+        std::fs::copy(segment_file(&kept), directory().join(format!("shmarray-{id}"))).unwrap();
+        assert_eq!(shmarray::sweep().unwrap().segments, 2);
+        assert_eq!(segments_in(&directory()).len(), 1);
+    });
+}
+
+/// Only what these tests need of libc, which is not a dev-dependency for three calls.
+mod c {
+    unsafe extern "C" {
+        pub(super) fn fork() -> i32;
+        pub(super) fn close(descriptor: i32) -> i32;
+        pub(super) fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+        pub(super) fn _exit(status: i32) -> !;
+    }
+}
+
+unsafe fn libc_fork() -> i32 {
+    // SAFETY: the caller says what the child does.
+    unsafe { c::fork() }
+}
+
+unsafe fn libc_close(descriptor: i32) {
+    // SAFETY: the caller says that nobody uses it.
+    unsafe { c::close(descriptor) };
+}
+
+fn wait_for(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of ours, and room for its status.
+    let waited = unsafe { c::waitpid(child, &mut status, 0) };
+    assert_eq!(waited, child);
+    status
+}
+
+fn exit_now(status: i32) -> ! {
+    // SAFETY: ends the process; nothing runs after it.
+    unsafe { c::_exit(status) }
+}

@@ -1,0 +1,106 @@
+//! Scenarios in a directory of their own, with peers that are real processes.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Runs `body` in a process of its own whose `SHMARRAY_DIR` is new, and checks afterwards that
+/// the process succeeded and that the directory holds no segment.
+///
+/// `test` is the name of the calling test.
+pub fn scenario(test: &str, body: impl FnOnce()) {
+    if std::env::var("SHMARRAY_SCENARIO").as_deref() == Ok(test) {
+        return body();
+    }
+    let directory = tempfile::Builder::new().prefix("shmtest-").tempdir_in(shared_memory()).unwrap();
+    let status = rerun(test, directory.path()).env("SHMARRAY_SCENARIO", test).status().unwrap();
+    assert!(status.success(), "the scenario {test} failed");
+    assert_eq!(segments_in(directory.path()), Vec::<String>::new(), "{test} left segments");
+}
+
+/// Files of segments and names; the registry, an empty file of locks, stays.
+pub fn segments_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !name.starts_with("shmarray-registry-")).collect()
+}
+
+/// The directory of the scenario.
+pub fn directory() -> PathBuf {
+    std::env::var_os("SHMARRAY_DIR").unwrap().into()
+}
+
+fn shared_memory() -> PathBuf {
+    if cfg!(target_os = "linux") { "/dev/shm".into() } else { std::env::temp_dir() }
+}
+
+fn rerun(test: &str, directory: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture"]).env("SHMARRAY_DIR", directory);
+    command
+}
+
+/// Another process, which runs the test `role` with `SHMARRAY_PEER` set and talks by lines.
+pub struct Peer {
+    pub process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+const MARK: &str = "peer says: ";
+
+impl Peer {
+    pub fn start(role: &str) -> Self {
+        let mut command = rerun(role, &directory());
+        command.env("SHMARRAY_PEER", role).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let input = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Self { process, input, output }
+    }
+
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    /// The next line that the peer says.
+    pub fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the peer ended");
+            if let Some((_, said)) = line.trim_end().split_once(MARK) {
+                return said.to_owned();
+            }
+        }
+    }
+
+    pub fn ask(&mut self, line: &str) -> String {
+        self.tell(line);
+        self.hear()
+    }
+
+    /// `kill -9`, and waits until the kernel has taken it down.
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Lets it end by itself.
+    pub fn end(mut self) {
+        drop(self.input);
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+/// In the peer: whether this process is it.
+pub fn is_peer(role: &str) -> bool {
+    std::env::var("SHMARRAY_PEER").as_deref() == Ok(role)
+}
+
+/// In the peer: answers each line until there are no more.
+pub fn serve(mut answer: impl FnMut(&str) -> String) {
+    for line in std::io::stdin().lines() {
+        println!("{MARK}{}", answer(&line.unwrap()));
+    }
+}
