@@ -1,0 +1,255 @@
+"""Writes the golden segments and their index from FORMAT.md alone: no line of the library is used.
+
+    python ci/conformance/golden/make.py            writes them again
+    python ci/conformance/golden/make.py --check    fails if the committed ones differ
+
+It is the second implementation of the format: where it and core disagree, one of them is wrong.
+"""
+
+import json
+import pathlib
+import struct
+import sys
+
+HERE = pathlib.Path(__file__).parent
+GENERATION = 4503599627370495
+LIVE, DEAD = 1, 4
+PERSIST = 1  # so that walking them does not give them back
+
+
+def segment_id(number):
+    return f"goldengoldengoldengold{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}"
+
+
+def dtype_item_bytes(dtype):
+    if isinstance(dtype, dict):
+        return dtype["itemsize"]
+    count = int(dtype[2:].split("[")[0])
+    return 4 * count if dtype[1] == "U" else count
+
+
+def c_strides(shape, item_bytes):
+    strides, step = [], item_bytes
+    for count in reversed(shape):
+        strides.insert(0, step)
+        step *= max(count, 1)
+    return strides
+
+
+class Segment:
+    def __init__(self, number, dtype, shape, data, strides=None, name="", minor=0, optional=0):
+        self.id = segment_id(number)
+        self.dtype = json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
+        self.item_bytes = dtype_item_bytes(dtype)
+        self.shape, self.data, self.name = shape, data, name
+        self.strides = strides if strides is not None else c_strides(shape, self.item_bytes)
+        self.minor, self.optional = minor, optional
+
+    def write(self):
+        """The file's bytes, by the tables of FORMAT.md."""
+        dtype = self.dtype.encode()
+        in_first_page = 1120 + len(dtype) <= 2048
+        header_bytes = 4096 if in_first_page else 4096 + -(-(1120 + len(dtype)) // 4096) * 4096
+        start = 256 if in_first_page else 4096
+        room = 2048 if in_first_page else header_bytes - 4096
+        identity = struct.pack(
+            "<8sIIQQ24sQQQIIQIIII16x",
+            b"shmarray", 1, self.minor, 0, self.optional, self.id.encode(),
+            header_bytes, header_bytes + len(self.data), len(self.data),
+            1, 4242, 1_700_000_000_000_000_000, start, room, 2304, 0,
+        )  # fmt: skip
+        words = struct.pack("<QQQ", LIVE, GENERATION, PERSIST)
+        ndim = len(self.shape)
+        description = struct.pack(
+            "<IIQQII64s64Q64q",
+            ndim, len(dtype), self.item_bytes, 0, len(self.name), 0, self.name.encode(),
+            *self.shape, *[0] * (64 - ndim), *self.strides, *[0] * (64 - ndim),
+        )  # fmt: skip
+        header = bytearray(header_bytes)
+        for offset, part in ((0, identity), (128, words), (start, description + dtype)):
+            header[offset : offset + len(part)] = part
+        return bytes(header) + self.data
+
+    def handle(self, **changes):
+        fields = {
+            "shmarray": 1,
+            "segment": self.id,
+            "generation": GENERATION,
+            "offset": 0,
+            "dtype": json.loads(self.dtype),
+            "shape": self.shape,
+            "strides": self.strides,
+        }
+        return json.dumps(fields | changes, separators=(",", ":"), ensure_ascii=False)
+
+    def elements(self, offset=0, shape=None, strides=None):
+        """The elements' bytes in C order, one by one."""
+        shape = self.shape if shape is None else shape
+        strides = self.strides if strides is None else strides
+        places = [offset]
+        for count, stride in zip(shape, strides, strict=True):
+            places = [place + at * stride for place in places for at in range(count)]
+        return b"".join(self.data[place : place + self.item_bytes] for place in places).hex() or "-"
+
+
+def golden_segments():
+    def ramp(count):
+        return bytes((7 * k + 1) % 256 for k in range(count))
+
+    long_dtype = {"descr": [[f"field_{n}", "<i4"] for n in range(120)], "itemsize": 480}
+    padded = {"descr": [["a", "|i1"], ["", "|V3"], ["b", "<f4", [2]]], "itemsize": 12}
+    return {
+        "int32_c_order": Segment(0, "<i4", [2, 3, 4], struct.pack("<24i", *range(-12, 12))),
+        "float64_f_order": Segment(1, "<f8", [2, 3], struct.pack("<6d", 1, -2, 0.5, 3e300, -0.0, 7), [8, 16]),
+        "complex128_scalar": Segment(2, "<c16", [], struct.pack("<2d", 2.5, -1.5)),
+        "uint8_empty": Segment(3, "|u1", [0, 3], b""),
+        "bool_named": Segment(4, "|b1", [4], b"\1\0\1\1", name="golden.bool"),
+        "float16": Segment(5, "<f2", [3], struct.pack("<3e", 0.5, -2, 65504)),
+        "int64_later_minor": Segment(6, "<i8", [2], struct.pack("<2q", -1, 2**62), minor=7, optional=1 << 40),
+        "big_endian": Segment(7, ">i4", [3], struct.pack(">3i", 1, -2, 3)),
+        "datetime": Segment(8, "<M8[us]", [2], struct.pack("<2q", 0, 1_700_000_000_000_000)),
+        "text": Segment(9, "<U3", [2], "añ\0b\u20ac\0".encode("utf-32-le")),
+        "structured_padded": Segment(10, padded, [2], ramp(24)),
+        "structured_long": Segment(11, long_dtype, [2], ramp(960)),
+        "sixty_four_dimensions": Segment(12, "|i1", [1] * 63 + [2], b"\x05\xfb"),
+    }
+
+
+def bad_segments():
+    """File bytes by name, with words that the error must hold."""
+    good = Segment(50, "<i4", [4], bytes(16))
+    whole = good.write()
+
+    def patched(offset, patch):
+        return whole[:offset] + patch + whole[offset + len(patch) :]
+
+    return {
+        "truncated_in_identity": (whole[:100], "4096"),
+        "truncated_in_header": (whole[:1000], "segment_bytes"),
+        "truncated_in_data": (whole[:-1], "segment_bytes"),
+        "other_magic": (patched(0, b"SHMARRAY"), "magic"),
+        "next_major": (patched(8, struct.pack("<I", 2)), "layout 2.0"),
+        "required_feature": (patched(16, struct.pack("<Q", 1 << 63)), "features 0x8000000000000000"),
+        "another_id": (patched(32, b"x"), "id"),
+        "header_not_pages": (patched(56, struct.pack("<Q", 4097)), "header_bytes"),
+        "header_huge": (patched(56, struct.pack("<Q", 1 << 62)), "header_bytes"),
+        "segment_huge": (patched(64, struct.pack("<Q", 1 << 62)), "segment_bytes"),
+        "data_overflows": (patched(72, struct.pack("<Q", 2**64 - 4096)), "data_bytes"),
+        "other_kind": (patched(80, struct.pack("<I", 77)), "kind"),
+        "description_outside": (patched(96, struct.pack("<I", 4000)), "description_offset"),
+        "dead": (patched(128, struct.pack("<Q", DEAD)), "no segment"),
+        "unborn": (patched(128, struct.pack("<Q", 0)), "no segment"),
+        "other_generation": (patched(136, struct.pack("<Q", 5)), "stale"),
+        "too_many_dimensions": (patched(256, struct.pack("<I", 65)), "ndim"),
+        "dtype_too_long": (patched(260, struct.pack("<I", 2**32 - 1)), "dtype_bytes"),
+        "item_of_another_size": (patched(264, struct.pack("<Q", 8)), "item_bytes"),
+        "offset_outside": (patched(272, struct.pack("<Q", 4)), "shape"),
+        "shape_outside": (patched(352, struct.pack("<Q", 5)), "shape"),
+        "strides_wild": (patched(864, struct.pack("<q", -(2**63))), "shape"),
+        "dtype_of_objects": (patched(1376, b'"|O"'), "dtype"),
+    }, good.handle()
+
+
+def good_handles(golden):
+    """Handles of views: text and the bytes they show."""
+    ints, floats = golden["int32_c_order"], golden["float64_f_order"]
+    views = [
+        (ints, {"offset": 92, "shape": [24], "strides": [-4]}),
+        (ints, {"offset": 4, "shape": [2, 2], "strides": [48, 8]}),
+        (ints, {"offset": 8, "shape": [3, 0], "strides": [4, 4]}),
+        (ints, {"offset": 20, "shape": [5], "strides": [0]}),
+        (ints, {"offset": 96, "shape": [0], "strides": [4]}),
+        (floats, {"offset": 0, "shape": [3, 2], "strides": [16, 8]}),
+    ]
+    made = [(one.handle(**view), one.elements(**view)) for one, view in views]
+    spaced = ints.handle().replace(",", " ,\t").replace(":", " : ")
+    backwards = json.dumps(dict(reversed(json.loads(ints.handle()).items())))
+    sent = ints.handle(ticket=12345)
+    return made + [(text, ints.elements()) for text in (spaced, backwards, sent)]
+
+
+def bad_handles(golden):
+    good = golden["int32_c_order"].handle()
+
+    def with_(old, new):
+        assert old in good
+        return good.replace(old, new)
+
+    return [
+        (with_('"offset":0,', ""), "offset"),
+        (with_('"offset":0,', '"offset":0,"offset":0,'), "offset"),
+        (with_('"offset":0,', '"offset":0,"colour":0,'), "colour"),
+        (with_('"offset":0', '"offset":null'), "offset"),
+        (with_('"offset":0', '"offset":-1'), "offset"),
+        (with_('"offset":0', '"offset":1e99'), "offset"),
+        (with_('"offset":0', '"offset":4'), "offset"),
+        (with_('"shmarray":1', '"shmarray":2'), "shmarray"),
+        (with_(f'"generation":{GENERATION}', '"generation":9007199254740992'), "generation"),
+        (with_(f'"generation":{GENERATION}', '"generation":"7"'), "generation"),
+        (with_(f'"generation":{GENERATION}', '"generation":7'), "stale"),
+        (with_("[2,3,4]", "[2,3,18446744073709551616]"), "shape"),
+        (with_("[2,3,4]", "[4294967296,4294967296,4294967296]"), "shape"),
+        (with_("[2,3,4]", "[2,3,5]"), "shape"),
+        (with_("[2,3,4]", "[2,3]"), "strides"),
+        (with_("[2,3,4]", "{}"), "shape"),
+        (with_("[48,16,4]", "[-48,16,4]"), "strides"),
+        (with_("[48,16,4]", "[48,16,9223372036854775807]"), "strides"),
+        (with_('"<i4"', '"i4"'), "dtype"),
+        (with_('"<i4"', '"|O8"'), "dtype"),
+        (with_('"<i4"', "4"), "dtype"),
+        (with_('"<i4"', '{"descr":[["a","<i4"]]}'), "dtype"),
+        (with_("goldengold", "../../../e"), "segment"),
+        (with_("goldengoldaa", "goldengoldzz"), "no segment"),
+        (with_('aa"', 'aa.01"'), "segment"),
+        (good + "{}", "handle"),
+        (good[:50], "handle"),
+        ("{}", "missing field"),
+    ]
+
+
+def files():
+    golden = golden_segments()
+    bad, bad_handle = bad_segments()
+    segments = [
+        {
+            "file": name,
+            "id": one.id,
+            "handle": one.handle(),
+            "dtype": json.loads(one.dtype),
+            "shape": one.shape,
+            "strides": one.strides,
+            "bytes": one.elements(),
+        }
+        for name, one in golden.items()
+    ]
+    index = {
+        "segments": segments,
+        "handles": [{"text": text, "bytes": shown} for text, shown in good_handles(golden)],
+        "bad_segments": [{"file": name, "says": says} for name, (_, says) in bad.items()],
+        "bad_segment_id": segment_id(50),
+        "bad_segment_handle": bad_handle,
+        "bad_handles": [{"text": text, "says": says} for text, says in bad_handles(golden)],
+    }
+    made = {f"segments/{name}": one.write() for name, one in golden.items()}
+    made |= {f"bad_segments/{name}": contents for name, (contents, _) in bad.items()}
+    made["index.json"] = (json.dumps(index, indent=1, ensure_ascii=False) + "\n").encode()
+    return made
+
+
+def main():
+    made = files()
+    if "--check" in sys.argv:
+        there = {str(p.relative_to(HERE)) for p in HERE.rglob("*") if p.is_file() and p.suffix != ".py"}
+        differing = [name for name in made if not (HERE / name).exists() or (HERE / name).read_bytes() != made[name]]
+        if differing or there != set(made):
+            sys.exit(f"golden files differ from FORMAT.md: {differing or there ^ set(made)}")
+        print(f"{len(made)} golden files are what FORMAT.md says")
+        return
+    for name, contents in made.items():
+        path = HERE / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(contents)
+
+
+if __name__ == "__main__":
+    main()

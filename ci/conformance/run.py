@@ -1,0 +1,211 @@
+"""Runs the conformance drivers over the golden files and over each other; prints the table.
+
+    python ci/conformance/run.py RUST_DRIVER C_DRIVER CXX_DRIVER
+
+README.md beside this says what a driver is. Every failure is printed with what was asked;
+exit status 1 when there was one, or when anything did not run that no skip accounts for.
+"""
+
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+GOLDEN = HERE / "golden"
+LAYOUTS = ("c", "f", "strided", "reversed", "transposed", "scalar", "empty")
+DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+COUNTS = {"scalar": 1, "empty": 0}
+
+# The only skips: a driver that is not there, and dtypes whose elements a language lacks.
+NUMO_ABSENT = "neither numo-narray nor numo-narray-alt is installed, and no gem source answers"
+NUMO_LACKS = {"|b1": "Numo::Bit packs bits, a bool is a byte", "<f2": "Numo has no float16"}
+
+
+class Driver:
+    def __init__(self, name, command, directory):
+        self.name = name
+        environment = os.environ | {"SHMARRAY_DIR": str(directory)}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def ask(self, line):
+        """One command, one answer; a driver that ended answers `ended`."""
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return f"ended {self.process.wait()}"
+        return self.process.stdout.readline().rstrip("\n") or f"ended {self.process.wait()}"
+
+    def end(self):
+        self.process.stdin.close()
+        return self.process.wait()
+
+
+class Tally:
+    def __init__(self):
+        self.passed, self.failed, self.skips = 0, [], {}
+
+    def check(self, what, answer, expected):
+        if expected(answer) if callable(expected) else answer == expected:
+            self.passed += 1
+            return True
+        self.failed.append(f"{what}: {answer!r}")
+        return False
+
+    def skip(self, reason):
+        self.skips[reason] = self.skips.get(reason, 0) + 1
+
+
+def numbers(values):
+    return ",".join(map(str, values)) or "-"
+
+
+def dtype_text(dtype):
+    return dtype if isinstance(dtype, str) else json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
+
+
+def walk_golden(driver, directory, tally):
+    """Every golden file and handle through one driver."""
+    index = json.loads((GOLDEN / "index.json").read_text())
+    name = driver.name
+    for one in index["segments"]:
+        place = directory / f"shmarray-{one['id']}"
+        shutil.copy(GOLDEN / "segments" / one["file"], place)
+        place.chmod(0o600)
+        expected = f"ok {dtype_text(one['dtype'])} {numbers(one['shape'])} {numbers(one['strides'])}"
+        for access in ("ro", "rw"):
+            tally.check(f"{name}: {one['file']}", driver.ask(f"attach {access} {one['handle']}"), expected)
+            tally.check(f"{name}: {one['file']}: bytes", driver.ask("bytes"), f"ok {one['bytes']}")
+            tally.check(f"{name}: {one['file']}: handle", driver.ask("handle"), f"ok {one['handle']}")
+    for one in index["handles"]:
+        tally.check(f"{name}: {one['text']}", driver.ask(f"attach ro {one['text']}"), lambda a: a.startswith("ok "))
+        tally.check(f"{name}: {one['text']}: bytes", driver.ask("bytes"), f"ok {one['bytes']}")
+    for one in index["bad_handles"]:
+        refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
+        tally.check(f"{name}: {one['text']}", driver.ask(f"attach ro {one['text']}"), refused)
+    driver.ask("close")
+    place = directory / f"shmarray-{index['bad_segment_id']}"
+    for one in index["bad_segments"]:
+        shutil.copy(GOLDEN / "bad_segments" / one["file"], place)
+        refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
+        for access in ("ro", "rw"):
+            answer = driver.ask(f"attach {access} {index['bad_segment_handle']}")
+            tally.check(f"{name}: {one['file']}", answer, refused)
+            if not place.exists():  # nobody held it, so the refusal gave it back
+                shutil.copy(GOLDEN / "bad_segments" / one["file"], place)
+    place.unlink()
+    for one in index["segments"]:
+        (directory / f"shmarray-{one['id']}").unlink()
+
+
+def expected_count(layout):
+    return COUNTS.get(layout, 24)
+
+
+def pair(maker, user, dtype, layout, user_has, tally):
+    """One array from maker to user: every element compared, one written back, read-only refused."""
+    what = f"{maker.name} to {user.name}, {dtype} {layout}"
+    made = maker.ask(f"create {dtype} {layout}")
+    if not tally.check(what, made, lambda answer: answer.startswith("ok {")):
+        return
+    handle = made[3:]
+    for access in ("ro", "rw"):
+        if not tally.check(f"{what} {access}", user.ask(f"attach {access} {handle}"), lambda a: a.startswith("ok ")):
+            continue
+        if not user_has:
+            tally.check(f"{what} {access}: bytes", user.ask("bytes"), maker.ask("bytes"))
+            continue
+        tally.check(f"{what} {access}: compare", user.ask("compare"), f"ok {expected_count(layout)}")
+        if layout == "empty":
+            continue
+        if access == "ro":
+            tally.check(f"{what}: write to read-only", user.ask("write"), lambda a: a.startswith("refused "))
+            tally.check(f"{what}: unchanged", maker.ask("compare"), f"ok {expected_count(layout)}")
+        else:
+            tally.check(f"{what}: write", user.ask("write"), "ok")
+            tally.check(f"{what}: written", maker.ask("written"), "ok")
+    user.ask("close")
+    maker.ask("close")
+
+
+def run_pairs(drivers, tally):
+    """The table: for each ordered pair, how many checks passed."""
+    has = {name: driver.ask("dtypes").split()[1:] for name, driver in drivers.items()}
+    table = {}
+    for maker, user in itertools.product(drivers, drivers):
+        before, failed = tally.passed, len(tally.failed)
+        other = drivers[user] if user != maker else drivers[user].twin
+        for dtype, layout in itertools.product(DTYPES, LAYOUTS):
+            if dtype not in has[maker]:
+                reason = NUMO_LACKS.get(dtype) if maker == "numo" else None
+                if reason is None:
+                    tally.failed.append(f"{maker} has no {dtype}, which no skip allows")
+                else:
+                    tally.skip(f"{dtype} made by Numo: {reason}")
+                continue
+            pair(drivers[maker], other, dtype, layout, dtype in has[user], tally)
+        table[maker, user] = (tally.passed - before, len(tally.failed) - failed)
+    return table
+
+
+def print_table(names, table):
+    print("checks passed, from the maker (row) to the user (column):")
+    print(f"{'':8}" + "".join(f"{name:>10}" for name in names))
+    for maker in names:
+        cells = (table[maker, user] for user in names)
+        print(f"{maker:8}" + "".join(f"{f'{good}!{bad}' if bad else good:>10}" for good, bad in cells))
+
+
+def commands(rust, c, cxx):
+    drivers = HERE / "drivers"
+    listed = {
+        "rust": [rust],
+        "c": [c],
+        "cpp": [cxx],
+        "python": [sys.executable, drivers / "driver.py"],
+        "ruby": ["ruby", drivers / "driver.rb"],
+    }
+    numo = subprocess.run(["ruby", "-e", "require 'numo/narray'"], stderr=subprocess.DEVNULL)
+    return listed | ({"numo": ["ruby", drivers / "driver_numo.rb"]} if numo.returncode == 0 else {})
+
+
+def main():
+    listed, tally = commands(*sys.argv[1:]), Tally()
+    if "numo" not in listed:
+        tally.skip(NUMO_ABSENT)
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir=shared, prefix="shmtest-") as directory:
+        directory = pathlib.Path(directory)
+        drivers = {}
+        for name, command in listed.items():
+            drivers[name] = Driver(name, command, directory)
+            drivers[name].twin = Driver(name, command, directory)
+            tally.check(name, drivers[name].ask("hello"), lambda a, name=name: a.startswith(f"ok {name} "))
+            print(drivers[name].ask("hello")[3:])
+        for name, driver in drivers.items():
+            driver.ask("create <i4 c")  # its first use, so that it does not sweep the golden files
+            walk_golden(driver, directory, tally)
+        table = run_pairs(drivers, tally)
+        for driver in drivers.values():
+            for process in (driver, driver.twin):
+                tally.check(f"{driver.name}: exit status", process.end(), 0)
+        left = [name for name in os.listdir(directory) if not name.startswith("shmarray-registry-")]
+        tally.check("segments left in the directory", left, [])
+    print_table(list(drivers), table)
+    for reason, count in sorted(tally.skips.items()):
+        print(f"skipped {count} times: {reason}")
+    for line in tally.failed[:40]:
+        print("FAILED", line)
+    print(f"conformance: {tally.passed} passed, {len(tally.failed)} failed, {sum(tally.skips.values())} skipped")
+    sys.exit(bool(tally.failed) or tally.passed < 1000)
+
+
+if __name__ == "__main__":
+    main()
