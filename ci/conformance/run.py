@@ -1,6 +1,6 @@
 """Runs the conformance drivers over the golden files and over each other; prints the table.
 
-    python ci/conformance/run.py RUST_DRIVER C_DRIVER CXX_DRIVER
+    python ci/conformance/run.py RUST_DRIVER MUSL_DRIVER C_DRIVER CXX_DRIVER
 
 README.md beside this says what a driver is. Every failure is printed with what was asked;
 exit status 1 when there was one, or when anything did not run that no skip accounts for.
@@ -163,10 +163,11 @@ def print_table(names, table):
         print(f"{maker:8}" + "".join(f"{f'{good}!{bad}' if bad else good:>10}" for good, bad in cells))
 
 
-def commands(rust, c, cxx):
+def commands(rust, musl, c, cxx):
     drivers = HERE / "drivers"
     listed = {
         "rust": [rust],
+        "musl": [musl],  # Rust again, over another C library
         "c": [c],
         "cpp": [cxx],
         "python": [sys.executable, drivers / "driver.py"],
@@ -187,7 +188,7 @@ def main():
         for name, command in listed.items():
             drivers[name] = Driver(name, command, directory)
             drivers[name].twin = Driver(name, command, directory)
-            tally.check(name, drivers[name].ask("hello"), lambda a, name=name: a.startswith(f"ok {name} "))
+            tally.check(name, drivers[name].ask("hello"), lambda a, name=name: a.startswith(f"ok {'rust' if name == 'musl' else name} "))
             print(drivers[name].ask("hello")[3:])
         for name, driver in drivers.items():
             driver.ask("create <i4 c")  # its first use, so that it does not sweep the golden files

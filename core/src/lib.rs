@@ -21,21 +21,21 @@
 //!
 //! Modules form a line: each uses only those before it.
 
-// The line. `ci/lint` checks it.
-pub(crate) mod array;
-pub(crate) mod copy;
-pub(crate) mod descriptor;
-pub(crate) mod dtype;
-pub(crate) mod element;
+// The line. ci/tidy.py checks it.
 pub(crate) mod error;
-pub(crate) mod format;
-pub(crate) mod name;
-pub(crate) mod segment;
+pub(crate) mod dtype;
 pub(crate) mod shape;
+pub(crate) mod name;
+pub(crate) mod descriptor;
+pub(crate) mod format;
+pub(crate) mod words;
 pub(crate) mod sys;
+pub(crate) mod segment;
+pub(crate) mod copy;
+pub(crate) mod element;
+pub(crate) mod array;
 #[cfg(feature = "ndarray")]
 mod views;
-pub(crate) mod words;
 
 pub use array::{Array, Options};
 pub use copy::copied_bytes;

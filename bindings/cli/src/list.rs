@@ -1,0 +1,51 @@
+//! `shmarray ls`: the segments that exist.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use serde_json::json;
+use shmarray::SegmentInfo;
+
+pub(crate) fn print(as_json: bool) -> Result<()> {
+    let mut segments = shmarray::segments()?;
+    segments.sort_by_key(|segment| segment.created_ns);
+    match as_json {
+        true => println!("{}", serde_json::to_string_pretty(&segments.iter().map(to_json).collect::<Vec<_>>())?),
+        false => print_table(&segments),
+    }
+    Ok(())
+}
+
+fn to_json(segment: &SegmentInfo) -> serde_json::Value {
+    json!({
+        "segment": segment.id.as_str(),
+        "name": segment.name,
+        "segment_bytes": segment.segment_bytes,
+        "dtype": segment.dtype.text(),
+        "shape": segment.shape,
+        "creator_pid": segment.creator_pid,
+        "created_ns": segment.created_ns,
+    })
+}
+
+fn print_table(segments: &[SegmentInfo]) {
+    println!("{:24}  {:16}  {:>14}  {:>8}  {:10}  SHAPE", "SEGMENT", "NAME", "BYTES", "AGE", "DTYPE");
+    for segment in segments {
+        let name = segment.name.as_deref().unwrap_or("-");
+        let age = age(segment.created_ns);
+        let (id, bytes, dtype, shape) = (segment.id, segment.segment_bytes, segment.dtype.name(), &segment.shape);
+        println!("{id:24}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:?}");
+    }
+}
+
+/// Whole seconds, minutes, hours or days since then.
+fn age(created_ns: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = now.saturating_sub(Duration::from_nanos(created_ns)).as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,108 @@
+# Sourced by ci/demo and ci/test: installs what they need on a bare Debian machine, and builds.
+#
+# Each step says what it does and how long it took; its output stands in target/ci/logs. A
+# second run does only what changed.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+made=$root/target/ci
+logs=$made/logs
+mkdir -p "$logs"
+
+# step TITLE FUNCTION: runs it with its output in a log, a line of progress on the screen.
+step() {
+    local title=$1 log=$logs/$2.log began=$SECONDS
+    printf '%-58s' "$title …"
+    if "$2" >"$log" 2>&1; then
+        printf '%4d s\n' $((SECONDS - began))
+    else
+        printf 'FAILED\n'
+        tail -n 40 "$log"
+        echo "The whole output is in ${log#"$root"/}."
+        exit 1
+    fi
+}
+
+# The Debian packages that building and testing need, less those that are there.
+debian_packages() {
+    local package missing=()
+    for package in build-essential pkg-config cmake clang libclang-dev ruby-full ruby-minitest \
+        python3-venv python3-dev "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    local as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get update
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+rust_toolchain() {
+    if ! command -v cargo >/dev/null; then
+        echo "Rust 1.85 or later is needed and Debian 12 has an older one: install it with rustup."
+        return 1
+    fi
+    cargo --version
+}
+
+# The first Python that is new enough.
+python_3_11() {
+    local name
+    for name in python3 python3.13 python3.12 python3.11; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+    echo "Python 3.11 or later is needed." >&2
+    return 1
+}
+
+# python_packages NAME…: a virtual environment with what building needs, and these.
+python_packages() {
+    [ -x "$made/venv/bin/python" ] || "$(python_3_11)" -m venv "$made/venv"
+    "$made/venv/bin/python" -m pip install --disable-pip-version-check -q 'maturin>=1.9,<2' numpy "$@"
+}
+
+# Numo is the user's to choose; where no gem source answers, its tests are skipped.
+numo_gem() {
+    ruby -e 'require "numo/narray"' 2>/dev/null || timeout 120 gem install --no-document numo-narray || true
+}
+
+say_whether_numo() {
+    numo=$(ruby -e 'require "numo/narray"
+        gem = %w[numo-narray numo-narray-alt].filter_map { |name| Gem.loaded_specs[name] }.first
+        print gem.name, " ", gem.version' 2>/dev/null) || numo=
+    if [ -n "$numo" ]; then
+        echo "Numo: $numo"
+    else
+        echo "Numo: not installed, and no gem source answers: what needs it is skipped"
+    fi
+}
+
+c_library() {
+    "$root/ci/install" "$made/prefix"
+}
+
+command_line() {
+    cargo build --manifest-path "$root/Cargo.toml" --release -p shmarray-cli
+    install -D "${CARGO_TARGET_DIR:-$root/target}/release/shmarray" "$made/prefix/bin/shmarray"
+}
+
+# The wheel is built and installed as a user would; pip is asked only when its contents changed.
+python_wheel() {
+    local wheels=$made/wheels wheel
+    (cd "$root/bindings/python" && "$made/venv/bin/maturin" build --release --interpreter "$made/venv/bin/python" --out "$wheels")
+    wheel=$(find "$wheels" -name "*.whl" -printf "%T@ %p\n" | sort -n | tail -n 1 | cut -d" " -f2)
+    if ! cmp -s "$wheel" "$wheels/installed"; then
+        "$made/venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$wheel"
+        cp "$wheel" "$wheels/installed"
+    fi
+}
+
+build_everything() {
+    rust_toolchain >/dev/null || { rust_toolchain; exit 1; }
+    step "C library: build and install" c_library
+    step "Command line" command_line
+    step "Python wheel: build and install" python_wheel
+    step "Ruby gem: build and install" ruby_gem
+}

@@ -1,0 +1,143 @@
+"""Runs every suite of tests and checks, and ends with what was skipped, a table, and one line of counts.
+
+    . ci/env; python ci/suites.py [WORD …]      only the suites whose names contain a WORD
+
+A suite fails when its command fails, when a test in it fails, and when it ran no test.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LOGS = ROOT / "target/ci/logs"
+RUST_FILES = ["-p", "shmarray", "-p", "shmarray-ffi", "-p", "shmarray-cli"]
+EVERY_CRATE = [*RUST_FILES, "-p", "shmarray-python", "-p", "shmarray-ruby"]
+FEATURES = "half,num-complex,ndarray"
+MUSL = "x86_64-unknown-linux-musl"
+TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu")
+
+
+@dataclass
+class Count:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    reasons: list = field(default_factory=list)
+
+
+def one_check(log, succeeded):
+    """A command that is one check."""
+    return Count(passed=int(succeeded), failed=int(not succeeded))
+
+
+def rust_tests(log, _):
+    found = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", log, re.M)
+    return Count(*(sum(int(row[column]) for row in found) for column in range(3)))
+
+
+def counted_line(log, _):
+    """The last `… N passed, N failed[, N skipped]`, and lines that say why something was skipped."""
+    found = re.findall(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", log)
+    passed, failed, skipped = found[-1] if found else (0, 0, 0)
+    return Count(int(passed), int(failed), int(skipped or 0), re.findall(r"^skipped (.+)$", log, re.M))
+
+
+def pytest_line(log, _):
+    last = (log.strip().splitlines() or [""])[-1]
+    number = lambda word: sum(int(n) for n in re.findall(rf"(\d+) {word}", last))
+    reasons = re.findall(r"^SKIPPED \[\d+\] \S+ (.+)$", log, re.M)
+    return Count(number("passed"), number("failed") + number("error"), number("skipped"), reasons)
+
+
+def minitest_line(log, _):
+    found = re.findall(r"(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips", log)
+    runs, failures, errors, skips = (sum(map(int, column)) for column in zip(*found)) if found else (0, 0, 0, 0)
+    reasons = re.findall(r"Skipped:\n.*\n(.+)$", log, re.M)
+    return Count(runs - failures - errors - skips, failures + errors, skips, reasons)
+
+
+def doctest_like(words):
+    """A checker whose closing line says how much it looked at."""
+
+    def count(log, succeeded):
+        looked = sum(int(n) for n in re.findall(words, log))
+        return Count(passed=looked if succeeded else 0, failed=int(not succeeded))
+
+    return count
+
+
+def cargo(*arguments, target_dir=None):
+    return ["cargo", *arguments, *(["--target-dir", f"target/{target_dir}"] if target_dir else [])]
+
+
+def conformance():
+    return ["bash", "ci/conformance/run"]
+
+
+SUITES = [
+    ("house rules", ["python", "ci/tidy.py"], counted_line),
+    ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
+    ("format: Python", ["ruff", "format", "--check", "bindings/python", "ci", "examples"], one_check),
+    ("lint: Python", ["ruff", "check", "bindings/python", "ci", "examples"], one_check),
+    ("lint: shell", ["bash", "-c", "shellcheck ci/demo ci/test ci/env ci/setup.sh ci/install ci/test-c ci/conformance/run .ci/run"], one_check),
+    ("lint: Rust", cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", "--features", "shmarray/half,shmarray/num-complex,shmarray/ndarray", "--", "-D", "warnings"), one_check),
+    ("documentation: Rust", ["env", "RUSTDOCFLAGS=-D warnings", *cargo("doc", "-q", "--no-deps", "-p", "shmarray", "-p", "shmarray-ffi")], one_check),
+    ("core", cargo("test", "-p", "shmarray", "--features", FEATURES), rust_tests),
+    ("core, portable backend", cargo("test", "-p", "shmarray", "--features", f"portable,{FEATURES}", target_dir="portable"), rust_tests),
+    ("core, musl", cargo("test", "-p", "shmarray", "--features", FEATURES, "--target", MUSL), rust_tests),
+    *[(f"core compiles for {target}", cargo("check", "-q", "-p", "shmarray", "--target", target), one_check) for target in TARGETS],
+    ("C ABI", cargo("test", "-p", "shmarray-ffi"), rust_tests),
+    ("command line", cargo("test", "-p", "shmarray-cli"), rust_tests),
+    ("C and C++", ["bash", "ci/test-c"], counted_line),
+    ("Python", ["pytest", "-q", "-rs", "bindings/python/tests"], pytest_line),
+    ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray"], doctest_like(r"checked (\d+) module")),
+    ("Ruby", ["ruby", "bindings/ruby/test/all.rb"], minitest_line),
+    ("golden files", ["python", "ci/conformance/golden/make.py", "--check"], doctest_like(r"^(\d+) golden files")),
+    ("conformance", conformance(), counted_line),
+    ("example: pipeline", ["bash", "examples/pipeline/run", "--quick"], one_check),
+]  # fmt: skip
+
+
+def run(name, command, count):
+    log_path = LOGS / (re.sub(r"\W+", "-", name) + ".log")
+    print(f"{name:44} ", end="", flush=True)
+    began = time.monotonic()
+    environment = os.environ | {"CARGO_TERM_COLOR": "never"}
+    with open(log_path, "w") as log:
+        done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+    text = log_path.read_text(errors="replace")
+    counted = count(text, done.returncode == 0)
+    if counted.failed == 0 and done.returncode != 0:
+        counted.failed = 1  # it did not get so far as to count
+    if counted.passed + counted.failed == 0:
+        counted.failed, text = 1, text + "\nThis suite ran no test.\n"
+    print(f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped {time.monotonic() - began:7.0f} s", flush=True)
+    if counted.failed:
+        print("\n".join(text.splitlines()[-60:]))
+        print(f"The whole output is in {log_path.relative_to(ROOT)}.")
+    return counted
+
+
+def main():
+    LOGS.mkdir(parents=True, exist_ok=True)
+    chosen = [suite for suite in SUITES if all(word in suite[0] for word in sys.argv[1:])]
+    counts = [(suite[0], run(*suite)) for suite in chosen]
+    reasons = [f"{name}: {reason}" for name, count in counts for reason in count.reasons]
+    print("\nSkipped:" if reasons else "\nNothing was skipped.")
+    for reason in dict.fromkeys(reasons):
+        print(f"  {reasons.count(reason)} × {reason}")
+    print(f"\n{'suite':44} {'passed':>7} {'failed':>7} {'skipped':>8}")
+    for name, count in counts:
+        print(f"{name:44} {count.passed:7} {count.failed:7} {count.skipped:8}")
+    total = [sum(getattr(count, kind) for _, count in counts) for kind in ("passed", "failed", "skipped")]
+    print(f"\n{total[0]} passed, {total[1]} failed, {total[2]} skipped")
+    sys.exit(bool(total[1]) or not total[0])
+
+
+if __name__ == "__main__":
+    main()
