@@ -99,6 +99,7 @@ SUITES = [
     ("Ruby", ["ruby", "bindings/ruby/test/all.rb"], minitest_line),
     ("golden files", ["python", "ci/conformance/golden/make.py", "--check"], doctest_like(r"^(\d+) golden files")),
     ("conformance", conformance(), counted_line),
+    ("README examples", ["python", "ci/readme.py"], counted_line),
     ("example: pipeline", ["bash", "examples/pipeline/run", "--quick"], one_check),
 ]  # fmt: skip
 

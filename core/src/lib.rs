@@ -52,3 +52,8 @@ pub use sys::Access;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version of the segment's layout that it writes: major, minor.
 pub const LAYOUT_VERSION: (u32, u32) = (format::LAYOUT_MAJOR, format::LAYOUT_MINOR);
+
+/// The README's examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

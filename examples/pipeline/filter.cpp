@@ -1,0 +1,86 @@
+// The second stage: finds the edges in photographs, in place. C++ with the memory of the others.
+//
+//     filter           a handle a line on standard input; answers "done" when the array is filtered
+//     filter --bytes   the same work the old way: "HEIGHT WIDTH" and a pickle of bytes, and back
+#include <shmarray.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+// Sobel's gradient (Sobel and Feldman 1968), |gx| + |gy|, of each channel. The rows above and
+// at the pixel are kept aside, so that the result can replace the photograph as we go.
+void find_edges(std::uint8_t *pixels, std::size_t height, std::size_t width) {
+    const std::size_t row_bytes = width * 3;
+    std::vector<std::uint8_t> above(pixels, pixels + row_bytes), here(above);
+    for (std::size_t y = 0; y < height; ++y) {
+        std::uint8_t *out = pixels + y * row_bytes;
+        std::memcpy(here.data(), out, row_bytes);
+        const std::uint8_t *below = y + 1 < height ? out + row_bytes : here.data();
+        for (std::size_t x = 3; x + 3 < row_bytes; ++x) {
+            const int gx = (above[x + 3] + 2 * here[x + 3] + below[x + 3]) - (above[x - 3] + 2 * here[x - 3] + below[x - 3]);
+            const int gy = (below[x - 3] + 2 * below[x] + below[x + 3]) - (above[x - 3] + 2 * above[x] + above[x + 3]);
+            out[x] = static_cast<std::uint8_t>(std::min(255, std::abs(gx) + std::abs(gy)));
+        }
+        std::fill(out, out + 3, std::uint8_t{0});
+        std::fill(out + row_bytes - 3, out + row_bytes, std::uint8_t{0});
+        std::swap(above, here);
+    }
+}
+
+void filter_handles() {
+    for (std::string handle; std::getline(std::cin, handle);) {
+        const auto photo = shmarray::array<std::uint8_t>::attach(handle);
+        find_edges(photo.data(), static_cast<std::size_t>(photo.shape()[0]), static_cast<std::size_t>(photo.shape()[1]));
+        std::cout << "done" << std::endl;
+    }
+    std::cout << shmarray::copied_bytes() << std::endl;
+}
+
+// What pickle.dumps(bytes, protocol=5) writes for more than 64 KiB: PROTO 5, BINBYTES, size, bytes, MEMOIZE, STOP.
+bool read_pickle(std::vector<std::uint8_t> &bytes) {
+    std::uint8_t head[7];
+    std::uint32_t size;
+    if (std::fread(head, 1, sizeof head, stdin) != sizeof head)
+        return false;
+    std::memcpy(&size, head + 3, sizeof size);
+    bytes.resize(size);
+    std::uint8_t tail[2];
+    return std::fread(bytes.data(), 1, size, stdin) == size && std::fread(tail, 1, 2, stdin) == 2;
+}
+
+void write_pickle(const std::vector<std::uint8_t> &bytes) {
+    std::uint8_t head[7] = {0x80, 5, 'B'};
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    std::memcpy(head + 3, &size, sizeof size);
+    std::fwrite(head, 1, sizeof head, stdout);
+    std::fwrite(bytes.data(), 1, size, stdout);
+    std::fwrite("\x94.", 1, 2, stdout);
+    std::fflush(stdout);
+}
+
+void filter_bytes() {
+    std::vector<std::uint8_t> pixels;
+    for (std::size_t height, width; std::scanf("%zu %zu", &height, &width) == 2;) {
+        if (std::getchar() != '\n' || !read_pickle(pixels))
+            throw std::runtime_error("the input ended in the middle of a photograph");
+        find_edges(pixels.data(), height, width);
+        write_pickle(pixels);
+    }
+}
+
+} // namespace
+
+int main(int count, char **arguments) try {
+    count > 1 && std::string(arguments[1]) == "--bytes" ? filter_bytes() : filter_handles();
+} catch (const std::exception &error) {
+    std::cerr << "filter: " << error.what() << std::endl;
+    return 1;
+}
