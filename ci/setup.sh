@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by ci/demo and ci/test: installs what they need on a bare Debian machine, and builds.
 #
 # Each step says what it does and how long it took; its output stands in target/ci/logs. A
@@ -97,6 +98,18 @@ python_wheel() {
         "$made/venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$wheel"
         cp "$wheel" "$wheels/installed"
     fi
+}
+
+# The gem is built and installed as a user would, again only when its files changed.
+ruby_gem() {
+    local stage=$made/gem contents
+    "$root/bindings/ruby/stage" "$stage"
+    contents=$(cd "$stage" && find lib ext core Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    [ "$contents" = "$(cat "$made/gems/contents" 2>/dev/null)" ] && return
+    (cd "$stage" && gem build numo-shared.gemspec -o numo-shared.gem)
+    SHMARRAY_CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/gem \
+        gem install --local --no-document --ignore-dependencies --install-dir "$made/gems" "$stage/numo-shared.gem"
+    echo "$contents" >"$made/gems/contents"
 }
 
 build_everything() {

@@ -15,7 +15,7 @@
 
 namespace {
 
-// Sobel's gradient (Sobel and Feldman 1968), |gx| + |gy|, of each channel. The rows above and
+// Sobel's gradient (Sobel and Feldman 1968), (|gx| + |gy|) / 2, of each channel. The rows above and
 // at the pixel are kept aside, so that the result can replace the photograph as we go.
 void find_edges(std::uint8_t *pixels, std::size_t height, std::size_t width) {
     const std::size_t row_bytes = width * 3;
@@ -25,9 +25,10 @@ void find_edges(std::uint8_t *pixels, std::size_t height, std::size_t width) {
         std::memcpy(here.data(), out, row_bytes);
         const std::uint8_t *below = y + 1 < height ? out + row_bytes : here.data();
         for (std::size_t x = 3; x + 3 < row_bytes; ++x) {
-            const int gx = (above[x + 3] + 2 * here[x + 3] + below[x + 3]) - (above[x - 3] + 2 * here[x - 3] + below[x - 3]);
+            const int gx =
+                (above[x + 3] + 2 * here[x + 3] + below[x + 3]) - (above[x - 3] + 2 * here[x - 3] + below[x - 3]);
             const int gy = (below[x - 3] + 2 * below[x] + below[x + 3]) - (above[x - 3] + 2 * above[x] + above[x + 3]);
-            out[x] = static_cast<std::uint8_t>(std::min(255, std::abs(gx) + std::abs(gy)));
+            out[x] = static_cast<std::uint8_t>(std::min(255, (std::abs(gx) + std::abs(gy)) / 2));
         }
         std::fill(out, out + 3, std::uint8_t{0});
         std::fill(out + row_bytes - 3, out + row_bytes, std::uint8_t{0});
@@ -38,7 +39,8 @@ void find_edges(std::uint8_t *pixels, std::size_t height, std::size_t width) {
 void filter_handles() {
     for (std::string handle; std::getline(std::cin, handle);) {
         const auto photo = shmarray::array<std::uint8_t>::attach(handle);
-        find_edges(photo.data(), static_cast<std::size_t>(photo.shape()[0]), static_cast<std::size_t>(photo.shape()[1]));
+        find_edges(photo.data(), static_cast<std::size_t>(photo.shape()[0]),
+                   static_cast<std::size_t>(photo.shape()[1]));
         std::cout << "done" << std::endl;
     }
     std::cout << shmarray::copied_bytes() << std::endl;
