@@ -1,6 +1,6 @@
 """Runs the README's examples as they stand: each fenced piece of Python, Ruby, C and C++.
 
-    . ci/env; python ci/readme.py
+. ci/env; python ci/readme.py
 """
 
 import os

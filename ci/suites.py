@@ -110,14 +110,19 @@ def run(name, command, count):
     began = time.monotonic()
     environment = os.environ | {"CARGO_TERM_COLOR": "never"}
     with open(log_path, "w") as log:
-        done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+        )
     text = log_path.read_text(errors="replace")
     counted = count(text, done.returncode == 0)
     if counted.failed == 0 and done.returncode != 0:
         counted.failed = 1  # it did not get so far as to count
     if counted.passed + counted.failed == 0:
         counted.failed, text = 1, text + "\nThis suite ran no test.\n"
-    print(f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped {time.monotonic() - began:7.0f} s", flush=True)
+    print(
+        f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped {time.monotonic() - began:7.0f} s",
+        flush=True,
+    )
     if counted.failed:
         print("\n".join(text.splitlines()[-60:]))
         print(f"The whole output is in {log_path.relative_to(ROOT)}.")

@@ -1,6 +1,6 @@
 """House rules as tests: the line of modules, the size of functions and files, words that are not ours.
 
-    python ci/tidy.py
+python ci/tidy.py
 """
 
 import pathlib
@@ -14,7 +14,9 @@ MOST_LINES = {"file": 500, "function": 60}
 MEDIAN_BELOW, NINE_OF_TEN_BELOW = 9, 25
 # Words that the names of INTERFACE have one of their own for.
 SYNONYMS = re.compile(r"\b(shared memory block|memory region|shm_block|shm_region)\b", re.I)
-HOSTS = re.compile(r"(https?://(?:index\.)?(?:crates\.io|pypi\.org|rubygems\.org|registry\.npmjs\.org|deb\.debian\.org))")
+HOSTS = re.compile(
+    r"(https?://(?:index\.)?(?:crates\.io|pypi\.org|rubygems\.org|registry\.npmjs\.org|deb\.debian\.org))"
+)
 PROSE = {"CHANGELOG.md"}
 
 passed, failures = 0, []
@@ -29,7 +31,9 @@ def check(holds, what):
 
 
 def tracked(*endings):
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     paths = [ROOT / line for line in listed.stdout.splitlines()]
     return [path for path in paths if path.suffix in endings and path.is_file()]
 
@@ -59,7 +63,13 @@ def functions(text):
             continue
         indent = len(line) - len(line.lstrip())
         for end in range(start, len(lines)):
-            if lines[end].rstrip().endswith(";") and end == start or lines[end] == " " * indent + "}" or re.search(r"\{.*\}$", line) and end == start:
+            if (
+                lines[end].rstrip().endswith(";")
+                and end == start
+                or lines[end] == " " * indent + "}"
+                or re.search(r"\{.*\}$", line)
+                and end == start
+            ):
                 lengths.append((end - start + 1, line.strip()))
                 break
     return lengths
@@ -76,7 +86,9 @@ def functions_are_short():
     lengths.sort()
     check(len(lengths) > 100, f"only {len(lengths)} functions were found")
     median, ninth = statistics.median(lengths), lengths[len(lengths) * 9 // 10]
-    print(f"{len(lengths)} functions of Rust: median {median} lines, nine of ten at most {ninth}, longest {lengths[-1]}")
+    print(
+        f"{len(lengths)} functions of Rust: median {median} lines, nine of ten at most {ninth}, longest {lengths[-1]}"
+    )
     check(median < MEDIAN_BELOW, f"the median function has {median} lines")
     check(ninth < NINE_OF_TEN_BELOW, f"nine of ten functions have at most {ninth} lines")
 
@@ -105,7 +117,13 @@ def no_words_that_are_not_ours():
 
 
 def main():
-    for rule in (modules_form_a_line, functions_are_short, files_are_rooms, modules_say_what_they_are, no_words_that_are_not_ours):
+    for rule in (
+        modules_form_a_line,
+        functions_are_short,
+        files_are_rooms,
+        modules_say_what_they_are,
+        no_words_that_are_not_ours,
+    ):
         rule()
     for line in failures:
         print("FAILED", line)

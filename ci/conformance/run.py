@@ -188,7 +188,11 @@ def main():
         for name, command in listed.items():
             drivers[name] = Driver(name, command, directory)
             drivers[name].twin = Driver(name, command, directory)
-            tally.check(name, drivers[name].ask("hello"), lambda a, name=name: a.startswith(f"ok {'rust' if name == 'musl' else name} "))
+            tally.check(
+                name,
+                drivers[name].ask("hello"),
+                lambda a, name=name: a.startswith(f"ok {'rust' if name == 'musl' else name} "),
+            )
             print(drivers[name].ask("hello")[3:])
         for name, driver in drivers.items():
             driver.ask("create <i4 c")  # its first use, so that it does not sweep the golden files

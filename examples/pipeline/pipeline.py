@@ -152,9 +152,14 @@ def print_table(frames, ruby, handled, pickled):
     print(f"{'array bytes through pipes':34}{0:14,}{through_pipes:14,}")
     for stage in by_handle_seconds:
         other = by_pickle_seconds.get(stage)
-        print(f"{stage:34}{by_handle_seconds[stage] * 1e3:11.1f} ms" + (f"{other * 1e3:11.1f} ms" if other else f"{'-':>14}"))
+        print(
+            f"{stage:34}{by_handle_seconds[stage] * 1e3:11.1f} ms"
+            + (f"{other * 1e3:11.1f} ms" if other else f"{'-':>14}")
+        )
     totals = sum(by_handle_seconds.values()), sum(by_pickle_seconds.values())
-    print(f"{'all stages':34}{totals[0] * 1e3:11.1f} ms{totals[1] * 1e3:11.1f} ms   ({totals[1] / totals[0]:.2f} times)")
+    print(
+        f"{'all stages':34}{totals[0] * 1e3:11.1f} ms{totals[1] * 1e3:11.1f} ms   ({totals[1] / totals[0]:.2f} times)"
+    )
 
 
 def main():

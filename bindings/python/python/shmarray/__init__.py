@@ -1,0 +1,60 @@
+"""NumPy arrays in shared memory, the same in every process and language.
+
+An array made here, or put here by ``share``, is a plain ``numpy.ndarray``. Its handle, one
+line of text, lets any other process of the machine have the same memory as its own array:
+
+>>> import shmarray
+>>> a = shmarray.zeros((2, 3))
+>>> text = str(shmarray.handle(a))  # through a pipe, an argument, an environment variable …
+>>> b = shmarray.attach(text)  # … in another process
+>>> b[1, 2] = 0.5
+>>> float(a[1, 2])
+0.5
+
+Nothing is copied. The memory is given back when the last array over it is gone, in every
+process, however they ended; views keep it as well as the array they were taken of.
+
+Shapes count elements; strides and offsets count bytes, as in NumPy. What goes wrong raises
+a built-in exception where one fits, else ``Error`` or its child ``StaleHandleError``.
+"""
+
+from ._core import Error, Handle, StaleHandleError, __version__
+from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
+from ._share import (
+    SegmentInfo,
+    Swept,
+    attach,
+    copied_bytes,
+    handle,
+    is_shared,
+    segments,
+    share,
+    sweep,
+    unlink,
+)
+
+__all__ = [
+    "Error",
+    "Handle",
+    "SegmentInfo",
+    "StaleHandleError",
+    "Swept",
+    "__version__",
+    "array",
+    "attach",
+    "copied_bytes",
+    "empty",
+    "empty_like",
+    "full",
+    "full_like",
+    "handle",
+    "is_shared",
+    "ones",
+    "ones_like",
+    "segments",
+    "share",
+    "sweep",
+    "unlink",
+    "zeros",
+    "zeros_like",
+]

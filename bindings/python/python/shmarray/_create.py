@@ -1,0 +1,242 @@
+"""New arrays in shared memory: NumPy's functions with NumPy's names.
+
+All take the same options, which are keywords:
+
+* ``name``: a name to find the array by, ``[A-Za-z0-9._-]{1,64}``.
+* ``persist``: whether it outlives every process until its name is unlinked; needs a name.
+* ``mode``: who may attach it, as permission bits of a file.
+
+All raise MemoryError when shared memory is full, FileExistsError when the name is taken,
+ValueError for a shape, an order or a name that cannot be, and TypeError for a dtype that
+cannot be shared, as one of Python objects.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Literal, SupportsIndex, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from . import _core
+
+Shape = SupportsIndex | Sequence[SupportsIndex]
+
+
+class Options(TypedDict, total=False):
+    """The keywords that every function here takes."""
+
+    name: str | None
+    persist: bool
+    mode: int
+
+
+def empty(
+    shape: Shape,
+    dtype: DTypeLike | None = float,
+    order: Literal["C", "F"] = "C",
+    *,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = 0o600,
+) -> NDArray[Any]:
+    """A new array in shared memory, as ``numpy.empty``; what is in it is not promised.
+
+    The memory is reserved now, so that writing to it never fails.
+
+    Raises MemoryError when shared memory is full, FileExistsError when the name is taken,
+    ValueError for a bad shape, order, name or mode, TypeError for a dtype with objects.
+
+    >>> a = empty((2, 3, 3), "i4", name="frames")
+    >>> a.shape, a.strides, str(a.dtype)
+    ((2, 3, 3), (36, 12, 4), 'int32')
+    """
+    # NumPy itself says what it makes of a dtype: "S" is "S1", a sub-array is dimensions.
+    model = np.empty(0, dtype)
+    return _core.create((*_dimensions(shape), *model.shape[1:]), model.dtype, order, name, persist, mode)
+
+
+def zeros(
+    shape: Shape, dtype: DTypeLike | None = float, order: Literal["C", "F"] = "C", **options: Unpack[Options]
+) -> NDArray[Any]:
+    """A new array of zeros in shared memory, as ``numpy.zeros``.
+
+    Takes and raises what ``empty`` does.
+
+    >>> zeros(3).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    return empty(shape, dtype, order, **options)  # new segments are zeros
+
+
+def ones(
+    shape: Shape, dtype: DTypeLike | None = float, order: Literal["C", "F"] = "C", **options: Unpack[Options]
+) -> NDArray[Any]:
+    """A new array of ones in shared memory, as ``numpy.ones``.
+
+    Takes and raises what ``empty`` does.
+
+    >>> ones(3, "u1").tolist()
+    [1, 1, 1]
+    """
+    return _filled(empty(shape, dtype, order, **options), 1, options)
+
+
+def full(
+    shape: Shape,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: Literal["C", "F"] = "C",
+    **options: Unpack[Options],
+) -> NDArray[Any]:
+    """A new array filled with a value, or with what broadcasts to the shape, as ``numpy.full``.
+
+    The dtype is that of the value unless given. Takes and raises what ``empty`` does.
+
+    >>> full((2, 2), [1, 2]).tolist()
+    [[1, 2], [1, 2]]
+    """
+    dtype = np.asarray(fill_value).dtype if dtype is None else dtype
+    return _filled(empty(shape, dtype, order, **options), fill_value, options)
+
+
+def array(
+    object: ArrayLike,  # numpy's name for it
+    dtype: DTypeLike | None = None,
+    order: Literal["C", "F", "A", "K"] = "K",
+    *,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = 0o600,
+) -> NDArray[Any]:
+    """A copy of anything like an array in shared memory, as ``numpy.array``.
+
+    Always a copy, of an array that is shared already too. With order "K" or "A" what is in
+    Fortran's order stays so, and all else is put in C's. Raises what ``empty`` does.
+
+    >>> array([[1, 2], [3, 4]], "f4").tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    source = np.asarray(object, dtype)
+    return _core.share(source, _plain_order(source, order), name, persist, mode)
+
+
+def empty_like(
+    prototype: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: Literal["C", "F", "A", "K"] = "K",
+    *,
+    shape: Shape | None = None,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = 0o600,
+) -> NDArray[Any]:
+    """A new array of the shape, dtype and order of another, as ``numpy.empty_like``.
+
+    Order "K" keeps the order of the prototype's dimensions in memory; of an array with a
+    name it keeps C's and Fortran's and makes all else C's. Raises what ``empty`` does.
+
+    >>> empty_like(np.zeros((2, 3, 4), "i2").transpose(1, 0, 2)).strides
+    (8, 24, 2)
+    """
+    source = np.asarray(prototype)
+    model = source if dtype is None else np.empty(0, dtype)
+    inner = () if dtype is None else model.shape[1:]
+    dimensions = (*(source.shape if shape is None else _dimensions(shape)), *inner)
+    if name is None and order == "K" and _is_permuted(source, dimensions):
+        return _permuted(source.strides, dimensions, model.dtype, mode)
+    if len(dimensions) != source.ndim and order == "K":
+        order = "C"
+    return _core.create(dimensions, model.dtype, _plain_order(source, order), name, persist, mode)
+
+
+def zeros_like(
+    prototype: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: Literal["C", "F", "A", "K"] = "K",
+    *,
+    shape: Shape | None = None,
+    **options: Unpack[Options],
+) -> NDArray[Any]:
+    """Zeros of the shape, dtype and order of another array, as ``numpy.zeros_like``.
+
+    Takes and raises what ``empty_like`` does.
+
+    >>> zeros_like([1, 2, 3]).tolist()
+    [0, 0, 0]
+    """
+    return empty_like(prototype, dtype, order, shape=shape, **options)  # new segments are zeros
+
+
+def ones_like(
+    prototype: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: Literal["C", "F", "A", "K"] = "K",
+    *,
+    shape: Shape | None = None,
+    **options: Unpack[Options],
+) -> NDArray[Any]:
+    """Ones of the shape, dtype and order of another array, as ``numpy.ones_like``.
+
+    Takes and raises what ``empty_like`` does.
+
+    >>> ones_like([1, 2, 3]).tolist()
+    [1, 1, 1]
+    """
+    return _filled(empty_like(prototype, dtype, order, shape=shape, **options), 1, options)
+
+
+def full_like(
+    prototype: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: Literal["C", "F", "A", "K"] = "K",
+    *,
+    shape: Shape | None = None,
+    **options: Unpack[Options],
+) -> NDArray[Any]:
+    """A value in the shape, dtype and order of another array, as ``numpy.full_like``.
+
+    Takes and raises what ``empty_like`` does.
+
+    >>> full_like([1, 2, 3], 7).tolist()
+    [7, 7, 7]
+    """
+    return _filled(empty_like(prototype, dtype, order, shape=shape, **options), fill_value, options)
+
+
+def _dimensions(shape: Shape) -> tuple[SupportsIndex, ...]:
+    try:
+        return (operator.index(shape),)  # type: ignore[arg-type]
+    except TypeError:
+        return tuple(map(operator.index, shape))  # type: ignore[arg-type]
+
+
+def _filled(new: NDArray[Any], value: ArrayLike, options: Options) -> NDArray[Any]:
+    try:
+        np.copyto(new, value, casting="unsafe")
+    except BaseException:
+        name = options.get("name")
+        if name is not None:
+            _core.unlink(name)  # it may persist, and nobody has asked for half of it
+        raise
+    return new
+
+
+def _plain_order(source: NDArray[Any], order: str) -> str:
+    """The order that "K" and "A" stand for, if it is that of C or Fortran."""
+    return ("F" if source.flags.fnc else "C") if order in ("K", "A") else order
+
+
+def _is_permuted(source: NDArray[Any], dimensions: tuple[SupportsIndex, ...]) -> bool:
+    return len(dimensions) == source.ndim and not source.flags.forc
+
+
+def _permuted(
+    strides: tuple[int, ...], dimensions: tuple[SupportsIndex, ...], dtype: np.dtype[Any], mode: int
+) -> NDArray[Any]:
+    """Dimensions in memory from the one with the longest stride to the shortest, as NumPy does."""
+    outermost_first = sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
+    in_memory = tuple(dimensions[axis] for axis in outermost_first)
+    axes = [outermost_first.index(axis) for axis in range(len(strides))]
+    return _core.create_permuted(in_memory, dtype, axes, mode)

@@ -1,0 +1,164 @@
+"""Dtypes as the text that a handle carries, and back: whatever has no Python objects.
+
+A plain dtype is its type string, ``<i4``. A structured one is a JSON object,
+``{"descr": X, "itemsize": N}``, where X is
+
+* the list that ``numpy.lib.format.dtype_to_descr`` gives, its tuples as lists, when reading
+  that list gives the same dtype again;
+* else (overlapping fields, fields out of order, alignment to be kept) an object with
+  ``names``, ``formats`` and ``offsets``, and ``titles`` and ``aligned`` where the dtype has
+  them. A format is again a type string, an object with ``descr`` and ``itemsize``, or a
+  list ``[format, shape]`` for a sub-array.
+
+A dtype's ``metadata`` and the class of its scalars (``numpy.record``) stay behind, as in an
+NPY file.
+"""
+
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import descr_to_dtype
+
+Dtype = np.dtype[Any]
+
+# Without objects, and without all else that numpy.dtype takes for a type: "i4,f8", "float".
+_TYPESTR = re.compile(r"[<>|][biufcmMSUV][0-9]+(\[[A-Za-z0-9/]+\])?")
+_DESCR_KEYS = {"descr", "itemsize"}
+_FIELD_KEYS = {"names", "formats", "offsets"}
+_MORE_FIELD_KEYS = {"titles", "aligned"}
+
+
+def encode(dtype: Dtype) -> str:
+    """The text of a dtype; TypeError when it cannot be shared."""
+    if dtype.hasobject:
+        raise TypeError(f"dtype {dtype} cannot be shared: it holds Python objects")
+    text = dtype.str if dtype.names is None else _encode_structured(dtype)
+    if text is None or (dtype.names is None and not _reads_back(text, dtype)):
+        raise TypeError(f"dtype {dtype} cannot be shared: its type string does not tell all of it")
+    return text
+
+
+def decode(text: str) -> Dtype:
+    """The dtype of a text; ValueError when it is none."""
+    try:
+        return _read(json.loads(text)) if text.startswith("{") else _read_plain(text)
+    except Exception as error:  # whatever a hostile text makes NumPy raise
+        raise ValueError(f"invalid dtype: {text[:200]} is none of NumPy's: {error}") from error
+
+
+def _encode_structured(dtype: Dtype) -> str | None:
+    for write in (_write_list, _write_object):
+        text = json.dumps(write(dtype), separators=(",", ":"), default=str)
+        if _reads_back(text, dtype):
+            return text
+    return None
+
+
+def _write_list(dtype: Dtype) -> Any:
+    try:
+        return {"descr": dtype.descr, "itemsize": dtype.itemsize}
+    except ValueError:  # NumPy: "not defined for types with overlapping or out-of-order fields"
+        return None
+
+
+def _write_object(dtype: Dtype) -> Any:
+    """The value of any dtype, field by field; of a plain one, its type string."""
+    if dtype.subdtype is not None:
+        return [_write_object(dtype.subdtype[0]), dtype.subdtype[1]]
+    if dtype.names is None:
+        return dtype.str
+    fields = [_field(dtype, name) for name in dtype.names]
+    descr: dict[str, Any] = {
+        "names": dtype.names,
+        "formats": [_write_object(field) for field, _, _ in fields],
+        "offsets": [offset for _, offset, _ in fields],
+    }
+    if any(title is not None for _, _, title in fields):
+        descr["titles"] = [title for _, _, title in fields]
+    if dtype.isalignedstruct:
+        descr["aligned"] = True
+    return {"descr": descr, "itemsize": dtype.itemsize}
+
+
+def _field(dtype: Dtype, name: str) -> tuple[Dtype, int, Any]:
+    assert dtype.fields is not None
+    field, offset, *title = dtype.fields[name]
+    return field, offset, title[0] if title else None
+
+
+def _reads_back(text: str, dtype: Dtype) -> bool:
+    try:
+        return _same(decode(text), dtype)
+    except ValueError:
+        return False
+
+
+def _same(one: Dtype, other: Dtype) -> bool:
+    """Equal, also in what ``==`` does not look at: alignment, titles, offsets of sub-arrays' fields."""
+    if one != other or one.itemsize != other.itemsize or one.isalignedstruct != other.isalignedstruct:
+        return False
+    if one.subdtype is not None and other.subdtype is not None:
+        return _same(one.subdtype[0], other.subdtype[0])
+    return all(_same_field(_field(one, name), _field(other, name)) for name in one.names or ())
+
+
+def _same_field(one: tuple[Dtype, int, Any], other: tuple[Dtype, int, Any]) -> bool:
+    return one[1:] == other[1:] and _same(one[0], other[0])
+
+
+def _parse_plain(text: str) -> Dtype:
+    return np.dtype(_check_typestr(text))
+
+
+# Plain dtypes cannot be changed, as the names of a structured one can: these are kept.
+_read_plain = lru_cache(maxsize=256)(_parse_plain)
+
+
+def _check_typestr(text: str) -> str:
+    if not _TYPESTR.fullmatch(text):
+        raise ValueError(f"{text!r} is not a type string of items without objects")
+    return text
+
+
+def _read(value: Any) -> Dtype:
+    """The dtype of a format: a type string, [format, shape], or {"descr": …, "itemsize": …}."""
+    match value:
+        case str():
+            return _read_plain(value)
+        case [base, shape]:
+            return np.dtype((_read(base), tuple(shape)))
+        case {"descr": descr, "itemsize": int(itemsize)} if value.keys() == _DESCR_KEYS:
+            return _check(_read_descr(descr, itemsize), itemsize)
+    raise ValueError(f"{value!r} is no format")
+
+
+def _read_descr(descr: Any, itemsize: int) -> Dtype:
+    match descr:
+        case list():
+            return descr_to_dtype(_tuples(descr))
+        case dict() if _FIELD_KEYS <= descr.keys() <= _FIELD_KEYS | _MORE_FIELD_KEYS:
+            fields: Any = {**descr, "formats": [_read(value) for value in descr["formats"]], "itemsize": itemsize}
+            dtype: Dtype = np.dtype(fields)
+            return dtype
+    raise ValueError("descr is neither a list of fields nor an object of names, formats and offsets")
+
+
+def _tuples(descr: Any) -> Any:
+    """What ``dtype_to_descr`` had given, before JSON made its tuples lists."""
+    if isinstance(descr, str):
+        return _check_typestr(descr)
+    return [
+        (tuple(name) if isinstance(name, list) else name, _tuples(form), *map(tuple, shape))
+        for name, form, *shape in descr
+    ]
+
+
+def _check(dtype: Dtype, itemsize: int) -> Dtype:
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    if dtype.itemsize != itemsize:
+        raise ValueError(f"its items have {dtype.itemsize} bytes, not {itemsize}")
+    return dtype

@@ -1,0 +1,155 @@
+"""Handing arrays over: handles, attaching, names, and what there is in shared memory."""
+
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from ._core import Handle
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Swept(NamedTuple):
+    """What a sweep gave back."""
+
+    segments: int
+    bytes: int
+
+
+class SegmentInfo(NamedTuple):
+    """What there is to know of a segment without attaching it."""
+
+    segment: str
+    """Its id."""
+    name: str | None
+    """The name that somebody gave it."""
+    segment_bytes: int
+    """Its size in bytes, header included."""
+    dtype: str
+    """Element type of its array, as in a handle."""
+    shape: tuple[int, ...]
+    """Shape of its array, in elements."""
+    creator_pid: int
+    """The process that made it, as that process saw itself."""
+    created_ns: int
+    """When it was made: nanoseconds since 1970."""
+
+
+def share(obj: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """A copy of an array in shared memory, or the array itself if it is there already.
+
+    Any strides are copied; what is in Fortran's order stays so, and all else is put in C's.
+    Other threads run meanwhile. Of a subclass (a matrix, a masked array, a memory map) only
+    the memory could be shared, so it is a TypeError: say so with ``numpy.asarray``.
+
+    Raises TypeError for what is no plain ndarray and for a dtype with objects, MemoryError
+    when shared memory is full.
+
+    >>> import numpy, shmarray
+    >>> a = shmarray.share(numpy.arange(3))
+    >>> a.tolist(), shmarray.share(a) is a
+    ([0, 1, 2], True)
+    """
+    if is_shared(obj):
+        return obj
+    order = "F" if isinstance(obj, np.ndarray) and obj.flags.fnc else "C"
+    return _core.share(obj, order, None, False, 0o600)
+
+
+def is_shared(a: object) -> bool:
+    """Whether this is an ndarray, or a view of one, in shared memory. False for all else.
+
+    >>> import numpy, shmarray
+    >>> shmarray.is_shared(shmarray.zeros(3)[::2]), shmarray.is_shared(numpy.zeros(3))
+    (True, False)
+    """
+    return _core.is_shared(a)
+
+
+def handle(a: NDArray[Any]) -> Handle:
+    """The handle of an array in shared memory, or of any view of one.
+
+    A view's handle names the same segment with the view's own offset, shape and strides.
+    ``str(handle)`` is one line of text. A handle keeps nothing alive: the array does.
+
+    Raises TypeError for what is no plain ndarray, ValueError for one in private memory.
+
+    >>> import shmarray
+    >>> a = shmarray.zeros((4, 3), "i4")
+    >>> h = shmarray.handle(a[2:, ::2])
+    >>> h.shape, h.strides, h.offset, h.segment == shmarray.handle(a).segment
+    ((2, 2), (12, 8), 24, True)
+    """
+    return _core.handle(a)
+
+
+def attach(handle_or_text_or_name: Handle | str, *, readonly: bool = False) -> NDArray[Any]:
+    """The array of a handle, of a handle's text, or of a name: the same memory, no copy.
+
+    ``readonly`` maps it without the right to write, and no flag brings that back.
+
+    Raises FileNotFoundError when there is no such segment or name, StaleHandleError when
+    the segment has another array by now, ValueError naming the field for a text that is no
+    handle, PermissionError when it is somebody else's, Error for what is no valid segment.
+
+    >>> import shmarray
+    >>> a = shmarray.zeros(3, name="series")
+    >>> b = shmarray.attach("series", readonly=True)
+    >>> a[0] = 1.5
+    >>> b.tolist(), b.flags.writeable
+    ([1.5, 0.0, 0.0], False)
+    """
+    return _core.attach(handle_or_text_or_name, readonly)
+
+
+def unlink(name: str) -> None:
+    """Takes a name away. The array itself goes with its last holder.
+
+    Raises FileNotFoundError when nothing has that name, ValueError when nothing can.
+
+    >>> import shmarray
+    >>> a = shmarray.zeros(3, name="series")
+    >>> shmarray.unlink("series")
+    >>> shmarray.attach("series")
+    Traceback (most recent call last):
+    FileNotFoundError: ...
+    """
+    _core.unlink(name)
+
+
+def sweep() -> Swept:
+    """Gives back what dead processes held, and says how much that was.
+
+    Nobody needs to call this: the first use of the library in each process does.
+
+    >>> import shmarray
+    >>> shmarray.sweep()
+    Swept(segments=0, bytes=0)
+    """
+    return Swept(*_core.sweep())
+
+
+def segments() -> list[SegmentInfo]:
+    """The segments that exist and that this process may look into.
+
+    >>> import shmarray
+    >>> a = shmarray.zeros((2, 3), "i4", name="frames")
+    >>> [(info.name, info.dtype, info.shape) for info in shmarray.segments()]
+    [('frames', '<i4', (2, 3))]
+    """
+    return [SegmentInfo(*facts) for facts in _core.segments()]
+
+
+def copied_bytes() -> int:
+    """Bytes of array data that this process has copied with this library so far.
+
+    >>> import numpy, shmarray
+    >>> before = shmarray.copied_bytes()
+    >>> a = shmarray.share(numpy.zeros(100, "u1"))
+    >>> b = shmarray.attach(shmarray.handle(a))
+    >>> shmarray.copied_bytes() - before
+    100
+    """
+    return _core.copied_bytes()

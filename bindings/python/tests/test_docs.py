@@ -1,0 +1,81 @@
+"""What the documents show runs, and every public name is documented."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import shmarray
+from shmarray import _create, _share
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.mark.parametrize("module", [shmarray, _create, _share], ids=lambda module: module.__name__)
+def test_the_examples_in_docstrings_run(module):
+    globs = {**vars(module), "np": __import__("numpy")}
+    result = doctest.testmod(module, globs=globs, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    assert result.failed == 0
+    assert result.attempted > 0
+
+
+def test_the_examples_in_the_readme_run():
+    result = doctest.testfile(str(README), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+    assert result.attempted > 0
+
+
+def test_every_public_function_has_a_docstring_with_an_example():
+    functions = [getattr(shmarray, name) for name in shmarray.__all__ if inspect.isfunction(getattr(shmarray, name))]
+    assert len(functions) >= 16
+    assert [function.__name__ for function in functions if ">>> " not in (function.__doc__ or "")] == []
+
+
+def test_every_public_name_is_documented():
+    documented = [name for name in shmarray.__all__ if name != "__version__"]
+    assert [name for name in documented if not inspect.getdoc(getattr(shmarray, name))] == []
+
+
+def test_the_package_says_its_version():
+    assert shmarray.__version__ == metadata.version("shmarray-numpy")
+
+
+def check(*command):
+    """Runs a checker from another directory, so that it looks at what is installed."""
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd="/", check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_stubs_say_what_the_modules_have(tmp_path):
+    status, output = check("mypy.stubtest", "shmarray", "--mypy-config-file", str(mypy_config(tmp_path)))
+    assert status == 0, output
+    assert "no issues found" in output
+
+
+def test_a_program_that_uses_everything_passes_the_strictest_check(tmp_path):
+    program = Path(__file__).parent / "typed_program.py"
+    status, output = check("mypy", "--strict", "--config-file", str(mypy_config(tmp_path)), str(program))
+    assert status == 0, output
+
+
+def test_a_program_that_uses_everything_runs(run_python):
+    program = Path(__file__).parent / "typed_program.py"
+    assert run_python("import runpy, sys; runpy.run_path(sys.argv[1])", program) == ""
+
+
+def test_a_program_that_misuses_it_does_not_pass(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import shmarray\nshmarray.attach(5)\nshmarray.zeros(3, nam='x')\nshmarray.handle([1])\n")
+    status, output = check("mypy", "--strict", "--config-file", str(mypy_config(tmp_path)), str(wrong))
+    assert status == 1
+    assert {int(line.split(":")[1]) for line in output.splitlines() if ": error:" in line} == {2, 3, 4}
+
+
+def mypy_config(tmp_path):
+    config = tmp_path / "mypy.ini"
+    config.write_text(f"[mypy]\ncache_dir = {tmp_path / 'cache'}\n")
+    return config
