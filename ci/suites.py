@@ -56,7 +56,9 @@ def pytest_line(log, _):
 
 def minitest_line(log, _):
     found = re.findall(r"(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips", log)
-    runs, failures, errors, skips = (sum(map(int, column)) for column in zip(*found)) if found else (0, 0, 0, 0)
+    runs, failures, errors, skips = (
+        (sum(map(int, column)) for column in zip(*found, strict=True)) if found else (0, 0, 0, 0)
+    )
     reasons = re.findall(r"Skipped:\n.*\n(.+)$", log, re.M)
     return Count(runs - failures - errors - skips, failures + errors, skips, reasons)
 

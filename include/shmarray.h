@@ -347,6 +347,8 @@ int32_t shma_array_attach(const char *handle_or_name, shma_access access, shma_a
 /**
  * The same memory with another shape, strides and offset; the offset counts bytes from the
  * first element of the array. Stays inside what the array spans, else SHMA_ERROR_OUT_OF_BOUNDS.
+ *
+ * strides has ndim numbers of bytes; NULL for elements side by side in C order.
  */
 int32_t shma_array_view(const shma_array *array,
                         size_t ndim,

@@ -194,7 +194,7 @@ def main():
                 lambda a, name=name: a.startswith(f"ok {'rust' if name == 'musl' else name} "),
             )
             print(drivers[name].ask("hello")[3:])
-        for name, driver in drivers.items():
+        for driver in drivers.values():
             driver.ask("create <i4 c")  # its first use, so that it does not sweep the golden files
             walk_golden(driver, directory, tally)
         table = run_pairs(drivers, tally)

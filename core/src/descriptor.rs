@@ -145,7 +145,7 @@ fn explain(text: &str, error: &serde_json::Error) -> Error {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let traced = serde_path_to_error::deserialize::<_, Fields<'_>>(&mut deserializer);
     match traced.err().map(|traced| traced.path().to_string()) {
-        Some(path) if path != "." => Error::handle(path, error.to_string()),
+        Some(path) if path != "." && path != "?" => Error::handle(path, error.to_string()),
         _ => Error::handle("handle", error.to_string()),
     }
 }

@@ -212,6 +212,7 @@ fn look_into(id: &SegmentId) -> Result<SegmentInfo> {
     let file = sys::File::open(Place::Id(id), Access::ReadOnly)?;
     let header_bytes = Header::bytes_needed(label, &file.read_front(PAGE_BYTES)?, file.bytes())?;
     let header = Header::read(label, &file.read_front(header_bytes)?, file.bytes())?;
+    check_id(Place::Id(id), &header)?;
     Ok(SegmentInfo {
         id: *id,
         name: header.name.as_ref().map(ToString::to_string),

@@ -62,6 +62,9 @@ unsafe fn read_options(
     if options.struct_bytes != 0 && options.struct_bytes < size_of::<shma_options>() {
         return Err(invalid("options", format!("struct_bytes {} is of no version", options.struct_bytes)));
     }
+    if options.reserved != 0 {
+        return Err(invalid("reserved", format!("{} is not zero", options.reserved)));
+    }
     // SAFETY: the caller's promise.
     let name = unsafe { optional_text("name", options.name) }?;
     // SAFETY: the caller's promise.
@@ -83,18 +86,31 @@ fn order_of(order: shma_order) -> Result<Order, Failure> {
     }
 }
 
+/// Strides as given; those of elements side by side in C order when NULL.
+///
 /// # Safety
-/// `array_out` is NULL or can be written.
+/// `strides` is NULL or has as many numbers as `shape`.
+unsafe fn strides_of(strides: *const i64, shape: &[u64], dtype: &shmarray::DType) -> Result<Vec<i64>, Failure> {
+    if strides.is_null() {
+        return Ok(Layout::contiguous(shape, dtype.item_bytes(), Order::C)?.strides);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { numbers("strides", strides, shape.len()) }?.to_vec())
+}
+
+/// # Safety
+/// `place`, which the header calls `argument`, is NULL or can be written.
 unsafe fn produce(
-    array_out: *mut *mut shma_array,
+    argument: &'static str,
+    place: *mut *mut shma_array,
     make: impl FnOnce() -> Result<Array, Failure>,
 ) -> Result<(), Failure> {
-    if array_out.is_null() {
-        return Err(Failure::Null("array_out"));
+    if place.is_null() {
+        return Err(Failure::Null(argument));
     }
     let array = Box::new(shma_array(make()?));
     // SAFETY: not NULL, so it can be written (the caller's promise).
-    unsafe { put("array_out", array_out, Box::into_raw(array)) }
+    unsafe { put(argument, place, Box::into_raw(array)) }
 }
 
 /// A new array of zeros; its memory is reserved now.
@@ -117,7 +133,7 @@ pub unsafe extern "C" fn shma_array_create(
         // SAFETY: C's caller promises what the header says.
         let (shape, (dtype, options)) = (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: as above.
-        unsafe { produce(array_out, || Ok(Array::create(dtype, &shape, &options)?)) }
+        unsafe { produce("array_out", array_out, || Ok(Array::create(dtype, &shape, &options)?)) }
     })
 }
 
@@ -142,18 +158,16 @@ pub unsafe extern "C" fn shma_array_share(
     door(error, || {
         // SAFETY: C's caller promises what the header says.
         let (shape, (dtype, options)) = (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
-        let mut layout = Layout::contiguous(&shape, dtype.item_bytes(), Order::C)?;
-        if !strides.is_null() {
-            // SAFETY: as above.
-            layout.strides = unsafe { numbers("strides", strides, ndim) }?.to_vec();
-        }
+        // SAFETY: as above.
+        let strides = unsafe { strides_of(strides, &shape, &dtype) }?;
+        let layout = Layout { shape, strides, offset: 0 };
         if data.is_null() && !layout.is_empty() {
             return Err(Failure::Null("data"));
         }
         // SAFETY: as above; the elements can be read.
         let make = || Ok(unsafe { Array::share(data.cast(), dtype, &layout, &options) }?);
         // SAFETY: as above.
-        unsafe { produce(array_out, make) }
+        unsafe { produce("array_out", array_out, make) }
     })
 }
 
@@ -180,12 +194,14 @@ pub unsafe extern "C" fn shma_array_attach(
             _ => return Err(invalid("access", format!("{access} is neither SHMA_READ_WRITE nor SHMA_READ_ONLY"))),
         };
         // SAFETY: as above.
-        unsafe { produce(array_out, || Ok(Array::attach(handle_or_name, access)?)) }
+        unsafe { produce("array_out", array_out, || Ok(Array::attach(handle_or_name, access)?)) }
     })
 }
 
 /// The same memory with another shape, strides and offset; the offset counts bytes from the
 /// first element of the array. Stays inside what the array spans, else SHMA_ERROR_OUT_OF_BOUNDS.
+///
+/// strides has ndim numbers of bytes; NULL for elements side by side in C order.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say.
@@ -202,9 +218,11 @@ pub unsafe extern "C" fn shma_array_view(
     door(error, || {
         let array = needed("array", array)?;
         // SAFETY: C's caller promises what the header says.
-        let (shape, strides) = (unsafe { shape_of(shape, ndim) }?, unsafe { numbers("strides", strides, ndim) }?);
+        let shape = unsafe { shape_of(shape, ndim) }?;
         // SAFETY: as above.
-        unsafe { produce(view_out, || Ok(array.0.view(&shape, strides, offset)?)) }
+        let strides = unsafe { strides_of(strides, &shape, array.0.dtype()) }?;
+        // SAFETY: as above.
+        unsafe { produce("view_out", view_out, || Ok(array.0.view(&shape, &strides, offset)?)) }
     })
 }
 
@@ -227,7 +245,7 @@ pub unsafe extern "C" fn shma_array_slice(
     door(error, || {
         let array = needed("array", array)?;
         // SAFETY: C's caller promises what the header says.
-        unsafe { produce(view_out, || Ok(array.0.slice(dimension, bound(start), bound(stop), step)?)) }
+        unsafe { produce("view_out", view_out, || Ok(array.0.slice(dimension, bound(start), bound(stop), step)?)) }
     })
 }
 
@@ -246,7 +264,7 @@ pub unsafe extern "C" fn shma_array_select(
     door(error, || {
         let array = needed("array", array)?;
         // SAFETY: C's caller promises what the header says.
-        unsafe { produce(view_out, || Ok(array.0.select(dimension, index)?)) }
+        unsafe { produce("view_out", view_out, || Ok(array.0.select(dimension, index)?)) }
     })
 }
 
@@ -266,12 +284,12 @@ pub unsafe extern "C" fn shma_array_transpose(
         let array = &needed("array", array)?.0;
         if axes.is_null() {
             // SAFETY: C's caller promises what the header says.
-            return unsafe { produce(view_out, || Ok(array.transpose())) };
+            return unsafe { produce("view_out", view_out, || Ok(array.transpose())) };
         }
         // SAFETY: as above.
         let axes = unsafe { numbers("axes", axes, array.shape().len()) }?;
         // SAFETY: as above.
-        unsafe { produce(view_out, || Ok(array.permute(axes)?)) }
+        unsafe { produce("view_out", view_out, || Ok(array.permute(axes)?)) }
     })
 }
 
