@@ -97,7 +97,7 @@ SUITES = [
     ("command line", cargo("test", "-p", "shmarray-cli"), rust_tests),
     ("C and C++", ["bash", "ci/test-c"], counted_line),
     ("Python", ["pytest", "-q", "-rs", "bindings/python/tests"], pytest_line),
-    ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray"], doctest_like(r"checked (\d+) module")),
+    ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray"], doctest_like(r"no issues found in (\d+) module")),
     ("Ruby", ["ruby", "bindings/ruby/test/all.rb"], minitest_line),
     ("golden files", ["python", "ci/conformance/golden/make.py", "--check"], doctest_like(r"^(\d+) golden files")),
     ("conformance", conformance(), counted_line),
