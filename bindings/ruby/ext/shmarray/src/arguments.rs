@@ -1,0 +1,90 @@
+//! Arguments as Ruby people write them, to what core takes.
+
+use magnus::scan_args::get_kwargs;
+use magnus::value::ReprValue;
+use magnus::{Error, Integer, RArray, RHash, RString, Ruby, Symbol, TryConvert, Value};
+use shmarray::{Access, DType, Options, Order};
+
+use crate::errors::{OrRaise, argument_error, type_error};
+
+/// A shape: an Integer, or an Array of them.
+pub(crate) fn shape(ruby: &Ruby, value: Value) -> Result<Vec<u64>, Error> {
+    match RArray::from_value(value) {
+        Some(counts) => counts.into_iter().map(|count| size(ruby, count)).collect(),
+        None => Ok(vec![size(ruby, value)?]),
+    }
+}
+
+fn size(ruby: &Ruby, value: Value) -> Result<u64, Error> {
+    let wrong = || argument_error(ruby, format!("invalid shape: {value} is negative or too large"));
+    integer(ruby, "shape", value)?.to_u64().map_err(|_| wrong())
+}
+
+/// Strides in bytes: as a shape, and negative ones too.
+pub(crate) fn strides(ruby: &Ruby, value: Value) -> Result<Vec<i64>, Error> {
+    let stride = |value: Value| {
+        let wrong = |_| argument_error(ruby, format!("invalid strides: {value} is too large"));
+        integer(ruby, "strides", value)?.to_i64().map_err(wrong)
+    };
+    match RArray::from_value(value) {
+        Some(strides) => strides.into_iter().map(stride).collect(),
+        None => Ok(vec![stride(value)?]),
+    }
+}
+
+fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> {
+    let wrong = || type_error(ruby, format!("invalid {argument}: {} is not an Integer", value.inspect()));
+    Integer::from_value(value).ok_or_else(wrong)
+}
+
+/// A dtype: its name (`:int32`) or its type string (`"<i4"`).
+pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
+    if Symbol::from_value(value).is_none() && RString::from_value(value).is_none() {
+        return Err(type_error(ruby, format!("dtype {} is not a name such as :int32 or \"<i4\"", value.inspect())));
+    }
+    let text = value.to_string();
+    match DType::ALL.iter().find(|dtype| dtype.name() == text) {
+        Some(row) => Ok(row.clone()),
+        None => DType::parse(&text).or_raise(ruby),
+    }
+}
+
+/// The keywords `name:`, `persist:`, `order:`, `mode:`.
+pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
+    type Optional = (Option<Option<String>>, Option<bool>, Option<Value>, Option<u32>);
+    let names = ["name", "persist", "order", "mode"];
+    let found = get_kwargs::<_, (), Optional, ()>(keywords, &[], &names)?;
+    let (name, persist, order, mode) = found.optional;
+    let usual = Options::default();
+    Ok(Options {
+        name: name.flatten(),
+        persist: persist.unwrap_or(usual.persist),
+        order: order.map_or(Ok(usual.order), |order| order_of(ruby, order))?,
+        mode: mode.unwrap_or(usual.mode),
+    })
+}
+
+fn order_of(ruby: &Ruby, value: Value) -> Result<Order, Error> {
+    match value.to_string().as_str() {
+        "C" => Ok(Order::C),
+        "F" => Ok(Order::F),
+        _ => Err(argument_error(ruby, format!("invalid order: {} is neither :C nor :F", value.inspect()))),
+    }
+}
+
+/// The keyword `readonly:`.
+pub(crate) fn access(keywords: RHash) -> Result<Access, Error> {
+    let (readonly,) = get_kwargs::<_, (), (Option<bool>,), ()>(keywords, &[], &["readonly"])?.optional;
+    match readonly.unwrap_or(false) {
+        true => Ok(Access::ReadOnly),
+        false => Ok(Access::ReadWrite),
+    }
+}
+
+/// A handle or a name.
+pub(crate) fn handle_or_name(ruby: &Ruby, value: Value) -> Result<String, Error> {
+    match RString::from_value(value) {
+        Some(text) => String::try_convert(text.as_value()),
+        None => Err(type_error(ruby, format!("{} is not a handle or a name: a String", value.inspect()))),
+    }
+}

@@ -1,0 +1,93 @@
+//! The one table from core's errors to Ruby's exception classes.
+
+use magnus::value::ReprValue;
+use magnus::{Error, Exception, ExceptionClass, Module, RModule, Ruby, TryConvert, Value};
+use shmarray::ErrorKind;
+
+/// The class that an error of that kind is raised as. The tests walk all of `ErrorKind::ALL`.
+const TABLE: &[(ErrorKind, &str)] = &[
+    (ErrorKind::NotFound, "Errno::ENOENT"),
+    (ErrorKind::Exists, "Errno::EEXIST"),
+    (ErrorKind::StaleHandle, "Shmarray::StaleHandleError"),
+    (ErrorKind::InvalidHandle, "ArgumentError"),
+    (ErrorKind::InvalidSegment, "Shmarray::Error"),
+    (ErrorKind::InvalidArgument, "ArgumentError"),
+    (ErrorKind::InvalidDType, "TypeError"),
+    (ErrorKind::DTypeMismatch, "TypeError"),
+    (ErrorKind::OutOfBounds, "ArgumentError"),
+    (ErrorKind::ReadOnly, "FrozenError"),
+    (ErrorKind::NoSpace, "Errno::ENOSPC"),
+    (ErrorKind::PermissionDenied, "Errno::EACCES"),
+    (ErrorKind::Unsupported, "Shmarray::Error"),
+    (ErrorKind::Os, "SystemCallError"), // with its errno, so that Ruby makes an Errno class of it
+];
+
+/// What a kind without a row, and a failed call without an errno, is raised as.
+const FALLBACK: &str = "Shmarray::Error";
+
+/// Defines `Shmarray::Error`, its children, and the table for people and tests to read.
+pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
+    let error = shmarray.define_error("Error", ruby.exception_standard_error())?;
+    shmarray.define_error("StaleHandleError", error)?;
+    let classes = ruby.hash_new();
+    for kind in ErrorKind::ALL {
+        let class = class_name(kind).map(|name| named_class(ruby, name)).transpose()?;
+        classes.aset(format!("{kind:?}"), class)?;
+    }
+    classes.freeze();
+    shmarray.const_set("ERROR_CLASSES", classes)
+}
+
+/// Core's errors as exceptions.
+pub(crate) trait OrRaise<T> {
+    /// The value, or the exception of the table.
+    fn or_raise(self, ruby: &Ruby) -> Result<T, Error>;
+    /// As [`OrRaise::or_raise`], but an index that is not there is an `IndexError`.
+    fn or_raise_index(self, ruby: &Ruby) -> Result<T, Error>;
+}
+
+impl<T> OrRaise<T> for shmarray::Result<T> {
+    fn or_raise(self, ruby: &Ruby) -> Result<T, Error> {
+        self.map_err(|error| raised(ruby, &error).unwrap_or_else(|failure| failure))
+    }
+
+    fn or_raise_index(self, ruby: &Ruby) -> Result<T, Error> {
+        use shmarray::Error::{InvalidArgument, OutOfBounds};
+        self.map_err(|error| match error {
+            OutOfBounds { .. } | InvalidArgument { argument: "index", .. } => {
+                Error::new(ruby.exception_index_error(), error.to_string())
+            }
+            _ => raised(ruby, &error).unwrap_or_else(|failure| failure),
+        })
+    }
+}
+
+fn raised(ruby: &Ruby, error: &shmarray::Error) -> Result<Error, Error> {
+    let (kind, text) = (error.kind(), error.to_string());
+    let class = |name| named_class(ruby, name);
+    let exception: Exception = match (kind, error.os_errno()) {
+        (ErrorKind::Os, Some(errno)) => class("SystemCallError")?.funcall("new", (text, errno))?,
+        (ErrorKind::Os, None) => class(FALLBACK)?.funcall("new", (text,))?,
+        _ => class(class_name(kind).unwrap_or(FALLBACK))?.funcall("new", (text,))?,
+    };
+    Ok(exception.into())
+}
+
+fn class_name(kind: ErrorKind) -> Option<&'static str> {
+    TABLE.iter().find(|row| row.0 == kind).map(|row| row.1)
+}
+
+fn named_class(ruby: &Ruby, name: &str) -> Result<ExceptionClass, Error> {
+    let class: Value = ruby.class_object().funcall("const_get", (name,))?;
+    ExceptionClass::try_convert(class)
+}
+
+/// An `ArgumentError`.
+pub(crate) fn argument_error(ruby: &Ruby, text: impl Into<String>) -> Error {
+    Error::new(ruby.exception_arg_error(), text.into())
+}
+
+/// A `TypeError`.
+pub(crate) fn type_error(ruby: &Ruby, text: impl Into<String>) -> Error {
+    Error::new(ruby.exception_type_error(), text.into())
+}

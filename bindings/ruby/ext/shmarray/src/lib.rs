@@ -1,0 +1,44 @@
+//! The Ruby binding of shmarray: converts arguments, calls core, converts results.
+//!
+//! | module | what it hides |
+//! |---|---|
+//! | `errors` | the one table from core's errors to Ruby's exception classes |
+//! | `arguments` | shapes, dtypes and options as Ruby people write them |
+//! | `gvl` | running without Ruby's global lock; telling the collector how much we hold |
+//! | `element` | one element as a Ruby object |
+//! | `index` | what stands between the brackets of `array[…]` |
+//! | `array` | the class `Shmarray::Array` |
+//! | `memory_view` | that class for Ruby's MemoryView protocol |
+//! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.copied_bytes` |
+//! | `numo` | Numo's structs, and the probe that they are what we think |
+//! | `numo_array` | Numo arrays over shared memory, made and read |
+//! | `numo_shared` | the module `Numo::Shared` |
+//!
+//! They form a line: each uses only those before it. Nothing here needs Numo; the last
+//! three wait for `lib/numo/shared.rb` to call `Shmarray.bind_numo`.
+#![allow(missing_docs)] // exports nothing to Rust, but for the `Init_shmarray_ruby` of a macro
+
+use magnus::{Error, Ruby};
+
+mod arguments;
+mod array;
+mod element;
+mod errors;
+mod gvl;
+mod index;
+mod memory_view;
+mod numo;
+mod numo_array;
+mod numo_shared;
+mod segments;
+
+/// What Ruby calls when it loads the extension.
+#[magnus::init(name = "shmarray_ruby")]
+fn init(ruby: &Ruby) -> Result<(), Error> {
+    let shmarray = ruby.define_module("Shmarray")?;
+    errors::define(ruby, shmarray)?;
+    segments::define(shmarray)?;
+    array::define(ruby, shmarray)?;
+    memory_view::register(ruby);
+    numo_shared::define_binder(shmarray)
+}

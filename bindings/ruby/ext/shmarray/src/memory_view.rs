@@ -1,0 +1,114 @@
+//! `Shmarray::Array` for Ruby's MemoryView protocol: shape, strides, format, read-only or not.
+//!
+//! A view that somebody got keeps its array alive: Ruby marks it until it is released.
+#![allow(unsafe_code)] // a C protocol of structs and callbacks
+
+use std::ffi::{CString, c_int};
+
+use magnus::rb_sys::{AsRawValue, FromRawValue};
+use magnus::{Ruby, TryConvert, TypedData, Value};
+use rb_sys::{
+    VALUE, rb_memory_view_entry_t, rb_memory_view_register, rb_memory_view_t, ruby_memory_view_flags, ssize_t,
+};
+use shmarray::{Array, DType, Order, TypeCode};
+
+use crate::array::{ArrayObject, bytes_of};
+
+/// Ruby keeps the address.
+static ENTRY: rb_memory_view_entry_t =
+    rb_memory_view_entry_t { get_func: Some(get), release_func: Some(release), available_p_func: Some(is_available) };
+
+/// Tells Ruby that arrays have memory views.
+pub(crate) fn register(ruby: &Ruby) {
+    let class = ArrayObject::class(ruby).as_raw();
+    // SAFETY: a class, and an entry that lives as long as the process.
+    unsafe { rb_memory_view_register(class, &raw const ENTRY) };
+}
+
+/// What a view's pointers lead to, until it is released.
+struct Facts {
+    format: CString,
+    shape: Vec<ssize_t>,
+    strides: Vec<ssize_t>,
+}
+
+impl Facts {
+    fn of(array: &Array) -> Option<Box<Self>> {
+        let signed = |number: &u64| ssize_t::try_from(*number).ok();
+        let shape = array.shape().iter().map(signed).collect::<Option<_>>()?;
+        let strides = array.strides().iter().map(|&stride| stride as ssize_t).collect();
+        Some(Box::new(Self { format: CString::new(format_of(array.dtype())).ok()?, shape, strides }))
+    }
+}
+
+/// As `Array#pack` spells it. What `pack` has no letter for is unsigned bytes.
+fn format_of(dtype: &DType) -> String {
+    let letters = match dtype.code() {
+        TypeCode::Bool | TypeCode::UInt8 => "C",
+        TypeCode::Int8 => "c",
+        TypeCode::Int16 => "s<",
+        TypeCode::Int32 => "l<",
+        TypeCode::Int64 => "q<",
+        TypeCode::UInt16 => "S<",
+        TypeCode::UInt32 => "L<",
+        TypeCode::UInt64 => "Q<",
+        TypeCode::Float32 => "e",
+        TypeCode::Float64 => "E",
+        TypeCode::Complex64 => "ee",
+        TypeCode::Complex128 => "EE",
+        TypeCode::Float16 | TypeCode::Opaque => return format!("C{}", dtype.item_bytes()),
+    };
+    letters.to_owned()
+}
+
+/// Items of no bytes have no format.
+unsafe extern "C" fn is_available(object: VALUE) -> bool {
+    array_of(object).is_some_and(|array| array.dtype().item_bytes() > 0)
+}
+
+unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_int) -> bool {
+    let exported = array_of(object).filter(|array| satisfies(array, flags as u32));
+    let Some((array, facts)) = exported.and_then(|array| Some((array, Facts::of(array)?))) else { return false };
+    // SAFETY: Ruby passes a view to be filled.
+    let view = unsafe { &mut *view };
+    view.obj = object;
+    view.data = array.as_ptr().cast();
+    view.byte_size = bytes_of(array) as ssize_t;
+    view.readonly = array.is_readonly();
+    view.format = facts.format.as_ptr();
+    view.item_size = array.dtype().item_bytes() as ssize_t;
+    view.ndim = facts.shape.len() as ssize_t;
+    view.shape = facts.shape.as_ptr();
+    view.strides = facts.strides.as_ptr();
+    view.sub_offsets = std::ptr::null();
+    view.private_data = Box::into_raw(facts).cast();
+    true
+}
+
+unsafe extern "C" fn release(_object: VALUE, view: *mut rb_memory_view_t) -> bool {
+    // SAFETY: Ruby passes the view that `get` filled, once.
+    let facts = unsafe { (*view).private_data }.cast::<Facts>();
+    // SAFETY: `get` put a `Facts` there, and nobody has taken it back yet.
+    drop(unsafe { Box::from_raw(facts) });
+    true
+}
+
+/// Whether the array is what the consumer asks for. Strides are always told.
+fn satisfies(array: &Array, flags: u32) -> bool {
+    use ruby_memory_view_flags as Flags;
+    let asks = |flag: Flags| flags & flag as u32 == flag as u32;
+    let contiguous = match (asks(Flags::RUBY_MEMORY_VIEW_ROW_MAJOR), asks(Flags::RUBY_MEMORY_VIEW_COLUMN_MAJOR)) {
+        (true, true) => array.is_contiguous(Order::C) || array.is_contiguous(Order::F),
+        (true, false) => array.is_contiguous(Order::C),
+        (false, true) => array.is_contiguous(Order::F),
+        (false, false) => true,
+    };
+    let writable = !asks(Flags::RUBY_MEMORY_VIEW_WRITABLE) || !array.is_readonly();
+    contiguous && writable
+}
+
+fn array_of<'a>(object: VALUE) -> Option<&'a Array> {
+    // SAFETY: Ruby calls with an object of the class that was registered, which it keeps alive.
+    let value = unsafe { Value::from_raw(object) };
+    <&ArrayObject>::try_convert(value).ok().map(ArrayObject::array)
+}

@@ -1,0 +1,289 @@
+//! Numo arrays over shared memory: made of core's arrays, and read back.
+//!
+//! # Rationale
+//! An array that Numo does not own is copied at the first write, silently; one that it owns
+//! is given to `free`. So ours are owned, and of data types of our own whose parents are the
+//! stock ones: the class is exactly Numo's, and Numo accepts it everywhere, but Ruby's
+//! collector calls [`free`] here, which gives back the lease that stands behind the stock
+//! struct. Views keep their base alive, and with it the lease.
+//!
+//! | layout | Numo array |
+//! |---|---|
+//! | side by side in C order | an array of ours over its own elements |
+//! | any other | a stock view, its strides patched, of a hidden array of ours of size 0 over the segment's data |
+//!
+//! A forked child frees its copies too. That drops the child's mapping and no more: the
+//! parent's mapping keeps the parent's hold, because the kernel keeps the lock for as long as
+//! any process maps the file.
+//!
+//! # Limitations
+//! Methods that replace an array's memory or shape need a guard: `lib/numo/shared/guards.rb`.
+#![allow(unsafe_code)] // somebody else's structs
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::OnceLock;
+
+use magnus::rb_sys::{AsRawValue, FromRawValue, protect};
+use magnus::value::ReprValue;
+use magnus::{Error, Ruby, Value};
+use rb_sys::{
+    VALUE, rb_data_type_struct__bindgen_ty_1, rb_data_type_t, rb_data_typed_object_wrap,
+    rbimpl_typeddata_flags::RUBY_TYPED_FREE_IMMEDIATELY, ruby_xfree, ruby_xmalloc2, size_t,
+};
+use shmarray::{Array, Layout, Order, TypeCode};
+
+use crate::array::bytes_of;
+use crate::errors::{argument_error, type_error};
+use crate::gvl::Counted;
+use crate::numo::{
+    COLUMN_MAJOR, DATA, MAX_NDIM, NArray, NArrayData, NArrayView, Numo, NumoClass, SWAPPED, VIEW, struct_of, type_of,
+};
+
+/// The struct of an array of ours: the stock one, then the lease.
+#[repr(C)]
+struct SharedData {
+    stock: NArrayData,
+    lease: Array,
+    counted: Counted,
+}
+
+/// Data types of ours, one for each class. Objects refer to them, so they live for ever.
+static TYPES: OnceLock<HashMap<TypeCode, DataType>> = OnceLock::new();
+
+struct DataType(rb_data_type_t);
+// SAFETY: constants, and pointers to constants of Numo's library.
+unsafe impl Send for DataType {}
+// SAFETY: as above.
+unsafe impl Sync for DataType {}
+
+/// Makes the data types, when Numo has been probed.
+pub(crate) fn define_types(numo: &Numo) {
+    let row = |class: &NumoClass| (class.dtype.code(), DataType(shared_type(class.stock)));
+    TYPES.get_or_init(|| numo.classes.iter().map(row).collect());
+}
+
+/// A child of the stock type: Numo looks at `parent` to accept it, at `data` for the element size.
+fn shared_type(stock: &'static rb_data_type_t) -> rb_data_type_t {
+    let mut function: rb_data_type_struct__bindgen_ty_1 = stock.function;
+    function.dfree = Some(free);
+    function.dsize = Some(size);
+    let flags = stock.flags | RUBY_TYPED_FREE_IMMEDIATELY as VALUE; // `free` calls no Ruby code
+    rb_data_type_t { function, parent: stock, flags, ..*stock }
+}
+
+unsafe extern "C" fn free(data: *mut c_void) {
+    // SAFETY: Ruby passes what `wrap` gave it, once.
+    let mut shared = unsafe { Box::from_raw(data.cast::<SharedData>()) };
+    let front = &mut shared.stock.front;
+    if front.shape != &raw mut front.size {
+        // SAFETY: null, or from Ruby's allocator: by `allocate_shape` or by Numo's `reshape!`.
+        unsafe { ruby_xfree(front.shape.cast()) };
+    }
+    // Nobody can be told of a panic here; it must not reach Ruby's collector.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(shared)));
+}
+
+unsafe extern "C" fn size(data: *const c_void) -> size_t {
+    // SAFETY: Ruby passes what `wrap` gave it.
+    let shared = unsafe { &*data.cast::<SharedData>() };
+    (size_of::<SharedData>() + shared.counted.as_usize()) as size_t
+}
+
+/// The Numo array of a core array.
+pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Error> {
+    let Some(class) = numo.class_for(array.dtype()) else {
+        let text = format!("Numo has no class for dtype {}; Shmarray::Array.attach reads it", array.dtype());
+        return Err(type_error(ruby, text));
+    };
+    check(ruby, &array)?;
+    let readonly = array.is_readonly();
+    let made = match array.is_contiguous(Order::C) {
+        true => own(ruby, class, array)?,
+        false => strided(ruby, class, array)?,
+    };
+    if readonly {
+        made.freeze();
+    }
+    Ok(made)
+}
+
+/// Refuses what Numo's loops cannot take: they load whole aligned elements.
+fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
+    let item_bytes = array.dtype().item_bytes();
+    let part_bytes = match array.dtype().code() {
+        TypeCode::Complex64 | TypeCode::Complex128 => item_bytes / 2,
+        _ => item_bytes,
+    };
+    let whole = |bytes: u64| bytes % part_bytes == 0;
+    let strides = array.strides().iter().zip(array.shape());
+    let mut steps = strides.filter(|(_, count)| **count > 1).map(|(stride, _)| stride.unsigned_abs());
+    let elsewhere = "; Shmarray::Array.attach reads it";
+    if array.shape().len() > MAX_NDIM {
+        let text = format!("Numo has {MAX_NDIM} dimensions, not {}{elsewhere}", array.shape().len());
+        return Err(argument_error(ruby, text));
+    }
+    match whole(array.as_ptr() as u64) && steps.all(whole) {
+        true => Ok(()),
+        false => Err(argument_error(ruby, format!("its elements are not aligned, as Numo needs{elsewhere}"))),
+    }
+}
+
+/// An array of ours over its own elements.
+fn own(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
+    let shape = array.shape().iter().map(|&count| count as usize).collect::<Vec<_>>();
+    let elements = array.as_ptr();
+    wrap(ruby, class, array, &shape, elements)
+}
+
+/// A stock view of a hidden array. That one has size 0, so that Numo never replaces its memory.
+fn strided(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
+    let layout = array.layout().clone();
+    let (start, readonly) = (array.segment_data().0.as_ptr(), array.is_readonly());
+    let hidden = wrap(ruby, class, array, &vec![0; layout.ndim()], start)?;
+    let view: Value = hidden.funcall("view", ())?;
+    let found = struct_of(view.as_raw()).cast::<NArrayView>();
+    // SAFETY: `view` makes a view (I1).
+    patch(unsafe { &mut *found }, &layout, class.dtype.item_bytes() as isize);
+    if readonly {
+        hidden.freeze();
+    }
+    Ok(view)
+}
+
+/// Makes a fresh view of as many dimensions one of that layout.
+fn patch(view: &mut NArrayView, layout: &Layout, item_bytes: isize) {
+    view.offset = layout.offset as usize;
+    for (dim, (&count, &stride)) in layout.shape.iter().zip(&layout.strides).enumerate() {
+        let stride = if count > 1 { stride as isize } else { item_bytes }; // one that counts fits 62 bits
+        // SAFETY: `steps` has a word for each dimension (I3).
+        unsafe { view.steps.wrapping_add(dim).write(stride << 1 | 1) };
+        // SAFETY: `shape` has a count for each dimension (I2).
+        unsafe { view.front.shape.wrapping_add(dim).write(count as usize) };
+    }
+    view.front.size = layout.len() as usize;
+}
+
+fn wrap(ruby: &Ruby, class: &NumoClass, lease: Array, shape: &[usize], elements: *mut u8) -> Result<Value, Error> {
+    let Some(data_type) = TYPES.get().and_then(|types| types.get(&class.dtype.code())) else {
+        return Err(Error::new(ruby.exception_runtime_error(), "require \"numo/shared\" first"));
+    };
+    let counted = Counted::bytes(bytes_of(&lease));
+    let front = NArray {
+        ndim: shape.len() as u8,
+        kind: DATA,
+        flags: [0; 2],
+        element_bytes: 0, // as Numo leaves it
+        size: shape.iter().product(),
+        shape: ptr::null_mut(),
+        reduce: ruby.integer_from_i64(0).as_raw(),
+    };
+    let stock = NArrayData { front, elements, owned: 1 };
+    let data = Box::into_raw(Box::new(SharedData { stock, lease, counted }));
+    let class = class.class(ruby).as_raw();
+    // SAFETY: the type is that of a `SharedData`, and Ruby frees it with `free`.
+    let wrapped = protect(|| unsafe { rb_data_typed_object_wrap(class, data.cast(), &data_type.0) });
+    // SAFETY: nobody else has the struct; Ruby refused it only for lack of memory.
+    let wrapped = wrapped.inspect_err(|_| unsafe { free(data.cast()) })?;
+    // SAFETY: as above.
+    set_shape(unsafe { &mut (*data).stock.front }, shape)?;
+    // SAFETY: the object that Ruby made.
+    Ok(unsafe { Value::from_raw(wrapped) })
+}
+
+/// At `size` below two dimensions, else in memory that Numo may free (I2).
+fn set_shape(front: &mut NArray, shape: &[usize]) -> Result<(), Error> {
+    if shape.len() < 2 {
+        front.shape = &raw mut front.size;
+        return Ok(());
+    }
+    let mut place = ptr::null_mut::<usize>();
+    protect(|| {
+        // SAFETY: raises when there is no memory, which `protect` catches.
+        place = unsafe { ruby_xmalloc2(shape.len() as size_t, size_of::<usize>() as size_t) }.cast();
+        0
+    })?;
+    // SAFETY: fresh memory for so many counts.
+    unsafe { ptr::copy_nonoverlapping(shape.as_ptr(), place, shape.len()) };
+    front.shape = place;
+    Ok(())
+}
+
+/// What a Numo array says of its elements.
+pub(crate) struct Found {
+    /// The element whose indices are all zero; null before Numo has allocated any.
+    pub(crate) start: *mut u8,
+    pub(crate) shape: Vec<u64>,
+    /// In bytes; `None` for a view made with index arrays.
+    pub(crate) strides: Option<Vec<i64>>,
+    /// Whether the memory is an array of ours.
+    pub(crate) shared: bool,
+    /// Whether the bytes of each element are swapped.
+    pub(crate) swapped: bool,
+    /// Whether Numo would read the shape from its end.
+    pub(crate) reversed: bool,
+}
+
+/// Reads a Numo array; `None` for any other object.
+pub(crate) fn read(numo: &Numo, value: Value, item_bytes: u64) -> Option<Found> {
+    let narray = numo.narray(value)?;
+    // SAFETY: an array of Numo's (I1).
+    let front = unsafe { narray.read() };
+    let shape = shape_of(&front);
+    let has = |flag| front.flags[0] & flag != 0;
+    let (swapped, reversed) = (has(SWAPPED), has(COLUMN_MAJOR));
+    match front.kind {
+        VIEW => {
+            // SAFETY: of that kind (I1).
+            let view = unsafe { narray.cast::<NArrayView>().read() };
+            let start = elements_of(view.data).wrapping_add(view.offset);
+            let strides = strides_of(&view);
+            Some(Found { start, shape, strides, shared: is_ours(view.data), swapped, reversed })
+        }
+        _ => {
+            let strides = Layout::contiguous(&shape, item_bytes, Order::C).ok().map(|layout| layout.strides);
+            let (start, shared) = (elements_of(value.as_raw()), is_ours(value.as_raw()));
+            Some(Found { start, shape, strides, shared, swapped, reversed })
+        }
+    }
+}
+
+/// Whether an object is a Numo array over shared memory.
+pub(crate) fn is_shared(numo: &Numo, value: Value) -> bool {
+    read(numo, value, 1).is_some_and(|found| found.shared)
+}
+
+/// Whether the array with those elements is of our data types.
+fn is_ours(object: VALUE) -> bool {
+    let ours = Some(free as unsafe extern "C" fn(*mut c_void));
+    let same = |found: &rb_data_type_t| match (found.function.dfree, ours) {
+        (Some(found), Some(ours)) => ptr::fn_addr_eq(found, ours),
+        _ => false,
+    };
+    type_of(object).is_some_and(same)
+}
+
+fn elements_of(object: VALUE) -> *mut u8 {
+    let data = struct_of(object).cast::<NArrayData>();
+    // SAFETY: the callers pass an array that has its elements (I1, I3).
+    unsafe { (*data).elements }
+}
+
+fn shape_of(front: &NArray) -> Vec<u64> {
+    if front.ndim == 1 {
+        return vec![front.size as u64]; // where `shape` points, in a struct that may have been copied
+    }
+    words(front.shape, front.ndim).map(|count| count as u64).collect()
+}
+
+fn strides_of(view: &NArrayView) -> Option<Vec<i64>> {
+    let stride = |step: usize| (step & 1 == 1).then_some(step as i64 >> 1);
+    words(view.steps.cast(), view.front.ndim).map(stride).collect()
+}
+
+fn words(start: *const usize, count: u8) -> impl Iterator<Item = usize> {
+    // SAFETY: the callers pass memory of so many words (I2, I3).
+    (0..usize::from(count)).map(move |at| unsafe { start.wrapping_add(at).read() })
+}

@@ -1,0 +1,119 @@
+//! The module `Numo::Shared`: Numo arrays in shared memory.
+
+use magnus::scan_args::scan_args;
+use magnus::value::ReprValue;
+use magnus::{Error, Module, Object, RClass, RHash, RModule, Ruby, TryConvert, Value, function};
+use shmarray::{Array, DType, Layout, Options};
+
+use crate::errors::{OrRaise, argument_error, type_error};
+use crate::numo::{Numo, numo, probe};
+use crate::numo_array::{Found, define_types, is_shared, make, read};
+use crate::{arguments, segments};
+
+/// Defines `Shmarray.bind_numo`, which `lib/numo/shared.rb` calls when Numo is there.
+pub(crate) fn define_binder(shmarray: RModule) -> Result<(), Error> {
+    shmarray.define_singleton_method("bind_numo", function!(bind, 0))
+}
+
+fn bind(ruby: &Ruby) -> Result<RModule, Error> {
+    probe(ruby)?;
+    define_types(numo(ruby)?);
+    let shared = ruby.class_object().const_get::<_, RModule>("Numo")?.define_module("Shared")?;
+    shared.define_singleton_method("new", function!(create, -1))?;
+    shared.define_singleton_method("share", function!(share, 1))?;
+    shared.define_singleton_method("shared?", function!(is_shared_p, 1))?;
+    shared.define_singleton_method("handle", function!(handle, 1))?;
+    shared.define_singleton_method("attach", function!(attach, -1))?;
+    shared.define_singleton_method("unlink", function!(segments::unlink, 1))?;
+    shared.define_singleton_method("segments", function!(segments::segments, 0))?;
+    shared.define_singleton_method("sweep", function!(segments::sweep, 0))?;
+    Ok(shared)
+}
+
+fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
+    let scanned = scan_args::<(Value, Value), (), (), (), RHash, ()>(arguments)?;
+    let (class, shape) = scanned.required;
+    let dtype = dtype_of(ruby, numo(ruby)?, class)?;
+    let shape = arguments::shape(ruby, shape)?;
+    let options = arguments::options(ruby, scanned.keywords)?;
+    make(ruby, numo(ruby)?, Array::create(dtype, &shape, &options).or_raise(ruby)?)
+}
+
+fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
+    let scanned = scan_args::<(Value,), (), (), (), RHash, ()>(arguments)?;
+    let text = arguments::handle_or_name(ruby, scanned.required.0)?;
+    let array = Array::attach(&text, arguments::access(scanned.keywords)?).or_raise(ruby)?;
+    make(ruby, numo(ruby)?, array)
+}
+
+fn is_shared_p(ruby: &Ruby, value: Value) -> Result<bool, Error> {
+    Ok(is_shared(numo(ruby)?, value))
+}
+
+fn handle(ruby: &Ruby, value: Value) -> Result<String, Error> {
+    let (dtype, found) = find(ruby, value)?;
+    if !found.shared {
+        return Err(argument_error(ruby, "the array is not in shared memory; Numo::Shared.share makes a copy that is"));
+    }
+    if found.swapped {
+        return Err(argument_error(ruby, "the array's bytes are swapped; Numo::Shared.share makes a copy in order"));
+    }
+    let Some(strides) = &found.strides else {
+        let text = "a view made with an index array has no strides; Numo::Shared.share makes a copy that has";
+        return Err(argument_error(ruby, text));
+    };
+    let array = Array::over_memory(found.start as usize, dtype, &found.shape, strides);
+    let lost = || argument_error(ruby, "the array's elements are not all in its segment");
+    Ok(array.ok_or_else(lost)?.handle().to_text())
+}
+
+/// A shared copy, or the array itself when it has a handle already.
+fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
+    let (dtype, found) = find(ruby, value)?;
+    match &found.strides {
+        _ if found.swapped => share(ruby, value.funcall("to_host", ())?),
+        Some(_) if found.shared => Ok(value),
+        Some(strides) => copy(ruby, dtype, &found, strides),
+        None => share(ruby, value.funcall("dup", ())?), // Numo's copy has no index arrays
+    }
+}
+
+/// Holds Ruby's global lock all the while, because another thread could `free` the source.
+fn copy(ruby: &Ruby, dtype: DType, found: &Found, strides: &[i64]) -> Result<Value, Error> {
+    let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
+    if found.start.is_null() && !layout.is_empty() {
+        return Err(argument_error(ruby, "the array has no elements yet: fill it first"));
+    }
+    // SAFETY: Numo's array says that these are its elements; it lives on the caller's stack,
+    // and no Ruby code runs before they are copied.
+    #[allow(unsafe_code)]
+    let shared = unsafe { Array::share(found.start, dtype, &layout, &Options::default()) };
+    make(ruby, numo(ruby)?, shared.or_raise(ruby)?)
+}
+
+/// The dtype and the elements of a Numo array that can be shared.
+fn find(ruby: &Ruby, value: Value) -> Result<(DType, Found), Error> {
+    let numo = numo(ruby)?;
+    if numo.narray(value).is_none() {
+        return Err(type_error(ruby, format!("{} is not a Numo::NArray", value.class())));
+    }
+    let dtype = dtype_of(ruby, numo, value.class().as_value())?;
+    match read(numo, value, dtype.item_bytes()) {
+        Some(found) if !found.reversed => Ok((dtype, found)),
+        _ => Err(type_error(ruby, "an array in Numo's column-major order cannot be shared")),
+    }
+}
+
+/// The dtype of one of Numo's classes.
+fn dtype_of(ruby: &Ruby, numo: &Numo, class: Value) -> Result<DType, Error> {
+    let row = RClass::try_convert(class).ok().and_then(|class| numo.class_of(ruby, class));
+    let refused = || {
+        let reason = match class.to_string().as_str() {
+            "Numo::Bit" => "its elements share bytes, so that processes would lose each other's writes",
+            "Numo::RObject" => "its elements are objects of one process",
+            _ => "it is none of Numo's classes of numbers",
+        };
+        type_error(ruby, format!("{} cannot be shared: {reason}", class.inspect()))
+    };
+    row.map(|row| row.dtype.clone()).ok_or_else(refused)
+}

@@ -1,0 +1,53 @@
+//! `Shmarray.sweep`, `.segments`, `.unlink`, `.copied_bytes`: thin calls of core.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
+use shmarray::SegmentInfo;
+
+use crate::arguments::handle_or_name;
+use crate::errors::OrRaise;
+
+/// Defines them on `Shmarray`.
+pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
+    shmarray.const_set("VERSION", shmarray::VERSION)?;
+    shmarray.define_singleton_method("sweep", function!(sweep, 0))?;
+    shmarray.define_singleton_method("segments", function!(segments, 0))?;
+    shmarray.define_singleton_method("unlink", function!(unlink, 1))?;
+    shmarray.define_singleton_method("copied_bytes", function!(shmarray::copied_bytes, 0))
+}
+
+/// Gives back what dead processes held, and says how much.
+pub(crate) fn sweep(ruby: &Ruby) -> Result<RHash, Error> {
+    let swept = shmarray::sweep().or_raise(ruby)?;
+    let facts = ruby.hash_new();
+    facts.aset(ruby.to_symbol("segments"), swept.segments)?;
+    facts.aset(ruby.to_symbol("bytes"), swept.bytes)?;
+    Ok(facts)
+}
+
+/// What exists, one Hash for each.
+pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
+    let list = ruby.ary_new();
+    for info in shmarray::segments().or_raise(ruby)? {
+        list.push(facts_of(ruby, info)?)?;
+    }
+    Ok(list)
+}
+
+fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
+    let facts = ruby.hash_new();
+    facts.aset(ruby.to_symbol("segment"), info.id.as_str())?;
+    facts.aset(ruby.to_symbol("name"), info.name)?;
+    facts.aset(ruby.to_symbol("bytes"), info.segment_bytes)?;
+    facts.aset(ruby.to_symbol("dtype"), info.dtype.text())?;
+    facts.aset(ruby.to_symbol("shape"), info.shape)?;
+    facts.aset(ruby.to_symbol("creator_pid"), info.creator_pid)?;
+    facts.aset(ruby.to_symbol("created_at"), UNIX_EPOCH + Duration::from_nanos(info.created_ns))?;
+    Ok(facts)
+}
+
+/// Takes a name away.
+pub(crate) fn unlink(ruby: &Ruby, name: Value) -> Result<(), Error> {
+    shmarray::unlink(&handle_or_name(ruby, name)?).or_raise(ruby)
+}

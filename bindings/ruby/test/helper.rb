@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+# What all tests share: each runs in a process and a SHMARRAY_DIR of its own.
+#
+# After a test its process ends in the ordinary way; whatever it left in its directory is a
+# failure. So is a crash of the process, of that test alone.
+
+require "minitest/autorun"
+require "fileutils"
+require "json"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+require "shmarray"
+
+begin
+  require "numo/shared"
+  NUMO = "#{Gem.loaded_specs.keys.grep(/\Anumo-narray/).first} #{Numo::NArray::VERSION}"
+  puts "with #{NUMO}, Ruby #{RUBY_VERSION}"
+rescue LoadError => error
+  raise unless error.message.start_with?("numo/shared needs")
+
+  NUMO = nil
+  puts "without Numo, Ruby #{RUBY_VERSION}: #{error.message}"
+end
+
+class SharedMemoryTest < Minitest::Test
+  def run
+    result = nil
+    Dir.mktmpdir("shmarray-ruby-test-", "/dev/shm") do |dir|
+      result = run_in_child(dir)
+      left = segments_in(dir)
+      result.failures << failed("left behind: #{left.join(", ")}") unless left.empty?
+    end
+    result
+  end
+
+  # The files of segments and names, without the lock file.
+  def segments_in(dir = ENV.fetch("SHMARRAY_DIR"))
+    Dir.children(dir).grep(/\Ashmarray-/).grep_v(/\Ashmarray-registry-\d+\z/)
+  end
+
+  # Another Ruby, which knows nothing of this one but its environment.
+  def ruby(script, *arguments, env: {})
+    paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
+    output, status = Open3.capture2e(env, RbConfig.ruby, "-W0", *paths, "-e", script, *arguments)
+    [output, status]
+  end
+
+  # Runs a block in a child, which must succeed; gives what the block returns.
+  def in_child(&block)
+    reader, writer = IO.pipe
+    pid = fork do
+      reader.close
+      writer.write(Marshal.dump(block.call))
+      writer.close
+    end
+    writer.close
+    text = reader.read
+    assert Process.wait2(pid)[1].success?, "the child failed"
+    Marshal.load(text)
+  end
+
+  # Everything unreachable is freed: nothing above this frame may refer to it.
+  def collect
+    4.times { GC.start }
+  end
+
+  # A frame of its own, so that nothing of the block's stays on the stack below.
+  def away(&block)
+    Fiber.new(&block).resume
+  end
+
+  private
+
+  # The pipe ends when the last descendant has ended: not when its Ruby closes files, which
+  # may come before it frees arrays.
+  def run_in_child(dir)
+    reader, writer = IO.pipe
+    pid = fork do
+      reader.close
+      writer.autoclose = false
+      ENV["SHMARRAY_DIR"] = dir
+      result = Minitest::Test.instance_method(:run).bind_call(self)
+      writer.write(dumped(result))
+      writer.close
+      exit # in the ordinary way, with finalizers
+    end
+    writer.close
+    text = reader.read
+    judge(Process.wait2(pid)[1], text)
+  end
+
+  # A failure may hold objects that cannot be dumped; its text always can.
+  def dumped(result)
+    result.failures.map! do |failure|
+      next failure if failure.is_a?(Minitest::Skip)
+
+      failed(failure.message, failure.backtrace)
+    end
+    Marshal.dump(result)
+  end
+
+  def failed(message, backtrace = nil)
+    Minitest::Assertion.new(message).tap { |failure| failure.set_backtrace(backtrace || []) }
+  end
+
+  def judge(status, text)
+    result = text.empty? ? Minitest::Result.from(self) : Marshal.load(text)
+    unless status.success? && !text.empty?
+      result.failures << failed("the test's process ended with #{status.inspect}")
+    end
+    result
+  end
+end
+
+# Tests that need a Numo gem.
+class NumoTest < SharedMemoryTest
+  # Says the reason once for all of them.
+  def run
+    return super if NUMO
+
+    result = Minitest::Result.from(self)
+    result.failures << Minitest::Skip.new("no Numo gem is installed")
+    result
+  end
+
+  INTEGERS = %i[Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64].freeze
+  FLOATS = %i[SFloat DFloat].freeze
+  COMPLEXES = %i[SComplex DComplex].freeze
+  CLASSES = NUMO ? (INTEGERS + FLOATS + COMPLEXES).map { |name| Numo.const_get(name) } : []
+
+  # The bytes that any other process would see.
+  def bytes_of(array)
+    Shmarray::Array.attach(Numo::Shared.handle(array), readonly: true).to_bytes
+  end
+end

@@ -1,0 +1,147 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# Under GC stress and compaction, with views that outlive their base, and across forks.
+class NumoLifetimeTest < NumoTest
+  Shared = NUMO && Numo::Shared
+
+  def test_a_segment_goes_with_its_last_view
+    away do
+      views = away do
+        a = Shared.new(Numo::Int32, [4, 6]).seq
+        b = Shared.attach(Shared.handle(a.transpose))
+        [a[1, true], a.reverse.transpose, b[2..3, true], b.inplace, a[[0, 2], true]]
+      end
+      until views.empty?
+        collect
+        assert_equal 1, segments_in.size
+        assert_includes [0, 6, 2, 23], views.last.to_a.flatten.first
+        views.pop
+      end
+    end
+    collect
+    assert_empty segments_in
+  end
+
+  def test_views_outlive_their_base_under_gc_stress
+    CLASSES.each do |type|
+      expected = type.new(4, 6).seq
+      handle = nil
+      whole = Shared.share(expected)
+      GC.stress = true
+      view = away { Shared.attach(Shared.handle(whole))[1..2, true].transpose }
+      strided = away { Shared.attach(Shared.handle(whole.transpose))[(0..-1) % 2, true].reverse }
+      handle = Shared.handle(view)
+      copy = Shared.share(strided)
+      GC.stress = false
+      assert_equal expected[1..2, true].transpose, view
+      assert_equal expected.transpose[(0..-1) % 2, true].reverse, copy
+      assert_equal view, Shared.attach(handle)
+    ensure
+      GC.stress = false
+    end
+  end
+
+  def test_compaction_moves_no_element
+    skip "this Ruby cannot compact" unless GC.respond_to?(:compact)
+    kept = ::Array.new(200) do |at|
+      a = Shared.new(Numo::Int32, [3, 4]).store(at)
+      b = Shared.attach(Shared.handle(a.transpose))
+      ::Array.new(50) { +"garbage" }
+      at.even? ? a[1, true] : b[true, 1..2]
+    end
+    GC.respond_to?(:verify_compaction_references) ? GC.verify_compaction_references(**double) : GC.compact
+    3.times { GC.compact }
+    kept.each_with_index do |view, at|
+      view.inplace + 1
+      assert_equal [at + 1], view.to_a.flatten.uniq
+      assert_equal view, Shared.attach(Shared.handle(view))
+    end
+  end
+
+  # Ruby 3.2 renamed the option.
+  def double
+    RUBY_VERSION < "3.2" ? { double_heap: true, toward: :empty } : { expand_heap: true, toward: :empty }
+  end
+
+  def test_the_collector_knows_how_much_the_arrays_hold
+    most = 0
+    200.times do
+      Shared.new(Numo::UInt8, 20 << 20)
+      most = [most, segments_in.size].max
+    end
+    assert_operator most, :<, 50
+    require "objspace"
+    assert_operator ObjectSpace.memsize_of(Shared.new(Numo::UInt8, 20 << 20)), :>, 20 << 20
+  end
+
+  ENDINGS = {
+    "exit" => -> { exit }, "exit!" => -> { exit! }, "killed" => -> { Process.kill(:KILL, Process.pid) }, "exec" => -> { exec("true") }
+  }.freeze
+
+  def test_a_child_ends_before_its_parent_in_every_way
+    a = Shared.new(Numo::Int32, [2, 3])
+    strided = Shared.attach(Shared.handle(a.transpose))
+    ENDINGS.each_value.with_index(1) do |ending, count|
+      Process.wait(fork do
+        a.inplace + 1
+        a = strided = nil
+        GC.start
+        ending.call
+      end)
+      collect
+      assert_equal [[count] * 3] * 2, a.to_a
+      assert_equal [[count] * 2] * 3, strided.to_a
+      assert_equal a, Shared.attach(Shared.handle(a))
+    end
+  end
+
+  def test_a_parent_ends_before_its_child_in_every_way
+    ENDINGS.each do |name, ending|
+      next if name == "exec" # the pipe would end with the new program
+
+      reader, writer = IO.pipe
+      parent = fork do
+        a = Shared.new(Numo::Int32, [2, 3])
+        pid = Process.pid
+        fork do
+          Thread.pass while Process.ppid == pid
+          a.store(5)
+          writer.puts [a.to_a, Shared.attach(Shared.handle(a.transpose)).to_a, segments_in.size].inspect
+        end
+        ending.call
+      end
+      writer.close
+      Process.wait(parent)
+      assert_equal [[[5] * 3] * 2, [[5] * 2] * 3, 1].inspect, reader.read.chomp, name
+    end
+  end
+
+  def test_grandchildren_and_strangers_hold_it_as_well
+    a = Shared.new(Numo::Int32, [2, 3])
+    output, status = ruby(<<~RUBY, Shared.handle(a[1, true]))
+      require "numo/shared"
+      a = Numo::Shared.attach(ARGV[0])
+      pid = fork { fork { a[0] = 7 }; Process.wait; a[1] = 8 }
+      Process.wait(pid)
+      Marshal.load(Marshal.dump(a))[2] = 99
+      print a.to_a
+    RUBY
+    assert_equal ["[7, 8, 0]", true], [output, status.success?]
+    assert_equal [[0, 0, 0], [7, 8, 0]], a.to_a
+  end
+
+  def test_the_end_of_an_interpreter_with_live_arrays_is_quiet
+    output, status = ruby(<<~RUBY)
+      require "numo/shared"
+      A = Numo::Shared.new(Numo::Int32, [100, 100])
+      $views = [A.transpose, Numo::Shared.attach(Numo::Shared.handle(A.transpose)), A.reverse.inplace]
+      at_exit { $views.each { |view| view[0, 0] = 5 } }
+      ObjectSpace.define_finalizer(Object.new, proc { $views[1].sum })
+      Thread.new { loop { $views[2].sum } }
+    RUBY
+    assert_equal ["", 0], [output, status.exitstatus]
+    assert_empty segments_in
+  end
+end

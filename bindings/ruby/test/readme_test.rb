@@ -1,0 +1,24 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# The README's examples run, and print what they say.
+class ReadmeTest < SharedMemoryTest
+  README = File.read(File.expand_path("../README.md", __dir__))
+  EXAMPLES = README.scan(/^```ruby\n(.*?)^```$/m).flatten
+
+  def test_there_are_examples
+    assert_operator EXAMPLES.size, :>=, 2
+  end
+
+  EXAMPLES.each_with_index do |example, at|
+    define_method("test_example_#{at}_prints_what_it_says") do
+      skip "no Numo gem is installed" if example.include?("numo/shared") && !NUMO
+      output, status = ruby(example)
+      expected = example.scan(/^\s*(?:p|puts) .*# => (.*)$/).flatten
+      assert status.success?, output
+      refute_empty expected
+      assert_equal expected, output.lines(chomp: true)
+    end
+  end
+end
