@@ -1,0 +1,228 @@
+// An array whose dtype is known when the program runs: all that needs no element type.
+#ifndef SHMARRAY_ANY_ARRAY_HPP
+#define SHMARRAY_ANY_ARRAY_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <shmarray.h>
+#include <shmarray/error.hpp>
+
+namespace shmarray {
+
+/// What an untyped attach may do with the memory. A typed one says it by const.
+enum class access : std::int32_t { read_write = SHMA_READ_WRITE, read_only = SHMA_READ_ONLY };
+
+/// Which dimension varies fastest: the last (c) or the first (f).
+enum class order : std::int32_t { c = SHMA_ORDER_C, f = SHMA_ORDER_F };
+
+/// A bound of a slice that is not given: the far end in the step's direction.
+inline constexpr std::int64_t far_end = SHMA_END;
+
+/// How a new array is made.
+struct options {
+    std::string name = {};                      ///< a name to find it by, or none
+    bool persist = false;                       ///< outlives every process until its name is unlinked
+    std::uint32_t mode = 0600;                  ///< permission bits of the segment
+    shmarray::order order = shmarray::order::c; ///< order of the elements in memory
+};
+
+/// A shape or strides, as numbers that live as long as their array.
+class dimensions {
+  public:
+    dimensions() = default;
+    dimensions(const std::int64_t *first, std::size_t count) noexcept : first_(first), count_(count) {}
+
+    const std::int64_t *begin() const noexcept { return first_; }
+    const std::int64_t *end() const noexcept { return first_ + count_; }
+    std::size_t size() const noexcept { return count_; }
+    std::int64_t operator[](std::size_t dimension) const noexcept { return first_[dimension]; }
+    operator std::vector<std::int64_t>() const { return {begin(), end()}; }
+
+  private:
+    const std::int64_t *first_ = nullptr;
+    std::size_t count_ = 0;
+};
+
+class any_array;
+template <class T>
+class array;
+
+namespace detail {
+
+/// Goes through elements of any strides in C order: which one it is, and where.
+class cursor {
+  public:
+    cursor() = default;
+    cursor(dimensions shape, dimensions strides, std::size_t position) noexcept
+        : shape_(shape), strides_(strides), position_(position) {}
+
+    std::size_t position() const noexcept { return position_; }
+    std::int64_t offset() const noexcept { return offset_; }
+
+    /// A dimension is at its end when the position, counted in its steps, divides by its count.
+    void next() noexcept {
+        std::size_t steps = ++position_;
+        for (std::size_t dimension = shape_.size(); dimension-- > 0;) {
+            const auto count = static_cast<std::size_t>(shape_[dimension]);
+            if (steps % count != 0) {
+                offset_ += strides_[dimension];
+                return;
+            }
+            offset_ -= (shape_[dimension] - 1) * strides_[dimension];
+            steps /= count;
+        }
+    }
+
+  private:
+    dimensions shape_, strides_;
+    std::size_t position_ = 0;
+    std::int64_t offset_ = 0;
+};
+
+/// A vector's numbers for the C ABI; NULL for strides that are not given.
+inline const std::int64_t *numbers(const std::vector<std::int64_t> &strides, std::size_t ndim) {
+    if (!strides.empty() && strides.size() != ndim)
+        raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid strides: there are not as many of them as dimensions");
+    return strides.empty() ? nullptr : strides.data();
+}
+
+inline shma_options plain(const options &chosen) {
+    shma_options made = SHMA_OPTIONS_INIT;
+    made.name = chosen.name.empty() ? nullptr : chosen.name.c_str();
+    made.persist = chosen.persist ? 1 : 0;
+    made.mode = chosen.mode;
+    made.order = static_cast<shma_order>(chosen.order);
+    return made;
+}
+
+/// Whether there is such an element.
+inline bool inside(dimensions shape, const std::int64_t *index, std::size_t count) noexcept {
+    bool in = count == shape.size();
+    for (std::size_t dimension = 0; in && dimension < count; ++dimension)
+        in = index[dimension] >= 0 && index[dimension] < shape[dimension];
+    return in;
+}
+
+template <class Function>
+std::string text_of(Function function, const shma_array *from) {
+    std::size_t needed = 0;
+    function(from, nullptr, 0, &needed, nullptr);
+    std::string text(needed, '\0');
+    call(function, from, text.data(), text.size(), nullptr);
+    text.pop_back(); // C's final zero
+    return text;
+}
+
+template <class Function, class... Arguments>
+any_array produce(Function function, Arguments... arguments);
+
+} // namespace detail
+
+/// An array whose dtype is known when the program runs: all that needs no element type.
+class any_array {
+  public:
+    any_array() = default;
+
+    /// Takes over what the C ABI produced.
+    explicit any_array(shma_array *produced) noexcept : held_(produced) {}
+
+    /// A new array of zeros of a dtype's text, such as "<i4", "|V3" or a structured type's JSON.
+    static any_array create(const std::string &dtype_text, const std::vector<std::int64_t> &shape,
+                            const options &chosen = {}) {
+        shma_options with_dtype = detail::plain(chosen);
+        with_dtype.dtype_text = dtype_text.c_str();
+        return detail::produce(shma_array_create, SHMA_OPAQUE, shape.size(), shape.data(), &with_dtype);
+    }
+
+    /// The array of a handle, or of a name.
+    static any_array attach(const std::string &handle_or_name, access how = access::read_write) {
+        return detail::produce(shma_array_attach, handle_or_name.c_str(), static_cast<shma_access>(how));
+    }
+
+    std::size_t ndim() const noexcept { return shma_array_ndim(get()); }
+    std::size_t size() const noexcept { return shma_array_size(get()); }
+    std::size_t itemsize() const noexcept { return shma_array_itemsize(get()); }
+    dimensions shape() const noexcept { return {shma_array_shape(get()), ndim()}; }
+    dimensions strides() const noexcept { return {shma_array_strides(get()), ndim()}; }
+    void *data() const noexcept { return shma_array_data(get()); }
+    shma_dtype dtype() const noexcept { return shma_array_dtype(get()); }
+    std::string dtype_text() const { return detail::text_of(shma_array_dtype_text, get()); }
+    bool is_readonly() const noexcept { return shma_array_is_readonly(get()) != 0; }
+    bool is_contiguous(order in = order::c) const noexcept {
+        return shma_array_is_contiguous(get(), static_cast<shma_order>(in)) != 0;
+    }
+
+    /// One line of text for any process on this machine.
+    std::string handle() const { return detail::text_of(shma_array_handle, get()); }
+
+    /// The same memory once more.
+    any_array view() const { return view(shape(), strides()); }
+
+    /// The same memory with another shape. Strides (C order if not given) and offset are in bytes,
+    /// from the first element; the view stays inside what the array spans.
+    any_array view(const std::vector<std::int64_t> &shape, const std::vector<std::int64_t> &strides = {},
+                   std::int64_t offset = 0) const {
+        const std::int64_t *steps = detail::numbers(strides, shape.size());
+        return detail::produce(shma_array_view, get(), shape.size(), shape.data(), steps, offset);
+    }
+
+    /// The elements start, start + step, … before stop. Negative bounds count from the end.
+    any_array slice(std::size_t dimension, std::int64_t start = far_end, std::int64_t stop = far_end,
+                    std::int64_t step = 1) const {
+        return detail::produce(shma_array_slice, get(), dimension, start, stop, step);
+    }
+
+    /// The elements at one index of a dimension, which goes away. Negative counts from the end.
+    any_array select(std::size_t dimension, std::int64_t index) const {
+        return detail::produce(shma_array_select, get(), dimension, index);
+    }
+
+    /// The dimensions in the reverse order, or in that of axes.
+    any_array transpose(const std::vector<std::size_t> &axes = {}) const {
+        if (!axes.empty() && axes.size() != ndim())
+            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid axes: there are not as many of them as dimensions");
+        return detail::produce(shma_array_transpose, get(), axes.empty() ? nullptr : axes.data());
+    }
+
+    /// A copy of the elements' bytes, in C order.
+    std::vector<unsigned char> bytes() const {
+        std::vector<unsigned char> copy(size() * itemsize());
+        detail::cursor from(shape(), strides(), 0);
+        for (std::size_t to = 0; to < copy.size(); to += itemsize(), from.next())
+            std::memcpy(copy.data() + to, static_cast<const unsigned char *>(data()) + from.offset(), itemsize());
+        return copy;
+    }
+
+    /// The same memory as elements of T: dtype_mismatch if it has others.
+    template <class T>
+    array<T> as() const;
+
+    /// For calls of the C ABI; stays ours.
+    const shma_array *get() const noexcept { return held_.get(); }
+
+  private:
+    struct closer {
+        void operator()(shma_array *held) const noexcept { shma_array_close(held); }
+    };
+    std::unique_ptr<shma_array, closer> held_;
+};
+
+namespace detail {
+
+template <class Function, class... Arguments>
+any_array produce(Function function, Arguments... arguments) {
+    shma_array *produced = nullptr;
+    call(function, arguments..., &produced);
+    return any_array(produced);
+}
+
+} // namespace detail
+
+} // namespace shmarray
+
+#endif // SHMARRAY_ANY_ARRAY_HPP

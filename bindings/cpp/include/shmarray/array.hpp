@@ -1,0 +1,227 @@
+// An array of an element type: what C++ adds to any_array, which is access to elements.
+#ifndef SHMARRAY_ARRAY_HPP
+#define SHMARRAY_ARRAY_HPP
+
+#include <cassert>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#if __has_include(<version>)
+#include <version>
+#endif
+#ifdef __cpp_lib_span
+#include <span>
+#endif
+#ifdef __cpp_lib_mdspan
+#include <array>
+#include <mdspan>
+#endif
+
+#include <shmarray.h>
+#include <shmarray/any_array.hpp>
+#include <shmarray/error.hpp>
+#include <shmarray/float16.hpp>
+
+namespace shmarray {
+
+namespace detail {
+
+template <class T>
+struct dtype_of {
+    static_assert(sizeof(T) == 0, "no dtype: bool, (u)int8_t to (u)int64_t, float16, float, double, std::complex");
+};
+// clang-format off
+template <> struct dtype_of<bool> : std::integral_constant<shma_dtype, SHMA_BOOL> {};
+template <> struct dtype_of<std::int8_t> : std::integral_constant<shma_dtype, SHMA_INT8> {};
+template <> struct dtype_of<std::int16_t> : std::integral_constant<shma_dtype, SHMA_INT16> {};
+template <> struct dtype_of<std::int32_t> : std::integral_constant<shma_dtype, SHMA_INT32> {};
+template <> struct dtype_of<std::int64_t> : std::integral_constant<shma_dtype, SHMA_INT64> {};
+template <> struct dtype_of<std::uint8_t> : std::integral_constant<shma_dtype, SHMA_UINT8> {};
+template <> struct dtype_of<std::uint16_t> : std::integral_constant<shma_dtype, SHMA_UINT16> {};
+template <> struct dtype_of<std::uint32_t> : std::integral_constant<shma_dtype, SHMA_UINT32> {};
+template <> struct dtype_of<std::uint64_t> : std::integral_constant<shma_dtype, SHMA_UINT64> {};
+template <> struct dtype_of<float16> : std::integral_constant<shma_dtype, SHMA_FLOAT16> {};
+template <> struct dtype_of<float> : std::integral_constant<shma_dtype, SHMA_FLOAT32> {};
+template <> struct dtype_of<double> : std::integral_constant<shma_dtype, SHMA_FLOAT64> {};
+template <> struct dtype_of<std::complex<float>> : std::integral_constant<shma_dtype, SHMA_COMPLEX64> {};
+template <> struct dtype_of<std::complex<double>> : std::integral_constant<shma_dtype, SHMA_COMPLEX128> {};
+// clang-format on
+
+} // namespace detail
+
+/// An array of T; of const T to read only. Its elements can be reached while it, or a view of it, lives.
+template <class T>
+class array : public any_array {
+  public:
+    using element_type = T;
+    using value_type = std::remove_const_t<T>;
+    static constexpr shma_dtype dtype_number = detail::dtype_of<value_type>::value;
+
+    array() = default;
+
+    /// An array to write is one to read.
+    template <class Other, class = std::enable_if_t<std::is_same_v<const Other, T>>>
+    array(array<Other> &&writable) : array(static_cast<any_array &&>(writable)) {}
+
+    /// Takes over an array of this dtype: dtype_mismatch if it has another, read_only if T is not const.
+    /// Only from any_array itself: a typed array would otherwise lose its const here.
+    template <class Untyped, std::enable_if_t<std::is_same_v<Untyped, any_array>, int> = 0>
+    explicit array(Untyped &&untyped) : any_array(std::move(checked(untyped))) {
+        first_ = static_cast<unsigned char *>(any_array::data());
+        steps_ = any_array::strides().begin();
+    }
+
+    /// A new array of zeros.
+    static array create(const std::vector<std::int64_t> &shape, const options &chosen = {}) {
+        const shma_options made = detail::plain(chosen);
+        return array(detail::produce(shma_array_create, dtype_number, shape.size(), shape.data(), &made));
+    }
+
+    /// The array of a handle, or of a name. With const T its pages are read-only.
+    static array attach(const std::string &handle_or_name) {
+        return array(any_array::attach(handle_or_name, std::is_const_v<T> ? access::read_only : access::read_write));
+    }
+
+    /// The first element.
+    T *data() const noexcept { return reinterpret_cast<T *>(first_); }
+
+    /// The element at an index, one number for each dimension. Checked by assert alone.
+    template <class... Index>
+    T &operator()(Index... index) const noexcept {
+        static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
+        const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
+        assert(detail::inside(shape(), numbers, sizeof...(index)) && "an index that leaves the array");
+        return element(numbers, sizeof...(index));
+    }
+
+    /// The element at an index, or out_of_bounds.
+    template <class... Index>
+    T &at(Index... index) const {
+        static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
+        const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
+        if (!detail::inside(shape(), numbers, sizeof...(index)))
+            detail::raise(SHMA_ERROR_OUT_OF_BOUNDS, 0, "out of bounds: the index is of no element of the array");
+        return element(numbers, sizeof...(index));
+    }
+
+    array view() const { return array(any_array::view()); }
+    array view(const std::vector<std::int64_t> &shape, const std::vector<std::int64_t> &strides = {},
+               std::int64_t offset = 0) const {
+        return array(any_array::view(shape, strides, offset));
+    }
+    array slice(std::size_t dimension, std::int64_t start = far_end, std::int64_t stop = far_end,
+                std::int64_t step = 1) const {
+        return array(any_array::slice(dimension, start, stop, step));
+    }
+    array select(std::size_t dimension, std::int64_t index) const { return array(any_array::select(dimension, index)); }
+    array transpose(const std::vector<std::size_t> &axes = {}) const { return array(any_array::transpose(axes)); }
+
+    /// Over the elements in C order, whatever the strides. Where they are contiguous, data() is faster.
+    class iterator {
+      public:
+        using iterator_category = std::forward_iterator_tag;
+        using value_type = std::remove_const_t<T>;
+        using difference_type = std::ptrdiff_t;
+        using pointer = T *;
+        using reference = T &;
+
+        iterator() = default;
+        reference operator*() const noexcept { return *reinterpret_cast<T *>(first_ + at_.offset()); }
+        pointer operator->() const noexcept { return &**this; }
+        iterator &operator++() noexcept { return at_.next(), *this; }
+        iterator operator++(int) noexcept {
+            const iterator before = *this;
+            ++*this;
+            return before;
+        }
+        friend bool operator==(const iterator &a, const iterator &b) noexcept {
+            return a.at_.position() == b.at_.position();
+        }
+        friend bool operator!=(const iterator &a, const iterator &b) noexcept { return !(a == b); }
+
+      private:
+        friend class array;
+        iterator(unsigned char *first, detail::cursor at) noexcept : first_(first), at_(at) {}
+        unsigned char *first_ = nullptr;
+        detail::cursor at_;
+    };
+    iterator begin() const noexcept { return {first_, {shape(), strides(), 0}}; }
+    iterator end() const noexcept { return {first_, {shape(), strides(), size()}}; }
+
+#ifdef __cpp_lib_span
+    /// All elements of a contiguous array; invalid_argument of another.
+    std::span<T> span() const {
+        if (!is_contiguous())
+            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid strides: a span needs elements side by side");
+        return {data(), size()};
+    }
+#endif
+
+#ifdef __cpp_lib_mdspan
+    /// The array as a std::mdspan of that many dimensions; invalid_argument if it has others, or
+    /// strides that std::layout_stride cannot have (not positive, or no whole elements).
+    template <std::size_t Rank>
+    auto mdspan() const {
+        using extents = std::dextents<std::int64_t, Rank>;
+        bool fits = ndim() == Rank;
+        std::array<std::int64_t, Rank> counts{}, steps{};
+        constexpr auto whole = static_cast<std::int64_t>(sizeof(T));
+        for (std::size_t dimension = 0; fits && dimension < Rank; ++dimension) {
+            counts[dimension] = shape()[dimension];
+            const std::int64_t step = counts[dimension] > 1 ? strides()[dimension] : whole;
+            steps[dimension] = step / whole;
+            fits = step > 0 && step % whole == 0;
+        }
+        if (!fits)
+            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid strides: no std::mdspan of that rank has them");
+        return std::mdspan<T, extents, std::layout_stride>(data(), {extents(counts), steps});
+    }
+#endif
+
+  private:
+    T &element(const std::int64_t *index, std::size_t count) const noexcept {
+        std::int64_t offset = 0;
+        for (std::size_t dimension = 0; dimension < count; ++dimension)
+            offset += index[dimension] * steps_[dimension];
+        return *reinterpret_cast<T *>(first_ + offset);
+    }
+
+    /// Throws before anything is taken over.
+    static any_array &checked(any_array &untyped) {
+        if (untyped.dtype() != dtype_number)
+            detail::raise(SHMA_ERROR_DTYPE_MISMATCH, 0,
+                          "the array's dtype is " + untyped.dtype_text() + ", not " + shma_dtype_name(dtype_number));
+        if (untyped.is_readonly() && !std::is_const_v<T>)
+            detail::raise(SHMA_ERROR_READ_ONLY, 0, "the array is read-only: its elements are const");
+        if (untyped.size() != 0 && !is_aligned(untyped))
+            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
+                          "invalid strides: elements are not aligned as C++ needs it; any_array reads their bytes");
+        return untyped;
+    }
+
+    /// Other languages make arrays of the fields of packed structures.
+    static bool is_aligned(const any_array &untyped) noexcept {
+        constexpr auto step = static_cast<std::int64_t>(alignof(T));
+        bool aligned = reinterpret_cast<std::uintptr_t>(untyped.data()) % alignof(T) == 0;
+        for (std::size_t dimension = 0; aligned && dimension < untyped.ndim(); ++dimension)
+            aligned = untyped.shape()[dimension] == 1 || untyped.strides()[dimension] % step == 0;
+        return aligned;
+    }
+
+    unsigned char *first_ = nullptr;
+    const std::int64_t *steps_ = nullptr;
+};
+
+template <class T>
+array<T> any_array::as() const {
+    return array<T>(view());
+}
+
+} // namespace shmarray
+
+#endif // SHMARRAY_ARRAY_HPP

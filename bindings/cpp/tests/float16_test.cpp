@@ -1,0 +1,54 @@
+// float16: every pattern of bits, and how numbers between them round.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include <shmarray.hpp>
+
+#include "fixture.hpp"
+
+namespace {
+
+using shmarray::float16;
+
+static_assert(std::is_trivially_copyable_v<float16> && std::is_standard_layout_v<float16>);
+
+TEST_CASE("every_pattern_of_bits_comes_back") {
+    int changed = 0, not_numbers = 0;
+    for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
+        const float value = float16::from_bits(static_cast<std::uint16_t>(bits));
+        const bool is_nan = (bits & 0x7c00U) == 0x7c00U && (bits & 0x3ffU) != 0;
+        const std::uint32_t quiet = is_nan ? bits | 0x200U : bits;
+        changed += float16(value).bits() != quiet || std::isnan(value) != is_nan;
+        not_numbers += is_nan;
+    }
+    CHECK(changed == 0);
+    CHECK(not_numbers == 2 * 1023);
+}
+
+TEST_CASE("values_are_those_of_ieee_754") {
+    CHECK(float16(1.0F).bits() == 0x3c00);
+    CHECK(float16(-2.0F).bits() == 0xc000);
+    CHECK(float16(0.333251953125F).bits() == 0x3555);
+    CHECK(float16(65504.0F).bits() == 0x7bff);
+    CHECK(float16(6.103515625e-05F).bits() == 0x0400);   // the smallest normal number
+    CHECK(float16(5.9604644775390625e-08F).bits() == 1); // the smallest number
+    CHECK(float16(-0.0F).bits() == 0x8000);
+    CHECK(static_cast<float>(float16::from_bits(0x3555)) == 0.333251953125F);
+}
+
+TEST_CASE("what_lies_between_rounds_to_nearest_even") {
+    CHECK(float16(2049.0F).bits() == float16(2048.0F).bits());
+    CHECK(float16(2051.0F).bits() == float16(2052.0F).bits());
+    CHECK(float16(2049.001F).bits() == float16(2050.0F).bits());
+    CHECK(float16(65519.996F).bits() == 0x7bff);
+    CHECK(float16(65520.0F).bits() == 0x7c00);
+    CHECK(float16(std::numeric_limits<float>::max()).bits() == 0x7c00);
+    CHECK(float16(2.98023223876953125e-08F).bits() == 0); // half of the smallest number: to even
+    CHECK(float16(2.9802325e-08F).bits() == 1);
+    CHECK(float16(8.94069671630859375e-08F).bits() == 2); // one and a half of it
+    CHECK(float16(6.1005353e-05F).bits() == 0x0400);      // up into the normal numbers
+}
+
+} // namespace

@@ -1,0 +1,142 @@
+// Views: the same memory in another shape, and ways through its elements.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include <shmarray.hpp>
+
+#include "fixture.hpp"
+
+namespace {
+
+using shmarray::array;
+using shmarray::far_end;
+using numbers = std::vector<std::int64_t>;
+
+/// Element (i, j) of 3 by 4 is 10 i + j.
+array<int> tens() {
+    auto a = array<int>::create({3, 4});
+    for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 4; ++j)
+            a(i, j) = 10 * i + j;
+    return a;
+}
+
+template <class T>
+std::vector<int> in_order(const array<T> &a) {
+    return {a.begin(), a.end()};
+}
+
+TEST_CASE("slices_step_reverse_and_count_from_the_end") {
+    const LeavesNothing leaves_nothing;
+    const auto a = tens();
+    const auto odd = a.slice(1, 1, far_end, 2);
+    CHECK(numbers(odd.shape()) == numbers{3, 2});
+    CHECK(numbers(odd.strides()) == numbers{16, 8});
+    CHECK(odd(2, 1) == 23);
+    CHECK(a.slice(0, far_end, far_end, -1)(0, 3) == 23);
+    CHECK(a.slice(1, -1)(1, 0) == 13);
+    CHECK(a.slice(1, far_end, -1)(1, 2) == 12);
+    CHECK(a.slice(0).size() == 12);
+    CHECK_THROWS_AS(a.slice(2), shmarray::invalid_argument);
+}
+
+TEST_CASE("select_and_transpose") {
+    const LeavesNothing leaves_nothing;
+    const auto a = tens();
+    CHECK(in_order(a.select(0, 1)) == std::vector<int>{10, 11, 12, 13});
+    CHECK(in_order(a.select(1, -1)) == std::vector<int>{3, 13, 23});
+    CHECK(a.transpose()(3, 2) == 23);
+    CHECK(numbers(a.transpose({0, 1}).strides()) == numbers(a.strides()));
+    CHECK_THROWS_AS(a.transpose({0}), shmarray::invalid_argument);
+    CHECK_THROWS_AS(a.transpose({0, 0}), shmarray::invalid_argument);
+    CHECK_THROWS_AS(a.select(0, 3), shmarray::error);
+}
+
+TEST_CASE("a_view_is_the_same_memory_and_stays_inside") {
+    const LeavesNothing leaves_nothing;
+    auto a = tens();
+    const auto flat = a.view({12});
+    CHECK(flat(11) == 23);
+    const auto corner = a.view({2, 2}, {16, 4}, 24);
+    CHECK(corner(1, 1) == 23);
+    corner(0, 0) = -1;
+    CHECK(a(1, 2) == -1);
+    CHECK(a.view({5}, {0}, 4)(4) == 1);
+    CHECK_THROWS_AS(a.view({13}), shmarray::out_of_bounds);
+    CHECK_THROWS_AS(a.view({2}, {4}, -4), shmarray::out_of_bounds);
+    CHECK_THROWS_AS(a.view({2}, {4, 4}), shmarray::invalid_argument);
+    CHECK_THROWS_AS(a.view({2}, {4}, 1), shmarray::invalid_argument); // out of alignment
+    a = {};
+    CHECK(corner(1, 1) == 23); // a view keeps the memory
+}
+
+TEST_CASE("views_of_views_travel_by_handle") {
+    const LeavesNothing leaves_nothing;
+    const auto a = tens();
+    const auto view = a.slice(0, far_end, far_end, -2).transpose().slice(0, 1, 3);
+    const auto attached = array<const int>::attach(view.handle());
+    CHECK(in_order(attached) == std::vector<int>{21, 1, 22, 2});
+    CHECK(in_order(attached) == in_order(view));
+}
+
+TEST_CASE("iteration_is_in_c_order_whatever_the_strides") {
+    const LeavesNothing leaves_nothing;
+    const auto a = tens();
+    CHECK(in_order(a) == std::vector<int>{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23});
+    CHECK(in_order(a.transpose()) == std::vector<int>{0, 10, 20, 1, 11, 21, 2, 12, 22, 3, 13, 23});
+    CHECK(in_order(a.slice(0, far_end, far_end, -2)) == std::vector<int>{20, 21, 22, 23, 0, 1, 2, 3});
+    CHECK(in_order(a.view({2, 1, 2}, {0, 0, 4})) == std::vector<int>{0, 1, 0, 1});
+    CHECK(in_order(array<int>::create({3, 0, 2})).empty());
+    CHECK(in_order(array<int>::create({})) == std::vector<int>{0});
+    CHECK(in_order(array<int>()).empty());
+}
+
+TEST_CASE("iterators_write_and_serve_algorithms") {
+    const LeavesNothing leaves_nothing;
+    const auto a = array<int>::create({4, 4});
+    const auto columns = a.slice(1, 0, far_end, 2);
+    std::iota(columns.begin(), columns.end(), 1);
+    CHECK(a(3, 2) == 8);
+    CHECK(a(3, 1) == 0);
+    CHECK(std::accumulate(a.begin(), a.end(), 0) == 36);
+    for (int &value : a.select(0, 3))
+        value = -1;
+    CHECK(std::count(a.begin(), a.end(), -1) == 4);
+    auto at = a.begin();
+    CHECK(*at++ == 1);
+    CHECK(*at == 0);
+    CHECK(at != a.begin());
+}
+
+#if __cplusplus >= 202002L
+TEST_CASE("a_span_is_all_of_a_contiguous_array") {
+    const LeavesNothing leaves_nothing;
+    const auto a = tens();
+    const std::span<int> all = a.span();
+    CHECK(all.size() == 12);
+    all[11] = 5;
+    CHECK(a(2, 3) == 5);
+    const std::span<const int> read = array<const int>::attach(a.handle()).span();
+    CHECK(read.size() == 12);
+    CHECK_THROWS_AS(a.transpose().span(), shmarray::invalid_argument);
+    CHECK_THROWS_AS(a.slice(1, 0, 2).span(), shmarray::invalid_argument);
+    CHECK(a.slice(0, 1, 2).span()[3] == 13);
+    static_assert(std::ranges::forward_range<array<int>>);
+}
+#endif
+
+#ifdef __cpp_lib_mdspan
+TEST_CASE("an_mdspan_has_the_shape_and_strides") {
+    const LeavesNothing leaves_nothing;
+    const auto a = tens();
+    const auto columns = a.slice(1, 1, far_end, 2).transpose().mdspan<2>();
+    CHECK(columns.extent(0) == 2);
+    CHECK(columns.stride(0) == 2);
+    CHECK(&columns[1, 2] == &a(2, 3));
+    CHECK_THROWS_AS(a.mdspan<1>(), shmarray::invalid_argument);
+    CHECK_THROWS_AS(a.slice(0, far_end, far_end, -1).mdspan<2>(), shmarray::invalid_argument);
+}
+#endif
+
+} // namespace

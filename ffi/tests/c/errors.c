@@ -1,0 +1,324 @@
+// Failures in C: which status, which field the message names, and NULL in every place.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <shmarray.h>
+
+#include "directory.h"
+
+static const int64_t two_by_three[] = {2, 3};
+// What outputs hold before a call: a failure leaves them alone.
+static shma_array *const untouched = (shma_array *)&two_by_three;
+
+static shma_array *make(void) {
+    shma_array *array = NULL;
+    assert_int_equal(shma_array_create(SHMA_INT32, 2, two_by_three, NULL, &array, NULL), SHMA_OK);
+    return array;
+}
+
+static int nothing_is_left(void **state) {
+    (void)state;
+    return files_in_directory();
+}
+
+// The status came back, stands in the error, and the message has the words.
+static void expect_failure(int32_t status, int32_t expected, const shma_error *error, const char *words) {
+    assert_int_equal(status, expected);
+    assert_int_equal(error->status, expected);
+    if (!strstr(error->message, words))
+        fail_msg("\"%s\" does not say \"%s\"", error->message, words);
+}
+
+static void expect_create(shma_dtype dtype, const int64_t *shape, const shma_options *options, int32_t expected,
+                          const char *words) {
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = untouched;
+    expect_failure(shma_array_create(dtype, 2, shape, options, &array, &error), expected, &error, words);
+    assert_ptr_equal(array, untouched);
+}
+
+static void expect_attach(const char *handle, int32_t expected, const char *words) {
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = untouched;
+    expect_failure(shma_array_attach(handle, SHMA_READ_WRITE, &array, &error), expected, &error, words);
+    assert_ptr_equal(array, untouched);
+}
+
+static void a_bad_argument_is_named(void **state) {
+    (void)state;
+    const shma_options fresh = SHMA_OPTIONS_INIT;
+    shma_options options = fresh;
+    expect_create(99, two_by_three, NULL, SHMA_ERROR_INVALID_DTYPE, "99");
+    expect_create(SHMA_INT8, (int64_t[]){2, -1}, NULL, SHMA_ERROR_INVALID_ARGUMENT, "invalid shape");
+    expect_create(SHMA_INT8, (int64_t[]){INT64_MAX, 2}, NULL, SHMA_ERROR_INVALID_ARGUMENT, "invalid shape");
+    options.name = "a/b";
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid name \"a/b\"");
+    options = fresh;
+    options.persist = 1;
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid persist");
+    options = fresh;
+    options.mode = 0400;
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid mode");
+    options = fresh;
+    options.order = 2;
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid order");
+    options = fresh;
+    options.struct_bytes = 8;
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "struct_bytes 8");
+    options = fresh;
+    options.reserved = 1;
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid reserved");
+    options = fresh;
+    options.dtype_text = "|O8";
+    expect_create(SHMA_OPAQUE, two_by_three, &options, SHMA_ERROR_INVALID_DTYPE, "|O8");
+}
+
+static void too_many_dimensions_are_refused(void **state) {
+    (void)state;
+    int64_t shape[65];
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = untouched;
+    for (size_t dimension = 0; dimension < 65; dimension++)
+        shape[dimension] = 1;
+    expect_failure(shma_array_create(SHMA_INT8, 65, shape, NULL, &array, &error), SHMA_ERROR_INVALID_ARGUMENT, &error,
+                   "65 dimensions");
+    assert_int_equal(shma_array_create(SHMA_INT8, 64, shape, NULL, &array, &error), SHMA_OK);
+    shma_array_close(array);
+}
+
+static void full_shared_memory_says_how_much_was_asked(void **state) {
+    (void)state;
+    const int64_t exbibyte = INT64_C(1) << 60;
+    expect_create(SHMA_INT8, (int64_t[]){1, exbibyte}, NULL, SHMA_ERROR_NO_SPACE, "11529215046068");
+}
+
+static void a_system_error_has_its_number(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = untouched;
+    char *directory = strdup(getenv("SHMARRAY_DIR"));
+    setenv("SHMARRAY_DIR", "/dev/shm/there is no such directory", 1);
+    const int32_t status = shma_array_create(SHMA_INT8, 0, NULL, NULL, &array, &error);
+    setenv("SHMARRAY_DIR", directory, 1);
+    free(directory);
+    expect_failure(status, SHMA_ERROR_OS, &error, "there is no such directory");
+    assert_int_equal(error.os_errno, ENOENT);
+}
+
+// `text` with its one `from` made `to`.
+static const char *changed(const char *text, const char *from, const char *to) {
+    static char made[4096];
+    const char *place = strstr(text, from);
+    assert_non_null(place);
+    snprintf(made, sizeof made, "%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
+    return made;
+}
+
+static const char *of_another_generation(const char *handle) {
+    unsigned long long generation = 0;
+    char from[64], to[64];
+    const char *place = strstr(handle, "\"generation\":");
+    assert_non_null(place);
+    assert_int_equal(sscanf(place, "\"generation\":%llu", &generation), 1);
+    snprintf(from, sizeof from, "\"generation\":%llu", generation);
+    snprintf(to, sizeof to, "\"generation\":%llu", generation ^ 1);
+    return changed(handle, from, to);
+}
+
+static void a_broken_handle_names_its_field(void **state) {
+    (void)state;
+    char handle[4096];
+    shma_array *array = make();
+    assert_int_equal(shma_array_handle(array, handle, sizeof handle, NULL, NULL), SHMA_OK);
+    expect_attach(changed(handle, "[2,3]", "[2,null]"), SHMA_ERROR_INVALID_HANDLE, "shape[1]");
+    expect_attach(changed(handle, "[2,3]", "[2]"), SHMA_ERROR_INVALID_HANDLE, "strides");
+    expect_attach(changed(handle, "[2,3]", "[200,3]"), SHMA_ERROR_INVALID_HANDLE, "shape, strides, offset");
+    expect_attach(changed(handle, "\"offset\":0", "\"offset\":-1"), SHMA_ERROR_INVALID_HANDLE, "offset");
+    expect_attach(changed(handle, "\"offset\":0,", ""), SHMA_ERROR_INVALID_HANDLE, "`offset`");
+    expect_attach(changed(handle, "<i4", "<i3"), SHMA_ERROR_INVALID_HANDLE, "dtype");
+    expect_attach(changed(handle, "\"shmarray\":1", "\"shmarray\":2"), SHMA_ERROR_INVALID_HANDLE, "shmarray");
+    expect_attach(changed(handle, "]}", "],\"colour\":1}"), SHMA_ERROR_INVALID_HANDLE, "`colour`");
+    expect_attach(of_another_generation(handle), SHMA_ERROR_STALE_HANDLE, "stale handle");
+    expect_attach("", SHMA_ERROR_INVALID_ARGUMENT, "invalid name");
+    shma_array_close(array);
+    expect_attach(handle, SHMA_ERROR_NOT_FOUND, "no segment");
+}
+
+static void text_that_is_not_utf8_is_refused(void **state) {
+    (void)state;
+    expect_attach("\xff", SHMA_ERROR_INVALID_ARGUMENT, "handle_or_name");
+}
+
+static void a_file_that_is_no_segment_is_refused(void **state) {
+    (void)state;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/shmarray-aaaaaaaaaaaaaaaaaaaaaaaa", getenv("SHMARRAY_DIR"));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int byte = 0; byte < 8192; byte++)
+        fputc(byte, file);
+    fclose(file);
+    expect_attach("{\"shmarray\":1,\"segment\":\"aaaaaaaaaaaaaaaaaaaaaaaa\",\"generation\":7,\"offset\":0,"
+                  "\"dtype\":\"<i4\",\"shape\":[],\"strides\":[]}",
+                  SHMA_ERROR_INVALID_SEGMENT, "magic");
+    remove(path);
+}
+
+static void a_view_cannot_leave_its_array(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = make(), *row = NULL, *view = untouched;
+    assert_int_equal(shma_array_select(array, 0, 0, &row, NULL), SHMA_OK);
+    const int64_t four = 4, step = 4;
+    int32_t status = shma_array_view(row, 1, &four, &step, 0, &view, &error);
+    expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error, "the view"); // though the array goes on
+    status = shma_array_view(row, 1, &step, &step, -4, &view, &error);
+    expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error, "the view");
+    status = shma_array_select(array, 0, 2, &view, &error);
+    expect_failure(status, SHMA_ERROR_INVALID_ARGUMENT, &error, "invalid index");
+    status = shma_array_select(array, 2, 0, &view, &error);
+    expect_failure(status, SHMA_ERROR_INVALID_ARGUMENT, &error, "invalid dimension");
+    status = shma_array_slice(array, 0, 0, 1, 0, &view, &error);
+    expect_failure(status, SHMA_ERROR_INVALID_ARGUMENT, &error, "invalid step");
+    status = shma_array_transpose(array, (size_t[]){0, 0}, &view, &error);
+    expect_failure(status, SHMA_ERROR_INVALID_ARGUMENT, &error, "invalid axes");
+    assert_ptr_equal(view, untouched);
+    shma_array_close(row);
+    shma_array_close(array);
+}
+
+static void success_leaves_the_error_alone(void **state) {
+    (void)state;
+    shma_error error = {42, 43, "as it was"};
+    shma_array *array = NULL;
+    assert_int_equal(shma_array_create(SHMA_INT32, 2, two_by_three, NULL, &array, &error), SHMA_OK);
+    assert_int_equal(error.status, 42);
+    assert_int_equal(error.os_errno, 43);
+    assert_string_equal(error.message, "as it was");
+    shma_array_close(array);
+}
+
+static void null_where_an_array_is_made(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *made = untouched;
+    const int32_t data[6] = {0};
+    const int32_t needed = SHMA_ERROR_INVALID_ARGUMENT;
+    expect_failure(shma_array_create(SHMA_INT32, 2, NULL, NULL, &made, &error), needed, &error, "shape: it is NULL");
+    expect_failure(shma_array_create(SHMA_INT32, 2, two_by_three, NULL, NULL, &error), needed, &error, "array_out");
+    assert_int_equal(shma_array_create(SHMA_INT32, 2, NULL, NULL, NULL, NULL), needed);
+    expect_failure(shma_array_share(NULL, SHMA_INT32, 2, two_by_three, NULL, NULL, &made, &error), needed, &error,
+                   "data: it is NULL");
+    expect_failure(shma_array_share(data, SHMA_INT32, 2, NULL, NULL, NULL, &made, &error), needed, &error, "shape");
+    expect_failure(shma_array_share(data, SHMA_INT32, 2, two_by_three, NULL, NULL, NULL, &error), needed, &error,
+                   "array_out");
+    assert_int_equal(shma_array_share(NULL, SHMA_INT32, 2, NULL, NULL, NULL, NULL, NULL), needed);
+    expect_failure(shma_array_attach(NULL, SHMA_READ_WRITE, &made, &error), needed, &error, "handle_or_name");
+    expect_failure(shma_array_attach("nobody", SHMA_READ_WRITE, NULL, &error), needed, &error, "array_out");
+    expect_failure(shma_array_attach("nobody", 2, &made, &error), needed, &error, "invalid access");
+    assert_int_equal(shma_array_attach(NULL, SHMA_READ_WRITE, NULL, NULL), needed);
+    assert_ptr_equal(made, untouched);
+}
+
+static void null_where_a_view_is_made(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = make(), *made = untouched;
+    const int32_t needed = SHMA_ERROR_INVALID_ARGUMENT;
+    expect_failure(shma_array_view(NULL, 2, two_by_three, NULL, 0, &made, &error), needed, &error, "array: it is NULL");
+    expect_failure(shma_array_view(array, 2, NULL, NULL, 0, &made, &error), needed, &error, "shape: it is NULL");
+    expect_failure(shma_array_view(array, 2, two_by_three, NULL, 0, NULL, &error), needed, &error, "view_out");
+    assert_int_equal(shma_array_view(NULL, 2, NULL, NULL, 0, NULL, NULL), needed);
+    expect_failure(shma_array_slice(NULL, 0, 0, 1, 1, &made, &error), needed, &error, "array: it is NULL");
+    expect_failure(shma_array_slice(array, 0, 0, 1, 1, NULL, &error), needed, &error, "view_out");
+    assert_int_equal(shma_array_slice(NULL, 0, 0, 1, 1, NULL, NULL), needed);
+    expect_failure(shma_array_select(NULL, 0, 0, &made, &error), needed, &error, "array: it is NULL");
+    expect_failure(shma_array_select(array, 0, 0, NULL, &error), needed, &error, "view_out");
+    assert_int_equal(shma_array_select(NULL, 0, 0, NULL, NULL), needed);
+    expect_failure(shma_array_transpose(NULL, NULL, &made, &error), needed, &error, "array: it is NULL");
+    expect_failure(shma_array_transpose(array, NULL, NULL, &error), needed, &error, "view_out");
+    assert_int_equal(shma_array_transpose(NULL, NULL, NULL, NULL), needed);
+    assert_ptr_equal(made, untouched);
+    shma_array_close(array);
+}
+
+static void null_where_a_text_is_written(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    size_t needed = 7;
+    char text[4096];
+    shma_array *array = make();
+    typedef int32_t writer(const shma_array *, char *, size_t, size_t *, shma_error *);
+    writer *const writers[] = {shma_array_handle, shma_array_dtype_text};
+    for (size_t which = 0; which < 2; which++) {
+        needed = 7;
+        expect_failure(writers[which](NULL, text, sizeof text, &needed, &error), SHMA_ERROR_INVALID_ARGUMENT, &error,
+                       "array: it is NULL");
+        assert_int_equal(needed, 7);
+        expect_failure(writers[which](array, NULL, sizeof text, &needed, &error), SHMA_ERROR_TEXT_TOO_SHORT, &error,
+                       "bytes");
+        assert_true(needed > 3 && needed != 7);
+        assert_int_equal(writers[which](array, text, sizeof text, NULL, NULL), SHMA_OK);
+        assert_int_equal(writers[which](NULL, NULL, 0, NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
+        assert_int_equal(writers[which](array, NULL, 0, NULL, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
+    }
+    shma_array_close(array);
+}
+
+static void null_where_one_only_looks(void **state) {
+    (void)state;
+    assert_null(shma_array_data(NULL));
+    assert_int_equal(shma_array_ndim(NULL), 0);
+    assert_null(shma_array_shape(NULL));
+    assert_null(shma_array_strides(NULL));
+    assert_int_equal(shma_array_size(NULL), 0);
+    assert_int_equal(shma_array_dtype(NULL), SHMA_OPAQUE);
+    assert_int_equal(shma_array_itemsize(NULL), 0);
+    assert_int_equal(shma_array_is_readonly(NULL), 0);
+    assert_int_equal(shma_array_is_contiguous(NULL, SHMA_ORDER_C), 0);
+    shma_array_close(NULL);
+}
+
+static void null_elsewhere(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    uint64_t count = 7;
+    expect_failure(shma_segment_unlink(NULL, &error), SHMA_ERROR_INVALID_ARGUMENT, &error, "name: it is NULL");
+    assert_int_equal(shma_segment_unlink(NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
+    assert_int_equal(shma_sweep(&count, NULL, NULL), SHMA_OK);
+    assert_int_equal(count, 0);
+    count = 7;
+    assert_int_equal(shma_sweep(NULL, &count, NULL), SHMA_OK);
+    assert_int_equal(count, 0);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_bad_argument_is_named),
+        TEST(too_many_dimensions_are_refused),
+        TEST(full_shared_memory_says_how_much_was_asked),
+        TEST(a_system_error_has_its_number),
+        TEST(a_broken_handle_names_its_field),
+        TEST(text_that_is_not_utf8_is_refused),
+        TEST(a_file_that_is_no_segment_is_refused),
+        TEST(a_view_cannot_leave_its_array),
+        TEST(success_leaves_the_error_alone),
+        TEST(null_where_an_array_is_made),
+        TEST(null_where_a_view_is_made),
+        TEST(null_where_a_text_is_written),
+        TEST(null_where_one_only_looks),
+        TEST(null_elsewhere),
+    };
+    return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+// Arrays between processes in C: fork, exec, names, what a dead process leaves.
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <shmarray.h>
+
+#include "directory.h"
+
+static const int64_t hundred[] = {100};
+
+static shma_array *make(const shma_options *options) {
+    shma_array *array = NULL;
+    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, options, &array, NULL), SHMA_OK);
+    return array;
+}
+
+static shma_options named(const char *name, int persist) {
+    shma_options options = SHMA_OPTIONS_INIT;
+    options.name = name;
+    options.persist = persist;
+    return options;
+}
+
+static int nothing_is_left(void **state) {
+    (void)state;
+    return files_in_directory();
+}
+
+// Runs `body` in a forked child and gives its wait status.
+static int in_child(int (*body)(shma_array *), shma_array *array) {
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(body(array));
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static int write_squares(shma_array *array) {
+    int64_t *values = shma_array_data(array);
+    for (int64_t i = 0; i < 100; i++)
+        values[i] = i * i;
+    return 0;
+}
+
+static void a_forked_child_writes_and_the_parent_reads(void **state) {
+    (void)state;
+    shma_array *array = make(NULL);
+    assert_int_equal(in_child(write_squares, array), 0);
+    const int64_t *values = shma_array_data(array);
+    for (int64_t i = 0; i < 100; i++)
+        assert_int_equal(values[i], i * i);
+    shma_array_close(array);
+}
+
+static int close_it(shma_array *array) {
+    shma_array_close(array);
+    return 0;
+}
+
+static void a_child_that_closes_takes_nothing_from_its_parent(void **state) {
+    (void)state;
+    shma_array *array = make(NULL);
+    write_squares(array);
+    assert_int_equal(in_child(close_it, array), 0);
+    assert_int_equal(files_in_directory(), 1);
+    assert_int_equal(((int64_t *)shma_array_data(array))[99], 99 * 99);
+    shma_array_close(array);
+}
+
+static int store(shma_array *array) {
+    signal(SIGSEGV, SIG_DFL); // a sanitizer would make a report of it
+    *(volatile int64_t *)shma_array_data(array) = 1;
+    return 0;
+}
+
+static void a_store_to_readonly_pages_is_a_fault(void **state) {
+    (void)state;
+    char handle[4096];
+    shma_array *array = make(NULL), *reader = NULL;
+    assert_int_equal(shma_array_handle(array, handle, sizeof handle, NULL, NULL), SHMA_OK);
+    assert_int_equal(shma_array_attach(handle, SHMA_READ_ONLY, &reader, NULL), SHMA_OK);
+    const int status = in_child(store, reader);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSEGV);
+    assert_int_equal(*(int64_t *)shma_array_data(array), 0);
+    shma_array_close(reader);
+    shma_array_close(array);
+}
+
+// This program, started anew with a handle: doubles what is there.
+static int double_in_place(const char *handle) {
+    shma_array *array = NULL;
+    if (shma_array_attach(handle, SHMA_READ_WRITE, &array, NULL) != SHMA_OK)
+        return 1;
+    int64_t *values = shma_array_data(array);
+    for (size_t i = 0; i < shma_array_size(array); i++)
+        values[i] *= 2;
+    shma_array_close(array);
+    return 0;
+}
+
+static char handle_for_exec[4096];
+
+static int start_anew(shma_array *array) {
+    (void)array;
+    execl("/proc/self/exe", "processes", "double", handle_for_exec, (char *)NULL);
+    return 127;
+}
+
+static void a_program_started_with_the_handle_has_the_array(void **state) {
+    (void)state;
+    shma_array *array = make(NULL);
+    write_squares(array);
+    assert_int_equal(shma_array_handle(array, handle_for_exec, sizeof handle_for_exec, NULL, NULL), SHMA_OK);
+    assert_int_equal(in_child(start_anew, array), 0);
+    assert_int_equal(((int64_t *)shma_array_data(array))[7], 98);
+    shma_array_close(array);
+}
+
+static int make_and_die(shma_array *unused) {
+    (void)unused;
+    const shma_options options = named("of-the-dead", 0);
+    shma_array *array = NULL;
+    if (shma_array_create(SHMA_INT64, 1, hundred, &options, &array, NULL) != SHMA_OK)
+        return 1;
+    raise(SIGKILL);
+    return 2;
+}
+
+static void a_sweep_gives_back_what_a_killed_process_held(void **state) {
+    (void)state;
+    uint64_t segments = 0, bytes = 0;
+    assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
+    const int status = in_child(make_and_die, NULL);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(files_in_directory(), 2);
+    assert_int_equal(shma_sweep(&segments, &bytes, NULL), SHMA_OK);
+    assert_int_equal(segments, 1);
+    assert_true(bytes >= 100 * sizeof(int64_t));
+}
+
+static void a_name_finds_an_array_while_somebody_holds_it(void **state) {
+    (void)state;
+    const shma_options options = named("camera-1", 0);
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = make(&options), *found = NULL, *second = NULL;
+    write_squares(array);
+    assert_int_equal(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, NULL), SHMA_OK);
+    assert_int_equal(((int64_t *)shma_array_data(found))[9], 81);
+    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, &options, &second, &error), SHMA_ERROR_EXISTS);
+    assert_non_null(strstr(error.message, "\"camera-1\""));
+    shma_array_close(array);
+    shma_array_close(found);
+    assert_int_equal(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, &error), SHMA_ERROR_NOT_FOUND);
+    assert_non_null(strstr(error.message, "\"camera-1\""));
+}
+
+static void unlink_takes_the_name_and_leaves_the_array(void **state) {
+    (void)state;
+    const shma_options options = named("camera-2", 0);
+    shma_array *array = make(&options), *found = NULL;
+    assert_int_equal(shma_segment_unlink("camera-2", NULL), SHMA_OK);
+    assert_int_equal(shma_segment_unlink("camera-2", NULL), SHMA_ERROR_NOT_FOUND);
+    assert_int_equal(shma_segment_unlink("a/b", NULL), SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_array_attach("camera-2", SHMA_READ_ONLY, &found, NULL), SHMA_ERROR_NOT_FOUND);
+    write_squares(array);
+    shma_array_close(array);
+}
+
+static int make_persistent(shma_array *unused) {
+    (void)unused;
+    const shma_options options = named("table", 1);
+    shma_array *array = NULL;
+    if (shma_array_create(SHMA_INT64, 1, hundred, &options, &array, NULL) != SHMA_OK)
+        return 1;
+    return write_squares(array); // not closed: ending the process is enough
+}
+
+static void a_persistent_array_outlives_its_processes_until_unlinked(void **state) {
+    (void)state;
+    shma_array *found = NULL;
+    assert_int_equal(in_child(make_persistent, NULL), 0);
+    for (int time = 0; time < 2; time++) {
+        assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
+        assert_int_equal(shma_array_attach("table", SHMA_READ_WRITE, &found, NULL), SHMA_OK);
+        assert_int_equal(((int64_t *)shma_array_data(found))[11], 121);
+        shma_array_close(found);
+    }
+    assert_int_equal(files_in_directory(), 2);
+    assert_int_equal(shma_segment_unlink("table", NULL), SHMA_OK);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
+
+int main(int count, char **arguments) {
+    if (count == 3 && strcmp(arguments[1], "double") == 0)
+        return double_in_place(arguments[2]);
+    const struct CMUnitTest tests[] = {
+        TEST(a_forked_child_writes_and_the_parent_reads),
+        TEST(a_child_that_closes_takes_nothing_from_its_parent),
+        TEST(a_store_to_readonly_pages_is_a_fault),
+        TEST(a_program_started_with_the_handle_has_the_array),
+        TEST(a_sweep_gives_back_what_a_killed_process_held),
+        TEST(a_name_finds_an_array_while_somebody_holds_it),
+        TEST(unlink_takes_the_name_and_leaves_the_array),
+        TEST(a_persistent_array_outlives_its_processes_until_unlinked),
+    };
+    return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
+}
