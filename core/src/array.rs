@@ -195,7 +195,7 @@ impl Array {
     /// As [`Layout::select`].
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`].
+    /// [`Error::InvalidArgument`], [`Error::IndexOutOfBounds`].
     pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
         Ok(self.with_layout(self.layout.select(dim, index)?))
     }

@@ -146,8 +146,14 @@ fn explain(text: &str, error: &serde_json::Error) -> Error {
     let traced = serde_path_to_error::deserialize::<_, Fields<'_>>(&mut deserializer);
     match traced.err().map(|traced| traced.path().to_string()) {
         Some(path) if path != "." && path != "?" => Error::handle(path, error.to_string()),
-        _ => Error::handle("handle", error.to_string()),
+        _ => Error::handle(quoted_field(&error.to_string()).unwrap_or("handle"), error.to_string()),
     }
+}
+
+/// The field in serde's "missing field `offset` at …", which stands in no path.
+fn quoted_field(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once(" field `")?;
+    rest.split_once('`').map(|(field, _)| field)
 }
 
 #[cfg(test)]
@@ -203,6 +209,9 @@ mod tests {
             (GOOD.replace("abc", "../"), "segment"),
             (GOOD.replace("\"shmarray\":1", "\"shmarray\":2"), "shmarray"),
             (GOOD.replace("]}", r#"],"ticket":null}"#), "ticket"),
+            (GOOD.replace("\"offset\":36,", ""), "offset"),
+            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"offset\":36,"), "offset"),
+            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"colour\":1,"), "colour"),
         ];
         for (text, field) in cases {
             assert_eq!(refused(&text), field, "{text}");

@@ -133,6 +133,15 @@ pub enum Error {
         size_bytes: u64,
     },
 
+    /// An index that its dimension does not have.
+    #[error("invalid index: {index} in a dimension of {count}")]
+    IndexOutOfBounds {
+        /// The index.
+        index: i128,
+        /// Elements along the dimension.
+        count: u64,
+    },
+
     /// A write to an array that was attached read-only.
     #[error("the array is read-only")]
     ReadOnly,
@@ -251,7 +260,7 @@ impl Error {
             Self::InvalidName { .. } | Self::InvalidArgument { .. } => ErrorKind::InvalidArgument,
             Self::InvalidDType { .. } => ErrorKind::InvalidDType,
             Self::DTypeMismatch { .. } => ErrorKind::DTypeMismatch,
-            Self::OutOfBounds { .. } => ErrorKind::OutOfBounds,
+            Self::OutOfBounds { .. } | Self::IndexOutOfBounds { .. } => ErrorKind::OutOfBounds,
             Self::ReadOnly => ErrorKind::ReadOnly,
             Self::NoSpace { .. } => ErrorKind::NoSpace,
             Self::NotOwner { .. } => ErrorKind::PermissionDenied,

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId, random_generation};
-use crate::sys::{self, Access, Place};
+use crate::sys::{self, Access, Directory, Place};
 use crate::words::{State, Words};
 
 /// One named piece of shared memory, mapped and held.
@@ -49,7 +49,7 @@ impl Segment {
     /// A new segment: nobody sees it before it is whole.
     pub(crate) fn create(id: SegmentId, header: Header, birth: &Birth) -> Result<Arc<Self>> {
         sweep_once();
-        let file = sys::File::create(&id, header.segment_bytes(), birth.mode)?;
+        let file = sys::File::create(Directory::current(), &id, header.segment_bytes(), birth.mode)?;
         let mapping = file.map(Access::ReadWrite, header.header_bytes)?;
         write_header(&mapping, &header);
         let generation = random_generation()?;
@@ -85,7 +85,8 @@ impl Segment {
     fn open(place: Place<'_>, access: Access) -> Result<Arc<Self>> {
         sweep_once();
         let label = place.to_string();
-        let file = sys::File::open(place, access)?;
+        let directory = Directory::current();
+        let file = sys::File::open(directory.clone(), place, access)?;
         let first = file.read_front(PAGE_BYTES)?;
         let header_bytes = Header::bytes_needed(&label, &first, file.bytes())?;
         let header = Header::read(&label, &file.read_front(header_bytes)?, file.bytes())?;
@@ -96,7 +97,7 @@ impl Segment {
         let mapping = file.map(access, header.header_bytes)?;
         let words = words(&mapping);
         if words.state() != State::Live {
-            return Err(Error::SegmentNotFound { segment: label, directory: sys::directory() });
+            return Err(Error::SegmentNotFound { segment: label, directory: directory.path().to_owned() });
         }
         let generation = words.generation();
         Ok(Self::register(mapping, header, generation, access))
@@ -151,7 +152,7 @@ impl Drop for Segment {
 /// # Errors
 /// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
 pub fn unlink(name: &str) -> Result<()> {
-    sys::unlink_name(&name.parse()?)
+    sys::unlink_name(&Directory::current(), &name.parse()?)
 }
 
 /// What a sweep gave back.
@@ -171,8 +172,9 @@ pub struct Swept {
 /// [`Error::Os`] when the directory cannot be read.
 pub fn sweep() -> Result<Swept> {
     let mut swept = Swept::default();
-    for id in sys::segment_ids()? {
-        if let Some(bytes) = sys::give_back(&id)? {
+    let directory = Directory::current();
+    for id in directory.segment_ids()? {
+        if let Some(bytes) = sys::give_back(&directory, &id)? {
             swept.segments += 1;
             swept.bytes += bytes;
         }
@@ -204,12 +206,13 @@ pub struct SegmentInfo {
 /// # Errors
 /// [`Error::Os`] when the directory cannot be read.
 pub fn segments() -> Result<Vec<SegmentInfo>> {
-    Ok(sys::segment_ids()?.iter().filter_map(|id| look_into(id).ok()).collect())
+    let directory = Directory::current();
+    Ok(directory.segment_ids()?.iter().filter_map(|id| look_into(&directory, id).ok()).collect())
 }
 
-fn look_into(id: &SegmentId) -> Result<SegmentInfo> {
+fn look_into(directory: &Directory, id: &SegmentId) -> Result<SegmentInfo> {
     let label = id.as_str();
-    let file = sys::File::open(Place::Id(id), Access::ReadOnly)?;
+    let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadOnly)?;
     let header_bytes = Header::bytes_needed(label, &file.read_front(PAGE_BYTES)?, file.bytes())?;
     let header = Header::read(label, &file.read_front(header_bytes)?, file.bytes())?;
     check_id(Place::Id(id), &header)?;

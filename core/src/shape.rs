@@ -157,7 +157,7 @@ impl Layout {
     /// The elements at one index along a dimension, which goes away. Negative counts from the end.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a dimension or an [`Error::OutOfBounds`] index that is not there.
+    /// [`Error::InvalidArgument`] for a dimension, [`Error::IndexOutOfBounds`] for an index that is not there.
     pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
         self.check_dim(dim)?;
         let index = wrap_index(index, self.shape[dim])?;
@@ -200,7 +200,7 @@ impl Layout {
     /// Bytes from the start of the data to the element at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for the wrong number of indices, [`Error::OutOfBounds`] for one too large.
+    /// [`Error::InvalidArgument`] for the wrong number of indices, [`Error::IndexOutOfBounds`] for one too large.
     pub fn element_offset(&self, index: &[u64]) -> Result<u64> {
         if index.len() != self.ndim() {
             return Err(Error::argument("index", format!("{} indices for {} dimensions", index.len(), self.ndim())));
@@ -284,7 +284,7 @@ fn wrap_index(index: i64, count: u64) -> Result<u64> {
 }
 
 fn index_out_of_bounds(index: i128, count: u64) -> Error {
-    Error::argument("index", format!("{index} in a dimension of {count}"))
+    Error::IndexOutOfBounds { index, count }
 }
 
 fn too_large(shape: &[u64]) -> Error {

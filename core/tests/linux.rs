@@ -174,6 +174,21 @@ fn full_shared_memory_is_an_error_with_the_figures() {
 }
 
 #[test]
+fn an_array_goes_where_it_was_made_whatever_the_environment_says_later() {
+    scenario("an_array_goes_where_it_was_made_whatever_the_environment_says_later", || {
+        let (array, made_in) = (bytes(10, &named("camera")).unwrap(), directory());
+        let elsewhere = made_in.join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        // SAFETY: this scenario is a process with one test thread.
+        unsafe { std::env::set_var("SHMARRAY_DIR", &elsewhere) };
+        assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap_err().kind(), ErrorKind::NotFound);
+        drop(array);
+        std::fs::remove_dir(&elsewhere).unwrap();
+        assert_eq!(segments_in(&made_in), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn no_link_is_followed_and_nothing_but_a_file_is_opened() {
     scenario("no_link_is_followed_and_nothing_but_a_file_is_opened", || {
         let array = bytes(10, &Options::default()).unwrap();

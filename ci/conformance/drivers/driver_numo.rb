@@ -30,7 +30,9 @@ class NumoDriver < Driver
 
   def attached(text, readonly)
     Numo::Shared.attach(text, readonly: readonly)
-  rescue TypeError # no class for the dtype
+  rescue TypeError, ArgumentError => error # no class for the dtype, or too many dimensions
+    raise unless error.message.include?("Shmarray::Array.attach")
+
     Shmarray::Array.attach(text, readonly: readonly)
   end
 

@@ -4,17 +4,16 @@
 //!
 //! | item | does |
 //! |---|---|
-//! | `File::create(id, bytes, mode)` | a new file that nobody can see yet, its memory reserved, held by us |
-//! | `File::open(place, access)` | an existing file, held by us |
+//! | `Directory::current()`, `path`, `segment_ids` | where segments live now; what there is |
+//! | `File::create(directory, id, bytes, mode)` | a new file that nobody can see yet, its memory reserved, held by us |
+//! | `File::open(directory, place, access)` | an existing file, held by us |
 //! | `File::bytes`, `read_front(n)` | its size; a copy of its first bytes |
 //! | `File::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
 //! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |
 //! | `Mapping::start`, `bytes` | where it is mapped |
 //! | `release(mapping, id)` | unmap; the last holder gives the segment back |
-//! | `give_back(id)` | give a segment back if nobody holds it; returns the bytes |
-//! | `unlink_name(name)` | take a name away, and the segment with it when nobody holds it |
-//! | `segment_ids()` | what there is |
-//! | `directory()` | where segments live |
+//! | `give_back(directory, id)` | give a segment back if nobody holds it; returns the bytes |
+//! | `unlink_name(directory, name)` | take a name away, and the segment with it when nobody holds it |
 //! | `page_bytes()` | the unit of memory protection |
 //!
 //! *Holding* a file keeps it from being given back. On Linux the kernel keeps the hold and
@@ -30,7 +29,7 @@ use linux as backend;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 use portable as backend;
 
-pub(crate) use backend::{File, Mapping, directory, give_back, page_bytes, release, segment_ids, unlink_name};
+pub(crate) use backend::{Directory, File, Mapping, give_back, page_bytes, release, unlink_name};
 
 use crate::name::{ArrayName, SegmentId};
 

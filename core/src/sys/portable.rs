@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +23,34 @@ use crate::name::{ArrayName, SegmentId};
 use crate::words::Words;
 
 /// Where names live; the segments themselves are wherever the system has them.
-pub(crate) fn directory() -> PathBuf {
-    match std::env::var_os("SHMARRAY_DIR") {
-        Some(directory) if !directory.is_empty() => directory.into(),
-        _ => std::env::temp_dir(),
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(Arc<Path>);
+
+impl Directory {
+    /// What `SHMARRAY_DIR` says now, or the system's folder for what does not last.
+    pub(crate) fn current() -> Self {
+        let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
+        Self(named.map_or_else(std::env::temp_dir, PathBuf::from).into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The system does not list them.
+    pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
+        Ok(Vec::new())
+    }
+
+    fn name_path(&self, name: &ArrayName) -> PathBuf {
+        self.0.join(format!("shmarray-name-{name}"))
+    }
+
+    /// The segment that a name stands for.
+    fn named(&self, name: &ArrayName) -> Result<SegmentId> {
+        let text = fs::read_to_string(self.name_path(name)).unwrap_or_default();
+        let id = text.strip_prefix("/").unwrap_or(&text).strip_prefix("shma-");
+        id.and_then(|id| SegmentId::from_bytes(id.as_bytes())).ok_or_else(|| missing(self, Place::Name(name)))
     }
 }
 
@@ -38,6 +62,7 @@ pub(crate) fn page_bytes() -> u64 {
 /// Shared memory that is mapped, and counted once somebody may see it.
 struct Held {
     shmem: Shmem,
+    directory: Directory,
     counted: AtomicBool,
 }
 
@@ -72,7 +97,7 @@ impl Held {
     fn name(&self) -> Option<ArrayName> {
         let needed = Header::bytes_needed("", &self.front(PAGE_BYTES), self.bytes()).ok()?;
         let header = Header::read("", &self.front(needed), self.bytes()).ok()?;
-        header.name.filter(|name| named(name).is_ok_and(|id| id == header.id))
+        header.name.filter(|name| self.directory.named(name).is_ok_and(|id| id == header.id))
     }
 
     /// One holder more, unless there is none: then it is being given back, or made.
@@ -93,7 +118,7 @@ impl Drop for Held {
         let goes = last && !self.words().persists();
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
-            let _ = fs::remove_file(name_path(&name)); // a close has nobody to tell
+            let _ = fs::remove_file(self.directory.name_path(&name)); // a close has nobody to tell
         }
     }
 }
@@ -115,27 +140,26 @@ impl Mapping {
 }
 
 impl File {
-    pub(crate) fn create(id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
+    pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
         if mode != 0o600 {
             return Err(Error::Unsupported { what: "a mode other than 0600" });
         }
         let created = ShmemConf::new().os_id(os_id(id)).size(bytes as usize).create();
         let shmem = created.map_err(|error| failed("create", id, error))?;
-        Ok(Self(Arc::new(Held { shmem, counted: AtomicBool::new(false) })))
+        Ok(Self(Arc::new(Held { shmem, directory, counted: AtomicBool::new(false) })))
     }
 
-    pub(crate) fn open(place: Place<'_>, _access: Access) -> Result<Self> {
+    pub(crate) fn open(directory: Directory, place: Place<'_>, _access: Access) -> Result<Self> {
         let id = match place {
             Place::Id(id) => *id,
-            Place::Name(name) => named(name)?,
+            Place::Name(name) => directory.named(name)?,
         };
-        let missing = || missing(place);
-        let shmem = ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing())?;
-        let file = Self(Arc::new(Held { shmem, counted: AtomicBool::new(false) }));
+        let shmem = ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing(&directory, place))?;
+        let file = Self(Arc::new(Held { shmem, directory, counted: AtomicBool::new(false) }));
         // Before the words are touched: is this a segment at all?
         match file.0.bytes() >= PAGE_BYTES && file.read_front(8)? == MAGIC {
             true => Ok(file),
-            false => Err(missing()),
+            false => Err(missing(&file.0.directory, place)),
         }
     }
 
@@ -153,7 +177,7 @@ impl File {
         if !made_here && !self.0.count() {
             return Err(Error::SegmentNotFound {
                 segment: self.0.shmem.get_os_id().to_owned(),
-                directory: directory(),
+                directory: self.0.directory.path().to_owned(),
             });
         }
         let data_bytes = self.bytes().saturating_sub(header_bytes) as usize;
@@ -161,7 +185,7 @@ impl File {
             let data = self.0.start().as_ptr().wrapping_add(header_bytes as usize);
             // SAFETY: pages of this mapping, which no reference points into.
             let protected = unsafe { region::protect(data, data_bytes, region::Protection::READ) };
-            protected.map_err(|error| Error::os("protect", directory(), io::Error::other(error)))?;
+            protected.map_err(|error| Error::os("protect", self.0.directory.path(), io::Error::other(error)))?;
         }
         Ok(Mapping(Arc::clone(&self.0)))
     }
@@ -174,7 +198,8 @@ impl File {
     }
 
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
-        let path = name_path(name);
+        let directory = &self.0.directory;
+        let path = directory.name_path(name);
         for attempt in 0..2 {
             match fs::File::create_new(&path) {
                 Ok(mut link) => {
@@ -184,11 +209,11 @@ impl File {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(Error::os("open", path, error));
                 }
-                Err(_) if attempt == 0 && is_leftover(name) => drop(fs::remove_file(&path)),
+                Err(_) if attempt == 0 && is_leftover(directory, name) => drop(fs::remove_file(&path)),
                 Err(_) => break,
             }
         }
-        Err(Error::NameExists { name: name.to_string(), directory: directory() })
+        Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
     }
 }
 
@@ -199,20 +224,15 @@ pub(crate) fn release(mapping: Mapping, _id: &SegmentId) -> Result<()> {
 }
 
 /// Nobody but the last holder can tell that a segment is not held.
-pub(crate) fn give_back(_id: &SegmentId) -> Result<Option<u64>> {
+pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// The system does not list them.
-pub(crate) fn segment_ids() -> Result<Vec<SegmentId>> {
-    Ok(Vec::new())
-}
-
-pub(crate) fn unlink_name(name: &ArrayName) -> Result<()> {
-    let id = named(name)?;
-    let path = name_path(name);
+pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName) -> Result<()> {
+    let id = directory.named(name)?;
+    let path = directory.name_path(name);
     fs::remove_file(&path).map_err(|error| Error::os("unlink", path, error))?;
-    if let Ok(file) = File::open(Place::Id(&id), Access::ReadWrite) {
+    if let Ok(file) = File::open(directory.clone(), Place::Id(&id), Access::ReadWrite) {
         file.0.words().clear_persist();
         give_back_unheld(&file, id);
     }
@@ -229,19 +249,9 @@ fn give_back_unheld(file: &File, id: SegmentId) {
     }
 }
 
-fn name_path(name: &ArrayName) -> PathBuf {
-    directory().join(format!("shmarray-name-{name}"))
-}
-
-/// The segment that a name stands for.
-fn named(name: &ArrayName) -> Result<SegmentId> {
-    let text = fs::read_to_string(name_path(name)).unwrap_or_default();
-    let id = text.strip_prefix("/").unwrap_or(&text).strip_prefix("shma-");
-    id.and_then(|id| SegmentId::from_bytes(id.as_bytes())).ok_or_else(|| missing(Place::Name(name)))
-}
-
-fn is_leftover(name: &ArrayName) -> bool {
-    named(name).and_then(|id| File::open(Place::Id(&id), Access::ReadWrite)).is_err()
+fn is_leftover(directory: &Directory, name: &ArrayName) -> bool {
+    let open = |id: SegmentId| File::open(directory.clone(), Place::Id(&id), Access::ReadWrite);
+    directory.named(name).and_then(open).is_err()
 }
 
 /// Fits the 30 characters that macOS has for a name.
@@ -252,8 +262,8 @@ fn os_id(id: &SegmentId) -> String {
     }
 }
 
-fn missing(place: Place<'_>) -> Error {
-    let directory = directory();
+fn missing(directory: &Directory, place: Place<'_>) -> Error {
+    let directory = directory.path().to_owned();
     match place {
         Place::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
         Place::Name(name) => Error::NameNotFound { name: name.to_string(), directory },

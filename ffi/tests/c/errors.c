@@ -183,7 +183,7 @@ static void a_view_cannot_leave_its_array(void **state) {
     status = shma_array_view(row, 1, &step, &step, -4, &view, &error);
     expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error, "the view");
     status = shma_array_select(array, 0, 2, &view, &error);
-    expect_failure(status, SHMA_ERROR_INVALID_ARGUMENT, &error, "invalid index");
+    expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error, "invalid index");
     status = shma_array_select(array, 2, 0, &view, &error);
     expect_failure(status, SHMA_ERROR_INVALID_ARGUMENT, &error, "invalid dimension");
     status = shma_array_slice(array, 0, 0, 1, 0, &view, &error);

@@ -19,6 +19,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::lock;
 use crate::error::{Error, Result};
@@ -32,28 +33,59 @@ const REGISTRY_PREFIX: &str = "shmarray-registry-";
 /// Where the bytes that stand for names begin in the registry.
 const NAMES_OFFSET: u64 = 1 << 62;
 
-/// Where segments live: `SHMARRAY_DIR`, or the system's shared memory.
-pub(crate) fn directory() -> PathBuf {
-    match std::env::var_os("SHMARRAY_DIR") {
-        Some(directory) if !directory.is_empty() => directory.into(),
-        _ => DEFAULT_DIRECTORY.into(),
+/// Where segments live. What was made there stays there, whatever `SHMARRAY_DIR` says later.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(Arc<Path>);
+
+impl Directory {
+    /// What `SHMARRAY_DIR` says now, or the system's shared memory.
+    pub(crate) fn current() -> Self {
+        let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
+        Self(named.map_or(DEFAULT_DIRECTORY.into(), PathBuf::from).into())
     }
-}
 
-pub(super) fn segment_path(id: &SegmentId) -> PathBuf {
-    directory().join(format!("{SEGMENT_PREFIX}{id}"))
-}
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
 
-pub(super) fn name_path(name: &ArrayName) -> PathBuf {
-    directory().join(format!("{NAME_PREFIX}{name}"))
-}
+    pub(super) fn segment_path(&self, id: &SegmentId) -> PathBuf {
+        self.0.join(format!("{SEGMENT_PREFIX}{id}"))
+    }
 
-/// The ids of all segments there, finished or not, whoever owns them.
-pub(crate) fn segment_ids() -> Result<Vec<SegmentId>> {
-    let directory = directory();
-    let entries = fs::read_dir(&directory).map_err(|error| Error::os("opendir", &directory, error))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(names.filter_map(|name| id_in(&name)).collect())
+    pub(super) fn name_path(&self, name: &ArrayName) -> PathBuf {
+        self.0.join(format!("{NAME_PREFIX}{name}"))
+    }
+
+    /// Where a segment is made when it cannot be made without a name: no attach looks here.
+    pub(super) fn hidden_path(&self, id: &SegmentId) -> PathBuf {
+        self.0.join(format!("{NEW_PREFIX}{id}"))
+    }
+
+    fn registry_path(&self) -> PathBuf {
+        self.0.join(format!("{REGISTRY_PREFIX}{}", user()))
+    }
+
+    /// The ids of all segments there, finished or not, whoever owns them.
+    pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
+        let entries = fs::read_dir(&self.0).map_err(|error| Error::os("opendir", self.path(), error))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        Ok(names.filter_map(|name| id_in(&name)).collect())
+    }
+
+    /// Bytes that the file system has left for us.
+    pub(super) fn free_bytes(&self) -> Result<u64> {
+        let path = c_path(&self.0);
+        let mut facts = MaybeUninit::<libc::statvfs>::uninit();
+        // SAFETY: the path is a C string; `facts` has room for the answer.
+        let status = unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) };
+        if status != 0 {
+            return Err(Error::os("statvfs", self.path(), io::Error::last_os_error()));
+        }
+        // SAFETY: the call filled it.
+        let facts = unsafe { facts.assume_init() };
+        let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0
+        Ok(if unlimited { u64::MAX } else { facts.f_bavail * facts.f_frsize })
+    }
 }
 
 fn id_in(file_name: &str) -> Option<SegmentId> {
@@ -65,22 +97,6 @@ fn id_in(file_name: &str) -> Option<SegmentId> {
 pub(super) fn user() -> u32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() }
-}
-
-/// Bytes that the file system has left for us.
-pub(super) fn free_bytes() -> Result<u64> {
-    let directory = directory();
-    let path = c_path(&directory);
-    let mut facts = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path is a C string; `facts` has room for the answer.
-    let status = unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) };
-    if status != 0 {
-        return Err(Error::os("statvfs", directory, io::Error::last_os_error()));
-    }
-    // SAFETY: the call filled it.
-    let facts = unsafe { facts.assume_init() };
-    let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0
-    Ok(if unlimited { u64::MAX } else { facts.f_bavail * facts.f_frsize })
 }
 
 /// Gives an open file a name that must be free.
@@ -107,25 +123,19 @@ pub(super) fn lacks_unnamed_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
 }
 
-/// Where a segment is made when it cannot be made without a name: no attach looks here.
-pub(super) fn hidden_path(id: &SegmentId) -> PathBuf {
-    directory().join(format!("{NEW_PREFIX}{id}"))
-}
-
-/// A new file at [`hidden_path`].
-pub(super) fn create_hidden(id: &SegmentId) -> Result<fs::File> {
-    let path = hidden_path(id);
+/// A new file at a hidden path.
+pub(super) fn create_hidden(path: &Path) -> Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
-    options.open(&path).map_err(|error| Error::os("open(O_CREAT)", path, error))
+    options.open(path).map_err(|error| Error::os("open(O_CREAT)", path, error))
 }
 
 /// The registry's byte for a name, ours until dropped.
 pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] fs::File);
 
 impl NameLock {
-    pub(super) fn take(name: &ArrayName) -> Result<Self> {
-        let path = directory().join(format!("{REGISTRY_PREFIX}{}", user()));
+    pub(super) fn take(directory: &Directory, name: &ArrayName) -> Result<Self> {
+        let path = directory.registry_path();
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
-use super::Access;
+use super::{Access, Directory};
 
 /// One reservation at the most, so that a signal costs no more than one of them again.
 const STEP_BYTES: u64 = 256 << 20;
@@ -16,6 +16,8 @@ const STEP_BYTES: u64 = 256 << 20;
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    /// Where the file is, to be given back there.
+    directory: Directory,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread; what is in it is reached only
@@ -25,7 +27,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    pub(super) fn new(file: &File, bytes: u64, access: Access) -> io::Result<Self> {
+    pub(super) fn new(file: &File, bytes: u64, access: Access, directory: Directory) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let protection = match access {
             Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
@@ -38,12 +40,16 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, directory })
     }
 
     /// The first byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     /// Its length.

@@ -31,8 +31,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use directory::{NameLock, free_bytes, hidden_path, link_file, name_path, segment_path};
-pub(crate) use directory::{directory, segment_ids};
+pub(crate) use directory::Directory;
+use directory::{NameLock, link_file};
 pub(crate) use map::{Mapping, page_bytes};
 
 use super::{Access, Place};
@@ -44,6 +44,7 @@ use crate::words;
 /// A segment's file, open and held.
 pub(crate) struct File {
     file: fs::File,
+    directory: Directory,
     path: PathBuf,
     bytes: u64,
     /// Where it was made, if that was under a name; goes away with this.
@@ -52,43 +53,47 @@ pub(crate) struct File {
 
 impl File {
     /// A file of `bytes` zeros that has no name yet.
-    pub(crate) fn create(id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
-        let (file, hidden) = create_unnamed(id)?;
-        let path = segment_path(id);
-        let created = Self { file, path, bytes, hidden };
+    pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
+        let (file, hidden) = create_unnamed(&directory, id)?;
+        let path = directory.segment_path(id);
+        let created = Self { file, directory, path, bytes, hidden };
         created.prepare(mode)?;
         Ok(created)
     }
 
     /// Holds the new file, gives it its mode and its memory.
     fn prepare(&self, mode: u32) -> Result<()> {
-        let Self { file, path, bytes, .. } = self;
+        let Self { file, directory, path, bytes, .. } = self;
         lock::try_shared(file).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", path, error))?;
         if mode & 0o177 != 0 {
             // Asked for by the user: the umask does not cut it.
             let permissions = fs::Permissions::from_mode(mode);
             file.set_permissions(permissions).map_err(|error| Error::os("fchmod", path, error))?;
         }
-        reserve(file, path, *bytes)
+        reserve(directory, file, path, *bytes)
     }
 
     /// Opens without following links, holds, and checks that it is there, whole and ours.
-    pub(crate) fn open(place: Place<'_>, access: Access) -> Result<Self> {
+    pub(crate) fn open(directory: Directory, place: Place<'_>, access: Access) -> Result<Self> {
         let path = match place {
-            Place::Id(id) => segment_path(id),
-            Place::Name(name) => name_path(name),
+            Place::Id(id) => directory.segment_path(id),
+            Place::Name(name) => directory.name_path(name),
+        };
+        let not_found = |call, error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => missing(&directory, place),
+            _ => Error::os(call, &path, error),
         };
         let opened = open_existing(&path, access);
-        let file = opened.map_err(|error| not_found(place, "open", &path, error))?;
+        let file = opened.map_err(|error| not_found("open", error))?;
         if let Err(error) = lock::try_shared(&file) {
-            return Err(not_found(place, "fcntl(F_OFD_SETLK)", &path, gone_if_locked(error)));
+            return Err(not_found("fcntl(F_OFD_SETLK)", gone_if_locked(error)));
         }
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
         if facts.nlink() == 0 {
-            return Err(missing(place));
+            return Err(missing(&directory, place));
         }
         check_owner(place, &path, &facts)?;
-        Ok(Self { file, path, bytes: facts.len(), hidden: None })
+        Ok(Self { file, directory, path, bytes: facts.len(), hidden: None })
     }
 
     /// Size of the file.
@@ -106,29 +111,30 @@ impl File {
 
     /// Maps the whole file. The mapping carries the hold on when the file is closed.
     pub(crate) fn map(&self, access: Access, _header_bytes: u64) -> Result<Mapping> {
-        Mapping::new(&self.file, self.bytes, access).map_err(|error| Error::os("mmap", &self.path, error))
+        Mapping::new(&self.file, self.bytes, access, self.directory.clone())
+            .map_err(|error| Error::os("mmap", &self.path, error))
     }
 
     /// Lets others see the segment by its id: whole, as it is now.
     pub(crate) fn publish(&self, id: &SegmentId) -> Result<()> {
-        let path = segment_path(id);
+        let path = self.directory.segment_path(id);
         link_file(&self.file, &path).map_err(|error| Error::os("linkat", &path, error))
     }
 
     /// Lets others see the segment by a name as well. A dead leftover of that name makes room.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
-        let path = name_path(name);
+        let path = self.directory.name_path(name);
         for attempt in 0..2 {
             match link_file(&self.file, &path) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(Error::os("linkat", &path, error));
                 }
-                Err(_) if attempt == 0 => give_back_leftover(&path),
+                Err(_) if attempt == 0 => give_back_leftover(&self.directory, &path),
                 Err(_) => break,
             }
         }
-        Err(Error::NameExists { name: name.to_string(), directory: directory() })
+        Err(Error::NameExists { name: name.to_string(), directory: self.directory.path().to_owned() })
     }
 }
 
@@ -142,19 +148,20 @@ impl Drop for File {
 
 /// Unmaps; if that was the last hold, gives the segment back.
 pub(crate) fn release(mapping: Mapping, id: &SegmentId) -> Result<()> {
+    let directory = mapping.directory().clone();
     drop(mapping);
-    give_back(id).map(drop)
+    give_back(&directory, id).map(drop)
 }
 
 /// Gives a segment back if nobody holds it and it need not persist. Returns its bytes.
-pub(crate) fn give_back(id: &SegmentId) -> Result<Option<u64>> {
-    match give_back_file(id, &segment_path(id))? {
+pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+    match give_back_file(directory, id, &directory.segment_path(id))? {
         Some(bytes) => Ok(Some(bytes)),
-        None => give_back_file(id, &hidden_path(id)),
+        None => give_back_file(directory, id, &directory.hidden_path(id)),
     }
 }
 
-fn give_back_file(id: &SegmentId, path: &Path) -> Result<Option<u64>> {
+fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<Option<u64>> {
     let Ok(file) = open_existing(path, Access::ReadWrite) else {
         return Ok(None); // gone already, or not ours to give
     };
@@ -167,25 +174,25 @@ fn give_back_file(id: &SegmentId, path: &Path) -> Result<Option<u64>> {
     }
     let _ = file.write_all_at(&words::DEAD_BYTES, words::STATE_OFFSET); // a short file has no state
     if let Some(name) = name_in(&file, id) {
-        unlink_if_same(&name, &facts)?;
+        unlink_if_same(directory, &name, &facts)?;
     }
     fs::remove_file(path).map_err(|error| Error::os("unlink", path, error))?;
     Ok(Some(facts.blocks() * 512))
 }
 
 /// Takes a name away; the segment goes with its last holder, or now if there is none.
-pub(crate) fn unlink_name(name: &ArrayName) -> Result<()> {
-    match unlink_held(name)? {
-        Some(id) => give_back(&id).map(drop), // locks the name again: only now
+pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName) -> Result<()> {
+    match unlink_held(directory, name)? {
+        Some(id) => give_back(directory, &id).map(drop), // locks the name again: only now
         None => Ok(()),
     }
 }
 
 /// Holds the segment while its name goes; says which segment it was, if it is one.
-fn unlink_held(name: &ArrayName) -> Result<Option<SegmentId>> {
-    let path = name_path(name);
-    let _lock = NameLock::take(name)?;
-    let file = File::open(Place::Name(name), Access::ReadWrite)?;
+fn unlink_held(directory: &Directory, name: &ArrayName) -> Result<Option<SegmentId>> {
+    let path = directory.name_path(name);
+    let _lock = NameLock::take(directory, name)?;
+    let file = File::open(directory.clone(), Place::Name(name), Access::ReadWrite)?;
     let _ = file.file.write_all_at(&[0; 8], words::FLAGS_OFFSET); // no longer PERSIST
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
     let header = front(&file.file, file.bytes).and_then(|front| Header::read("", &front, file.bytes));
@@ -193,15 +200,15 @@ fn unlink_held(name: &ArrayName) -> Result<Option<SegmentId>> {
 }
 
 /// A file that nobody can find: unnamed, or where the file system has no such thing, hidden.
-fn create_unnamed(id: &SegmentId) -> Result<(fs::File, Option<PathBuf>)> {
-    let directory = directory();
-    let unnamed =
-        options(Access::ReadWrite).mode(0o600).custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC).open(&directory);
-    match unnamed {
+fn create_unnamed(directory: &Directory, id: &SegmentId) -> Result<(fs::File, Option<PathBuf>)> {
+    let path = directory.path();
+    let flags = libc::O_TMPFILE | libc::O_CLOEXEC;
+    match options(Access::ReadWrite).mode(0o600).custom_flags(flags).open(path) {
         Err(error) if directory::lacks_unnamed_files(&error) => {
-            Ok((directory::create_hidden(id)?, Some(hidden_path(id))))
+            let hidden = directory.hidden_path(id);
+            Ok((directory::create_hidden(&hidden)?, Some(hidden)))
         }
-        unnamed => unnamed.map(|file| (file, None)).map_err(|error| Error::os("open(O_TMPFILE)", &directory, error)),
+        unnamed => unnamed.map(|file| (file, None)).map_err(|error| Error::os("open(O_TMPFILE)", path, error)),
     }
 }
 
@@ -218,9 +225,9 @@ fn open_existing(path: &Path, access: Access) -> io::Result<fs::File> {
 }
 
 /// Reserves every page now, so that touching one can never be a bus error.
-fn reserve(file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
-    let free_bytes = free_bytes()?;
-    let full = || Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory() };
+fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
+    let free_bytes = directory.free_bytes()?;
+    let full = || Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory.path().to_owned() };
     if bytes > free_bytes {
         return Err(full());
     }
@@ -250,15 +257,8 @@ fn check_owner(place: Place<'_>, path: &Path, facts: &fs::Metadata) -> Result<()
     }
 }
 
-fn not_found(place: Place<'_>, call: &'static str, path: &Path, error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::NotFound => missing(place),
-        _ => Error::os(call, path, error),
-    }
-}
-
-fn missing(place: Place<'_>) -> Error {
-    let directory = directory();
+fn missing(directory: &Directory, place: Place<'_>) -> Error {
+    let directory = directory.path().to_owned();
     match place {
         Place::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
         Place::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
@@ -299,9 +299,9 @@ fn name_in(file: &fs::File, id: &SegmentId) -> Option<ArrayName> {
 }
 
 /// Removes a name if it still leads to that file. The lock keeps a new array of that name out.
-fn unlink_if_same(name: &ArrayName, facts: &fs::Metadata) -> Result<()> {
-    let path = name_path(name);
-    let _lock = NameLock::take(name)?;
+fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata) -> Result<()> {
+    let path = directory.name_path(name);
+    let _lock = NameLock::take(directory, name)?;
     match fs::symlink_metadata(&path) {
         Ok(there) if (there.dev(), there.ino()) == (facts.dev(), facts.ino()) => {
             fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))
@@ -310,12 +310,12 @@ fn unlink_if_same(name: &ArrayName, facts: &fs::Metadata) -> Result<()> {
     }
 }
 
-fn give_back_leftover(path: &Path) {
+fn give_back_leftover(directory: &Directory, path: &Path) {
     let Ok(file) = open_existing(path, Access::ReadOnly) else { return };
     let bytes = file.metadata().map_or(0, |facts| facts.len());
     let header = front(&file, bytes).and_then(|front| Header::read("", &front, bytes));
     drop(file);
     if let Ok(header) = header {
-        let _ = give_back(&header.id); // held: the caller finds the name taken and says so
+        let _ = give_back(directory, &header.id); // held: the caller finds the name taken and says so
     }
 }

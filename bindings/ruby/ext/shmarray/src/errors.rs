@@ -52,11 +52,8 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
     }
 
     fn or_raise_index(self, ruby: &Ruby) -> Result<T, Error> {
-        use shmarray::Error::{InvalidArgument, OutOfBounds};
-        self.map_err(|error| match error {
-            OutOfBounds { .. } | InvalidArgument { argument: "index", .. } => {
-                Error::new(ruby.exception_index_error(), error.to_string())
-            }
+        self.map_err(|error| match error.kind() {
+            ErrorKind::OutOfBounds => Error::new(ruby.exception_index_error(), error.to_string()),
             _ => raised(ruby, &error).unwrap_or_else(|failure| failure),
         })
     }
