@@ -380,8 +380,8 @@ int32_t shma_array_select(const shma_array *array,
                           shma_error *error);
 
 /**
- * The same elements with the dimensions in another order: dimension i of the view is axes[i]
- * of the array. NULL reverses them.
+ * The same elements with the dimensions in another order: dimension i of the view is dimension
+ * number `axes[i]` of the array. NULL reverses them.
  */
 int32_t shma_array_transpose(const shma_array *array, const size_t *axes, shma_array **view_out, shma_error *error);
 

@@ -268,8 +268,8 @@ pub unsafe extern "C" fn shma_array_select(
     })
 }
 
-/// The same elements with the dimensions in another order: dimension i of the view is axes[i]
-/// of the array. NULL reverses them.
+/// The same elements with the dimensions in another order: dimension i of the view is dimension
+/// number `axes[i]` of the array. NULL reverses them.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say; axes has as many numbers as the array dimensions.
