@@ -6,6 +6,7 @@ README.md beside this says what a driver is. Every failure is printed with what 
 exit status 1 when there was one, or when anything did not run that no skip accounts for.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -44,7 +45,8 @@ class Driver:
         return self.process.stdout.readline().rstrip("\n") or f"ended {self.process.wait()}"
 
     def end(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended before; its status says how
+            self.process.stdin.close()
         return self.process.wait()
 
 

@@ -101,12 +101,18 @@ class SharedMemoryTest < Minitest::Test
     Marshal.dump(result)
   end
 
+  # A result without a time of its own.
+  def not_run
+    self.time = 0
+    Minitest::Result.from(self)
+  end
+
   def failed(message, backtrace = nil)
     Minitest::Assertion.new(message).tap { |failure| failure.set_backtrace(backtrace || []) }
   end
 
   def judge(status, text)
-    result = text.empty? ? Minitest::Result.from(self) : Marshal.load(text)
+    result = text.empty? ? not_run : Marshal.load(text)
     unless status.success? && !text.empty?
       result.failures << failed("the test's process ended with #{status.inspect}")
     end
@@ -120,9 +126,8 @@ class NumoTest < SharedMemoryTest
   def run
     return super if NUMO
 
-    result = Minitest::Result.from(self)
-    result.failures << Minitest::Skip.new("no Numo gem is installed")
-    result
+    skipped = Minitest::Skip.new("no Numo gem is installed").tap { |skip| skip.set_backtrace(caller) }
+    not_run.tap { |result| result.failures << skipped }
   end
 
   INTEGERS = %i[Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64].freeze
