@@ -1,7 +1,10 @@
 //! The command line: what is in shared memory, what is in an array, giving back.
 
+mod doctor;
 mod list;
 mod show;
+
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -34,15 +37,23 @@ enum Command {
         /// The array's name.
         name: String,
     },
+    /// Look at this machine's settings for shared memory, and say what to do. Fails when there is a problem.
+    Doctor {
+        /// As JSON, for programs.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().command {
+fn main() -> Result<ExitCode> {
+    let done = match Arguments::parse().command {
+        Command::Doctor { json } => return doctor::run(json),
         Command::Ls { json } => list::print(json),
         Command::Show { handle_or_name } => show::print(&handle_or_name),
         Command::Sweep => sweep(),
         Command::Rm { name } => shmarray::unlink(&name).with_context(|| format!("cannot take the name {name:?} away")),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn sweep() -> Result<()> {

@@ -1,0 +1,67 @@
+//! `shmarray doctor`: what this machine's settings mean for arrays, and what to do about it.
+//!
+//! Facts are read in `read`; each check is a pure function from facts to a [`Finding`]. It
+//! attaches nothing and creates nothing, since the first attach of a process sweeps and
+//! would clear away what is to be reported.
+
+#[cfg(target_os = "linux")]
+mod directory;
+#[cfg(target_os = "linux")]
+mod finding;
+#[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(target_os = "linux")]
+mod leftovers;
+#[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
+mod logout;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod read;
+#[cfg(target_os = "linux")]
+mod report;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn run(_json: bool) -> Result<ExitCode> {
+    anyhow::bail!("doctor only knows Linux so far; on this system there is nothing that it can check")
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn run(json: bool) -> Result<ExitCode> {
+    let facts = read::facts(&read::System::this())?;
+    let findings = examine(&facts);
+    match json {
+        true => println!("{}", report::json(&findings)?),
+        false => print!("{}", report::text(&findings)),
+    }
+    Ok(ExitCode::from(u8::from(report::has_problem(&findings))))
+}
+
+/// All checks, in the order in which a person wants to read them.
+#[cfg(target_os = "linux")]
+fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
+    let read::Facts { directory, container, memory, huge, logout, limits, release, entries, registry } = facts;
+    let mut findings = vec![kernel::release(release), directory::place(directory)];
+    if directory.is_usable() {
+        findings.extend([
+            directory::file_system(directory),
+            directory::size(directory, *container),
+            memory::limit(memory, directory, *container),
+            memory::huge_pages(huge, directory, *container),
+            memory::reserved_pages(huge, directory),
+            logout::remove_ipc(logout),
+        ]);
+    }
+    findings.extend(limits::all(limits));
+    if directory.is_usable() {
+        findings.extend(leftovers::all(entries));
+        findings.push(leftovers::registry(registry.as_ref()));
+    }
+    findings
+}

@@ -1,0 +1,313 @@
+//! The directory of segments: is it there, is it memory, is it large enough.
+
+use std::path::{Path, PathBuf};
+
+use super::finding::{Finding, quoted, size as text};
+
+/// Below this, one array of a common size fills it.
+const SMALL_BYTES: u64 = 1 << 30;
+const DOCKER_DEFAULT_BYTES: u64 = 64 << 20;
+const NETWORK: [&str; 10] =
+    ["nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gpfs", "fuse.sshfs", "fuse.glusterfs"];
+
+/// What is at the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Is {
+    Missing,
+    NoDirectory,
+    ReadOnly,
+    Forbidden,
+    /// A directory that we may write to, and its mode.
+    Ours(u32),
+}
+
+/// Who runs us, and so who sets the size of shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Container {
+    None,
+    Docker,
+    Podman,
+    Kubernetes,
+}
+
+/// The mounted file system that the directory is in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) point: PathBuf,
+    pub(crate) kind: String,
+    pub(crate) options: String,
+}
+
+impl Mount {
+    pub(crate) fn option(&self, name: &str) -> Option<&str> {
+        self.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "hugetlbfs")
+    }
+
+    pub(crate) fn remount(&self, option: &str) -> String {
+        format!("sudo mount -o remount,{option} {}", quoted(&self.point))
+    }
+}
+
+/// Bytes and files of the file system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// 0: no limit of its own.
+    pub(crate) total_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) free_bytes: u64,
+    /// `None` where files are not counted.
+    pub(crate) free_files: Option<u64>,
+}
+
+/// Where segments live.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory {
+    pub(crate) path: PathBuf,
+    /// By `SHMARRAY_DIR`.
+    pub(crate) chosen: bool,
+    pub(crate) is: Is,
+    pub(crate) mount: Mount,
+    pub(crate) room: Room,
+}
+
+impl Directory {
+    /// On the mount whose size a container's settings say.
+    pub(crate) fn is_on_dev_shm(&self) -> bool {
+        self.mount.point == Path::new("/dev/shm")
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        matches!(self.is, Is::Ours(_))
+    }
+
+    fn elsewhere(&self) -> String {
+        match self.chosen {
+            true => "unset SHMARRAY_DIR, or let it name a directory in a tmpfs".to_owned(),
+            false => "export SHMARRAY_DIR=/path/to/a/directory/in/a/tmpfs, for every process alike".to_owned(),
+        }
+    }
+}
+
+pub(crate) fn place(directory: &Directory) -> Finding {
+    const CHECK: &str = "directory";
+    let path = directory.path.display();
+    match directory.is {
+        Is::Missing => Finding::problem(CHECK, format!("{path} does not exist"), make(directory)),
+        Is::NoDirectory => Finding::problem(CHECK, format!("{path} is not a directory"), directory.elsewhere()),
+        Is::ReadOnly => Finding::problem(CHECK, format!("{path} is mounted read-only"), directory.mount.remount("rw")),
+        Is::Forbidden => Finding::problem(CHECK, format!("{path} is not ours to read and write"), open(directory)),
+        Is::Ours(_) if directory.path.is_relative() => Finding::look(
+            CHECK,
+            format!("{path} is relative: a process that runs elsewhere finds other arrays"),
+            "let SHMARRAY_DIR name the directory from the root on",
+        ),
+        Is::Ours(mode) if mode & 0o1002 == 0o0002 => Finding::look(
+            CHECK,
+            format!("{path} lets every user delete what is yours"),
+            format!("sudo chmod +t {}", quoted(&directory.path)),
+        ),
+        Is::Ours(_) => Finding::ok(CHECK, format!("{path}, ours to write")),
+    }
+}
+
+fn make(directory: &Directory) -> String {
+    let path = quoted(&directory.path);
+    match directory.chosen {
+        true => format!("mkdir -p {path}, or unset SHMARRAY_DIR"),
+        false => format!("sudo mkdir -p {path} && sudo mount -t tmpfs -o mode=1777 tmpfs {path}"),
+    }
+}
+
+fn open(directory: &Directory) -> String {
+    match directory.chosen {
+        true => directory.elsewhere(),
+        false => format!("sudo chmod 1777 {}", quoted(&directory.path)),
+    }
+}
+
+pub(crate) fn file_system(directory: &Directory) -> Finding {
+    const CHECK: &str = "file system";
+    let kind = directory.mount.kind.as_str();
+    match kind {
+        "tmpfs" | "ramfs" => Finding::ok(CHECK, format!("{kind}: memory")),
+        "hugetlbfs" => Finding::look(
+            CHECK,
+            "hugetlbfs: the smallest array takes a whole huge page, and only reserved pages count",
+            "for any but a few large arrays, let SHMARRAY_DIR name a directory in a tmpfs",
+        ),
+        "" => Finding::look(CHECK, "of unknown kind: it may be slower than memory", directory.elsewhere()),
+        _ if NETWORK.contains(&kind) => Finding::problem(
+            CHECK,
+            format!("{kind}, over a network: memory is not shared between machines, and holds may outlive a crash"),
+            directory.elsewhere(),
+        ),
+        _ => Finding::look(
+            CHECK,
+            format!("{kind}, not memory: slower, the kernel writes every array to it in the background"),
+            directory.elsewhere(),
+        ),
+    }
+}
+
+pub(crate) fn size(directory: &Directory, container: Container) -> Finding {
+    const CHECK: &str = "size";
+    let Room { total_bytes, used_bytes, free_bytes, free_files } = directory.room;
+    let (total, used, free) = (text(total_bytes), text(used_bytes), text(free_bytes));
+    let found = format!("{total}, {used} used, {free} free");
+    match total_bytes {
+        _ if free_files == Some(0) => {
+            Finding::problem(CHECK, format!("{found}, but no file is left"), more_files(directory))
+        }
+        0 => Finding::ok(CHECK, "no limit of its own"),
+        _ if free_bytes == 0 => Finding::problem(CHECK, format!("{total}, full"), make_room(directory, container)),
+        1..SMALL_BYTES => {
+            let whose = if has_docker_default(directory) { "Docker's default, and " } else { "" };
+            Finding::look(CHECK, format!("{found}: {whose}little"), grow(directory, container))
+        }
+        _ if free_bytes < total_bytes / 10 => {
+            Finding::look(CHECK, format!("{found}: nearly full"), make_room(directory, container))
+        }
+        _ => Finding::ok(CHECK, found),
+    }
+}
+
+fn make_room(directory: &Directory, container: Container) -> String {
+    format!("shmarray ls says what is there, shmarray sweep gives back; or {}", grow(directory, container))
+}
+
+fn more_files(directory: &Directory) -> String {
+    match directory.mount.kind == "tmpfs" {
+        true => directory.mount.remount("nr_inodes=1m"),
+        false => directory.elsewhere(),
+    }
+}
+
+/// How to make it larger here.
+fn grow(directory: &Directory, container: Container) -> String {
+    let docker = "docker run --shm-size=2g … (in a compose file shm_size: 2gb)";
+    match container {
+        _ if !directory.mount.is_memory() => directory.elsewhere(),
+        _ if !directory.is_on_dev_shm() => directory.mount.remount("size=50%"),
+        Container::Docker => docker.to_owned(),
+        Container::Podman => "podman run --shm-size=2g …".to_owned(),
+        Container::Kubernetes => "in the pod, mount an emptyDir with medium: Memory at /dev/shm".to_owned(),
+        Container::None if has_docker_default(directory) => docker.to_owned(),
+        Container::None => directory.mount.remount("size=50%"),
+    }
+}
+
+fn has_docker_default(directory: &Directory) -> bool {
+    directory.is_on_dev_shm() && directory.room.total_bytes == DOCKER_DEFAULT_BYTES
+}
+
+/// For tests: 8 GiB of shared memory with nothing in it.
+#[cfg(test)]
+pub(crate) fn in_memory() -> Directory {
+    Directory {
+        path: "/dev/shm".into(),
+        chosen: false,
+        is: Is::Ours(0o41777),
+        mount: Mount { point: "/dev/shm".into(), kind: "tmpfs".to_owned(), options: "rw,size=8g".to_owned() },
+        room: Room { total_bytes: 8 << 30, used_bytes: 0, free_bytes: 8 << 30, free_files: Some(9) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::{Verdict, says};
+
+    fn of_kind(kind: &str) -> Directory {
+        let mut directory = in_memory();
+        directory.mount.kind = kind.to_owned();
+        directory
+    }
+
+    fn of_size(total_bytes: u64, free_bytes: u64) -> Directory {
+        let used_bytes = total_bytes - free_bytes;
+        Directory { room: Room { total_bytes, used_bytes, free_bytes, free_files: Some(9) }, ..in_memory() }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_used_is_a_problem() {
+        let named = |is| Directory { path: "/x y".into(), chosen: true, is, ..in_memory() };
+        let plain = |is| Directory { is, ..in_memory() };
+        says(&place(&named(Is::Missing)), Verdict::Problem, "/x y does not exist", "mkdir -p '/x y', or unset");
+        says(&place(&plain(Is::Missing)), Verdict::Problem, "does not exist", "mount -t tmpfs -o mode=1777");
+        says(&place(&named(Is::NoDirectory)), Verdict::Problem, "not a directory", "unset SHMARRAY_DIR");
+        says(&place(&plain(Is::NoDirectory)), Verdict::Problem, "not a directory", "export SHMARRAY_DIR=");
+        says(&place(&plain(Is::ReadOnly)), Verdict::Problem, "read-only", "sudo mount -o remount,rw /dev/shm");
+        says(&place(&named(Is::Forbidden)), Verdict::Problem, "not ours", "unset SHMARRAY_DIR");
+        says(&place(&plain(Is::Forbidden)), Verdict::Problem, "not ours", "sudo chmod 1777 /dev/shm");
+        assert!(!plain(Is::Forbidden).is_usable());
+    }
+
+    #[test]
+    fn a_directory_that_can_be_used_may_still_be_odd() {
+        says(&place(&in_memory()), Verdict::Ok, "/dev/shm, ours to write", "");
+        says(&place(&Directory { is: Is::Ours(0o40700), ..in_memory() }), Verdict::Ok, "ours to write", "");
+        says(&place(&Directory { path: "x".into(), ..in_memory() }), Verdict::Look, "relative", "from the root");
+        let open = Directory { is: Is::Ours(0o40777), ..in_memory() };
+        says(&place(&open), Verdict::Look, "every user", "sudo chmod +t /dev/shm");
+    }
+
+    #[test]
+    fn only_memory_is_a_good_file_system() {
+        says(&file_system(&of_kind("tmpfs")), Verdict::Ok, "tmpfs: memory", "");
+        says(&file_system(&of_kind("ramfs")), Verdict::Ok, "ramfs: memory", "");
+        says(&file_system(&of_kind("hugetlbfs")), Verdict::Look, "whole huge page", "in a tmpfs");
+        says(&file_system(&of_kind("ext4")), Verdict::Look, "ext4, not memory: slower", "SHMARRAY_DIR");
+        says(&file_system(&of_kind("")), Verdict::Look, "unknown", "SHMARRAY_DIR");
+        says(&file_system(&of_kind("nfs4")), Verdict::Problem, "nfs4, over a network", "SHMARRAY_DIR");
+    }
+
+    #[test]
+    fn a_small_directory_is_worth_a_look() {
+        let small = of_size(512 << 20, 512 << 20);
+        says(&size(&small, Container::None), Verdict::Look, "512 MiB", "remount,size=50% /dev/shm");
+        says(&size(&small, Container::Docker), Verdict::Look, "little", "docker run --shm-size=");
+        says(&size(&small, Container::Podman), Verdict::Look, "little", "podman run --shm-size=");
+        says(&size(&small, Container::Kubernetes), Verdict::Look, "little", "emptyDir with medium: Memory");
+        let docker = of_size(64 << 20, 64 << 20);
+        says(&size(&docker, Container::None), Verdict::Look, "Docker's default", "docker run --shm-size=");
+    }
+
+    #[test]
+    fn another_mount_than_dev_shm_is_not_the_containers() {
+        let mut own = of_size(64 << 20, 64 << 20);
+        own.mount.point = "/mnt/own".into();
+        let found = size(&own, Container::Docker);
+        says(&found, Verdict::Look, "64 MiB free: little", "sudo mount -o remount,size=50% /mnt/own");
+        own.mount.kind = "ext4".to_owned();
+        says(&size(&own, Container::Docker), Verdict::Look, "little", "SHMARRAY_DIR");
+    }
+
+    #[test]
+    fn a_full_directory_is_a_problem() {
+        says(&size(&in_memory(), Container::None), Verdict::Ok, "8 GiB, 0 bytes used, 8 GiB free", "");
+        says(&size(&of_size(0, 0), Container::None), Verdict::Ok, "no limit", "");
+        says(&size(&of_size(8 << 30, 0), Container::None), Verdict::Problem, "8 GiB, full", "shmarray sweep");
+        says(&size(&of_size(8 << 30, 1 << 20), Container::None), Verdict::Look, "nearly full", "shmarray ls");
+    }
+
+    #[test]
+    fn a_directory_without_files_left_is_a_problem() {
+        for (kind, remedy) in [("tmpfs", "remount,nr_inodes=1m /dev/shm"), ("ext4", "SHMARRAY_DIR")] {
+            let mut directory = of_kind(kind);
+            directory.room.free_files = Some(0);
+            says(&size(&directory, Container::None), Verdict::Problem, "no file is left", remedy);
+        }
+        let uncounted = Directory { room: Room { free_files: None, ..in_memory().room }, ..in_memory() };
+        says(&size(&uncounted, Container::None), Verdict::Ok, "8 GiB", "");
+    }
+
+    #[test]
+    fn an_option_of_a_mount_is_found_by_its_whole_name() {
+        assert_eq!(in_memory().mount.option("size"), Some("8g"));
+        assert_eq!([in_memory().mount.option("siz"), in_memory().mount.option("huge")], [None, None]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Reading the facts: from /proc, /sys, /etc, the kernel and the directory of segments.
+
+mod entries;
+mod machine;
+mod mounts;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::directory::{Container, Directory};
+use super::leftovers::{Entry, Registry};
+use super::limits::Limits;
+use super::logout::Logout;
+use super::memory::{Huge, Memory};
+
+/// All that the checks look at.
+pub(crate) struct Facts {
+    pub(crate) directory: Directory,
+    pub(crate) container: Container,
+    pub(crate) memory: Memory,
+    pub(crate) huge: Huge,
+    pub(crate) logout: Logout,
+    pub(crate) limits: Limits,
+    pub(crate) release: String,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) registry: Option<Registry>,
+}
+
+/// The files of a system: this one's, or for a test those under another root.
+pub(crate) struct System {
+    root: PathBuf,
+}
+
+impl System {
+    pub(crate) fn this() -> Self {
+        Self { root: "/".into() }
+    }
+
+    fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The text of a file that is there and that we may read.
+    fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        fs::read_to_string(self.path(path)).ok().map(|text| text.trim_end().to_owned())
+    }
+
+    fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
+        self.text(path)?.parse().ok()
+    }
+}
+
+/// # Errors
+/// When what exists cannot be asked.
+pub(crate) fn facts(system: &System) -> Result<Facts> {
+    let user = nix::unistd::geteuid().as_raw();
+    let directory = mounts::directory(system);
+    Ok(Facts {
+        container: machine::container(system, std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()),
+        memory: machine::memory(system),
+        huge: machine::huge(system),
+        logout: machine::logout(system, user, &directory.path),
+        limits: machine::limits(system, user)?,
+        release: system.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        entries: if directory.is_usable() { entries::entries(&directory.path, user)? } else { Vec::new() },
+        registry: entries::registry(&directory.path, user),
+        directory,
+    })
+}
+
+/// For tests: a system of these files.
+#[cfg(test)]
+fn made_up(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
+    let root = tempfile::tempdir().unwrap();
+    let system = System { root: root.path().to_owned() };
+    for (path, text) in files {
+        let path = system.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    (root, system)
+}

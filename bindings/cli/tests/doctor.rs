@@ -1,0 +1,173 @@
+//! What doctor says of this machine and of directories made for it.
+#![allow(missing_docs)]
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use shmarray::{Array, DType, Options};
+use tempfile::TempDir;
+
+fn shmarray(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
+    command.args(arguments).env("SHMARRAY_DIR", directory).output().unwrap()
+}
+
+/// Doctor's findings, and whether it succeeded.
+fn findings(output: &Output) -> Vec<Value> {
+    let read: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = read.as_array().unwrap().clone();
+    let problem = findings.iter().any(|finding| finding["verdict"] == "problem");
+    assert_eq!(output.status.code(), Some(i32::from(problem)), "{read}");
+    findings
+}
+
+fn finding(directory: &Path, check: &str) -> Value {
+    one(findings(&shmarray(directory, &["doctor", "--json"])), check)
+}
+
+fn one(findings: Vec<Value>, check: &str) -> Value {
+    findings.into_iter().find(|finding| finding["check"] == check).unwrap()
+}
+
+#[track_caller]
+fn says(finding: &Value, verdict: &str, found: &str) {
+    assert_eq!(finding["verdict"], verdict, "{finding}");
+    assert!(finding["found"].as_str().unwrap().contains(found), "{finding}");
+}
+
+/// Where this process's segments are.
+fn home() -> PathBuf {
+    std::env::var_os("SHMARRAY_DIR").filter(|path| !path.is_empty()).map_or("/dev/shm".into(), PathBuf::from)
+}
+
+/// An array, its file's name, and a directory beside it on the same file system.
+fn array_and_directory() -> (Array, String, TempDir) {
+    let array = Array::create(DType::parse("<i2").unwrap(), &[2, 2], &Options::default()).unwrap();
+    let file = format!("shmarray-{}", array.handle().segment);
+    (array, file, tempfile::tempdir_in(home()).unwrap())
+}
+
+#[test]
+fn every_check_has_its_line_and_no_line_is_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    let findings = findings(&shmarray(directory.path(), &["doctor", "--json"]));
+    let checks: Vec<_> = findings.iter().map(|finding| finding["check"].as_str().unwrap()).collect();
+    let first =
+        ["kernel", "directory", "file system", "size", "memory limit", "huge pages", "reserved pages", "logout"];
+    let limits = ["open files", "mappings", "address space", "file size", "locked memory"];
+    let last = ["segments", "half-made", "strange files", "names", "registry"];
+    assert_eq!(checks, [&first[..], &limits, &last].concat());
+    for finding in findings {
+        assert_ne!(finding["found"], "");
+        assert_eq!(finding["remedy"].is_null(), finding["verdict"] == "ok", "{finding}");
+    }
+}
+
+#[test]
+fn text_says_the_same_as_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = String::from_utf8(shmarray(directory.path(), &["doctor"]).stdout).unwrap();
+    for finding in findings(&shmarray(directory.path(), &["doctor", "--json"])) {
+        let check = finding["check"].as_str().unwrap();
+        assert!(text.contains(&format!("{:7}  {check}", finding["verdict"].as_str().unwrap())), "{check}: {text}");
+    }
+    assert!(text.lines().last().unwrap().starts_with("18 checks: "), "{text}");
+}
+
+#[test]
+fn a_missing_directory_is_a_problem_and_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("none");
+    let found = finding(&missing, "directory");
+    says(&found, "problem", "does not exist");
+    assert!(found["remedy"].as_str().unwrap().contains("mkdir -p"));
+    assert_eq!(shmarray(&missing, &["doctor"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_held_segment_is_no_leftover() {
+    let (array, file, directory) = array_and_directory();
+    fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
+    says(&finding(directory.path(), "segments"), "ok", "1 segment");
+    drop(array);
+}
+
+#[test]
+fn a_segment_that_nobody_holds_is_left_for_sweep() {
+    let (_array, file, directory) = array_and_directory();
+    let left = directory.path().join(&file);
+    fs::copy(home().join(&file), &left).unwrap();
+    let found = finding(directory.path(), "segments");
+    says(&found, "look", "nobody holds 1 of them");
+    assert_eq!(found["remedy"], "shmarray sweep");
+    assert!(left.exists(), "doctor gives nothing back");
+    assert!(shmarray(directory.path(), &["sweep"]).status.success());
+    says(&finding(directory.path(), "segments"), "ok", "none");
+}
+
+#[test]
+fn a_segment_in_the_making_is_told_from_one_whose_maker_died() {
+    let (array, file, directory) = array_and_directory();
+    let hidden = directory.path().join(format!("shmarray-new-{}", array.handle().segment));
+    fs::hard_link(home().join(&file), &hidden).unwrap();
+    says(&finding(directory.path(), "half-made"), "ok", "1 being made");
+    drop(array);
+    says(&finding(directory.path(), "half-made"), "look", "1 file of makers that died");
+    assert!(shmarray(directory.path(), &["sweep"]).status.success());
+    says(&finding(directory.path(), "half-made"), "ok", "none");
+}
+
+#[test]
+fn files_that_are_no_segments_are_strange_and_the_remedy_helps() {
+    let directory = tempfile::tempdir().unwrap();
+    let noise = directory.path().join(format!("shmarray-{}", "a".repeat(24)));
+    fs::write(&noise, "noise").unwrap();
+    let found = finding(directory.path(), "strange files");
+    says(&found, "look", "1 file named like ours but no segment");
+    assert_eq!(found["remedy"], "shmarray sweep");
+    assert!(shmarray(directory.path(), &["sweep"]).status.success());
+    says(&finding(directory.path(), "strange files"), "ok", "none");
+    symlink("/etc/passwd", &noise).unwrap();
+    let found = finding(directory.path(), "strange files");
+    assert!(found["remedy"].as_str().unwrap().contains("rm -r"));
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_told_and_the_remedy_helps() {
+    let (_array, file, directory) = array_and_directory();
+    fs::copy(home().join(&file), directory.path().join("shmarray-name-astray")).unwrap();
+    let found = finding(directory.path(), "names");
+    says(&found, "look", "1 of them without a segment: astray");
+    assert_eq!(found["remedy"], "shmarray rm astray");
+    assert!(shmarray(directory.path(), &["rm", "astray"]).status.success());
+    says(&finding(directory.path(), "names"), "ok", "none");
+}
+
+#[test]
+fn the_registry_is_ours_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    says(&finding(directory.path(), "registry"), "ok", "none yet");
+    let user = fs::metadata(directory.path()).map(|facts| std::os::unix::fs::MetadataExt::uid(&facts)).unwrap();
+    let registry = directory.path().join(format!("shmarray-registry-{user}"));
+    fs::write(&registry, "").unwrap();
+    for (mode, verdict) in [(0o600, "ok"), (0o666, "look"), (0o400, "problem")] {
+        fs::set_permissions(&registry, fs::Permissions::from_mode(mode)).unwrap();
+        says(&finding(directory.path(), "registry"), verdict, if mode == 0o600 { "ours alone" } else { "has mode" });
+    }
+}
+
+#[test]
+fn limits_are_those_of_the_shell_that_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    let limited = "ulimit -v 4194304; ulimit -f 2048; ulimit -n 256; exec \"$0\" doctor --json";
+    let mut command = Command::new("bash");
+    command.args(["-c", limited, env!("CARGO_BIN_EXE_shmarray")]).env("SHMARRAY_DIR", directory.path());
+    let findings = findings(&command.output().unwrap());
+    says(&one(findings.clone(), "address space"), "look", "4 GiB");
+    says(&one(findings.clone(), "file size"), "look", "2 MiB");
+    says(&one(findings, "open files"), "look", "256");
+}
