@@ -39,7 +39,7 @@ fn shared_memory() -> PathBuf {
 
 fn rerun(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]).env("SHMARRAY_DIR", directory);
+    command.args([test, "--exact", "--nocapture", "--include-ignored"]).env("SHMARRAY_DIR", directory);
     command
 }
 
