@@ -38,6 +38,18 @@ fn keeper() {
             }
             Err(error) => error.to_string(),
         },
+        Some(("fork", _)) => {
+            // The child lives on without what its parent makes afterwards.
+            let pid = fork(|| {
+                loop {
+                    std::thread::park();
+                }
+            });
+            let made = bytes(1000);
+            let says = format!("{} {}", pid.id(), handle_of(&made));
+            std::mem::forget(made);
+            says
+        }
         _ => format!("swept {}", shmarray::sweep().unwrap().segments),
     });
 }
@@ -233,6 +245,40 @@ fn more_holders_than_entries_hold_by_lock() {
         children.into_iter().for_each(support::Forked::ended);
         shmarray::sweep().unwrap();
         assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+#[test]
+fn unrelated_processes_beyond_the_table_hold_by_lock_too() {
+    scenario("unrelated_processes_beyond_the_table_hold_by_lock_too", || {
+        let array = bytes(10);
+        let mut keepers: Vec<_> = (0..130).map(|_| keeper_of(&array)).collect();
+        drop(array);
+        keepers.drain(..120).for_each(Peer::kill);
+        assert_eq!(shmarray::sweep().unwrap().segments, 0, "ten still hold it");
+        keepers.into_iter().for_each(Peer::end);
+        shmarray::sweep().unwrap();
+        assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+#[test]
+fn a_killed_parent_is_dead_though_its_child_lives() {
+    scenario("a_killed_parent_is_dead_though_its_child_lives", || {
+        let array = bytes(10);
+        let mut peer = keeper_of(&array);
+        let said = peer.ask("fork now");
+        let (child, handle) = said.split_once(' ').unwrap();
+        let made = Array::attach(handle, Access::ReadOnly).unwrap();
+        peer.kill();
+        drop(made);
+        assert_eq!(segments_in(&directory()).len(), 1, "what the parent alone held is given back");
+        drop(array);
+        assert_eq!(segments_in(&directory()).len(), 1, "the child holds what its parent held at the fork");
+        support::kill(child.parse().unwrap());
+        while shmarray::sweep().unwrap().segments == 0 {
+            std::thread::yield_now(); // until the kernel has taken it down
+        }
     });
 }
 

@@ -138,6 +138,10 @@ impl Forked {
         assert_eq!(self.wait(), 9);
     }
 
+    pub fn id(&self) -> i32 {
+        self.0
+    }
+
     fn wait(&self) -> i32 {
         let mut status = 0;
         // SAFETY: a child of ours, and room for its status.
@@ -145,6 +149,13 @@ impl Forked {
         assert_eq!(waited, self.0);
         status
     }
+}
+
+/// `kill -9` of somebody else's child.
+#[cfg(target_os = "linux")]
+pub fn kill(pid: i32) {
+    // SAFETY: a process that the test started.
+    unsafe { c::kill(pid, 9) };
 }
 
 /// Closes a descriptor behind everybody's back.
