@@ -206,6 +206,14 @@ impl Header {
         description
     }
 
+    /// The pids of those who hold, as a copy of the header had them: for people.
+    pub(crate) fn holders(&self, bytes: &[u8]) -> Vec<u32> {
+        let table = bytes.get(LEASES_OFFSET..).unwrap_or_default().chunks_exact(LEASE_BYTES);
+        let held = |entry: &&[u8]| entry[0] & 1 != 0;
+        let pid = |entry: &[u8]| u32::from_le_bytes([entry[8], entry[9], entry[10], entry[11]]);
+        table.take(self.leases_count as usize).filter(held).map(pid).collect()
+    }
+
     /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
     pub(crate) fn bytes_needed(label: &str, first: &[u8], file_bytes: u64) -> Result<u64> {
         Ok(Identity::read(label, first, file_bytes)?.header_bytes.get())

@@ -324,6 +324,9 @@ pub struct SegmentInfo {
     pub dtype: crate::dtype::DType,
     /// Shape of its array, in elements.
     pub shape: Vec<u64>,
+    /// The pids of the processes that hold it by a lease, as each saw itself. Some may have died
+    /// since, and who holds by lock alone is not among them.
+    pub holders: Vec<u32>,
     /// The process that made it, as that process saw itself.
     pub creator_pid: u32,
     /// When it was made: nanoseconds since 1970.
@@ -343,8 +346,10 @@ fn look_into(directory: &Directory, id: &SegmentId) -> Result<SegmentInfo> {
     let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadOnly)?;
     let header = read_header(id.as_str(), &file)?;
     check_id(Place::Id(id), &header)?;
+    let holders = header.holders(&file.read_front(PAGE_BYTES)?);
     Ok(SegmentInfo {
         id: *id,
+        holders,
         name: header.name.as_ref().map(ToString::to_string),
         segment_bytes: header.segment_bytes(),
         dtype: header.dtype,

@@ -81,7 +81,9 @@ fn a_sweep_says_what_it_gave_back() {
         let swept = shmarray::sweep().unwrap();
         assert_eq!((swept.segments, swept.bytes), (2, 2 * ((1 << 20) + 4096)));
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
-        assert_eq!(shmarray::segments().unwrap()[0].id, kept.handle().segment.id);
+        let listed = shmarray::segments().unwrap();
+        assert_eq!((listed.len(), listed[0].id), (1, kept.handle().segment.id));
+        assert_eq!(listed[0].holders, [std::process::id()]);
     });
 }
 
