@@ -9,12 +9,13 @@
 //! * I2 its data is mapped from `data_start()` for `header.data_bytes` until it is dropped.
 //! * I3 what `header` says was validated when it was copied out; the original is not read again.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Once, Weak};
+mod process;
+mod sweep;
+mod table;
 
-use parking_lot::{Mutex, MutexGuard};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 use crate::format::{Header, PAGE_BYTES};
@@ -22,6 +23,10 @@ use crate::lease::{Closed, Leases};
 use crate::name::{ArrayName, SegmentId, random_generation};
 use crate::sys::{self, Access, Directory, Identity, Lives, Place};
 use crate::words::{self, Words};
+
+pub use sweep::{SegmentInfo, Swept, segments, sweep};
+use sweep::{sweep_at_first_use, sweep_at_times};
+use table::Table;
 
 /// One named piece of shared memory, mapped and held.
 pub(crate) struct Segment {
@@ -265,124 +270,6 @@ fn no_longer_persistent(file: &sys::File, header: Header) -> Result<(sys::Mappin
     Ok((mapping, header))
 }
 
-/// What a sweep gave back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Swept {
-    /// Segments.
-    pub segments: u64,
-    /// Bytes of shared memory.
-    pub bytes: u64,
-}
-
-/// Gives back what dead processes held.
-///
-/// Nobody needs to call this: the first use of the library in each process does.
-///
-/// # Errors
-/// [`Error::Os`] when the directory cannot be read.
-pub fn sweep() -> Result<Swept> {
-    sweep_directory(&Directory::current())
-}
-
-fn sweep_directory(directory: &Directory) -> Result<Swept> {
-    let mut swept = Swept::default();
-    let ids = directory.segment_ids()?;
-    SEEN_BY_SWEEP.store(ids.len(), Ordering::Relaxed);
-    for id in &ids {
-        let unmapped = sys::give_back(directory, id)?;
-        if let Some(bytes) = unmapped.or_else(|| give_back_mapped(directory, id).ok().flatten()) {
-            swept.segments += 1;
-            swept.bytes += bytes;
-        }
-    }
-    Ok(swept)
-}
-
-/// Gives back what is mapped somewhere, but by nobody who holds it any more.
-fn give_back_mapped(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
-    let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadWrite)?;
-    let header = read_header(id.as_str(), &file)?;
-    check_id(Place::Id(id), &header)?;
-    let mapping = file.map(Access::ReadWrite, header.header_bytes)?;
-    let leases = leases(&mapping, &header);
-    match leases.is_by_lock() || close_without_the_dead(&leases, directory) != Closed::Dead {
-        true => Ok(None),
-        false => sys::discard(directory, id, header.name.as_ref()).map(|()| Some(file.bytes())),
-    }
-}
-
-/// What there is to know of a segment without attaching it.
-#[derive(Debug, Clone)]
-pub struct SegmentInfo {
-    /// Its id.
-    pub id: SegmentId,
-    /// The name a person gave it.
-    pub name: Option<String>,
-    /// Size in bytes, the header included.
-    pub segment_bytes: u64,
-    /// Element type of its array.
-    pub dtype: crate::dtype::DType,
-    /// Shape of its array, in elements.
-    pub shape: Vec<u64>,
-    /// The pids of the processes that hold it by a lease, as each saw itself. Some may have died
-    /// since, and who holds by lock alone is not among them.
-    pub holders: Vec<u32>,
-    /// The process that made it, as that process saw itself.
-    pub creator_pid: u32,
-    /// When it was made: nanoseconds since 1970.
-    pub created_ns: u64,
-}
-
-/// The segments that exist and that we may look into.
-///
-/// # Errors
-/// [`Error::Os`] when the directory cannot be read.
-pub fn segments() -> Result<Vec<SegmentInfo>> {
-    let directory = Directory::current();
-    Ok(directory.segment_ids()?.iter().filter_map(|id| look_into(&directory, id).ok()).collect())
-}
-
-fn look_into(directory: &Directory, id: &SegmentId) -> Result<SegmentInfo> {
-    let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadOnly)?;
-    let header = read_header(id.as_str(), &file)?;
-    check_id(Place::Id(id), &header)?;
-    let holders = header.holders(&file.read_front(PAGE_BYTES)?);
-    Ok(SegmentInfo {
-        id: *id,
-        holders,
-        name: header.name.as_ref().map(ToString::to_string),
-        segment_bytes: header.segment_bytes(),
-        dtype: header.dtype,
-        shape: header.layout.shape,
-        creator_pid: header.creator_pid,
-        created_ns: header.created_ns,
-    })
-}
-
-/// How many segments the last sweep of this process looked at, and creates since.
-static SEEN_BY_SWEEP: AtomicUsize = AtomicUsize::new(0);
-static CREATES: AtomicUsize = AtomicUsize::new(0);
-/// Creates between two sweeps, at the least.
-const CREATES_BETWEEN_SWEEPS: usize = 64;
-
-/// The first use in a process gives back what dead processes left.
-fn sweep_at_first_use(directory: &Directory) {
-    static FIRST_USE: Once = Once::new();
-    FIRST_USE.call_once(|| {
-        let _ = sweep_directory(directory); // one that cannot be read is reported by what comes next
-    });
-}
-
-/// So does a create now and then: as often as its cost, a look at each segment, allows.
-fn sweep_at_times(directory: &Directory) {
-    sweep_at_first_use(directory);
-    let creates = CREATES.fetch_add(1, Ordering::Relaxed);
-    if creates >= CREATES_BETWEEN_SWEEPS.max(SEEN_BY_SWEEP.load(Ordering::Relaxed)) {
-        CREATES.store(0, Ordering::Relaxed);
-        let _ = sweep_directory(directory);
-    }
-}
-
 fn check_id(place: Place<'_>, header: &Header) -> Result<()> {
     match place {
         Place::Id(id) if *id != header.id => Err(Error::InvalidSegment {
@@ -408,114 +295,4 @@ fn write_header(mapping: &sys::Mapping, header: &Header) {
     // SAFETY: the file was made as long as the header says, which is at least its own bytes;
     // nobody else has the mapping yet.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapping.header().as_ptr(), bytes.len()) };
-}
-
-/// The segments that this process has mapped.
-#[derive(Default)]
-struct Table {
-    by_id: HashMap<(SegmentId, Access), Weak<Segment>>,
-    /// By where the data starts, and by the segment: without data, two may start at one place.
-    by_address: BTreeMap<(usize, usize), Weak<Segment>>,
-}
-
-static TABLE: Mutex<Option<Table>> = Mutex::new(None);
-
-impl Table {
-    fn with<T>(change: impl FnOnce(&mut Self) -> T) -> T {
-        change(TABLE.lock().get_or_insert_default())
-    }
-
-    /// Every segment in the table, while it is locked.
-    #[allow(unsafe_code)]
-    fn for_each(table: &Option<Self>, mut visit: impl FnMut(&Segment)) {
-        for entry in table.iter().flat_map(|table| table.by_address.values()) {
-            // SAFETY: a segment takes itself out of the table before anything of it is dropped,
-            // and waits for the lock to do so; its memory stays as long as this weak pointer.
-            visit(unsafe { &*entry.as_ptr() });
-        }
-    }
-
-    fn find(id: &SegmentId, access: Access) -> Option<Arc<Segment>> {
-        Self::with(|table| table.by_id.get(&(*id, access))?.upgrade())
-    }
-
-    fn insert(segment: &Arc<Segment>) {
-        let key = (segment.header.id, segment.access);
-        Self::with(|table| {
-            table.by_id.insert(key, Arc::downgrade(segment));
-            table.by_address.insert(segment.address(), Arc::downgrade(segment));
-        });
-    }
-
-    /// Only the entries that are this segment's own: a later mapping may have taken the key.
-    fn remove(segment: &Segment) {
-        let key = (segment.header.id, segment.access);
-        let own = |entry: &Weak<Segment>| std::ptr::eq(entry.as_ptr(), segment);
-        Self::with(|table| {
-            if table.by_id.get(&key).is_some_and(own) {
-                table.by_id.remove(&key);
-            }
-            table.by_address.remove(&segment.address());
-        });
-    }
-
-    /// The segment with that byte; for the byte behind its last, too, where a view without
-    /// elements may stand.
-    fn containing(address: usize) -> Option<Arc<Segment>> {
-        let (start, there) = Self::with(|table| {
-            let ((start, _), _) = table.by_address.range(..=(address, usize::MAX)).next_back()?;
-            let there = table.by_address.range((*start, 0)..=(*start, usize::MAX));
-            Some((*start, there.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
-        })?;
-        let largest = there.into_iter().max_by_key(|segment| segment.header.data_bytes)?;
-        (address - start <= largest.header.data_bytes as usize).then_some(largest)
-    }
-}
-
-/// What happens to what this process holds when it forks and when it ends.
-///
-/// A child holds what its parent held from its first instruction on: the parent makes the
-/// child's entries before the fork, and both tables stay locked over it. At exit leases are
-/// given back while the memory stays mapped, for whoever still runs.
-mod process {
-    use super::{Once, TABLE, Table, sys};
-
-    /// At the first use.
-    pub(super) fn begin() {
-        static FIRST_USE: Once = Once::new();
-        FIRST_USE.call_once(|| sys::on_fork_and_exit(before_fork, after_in_parent, after_in_child, exit));
-    }
-
-    extern "C" fn before_fork() {
-        let table = TABLE.lock();
-        sys::before_fork();
-        Table::for_each(&table, super::Segment::lend_to_child);
-        super::MutexGuard::leak(table);
-    }
-
-    extern "C" fn after_in_parent() {
-        sys::after_in_parent();
-        #[allow(unsafe_code)]
-        // SAFETY: `before_fork` locked it in this thread.
-        unsafe {
-            TABLE.force_unlock();
-        };
-    }
-
-    extern "C" fn after_in_child() {
-        sys::after_in_child();
-        #[allow(unsafe_code)]
-        // SAFETY: `before_fork` locked it in this thread, the only one of this process.
-        Table::for_each(unsafe { &*TABLE.data_ptr() }, super::Segment::become_childs);
-        sys::remake(&TABLE);
-    }
-
-    extern "C" fn exit() {
-        let table = TABLE.lock();
-        Table::for_each(&table, |segment| {
-            if let Some(mapping) = &segment.mapping {
-                segment.leave(mapping);
-            }
-        });
-    }
 }
