@@ -41,10 +41,12 @@ pub(crate) const WORDS_OFFSET: usize = 128;
 pub(crate) const DESCRIPTION_OFFSET: usize = 256;
 /// Room for the description in the first page; the lease table follows it.
 pub(crate) const DESCRIPTION_BYTES: usize = 2048;
-/// Where the lease table starts: reserved and zero in layout 1.0.
+/// Where the lease table starts.
 pub(crate) const LEASES_OFFSET: usize = DESCRIPTION_OFFSET + DESCRIPTION_BYTES;
 /// Size of one lease.
-pub(crate) const LEASE_BYTES: usize = 64;
+pub(crate) const LEASE_BYTES: usize = 16;
+/// As many as the first page has room for.
+pub(crate) const LEASES_MOST: u32 = ((PAGE_BYTES as usize - LEASES_OFFSET) / LEASE_BYTES) as u32;
 
 /// Bytes 0 to 127: what the segment is. Never changes.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
@@ -108,6 +110,8 @@ const _: () = {
 pub(crate) struct Header {
     pub(crate) id: SegmentId,
     pub(crate) header_bytes: u64,
+    /// Places in the lease table; 0 where segments are held by lock alone.
+    pub(crate) leases_count: u32,
     pub(crate) data_bytes: u64,
     pub(crate) creator_pid: u32,
     pub(crate) created_ns: u64,
@@ -134,7 +138,17 @@ impl Header {
             return Err(Error::argument("shape", format!("{data_bytes} bytes cannot be mapped")));
         }
         let (creator_pid, created_ns) = (std::process::id(), now_ns());
-        Ok(Self { id, header_bytes, data_bytes, creator_pid, created_ns, name, dtype, layout })
+        Ok(Self {
+            id,
+            header_bytes,
+            leases_count: LEASES_MOST,
+            data_bytes,
+            creator_pid,
+            created_ns,
+            name,
+            dtype,
+            layout,
+        })
     }
 
     /// Size of the whole segment in bytes.
@@ -171,7 +185,7 @@ impl Header {
             description_offset: (description_offset as u32).into(),
             description_bytes: (description_bytes as u32).into(),
             leases_offset: (LEASES_OFFSET as u32).into(),
-            leases_count: 0.into(),
+            leases_count: self.leases_count.into(),
             reserved: [0; 16],
         }
     }
@@ -192,6 +206,14 @@ impl Header {
         description
     }
 
+    /// The pids of those who hold, as a copy of the header had them: for people.
+    pub(crate) fn holders(&self, bytes: &[u8]) -> Vec<u32> {
+        let table = bytes.get(LEASES_OFFSET..).unwrap_or_default().chunks_exact(LEASE_BYTES);
+        let held = |entry: &&[u8]| entry[0] & 1 != 0;
+        let pid = |entry: &[u8]| u32::from_le_bytes([entry[8], entry[9], entry[10], entry[11]]);
+        table.take(self.leases_count as usize).filter(held).map(pid).collect()
+    }
+
     /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
     pub(crate) fn bytes_needed(label: &str, first: &[u8], file_bytes: u64) -> Result<u64> {
         Ok(Identity::read(label, first, file_bytes)?.header_bytes.get())
@@ -207,6 +229,7 @@ impl Header {
         Ok(Self {
             id: identity.checked_id(label)?,
             header_bytes: identity.header_bytes.get(),
+            leases_count: identity.leases_count.get(),
             data_bytes: identity.data_bytes.get(),
             creator_pid: identity.creator_pid.get(),
             created_ns: identity.created_ns.get(),
@@ -227,6 +250,7 @@ impl Identity {
         }
         identity.check_version(label)?;
         identity.check_sizes(label, file_bytes)?;
+        identity.check_leases(label)?;
         match identity.kind.get() {
             KIND_ARRAY => Ok(identity),
             kind => Err(invalid(label, "kind", "1 (array)", kind)),
@@ -257,6 +281,16 @@ impl Identity {
         match header_bytes.checked_add(self.data_bytes.get()) {
             Some(end) if end <= segment_bytes => Ok(()),
             _ => Err(invalid(label, "data_bytes", format!("at most {segment_bytes} less the header"), self.data_bytes)),
+        }
+    }
+
+    fn check_leases(&self, label: &str) -> Result<()> {
+        if self.leases_offset.get() as usize != LEASES_OFFSET {
+            return Err(invalid(label, "leases_offset", LEASES_OFFSET.to_string(), self.leases_offset));
+        }
+        match self.leases_count.get() {
+            0..=LEASES_MOST => Ok(()),
+            count => Err(invalid(label, "leases_count", format!("at most {LEASES_MOST}"), count)),
         }
     }
 

@@ -29,8 +29,10 @@ pub(crate) mod name;
 pub(crate) mod descriptor;
 pub(crate) mod format;
 pub(crate) mod words;
+pub(crate) mod lease;
 pub(crate) mod sys;
 pub(crate) mod segment;
+
 pub(crate) mod copy;
 pub(crate) mod element;
 pub(crate) mod array;

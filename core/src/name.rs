@@ -133,6 +133,12 @@ pub(crate) fn random_generation() -> Result<u64> {
     Ok((u64::from_le_bytes(bits) >> 12).max(1))
 }
 
+/// A holder's byte in the registry: below 2^53, so that it may stand in a handle.
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+pub(crate) fn random_holder() -> Result<u64> {
+    random_generation()
+}
+
 fn random_bytes(bytes: &mut [u8]) -> Result<()> {
     getrandom::fill(bytes).map_err(|error| Error::os("getrandom", "", error.into()))
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use shmarray::{Access, Array, DType, Error, ErrorKind, Options};
-use support::{Peer, directory, is_peer, scenario, segments_in, serve};
+use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
 
 fn bytes(count: u64, options: &Options) -> Result<Array, Error> {
     Array::create(DType::parse("|u1").unwrap(), &[count], options)
@@ -81,7 +81,9 @@ fn a_sweep_says_what_it_gave_back() {
         let swept = shmarray::sweep().unwrap();
         assert_eq!((swept.segments, swept.bytes), (2, 2 * ((1 << 20) + 4096)));
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
-        assert_eq!(shmarray::segments().unwrap()[0].id, kept.handle().segment.id);
+        let listed = shmarray::segments().unwrap();
+        assert_eq!((listed.len(), listed[0].id), (1, kept.handle().segment.id));
+        assert_eq!(listed[0].holders, [std::process::id()]);
     });
 }
 
@@ -92,30 +94,26 @@ fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
             let array = bytes(100, &Options::default()).unwrap();
             let handle = array.handle().to_text();
             let (mut read, write) = std::io::pipe().unwrap();
-            // SAFETY: the child only uses the array, a pipe, and `_exit`.
-            let child = unsafe { libc_fork() };
-            if child == 0 {
-                drop(write);
+            let parents_end = std::cell::Cell::new(Some(write));
+            let child = fork(|| {
+                drop(parents_end.take());
                 if child_first {
-                    drop(array);
-                } else {
-                    let _ = std::io::Read::read(&mut read, &mut [0]); // until the parent let go
-                    let seen = Array::attach(&handle, Access::ReadWrite).and_then(|again| again.set(&[3], 3u8));
-                    let status = i32::from(seen.is_err() || array.get::<u8>(&[3]).unwrap_or(0) != 3);
-                    drop(array);
-                    exit_now(status);
+                    return drop(array.clone());
                 }
-                exit_now(0);
-            }
+                let _ = std::io::Read::read(&mut read, &mut [0]); // until the parent let go
+                Array::attach(&handle, Access::ReadWrite).unwrap().set(&[3], 3u8).unwrap();
+                assert_eq!(array.get::<u8>(&[3]).unwrap(), 3);
+            });
             if child_first {
-                assert_eq!(wait_for(child), 0);
+                child.ended();
                 array.set(&[1], 1u8).unwrap();
                 assert!(segment_file(&array).exists());
             } else {
                 drop(array);
-                drop(write);
-                assert_eq!(wait_for(child), 0);
+                drop(parents_end.take());
+                child.ended();
             }
+            assert_eq!(shmarray::sweep().unwrap().segments, 0);
         }
     });
 }
@@ -125,8 +123,7 @@ fn closing_every_descriptor_loses_nothing() {
     scenario("closing_every_descriptor_loses_nothing", || {
         let array = bytes(100, &Options::default()).unwrap();
         for descriptor in 3..1024 {
-            // SAFETY: nothing in this scenario uses a descriptor above 2 again.
-            unsafe { libc_close(descriptor) };
+            support::close(descriptor); // nothing in this scenario uses it again
         }
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
         array.set(&[5], 5u8).unwrap();
@@ -167,7 +164,7 @@ fn full_shared_memory_is_an_error_with_the_figures() {
             assert_eq!(segments_in(&small).len(), 1);
             most.set(&[(900 << 10) - 1], 1u8).unwrap();
         });
-        std::process::Command::new("umount").arg(&small).status().unwrap();
+        std::process::Command::new("umount").arg("--lazy").arg(&small).status().unwrap();
         std::fs::remove_dir(&small).unwrap();
         outcome.unwrap();
     });
@@ -217,26 +214,19 @@ fn a_segment_is_0600_unless_its_maker_says_otherwise() {
 #[test]
 fn another_users_array_is_found_by_no_name_and_only_when_it_is_shared() {
     scenario("another_users_array_is_found_by_no_name_and_only_when_it_is_shared", || {
-        let array = bytes(10, &named("camera")).unwrap();
-        let file = segment_file(&array);
-        let handle = array.handle().to_text();
+        let mut peer = Peer::start("holder");
+        let handle = peer.ask("create camera");
+        let id = shmarray::Descriptor::parse(&handle).unwrap().segment;
+        let file = directory().join(format!("shmarray-{id}"));
         std::os::unix::fs::chown(&file, Some(4242), None).unwrap(); // needs root
-        drop_mapping_only(array);
         let refused = Array::attach(&handle, Access::ReadOnly).unwrap_err();
         assert!(matches!(refused, Error::NotOwner { owner: 4242, .. }), "{refused}");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap_err().kind(), ErrorKind::PermissionDenied);
-        // Root may attach what is shared, and as the last holder gives it back.
+        // Root may attach what is shared.
         assert!(Array::attach(&handle, Access::ReadOnly).is_ok());
+        peer.end();
     });
-}
-
-/// Lets the array go while its file is out of reach, so that the file stays.
-fn drop_mapping_only(array: Array) {
-    let (file, away) = (segment_file(&array), directory().join("away"));
-    std::fs::rename(&file, &away).unwrap();
-    drop(array);
-    std::fs::rename(&away, &file).unwrap();
 }
 
 #[test]
@@ -282,37 +272,4 @@ fn a_crash_between_id_and_name_or_before_either_leaves_nothing_for_long() {
         assert_eq!(shmarray::sweep().unwrap().segments, 2);
         assert_eq!(segments_in(&directory()).len(), 1);
     });
-}
-
-/// Only what these tests need of libc, which is not a dev-dependency for three calls.
-mod c {
-    unsafe extern "C" {
-        pub(super) fn fork() -> i32;
-        pub(super) fn close(descriptor: i32) -> i32;
-        pub(super) fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
-        pub(super) fn _exit(status: i32) -> !;
-    }
-}
-
-unsafe fn libc_fork() -> i32 {
-    // SAFETY: the caller says what the child does.
-    unsafe { c::fork() }
-}
-
-unsafe fn libc_close(descriptor: i32) {
-    // SAFETY: the caller says that nobody uses it.
-    unsafe { c::close(descriptor) };
-}
-
-fn wait_for(child: i32) -> i32 {
-    let mut status = 0;
-    // SAFETY: a child of ours, and room for its status.
-    let waited = unsafe { c::waitpid(child, &mut status, 0) };
-    assert_eq!(waited, child);
-    status
-}
-
-fn exit_now(status: i32) -> ! {
-    // SAFETY: ends the process; nothing runs after it.
-    unsafe { c::_exit(status) }
 }

@@ -37,13 +37,13 @@ def c_strides(shape, item_bytes):
 
 
 class Segment:
-    def __init__(self, number, dtype, shape, data, strides=None, name="", minor=0, optional=0):
+    def __init__(self, number, dtype, shape, data, strides=None, name="", minor=0, optional=0, leases=0):
         self.id = segment_id(number)
         self.dtype = json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
         self.item_bytes = dtype_item_bytes(dtype)
         self.shape, self.data, self.name = shape, data, name
         self.strides = strides if strides is not None else c_strides(shape, self.item_bytes)
-        self.minor, self.optional = minor, optional
+        self.minor, self.optional, self.leases = minor, optional, leases
 
     def write(self):
         """The file's bytes, by the tables of FORMAT.md."""
@@ -56,7 +56,7 @@ class Segment:
             "<8sIIQQ24sQQQIIQIIII16x",
             b"shmarray", 1, self.minor, 0, self.optional, self.id.encode(),
             header_bytes, header_bytes + len(self.data), len(self.data),
-            1, 4242, 1_700_000_000_000_000_000, start, room, 2304, 0,
+            1, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases,
         )  # fmt: skip
         words = struct.pack("<QQQ", LIVE, GENERATION, PERSIST)
         ndim = len(self.shape)
@@ -66,7 +66,10 @@ class Segment:
             *self.shape, *[0] * (64 - ndim), *self.strides, *[0] * (64 - ndim),
         )  # fmt: skip
         header = bytearray(header_bytes)
-        for offset, part in ((0, identity), (128, words), (start, description + dtype)):
+        # A holder who died: its byte of the registry is locked by nobody.
+        lease = struct.pack("<QQ", 77 << 1 | 1, 4242) if self.leases else b""
+        parts = ((0, identity), (128, words), (start, description + dtype), (2304, lease))
+        for offset, part in parts:
             header[offset : offset + len(part)] = part
         return bytes(header) + self.data
 
@@ -111,6 +114,7 @@ def golden_segments():
         "text": Segment(9, "<U3", [2], "añ\0b\u20ac\0".encode("utf-32-le")),
         "structured_padded": Segment(10, padded, [2], ramp(24)),
         "structured_long": Segment(11, long_dtype, [2], ramp(960)),
+        "with_a_dead_holder": Segment(13, "<i2", [2], struct.pack("<2h", 300, -300), leases=112),
         "sixty_four_dimensions": Segment(12, "|i1", [1] * 63 + [2], b"\x05\xfb"),
     }
 
@@ -137,6 +141,8 @@ def bad_segments():
         "data_overflows": (patched(72, struct.pack("<Q", 2**64 - 4096)), "data_bytes"),
         "other_kind": (patched(80, struct.pack("<I", 77)), "kind"),
         "description_outside": (patched(96, struct.pack("<I", 4000)), "description_offset"),
+        "leases_elsewhere": (patched(104, struct.pack("<I", 2320)), "leases_offset"),
+        "too_many_leases": (patched(108, struct.pack("<I", 113)), "leases_count"),
         "dead": (patched(128, struct.pack("<Q", DEAD)), "no segment"),
         "unborn": (patched(128, struct.pack("<Q", 0)), "no segment"),
         "other_generation": (patched(136, struct.pack("<Q", 5)), "stale"),

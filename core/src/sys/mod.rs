@@ -10,10 +10,14 @@
 //! | `File::bytes`, `read_front(n)` | its size; a copy of its first bytes |
 //! | `File::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
 //! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |
-//! | `Mapping::start`, `bytes` | where it is mapped |
+//! | `Mapping::header`, `data`, `header_is_writable`, `directory` | where it is mapped, and what of |
+//! | `discard(directory, id, name)` | unlinks what the caller made dead |
+//! | `identity(directory)` | this process as its leases name it; `None` where there are no leases |
+//! | `Lives::look(directory)`, `is_void(holder, about)` | which holders are dead |
+//! | `before_fork`, `after_in_parent`, `after_in_child`, `identity_of_child` | a child's identity, made before it is there |
 //! | `release(mapping, id)` | unmap; the last holder gives the segment back |
 //! | `give_back(directory, id)` | give a segment back if nobody holds it; returns the bytes |
-//! | `unlink_name(directory, name)` | take a name away, and the segment with it when nobody holds it |
+//! | `unlink_name(directory, name, before)` | take a name away |
 //! | `page_bytes()` | the unit of memory protection |
 //!
 //! *Holding* a file keeps it from being given back. On Linux the kernel keeps the hold and
@@ -29,7 +33,10 @@ use linux as backend;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 use portable as backend;
 
-pub(crate) use backend::{Directory, File, Mapping, give_back, page_bytes, release, unlink_name};
+pub(crate) use backend::{
+    Directory, File, Identity, Lives, Mapping, after_in_child, after_in_parent, before_fork, discard, give_back,
+    identity, identity_of_child, on_fork_and_exit, page_bytes, release, remake, unlink_name,
+};
 
 use crate::name::{ArrayName, SegmentId};
 

@@ -20,7 +20,7 @@ use super::{Access, Place};
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
-use crate::words::Words;
+use crate::words::{PERSIST, Words};
 
 /// Where names live; the segments themselves are wherever the system has them.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Held {
 
     fn words(&self) -> Words {
         // SAFETY: `File::create` and `File::open` see to it that a header page is there.
-        unsafe { Words::new(self.start()) }
+        unsafe { Words::new(self.start(), 0) }
     }
 
     fn front(&self, bytes: u64) -> Vec<u8> {
@@ -115,7 +115,7 @@ impl Drop for Held {
             return; // never seen: its maker owns it; only looked at: nobody's
         }
         let last = self.words().holders().fetch_sub(1, Ordering::AcqRel) == 1;
-        let goes = last && !self.words().persists();
+        let goes = last && self.words().flags().load(Ordering::Acquire) & PERSIST == 0;
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
             let _ = fs::remove_file(self.directory.name_path(&name)); // a close has nobody to tell
@@ -127,16 +127,74 @@ impl Drop for Held {
 pub(crate) struct File(Arc<Held>);
 
 /// The same segment with its pages protected.
-pub(crate) struct Mapping(Arc<Held>);
+pub(crate) struct Mapping {
+    held: Arc<Held>,
+    header_bytes: usize,
+}
 
 impl Mapping {
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.0.start()
+    pub(crate) fn header(&self) -> NonNull<u8> {
+        self.held.start()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.0.shmem.len()
+    pub(crate) fn data(&self) -> *mut u8 {
+        self.held.start().as_ptr().wrapping_add(self.header_bytes)
     }
+
+    pub(crate) fn header_is_writable(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.held.directory
+    }
+}
+
+/// There are no leases here: no kernel would tell that a holder died.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    pub(crate) holder: u64,
+    pub(crate) about: u64,
+}
+
+pub(crate) fn identity(_directory: &Directory) -> Option<Identity> {
+    None
+}
+
+pub(crate) fn identity_of_child(_directory: &Directory) -> Option<Identity> {
+    None
+}
+
+/// Nobody can be known to be dead.
+pub(crate) struct Lives;
+
+impl Lives {
+    pub(crate) fn look(_directory: &Directory) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn is_void(&self, _holder: u64, _about: u64) -> bool {
+        false
+    }
+}
+
+/// A forked child must attach for itself, and an exit gives nothing back.
+pub(crate) fn on_fork_and_exit(
+    _before: extern "C" fn(),
+    _in_parent: extern "C" fn(),
+    _in_child: extern "C" fn(),
+    _exit: extern "C" fn(),
+) {
+}
+
+pub(crate) fn before_fork() {}
+pub(crate) fn after_in_parent() {}
+pub(crate) fn after_in_child() {}
+pub(crate) fn remake<T>(_mutex: &parking_lot::Mutex<T>) {}
+
+/// Nothing becomes dead but by its last holder's count.
+pub(crate) fn discard(_directory: &Directory, _id: &SegmentId, _name: Option<&ArrayName>) -> Result<()> {
+    Ok(())
 }
 
 impl File {
@@ -187,7 +245,7 @@ impl File {
             let protected = unsafe { region::protect(data, data_bytes, region::Protection::READ) };
             protected.map_err(|error| Error::os("protect", self.0.directory.path(), io::Error::other(error)))?;
         }
-        Ok(Mapping(Arc::clone(&self.0)))
+        Ok(Mapping { held: Arc::clone(&self.0), header_bytes: header_bytes as usize })
     }
 
     /// Its maker is the first holder; from now on an attach can count itself.
@@ -228,25 +286,19 @@ pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Optio
     Ok(None)
 }
 
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName) -> Result<()> {
+/// Takes a name away. `before` marks the segment first. What persisted without holders goes with
+/// its name: it cannot be attached, so that nobody else will give it back.
+pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
     let id = directory.named(name)?;
     let path = directory.name_path(name);
+    let opened = File::open(directory.clone(), Place::Id(&id), Access::ReadWrite);
     fs::remove_file(&path).map_err(|error| Error::os("unlink", path, error))?;
-    if let Ok(file) = File::open(directory.clone(), Place::Id(&id), Access::ReadWrite) {
-        file.0.words().clear_persist();
-        give_back_unheld(&file, id);
+    let file = opened?;
+    match file.0.words().holders().load(Ordering::Acquire) {
+        0 => drop(ShmemConf::new().os_id(os_id(&id)).open().map(|mut shmem| shmem.set_owner(true))),
+        _ => before(&file),
     }
-    Ok(())
-}
-
-/// What persisted without holders goes with its name.
-fn give_back_unheld(file: &File, id: SegmentId) {
-    if file.0.words().holders().load(Ordering::Acquire) != 0 {
-        return;
-    }
-    if let Ok(mut shmem) = ShmemConf::new().os_id(os_id(&id)).open() {
-        shmem.set_owner(true);
-    }
+    Ok(file)
 }
 
 fn is_leftover(directory: &Directory, name: &ArrayName) -> bool {

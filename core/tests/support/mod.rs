@@ -1,5 +1,5 @@
 //! Scenarios in a directory of their own, with peers that are real processes.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, unsafe_code)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -104,5 +104,74 @@ pub fn is_peer(role: &str) -> bool {
 pub fn serve(mut answer: impl FnMut(&str) -> String) {
     for line in std::io::stdin().lines() {
         println!("{MARK}{}", answer(&line.unwrap()));
+    }
+}
+
+/// A forked child.
+#[cfg(target_os = "linux")]
+pub struct Forked(i32);
+
+/// Forks; the child does `body` and ends in the ordinary way, with its exit handlers.
+#[cfg(target_os = "linux")]
+pub fn fork(body: impl FnOnce()) -> Forked {
+    // SAFETY: the child does what the test wants to see done after a fork.
+    let pid = unsafe { c::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        std::process::exit(i32::from(outcome.is_err()));
+    }
+    Forked(pid)
+}
+
+#[cfg(target_os = "linux")]
+impl Forked {
+    /// Waits for it, and that it did well.
+    pub fn ended(self) {
+        assert_eq!(self.wait(), 0, "the child failed");
+    }
+
+    /// `kill -9`, and waits until the kernel has taken it down.
+    pub fn kill(self) {
+        // SAFETY: a child of ours that nobody has waited for.
+        unsafe { c::kill(self.0, 9) };
+        assert_eq!(self.wait(), 9);
+    }
+
+    pub fn id(&self) -> i32 {
+        self.0
+    }
+
+    fn wait(&self) -> i32 {
+        let mut status = 0;
+        // SAFETY: a child of ours, and room for its status.
+        let waited = unsafe { c::waitpid(self.0, &mut status, 0) };
+        assert_eq!(waited, self.0);
+        status
+    }
+}
+
+/// `kill -9` of somebody else's child.
+#[cfg(target_os = "linux")]
+pub fn kill(pid: i32) {
+    // SAFETY: a process that the test started.
+    unsafe { c::kill(pid, 9) };
+}
+
+/// Closes a descriptor behind everybody's back.
+#[cfg(target_os = "linux")]
+pub fn close(descriptor: i32) {
+    // SAFETY: the test says that nobody uses it.
+    unsafe { c::close(descriptor) };
+}
+
+/// Only what these tests need of libc, which is not a dev-dependency for four calls.
+#[cfg(target_os = "linux")]
+mod c {
+    unsafe extern "C" {
+        pub(super) fn fork() -> i32;
+        pub(super) fn close(descriptor: i32) -> i32;
+        pub(super) fn kill(pid: i32, signal: i32) -> i32;
+        pub(super) fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
     }
 }

@@ -61,8 +61,13 @@ impl Directory {
         self.0.join(format!("{NEW_PREFIX}{id}"))
     }
 
-    fn registry_path(&self) -> PathBuf {
-        self.0.join(format!("{REGISTRY_PREFIX}{}", user()))
+    /// This user's registry, made when it is not there.
+    pub(super) fn open_registry(&self) -> Result<fs::File> {
+        let path = self.0.join(format!("{REGISTRY_PREFIX}{}", user()));
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+        options.open(&path).map_err(|error| Error::os("open", &path, error))
     }
 
     /// The ids of all segments there, finished or not, whoever owns them.
@@ -135,19 +140,16 @@ pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] fs:
 
 impl NameLock {
     pub(super) fn take(directory: &Directory, name: &ArrayName) -> Result<Self> {
-        let path = directory.registry_path();
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
-        let file = options.open(&path).map_err(|error| Error::os("open", &path, error))?;
+        let file = directory.open_registry()?;
         let offset = (NAMES_OFFSET | fnv1a(name.as_str().as_bytes()) >> 2) as i64;
-        lock::wait_exclusive(&file, offset).map_err(|error| Error::os("fcntl(F_OFD_SETLKW)", &path, error))?;
+        lock::wait_exclusive(&file, offset)
+            .map_err(|error| Error::os("fcntl(F_OFD_SETLKW)", directory.path(), error))?;
         Ok(Self(file))
     }
 }
 
 /// FNV-1a, 64 bits (Fowler, Noll, Vo): which byte stands for a name is part of the format.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 

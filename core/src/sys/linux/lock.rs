@@ -31,16 +31,35 @@ pub(super) fn wait_exclusive(file: &File, offset: i64) -> io::Result<()> {
     }
 }
 
+/// Takes a byte for us alone, or fails with `WouldBlock`.
+pub(super) fn try_exclusive_at(file: &File, offset: i64) -> io::Result<()> {
+    set(file, libc::F_OFD_SETLK, libc::F_WRLCK, offset)
+}
+
+/// Whether nobody has locked a byte. When the kernel cannot be asked, somebody has.
+pub(super) fn is_free_at(file: &File, offset: i64) -> bool {
+    let mut lock = flock(libc::F_WRLCK, offset);
+    // SAFETY: the descriptor is open while `file` is borrowed; the command fills a `flock`.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    asked == 0 && lock.l_type == libc::F_UNLCK as libc::c_short
+}
+
 fn set(file: &File, command: libc::c_int, kind: libc::c_int, offset: i64) -> io::Result<()> {
+    let lock = flock(kind, offset);
+    // SAFETY: the descriptor is open while `file` is borrowed; the command takes a `flock`.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// One byte.
+fn flock(kind: libc::c_int, offset: i64) -> libc::flock {
     // SAFETY: `flock` is plain numbers, for which zeros are valid.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = offset;
     lock.l_len = 1;
-    // SAFETY: the descriptor is open while `file` is borrowed; the command takes a `flock`.
-    match unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    lock
 }

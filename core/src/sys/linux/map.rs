@@ -12,55 +12,80 @@ use super::{Access, Directory};
 /// One reservation at the most, so that a signal costs no more than one of them again.
 const STEP_BYTES: u64 = 256 << 20;
 
-/// A whole file in memory, shared, until dropped.
+/// A segment in memory, shared, until dropped: its header to write, its data as asked for.
 pub(crate) struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
+    header: Pages,
+    /// Of their own when they are protected otherwise than the header.
+    data: Option<Pages>,
+    header_bytes: usize,
+    header_is_writable: bool,
     /// Where the file is, to be given back there.
     directory: Directory,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; what is in it is reached only
-// through raw pointers and atomics.
-unsafe impl Send for Mapping {}
-// SAFETY: as for Send; `&Mapping` only tells where it is.
-unsafe impl Sync for Mapping {}
-
 impl Mapping {
-    pub(super) fn new(file: &File, bytes: u64, access: Access, directory: Directory) -> io::Result<Self> {
-        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let protection = match access {
-            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
-            Access::ReadOnly => libc::PROT_READ,
-        };
-        let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
-        // SAFETY: a new mapping at a place the kernel chooses touches no memory of ours.
-        let start = unsafe { libc::mmap(anywhere, bytes, protection, libc::MAP_SHARED, fd, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, bytes, directory })
+    pub(super) fn new(file: &super::File, access: Access, header_bytes: u64) -> io::Result<Self> {
+        let whole = access == Access::ReadWrite;
+        let front_bytes = if whole { file.bytes } else { header_bytes };
+        let protection = if file.is_writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let header = Pages::map(&file.file, 0, front_bytes, protection)?;
+        let apart = !whole && file.bytes > header_bytes;
+        let data_bytes = file.bytes.saturating_sub(header_bytes);
+        let data = apart.then(|| Pages::map(&file.file, header_bytes, data_bytes, libc::PROT_READ)).transpose()?;
+        let (header_is_writable, directory) = (file.is_writable, file.directory.clone());
+        Ok(Self { header, data, header_bytes: header_bytes as usize, header_is_writable, directory })
     }
 
-    /// The first byte.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
+    /// The first byte of the header.
+    pub(crate) fn header(&self) -> NonNull<u8> {
+        self.header.start
+    }
+
+    /// The first byte of the data, or where it would be if there were any.
+    pub(crate) fn data(&self) -> *mut u8 {
+        let behind = self.header.start.as_ptr().wrapping_add(self.header_bytes);
+        self.data.as_ref().map_or(behind, |data| data.start.as_ptr())
+    }
+
+    /// Whether this process may have an entry there.
+    pub(crate) fn header_is_writable(&self) -> bool {
+        self.header_is_writable
     }
 
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
+}
 
-    /// Its length.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+/// Pages of a file.
+struct Pages {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread; what is in it is reached only
+// through raw pointers and atomics.
+unsafe impl Send for Pages {}
+// SAFETY: as for Send; `&Pages` only tells where they are.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    fn map(file: &File, offset: u64, bytes: u64, protection: libc::c_int) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let (anywhere, fd, offset) = (std::ptr::null_mut(), file.as_raw_fd(), offset as libc::off_t);
+        // SAFETY: a new mapping at a place the kernel chooses touches no memory of ours.
+        let start = unsafe { libc::mmap(anywhere, bytes, protection, libc::MAP_SHARED, fd, offset) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, bytes })
     }
 }
 
-impl Drop for Mapping {
+impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped, once; every pointer into it is kept behind a
+        // SAFETY: exactly what `map` mapped, once; every pointer into it is kept behind a
         // `Segment`, which owns this.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }

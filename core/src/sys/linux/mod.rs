@@ -25,6 +25,7 @@
 mod directory;
 mod lock;
 mod map;
+mod registry;
 
 use std::fs;
 use std::io;
@@ -34,12 +35,16 @@ use std::path::{Path, PathBuf};
 pub(crate) use directory::Directory;
 use directory::{NameLock, link_file};
 pub(crate) use map::{Mapping, page_bytes};
+pub(crate) use registry::{
+    Identity, Lives, after_in_child, after_in_parent, before_fork, identity, identity_of_child, on_fork_and_exit,
+    remake,
+};
 
 use super::{Access, Place};
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC};
 use crate::name::{ArrayName, SegmentId};
-use crate::words;
+use crate::{lease, words};
 
 /// A segment's file, open and held.
 pub(crate) struct File {
@@ -47,6 +52,8 @@ pub(crate) struct File {
     directory: Directory,
     path: PathBuf,
     bytes: u64,
+    /// Another user may have let us read only.
+    is_writable: bool,
     /// Where it was made, if that was under a name; goes away with this.
     hidden: Option<PathBuf>,
 }
@@ -56,7 +63,7 @@ impl File {
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
         let (file, hidden) = create_unnamed(&directory, id)?;
         let path = directory.segment_path(id);
-        let created = Self { file, directory, path, bytes, hidden };
+        let created = Self { file, directory, path, bytes, is_writable: true, hidden };
         created.prepare(mode)?;
         Ok(created)
     }
@@ -83,8 +90,8 @@ impl File {
             io::ErrorKind::NotFound => missing(&directory, place),
             _ => Error::os(call, &path, error),
         };
-        let opened = open_existing(&path, access);
-        let file = opened.map_err(|error| not_found("open", error))?;
+        let opened = open_for(&path, access);
+        let (file, is_writable) = opened.map_err(|error| not_found("open", error))?;
         if let Err(error) = lock::try_shared(&file) {
             return Err(not_found("fcntl(F_OFD_SETLK)", gone_if_locked(error)));
         }
@@ -93,7 +100,7 @@ impl File {
             return Err(missing(&directory, place));
         }
         check_owner(place, &path, &facts)?;
-        Ok(Self { file, directory, path, bytes: facts.len(), hidden: None })
+        Ok(Self { file, directory, path, bytes: facts.len(), is_writable, hidden: None })
     }
 
     /// Size of the file.
@@ -110,9 +117,8 @@ impl File {
     }
 
     /// Maps the whole file. The mapping carries the hold on when the file is closed.
-    pub(crate) fn map(&self, access: Access, _header_bytes: u64) -> Result<Mapping> {
-        Mapping::new(&self.file, self.bytes, access, self.directory.clone())
-            .map_err(|error| Error::os("mmap", &self.path, error))
+    pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
+        Mapping::new(self, access, header_bytes).map_err(|error| Error::os("mmap", &self.path, error))
     }
 
     /// Lets others see the segment by its id: whole, as it is now.
@@ -153,6 +159,15 @@ pub(crate) fn release(mapping: Mapping, id: &SegmentId) -> Result<()> {
     give_back(&directory, id).map(drop)
 }
 
+/// Unlinks a segment that has become dead by the caller's hand, and its name.
+pub(crate) fn discard(directory: &Directory, id: &SegmentId, name: Option<&ArrayName>) -> Result<()> {
+    let path = directory.segment_path(id);
+    if let (Some(name), Ok(facts)) = (name, fs::symlink_metadata(&path)) {
+        unlink_if_same(directory, name, &facts)?;
+    }
+    fs::remove_file(&path).map_err(|error| Error::os("unlink", path, error))
+}
+
 /// Gives a segment back if nobody holds it and it need not persist. Returns its bytes.
 pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
     match give_back_file(directory, id, &directory.segment_path(id))? {
@@ -172,7 +187,7 @@ fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<
     if facts.nlink() == 0 {
         return Ok(None);
     }
-    let _ = file.write_all_at(&words::DEAD_BYTES, words::STATE_OFFSET); // a short file has no state
+    let _ = file.write_all_at(&lease::DEAD.to_le_bytes(), words::STATE_OFFSET); // a short file has no state
     if let Some(name) = name_in(&file, id) {
         unlink_if_same(directory, &name, &facts)?;
     }
@@ -180,23 +195,15 @@ fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<
     Ok(Some(facts.blocks() * 512))
 }
 
-/// Takes a name away; the segment goes with its last holder, or now if there is none.
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName) -> Result<()> {
-    match unlink_held(directory, name)? {
-        Some(id) => give_back(directory, &id).map(drop), // locks the name again: only now
-        None => Ok(()),
-    }
-}
-
-/// Holds the segment while its name goes; says which segment it was, if it is one.
-fn unlink_held(directory: &Directory, name: &ArrayName) -> Result<Option<SegmentId>> {
+/// Takes a name away. `before` is run first, while nobody else can change the name: what it
+/// marks is marked before the name is gone. Returns the segment, held.
+pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
     let path = directory.name_path(name);
     let _lock = NameLock::take(directory, name)?;
     let file = File::open(directory.clone(), Place::Name(name), Access::ReadWrite)?;
-    let _ = file.file.write_all_at(&[0; 8], words::FLAGS_OFFSET); // no longer PERSIST
+    before(&file);
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
-    let header = front(&file.file, file.bytes).and_then(|front| Header::read("", &front, file.bytes));
-    Ok(header.ok().map(|header| header.id))
+    Ok(file)
 }
 
 /// A file that nobody can find: unnamed, or where the file system has no such thing, hidden.
@@ -216,6 +223,16 @@ fn options(access: Access) -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(access == Access::ReadWrite);
     options
+}
+
+/// A reader, too, enters himself in the header, where he may. Says whether it can be written.
+fn open_for(path: &Path, access: Access) -> io::Result<(fs::File, bool)> {
+    match open_existing(path, Access::ReadWrite) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && access == Access::ReadOnly => {
+            open_existing(path, Access::ReadOnly).map(|file| (file, false))
+        }
+        opened => opened.map(|file| (file, true)),
+    }
 }
 
 /// Never follows a link, never waits for a FIFO's other end.
@@ -277,7 +294,7 @@ fn gone_if_locked(error: io::Error) -> io::Error {
 fn persists(file: &fs::File) -> bool {
     let mut front = [0; words::FLAGS_OFFSET as usize + 8];
     let read = file.read_exact_at(&mut front, 0).is_ok();
-    read && front.starts_with(&MAGIC) && front[words::FLAGS_OFFSET as usize] & words::PERSIST_BYTE != 0
+    read && front.starts_with(&MAGIC) && front[words::FLAGS_OFFSET as usize] & words::PERSIST as u8 != 0
 }
 
 /// The whole header of an open file.

@@ -1,0 +1,52 @@
+//! What happens to what this process holds when it forks and when it ends.
+//!
+//! A child holds what its parent held from its first instruction on: the parent makes the
+//! child's entries before the fork, and both tables stay locked over it. At exit leases are
+//! given back while the memory stays mapped, for whoever still runs.
+
+use std::sync::Once;
+
+use parking_lot::MutexGuard;
+
+use super::Segment;
+use super::table::{TABLE, Table};
+use crate::sys;
+
+/// At the first use.
+pub(super) fn begin() {
+    static FIRST_USE: Once = Once::new();
+    FIRST_USE.call_once(|| sys::on_fork_and_exit(before_fork, after_in_parent, after_in_child, exit));
+}
+
+extern "C" fn before_fork() {
+    let table = TABLE.lock();
+    sys::before_fork();
+    Table::for_each(&table, Segment::lend_to_child);
+    MutexGuard::leak(table);
+}
+
+extern "C" fn after_in_parent() {
+    sys::after_in_parent();
+    #[allow(unsafe_code)]
+    // SAFETY: `before_fork` locked it in this thread.
+    unsafe {
+        TABLE.force_unlock();
+    };
+}
+
+extern "C" fn after_in_child() {
+    sys::after_in_child();
+    #[allow(unsafe_code)]
+    // SAFETY: `before_fork` locked it in this thread, the only one of this process.
+    Table::for_each(unsafe { &*TABLE.data_ptr() }, Segment::become_childs);
+    sys::remake(&TABLE);
+}
+
+extern "C" fn exit() {
+    let table = TABLE.lock();
+    Table::for_each(&table, |segment| {
+        if let Some(mapping) = &segment.mapping {
+            segment.leave(mapping);
+        }
+    });
+}

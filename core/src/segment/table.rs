@@ -1,0 +1,72 @@
+//! The segments that this process has mapped, by id and by address.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::Segment;
+use crate::name::SegmentId;
+use crate::sys::Access;
+
+/// The segments that this process has mapped.
+#[derive(Default)]
+pub(super) struct Table {
+    by_id: HashMap<(SegmentId, Access), Weak<Segment>>,
+    /// By where the data starts, and by the segment: without data, two may start at one place.
+    by_address: BTreeMap<(usize, usize), Weak<Segment>>,
+}
+
+pub(super) static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+impl Table {
+    fn with<T>(change: impl FnOnce(&mut Self) -> T) -> T {
+        change(TABLE.lock().get_or_insert_default())
+    }
+
+    /// Every segment in the table, while it is locked.
+    #[allow(unsafe_code)]
+    pub(super) fn for_each(table: &Option<Self>, mut visit: impl FnMut(&Segment)) {
+        for entry in table.iter().flat_map(|table| table.by_address.values()) {
+            // SAFETY: a segment takes itself out of the table before anything of it is dropped,
+            // and waits for the lock to do so; its memory stays as long as this weak pointer.
+            visit(unsafe { &*entry.as_ptr() });
+        }
+    }
+
+    pub(super) fn find(id: &SegmentId, access: Access) -> Option<Arc<Segment>> {
+        Self::with(|table| table.by_id.get(&(*id, access))?.upgrade())
+    }
+
+    pub(super) fn insert(segment: &Arc<Segment>) {
+        let key = (segment.header.id, segment.access);
+        Self::with(|table| {
+            table.by_id.insert(key, Arc::downgrade(segment));
+            table.by_address.insert(segment.address(), Arc::downgrade(segment));
+        });
+    }
+
+    /// Only the entries that are this segment's own: a later mapping may have taken the key.
+    pub(super) fn remove(segment: &Segment) {
+        let key = (segment.header.id, segment.access);
+        let own = |entry: &Weak<Segment>| std::ptr::eq(entry.as_ptr(), segment);
+        Self::with(|table| {
+            if table.by_id.get(&key).is_some_and(own) {
+                table.by_id.remove(&key);
+            }
+            table.by_address.remove(&segment.address());
+        });
+    }
+
+    /// The segment with that byte; for the byte behind its last, too, where a view without
+    /// elements may stand.
+    pub(super) fn containing(address: usize) -> Option<Arc<Segment>> {
+        let (start, there) = Self::with(|table| {
+            let ((start, _), _) = table.by_address.range(..=(address, usize::MAX)).next_back()?;
+            let there = table.by_address.range((*start, 0)..=(*start, usize::MAX));
+            Some((*start, there.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
+        })?;
+        let largest = there.into_iter().max_by_key(|segment| segment.header.data_bytes)?;
+        (address - start <= largest.header.data_bytes as usize).then_some(largest)
+    }
+}

@@ -1,0 +1,195 @@
+//! The registry: which holders live. An empty file whose bytes are locked; nothing is read from it.
+//!
+//! A process is a random byte below 2^53, locked exclusively and kept by a mapping, so that no
+//! closing of descriptors can drop it. The mapping is not inherited: a forked child gets a byte
+//! of its own, which the parent locks for it before the fork (I1), so that the child holds what
+//! its parent held from its first instruction on.
+//!
+//! Which inode it was that somebody locked is told by a cookie in his entries. When the registry
+//! is deleted and made anew, locks on the old one cannot be asked any more: such holders count
+//! as alive (I2) until nobody maps the segment.
+#![allow(unsafe_code)] // mmap, madvise, munmap, and a lock made anew after fork
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+
+use parking_lot::lock_api::RawMutex as _;
+use parking_lot::{Mutex, MutexGuard, RawMutex};
+
+use super::directory::Directory;
+use super::lock;
+use crate::error::Result;
+use crate::name::random_holder;
+
+/// A process as its entries name it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    pub(crate) holder: u64,
+    pub(crate) about: u64,
+}
+
+/// A process's place in the registry of one directory.
+struct Registered {
+    directory: Directory,
+    /// `None` in a child whose byte could not be had: it holds by lock alone.
+    identity: Option<Identity>,
+    life: Option<Life>,
+    /// The child's, between the preparation of a fork and its end.
+    child: Option<(Identity, Life)>,
+}
+
+static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
+
+/// This process in that directory's registry; `None` when the registry cannot be had: then
+/// segments are held by their lock alone.
+pub(crate) fn identity(directory: &Directory) -> Option<Identity> {
+    let mut all = REGISTERED.lock();
+    if let Some(registered) = all.iter().find(|one| one.directory.path() == directory.path()) {
+        return registered.identity;
+    }
+    let (identity, life) = register(directory).ok()?;
+    life.keep_from_children();
+    all.push(Registered { directory: directory.clone(), identity: Some(identity), life: Some(life), child: None });
+    Some(identity)
+}
+
+/// Locks a byte that nobody has.
+fn register(directory: &Directory) -> Result<(Identity, Life)> {
+    let file = directory.open_registry()?;
+    let holder = loop {
+        let holder = random_holder()?;
+        match lock::try_exclusive_at(&file, holder as i64) {
+            Ok(()) => break holder,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(crate::Error::os("fcntl(F_OFD_SETLK)", directory.path(), error)),
+        }
+    };
+    let about = cookie(&file) << 40 | u64::from(std::process::id());
+    let life = Life::map(&file).map_err(|error| crate::Error::os("mmap", directory.path(), error))?;
+    Ok((Identity { holder, about }, life))
+}
+
+/// 24 bits of which inode a registry is.
+fn cookie(file: &File) -> u64 {
+    let facts = file.metadata().map_or((0, 0), |facts| (facts.dev(), facts.ino()));
+    super::directory::fnv1a(format!("{facts:?}").as_bytes()) >> 40
+}
+
+/// The bits of an entry's `about` that are its process's pid, as that process sees itself.
+const PID: u64 = 0xffff_ffff;
+
+/// A look at who lives.
+pub(crate) struct Lives {
+    file: File,
+    cookie: u64,
+}
+
+impl Lives {
+    /// `None` when the registry cannot be asked: then everybody counts as alive.
+    pub(crate) fn look(directory: &Directory) -> Option<Self> {
+        let file = directory.open_registry().ok()?;
+        let cookie = cookie(&file);
+        Some(Self { file, cookie })
+    }
+
+    /// Whether that holder is known to be dead (I2).
+    pub(crate) fn is_void(&self, holder: u64, about: u64) -> bool {
+        about >> 40 == self.cookie && lock::is_free_at(&self.file, holder as i64)
+    }
+}
+
+/// A page of the registry, mapped for nothing but the lock that it keeps.
+struct Life(*mut libc::c_void);
+
+// SAFETY: an address that is only ever unmapped.
+unsafe impl Send for Life {}
+
+const LIFE_BYTES: usize = 4096;
+
+impl Life {
+    fn map(file: &File) -> io::Result<Self> {
+        let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+        // SAFETY: a new mapping that nobody may touch, where the kernel likes.
+        let life = unsafe { libc::mmap(anywhere, LIFE_BYTES, libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
+        match life == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(Self(life)),
+        }
+    }
+
+    fn keep_from_children(&self) {
+        // SAFETY: the page that `map` mapped.
+        unsafe { libc::madvise(self.0, LIFE_BYTES, libc::MADV_DONTFORK) };
+    }
+
+    fn end(self) {
+        // SAFETY: the page that `map` mapped, once: `self` is gone.
+        unsafe { libc::munmap(self.0, LIFE_BYTES) };
+    }
+}
+
+/// Before a fork: locks a byte for the child in each registry. The table stays locked until
+/// `after_in_parent` or `after_in_child`.
+pub(crate) fn before_fork() {
+    let mut all = REGISTERED.lock();
+    for registered in all.iter_mut() {
+        registered.child = register(&registered.directory).ok();
+    }
+    MutexGuard::leak(all);
+}
+
+/// Between the two: the child's identity (I1).
+pub(crate) fn identity_of_child(directory: &Directory) -> Option<Identity> {
+    // SAFETY: `before_fork` locked the table in this very thread and nobody else gets it meanwhile.
+    let all = unsafe { &*REGISTERED.data_ptr() };
+    let registered = all.iter().find(|one| one.directory.path() == directory.path())?;
+    registered.child.as_ref().map(|(identity, _)| *identity)
+}
+
+/// After a fork, in the parent: only the child keeps the child's byte.
+pub(crate) fn after_in_parent() {
+    // SAFETY: as in `identity_of_child`.
+    let all = unsafe { &mut *REGISTERED.data_ptr() };
+    for (_, life) in all.iter_mut().filter_map(|registered| registered.child.take()) {
+        life.end();
+    }
+    // SAFETY: `before_fork` locked it in this thread.
+    unsafe { REGISTERED.force_unlock() };
+}
+
+/// After a fork, in the child: it is who its parent said. Allocates nothing.
+pub(crate) fn after_in_child() {
+    // SAFETY: as in `identity_of_child`; there is no other thread.
+    let all = unsafe { &mut *REGISTERED.data_ptr() };
+    for registered in all.iter_mut() {
+        let (identity, life) = registered.child.take().unzip();
+        let pid = u64::from(std::process::id());
+        registered.identity = identity.map(|one| Identity { about: one.about & !PID | pid, ..one });
+        registered.life = life; // the parent's page is not in this process: nothing to unmap
+        registered.life.as_ref().inspect(|life| life.keep_from_children());
+    }
+    remake(&REGISTERED);
+}
+
+/// Makes a mutex anew in a child: unlocking it would wake threads that are not here.
+pub(crate) fn remake<T>(mutex: &Mutex<T>) {
+    // SAFETY: only the raw state is used, and there is no other thread.
+    let raw = std::ptr::from_ref(unsafe { mutex.raw() }).cast_mut();
+    // SAFETY: a `RawMutex` is an atomic byte: it may be written through a shared reference.
+    unsafe { raw.write(RawMutex::INIT) };
+}
+
+/// Has the handlers run at every fork and at exit. Raw `clone` and `_Fork` run none.
+pub(crate) fn on_fork_and_exit(
+    before: extern "C" fn(),
+    in_parent: extern "C" fn(),
+    in_child: extern "C" fn(),
+    exit: extern "C" fn(),
+) {
+    // SAFETY: functions of this library, which stays loaded: the C library undoes this at dlclose.
+    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    // SAFETY: as above.
+    unsafe { libc::atexit(exit) };
+}

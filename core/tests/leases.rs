@@ -1,0 +1,320 @@
+//! Who holds what when processes die, fork and end: leases, over the Linux backend.
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use shmarray::{Access, Array, DType, Error, Options};
+use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
+
+fn bytes(count: u64) -> Array {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+}
+
+fn handle_of(array: &Array) -> String {
+    array.handle().to_text()
+}
+
+fn registry() -> std::path::PathBuf {
+    let all = std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
+    all.into_iter().find(|path| path.to_string_lossy().contains("shmarray-registry-")).unwrap()
+}
+
+/// Holds what it is told to attach; ends with all of it still held.
+#[test]
+fn keeper() {
+    if !is_peer("keeper") {
+        return;
+    }
+    serve(|line| match line.split_once(' ') {
+        Some(("attach", handle)) => match Array::attach(handle, Access::ReadOnly) {
+            Ok(array) => {
+                let first = array.get::<u8>(&[0]).unwrap();
+                std::mem::forget(array);
+                format!("holds {first}")
+            }
+            Err(error) => error.to_string(),
+        },
+        Some(("fork", _)) => {
+            // The child lives on without what its parent makes afterwards.
+            let pid = fork(|| {
+                loop {
+                    std::thread::park();
+                }
+            });
+            let made = bytes(1000);
+            let says = format!("{} {}", pid.id(), handle_of(&made));
+            std::mem::forget(made);
+            says
+        }
+        _ => format!("swept {}", shmarray::sweep().unwrap().segments),
+    });
+}
+
+fn keeper_of(array: &Array) -> Peer {
+    let mut peer = Peer::start("keeper");
+    assert!(peer.ask(&format!("attach {}", handle_of(array))).starts_with("holds"));
+    peer
+}
+
+#[test]
+fn an_ordinary_end_gives_back_what_was_still_held() {
+    scenario("an_ordinary_end_gives_back_what_was_still_held", || {
+        let array = bytes(10);
+        let peer = keeper_of(&array);
+        drop(array);
+        assert_eq!(segments_in(&directory()).len(), 1, "the peer holds it");
+        peer.end();
+        assert!(segments_in(&directory()).is_empty(), "and no sweep was needed");
+    });
+}
+
+#[test]
+fn a_survivors_close_gives_back_what_the_dead_held() {
+    scenario("a_survivors_close_gives_back_what_the_dead_held", || {
+        let array = bytes(10);
+        keeper_of(&array).kill();
+        drop(array);
+        assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+#[test]
+fn an_attach_after_the_last_close_is_refused_though_somebody_maps_it() {
+    scenario("an_attach_after_the_last_close_is_refused_though_somebody_maps_it", || {
+        let array = bytes(10);
+        let handle = handle_of(&array);
+        drop(array);
+        assert!(matches!(Array::attach(&handle, Access::ReadOnly), Err(Error::SegmentNotFound { .. })));
+    });
+}
+
+#[test]
+fn a_child_holds_from_its_first_instruction_on() {
+    scenario("a_child_holds_from_its_first_instruction_on", || {
+        let array = bytes(10);
+        let handle = handle_of(&array);
+        let (mut read, mut write) = std::io::pipe().unwrap();
+        let child = fork(|| {
+            read.read_exact(&mut [0]).unwrap(); // the parent has let go
+            assert_eq!(array.get::<u8>(&[2]).unwrap(), 7);
+            Array::attach(&handle, Access::ReadWrite).unwrap().set(&[3], 3u8).unwrap();
+        });
+        array.set(&[2], 7u8).unwrap();
+        drop(array);
+        assert_eq!(keeper_says_swept(), 0, "the child holds it");
+        write.write_all(&[1]).unwrap();
+        child.ended();
+        assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+fn keeper_says_swept() -> u64 {
+    let mut peer = Peer::start("keeper");
+    let swept = peer.ask("sweep");
+    peer.end();
+    swept.strip_prefix("swept ").unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_killed_child_takes_nothing_from_its_parent_and_leaves_nothing() {
+    scenario("a_killed_child_takes_nothing_from_its_parent_and_leaves_nothing", || {
+        let array = bytes(10);
+        let (mut read, write) = std::io::pipe().unwrap();
+        let child = fork(|| {
+            std::mem::forget((bytes(20), bytes(30)));
+            (&write).write_all(&[1]).unwrap();
+            loop {
+                std::thread::park();
+            }
+        });
+        read.read_exact(&mut [0]).unwrap();
+        assert_eq!(segments_in(&directory()).len(), 3);
+        child.kill();
+        assert_eq!(shmarray::sweep().unwrap().segments, 2);
+        array.set(&[9], 9u8).unwrap();
+    });
+}
+
+#[test]
+fn grandchildren_hold_when_everybody_before_them_has_ended() {
+    scenario("grandchildren_hold_when_everybody_before_them_has_ended", || {
+        let array = bytes(10);
+        let (mut read, mut write) = std::io::pipe().unwrap();
+        let (mut heard, said) = std::io::pipe().unwrap();
+        fork(|| {
+            fork(|| {
+                read.read_exact(&mut [0]).unwrap();
+                array.set(&[1], 1u8).unwrap();
+                let seen = Array::attach(&handle_of(&array), Access::ReadOnly).unwrap().get::<u8>(&[1]).unwrap();
+                (&said).write_all(&[seen]).unwrap();
+            });
+        })
+        .ended();
+        drop(said);
+        drop(array);
+        assert_eq!(segments_in(&directory()).len(), 1);
+        write.write_all(&[1]).unwrap();
+        let mut answers = Vec::new();
+        heard.read_to_end(&mut answers).unwrap(); // until the grandchild has ended
+        assert_eq!(answers, [1]);
+        shmarray::sweep().unwrap();
+        assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+#[test]
+fn forks_beside_threads_that_make_and_drop_lose_nothing() {
+    scenario("forks_beside_threads_that_make_and_drop_lose_nothing", || {
+        let stop = AtomicBool::new(false);
+        let kept = bytes(10);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let array = bytes(64);
+                        let again = Array::attach(&handle_of(&array), Access::ReadOnly).unwrap();
+                        assert_eq!(again.get::<u8>(&[0]).unwrap(), 0);
+                    }
+                });
+            }
+            for round in 0..100u8 {
+                fork(|| {
+                    kept.set(&[5], round).unwrap();
+                    let own = bytes(7);
+                    assert!(Array::attach(&handle_of(&own), Access::ReadWrite).is_ok());
+                    assert!(Array::attach(&handle_of(&kept), Access::ReadOnly).is_ok());
+                    drop(own);
+                })
+                .ended();
+                assert_eq!(kept.get::<u8>(&[5]).unwrap(), round);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        drop(kept);
+        shmarray::sweep().unwrap();
+        assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+#[test]
+fn a_registry_that_is_deleted_or_overwritten_frees_nothing() {
+    scenario("a_registry_that_is_deleted_or_overwritten_frees_nothing", || {
+        let array = bytes(10);
+        let peer = keeper_of(&array);
+        std::fs::write(registry(), [0xa5; 10_000]).unwrap();
+        assert_eq!(keeper_says_swept(), 0);
+        std::fs::remove_file(registry()).unwrap();
+        assert_eq!(keeper_says_swept(), 0, "who locked the old registry counts as alive");
+        let handle = handle_of(&array);
+        drop(array);
+        let again = Array::attach(&handle, Access::ReadOnly).unwrap();
+        drop(again);
+        assert_eq!(segments_in(&directory()).len(), 1, "the peer still holds it");
+        peer.kill();
+        assert_eq!(shmarray::sweep().unwrap().segments, 1, "nobody maps it any more");
+    });
+}
+
+#[test]
+fn more_holders_than_entries_hold_by_lock() {
+    scenario("more_holders_than_entries_hold_by_lock", || {
+        let array = bytes(10);
+        let (read, write) = std::io::pipe().unwrap();
+        let (mut heard, said) = std::io::pipe().unwrap();
+        let mut children: Vec<_> = (0..150)
+            .map(|_| {
+                fork(|| {
+                    (&said).write_all(&[1]).unwrap();
+                    let _ = (&read).read(&mut [0]);
+                    assert_eq!(array.get::<u8>(&[0]).unwrap(), 8);
+                })
+            })
+            .collect();
+        heard.read_exact(&mut [0; 150]).unwrap();
+        array.set(&[0], 8u8).unwrap();
+        let handle = handle_of(&array);
+        drop(array);
+        children.drain(..75).for_each(support::Forked::kill);
+        assert_eq!(shmarray::sweep().unwrap().segments, 0, "75 still hold it");
+        assert_eq!(Array::attach(&handle, Access::ReadOnly).unwrap().get::<u8>(&[0]).unwrap(), 8);
+        (&write).write_all(&[1; 75]).unwrap();
+        children.into_iter().for_each(support::Forked::ended);
+        shmarray::sweep().unwrap();
+        assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+#[test]
+fn unrelated_processes_beyond_the_table_hold_by_lock_too() {
+    scenario("unrelated_processes_beyond_the_table_hold_by_lock_too", || {
+        let array = bytes(10);
+        let mut keepers: Vec<_> = (0..130).map(|_| keeper_of(&array)).collect();
+        drop(array);
+        keepers.drain(..120).for_each(Peer::kill);
+        assert_eq!(shmarray::sweep().unwrap().segments, 0, "ten still hold it");
+        keepers.into_iter().for_each(Peer::end);
+        shmarray::sweep().unwrap();
+        assert!(segments_in(&directory()).is_empty());
+    });
+}
+
+#[test]
+fn a_killed_parent_is_dead_though_its_child_lives() {
+    scenario("a_killed_parent_is_dead_though_its_child_lives", || {
+        let array = bytes(10);
+        let mut peer = keeper_of(&array);
+        let said = peer.ask("fork now");
+        let (child, handle) = said.split_once(' ').unwrap();
+        let made = Array::attach(handle, Access::ReadOnly).unwrap();
+        peer.kill();
+        drop(made);
+        assert_eq!(segments_in(&directory()).len(), 1, "what the parent alone held is given back");
+        drop(array);
+        assert_eq!(segments_in(&directory()).len(), 1, "the child holds what its parent held at the fork");
+        support::kill(child.parse().unwrap());
+        while shmarray::sweep().unwrap().segments == 0 {
+            std::thread::yield_now(); // until the kernel has taken it down
+        }
+    });
+}
+
+#[test]
+fn a_reader_who_may_not_write_holds_by_lock() {
+    scenario("a_reader_who_may_not_write_holds_by_lock", || {
+        let shared = Options { mode: 0o644, ..Options::default() };
+        let array = Array::create(DType::parse("|u1").unwrap(), &[5], &shared).unwrap();
+        let peer = keeper_of(&array);
+        drop(array);
+        assert_eq!(shmarray::sweep().unwrap().segments, 0);
+        peer.kill();
+        assert_eq!(shmarray::sweep().unwrap().segments, 1);
+    });
+}
+
+#[test]
+fn a_supervisor_gives_back_what_its_dead_workers_left_without_being_asked() {
+    scenario("a_supervisor_gives_back_what_its_dead_workers_left_without_being_asked", || {
+        let most = (0..300)
+            .map(|_| {
+                let (mut read, write) = std::io::pipe().unwrap();
+                let worker = fork(|| {
+                    std::mem::forget(bytes(1000));
+                    (&write).write_all(&[1]).unwrap();
+                    loop {
+                        std::thread::park();
+                    }
+                });
+                read.read_exact(&mut [0]).unwrap();
+                worker.kill();
+                drop(bytes(10)); // the supervisor's own work
+                segments_in(&directory()).len()
+            })
+            .max();
+        assert!(most.unwrap() < 150, "{most:?} segments at once");
+        shmarray::sweep().unwrap();
+    });
+}
