@@ -49,6 +49,8 @@ fn ls_lists_an_array_and_rm_takes_its_name_away() {
     let json: serde_json::Value = serde_json::from_str(&printed(&["ls", "--json"])).unwrap();
     let listed = json.as_array().unwrap().iter().find(|one| one["name"] == name.as_str()).unwrap();
     assert_eq!((&listed["dtype"], &listed["shape"]), (&"<i2".into(), &serde_json::json!([2, 2])));
+    assert_eq!(listed["holders"][0]["pid"], std::process::id());
+    assert!(printed(&["ls"]).contains(&format!("{} commands-", std::process::id())));
     printed(&["rm", &name]);
     assert!(!shmarray(&["show", &name]).status.success());
     assert_eq!(array.get::<i16>(&[1, 1]).unwrap(), 6);
