@@ -254,7 +254,7 @@ def small_memory(tmp_path, monkeypatch):
         pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
     monkeypatch.setenv("SHMARRAY_DIR", str(tmp_path))
     yield tmp_path
-    subprocess.run(["umount", str(tmp_path)], check=True)
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
 def test_full_shared_memory_is_a_memory_error_that_says_how_much(small_memory):
