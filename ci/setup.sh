@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Sourced by ci/demo and ci/test: installs what they need on a bare Debian machine, and builds.
+# Sourced by ci/demo, ci/test and the checks with other tools: installs what they need on a bare
+# Debian machine, and builds.
 #
 # Each step says what it does and how long it took; its output stands in target/ci/logs. A
 # second run does only what changed.
@@ -43,6 +44,16 @@ rust_toolchain() {
         return 1
     fi
     cargo --version
+}
+
+# nightly_rust COMPONENT…: the toolchain that fuzzing, Miri and the sanitizers need.
+nightly_rust() {
+    local component
+    cargo +nightly --version 2>/dev/null || rustup toolchain install nightly --profile minimal
+    for component in "$@"; do
+        rustup component list --toolchain nightly --installed | grep -q "^$component" ||
+            rustup component add --toolchain nightly "$component"
+    done
 }
 
 # The first Python that is new enough.

@@ -1,0 +1,119 @@
+# shellcheck shell=bash
+# Sourced by the scripts of ci that count: cases, programs that are built once, proofs that a tool is on.
+#
+# Who calls `run` sets `directory`, the SHMARRAY_DIR that each program gets anew; who calls
+# `build` sets `sources`, the files that a program may be made from.
+
+passed=0
+failed=0
+sources=()
+directory=
+
+# A case of a script's own: a name, then a command whose success it is.
+case_of() {
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+    fi
+}
+
+# Runs a command that must succeed and say nothing: a warning is a failure.
+silently() {
+    local said
+    if ! said=$("$@" 2>&1) || [ -n "$said" ]; then
+        printf '%s\n%s\n' "$*" "$said"
+        return 1
+    fi
+}
+
+is_newer_than() {
+    local made=$1 source
+    shift
+    for source in "$@"; do
+        [ "$made" -nt "$source" ] || return 1
+    done
+}
+
+# build OUTPUT COMMAND…: compiles unless OUTPUT is newer than all that it may be made from.
+# Only a failure counts, so that a second run counts as many cases as the first.
+build() {
+    local output=$1
+    shift
+    if is_newer_than "$output" "${sources[@]}" "$0" ci/cases.sh; then
+        return
+    fi
+    rm -f "$output"
+    if ! silently "$@" -o "$output"; then
+        failed=$((failed + 1))
+        echo "FAILED: compile $(basename "$output")"
+    fi
+}
+
+# Adds the counts that cmocka or doctest print. A program that says none, or dies, is one failure.
+# Each program has a directory of its own, so that what one leaves does not fail the next.
+run() {
+    local label=$1 log status=0 good all
+    shift
+    rm -rf "$directory" && mkdir "$directory"
+    log=$(SHMARRAY_DIR=$directory "$@" 2>&1) || status=$?
+    good=$(counted "$log" '\[  PASSED  \] ([0-9]+) test' 'test cases: +[0-9]+ \| +([0-9]+) passed')
+    all=$(counted "$log" '([0-9]+) test\(s\) run\.' 'test cases: +([0-9]+) \|')
+    if [ "$all" -eq "$good" ] && { [ "$status" -ne 0 ] || [ "$all" -eq 0 ]; }; then
+        all=$((all + 1))
+    fi
+    [ "$all" -eq "$good" ] || echo "$log"
+    printf '%-40s %3d passed, %d failed\n' "$label" "$good" $((all - good))
+    passed=$((passed + good))
+    failed=$((failed + all - good))
+    case_of "$label leaves nothing in shared memory" nothing_is_left_in "$directory"
+}
+
+# The first number that one of the patterns finds in a text, or 0.
+counted() {
+    local pattern
+    for pattern in "${@:2}"; do
+        if [[ $1 =~ $pattern ]]; then
+            echo "${BASH_REMATCH[1]}"
+            return
+        fi
+    done
+    echo 0
+}
+
+# Adds what cargo's lines of results in a log say.
+count_tests() {
+    local good bad
+    while read -r good bad; do
+        passed=$((passed + good))
+        failed=$((failed + bad))
+    done < <(sed -n 's/^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' "$1")
+}
+
+nothing_is_left_in() {
+    local left
+    left=$(find "$1" -mindepth 1 -name 'shmarray-*' ! -name 'shmarray-registry-*')
+    [ -z "$left" ] || { echo "left in $1: $left" && return 1; }
+}
+
+# must_catch WORDS COMMAND…: proves that a tool is on. The command runs a program with a known
+# bug: it must fail, and say the words.
+must_catch() {
+    local words=$1 said status=0
+    shift
+    said=$("$@" 2>&1) || status=$?
+    if [ "$status" -eq 0 ] || [[ $said != *"$words"* ]]; then
+        printf 'not caught: %s (exit %d)\n%s\n' "$words" "$status" "$said"
+        return 1
+    fi
+    echo "caught, as it must be: $words"
+}
+
+# The closing line; the exit code is 0 when nothing failed and something ran.
+closing_line() {
+    echo "$1: $passed passed, $failed failed"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}

@@ -1,0 +1,190 @@
+//! Any bytes as a segment's file: refused or attached, never a panic or a signal, and nothing is left.
+//!
+//! The first byte of an input says what of the file is made right before it is tried, so that
+//! mutations also get behind the first checks; the rest are the file's bytes:
+//!
+//! | bit | makes right |
+//! |---|---|
+//! | 0 | magic, major version and required features |
+//! | 1 | the id |
+//! | 2 | state LIVE and the generation of our handle |
+//! | 3 | the sizes: the header one page, the data all the rest |
+//! | 4 | PERSIST: set, so that closing gives nothing back |
+//! | 5 | the handle is what the file describes, not all of its data as bytes |
+//!
+//! Mutations prefer the places where fields stand, since most of a header is zeros.
+#![no_main]
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use shmarray::{Access, Array, Error, size_bytes};
+
+const ID: &str = "fuzzfuzzfuzzfuzzfuzzfuzz";
+const NAME: &str = "fuzz";
+const GENERATION: u64 = 7;
+const PAGE_BYTES: usize = 4096;
+/// Arrays may be huge without memory: with strides of zero. Copies of these are not made.
+const MOST_COPIED_BYTES: u64 = 1 << 20;
+/// Where the lease table stands: to the end of the first page.
+const LEASES: std::ops::Range<usize> = 2304..PAGE_BYTES;
+/// Where fields stand: identity, words, description, shape, strides, dtype (FORMAT.md).
+const FIELDS: [(usize, usize); 6] = [(0, 128), (128, 160), (256, 352), (352, 416), (864, 928), (1376, 1440)];
+
+/// A private directory, made at the first use. A run that was killed leaves it to ci/fuzz.
+fn directory() -> &'static PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let parent = std::env::var_os("SHMARRAY_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from);
+        let directory = parent.join(format!("shmfuzz-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        #[allow(unsafe_code)]
+        // SAFETY: the fuzzer has one thread, and nothing has read the environment yet.
+        unsafe {
+            std::env::set_var("SHMARRAY_DIR", &directory);
+        }
+        directory
+    })
+}
+
+fn segment_path() -> PathBuf {
+    directory().join(format!("shmarray-{ID}"))
+}
+
+fn name_path() -> PathBuf {
+    directory().join(format!("shmarray-name-{NAME}"))
+}
+
+/// Overwrites a part of the file, as far as the file reaches.
+fn put(file: &mut [u8], offset: usize, bytes: &[u8]) {
+    for (place, byte) in file.iter_mut().skip(offset).zip(bytes) {
+        *place = *byte;
+    }
+}
+
+fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut file = bytes.to_vec();
+    let data_bytes = bytes.len().saturating_sub(PAGE_BYTES) as u64;
+    let sizes = [PAGE_BYTES as u64, bytes.len() as u64, data_bytes].map(u64::to_le_bytes).concat();
+    let words = [1, GENERATION].map(u64::to_le_bytes).concat();
+    let parts: [(usize, &[u8]); 5] =
+        [(0, b"shmarray\x01\0\0\0"), (32, ID.as_bytes()), (128, &words), (56, &sizes), (144, &[1])];
+    for (bit, (offset, part)) in parts.iter().enumerate() {
+        if bits & 1 << bit != 0 {
+            put(&mut file, *offset, part);
+        }
+    }
+    if bits & 1 != 0 {
+        put(&mut file, 16, &[0; 8]);
+    }
+    file
+}
+
+/// Puts the file there under its id and its name, whatever of it the last attempt gave back.
+fn place(file: &[u8]) {
+    let _ = fs::remove_file(segment_path());
+    let _ = fs::remove_file(name_path());
+    let mut options = fs::OpenOptions::new();
+    let options = std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
+    options.open(segment_path()).unwrap().write_all(file).unwrap();
+    fs::hard_link(segment_path(), name_path()).unwrap();
+}
+
+/// A handle of all that the file may hold after one page, as bytes.
+fn handle_of_bytes(file: &[u8]) -> String {
+    let count = file.len().saturating_sub(PAGE_BYTES);
+    format!(
+        r#"{{"shmarray":1,"segment":"{ID}","generation":{GENERATION},"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#
+    )
+}
+
+/// The handle of what the file describes; all of its data when it cannot be attached.
+fn described_handle(file: &[u8]) -> String {
+    place(file);
+    Array::attach(NAME, Access::ReadOnly).map_or_else(|_| handle_of_bytes(file), |array| array.handle().to_text())
+}
+
+fn look_at(array: &Array) {
+    let copied = size_bytes(array.shape(), array.dtype().item_bytes()).unwrap();
+    if copied <= MOST_COPIED_BYTES {
+        assert_eq!(array.to_bytes().len() as u64, copied);
+    }
+    let ends: Vec<u64> = array.shape().iter().map(|count| count.saturating_sub(1)).collect();
+    for index in [vec![0; ends.len()], ends] {
+        let _ = array.get::<u8>(&index);
+        let _ = array.get::<f64>(&index);
+    }
+    reads_back(array);
+}
+
+/// Its handle finds it again, unless there is no file of the id that it says.
+fn reads_back(array: &Array) {
+    let handle = array.handle();
+    match Array::attach(&handle.to_text(), Access::ReadOnly) {
+        Ok(again) => assert_eq!(again.handle(), handle),
+        Err(Error::SegmentNotFound { .. }) if handle.segment.id.as_str() != ID => {}
+        // Attached by name although FORMAT.md says that it is below 2^53: no handle can say it.
+        Err(Error::InvalidHandle { field, .. }) if field == "generation" && handle.generation >= 1 << 53 => {}
+        Err(error) => panic!("its own handle is refused: {error}"),
+    }
+}
+
+/// Attaches, looks and closes; read-only and read-write must agree. Whether it could be attached.
+fn attempt(file: &[u8], what: &str) -> bool {
+    let attached = [Access::ReadOnly, Access::ReadWrite].map(|access| {
+        place(file);
+        assert!(shmarray::segments().unwrap().len() <= 1);
+        let Ok(array) = Array::attach(what, access) else { return false };
+        look_at(&array);
+        let is_ours = array.handle().segment.id.as_str() == ID;
+        drop(array);
+        // Who persists, or seems to have another holder, is not given back by a close.
+        let stays = file[144] & 1 != 0 || file[LEASES].iter().any(|byte| *byte != 0);
+        assert!(stays || !is_ours || !segment_path().exists(), "its last holder did not give it back");
+        true
+    });
+    assert_eq!(attached[0], attached[1], "read-only and read-write differ for {what}");
+    attached[0]
+}
+
+/// Says that it persists, and cannot be read: its name goes, and it stays.
+fn broken_and_persistent(file: &[u8], attached: bool) -> bool {
+    !attached && file.starts_with(b"shmarray") && file.get(144).is_some_and(|flags| flags & 1 != 0)
+}
+
+/// Without its name nothing persists, and nobody holds it: a sweep gives everything back.
+fn nothing_is_left(file: &[u8], attached: bool) {
+    let _ = shmarray::unlink(NAME);
+    shmarray::sweep().unwrap();
+    if broken_and_persistent(file, attached) {
+        let _ = fs::remove_file(segment_path());
+    }
+    let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = entries.filter(|name| !name.to_string_lossy().starts_with("shmarray-registry-")).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((bits, bytes)) = input.split_first() else { return };
+    let file = made_right(*bits, bytes);
+    let handle = if bits & 32 != 0 { described_handle(&file) } else { handle_of_bytes(&file) };
+    attempt(&file, &handle);
+    let attached = attempt(&file, NAME);
+    nothing_is_left(&file, attached);
+});
+
+// Half of the mutations change one field's place; the others do as they like.
+fuzz_mutator!(|input: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let (start, end) = FIELDS[seed as usize / 2 % FIELDS.len()];
+    if seed % 2 == 0 || size <= end {
+        return fuzzer_mutate(input, size, max_size);
+    }
+    let mut field = input[1 + start..(1 + end).min(size)].to_vec();
+    let room = field.len();
+    fuzzer_mutate(&mut field, room, room);
+    input[1 + start..1 + start + room].copy_from_slice(&field);
+    size
+});
