@@ -206,10 +206,23 @@ struct Structured<'a> {
 fn compact(json: &str, parsed: &Structured<'_>) -> Result<String> {
     let descr: serde_json::Value =
         serde_json::from_str(parsed.descr.get()).map_err(|error| invalid(json, error.to_string()))?;
+    if has_fractions(&descr) {
+        return Err(invalid(json, "descr has a number that is not whole"));
+    }
     if !(descr.is_array() || descr.is_object()) {
         return Err(invalid(json, "descr is neither a list nor an object"));
     }
     Ok(format!(r#"{{"descr":{descr},"itemsize":{}}}"#, parsed.itemsize))
+}
+
+/// No dtype has such numbers, and they might not print as they were read.
+fn has_fractions(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Number(number) => number.is_f64(),
+        serde_json::Value::Array(items) => items.iter().any(has_fractions),
+        serde_json::Value::Object(fields) => fields.values().any(has_fractions),
+        _ => false,
+    }
 }
 
 /// Size of an item of a type string: `[<>|]`, a kind, a count, and a unit for times.
@@ -337,6 +350,7 @@ mod tests {
             r#"{"descr":1,"itemsize":1}"#,
             r#"{"descr":[],"itemsize":1,"itemsize":2}"#,
             r#"{"descr":[],"itemsize":1,"more":2}"#,
+            r#"{"descr":[["a","<i4",[1e15]]],"itemsize":4}"#,
             "\"<i4\"",
         ];
         for text in bad {

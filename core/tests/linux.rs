@@ -256,9 +256,25 @@ fn hostile_and_broken_segment_files_are_refused_and_named() {
         assert!(attach(&good, &[own, (72, &[0xff; 8])]).contains("data_bytes"));
         assert!(attach(&good, &[own, (128, &[4])]).contains("no segment"), "a dead segment");
         assert!(attach(&good, &[own, (136, &[1])]).contains("stale"));
+        assert!(attach(&good, &[own, (143, &[0xff])]).contains("generation"));
         assert!(attach(&vec![0xa5; 1 << 16], &[]).contains("magic"));
         assert_eq!(shmarray::sweep().unwrap().segments, 1, "nobody holds it");
         assert!(!path.exists());
+    });
+}
+
+#[test]
+fn a_broken_file_that_says_it_persists_goes_when_its_name_is_unlinked() {
+    scenario("a_broken_file_that_says_it_persists_goes_when_its_name_is_unlinked", || {
+        let kept = bytes(1, &Options { persist: true, ..named("broken") }).unwrap();
+        let broken = std::fs::read(segment_file(&kept)).unwrap();
+        let path = directory().join("shmarray-abcdefghijklmnopqrstuvwx");
+        std::fs::write(&path, &broken[..1000]).unwrap();
+        std::fs::hard_link(&path, directory().join("shmarray-name-other")).unwrap();
+        assert_eq!(shmarray::sweep().unwrap().segments, 0);
+        shmarray::unlink("other").unwrap();
+        assert_eq!(shmarray::sweep().unwrap().segments, 1);
+        shmarray::unlink("broken").unwrap();
     });
 }
 

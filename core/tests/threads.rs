@@ -3,7 +3,6 @@
 
 mod support;
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -102,7 +101,6 @@ fn an_array_that_is_dropped_while_others_attach_is_there_or_gone() {
     });
 }
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))] // elsewhere a name is a file that is seen before its id is in it
 #[test]
 fn a_name_has_one_array_however_many_threads_want_it() {
     scenario("a_name_has_one_array_however_many_threads_want_it", || {

@@ -17,6 +17,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::descriptor::GENERATION_LIMIT;
 use crate::error::{Error, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::lease::{Closed, Leases};
@@ -118,7 +119,8 @@ impl Segment {
             return Err(Error::SegmentNotFound { segment: label, directory: directory.path().to_owned() });
         };
         let generation = leases.0.generation();
-        Ok(Self::register(mapping, header, generation, access, place))
+        let segment = Self::register(mapping, header, generation, access, place);
+        segment.check_generation(&label).map(|()| segment)
     }
 
     fn register(mapping: sys::Mapping, header: Header, generation: u64, access: Access, place: usize) -> Arc<Self> {
@@ -126,6 +128,15 @@ impl Segment {
         let segment = Arc::new(Self { mapping: Some(mapping), header, generation, access, place, childs_place });
         Table::insert(&segment);
         segment
+    }
+
+    /// One that no handle could name is nobody's of ours.
+    fn check_generation(&self, label: &str) -> Result<()> {
+        if self.generation < GENERATION_LIMIT {
+            return Ok(());
+        }
+        let (expected, found) = (format!("below {GENERATION_LIMIT}"), self.generation.to_string());
+        Err(Error::InvalidSegment { segment: label.to_owned(), field: "generation", expected, found })
     }
 
     /// What it says of itself.
@@ -253,7 +264,8 @@ pub fn unlink(name: &str) -> Result<()> {
     let (directory, name) = (Directory::current(), name.parse()?);
     let mut persistent = None;
     let file = sys::unlink_name(&directory, &name, |file| {
-        persistent = read_header("", file).and_then(|header| no_longer_persistent(file, header)).ok();
+        let read = read_header("", file).and_then(|header| no_longer_persistent(file, header));
+        persistent = read.inspect_err(|_| file.clear_flags()).ok(); // of what is no segment, a sweep takes the rest
     })?;
     let Some((mapping, header)) = persistent else { return Ok(()) }; // not a segment: its name was all
     drop(file);

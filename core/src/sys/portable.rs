@@ -8,7 +8,7 @@
 #![allow(unsafe_code)] // pages' protection, and words in mapped memory
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -229,6 +229,9 @@ impl File {
         Ok(self.0.front(bytes))
     }
 
+    /// No sweep here looks at them.
+    pub(crate) fn clear_flags(&self) {}
+
     /// Everything is mapped already: counts this holder, and protects the data.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         let made_here = self.0.shmem.is_owner();
@@ -255,24 +258,29 @@ impl File {
         Ok(())
     }
 
+    /// The name's file appears with its content or not at all: it is written aside and linked.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let directory = &self.0.directory;
-        let path = directory.name_path(name);
-        for attempt in 0..2 {
-            match fs::File::create_new(&path) {
-                Ok(mut link) => {
-                    let written = link.write_all(self.0.shmem.get_os_id().as_bytes());
-                    return written.map_err(|error| Error::os("write", path, error));
-                }
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::os("open", path, error));
-                }
-                Err(_) if attempt == 0 && is_leftover(directory, name) => drop(fs::remove_file(&path)),
-                Err(_) => break,
-            }
-        }
-        Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
+        let aside = directory.0.join(format!("shmarray-new-{}", self.0.shmem.get_os_id().trim_start_matches('/')));
+        let written = fs::write(&aside, self.0.shmem.get_os_id());
+        written.map_err(|error| Error::os("write", &aside, error))?;
+        let linked = link_aside(directory, name, &aside);
+        let _ = fs::remove_file(&aside); // its content lives under the name now, or nowhere
+        linked
     }
+}
+
+fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<()> {
+    let path = directory.name_path(name);
+    for attempt in 0..2 {
+        match fs::hard_link(aside, &path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Error::os("link", path, error)),
+            Err(_) if attempt == 0 && is_leftover(directory, name) => drop(fs::remove_file(&path)),
+            Err(_) => break,
+        }
+    }
+    Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
 }
 
 /// The last holder gives the segment back as it unmaps it.

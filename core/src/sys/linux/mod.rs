@@ -116,6 +116,11 @@ impl File {
         Ok(front)
     }
 
+    /// Of a file that nobody can attach: no flag of it keeps a sweep from giving it back.
+    pub(crate) fn clear_flags(&self) {
+        let _ = self.file.write_all_at(&[0; 8], words::FLAGS_OFFSET);
+    }
+
     /// Maps the whole file. The mapping carries the hold on when the file is closed.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         Mapping::new(self, access, header_bytes).map_err(|error| Error::os("mmap", &self.path, error))
