@@ -24,7 +24,7 @@ pub struct Swept {
 /// Nobody needs to call this: the first use of the library in each process does.
 ///
 /// # Errors
-/// [`Error::Os`] when the directory cannot be read.
+/// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
 pub fn sweep() -> Result<Swept> {
     sweep_directory(&Directory::current())
 }
@@ -81,7 +81,7 @@ pub struct SegmentInfo {
 /// The segments that exist and that we may look into.
 ///
 /// # Errors
-/// [`Error::Os`] when the directory cannot be read.
+/// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
 pub fn segments() -> Result<Vec<SegmentInfo>> {
     let directory = Directory::current();
     Ok(directory.segment_ids()?.iter().filter_map(|id| look_into(&directory, id).ok()).collect())
