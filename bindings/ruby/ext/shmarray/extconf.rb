@@ -12,7 +12,7 @@ library = "shmarray_ruby.#{RbConfig::CONFIG["DLEXT"]}"
 built = "libshmarray_ruby.#{RbConfig::CONFIG["SOEXT"]}"
 
 unless system("cargo", "--version", out: File::NULL, err: File::NULL)
-  abort "numo-shared is written in Rust: cargo is needed to build it (https://rustup.rs, or the package cargo)"
+  abort "numo-shared is written in Rust: cargo is needed to build it (by rustup, or the package cargo)"
 end
 
 File.write("Makefile", <<~MAKEFILE)
