@@ -171,6 +171,30 @@ fn full_shared_memory_is_an_error_with_the_figures() {
 }
 
 #[test]
+fn what_the_dead_left_makes_room_before_shared_memory_is_full() {
+    scenario("what_the_dead_left_makes_room_before_shared_memory_is_full", || {
+        let small = directory().join("small");
+        std::fs::create_dir(&small).unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=2m", "tmpfs"];
+        let status = std::process::Command::new("mount").args(mount).arg(&small).status().unwrap();
+        assert!(status.success(), "this test mounts a tmpfs, which needs root");
+        let outcome = std::panic::catch_unwind(|| {
+            // SAFETY: this scenario is a process with one test thread.
+            unsafe { std::env::set_var("SHMARRAY_DIR", &small) };
+            let _kept = bytes(1, &Options::default()).unwrap(); // the first use, with its sweep, is over
+            let mut peer = Peer::start("holder");
+            peer.ask("create -");
+            assert_eq!(bytes(1 << 20, &Options::default()).unwrap_err().kind(), ErrorKind::NoSpace);
+            peer.kill();
+            bytes(1 << 20, &Options::default()).unwrap();
+        });
+        std::process::Command::new("umount").arg("--lazy").arg(&small).status().unwrap();
+        std::fs::remove_dir(&small).unwrap();
+        outcome.unwrap();
+    });
+}
+
+#[test]
 fn an_array_goes_where_it_was_made_whatever_the_environment_says_later() {
     scenario("an_array_goes_where_it_was_made_whatever_the_environment_says_later", || {
         let (array, made_in) = (bytes(10, &named("camera")).unwrap(), directory());

@@ -26,7 +26,7 @@ use crate::sys::{self, Access, Directory, Identity, Lives, Place};
 use crate::words::{self, Words};
 
 pub use sweep::{SegmentInfo, Swept, segments, sweep};
-use sweep::{sweep_at_first_use, sweep_at_times};
+use sweep::{sweep_at_first_use, sweep_at_times, sweep_directory};
 use table::Table;
 
 /// One named piece of shared memory, mapped and held.
@@ -66,7 +66,7 @@ impl Segment {
         process::begin();
         let directory = Directory::current();
         sweep_at_times(&directory);
-        let file = sys::File::create(directory.clone(), &id, header.segment_bytes(), birth.mode)?;
+        let file = reserve(&directory, &id, &header, birth)?;
         let mapping = file.map(Access::ReadWrite, header.header_bytes)?;
         write_header(&mapping, &header);
         let generation = random_generation()?;
@@ -217,6 +217,15 @@ impl Drop for Segment {
             true => drop(sys::release(mapping, &self.header.id)),
             false => drop(mapping),
         }
+    }
+}
+
+/// A new file. What the dead left makes room before shared memory is said to be full.
+fn reserve(directory: &Directory, id: &SegmentId, header: &Header, birth: &Birth) -> Result<sys::File> {
+    let create = || sys::File::create(directory.clone(), id, header.segment_bytes(), birth.mode);
+    match create() {
+        Err(Error::NoSpace { .. }) if sweep_directory(directory)?.segments > 0 => create(),
+        created => created,
     }
 }
 

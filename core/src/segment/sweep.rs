@@ -29,7 +29,7 @@ pub fn sweep() -> Result<Swept> {
     sweep_directory(&Directory::current())
 }
 
-fn sweep_directory(directory: &Directory) -> Result<Swept> {
+pub(super) fn sweep_directory(directory: &Directory) -> Result<Swept> {
     let mut swept = Swept::default();
     let ids = directory.segment_ids()?;
     SEEN_BY_SWEEP.store(ids.len(), Ordering::Relaxed);
