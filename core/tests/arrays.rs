@@ -201,6 +201,21 @@ fn memory_knows_its_array() {
 }
 
 #[test]
+fn arrays_without_elements_know_whose_they_are() {
+    scenario("arrays_without_elements_know_whose_they_are", || {
+        let full: Vec<_> = (0..20).map(|_| ints(&[1024])).collect(); // their data ends with a page
+        let empty: Vec<_> = (0..20).map(|_| ints(&[0, 3])).collect();
+        let read = |array: &Array| Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+        let only: Vec<_> = full.iter().chain(&empty).map(read).collect();
+        for array in full.iter().chain(&empty).chain(&only) {
+            let none = array.slice(0, Some(array.shape()[0] as i64), None, 1).unwrap();
+            let found = Array::over_memory(none.as_ptr() as usize, int32(), none.shape(), none.strides()).unwrap();
+            assert_eq!(found.handle().segment, array.handle().segment);
+        }
+    });
+}
+
+#[test]
 fn read_only_is_refused_by_the_library() {
     scenario("read_only_is_refused_by_the_library", || {
         let array = ints(&[2]);

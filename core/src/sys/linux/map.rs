@@ -13,38 +13,47 @@ use super::{Access, Directory};
 const STEP_BYTES: u64 = 256 << 20;
 
 /// A segment in memory, shared, until dropped: its header to write, its data as asked for.
+///
+/// The data follows the header in memory, whatever their protection: so no segment's data
+/// starts where another's ends, and an address, even of no elements, tells whose it is.
 pub(crate) struct Mapping {
-    header: Pages,
-    /// Of their own when they are protected otherwise than the header.
-    data: Option<Pages>,
+    start: NonNull<u8>,
+    bytes: usize,
     header_bytes: usize,
     header_is_writable: bool,
     /// Where the file is, to be given back there.
     directory: Directory,
 }
 
+// SAFETY: a mapping belongs to the process, not to a thread; what is in it is reached only
+// through raw pointers and atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as for Send; `&Mapping` only tells where it is.
+unsafe impl Sync for Mapping {}
+
+const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
 impl Mapping {
     pub(super) fn new(file: &super::File, access: Access, header_bytes: u64) -> io::Result<Self> {
-        let whole = access == Access::ReadWrite;
-        let front_bytes = if whole { file.bytes } else { header_bytes };
-        let protection = if file.is_writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        let header = Pages::map(&file.file, 0, front_bytes, protection)?;
-        let apart = !whole && file.bytes > header_bytes;
-        let data_bytes = file.bytes.saturating_sub(header_bytes);
-        let data = apart.then(|| Pages::map(&file.file, header_bytes, data_bytes, libc::PROT_READ)).transpose()?;
-        let (header_is_writable, directory) = (file.is_writable, file.directory.clone());
-        Ok(Self { header, data, header_bytes: header_bytes as usize, header_is_writable, directory })
+        let bytes = usize::try_from(file.bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let protection = if access == Access::ReadWrite { WRITABLE } else { libc::PROT_READ };
+        let start = map(&file.file, std::ptr::null_mut(), bytes, protection, 0)?;
+        let (header_bytes, header_is_writable) = (header_bytes as usize, file.is_writable);
+        let mapping = Self { start, bytes, header_bytes, header_is_writable, directory: file.directory.clone() };
+        if access == Access::ReadOnly && header_is_writable {
+            map(&file.file, start.as_ptr(), header_bytes.min(bytes), WRITABLE, libc::MAP_FIXED)?;
+        }
+        Ok(mapping)
     }
 
     /// The first byte of the header.
     pub(crate) fn header(&self) -> NonNull<u8> {
-        self.header.start
+        self.start
     }
 
     /// The first byte of the data, or where it would be if there were any.
     pub(crate) fn data(&self) -> *mut u8 {
-        let behind = self.header.start.as_ptr().wrapping_add(self.header_bytes);
-        self.data.as_ref().map_or(behind, |data| data.start.as_ptr())
+        self.start.as_ptr().wrapping_add(self.header_bytes)
     }
 
     /// Whether this process may have an entry there.
@@ -57,38 +66,30 @@ impl Mapping {
     }
 }
 
-/// Pages of a file.
-struct Pages {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: a mapping belongs to the process, not to a thread; what is in it is reached only
-// through raw pointers and atomics.
-unsafe impl Send for Pages {}
-// SAFETY: as for Send; `&Pages` only tells where they are.
-unsafe impl Sync for Pages {}
-
-impl Pages {
-    fn map(file: &File, offset: u64, bytes: u64, protection: libc::c_int) -> io::Result<Self> {
-        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let (anywhere, fd, offset) = (std::ptr::null_mut(), file.as_raw_fd(), offset as libc::off_t);
-        // SAFETY: a new mapping at a place the kernel chooses touches no memory of ours.
-        let start = unsafe { libc::mmap(anywhere, bytes, protection, libc::MAP_SHARED, fd, offset) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, bytes })
-    }
-}
-
-impl Drop for Pages {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped, once; every pointer into it is kept behind a
+        // SAFETY: exactly what `new` mapped, once; every pointer into it is kept behind a
         // `Segment`, which owns this.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
+}
+
+/// Maps the front of a file: where the kernel likes, or with MAP_FIXED over a part of `place`,
+/// which is the caller's.
+fn map(
+    file: &File,
+    place: *mut u8,
+    bytes: usize,
+    protection: libc::c_int,
+    fixed: libc::c_int,
+) -> io::Result<NonNull<u8>> {
+    let (fd, flags) = (file.as_raw_fd(), libc::MAP_SHARED | fixed);
+    // SAFETY: a new mapping, or one over pages that the caller has just mapped for himself.
+    let start = unsafe { libc::mmap(place.cast(), bytes, protection, flags, fd, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
 /// The unit of memory protection.
