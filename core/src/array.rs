@@ -15,11 +15,10 @@ use crate::descriptor::{Descriptor, JSON_SPACE};
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::format::Header;
-use crate::name::{ArrayName, SegmentId, SegmentText};
-use crate::segment::{Birth, Segment};
+use crate::name::ArrayName;
+use crate::segment::{self, Birth, Segment};
 use crate::shape::{Layout, Order};
-use crate::sys::{Access, page_bytes};
+use crate::sys::{self, Access, Directory, Identity};
 
 /// How a new array is made.
 ///
@@ -90,11 +89,8 @@ impl Array {
     }
 
     fn create_layout(dtype: DType, layout: Layout, options: &Options) -> Result<Self> {
-        let name = options.check()?;
-        let id = SegmentId::random()?;
-        let header = Header::new(id, name, dtype.clone(), layout.clone(), page_bytes())?;
-        let birth = Birth { persist: options.persist, mode: options.mode };
-        let segment = Segment::create(id, header, &birth)?;
+        let birth = Birth { name: options.check()?, persist: options.persist, mode: options.mode };
+        let segment = Segment::create(&dtype, &layout, &birth)?;
         Ok(Self { segment, dtype, layout })
     }
 
@@ -132,18 +128,43 @@ impl Array {
     /// # Errors
     /// As [`Array::attach`].
     pub fn attach_handle(handle: &Descriptor, access: Access) -> Result<Self> {
-        if handle.segment.cell.is_some() {
-            return Err(Error::handle("segment", "this version has no cells"));
-        }
-        let segment = Segment::attach(&handle.segment.id, handle.generation, access)?;
-        let fits = handle.layout.check(handle.dtype.item_bytes(), segment.header().data_bytes);
+        let array = Self::attach_and_keep(handle, access)?;
+        array.receive(handle);
+        Ok(array)
+    }
+
+    fn attach_and_keep(handle: &Descriptor, access: Access) -> Result<Self> {
+        let segment = Segment::attach(handle, access)?;
+        let fits = handle.layout.check(handle.dtype.item_bytes(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
         Ok(Self { segment, dtype: handle.dtype.clone(), layout: handle.layout.clone() })
     }
 
+    /// The arrays of a message that came by a way of the user's: all are attached before the first
+    /// ticket is given back, so that one handle may be there twice.
+    ///
+    /// # Errors
+    /// As [`Array::attach`]; then the message still holds what it held.
+    pub fn attach_all(handles: &[Descriptor], access: Access) -> Result<Vec<Self>> {
+        let arrays: Vec<_> =
+            handles.iter().map(|handle| Self::attach_and_keep(handle, access)).collect::<Result<_>>()?;
+        for (array, handle) in arrays.iter().zip(handles) {
+            array.receive(handle);
+        }
+        Ok(arrays)
+    }
+
+    /// Gives a ticket back that only this process can: that of a message in a pipe is its receiver's.
+    fn receive(&self, handle: &Descriptor) {
+        if let Some(ticket) = handle.ticket.filter(|ticket| sys::family_of(*ticket).is_some()) {
+            self.give_back_ticket(ticket);
+        }
+    }
+
     fn attach_name(name: &str, access: Access) -> Result<Self> {
         let segment = Segment::attach_name(&name.parse()?, access)?;
-        let (dtype, layout) = (segment.header().dtype.clone(), segment.header().layout.clone());
+        let (dtype, layout) = segment.described();
+        let (dtype, layout) = (dtype.clone(), layout.clone());
         Ok(Self { segment, dtype, layout })
     }
 
@@ -156,7 +177,7 @@ impl Array {
         let segment = Segment::containing(address)?;
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
-        layout.check(dtype.item_bytes(), segment.header().data_bytes).ok()?;
+        layout.check(dtype.item_bytes(), segment.data_bytes()).ok()?;
         Some(Self { segment, dtype, layout })
     }
 
@@ -169,15 +190,11 @@ impl Array {
     pub fn view(&self, shape: &[u64], strides: &[i64], offset: i64) -> Result<Self> {
         let start = i128::from(self.layout.offset) + i128::from(offset);
         let (low, high) = self.layout.span(self.dtype.item_bytes())?;
-        let outside = |low, high| Error::OutOfBounds {
-            what: "the view",
-            low,
-            high,
-            size_bytes: self.segment.header().data_bytes,
-        };
+        let outside =
+            |low, high| Error::OutOfBounds { what: "the view", low, high, size_bytes: self.segment.data_bytes() };
         let start = u64::try_from(start).map_err(|_| outside(start, start))?;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset: start };
-        layout.check(self.dtype.item_bytes(), self.segment.header().data_bytes)?;
+        layout.check(self.dtype.item_bytes(), self.segment.data_bytes())?;
         match layout.span(self.dtype.item_bytes())? {
             (view_low, view_high) if view_low >= low && view_high <= high => Ok(self.with_layout(layout)),
             (view_low, view_high) => Err(outside(view_low, view_high)),
@@ -222,12 +239,58 @@ impl Array {
     #[must_use]
     pub fn handle(&self) -> Descriptor {
         Descriptor {
-            segment: SegmentText { id: self.segment.header().id, cell: None },
+            segment: self.segment.text(),
             generation: self.segment.generation(),
             dtype: self.dtype.clone(),
             layout: self.layout.clone(),
             ticket: None,
         }
+    }
+
+    /// The handle for a way that this library does not know: a socket, a file, a database.
+    ///
+    /// From now on a ticket holds the array, also when this process ends: until the handle is
+    /// attached or [`discard`]ed, or until this process's family, all that descend from its root,
+    /// has gone. Each call is a message of its own.
+    ///
+    /// ```
+    /// use shmarray::{Access, Array, DType, Options, discard};
+    /// let a = Array::create(DType::parse("<i4")?, &[3], &Options::default())?;
+    /// let (first, second) = (a.handle_to_send()?.to_text(), a.handle_to_send()?.to_text());
+    /// drop(a); // two messages hold it
+    /// let a = Array::attach(&first, Access::ReadWrite)?;
+    /// discard(&second)?;
+    /// assert!(Array::attach(&first, Access::ReadOnly).is_ok()); // as long as somebody has it
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Os`]; [`Error::Unsupported`] on the portable backend.
+    pub fn handle_to_send(&self) -> Result<Descriptor> {
+        loop {
+            let ticket = sys::family_message(self.segment.directory())?;
+            if self.hold_for_message(ticket)? {
+                return Ok(Descriptor { ticket: Some(ticket.holder), ..self.handle() });
+            }
+        }
+    }
+
+    /// Gives back what the message of a handle holds, without attaching it.
+    pub(crate) fn discard_handle(handle: &Descriptor) -> Result<()> {
+        handle.ticket.map_or(Ok(()), |ticket| segment::discard(&Directory::current(), handle, ticket))
+    }
+
+    /// A message holds it from now on; `false` when it has one of that ticket.
+    pub(crate) fn hold_for_message(&self, ticket: Identity) -> Result<bool> {
+        self.segment.hold_for_message(ticket)
+    }
+
+    pub(crate) fn give_back_ticket(&self, ticket: u64) {
+        self.segment.give_back_ticket(ticket);
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        self.segment.directory()
     }
 
     /// Element type.
@@ -278,7 +341,7 @@ impl Array {
     /// that keep a base and views of it.
     #[must_use]
     pub fn segment_data(&self) -> (NonNull<u8>, u64) {
-        (self.segment.data_start(), self.segment.header().data_bytes)
+        (self.segment.data_start(), self.segment.data_bytes())
     }
 
     /// One element.
@@ -358,6 +421,19 @@ impl Array {
 
     fn end(&self) -> End<'_> {
         End { start: self.segment.data_start().as_ptr(), layout: &self.layout }
+    }
+}
+
+/// Gives back what an unwanted message holds: a handle that [`Array::handle_to_send`] made and that
+/// nobody will attach. Twice is as good as once, and of an array that is gone or of a plain handle
+/// there is nothing to give back.
+///
+/// # Errors
+/// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].
+pub fn discard(handle: &str) -> Result<()> {
+    match Array::discard_handle(&Descriptor::parse(handle)?) {
+        Err(Error::SegmentNotFound { .. }) => Ok(()),
+        discarded => discarded,
     }
 }
 

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 use crate::dtype::{DType, MAX_DTYPE_BYTES};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, ID_BYTES, MAX_NAME_BYTES, SegmentId};
-use crate::shape::{Layout, MAX_NDIM, size_bytes};
+use crate::shape::{Layout, MAX_NDIM, Order, size_bytes};
 
 /// The first bytes of every segment.
 pub(crate) const MAGIC: [u8; 8] = *b"shmarray";
@@ -32,8 +32,10 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 pub(crate) const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// Required feature bits that this version knows: none are given out yet.
 pub(crate) const KNOWN_FEATURES: u64 = 0;
-/// One array with the whole data: the only kind of layout 1.0 that is attached by this version.
+/// One array with the whole data.
 pub(crate) const KIND_ARRAY: u32 = 1;
+/// Many small arrays, each in a cell of the data.
+pub(crate) const KIND_CELLS: u32 = 2;
 
 /// Where the words start, and where each is; see `words`.
 pub(crate) const WORDS_OFFSET: usize = 128;
@@ -47,6 +49,25 @@ pub(crate) const LEASES_OFFSET: usize = DESCRIPTION_OFFSET + DESCRIPTION_BYTES;
 pub(crate) const LEASE_BYTES: usize = 16;
 /// As many as the first page has room for.
 pub(crate) const LEASES_MOST: u32 = ((PAGE_BYTES as usize - LEASES_OFFSET) / LEASE_BYTES) as u32;
+
+/// Where the heads of cells start.
+pub(crate) const HEADS_OFFSET: usize = PAGE_BYTES as usize;
+/// Size of a head: words, description, entries.
+pub(crate) const CELL_HEAD_BYTES: usize = 512;
+/// Where its description starts: for people.
+pub(crate) const CELL_DESCRIPTION_OFFSET: usize = 32;
+/// Size of that.
+pub(crate) const CELL_DESCRIPTION_BYTES: usize = size_of::<CellDescription>();
+/// Where its entries start.
+pub(crate) const CELL_ENTRIES_OFFSET: usize = CELL_DESCRIPTION_OFFSET + CELL_DESCRIPTION_BYTES;
+/// How many it has.
+pub(crate) const CELL_ENTRIES: usize = (CELL_HEAD_BYTES - CELL_ENTRIES_OFFSET) / LEASE_BYTES;
+/// The most cells of a segment: their heads fit the largest header.
+pub(crate) const CELLS_MOST: u32 = 1024;
+/// The most dimensions of an array in a cell.
+pub(crate) const CELL_NDIM: usize = 8;
+/// The longest dtype of one, as in a handle.
+pub(crate) const CELL_DTYPE_BYTES: usize = 24;
 
 /// Bytes 0 to 127: what the segment is. Never changes.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
@@ -68,7 +89,9 @@ struct Identity {
     description_bytes: U32,
     leases_offset: U32,
     leases_count: U32,
-    reserved: [u8; 16],
+    cell_bytes: U64,
+    cells: U32,
+    reserved: U32,
 }
 
 /// The array that lives here; its dtype's text follows the struct.
@@ -86,6 +109,23 @@ struct Description {
     strides: [I64; MAX_NDIM],
 }
 
+/// The array in a cell, in its head: for people. Its strides are in its handles.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
+#[repr(C)]
+struct CellDescription {
+    ndim: U32,
+    dtype_bytes: U32,
+    dtype: [u8; CELL_DTYPE_BYTES],
+    shape: [U64; CELL_NDIM],
+}
+
+/// How the data of a segment of cells is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Division {
+    pub(crate) cell_bytes: u64,
+    pub(crate) cells: u32,
+}
+
 const _: () = {
     assert!(size_of::<Identity>() == WORDS_OFFSET);
     assert!(offset_of!(Identity, id) == 32);
@@ -97,6 +137,10 @@ const _: () = {
     assert!(offset_of!(Identity, created_ns) == 88);
     assert!(offset_of!(Identity, description_offset) == 96);
     assert!(offset_of!(Identity, leases_offset) == 104);
+    assert!(offset_of!(Identity, cell_bytes) == 112);
+    assert!(offset_of!(Identity, cells) == 120);
+    assert!(CELL_ENTRIES_OFFSET == 128 && CELL_ENTRIES == 24);
+    assert!(HEADS_OFFSET + CELLS_MOST as usize * CELL_HEAD_BYTES <= MAX_HEADER_BYTES as usize);
     assert!(offset_of!(Description, name) == 32);
     assert!(offset_of!(Description, shape) == 96);
     assert!(offset_of!(Description, strides) == 608);
@@ -118,6 +162,8 @@ pub(crate) struct Header {
     pub(crate) name: Option<ArrayName>,
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
+    /// Of a segment of cells, which is described as the bytes that it is.
+    pub(crate) division: Option<Division>,
 }
 
 impl Header {
@@ -148,7 +194,17 @@ impl Header {
             name,
             dtype,
             layout,
+            division: None,
         })
+    }
+
+    /// The header of a new segment of cells.
+    pub(crate) fn of_cells(id: SegmentId, division: Division, page_bytes: u64) -> Result<Self> {
+        let (dtype, data_bytes) = (DType::parse("|u1")?, division.cell_bytes * u64::from(division.cells));
+        let header = Self::new(id, None, dtype, Layout::contiguous(&[data_bytes], 1, Order::C)?, page_bytes)?;
+        let heads = u64::from(division.cells) * CELL_HEAD_BYTES as u64;
+        let header_bytes = (PAGE_BYTES + heads).next_multiple_of(page_bytes.max(PAGE_BYTES));
+        Ok(Self { header_bytes, leases_count: 0, division: Some(division), ..header })
     }
 
     /// Size of the whole segment in bytes.
@@ -179,14 +235,16 @@ impl Header {
             header_bytes: self.header_bytes.into(),
             segment_bytes: self.segment_bytes().into(),
             data_bytes: self.data_bytes.into(),
-            kind: KIND_ARRAY.into(),
+            kind: if self.division.is_some() { KIND_CELLS } else { KIND_ARRAY }.into(),
             creator_pid: self.creator_pid.into(),
             created_ns: self.created_ns.into(),
             description_offset: (description_offset as u32).into(),
             description_bytes: (description_bytes as u32).into(),
             leases_offset: (LEASES_OFFSET as u32).into(),
             leases_count: self.leases_count.into(),
-            reserved: [0; 16],
+            cell_bytes: self.division.map_or(0, |division| division.cell_bytes).into(),
+            cells: self.division.map_or(0, |division| division.cells).into(),
+            reserved: 0.into(),
         }
     }
 
@@ -206,12 +264,29 @@ impl Header {
         description
     }
 
-    /// The pids of those who hold, as a copy of the header had them: for people.
-    pub(crate) fn holders(&self, bytes: &[u8]) -> Vec<u32> {
-        let table = bytes.get(LEASES_OFFSET..).unwrap_or_default().chunks_exact(LEASE_BYTES);
-        let held = |entry: &&[u8]| entry[0] & 1 != 0;
-        let pid = |entry: &[u8]| u32::from_le_bytes([entry[8], entry[9], entry[10], entry[11]]);
-        table.take(self.leases_count as usize).filter(held).map(pid).collect()
+    /// The entries of a copy of the header, of all its cells.
+    pub(crate) fn entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
+        let own = bytes.get(LEASES_OFFSET..PAGE_BYTES as usize).unwrap_or_default().chunks_exact(LEASE_BYTES);
+        let cells = self.division.map_or(0, |division| division.cells);
+        let heads = bytes.get(HEADS_OFFSET..).unwrap_or_default().chunks_exact(CELL_HEAD_BYTES).take(cells as usize);
+        let of_cells = heads.flat_map(|head| head[CELL_ENTRIES_OFFSET..].chunks_exact(LEASE_BYTES));
+        own.take(self.leases_count as usize).chain(of_cells).map(EntryCopy::read).filter(|entry| entry.holder != 0)
+    }
+
+    /// The entries of a cell that an array is in, from a copy of its head.
+    pub(crate) fn entries_of_live_cell(head: &[u8]) -> Option<Vec<EntryCopy>> {
+        let entries = head.get(CELL_ENTRIES_OFFSET..)?.chunks_exact(LEASE_BYTES).map(EntryCopy::read);
+        matches!(head[0] & 7, 1 | 2).then(|| entries.filter(|entry| entry.holder != 0).collect())
+    }
+
+    /// The flags in a copy of the header.
+    pub(crate) fn flags(&self, bytes: &[u8]) -> u64 {
+        bytes.get(WORDS_OFFSET + 16).map_or(0, |byte| u64::from(*byte))
+    }
+
+    /// Where the head of a cell stands.
+    pub(crate) fn head_offset(cell: u32) -> u64 {
+        HEADS_OFFSET as u64 + u64::from(cell) * CELL_HEAD_BYTES as u64
     }
 
     /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
@@ -236,6 +311,7 @@ impl Header {
             name: description.name,
             dtype: description.dtype,
             layout: description.layout,
+            division: identity.division(),
         })
     }
 }
@@ -253,7 +329,27 @@ impl Identity {
         identity.check_leases(label)?;
         match identity.kind.get() {
             KIND_ARRAY => Ok(identity),
-            kind => Err(invalid(label, "kind", "1 (array)", kind)),
+            KIND_CELLS => identity.check_cells(label).map(|()| identity),
+            kind => Err(invalid(label, "kind", "1 (array) or 2 (cells)", kind)),
+        }
+    }
+
+    fn division(&self) -> Option<Division> {
+        let division = Division { cell_bytes: self.cell_bytes.get(), cells: self.cells.get() };
+        (self.kind.get() == KIND_CELLS).then_some(division)
+    }
+
+    fn check_cells(&self, label: &str) -> Result<()> {
+        let (cell_bytes, cells) = (self.cell_bytes.get(), u64::from(self.cells.get()));
+        let heads = HEADS_OFFSET as u64 + cells * CELL_HEAD_BYTES as u64;
+        if !(1..=u64::from(CELLS_MOST)).contains(&cells) || heads > self.header_bytes.get() {
+            return Err(invalid(label, "cells", "as many as have a head in the header", cells));
+        }
+        match cell_bytes % PAGE_BYTES == 0
+            && cell_bytes.checked_mul(cells).is_some_and(|all| all <= self.data_bytes.get())
+        {
+            true => Ok(()),
+            false => Err(invalid(label, "cell_bytes", "whole pages that fit the data", cell_bytes)),
         }
     }
 
@@ -308,6 +404,48 @@ impl Identity {
         let area = bytes.get(start as usize..end as usize);
         Description::read(label, area.unwrap_or_default())
     }
+}
+
+/// An entry as it was when it was copied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryCopy {
+    pub(crate) holder: u64,
+    pub(crate) held: bool,
+    pub(crate) about: u64,
+}
+
+impl EntryCopy {
+    fn read(entry: &[u8]) -> Self {
+        let word = |at: usize| entry[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        Self { holder: word(0) >> 1, held: word(0) & 1 != 0, about: word(8) }
+    }
+
+    /// The process, as it saw itself.
+    pub(crate) fn pid(&self) -> u32 {
+        self.about as u32
+    }
+}
+
+/// What a cell's head says of its array.
+pub(crate) fn cell_description(dtype: &DType, shape: &[u64]) -> Option<[u8; CELL_DESCRIPTION_BYTES]> {
+    let mut description = CellDescription::new_zeroed();
+    let json = dtype.json().as_bytes();
+    description.dtype.get_mut(..json.len())?.copy_from_slice(json);
+    description.dtype_bytes = (json.len() as u32).into();
+    description.ndim = (shape.len() as u32).into();
+    for (to, count) in description.shape.get_mut(..shape.len())?.iter_mut().zip(shape) {
+        *to = (*count).into();
+    }
+    description.as_bytes().try_into().ok()
+}
+
+/// A cell's array as a copy of its head has it; `None` when that makes no sense.
+pub(crate) fn described_cell(head: &[u8]) -> Option<(DType, Vec<u64>)> {
+    let (description, _) = CellDescription::read_from_prefix(head.get(CELL_DESCRIPTION_OFFSET..)?).ok()?;
+    let json = description.dtype.get(..description.dtype_bytes.get() as usize)?;
+    let shape = description.shape.get(..description.ndim.get() as usize)?;
+    let dtype = DType::from_json(std::str::from_utf8(json).ok()?).ok()?;
+    Some((dtype, shape.iter().map(|count| count.get()).collect()))
 }
 
 /// A [`Description`] as values.
@@ -380,7 +518,6 @@ fn invalid(label: &str, field: &'static str, expected: impl Into<String>, found:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Order;
 
     fn header(dtype: &str) -> Header {
         let dtype = DType::parse(dtype).unwrap();

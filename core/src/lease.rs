@@ -1,26 +1,29 @@
-//! Leases: who holds a segment, in the segment itself, without a system call.
+//! Leases: who holds a segment or a cell, in shared memory itself, without a system call.
 //!
 //! PROTOCOL.md tells the whole protocol and why it is so; `tests/lifetime_model.rs` searches it.
 //! This is its lock-free part: entries and the state word.
 //!
 //! | atomic | bits | moved by | ordering, partner |
 //! |---|---|---|---|
-//! | state | 0–2 state, 3–63 epoch | `set_live`: the creator before the segment can be seen. `close`: LIVE → CLOSING by who saw no entry held. `settle`: CLOSING → LIVE or DEAD by anybody who scanned after | SeqCst; with the entries as Dekker: `enter` stores its entry and loads the state, `close` stores the state and loads the entries |
-//! | entry | holder << 1, held | 0 → holder: whoever claims it (`claim`). Held on and off, and back to 0: that holder alone. A dead holder's → 0: anybody, as one word (`clear_void`) | SeqCst; with the state |
-//! | flags | PERSIST, BY_LOCK | PERSIST off: `unlink`, which closes afterwards. BY_LOCK on: `hold_by_lock`, which looks at the state afterwards | SeqCst; with the state, as an entry that is held |
+//! | state | 0–2 state, 3–63 epoch | `be_live`: the creator, before the array can be seen or from CLAIMED. `close`: LIVE → CLOSING by who saw no entry held. `settle`: CLOSING → LIVE or the end by anybody who scanned after. `claim`: FREE → CLAIMED by who has an entry | AcqRel. F1: the fence of `is_held` stands between a store (state CLOSING, an entry left, PERSIST cleared) and the loads of entries and flags |
+//! | entry | holder << 1, held | 0 → holder: whoever takes the place (`place`). Held on and off, and back to 0: that holder alone. A dead holder's → 0: anybody, as one word (`clear_void`); a message's: who received it | AcqRel. F2: the fence of `look` stands between a store (entry held, BY_LOCK) and the load of the state. F1 and F2 are each other's partners, as in Dekker's algorithm: one of the two sees the other's store |
+//! | flags | PERSIST, BY_LOCK, PUNCHED | PERSIST off: `unlink`, which closes afterwards. BY_LOCK on: `hold_by_lock`, which looks at the state afterwards. PUNCHED: who claimed | as an entry that is held |
 //!
 //! Invariants:
 //! * I1 while an entry that was entered is held, the state is LIVE or CLOSING.
-//! * I2 exactly one call of `close`, in any process, is told [`Closed::Dead`]; the segment is
-//!   then its to unlink.
+//! * I2 of each life exactly one call of `close`, in any process, is told [`Closed::Last`]; what
+//!   it ended is then its to give back.
+//! * I3 CLAIMED has one owner, who has an entry, not held. Without any entry its owner is dead.
 
-use std::sync::atomic::Ordering::SeqCst;
+use crate::words::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::words::{BY_LOCK, PERSIST, Words, fence};
 
-use crate::words::{BY_LOCK, PERSIST, Words};
-
+const UNUSED: u64 = 0;
 const LIVE: u64 = 1;
 const CLOSING: u64 = 2;
+const FREE: u64 = 3;
 pub(crate) const DEAD: u64 = 4;
+const CLAIMED: u64 = 5;
 const STATES: u64 = 7;
 const EPOCH: u64 = 8;
 const HELD: u64 = 1;
@@ -33,35 +36,74 @@ pub(crate) type Place = usize;
 pub(crate) enum Closed {
     /// Somebody holds it, or it persists.
     Held,
-    /// It has just become dead, by this call.
-    Dead,
+    /// Nobody holds it any more, and this call was the one that ended it.
+    Last,
     /// It was not alive.
     Gone,
 }
 
-/// The leases of one segment.
+/// What is held, and by what.
 #[derive(Clone, Copy)]
-pub(crate) struct Leases(pub(crate) Words);
+enum Kind {
+    /// A segment by its entries: it ends DEAD.
+    Segment,
+    /// A cell by its entries: it ends FREE, to be used again.
+    Cell,
+    /// A segment of cells by those that are in use: it ends DEAD.
+    Cells,
+}
+
+/// The leases of one segment or cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Leases {
+    pub(crate) words: Words,
+    kind: Kind,
+}
 
 impl Leases {
-    /// The creator's last store before the segment can be seen.
-    pub(crate) fn set_live(&self, flags: u64) {
-        self.0.flags().store(flags, SeqCst);
-        self.0.state().store(LIVE, SeqCst);
+    pub(crate) fn of_segment(words: Words) -> Self {
+        Self { words, kind: Kind::Segment }
+    }
+
+    pub(crate) fn of_cells(words: Words) -> Self {
+        Self { words, kind: Kind::Cells }
+    }
+
+    /// Those of one cell of a segment of cells.
+    pub(crate) fn cell(&self, cell: u32) -> Option<Self> {
+        self.words.cell(cell).map(|words| Self { words, kind: Kind::Cell })
+    }
+
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Self> + '_ {
+        self.words.cells().map(|words| Self { words, kind: Kind::Cell })
+    }
+
+    /// The creator's last store before a new segment can be seen.
+    pub(crate) fn be_live(&self, flags: u64) {
+        self.words.flags().store(flags, Relaxed);
+        self.words.state().store(LIVE, Release); // F2's load
     }
 
     pub(crate) fn is_live(&self) -> bool {
-        matches!(self.0.state().load(SeqCst) & STATES, LIVE | CLOSING)
+        matches!(self.words.state().load(Acquire) & STATES, LIVE | CLOSING)
     }
 
-    /// A place of one's own; `None` when all are taken.
-    pub(crate) fn claim(&self, holder: u64, about: u64) -> Option<Place> {
-        let take = |place: &Place| {
-            let word = &self.0.entries()[*place].holder;
-            word.compare_exchange(0, holder << 1, SeqCst, SeqCst).is_ok()
-        };
-        let place = (0..self.0.entries().len()).find(take)?;
-        self.0.entries()[place].about.store(about, SeqCst); // before it is first held
+    /// A place of one's own, not held yet; `None` when all are taken.
+    pub(crate) fn place(&self, holder: u64, about: u64) -> Option<Place> {
+        self.place_among(holder, about, self.words.entries().len())
+    }
+
+    /// A message's, held at once: the caller holds meanwhile. Some places are left to processes.
+    pub(crate) fn hold_for_message(&self, ticket: u64, about: u64) -> bool {
+        let place = self.place_among(ticket, about, self.words.entries().len() * 3 / 4);
+        place.inspect(|place| self.set_held(*place)).is_some()
+    }
+
+    fn place_among(&self, holder: u64, about: u64, most: usize) -> Option<Place> {
+        let entries = &self.words.entries()[..most];
+        let place =
+            entries.iter().position(|entry| entry.holder.load(Relaxed) == 0 && entry.holder.replace(0, holder << 1))?;
+        entries[place].about.store(about, Release); // before it is first held; `clear_void` loads it
         Some(place)
     }
 
@@ -77,29 +119,37 @@ impl Leases {
 
     /// The same without a look at the state: for who knows that somebody holds meanwhile.
     pub(crate) fn set_held(&self, place: Place) {
-        self.0.entries()[place].holder.fetch_or(HELD, SeqCst);
+        self.words.entries()[place].holder.set(HELD);
     }
 
     /// No longer holds, and frees the place. Who leaves closes afterwards.
     pub(crate) fn leave(&self, place: Place) {
-        self.0.entries()[place].holder.store(0, SeqCst);
+        self.words.entries()[place].holder.store(0, Release);
     }
 
-    /// From now on the segment is given back only by who has its lock exclusively. The caller has
-    /// that lock shared. `false` when the segment is not alive.
+    /// A message was received, or is unwanted. Who gives its ticket back closes afterwards.
+    /// `false` when it has no entry, or had been given back.
+    pub(crate) fn give_back_ticket(&self, ticket: u64) -> bool {
+        self.words.entries().iter().any(|entry| entry.holder.replace(ticket << 1 | HELD, 0))
+    }
+
+    /// From now on the segment is given back only by who has its file's lock exclusively. The
+    /// caller has that lock shared. `false` when the segment is not alive.
     pub(crate) fn hold_by_lock(&self) -> bool {
-        self.0.flags().fetch_or(BY_LOCK, SeqCst);
+        self.words.flags().set(BY_LOCK);
         self.look()
     }
 
     pub(crate) fn is_by_lock(&self) -> bool {
-        self.0.entries().is_empty() || self.0.flags().load(SeqCst) & BY_LOCK != 0
+        let nobody_enters = matches!(self.kind, Kind::Segment) && self.words.entries().is_empty();
+        nobody_enters || self.words.flags().load(Acquire) & BY_LOCK != 0
     }
 
     /// Whether the state is LIVE, after settling what others left CLOSING.
-    fn look(&self) -> bool {
+    pub(crate) fn look(&self) -> bool {
+        fence(SeqCst); // F2
         loop {
-            let state = self.0.state().load(SeqCst);
+            let state = self.words.state().load(Acquire);
             match state & STATES {
                 LIVE => return true,
                 CLOSING => drop(self.settle(state)),
@@ -108,16 +158,16 @@ impl Leases {
         }
     }
 
-    /// Closes the segment if nobody holds it.
+    /// Ends it if nobody holds it.
     pub(crate) fn close(&self) -> Closed {
         loop {
-            let state = self.0.state().load(SeqCst);
+            let state = self.words.state().load(Acquire);
             match state & STATES {
                 LIVE if self.is_held() => return Closed::Held,
                 LIVE => drop(self.advance(state, CLOSING)), // then it is settled, by us or another
                 CLOSING => match self.settle(state) {
-                    Some(DEAD) => return Closed::Dead,
-                    Some(_) => return Closed::Held,
+                    Some(LIVE) => return Closed::Held,
+                    Some(_) => return Closed::Last,
                     None => {}
                 },
                 _ => return Closed::Gone,
@@ -127,100 +177,200 @@ impl Leases {
 
     /// Scans, and ends this CLOSING; `None` when another was faster.
     fn settle(&self, closing: u64) -> Option<u64> {
-        let next = if self.is_held() { LIVE } else { DEAD };
+        let end = if matches!(self.kind, Kind::Cell) { FREE } else { DEAD };
+        let next = if self.is_held() { LIVE } else { end };
         self.advance(closing, next).then_some(next)
     }
 
     fn advance(&self, from: u64, to: u64) -> bool {
         let next = ((from & !STATES) + EPOCH) | to;
-        self.0.state().compare_exchange(from, next, SeqCst, SeqCst).is_ok()
+        self.words.state().replace(from, next)
     }
 
     fn is_held(&self) -> bool {
-        let held = self.0.entries().iter().any(|entry| entry.holder.load(SeqCst) & HELD != 0);
-        held || self.is_by_lock() || self.0.flags().load(SeqCst) & PERSIST != 0
+        fence(SeqCst); // F1
+        let held = match self.kind {
+            Kind::Cells => self.words.cells().any(|cell| !is_idle(cell.state().load(Acquire))),
+            _ => self.words.entries().iter().any(|entry| entry.holder.load(Acquire) & HELD != 0),
+        };
+        held || self.is_by_lock() || self.words.flags().load(Acquire) & PERSIST != 0
     }
 
     /// Frees the entries of the dead, held or not. `is_void` is asked of holder and about.
     pub(crate) fn clear_void(&self, is_void: impl Fn(u64, u64) -> bool) {
-        for entry in self.0.entries() {
-            let word = entry.holder.load(SeqCst);
-            if word != 0 && is_void(word >> 1, entry.about.load(SeqCst)) {
+        for entry in self.words.entries() {
+            let word = entry.holder.load(Acquire);
+            if word != 0 && is_void(word >> 1, entry.about.load(Acquire)) {
                 // The whole word: if its holder is another by now, it is not the dead one's.
-                let _ = entry.holder.compare_exchange(word, 0, SeqCst, SeqCst);
+                let _ = entry.holder.replace(word, 0);
             }
         }
     }
 }
 
-#[cfg(test)]
+/// A cell's life: FREE or never used, claimed by one, LIVE again.
+impl Leases {
+    /// Whether nobody uses it; the answer may be old.
+    pub(crate) fn is_free(&self) -> bool {
+        is_idle(self.words.state().load(Acquire))
+    }
+
+    /// Whether it was never used, and is as the kernel made it.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.words.state().load(Acquire) & STATES == UNUSED
+    }
+
+    /// Owns a free cell (I3): `place` is the caller's, and not held.
+    pub(crate) fn claim(&self) -> bool {
+        let state = self.words.state().load(Acquire);
+        is_idle(state) && self.advance(state, CLAIMED)
+    }
+
+    /// What was claimed becomes another array, held by its owner.
+    pub(crate) fn begin(&self, place: Place, generation: u64, data_bytes: u64) {
+        self.words.set_generation(generation);
+        self.words.data_bytes().store(data_bytes, Relaxed);
+        self.set_held(place);
+        self.words.flags().store(0, Release);
+        self.advance(self.words.state().load(Relaxed), LIVE); // F2's load: all of it is before
+    }
+
+    /// What was claimed is free again. The owner leaves its place afterwards.
+    pub(crate) fn unclaim(&self) {
+        self.advance(self.words.state().load(Relaxed), FREE);
+    }
+
+    /// What a dead process had claimed is free again (I3). The entries of the dead are cleared first.
+    pub(crate) fn recover(&self) {
+        let state = self.words.state().load(Acquire);
+        if state & STATES == CLAIMED && self.words.entries().iter().all(|entry| entry.holder.load(Acquire) == 0) {
+            self.words.flags().set(crate::words::PUNCHED); // its memory may be back already, or half written
+            self.advance(state, FREE);
+        }
+    }
+}
+
+fn is_idle(state: u64) -> bool {
+    matches!(state & STATES, UNUSED | FREE)
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::ptr::NonNull;
 
-    /// A header page in private memory.
+    /// A header page and a page of heads in private memory.
     #[repr(align(8))]
-    struct Page([u8; 4096]);
+    struct Pages([u8; 8192]);
 
     #[allow(unsafe_code)]
-    fn leases(page: &mut Page) -> Leases {
-        let header = NonNull::from(&mut page.0).cast();
-        // SAFETY: an aligned page with room for four entries, which outlives the test's use of it.
-        let leases = Leases(unsafe { Words::new(header, 4) });
-        leases.set_live(0);
+    fn words(pages: &mut Pages) -> Words {
+        let header = NonNull::from(&mut pages.0).cast();
+        // SAFETY: aligned pages with room for four entries and eight heads, which outlive the use.
+        unsafe { Words::new(header, 4, 8) }
+    }
+
+    fn leases(pages: &mut Pages) -> Leases {
+        let leases = Leases::of_segment(words(pages));
+        leases.be_live(0);
         leases
     }
 
     #[test]
     fn the_last_to_leave_closes_and_nobody_enters_afterwards() {
-        let mut page = Page([0; 4096]);
+        let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
-        let (a, b) = (leases.claim(11, 0).unwrap(), leases.claim(12, 0).unwrap());
+        let (a, b) = (leases.place(11, 0).unwrap(), leases.place(12, 0).unwrap());
         assert!(leases.enter(a) && leases.enter(b));
         leases.leave(a);
         assert_eq!(leases.close(), Closed::Held);
         leases.leave(b);
-        assert_eq!((leases.close(), leases.close()), (Closed::Dead, Closed::Gone));
-        let late = leases.claim(13, 0).unwrap();
+        assert_eq!((leases.close(), leases.close()), (Closed::Last, Closed::Gone));
+        let late = leases.place(13, 0).unwrap();
         assert!(!leases.enter(late) && !leases.is_live());
     }
 
     #[test]
     fn a_closing_that_somebody_left_is_settled_by_the_next() {
-        let mut page = Page([0; 4096]);
+        let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
         assert!(leases.advance(LIVE, CLOSING)); // and its process died
-        let place = leases.claim(11, 0).unwrap();
+        let place = leases.place(11, 0).unwrap();
         assert!(leases.enter(place));
         assert_eq!(leases.close(), Closed::Held);
         leases.leave(place);
-        assert!(leases.advance(leases.0.state().load(SeqCst), CLOSING));
-        assert_eq!(leases.close(), Closed::Dead);
+        assert!(leases.advance(leases.words.state().load(SeqCst), CLOSING));
+        assert_eq!(leases.close(), Closed::Last);
     }
 
     #[test]
     fn what_persists_or_is_held_by_lock_is_not_closed() {
-        let mut page = Page([0; 4096]);
+        let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
-        leases.set_live(PERSIST);
+        leases.be_live(PERSIST);
         assert_eq!(leases.close(), Closed::Held);
-        leases.set_live(0);
+        leases.be_live(0);
         assert!(leases.hold_by_lock());
         assert_eq!(leases.close(), Closed::Held);
     }
 
     #[test]
     fn only_the_dead_are_cleared_and_full_is_said() {
-        let mut page = Page([0; 4096]);
+        let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
-        let places: Vec<_> = (1..=4).map(|holder| leases.claim(holder, holder * 10).unwrap()).collect();
+        let places: Vec<_> = (1..=4).map(|holder| leases.place(holder, holder * 10).unwrap()).collect();
         assert!(places.iter().all(|place| leases.enter(*place)));
-        assert_eq!(leases.claim(5, 0), None);
+        assert_eq!(leases.place(5, 0), None);
         leases.clear_void(|holder, about| holder == 2 && about == 20);
-        assert_eq!(leases.claim(5, 0), Some(places[1]));
+        assert_eq!(leases.place(5, 0), Some(places[1]));
         for place in places {
             leases.leave(place);
         }
-        assert_eq!(leases.close(), Closed::Dead);
+        assert_eq!(leases.close(), Closed::Last);
+    }
+
+    #[test]
+    fn a_message_holds_until_its_ticket_is_given_back_once() {
+        let mut page = Pages([0; 8192]);
+        let leases = leases(&mut page);
+        assert!((21..24).all(|ticket| leases.hold_for_message(ticket, 1)));
+        assert!(!leases.hold_for_message(24, 1), "a quarter is left to processes");
+        assert!((21..24).all(|ticket| leases.close() == Closed::Held && leases.give_back_ticket(ticket)));
+        assert!(!leases.give_back_ticket(21));
+        assert_eq!(leases.close(), Closed::Last);
+    }
+
+    #[test]
+    fn a_cell_is_used_again_by_one_owner_and_stale_handles_are_refused() {
+        let mut page = Pages([0; 8192]);
+        let file = Leases::of_cells(words(&mut page));
+        file.be_live(0);
+        let cell = file.cell(7).unwrap();
+        assert!(file.cell(8).is_none() && cell.is_unused());
+        for generation in [5, 6] {
+            let mine = cell.place(11, 0).unwrap();
+            assert!(cell.claim() && !cell.claim());
+            let late = cell.place(12, 0).unwrap();
+            assert!(!cell.enter(late), "it is nobody's yet");
+            cell.begin(mine, generation, 8);
+            assert_eq!((cell.words.generation(), file.close()), (generation, Closed::Held));
+            cell.leave(mine);
+            assert_eq!((cell.close(), cell.close()), (Closed::Last, Closed::Gone));
+        }
+        assert_eq!(file.close(), Closed::Last);
+        assert!(!file.look(), "nothing is made there any more");
+    }
+
+    #[test]
+    fn what_a_dead_process_had_claimed_is_free_again_and_what_a_living_one_has_is_not() {
+        let mut page = Pages([0; 8192]);
+        let cell = Leases::of_cells(words(&mut page)).cell(0).unwrap();
+        cell.place(11, 0).unwrap();
+        assert!(cell.claim());
+        cell.recover();
+        assert!(!cell.is_free());
+        cell.clear_void(|holder, _| holder == 11);
+        cell.recover();
+        assert!(cell.is_free());
     }
 }

@@ -36,15 +36,19 @@ pub(crate) mod segment;
 pub(crate) mod copy;
 pub(crate) mod element;
 pub(crate) mod array;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+pub(crate) mod message;
 #[cfg(feature = "ndarray")]
 mod views;
 
-pub use array::{Array, Options};
+pub use array::{Array, Options, discard};
 pub use copy::copied_bytes;
 pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use dtype::{DType, MAX_ITEM_BYTES, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+pub use message::{Message, Pipe, Received, Sent};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use segment::{SegmentInfo, Swept, segments, sweep, unlink};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};

@@ -128,12 +128,17 @@ impl fmt::Display for ArrayName {
 
 /// The first generation of a segment: random, and small enough to count up from below 2^53.
 pub(crate) fn random_generation() -> Result<u64> {
-    let mut bits = [0u8; 8];
-    random_bytes(&mut bits)?;
-    Ok((u64::from_le_bytes(bits) >> 12).max(1))
+    Ok((random_bits()? >> 12).max(1))
 }
 
-/// A holder's byte in the registry: below 2^53, so that it may stand in a handle.
+/// 64 random bits.
+pub(crate) fn random_bits() -> Result<u64> {
+    let mut bits = [0u8; 8];
+    random_bytes(&mut bits)?;
+    Ok(u64::from_le_bytes(bits))
+}
+
+/// A process's or a message's byte in the registry: below 2^52, where those of families begin.
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 pub(crate) fn random_holder() -> Result<u64> {
     random_generation()

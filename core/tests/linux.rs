@@ -18,8 +18,11 @@ fn named(name: &str) -> Options {
     Options { name: Some(name.to_owned()), ..Options::default() }
 }
 
+/// Too large for a cell.
+const ALONE: u64 = 100_000;
+
 fn segment_file(array: &Array) -> PathBuf {
-    directory().join(format!("shmarray-{}", array.handle().segment))
+    directory().join(format!("shmarray-{}", array.handle().segment.id))
 }
 
 /// Creates or attaches what it is told, and holds all of it.
@@ -82,7 +85,7 @@ fn a_sweep_says_what_it_gave_back() {
         assert_eq!((swept.segments, swept.bytes), (2, 2 * ((1 << 20) + 4096)));
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
         let listed = shmarray::segments().unwrap();
-        assert_eq!((listed.len(), listed[0].id), (1, kept.handle().segment.id));
+        assert_eq!((listed.len(), listed[0].segment), (1, kept.handle().segment));
         assert_eq!(listed[0].holders, [std::process::id()]);
     });
 }
@@ -256,7 +259,7 @@ fn another_users_array_is_found_by_no_name_and_only_when_it_is_shared() {
 #[test]
 fn hostile_and_broken_segment_files_are_refused_and_named() {
     scenario("hostile_and_broken_segment_files_are_refused_and_named", || {
-        let array = bytes(10, &Options::default()).unwrap();
+        let array = bytes(ALONE, &Options::default()).unwrap();
         let good = std::fs::read(segment_file(&array)).unwrap();
         let id = "abcdefghijklmnopqrstuvwx";
         let path = directory().join(format!("shmarray-{id}"));
@@ -305,7 +308,7 @@ fn a_broken_file_that_says_it_persists_goes_when_its_name_is_unlinked() {
 #[test]
 fn a_crash_between_id_and_name_or_before_either_leaves_nothing_for_long() {
     scenario("a_crash_between_id_and_name_or_before_either_leaves_nothing_for_long", || {
-        let kept = bytes(1, &Options::default()).unwrap();
+        let kept = bytes(ALONE, &Options::default()).unwrap();
         let id = "abcdefghijklmnopqrstuvwx";
         std::fs::write(directory().join(format!("shmarray-new-{id}")), [0; 100]).unwrap();
         std::fs::copy(segment_file(&kept), directory().join(format!("shmarray-{id}"))).unwrap();

@@ -18,7 +18,7 @@ pub(crate) fn print(as_json: bool) -> Result<()> {
 
 fn to_json(segment: &SegmentInfo) -> serde_json::Value {
     json!({
-        "segment": segment.id.as_str(),
+        "segment": segment.segment.to_string(),
         "name": segment.name,
         "segment_bytes": segment.segment_bytes,
         "dtype": segment.dtype.text(),
@@ -34,7 +34,7 @@ fn print_table(segments: &[SegmentInfo]) {
     for segment in segments {
         let name = segment.name.as_deref().unwrap_or("-");
         let age = age(segment.created_ns);
-        let (id, bytes, dtype, shape) = (segment.id, segment.segment_bytes, segment.dtype.name(), &segment.shape);
+        let (id, bytes, dtype, shape) = (segment.segment, segment.segment_bytes, segment.dtype.name(), &segment.shape);
         let (shape, holders) = (format!("{shape:?}"), holders(segment));
         println!("{id:24}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}  {holders}");
     }

@@ -132,7 +132,7 @@ fn segments(py: Python<'_>) -> PyResult<Vec<Facts<'_>>> {
 }
 
 fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Facts<'_>> {
-    let (id, dtype) = (info.id.to_string(), info.dtype.text().to_owned());
+    let (id, dtype) = (info.segment.to_string(), info.dtype.text().to_owned());
     let shape = PyTuple::new(py, info.shape)?;
     Ok((id, info.name, info.segment_bytes, dtype, shape, info.creator_pid, info.created_ns))
 }

@@ -1,14 +1,18 @@
-//! A segment held by this process, and the table of those it holds.
+//! A segment, or a cell of one, held by this process.
 //!
-//! One segment is mapped once for each access, however many arrays lie in it: the table
-//! finds it by id when a handle arrives, and by address when somebody asks for the handle
+//! A file is mapped once for each access, however many arrays lie in it (`mapped`); the table
+//! finds a segment by id when a handle arrives, and by address when somebody asks for the handle
 //! of memory he has. The table holds nothing alive; an array's `Arc<Segment>` does.
 //!
 //! Invariants:
 //! * I1 a `Segment` was LIVE with its generation while this process already held it.
-//! * I2 its data is mapped from `data_start()` for `header.data_bytes` until it is dropped.
+//! * I2 its data is mapped from `data_start()` for `data_bytes` until it is dropped.
 //! * I3 what `header` says was validated when it was copied out; the original is not read again.
+//!   Of a cell the same holds for its number and its `data_bytes`.
 
+mod cells;
+mod list;
+mod mapped;
 mod process;
 mod sweep;
 mod table;
@@ -17,25 +21,28 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::descriptor::GENERATION_LIMIT;
+use crate::descriptor::{Descriptor, GENERATION_LIMIT};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::lease::{Closed, Leases};
-use crate::name::{ArrayName, SegmentId, random_generation};
+use crate::name::{ArrayName, SegmentId, SegmentText, random_generation};
+use crate::shape::Layout;
 use crate::sys::{self, Access, Directory, Identity, Lives, Place};
-use crate::words::{self, Words};
+use crate::words::{self, Ordering as Order};
 
-pub use sweep::{SegmentInfo, Swept, segments, sweep};
+pub use list::{SegmentInfo, segments};
+use mapped::Mapped;
+pub use sweep::{Swept, sweep};
 use sweep::{sweep_at_first_use, sweep_at_times, sweep_directory};
 use table::Table;
 
-/// One named piece of shared memory, mapped and held.
+/// A piece of shared memory with an array in it, mapped and held.
 pub(crate) struct Segment {
-    /// Taken out only by `drop`.
-    mapping: Option<sys::Mapping>,
-    header: Header,
+    mapped: Arc<Mapped>,
+    cell: Option<u32>,
+    data_bytes: u64,
     generation: u64,
-    access: Access,
     /// Our entry in its lease table, or BY_LOCK.
     place: AtomicUsize,
     /// The child's, while a fork is under way.
@@ -48,6 +55,7 @@ const BY_LOCK: usize = usize::MAX;
 /// What a new segment may be, beyond its array.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Birth {
+    pub(crate) name: Option<ArrayName>,
     pub(crate) persist: bool,
     pub(crate) mode: u32,
 }
@@ -58,74 +66,115 @@ impl Birth {
         let readers = self.mode & 0o044 != 0;
         (if self.persist { words::PERSIST } else { 0 }) | (if readers { words::BY_LOCK } else { 0 })
     }
+
+    /// Whether it needs a file of its own.
+    fn is_special(&self) -> bool {
+        self.name.is_some() || self.persist || self.mode != 0o600
+    }
 }
 
 impl Segment {
-    /// A new segment: nobody sees it before it is whole.
-    pub(crate) fn create(id: SegmentId, header: Header, birth: &Birth) -> Result<Arc<Self>> {
+    /// Memory for a new array, zero: nobody sees it before it is whole.
+    pub(crate) fn create(dtype: &DType, layout: &Layout, birth: &Birth) -> Result<Arc<Self>> {
         process::begin();
         let directory = Directory::current();
         sweep_at_times(&directory);
-        let file = reserve(&directory, &id, &header, birth)?;
-        let mapping = file.map(Access::ReadWrite, header.header_bytes)?;
-        write_header(&mapping, &header);
+        if !birth.is_special() {
+            if let Some(cell) = cells::create(&directory, dtype, layout)? {
+                return Ok(cell);
+            }
+        }
+        let id = SegmentId::random()?;
+        let header = Header::new(id, birth.name.clone(), dtype.clone(), layout.clone(), sys::page_bytes())?;
+        Self::create_file(&directory, header, birth)
+    }
+
+    fn create_file(directory: &Directory, header: Header, birth: &Birth) -> Result<Arc<Self>> {
+        let file = reserve(directory, &header, birth.mode)?;
+        let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
+        mapped.write_header();
         let generation = random_generation()?;
-        let leases = leases(&mapping, &header);
-        leases.0.set_generation(generation);
-        leases.set_live(birth.flags());
-        let place = enter(&leases, &mapping).unwrap_or(BY_LOCK); // nobody else has seen it: it is live
-        file.publish(&id)?;
-        let linked = header.name.as_ref().map_or(Ok(()), |name| file.link_name(name));
+        let leases = mapped.leases();
+        leases.words.set_generation(generation);
+        leases.be_live(birth.flags());
+        let place = enter(&leases, &mapped).unwrap_or(BY_LOCK); // nobody else has seen it: it is live
+        file.publish(&mapped.header.id)?;
+        let linked = mapped.header.name.as_ref().map_or(Ok(()), |name| file.link_name(name));
         // The open file holds the segment too: it goes first, so that when the name is taken
         // the drop of the segment is that of the last holder.
         drop(file);
-        let segment = Self::register(mapping, header, generation, Access::ReadWrite, place);
+        let data_bytes = mapped.header.data_bytes;
+        let segment = Self::register(Arc::new(mapped), None, data_bytes, generation, place);
         linked.map(|()| segment)
     }
 
     /// The segment of a handle, mapped now or found in the table.
-    pub(crate) fn attach(id: &SegmentId, generation: u64, access: Access) -> Result<Arc<Self>> {
-        let segment = match Table::find(id, access) {
+    pub(crate) fn attach(handle: &Descriptor, access: Access) -> Result<Arc<Self>> {
+        let (text, expected) = (&handle.segment, handle.generation);
+        let segment = match Table::find(text, access) {
             Some(segment) => segment,
-            None => Self::open(Place::Id(id), access)?,
+            None => Self::open(Place::Id(&text.id), text.cell, access)?,
         };
-        match segment.generation == generation {
+        let found = segment.generation;
+        match found == expected {
             true => Ok(segment),
-            false => {
-                Err(Error::StaleHandle { segment: id.to_string(), expected: generation, found: segment.generation })
-            }
+            false => Err(Error::StaleHandle { segment: text.to_string(), expected, found }),
         }
     }
 
     /// The segment that has a name.
     pub(crate) fn attach_name(name: &ArrayName, access: Access) -> Result<Arc<Self>> {
-        Self::open(Place::Name(name), access)
+        Self::open(Place::Name(name), None, access)
     }
 
-    fn open(place: Place<'_>, access: Access) -> Result<Arc<Self>> {
+    fn open(place: Place<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
         process::begin();
         let directory = Directory::current();
         sweep_at_first_use(&directory);
-        let label = place.to_string();
-        let file = sys::File::open(directory.clone(), place, access)?;
-        let header = read_header(&label, &file)?;
-        check_id(place, &header)?;
-        if let Some(segment) = Table::find(&header.id, access) {
-            return Ok(segment); // a name led to what is mapped already
-        }
-        let mapping = file.map(access, header.header_bytes)?;
-        let leases = leases(&mapping, &header);
-        let Some(place) = enter(&leases, &mapping) else {
-            return Err(Error::SegmentNotFound { segment: label, directory: directory.path().to_owned() });
+        let mapped = match Self::map(&directory, place, access)? {
+            Found::Segment(segment) => return Ok(segment), // a name led to what is mapped already
+            Found::File(mapped) => mapped,
         };
-        let generation = leases.0.generation();
-        let segment = Self::register(mapping, header, generation, access, place);
-        segment.check_generation(&label).map(|()| segment)
+        let whole = mapped.leases();
+        let leases = match (mapped.header.division, cell) {
+            (None, None) => Some(whole),
+            (Some(_), Some(cell)) => whole.cell(cell),
+            _ => None,
+        };
+        let leases = leases.ok_or_else(|| Error::handle("segment", format!("{place} has no such cell")))?;
+        let Some(own) = enter(&leases, &mapped) else {
+            let segment = place.to_string();
+            return Err(Error::SegmentNotFound { segment, directory: directory.path().to_owned() });
+        };
+        let generation = leases.words.generation();
+        let room = mapped.part(cell).1;
+        let data_bytes = if cell.is_some() { leases.words.data_bytes().load(Order::Relaxed).min(room) } else { room };
+        let segment = Self::register(mapped, cell, data_bytes, generation, own);
+        segment.check_generation(&place.to_string()).map(|()| segment)
     }
 
-    fn register(mapping: sys::Mapping, header: Header, generation: u64, access: Access, place: usize) -> Arc<Self> {
+    fn map(directory: &Directory, place: Place<'_>, access: Access) -> Result<Found> {
+        if let Place::Id(id) = place {
+            if let Some(mapped) = Mapped::find(id, access) {
+                return Ok(Found::File(mapped));
+            }
+        }
+        let file = sys::File::open(directory.clone(), place, access)?;
+        let header = read_header(&place.to_string(), &file)?;
+        check_id(place, &header)?;
+        if let Some(segment) = Table::find(&SegmentText { id: header.id, cell: None }, access) {
+            return Ok(Found::Segment(segment));
+        }
+        let mapped = Arc::new(Mapped::map(&file, header, access)?);
+        if mapped.header.division.is_some() {
+            Table::insert_mapped(&mapped);
+        }
+        Ok(Found::File(mapped))
+    }
+
+    fn register(mapped: Arc<Mapped>, cell: Option<u32>, data_bytes: u64, generation: u64, place: usize) -> Arc<Self> {
         let (place, childs_place) = (AtomicUsize::new(place), AtomicUsize::new(BY_LOCK));
-        let segment = Arc::new(Self { mapping: Some(mapping), header, generation, access, place, childs_place });
+        let segment = Arc::new(Self { mapped, cell, data_bytes, generation, place, childs_place });
         Table::insert(&segment);
         segment
     }
@@ -139,9 +188,13 @@ impl Segment {
         Err(Error::InvalidSegment { segment: label.to_owned(), field: "generation", expected, found })
     }
 
-    /// What it says of itself.
-    pub(crate) fn header(&self) -> &Header {
-        &self.header
+    /// The array that its header describes, or of a cell nothing that is of use.
+    pub(crate) fn described(&self) -> (&DType, &Layout) {
+        (&self.mapped.header.dtype, &self.mapped.header.layout)
+    }
+
+    pub(crate) fn text(&self) -> SegmentText {
+        SegmentText { id: self.mapped.header.id, cell: self.cell }
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -149,13 +202,21 @@ impl Segment {
     }
 
     pub(crate) fn access(&self) -> Access {
-        self.access
+        self.mapped.access
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        self.mapped.directory()
     }
 
     /// First byte of the data (I2).
     pub(crate) fn data_start(&self) -> NonNull<u8> {
-        let start = self.mapping.as_ref().map_or(std::ptr::null_mut(), sys::Mapping::data);
-        NonNull::new(start).unwrap_or(NonNull::dangling()) // null only while it is being dropped
+        self.mapped.data(self.cell)
+    }
+
+    /// Size of the data.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_bytes
     }
 
     /// What the table knows it by.
@@ -168,35 +229,48 @@ impl Segment {
         Table::containing(address)
     }
 
+    fn leases(&self) -> Leases {
+        let whole = self.mapped.leases();
+        self.cell.and_then(|cell| whole.cell(cell)).unwrap_or(whole) // there is such a cell (I3)
+    }
+
     /// Gives our lease back, and the segment if that was the last. From then on what is left of
-    /// our hold is the mapping's lock.
-    fn leave(&self, mapping: &sys::Mapping) {
-        let leases = leases(mapping, &self.header);
+    /// our hold is the mapping's lock. Returns a file that this process need not have mapped.
+    fn leave(&self) -> Option<Arc<Mapped>> {
         let place = self.place.swap(BY_LOCK, Ordering::Relaxed);
         if place == BY_LOCK {
-            return;
+            return None;
         }
+        let leases = self.leases();
         leases.leave(place);
-        let closed = match leases.close() {
-            Closed::Held if !leases.is_by_lock() => close_without_the_dead(&leases, mapping.directory()),
-            closed => closed,
-        };
-        if closed == Closed::Dead {
-            // A close has nobody to tell. What it could not unlink, a sweep will.
-            let _ = sys::discard(mapping.directory(), &self.header.id, self.header.name.as_ref());
+        give_back_if_last(&self.mapped, self.cell, &leases)
+    }
+
+    /// A message with this segment was received, or is unwanted.
+    pub(crate) fn give_back_ticket(&self, ticket: u64) {
+        give_back_ticket(&self.mapped, &self.leases(), ticket);
+    }
+
+    /// Holds for a message, by an entry or by a link.
+    pub(crate) fn hold_for_message(&self, ticket: Identity) -> Result<bool> {
+        let leases = self.leases();
+        if leases.hold_for_message(ticket.holder, ticket.about) {
+            return Ok(true);
         }
+        leases.hold_by_lock();
+        self.mapped.leases().hold_by_lock();
+        sys::link_ticket(self.directory(), &self.mapped.header.id, ticket.holder, ticket.about)
     }
 
     /// Before a fork: what this process holds, the child will hold. Allocates nothing.
     fn lend_to_child(&self) {
-        let Some(mapping) = &self.mapping else { return };
-        let leases = leases(mapping, &self.header);
-        let childs = sys::identity_of_child(mapping.directory());
+        let leases = self.leases();
+        let childs = sys::identity_of_child(self.directory());
         let holds = self.place.load(Ordering::Relaxed) != BY_LOCK;
-        let place = childs.filter(|_| holds).and_then(|child| leases.claim(child.holder, child.about));
+        let place = childs.filter(|_| holds).and_then(|child| leases.place(child.holder, child.about));
         match place {
             Some(place) => leases.set_held(place), // we hold meanwhile, so it is alive
-            None if mapping.header_is_writable() => drop(leases.hold_by_lock()),
+            None if self.mapped.header_is_writable() => hold_by_lock(&leases, &self.mapped),
             None => {} // a reader's segment is by lock already
         }
         self.childs_place.store(place.unwrap_or(BY_LOCK), Ordering::Relaxed);
@@ -211,41 +285,51 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         Table::remove(self);
-        let Some(mapping) = self.mapping.take() else { return };
-        self.leave(&mapping);
-        match leases(&mapping, &self.header).is_by_lock() {
-            true => drop(sys::release(mapping, &self.header.id)),
-            false => drop(mapping),
-        }
+        drop(self.leave());
     }
 }
 
+/// What a place led to.
+enum Found {
+    Segment(Arc<Segment>),
+    File(Arc<Mapped>),
+}
+
 /// A new file. What the dead left makes room before shared memory is said to be full.
-fn reserve(directory: &Directory, id: &SegmentId, header: &Header, birth: &Birth) -> Result<sys::File> {
-    let create = || sys::File::create(directory.clone(), id, header.segment_bytes(), birth.mode);
+fn reserve(directory: &Directory, header: &Header, mode: u32) -> Result<sys::File> {
+    let create = || sys::File::create(directory.clone(), &header.id, header.segment_bytes(), mode);
     match create() {
-        Err(Error::NoSpace { .. }) if sweep_directory(directory)?.segments > 0 => create(),
+        Err(Error::NoSpace { .. }) if sweep_directory(directory)?.bytes > 0 => create(),
         created => created,
     }
 }
 
-/// Holds a mapped segment: by an entry, or where none can be had by the mapping's lock alone.
+/// Holds what is mapped: by an entry, or where none can be had by the mapping's lock alone.
 /// `None` when it is not alive.
-fn enter(leases: &Leases, mapping: &sys::Mapping) -> Option<usize> {
-    if !mapping.header_is_writable() {
+fn enter(leases: &Leases, mapped: &Mapped) -> Option<usize> {
+    if !mapped.header_is_writable() {
         return (leases.is_by_lock() && leases.is_live()).then_some(BY_LOCK);
     }
-    let directory = mapping.directory();
-    let claim = |who: Identity| {
-        leases.claim(who.holder, who.about).or_else(|| {
+    let directory = mapped.directory();
+    let place = |who: Identity| {
+        leases.place(who.holder, who.about).or_else(|| {
             clear_dead(leases, directory);
-            leases.claim(who.holder, who.about)
+            leases.place(who.holder, who.about)
         })
     };
-    match sys::identity(directory).and_then(claim) {
+    match sys::identity(directory).and_then(place) {
         Some(place) => leases.enter(place).then_some(place),
-        None => leases.hold_by_lock().then_some(BY_LOCK),
+        None => {
+            mapped.leases().hold_by_lock();
+            leases.hold_by_lock().then_some(BY_LOCK)
+        }
     }
+}
+
+/// Of what is alive meanwhile: it, and the file that it lies in.
+fn hold_by_lock(leases: &Leases, mapped: &Mapped) {
+    leases.hold_by_lock();
+    mapped.leases().hold_by_lock();
 }
 
 fn clear_dead(leases: &Leases, directory: &Directory) {
@@ -258,6 +342,47 @@ fn clear_dead(leases: &Leases, directory: &Directory) {
 fn close_without_the_dead(leases: &Leases, directory: &Directory) -> Closed {
     clear_dead(leases, directory);
     leases.close()
+}
+
+/// Ends what nobody holds any more.
+fn give_back_if_last(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Option<Arc<Mapped>> {
+    let closed = match leases.close() {
+        Closed::Held if !leases.is_by_lock() => close_without_the_dead(leases, mapped.directory()),
+        closed => closed,
+    };
+    match (closed, cell) {
+        (Closed::Last, None) => mapped.discard(),
+        (Closed::Last, Some(cell)) => return cells::freed(mapped, cell),
+        (Closed::Held, Some(_)) if leases.is_by_lock() => return cells::let_go_of(mapped),
+        _ => {}
+    }
+    None
+}
+
+fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
+    if !leases.give_back_ticket(ticket) && leases.is_by_lock() {
+        sys::unlink_ticket(mapped.directory(), &mapped.header.id, ticket);
+    }
+}
+
+/// Gives back what a message holds of an array that this process need not have.
+///
+/// # Errors
+/// As attaching it.
+pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -> Result<()> {
+    let (text, access) = (&handle.segment, Access::ReadWrite);
+    if let Some(segment) = Table::find(text, access).or_else(|| Table::find(text, Access::ReadOnly)) {
+        segment.give_back_ticket(ticket);
+        return Ok(());
+    }
+    process::begin();
+    let Found::File(mapped) = Segment::map(directory, Place::Id(&text.id), access)? else { return Ok(()) };
+    let whole = mapped.leases();
+    let leases = text.cell.map_or(Some(whole), |cell| whole.cell(cell));
+    let leases = leases.ok_or_else(|| Error::handle("segment", format!("{text} has no such cell")))?;
+    give_back_ticket(&mapped, &leases, ticket);
+    drop(give_back_if_last(&mapped, text.cell, &leases));
+    Ok(())
 }
 
 fn read_header(label: &str, file: &sys::File) -> Result<Header> {
@@ -276,19 +401,21 @@ pub fn unlink(name: &str) -> Result<()> {
         let read = read_header("", file).and_then(|header| no_longer_persistent(file, header));
         persistent = read.inspect_err(|_| file.clear_flags()).ok(); // of what is no segment, a sweep takes the rest
     })?;
-    let Some((mapping, header)) = persistent else { return Ok(()) }; // not a segment: its name was all
+    let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
     drop(file);
-    if close_without_the_dead(&leases(&mapping, &header), &directory) == Closed::Dead {
-        sys::discard(&directory, &header.id, None)?;
+    if close_without_the_dead(&mapped.leases(), &directory) == Closed::Last {
+        sys::discard(&directory, &mapped.header.id, None)?;
     }
-    sys::release(mapping, &header.id)
+    let id = mapped.header.id;
+    drop(mapped);
+    sys::give_back(&directory, &id).map(drop)
 }
 
 /// Before the name goes: a crash in between must not leave what persists without a name.
-fn no_longer_persistent(file: &sys::File, header: Header) -> Result<(sys::Mapping, Header)> {
-    let mapping = file.map(Access::ReadWrite, header.header_bytes)?;
-    leases(&mapping, &header).0.flags().fetch_and(!words::PERSIST, Ordering::SeqCst);
-    Ok((mapping, header))
+fn no_longer_persistent(file: &sys::File, header: Header) -> Result<Mapped> {
+    let mapped = Mapped::map(file, header, Access::ReadWrite)?;
+    mapped.leases().words.flags().clear(words::PERSIST);
+    Ok(mapped)
 }
 
 fn check_id(place: Place<'_>, header: &Header) -> Result<()> {
@@ -301,19 +428,4 @@ fn check_id(place: Place<'_>, header: &Header) -> Result<()> {
         }),
         _ => Ok(()),
     }
-}
-
-#[allow(unsafe_code)]
-fn leases(mapping: &sys::Mapping, header: &Header) -> Leases {
-    // SAFETY: a mapping starts at a page, and every segment has at least its header page, with
-    // room for the entries: `create` made it, or `Header::read` checked both.
-    Leases(unsafe { Words::new(mapping.header(), header.leases_count as usize) })
-}
-
-#[allow(unsafe_code)]
-fn write_header(mapping: &sys::Mapping, header: &Header) {
-    let bytes = header.write();
-    // SAFETY: the file was made as long as the header says, which is at least its own bytes;
-    // nobody else has the mapping yet.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapping.header().as_ptr(), bytes.len()) };
 }

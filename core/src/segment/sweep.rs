@@ -1,14 +1,14 @@
-//! Giving back what dead processes held, and a look at what there is.
+//! Giving back what dead processes held.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{check_id, close_without_the_dead, leases, read_header};
+use super::mapped::Mapped;
+use super::{cells, check_id, close_without_the_dead, read_header};
 use crate::error::Result;
-use crate::format::PAGE_BYTES;
 use crate::lease::Closed;
 use crate::name::SegmentId;
-use crate::sys::{self, Access, Directory, Place};
+use crate::sys::{self, Access, Directory, Lives, Place};
 
 /// What a sweep gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,77 +31,44 @@ pub fn sweep() -> Result<Swept> {
 
 pub(super) fn sweep_directory(directory: &Directory) -> Result<Swept> {
     let mut swept = Swept::default();
+    cells::let_go();
     let ids = directory.segment_ids()?;
-    SEEN_BY_SWEEP.store(ids.len(), Ordering::Relaxed);
-    for id in &ids {
-        let unmapped = sys::give_back(directory, id)?;
-        if let Some(bytes) = unmapped.or_else(|| give_back_mapped(directory, id).ok().flatten()) {
-            swept.segments += 1;
-            swept.bytes += bytes;
-        }
+    let mut seen = ids.len();
+    if let Some(lives) = Lives::look(directory) {
+        sys::sweep_tickets(directory, &lives);
     }
+    for id in &ids {
+        let (bytes, ended) = match sys::give_back(directory, id)? {
+            Some(bytes) => (bytes, true),
+            None => give_back_mapped(directory, id, &mut seen).unwrap_or_default(),
+        };
+        swept.segments += u64::from(ended);
+        swept.bytes += bytes;
+    }
+    SEEN_BY_SWEEP.store(seen, Ordering::Relaxed);
     Ok(swept)
 }
 
-/// Gives back what is mapped somewhere, but by nobody who holds it any more.
-fn give_back_mapped(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+/// Gives back what is mapped somewhere, but by nobody who holds it any more. Returns its bytes,
+/// and whether it is gone.
+fn give_back_mapped(directory: &Directory, id: &SegmentId, seen: &mut usize) -> Result<(u64, bool)> {
     let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadWrite)?;
     let header = read_header(id.as_str(), &file)?;
     check_id(Place::Id(id), &header)?;
-    let mapping = file.map(Access::ReadWrite, header.header_bytes)?;
-    let leases = leases(&mapping, &header);
-    match leases.is_by_lock() || close_without_the_dead(&leases, directory) != Closed::Dead {
-        true => Ok(None),
-        false => sys::discard(directory, id, header.name.as_ref()).map(|()| Some(file.bytes())),
+    let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
+    drop(file); // the mapping holds it: if that is the last hold, its end gives the segment back
+    let leases = mapped.leases();
+    let segment_bytes = mapped.header.segment_bytes();
+    if let Some(division) = mapped.header.division {
+        *seen += division.cells as usize / 4; // a cell costs less than a file
+        let (bytes, ended) = cells::sweep(&mapped);
+        return Ok((if ended { segment_bytes } else { bytes }, ended));
     }
-}
-
-/// What there is to know of a segment without attaching it.
-#[derive(Debug, Clone)]
-pub struct SegmentInfo {
-    /// Its id.
-    pub id: SegmentId,
-    /// The name a person gave it.
-    pub name: Option<String>,
-    /// Size in bytes, the header included.
-    pub segment_bytes: u64,
-    /// Element type of its array.
-    pub dtype: crate::dtype::DType,
-    /// Shape of its array, in elements.
-    pub shape: Vec<u64>,
-    /// The pids of the processes that hold it by a lease, as each saw itself. Some may have died
-    /// since, and who holds by lock alone is not among them.
-    pub holders: Vec<u32>,
-    /// The process that made it, as that process saw itself.
-    pub creator_pid: u32,
-    /// When it was made: nanoseconds since 1970.
-    pub created_ns: u64,
-}
-
-/// The segments that exist and that we may look into.
-///
-/// # Errors
-/// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
-pub fn segments() -> Result<Vec<SegmentInfo>> {
-    let directory = Directory::current();
-    Ok(directory.segment_ids()?.iter().filter_map(|id| look_into(&directory, id).ok()).collect())
-}
-
-fn look_into(directory: &Directory, id: &SegmentId) -> Result<SegmentInfo> {
-    let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadOnly)?;
-    let header = read_header(id.as_str(), &file)?;
-    check_id(Place::Id(id), &header)?;
-    let holders = header.holders(&file.read_front(PAGE_BYTES)?);
-    Ok(SegmentInfo {
-        id: *id,
-        holders,
-        name: header.name.as_ref().map(ToString::to_string),
-        segment_bytes: header.segment_bytes(),
-        dtype: header.dtype,
-        shape: header.layout.shape,
-        creator_pid: header.creator_pid,
-        created_ns: header.created_ns,
-    })
+    let ended = !leases.is_by_lock() && close_without_the_dead(&leases, directory) == Closed::Last;
+    if ended {
+        mapped.discard();
+    }
+    Ok((if ended { segment_bytes } else { 0 }, ended))
 }
 
 /// How many segments the last sweep of this process looked at, and creates since.

@@ -1,4 +1,4 @@
-//! The segments that this process has mapped, by id and by address.
+//! What this process has mapped and holds, by id and by address.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -6,15 +6,17 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::Segment;
-use crate::name::SegmentId;
+use super::mapped::Mapped;
+use crate::name::{SegmentId, SegmentText};
 use crate::sys::Access;
 
-/// The segments that this process has mapped.
+/// What this process has mapped and holds.
 #[derive(Default)]
 pub(super) struct Table {
-    by_id: HashMap<(SegmentId, Access), Weak<Segment>>,
+    by_id: HashMap<(SegmentText, Access), Weak<Segment>>,
     /// By where the data starts, and by the segment: without data, two may start at one place.
     by_address: BTreeMap<(usize, usize), Weak<Segment>>,
+    mapped: HashMap<(SegmentId, Access), Weak<Mapped>>,
 }
 
 pub(super) static TABLE: Mutex<Option<Table>> = Mutex::new(None);
@@ -34,12 +36,12 @@ impl Table {
         }
     }
 
-    pub(super) fn find(id: &SegmentId, access: Access) -> Option<Arc<Segment>> {
-        Self::with(|table| table.by_id.get(&(*id, access))?.upgrade())
+    pub(super) fn find(text: &SegmentText, access: Access) -> Option<Arc<Segment>> {
+        Self::with(|table| table.by_id.get(&(*text, access))?.upgrade())
     }
 
     pub(super) fn insert(segment: &Arc<Segment>) {
-        let key = (segment.header.id, segment.access);
+        let key = (segment.text(), segment.access());
         Self::with(|table| {
             table.by_id.insert(key, Arc::downgrade(segment));
             table.by_address.insert(segment.address(), Arc::downgrade(segment));
@@ -48,13 +50,33 @@ impl Table {
 
     /// Only the entries that are this segment's own: a later mapping may have taken the key.
     pub(super) fn remove(segment: &Segment) {
-        let key = (segment.header.id, segment.access);
+        let key = (segment.text(), segment.access());
         let own = |entry: &Weak<Segment>| std::ptr::eq(entry.as_ptr(), segment);
         Self::with(|table| {
             if table.by_id.get(&key).is_some_and(own) {
                 table.by_id.remove(&key);
             }
             table.by_address.remove(&segment.address());
+        });
+    }
+
+    pub(super) fn find_mapped(id: &SegmentId, access: Access) -> Option<Arc<Mapped>> {
+        Self::with(|table| table.mapped.get(&(*id, access))?.upgrade())
+    }
+
+    /// A file that has cells: others of its cells find it here.
+    pub(super) fn insert_mapped(mapped: &Arc<Mapped>) {
+        let key = (mapped.header.id, mapped.access);
+        Self::with(|table| table.mapped.insert(key, Arc::downgrade(mapped)));
+    }
+
+    pub(super) fn remove_mapped(mapped: &Mapped) {
+        let key = (mapped.header.id, mapped.access);
+        let own = |entry: &Weak<Mapped>| std::ptr::eq(entry.as_ptr(), mapped);
+        Self::with(|table| {
+            if table.mapped.get(&key).is_some_and(own) {
+                table.mapped.remove(&key);
+            }
         });
     }
 
@@ -66,7 +88,7 @@ impl Table {
             let there = table.by_address.range((*start, 0)..=(*start, usize::MAX));
             Some((*start, there.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
         })?;
-        let largest = there.into_iter().max_by_key(|segment| segment.header.data_bytes)?;
-        (address - start <= largest.header.data_bytes as usize).then_some(largest)
+        let largest = there.into_iter().max_by_key(|segment| segment.data_bytes())?;
+        (address - start <= largest.data_bytes() as usize).then_some(largest)
     }
 }

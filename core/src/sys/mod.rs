@@ -14,8 +14,10 @@
 //! | `discard(directory, id, name)` | unlinks what the caller made dead |
 //! | `identity(directory)` | this process as its leases name it; `None` where there are no leases |
 //! | `Lives::look(directory)`, `is_void(holder, about)` | which holders are dead |
+//! | `message(directory)`, `family_message(directory)`, `is_message`, `family_of` | tickets of messages: in a pipe of ours, with the descriptor that keeps it; of a way that nobody knows |
+//! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry |
+//! | `punch(directory, id, parts)`, `reserve_again` | give memory of a part back, and take it again |
 //! | `before_fork`, `after_in_parent`, `after_in_child`, `identity_of_child` | a child's identity, made before it is there |
-//! | `release(mapping, id)` | unmap; the last holder gives the segment back |
 //! | `give_back(directory, id)` | give a segment back if nobody holds it; returns the bytes |
 //! | `unlink_name(directory, name, before)` | take a name away |
 //! | `page_bytes()` | the unit of memory protection |
@@ -33,9 +35,13 @@ use linux as backend;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 use portable as backend;
 
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+pub(crate) use linux::socket;
+
 pub(crate) use backend::{
-    Directory, File, Identity, Lives, Mapping, after_in_child, after_in_parent, before_fork, discard, give_back,
-    identity, identity_of_child, on_fork_and_exit, page_bytes, release, remake, unlink_name,
+    Directory, File, Identity, Lives, Mapping, after_in_child, after_in_parent, before_fork, discard, family_message,
+    family_of, give_back, identity, identity_of_child, is_message, link_ticket, message, on_fork_and_exit, page_bytes,
+    punch, remake, reserve_again, sweep_tickets, unlink_name, unlink_ticket,
 };
 
 use crate::name::{ArrayName, SegmentId};

@@ -23,7 +23,7 @@ use crate::name::{ArrayName, SegmentId};
 use crate::words::{PERSIST, Words};
 
 /// Where names live; the segments themselves are wherever the system has them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Directory(Arc<Path>);
 
 impl Directory {
@@ -83,7 +83,7 @@ impl Held {
 
     fn words(&self) -> Words {
         // SAFETY: `File::create` and `File::open` see to it that a header page is there.
-        unsafe { Words::new(self.start(), 0) }
+        unsafe { Words::new(self.start(), 0, 0) }
     }
 
     fn front(&self, bytes: u64) -> Vec<u8> {
@@ -103,7 +103,7 @@ impl Held {
     /// One holder more, unless there is none: then it is being given back, or made.
     fn count(&self) -> bool {
         let more = |holders: u64| (holders != 0).then_some(holders + 1);
-        let counted = self.words().holders().fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok();
+        let counted = self.words().holders().update(more).is_ok();
         self.counted.store(counted, Ordering::Relaxed);
         counted
     }
@@ -114,7 +114,7 @@ impl Drop for Held {
         if !*self.counted.get_mut() {
             return; // never seen: its maker owns it; only looked at: nobody's
         }
-        let last = self.words().holders().fetch_sub(1, Ordering::AcqRel) == 1;
+        let last = self.words().holders().update(|holders| Some(holders.wrapping_sub(1))) == Ok(1);
         let goes = last && self.words().flags().load(Ordering::Acquire) & PERSIST == 0;
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
@@ -229,6 +229,10 @@ impl File {
         Ok(self.0.front(bytes))
     }
 
+    pub(crate) fn links(&self) -> u64 {
+        1
+    }
+
     /// No sweep here looks at them.
     pub(crate) fn clear_flags(&self) {}
 
@@ -283,9 +287,40 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
     Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
 }
 
-/// The last holder gives the segment back as it unmaps it.
-pub(crate) fn release(mapping: Mapping, _id: &SegmentId) -> Result<()> {
-    drop(mapping);
+const NO_MESSAGES: Error = Error::Unsupported { what: "a message that holds its arrays" };
+
+pub(crate) fn message(_directory: &Directory) -> Result<(Identity, std::convert::Infallible)> {
+    Err(NO_MESSAGES)
+}
+
+pub(crate) fn family_message(_directory: &Directory) -> Result<Identity> {
+    Err(NO_MESSAGES)
+}
+
+pub(crate) fn family_of(_ticket: u64) -> Option<u64> {
+    None
+}
+
+pub(crate) fn is_message(_about: u64) -> bool {
+    false
+}
+
+pub(crate) fn link_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u64, _about: u64) -> Result<bool> {
+    Err(NO_MESSAGES)
+}
+
+pub(crate) fn unlink_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u64) -> bool {
+    false
+}
+
+pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Lives) {}
+
+/// There are no cells without leases, and nothing else is given back in parts.
+pub(crate) fn punch(_directory: &Directory, _id: &SegmentId, _parts: &[(u64, u64)]) -> Result<()> {
+    Ok(())
+}
+
+pub(crate) fn reserve_again(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
 }
 

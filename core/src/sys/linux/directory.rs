@@ -34,7 +34,7 @@ const REGISTRY_PREFIX: &str = "shmarray-registry-";
 const NAMES_OFFSET: u64 = 1 << 62;
 
 /// Where segments live. What was made there stays there, whatever `SHMARRAY_DIR` says later.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Directory(Arc<Path>);
 
 impl Directory {

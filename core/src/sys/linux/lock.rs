@@ -36,6 +36,11 @@ pub(super) fn try_exclusive_at(file: &File, offset: i64) -> io::Result<()> {
     set(file, libc::F_OFD_SETLK, libc::F_WRLCK, offset)
 }
 
+/// Takes a byte together with others, or fails with `WouldBlock`.
+pub(super) fn try_shared_at(file: &File, offset: i64) -> io::Result<()> {
+    set(file, libc::F_OFD_SETLK, libc::F_RDLCK, offset)
+}
+
 /// Whether nobody has locked a byte. When the kernel cannot be asked, somebody has.
 pub(super) fn is_free_at(file: &File, offset: i64) -> bool {
     let mut lock = flock(libc::F_WRLCK, offset);

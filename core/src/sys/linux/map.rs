@@ -100,7 +100,12 @@ pub(crate) fn page_bytes() -> u64 {
 
 /// Makes the file `bytes` long with all its pages there.
 pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    let mut done = 0;
+    reserve_part(file, 0, bytes)
+}
+
+/// Reserves the pages of a part of a file.
+pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let (mut done, bytes) = (offset, offset + bytes);
     while done < bytes {
         let step = STEP_BYTES.min(bytes - done);
         match allocate(file, done, step) {
@@ -113,9 +118,18 @@ pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Frees the pages of a part of a file, also where others have them mapped.
+pub(super) fn punch(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, bytes)
+}
+
 fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    fallocate(file, 0, offset, bytes)
+}
+
+fn fallocate(file: &File, mode: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: numbers and an open descriptor; the kernel checks them.
-    match unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, bytes as i64) } {
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -23,9 +23,11 @@
 //! is told that the segment is gone; it never waits.
 
 mod directory;
+mod links;
 mod lock;
 mod map;
 mod registry;
+pub(crate) mod socket;
 
 use std::fs;
 use std::io;
@@ -34,10 +36,11 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use directory::Directory;
 use directory::{NameLock, link_file};
+pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use map::{Mapping, page_bytes};
 pub(crate) use registry::{
-    Identity, Lives, after_in_child, after_in_parent, before_fork, identity, identity_of_child, on_fork_and_exit,
-    remake,
+    Identity, Lives, after_in_child, after_in_parent, before_fork, family_message, family_of, identity,
+    identity_of_child, is_message, message, on_fork_and_exit, remake,
 };
 
 use super::{Access, Place};
@@ -108,6 +111,11 @@ impl File {
         self.bytes
     }
 
+    /// How many names the file has.
+    pub(crate) fn links(&self) -> u64 {
+        self.file.metadata().map_or(1, |facts| facts.nlink())
+    }
+
     /// A copy of the first `bytes` bytes, or of all when the file is shorter.
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
         let mut front = vec![0; bytes.min(self.bytes) as usize];
@@ -157,13 +165,6 @@ impl Drop for File {
     }
 }
 
-/// Unmaps; if that was the last hold, gives the segment back.
-pub(crate) fn release(mapping: Mapping, id: &SegmentId) -> Result<()> {
-    let directory = mapping.directory().clone();
-    drop(mapping);
-    give_back(&directory, id).map(drop)
-}
-
 /// Unlinks a segment that has become dead by the caller's hand, and its name.
 pub(crate) fn discard(directory: &Directory, id: &SegmentId, name: Option<&ArrayName>) -> Result<()> {
     let path = directory.segment_path(id);
@@ -189,15 +190,45 @@ fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<
         return Ok(None);
     }
     let facts = file.metadata().map_err(|error| Error::os("fstat", path, error))?;
-    if facts.nlink() == 0 {
-        return Ok(None);
+    let front = front(&file, facts.len()).unwrap_or_default();
+    let header = Header::read("", &front, facts.len()).ok().filter(|header| header.id == *id);
+    let name = header.as_ref().and_then(|header| header.name.as_ref());
+    let named = name.is_some_and(|name| is_same(&directory.name_path(name), &facts));
+    if facts.nlink() != 1 + u64::from(named)
+        || header.as_ref().is_some_and(|header| is_under_way(directory, header, &front))
+    {
+        return Ok(None); // gone already, or a message holds it
     }
     let _ = file.write_all_at(&lease::DEAD.to_le_bytes(), words::STATE_OFFSET); // a short file has no state
-    if let Some(name) = name_in(&file, id) {
-        unlink_if_same(directory, &name, &facts)?;
+    if let Some(name) = name {
+        unlink_if_same(directory, name, &facts)?;
     }
     fs::remove_file(path).map_err(|error| Error::os("unlink", path, error))?;
     Ok(Some(facts.blocks() * 512))
+}
+
+/// Gives the memory of a part of a segment back; what was there is zero from then on.
+pub(crate) fn punch(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
+    at_parts(directory, id, parts, map::punch)
+}
+
+/// Reserves memory that was given back.
+pub(crate) fn reserve_again(directory: &Directory, id: &SegmentId, part: (u64, u64)) -> Result<()> {
+    at_parts(directory, id, &[part], map::reserve_part)
+}
+
+fn at_parts(
+    directory: &Directory,
+    id: &SegmentId,
+    parts: &[(u64, u64)],
+    change: impl Fn(&fs::File, u64, u64) -> io::Result<()>,
+) -> Result<()> {
+    let path = directory.segment_path(id);
+    let file = open_existing(&path, Access::ReadWrite).map_err(|error| Error::os("open", &path, error))?;
+    for (offset, bytes) in parts {
+        change(&file, *offset, *bytes).map_err(|error| full_or(directory, *bytes, &path, error))?;
+    }
+    Ok(())
 }
 
 /// Takes a name away. `before` is run first, while nobody else can change the name: what it
@@ -248,15 +279,19 @@ fn open_existing(path: &Path, access: Access) -> io::Result<fs::File> {
 
 /// Reserves every page now, so that touching one can never be a bus error.
 fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
-    let free_bytes = directory.free_bytes()?;
-    let full = || Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory.path().to_owned() };
-    if bytes > free_bytes {
-        return Err(full());
+    if bytes > directory.free_bytes()? {
+        return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
     }
-    match map::reserve(file, bytes) {
-        Ok(()) => Ok(()),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT)) => Err(full()),
-        Err(error) => Err(Error::os("fallocate", path, error)),
+    map::reserve(file, bytes).map_err(|error| full_or(directory, bytes, path, error))
+}
+
+fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT) => {
+            let free_bytes = directory.free_bytes().unwrap_or(0);
+            Error::NoSpace { asked_bytes, free_bytes, directory: directory.path().to_owned() }
+        }
+        _ => Error::os("fallocate", path, error),
     }
 }
 
@@ -313,22 +348,27 @@ fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
     read(Header::bytes_needed("", &first, bytes)?)
 }
 
-/// The name that a segment says it has, if its header can be trusted that far.
-fn name_in(file: &fs::File, id: &SegmentId) -> Option<ArrayName> {
-    let bytes = file.metadata().ok()?.len();
-    let header = Header::read("", &front(file, bytes).ok()?, bytes).ok()?;
-    header.name.filter(|_| header.id == *id)
+/// Whether a message holds a segment that nobody maps: no process can.
+fn is_under_way(directory: &Directory, header: &Header, front: &[u8]) -> bool {
+    let mut messages = header.entries(front).filter(|entry| entry.held && is_message(entry.about)).peekable();
+    if messages.peek().is_none() {
+        return false;
+    }
+    let lives = Lives::look(directory);
+    messages.any(|entry| lives.as_ref().is_none_or(|lives| !lives.is_void(entry.holder, entry.about)))
+}
+
+fn is_same(path: &Path, facts: &fs::Metadata) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (facts.dev(), facts.ino()))
 }
 
 /// Removes a name if it still leads to that file. The lock keeps a new array of that name out.
 fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata) -> Result<()> {
     let path = directory.name_path(name);
     let _lock = NameLock::take(directory, name)?;
-    match fs::symlink_metadata(&path) {
-        Ok(there) if (there.dev(), there.ino()) == (facts.dev(), facts.ino()) => {
-            fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))
-        }
-        _ => Ok(()),
+    match is_same(&path, facts) {
+        true => fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error)),
+        false => Ok(()),
     }
 }
 

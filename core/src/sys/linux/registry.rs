@@ -7,13 +7,23 @@
 //!
 //! Which inode it was that somebody locked is told by a cookie in his entries. When the registry
 //! is deleted and made anew, locks on the old one cannot be asked any more: such holders count
-//! as alive (I2) until nobody maps the segment.
+//! as alive (I2): processes until nobody maps the segment, messages until they are received or
+//! discarded.
+//!
+//! | byte | locked | by | stands for |
+//! |---|---|---|---|
+//! | 1 … 2^52 − 1, random | exclusively | a process's mapping | a process |
+//! | the same | exclusively | the descriptor that a message carries (`SCM_RIGHTS`) | a message in a pipe of ours |
+//! | 2^52 + f·2^32, f random | shared | the mappings of all processes of a family | the messages whose way nobody knows: a ticket 2^52 + f·2^32 + r lives as long as family f |
 #![allow(unsafe_code)] // mmap, madvise, munmap, and a lock made anew after fork
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 
 use parking_lot::lock_api::RawMutex as _;
 use parking_lot::{Mutex, MutexGuard, RawMutex};
@@ -21,7 +31,7 @@ use parking_lot::{Mutex, MutexGuard, RawMutex};
 use super::directory::Directory;
 use super::lock;
 use crate::error::Result;
-use crate::name::random_holder;
+use crate::name::{random_bits, random_holder};
 
 /// A process as its entries name it.
 #[derive(Debug, Clone, Copy)]
@@ -55,20 +65,75 @@ pub(crate) fn identity(directory: &Directory) -> Option<Identity> {
     Some(identity)
 }
 
-/// Locks a byte that nobody has.
+/// Locks a byte for this process, and its family's with it.
 fn register(directory: &Directory) -> Result<(Identity, Life)> {
     let file = directory.open_registry()?;
-    let holder = loop {
+    let identity = lock_new_byte(&file, directory, PROCESS)?;
+    lock::try_shared_at(&file, family()? as i64)
+        .map_err(|error| crate::Error::os("fcntl(F_OFD_SETLK)", directory.path(), error))?;
+    let life = Life::map(&file).map_err(|error| crate::Error::os("mmap", directory.path(), error))?;
+    Ok((identity, life))
+}
+
+/// Locks a byte that nobody has.
+fn lock_new_byte(file: &File, directory: &Directory, kind: u64) -> Result<Identity> {
+    let about = (cookie(file) << 40) | (kind << 32) | u64::from(std::process::id());
+    loop {
         let holder = random_holder()?;
-        match lock::try_exclusive_at(&file, holder as i64) {
-            Ok(()) => break holder,
+        match lock::try_exclusive_at(file, holder as i64) {
+            Ok(()) => return Ok(Identity { holder, about }),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(crate::Error::os("fcntl(F_OFD_SETLK)", directory.path(), error)),
         }
+    }
+}
+
+/// Kinds of holders, in bits 32–39 of `about`.
+const PROCESS: u64 = 0;
+const MESSAGE: u64 = 1;
+const FAMILY_MESSAGE: u64 = 2;
+
+/// A message in a pipe: its ticket, and the descriptor that keeps it and travels with it.
+pub(crate) fn message(directory: &Directory) -> Result<(Identity, OwnedFd)> {
+    let file = directory.open_registry()?;
+    let identity = lock_new_byte(&file, directory, MESSAGE)?;
+    Ok((identity, file.into()))
+}
+
+/// A message whose way nobody knows: a ticket of this process's family.
+pub(crate) fn family_message(directory: &Directory) -> Result<Identity> {
+    let cookie = identity(directory).map_or(0, |own| own.about >> 40);
+    let about = (cookie << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
+    Ok(Identity { holder: family()? | (random_bits()? >> 32).max(1), about })
+}
+
+/// Where families' bytes begin.
+const FAMILIES: u64 = 1 << 52;
+/// How many tickets each has.
+const FAMILY_TICKETS: u64 = 1 << 32;
+
+/// This process's family: its parent's, the one that a launcher named, or a new one.
+fn family() -> Result<u64> {
+    static FAMILY: OnceLock<u64> = OnceLock::new();
+    if let Some(family) = FAMILY.get() {
+        return Ok(*family);
+    }
+    let named = std::env::var("SHMARRAY_FAMILY").ok().and_then(|text| text.parse().ok());
+    let family = match named.filter(|number| family_of(*number) == Some(*number)) {
+        Some(family) => family,
+        None => FAMILIES | ((random_bits()? % (FAMILIES / FAMILY_TICKETS)) * FAMILY_TICKETS),
     };
-    let about = cookie(&file) << 40 | u64::from(std::process::id());
-    let life = Life::map(&file).map_err(|error| crate::Error::os("mmap", directory.path(), error))?;
-    Ok((Identity { holder, about }, life))
+    Ok(*FAMILY.get_or_init(|| family))
+}
+
+/// The family of a ticket, if it has one.
+pub(crate) fn family_of(ticket: u64) -> Option<u64> {
+    (FAMILIES..2 * FAMILIES).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))
+}
+
+/// Whether an entry is a message's.
+pub(crate) fn is_message(about: u64) -> bool {
+    (about >> 32) & 0xff != PROCESS
 }
 
 /// 24 bits of which inode a registry is.
@@ -80,10 +145,11 @@ fn cookie(file: &File) -> u64 {
 /// The bits of an entry's `about` that are its process's pid, as that process sees itself.
 const PID: u64 = 0xffff_ffff;
 
-/// A look at who lives.
+/// A look at who lives. What it has seen it does not ask again.
 pub(crate) struct Lives {
     file: File,
     cookie: u64,
+    seen: RefCell<HashMap<u64, bool>>,
 }
 
 impl Lives {
@@ -91,12 +157,14 @@ impl Lives {
     pub(crate) fn look(directory: &Directory) -> Option<Self> {
         let file = directory.open_registry().ok()?;
         let cookie = cookie(&file);
-        Some(Self { file, cookie })
+        Some(Self { file, cookie, seen: RefCell::default() })
     }
 
     /// Whether that holder is known to be dead (I2).
     pub(crate) fn is_void(&self, holder: u64, about: u64) -> bool {
-        about >> 40 == self.cookie && lock::is_free_at(&self.file, holder as i64)
+        let byte = family_of(holder).unwrap_or(holder);
+        let ask = || lock::is_free_at(&self.file, byte as i64);
+        about >> 40 == self.cookie && *self.seen.borrow_mut().entry(byte).or_insert_with(ask)
     }
 }
 

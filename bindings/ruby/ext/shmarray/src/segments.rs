@@ -37,7 +37,7 @@ pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
 
 fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
     let facts = ruby.hash_new();
-    facts.aset(ruby.to_symbol("segment"), info.id.as_str())?;
+    facts.aset(ruby.to_symbol("segment"), info.segment.to_string())?;
     facts.aset(ruby.to_symbol("name"), info.name)?;
     facts.aset(ruby.to_symbol("bytes"), info.segment_bytes)?;
     facts.aset(ruby.to_symbol("dtype"), info.dtype.text())?;

@@ -1,0 +1,376 @@
+//! Messages: arrays on their way from one process to another, held by tickets.
+//!
+//! A [`Pipe`] carries them. With each message goes a descriptor that keeps a byte of the registry
+//! locked, and each of its arrays has an entry, or a link, that cites this byte: the ticket.
+//! Whatever happens between `send` and `receive` the kernel knows whether anybody can still
+//! receive: it drops the lock when the sender dies before it sent, when the receiver dies, and when
+//! the last end of the pipe is closed. Nobody keeps books of who holds which end.
+//!
+//! | step | a crash after it leaves | given back by |
+//! |---|---|---|
+//! | send: ticket's byte locked | nothing: the kernel drops the lock | |
+//! | send: entries and links made | tickets whose lock went with the sender | any sweep |
+//! | send: message sent | tickets that hold: their lock is in the socket | the receiver, or the kernel and any sweep |
+//! | receive: message taken | tickets whose lock went with the receiver | any sweep |
+//! | receive: tickets given back, one by one | the rest of them, without their lock | any sweep |
+//!
+//! # A message's bytes
+//! | byte | type | field |
+//! |---|---|---|
+//! | 0 | 4 bytes | `shmm` |
+//! | 4 | u16 | version: 1 |
+//! | 6 | u16 | 1: what follows is the handle of an array of bytes that has the body |
+//! | 8 | u32 | arrays |
+//! | 12 | u32 | size of the handles in the body, in bytes |
+//! | 16 | … | body: the arrays' handles, a line each; then the payload |
+//!
+//! A message is one packet, at most [`INLINE_BYTES`] with its header: so it is received whole or
+//! not at all. A longer body goes through shared memory, too.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::array::{Array, Options};
+use crate::descriptor::Descriptor;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::name::SegmentText;
+use crate::shape::{Layout, Order};
+use crate::sys::{self, Access, Directory, Identity, socket};
+
+/// The most bytes of a message that travel in the socket.
+pub(crate) const INLINE_BYTES: usize = 32 << 10;
+const HEADER_BYTES: usize = 16;
+const MAGIC: &[u8; 4] = b"shmm";
+const VERSION: u16 = 1;
+const BODY_IN_ARRAY: u16 = 1;
+
+/// One end of a pipe that carries arrays and bytes, both ways.
+///
+/// Any number of processes may share an end: each message is received once, and whole. A message
+/// that nobody can receive any more gives its arrays back.
+///
+/// ```
+/// use shmarray::{Access, Array, DType, Options, Pipe, Received};
+/// let (here, there) = Pipe::pair()?; // `there` goes to another process: by fork, exec or a socket
+/// let frame = Array::create(DType::parse("<f4")?, &[480, 640], &Options::default())?;
+/// here.send(b"frame 1", &[&frame], None)?;
+/// drop(frame); // the message holds it
+/// let Received::Message(message) = there.receive(None)? else { return Ok(()) };
+/// let frame = message.array(0, Access::ReadOnly)?;
+/// assert_eq!((message.payload(), frame.shape()), (&b"frame 1"[..], &[480, 640][..]));
+/// # Ok::<(), shmarray::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Pipe(OwnedFd);
+
+/// What came of an attempt to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It is under way.
+    Sent,
+    /// There was no room for it in that time.
+    TimedOut,
+    /// Nobody has the other end.
+    Closed,
+}
+
+/// What came of an attempt to receive.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+pub enum Received {
+    /// A message.
+    Message(Message),
+    /// None came in that time.
+    TimedOut,
+    /// Nobody has the other end, and all that was sent has been received.
+    Closed,
+}
+
+impl Pipe {
+    /// A new pipe: its two ends. Their descriptors close on exec.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn pair() -> Result<(Self, Self)> {
+        let (one, other) = socket::pair().map_err(|error| Error::os("socketpair", "", error))?;
+        Ok((Self(one), Self(other)))
+    }
+
+    /// An end that came from another process.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the descriptor is not an end of such a pipe.
+    pub fn from_fd(descriptor: OwnedFd) -> Result<Self> {
+        match socket::is_one(descriptor.as_fd()) {
+            true => Ok(Self(descriptor)),
+            false => Err(Error::argument("descriptor", "it is not an end of a pipe that carries arrays")),
+        }
+    }
+
+    /// Sends arrays and bytes. Until they are received the message holds the arrays.
+    ///
+    /// Without a timeout it waits until there is room.
+    ///
+    /// # Errors
+    /// [`Error::Os`], with `EINTR` when a signal ended the wait; [`Error::NoSpace`] when a long
+    /// payload finds no room in shared memory. Then nothing was sent.
+    pub fn send(&self, payload: &[u8], arrays: &[&Array], timeout: Option<Duration>) -> Result<Sent> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let outgoing = Outgoing::new(payload, arrays, Way::Pipe)?;
+        match self.send_whole(outgoing, until) {
+            Err(Error::Os { source, .. }) if socket::are_too_many(&source) => {
+                // The system lets this user have no more descriptors under way: the family holds instead.
+                self.send_whole(Outgoing::new(payload, arrays, Way::Unknown)?, until)
+            }
+            done => done,
+        }
+    }
+
+    fn send_whole(&self, mut outgoing: Outgoing, until: Option<Instant>) -> Result<Sent> {
+        loop {
+            match socket::send(self.as_fd(), &outgoing.packet, &outgoing.locks) {
+                Ok(()) => {
+                    outgoing.held.clear(); // the message's now
+                    return Ok(Sent::Sent);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    if !self.wait(true, until)? {
+                        return Ok(Sent::TimedOut);
+                    }
+                }
+                Err(error) if socket::is_closed(&error) => return Ok(Sent::Closed),
+                Err(error) => return Err(Error::os("sendmsg", "", error)),
+            }
+        }
+    }
+
+    /// Receives a message. Without a timeout it waits until there is one, or there can be none.
+    ///
+    /// # Errors
+    /// [`Error::Os`], with `EINTR` when a signal ended the wait, and with `EMFILE` when this process
+    /// has no descriptor left: then nothing was received. [`Error::InvalidArgument`] when what came
+    /// is no message.
+    pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            match socket::receive(self.as_fd(), INLINE_BYTES) {
+                Ok((packet, _)) if packet.is_empty() => return Ok(Received::Closed),
+                Ok((packet, locks)) => return Message::read(&packet, locks).map(Received::Message),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    if !self.wait(false, until)? {
+                        return Ok(Received::TimedOut);
+                    }
+                }
+                Err(error) if socket::is_closed(&error) => return Ok(Received::Closed),
+                Err(error) => return Err(Error::os("recvmsg", "", error)),
+            }
+        }
+    }
+
+    fn wait(&self, to_send: bool, until: Option<Instant>) -> Result<bool> {
+        socket::wait(self.as_fd(), to_send, until).map_err(|error| Error::os("poll", "", error))
+    }
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<Pipe> for OwnedFd {
+    fn from(pipe: Pipe) -> Self {
+        pipe.0
+    }
+}
+
+/// Arrays and bytes that were received.
+///
+/// It holds its arrays until it is dropped; those that were attached by then live on by themselves.
+#[derive(Debug)]
+pub struct Message {
+    payload: Vec<u8>,
+    handles: Vec<Descriptor>,
+    /// The handle of the body, where that came through shared memory.
+    body: Option<Descriptor>,
+    /// What keeps the tickets; closed after they were given back.
+    _locks: Vec<OwnedFd>,
+}
+
+impl Message {
+    fn read(packet: &[u8], locks: Vec<OwnedFd>) -> Result<Self> {
+        let mut message = Self { payload: Vec::new(), handles: Vec::new(), body: None, _locks: locks };
+        let (flags, arrays, handles_bytes) = read_header(packet)?;
+        let inline = &packet[HEADER_BYTES..];
+        let body = match flags & BODY_IN_ARRAY != 0 {
+            true => {
+                let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
+                Array::attach_handle(handle, Access::ReadOnly)?.to_bytes()
+            }
+            false => inline.to_vec(),
+        };
+        let lines = body.get(..handles_bytes).ok_or_else(|| no_message("its handles are cut"))?;
+        for line in text(lines)?.lines() {
+            message.handles.push(Descriptor::parse(line)?); // what follows an error is given back by a sweep
+        }
+        match message.handles.len() == arrays {
+            true => message.payload.extend_from_slice(&body[handles_bytes..]),
+            false => return Err(no_message("it has not as many handles as it says")),
+        }
+        Ok(message)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// The handles of the arrays.
+    #[must_use]
+    pub fn handles(&self) -> &[Descriptor] {
+        &self.handles
+    }
+
+    /// One of the arrays.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfBounds`], or as [`Array::attach`].
+    pub fn array(&self, index: usize, access: Access) -> Result<Array> {
+        let (at, count) = (index as i128, self.handles.len() as u64);
+        let handle = self.handles.get(index).ok_or(Error::IndexOutOfBounds { index: at, count })?;
+        Array::attach_handle(handle, access)
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        for handle in self.handles.iter().chain(&self.body) {
+            let _ = Array::discard_handle(handle); // of one that is gone there is nothing to give back
+        }
+    }
+}
+
+fn no_message(reason: &str) -> Error {
+    Error::argument("message", reason)
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| no_message(&error.to_string()))
+}
+
+/// Flags, arrays, and the size of their handles.
+fn read_header(packet: &[u8]) -> Result<(u16, usize, usize)> {
+    let number = |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]);
+    if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
+        return Err(no_message("it does not start as one"));
+    }
+    match (number(4) as u16, (number(4) >> 16) as u16) {
+        (VERSION, flags) => Ok((flags, number(8) as usize, number(12) as usize)),
+        (version, _) => Err(no_message(&format!("it is of version {version}, not {VERSION}"))),
+    }
+}
+
+/// How a message will go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// With the descriptors that keep its tickets.
+    Pipe,
+    /// Without: the family of this process keeps them.
+    Unknown,
+}
+
+/// A message that is being made. Dropped before it is sent it gives its tickets back.
+struct Outgoing {
+    packet: Vec<u8>,
+    /// What keeps the tickets, one for each directory.
+    locks: Vec<OwnedFd>,
+    tickets: HashMap<Directory, Identity>,
+    held: HashMap<SegmentText, (Array, u64)>,
+    way: Way,
+}
+
+impl Outgoing {
+    fn new(payload: &[u8], arrays: &[&Array], way: Way) -> Result<Self> {
+        let (packet, tickets, held) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut outgoing = Self { packet, locks: Vec::new(), tickets, held, way };
+        let mut body = Vec::new();
+        for array in arrays {
+            body.extend_from_slice(outgoing.hold(array)?.to_text().as_bytes());
+            body.push(b'\n');
+        }
+        let handles_bytes = u32::try_from(body.len()).map_err(|_| no_message("its handles are over 4 GiB"))?;
+        body.extend_from_slice(payload);
+        let inline = body.len() + HEADER_BYTES <= INLINE_BYTES;
+        let flags = if inline { 0 } else { BODY_IN_ARRAY };
+        outgoing.packet.extend_from_slice(MAGIC);
+        outgoing.packet.extend_from_slice(&VERSION.to_le_bytes());
+        outgoing.packet.extend_from_slice(&flags.to_le_bytes());
+        outgoing.packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
+        outgoing.packet.extend_from_slice(&handles_bytes.to_le_bytes());
+        if !inline {
+            body = outgoing.share(&body)?.into_bytes();
+        }
+        outgoing.packet.append(&mut body);
+        Ok(outgoing)
+    }
+
+    /// The handle of an array that this message holds from now on.
+    fn hold(&mut self, array: &Array) -> Result<Descriptor> {
+        let handle = array.handle();
+        let ticket = match self.held.get(&handle.segment) {
+            Some((_, ticket)) => *ticket,
+            None => self.hold_segment(array)?,
+        };
+        Ok(Descriptor { ticket: Some(ticket), ..handle })
+    }
+
+    fn hold_segment(&mut self, array: &Array) -> Result<u64> {
+        loop {
+            let ticket = self.ticket(array.directory())?;
+            if array.hold_for_message(ticket)? {
+                self.held.insert(array.handle().segment, (array.clone(), ticket.holder));
+                return Ok(ticket.holder);
+            }
+            self.tickets.remove(array.directory()); // that number is taken: another
+        }
+    }
+
+    fn ticket(&mut self, directory: &Directory) -> Result<Identity> {
+        if let Some(ticket) = self.tickets.get(directory) {
+            return Ok(*ticket);
+        }
+        let ticket = match self.way {
+            Way::Unknown => sys::family_message(directory)?,
+            Way::Pipe if self.locks.len() == socket::DESCRIPTORS_MOST => {
+                return Err(no_message("its arrays lie in too many directories"));
+            }
+            Way::Pipe => {
+                let (ticket, lock) = sys::message(directory)?;
+                self.locks.push(lock);
+                ticket
+            }
+        };
+        self.tickets.insert(directory.clone(), ticket);
+        Ok(ticket)
+    }
+
+    /// The handle of shared memory with a long body.
+    #[allow(unsafe_code)]
+    fn share(&mut self, body: &[u8]) -> Result<String> {
+        let layout = Layout::contiguous(&[body.len() as u64], 1, Order::C)?;
+        // SAFETY: `body` has the elements that the layout describes.
+        let shared = unsafe { Array::share(body.as_ptr(), DType::parse("|u1")?, &layout, &Options::default()) }?;
+        self.hold(&shared).map(|handle| handle.to_text())
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        for (array, ticket) in self.held.values() {
+            array.give_back_ticket(*ticket);
+        }
+    }
+}

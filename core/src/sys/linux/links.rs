@@ -1,0 +1,64 @@
+//! Tickets that found no entry: links to the segment's file.
+//!
+//! `shmarray-ticket-ID-TICKET-COOKIE` is one more link to segment ID. While there is one, who has
+//! the segment's lock exclusively does not give it back; the kernel counts them. Such a segment
+//! is BY_LOCK. The link of a message that nobody can receive any more is removed by a sweep, as
+//! an entry would be: COOKIE, six hexadecimal digits, says in which registry to ask.
+
+use std::fs;
+use std::io;
+
+use super::directory::Directory;
+use super::registry::{Lives, identity};
+use crate::error::{Error, Result};
+use crate::name::SegmentId;
+
+const TICKET_PREFIX: &str = "shmarray-ticket-";
+
+impl Directory {
+    fn ticket_path(&self, id: &SegmentId, ticket: u64, cookie: u64) -> std::path::PathBuf {
+        self.path().join(format!("{TICKET_PREFIX}{id}-{ticket}-{cookie:06x}"))
+    }
+}
+
+/// Holds a segment, which the caller holds by its lock meanwhile. `false` when there is such a ticket.
+pub(crate) fn link_ticket(directory: &Directory, id: &SegmentId, ticket: u64, about: u64) -> Result<bool> {
+    let path = directory.ticket_path(id, ticket, about >> 40);
+    match fs::hard_link(directory.segment_path(id), &path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        linked => linked.map(|()| true).map_err(|error| Error::os("link", path, error)),
+    }
+}
+
+/// Gives a ticket back; `false` when there was none.
+pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {
+    let cookie = identity(directory).map_or(0, |own| own.about >> 40);
+    if fs::remove_file(directory.ticket_path(id, ticket, cookie)).is_ok() {
+        return true;
+    }
+    // Its sender may have known another registry.
+    let start = format!("{TICKET_PREFIX}{id}-{ticket}-");
+    let other = names(directory).find(|name| name.starts_with(&start));
+    other.is_some_and(|name| fs::remove_file(directory.path().join(name)).is_ok())
+}
+
+/// Removes the tickets of messages that nobody can receive any more.
+pub(crate) fn sweep_tickets(directory: &Directory, lives: &Lives) {
+    let tickets = names(directory).filter_map(|name| parse(&name).map(|(ticket, cookie)| (name, ticket, cookie)));
+    for (name, ticket, cookie) in tickets {
+        if lives.is_void(ticket, cookie << 40) {
+            let _ = fs::remove_file(directory.path().join(name)); // received meanwhile, or another user's
+        }
+    }
+}
+
+fn names(directory: &Directory) -> impl Iterator<Item = String> + use<> {
+    let entries = fs::read_dir(directory.path()).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(TICKET_PREFIX))
+}
+
+fn parse(name: &str) -> Option<(u64, u64)> {
+    let mut parts = name.strip_prefix(TICKET_PREFIX)?.split('-').skip(1);
+    Some((parts.next()?.parse().ok()?, u64::from_str_radix(parts.next()?, 16).ok()?))
+}

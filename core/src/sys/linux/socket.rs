@@ -1,0 +1,83 @@
+//! Socket pairs that carry whole messages, and descriptors with them.
+//!
+//! `SOCK_SEQPACKET`: a message is sent and received whole or not at all, so that a process that is
+//! killed in the middle leaves no half of one to the next.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
+};
+
+/// The most descriptors with one message.
+pub(crate) const DESCRIPTORS_MOST: usize = 16;
+
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MOST));
+
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Whether a descriptor is an end of such a pair.
+pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
+    sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+        && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+}
+
+/// Sends one message at once, or fails with `WouldBlock` when there is no room.
+pub(crate) fn send(socket: BorrowedFd<'_>, message: &[u8], with: &[OwnedFd]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let with: Vec<_> = with.iter().map(AsFd::as_fd).collect();
+    if !with.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&with));
+    }
+    sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    Ok(())
+}
+
+/// One message that is there, with its descriptors; fails with `WouldBlock` when there is none.
+/// Empty when the other end is closed. `room` is the most bytes that a message has.
+pub(crate) fn receive(socket: BorrowedFd<'_>, room: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    // A descriptor that found no place would be lost, and with it what it keeps: better not to receive.
+    drop(socket.try_clone_to_owned()?);
+    let (mut message, mut space) = (vec![0; room], [MaybeUninit::uninit(); CONTROL_BYTES]);
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut message)], &mut control, flags)?;
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(all) = part {
+            descriptors.extend(all);
+        }
+    }
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is larger than any of ours"));
+    }
+    message.truncate(received.bytes);
+    Ok((message, descriptors))
+}
+
+/// Waits until `send` or `receive` may go on: `false` when the time is over. A signal ends it with `Interrupted`.
+pub(crate) fn wait(socket: BorrowedFd<'_>, to_send: bool, until: Option<Instant>) -> io::Result<bool> {
+    let events = if to_send { PollFlags::OUT } else { PollFlags::IN };
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let left = left.and_then(|left| Timespec::try_from(left).ok()); // what does not fit is for ever
+    Ok(poll(&mut [PollFd::from_borrowed_fd(socket, events)], left.as_ref())? > 0)
+}
+
+/// Whether the system has too many descriptors of this user's under way.
+pub(crate) fn are_too_many(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
+}
+
+/// Whether nobody can receive any more.
+pub(crate) fn is_closed(error: &io::Error) -> bool {
+    [Errno::PIPE, Errno::CONNRESET].iter().any(|closed| error.raw_os_error() == Some(closed.raw_os_error()))
+}

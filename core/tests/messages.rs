@@ -1,0 +1,477 @@
+//! Messages hold their arrays, whoever dies on the way: tickets and the carrying pipe.
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use shmarray::{Access, Array, DType, Descriptor, Error, Message, Options, Pipe, Received, Sent, discard, sweep};
+use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
+
+/// Too large for a cell.
+const ALONE: u64 = 100_000;
+
+fn bytes(count: u64) -> Array {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+}
+
+fn marked(count: u64, mark: u8) -> Array {
+    let array = bytes(count);
+    array.set(&[0], mark).unwrap();
+    array
+}
+
+fn mark(array: &Array) -> u8 {
+    array.get(&[0]).unwrap()
+}
+
+fn send(pipe: &Pipe, arrays: &[&Array]) {
+    assert_eq!(pipe.send(b"", arrays, None).unwrap(), Sent::Sent);
+}
+
+fn receive(pipe: &Pipe) -> Message {
+    match pipe.receive(None).unwrap() {
+        Received::Message(message) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn take(message: &Message, index: usize) -> Array {
+    message.array(index, Access::ReadWrite).unwrap()
+}
+
+fn is_empty() -> bool {
+    segments_in(&directory()).is_empty()
+}
+
+/// Files of segments and tickets, after the dead are swept away.
+fn left() -> usize {
+    sweep().unwrap();
+    segments_in(&directory()).len()
+}
+
+/// A child that says when it has done its part, and waits to be killed.
+fn killed_after(part: impl FnOnce()) {
+    let (mut read, write) = std::io::pipe().unwrap();
+    let child = fork(|| {
+        part();
+        (&write).write_all(&[1]).unwrap();
+        loop {
+            std::thread::park();
+        }
+    });
+    drop(write);
+    read.read_exact(&mut [0]).unwrap();
+    child.kill();
+}
+
+/// Attaches, discards or sweeps as it is told: a process that is no relative of the test's.
+#[test]
+fn stranger() {
+    if !is_peer("stranger") {
+        return;
+    }
+    serve(|line| match line.split_once(' ') {
+        Some(("attach", handle)) => match Array::attach(handle, Access::ReadOnly) {
+            Ok(array) => mark(&array).to_string(),
+            Err(error) => error.to_string(),
+        },
+        Some(("discard", handle)) => format!("{:?}", discard(handle)),
+        _ => {
+            let swept = sweep().unwrap();
+            format!("swept {}", swept.segments)
+        }
+    });
+}
+
+fn stranger_says(line: &str) -> String {
+    let mut peer = Peer::start("stranger");
+    let says = peer.ask(line);
+    peer.end();
+    says
+}
+
+#[test]
+fn a_message_holds_until_it_is_received_though_its_sender_has_ended() {
+    scenario("a_message_holds_until_it_is_received_though_its_sender_has_ended", || {
+        for size in [8, ALONE] {
+            let (here, there) = Pipe::pair().unwrap();
+            fork(|| send(&there, &[&marked(size, 7), &marked(size, 8)])).ended();
+            assert_eq!(stranger_says("sweep"), "swept 0");
+            let message = receive(&here);
+            let arrays = [take(&message, 0), take(&message, 1)];
+            drop(message);
+            assert_eq!(arrays.each_ref().map(mark), [7, 8]);
+            assert_eq!(stranger_says("sweep"), "swept 0", "now its receiver holds");
+            drop(arrays);
+            assert!(is_empty(), "and it is given back without a sweep");
+        }
+    });
+}
+
+#[test]
+fn a_sender_killed_after_it_sent_takes_nothing_away() {
+    scenario("a_sender_killed_after_it_sent_takes_nothing_away", || {
+        let (here, there) = Pipe::pair().unwrap();
+        killed_after(|| {
+            let array = marked(ALONE, 9);
+            send(&there, &[&array]);
+            std::mem::forget(array);
+        });
+        sweep().unwrap();
+        assert_eq!(mark(&take(&receive(&here), 0)), 9);
+        assert_eq!(left(), 0);
+    });
+}
+
+#[test]
+fn a_receiver_killed_with_an_unread_message_leaves_nothing_though_the_pipes_maker_lives() {
+    scenario("a_receiver_killed_with_an_unread_message_leaves_nothing_though_the_pipes_maker_lives", || {
+        for size in [8, ALONE] {
+            let (here, there) = Pipe::pair().unwrap();
+            send(&here, &[&marked(size, 1)]);
+            assert_eq!(left(), 1, "we could still receive it");
+            killed_after(|| std::mem::forget(receive(&there))); // took it, and died before it attached
+            assert_eq!(left(), 0);
+        }
+    });
+}
+
+#[test]
+fn messages_of_a_pipe_whose_ends_are_all_closed_are_given_back() {
+    scenario("messages_of_a_pipe_whose_ends_are_all_closed_are_given_back", || {
+        let (here, there) = Pipe::pair().unwrap();
+        for size in [8, ALONE] {
+            for _ in 0..10 {
+                send(&here, &[&bytes(size)]);
+            }
+        }
+        assert!(left() > 10);
+        drop(here);
+        assert!(left() > 10, "the other end can still receive");
+        drop(there);
+        assert_eq!(left(), 0);
+    });
+}
+
+#[test]
+fn what_nobody_can_receive_is_refused_and_stays_the_senders() {
+    scenario("what_nobody_can_receive_is_refused_and_stays_the_senders", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let array = marked(ALONE, 3);
+        drop(there);
+        assert_eq!(here.send(b"x", &[&array], None).unwrap(), Sent::Closed);
+        assert!(matches!(here.receive(None).unwrap(), Received::Closed));
+        let info = &shmarray::segments().unwrap()[0];
+        assert_eq!((info.tickets, info.holders.len()), (0, 1));
+    });
+}
+
+#[test]
+fn an_unwanted_message_gives_back_what_it_carried() {
+    scenario("an_unwanted_message_gives_back_what_it_carried", || {
+        let (here, there) = Pipe::pair().unwrap();
+        for size in [8, ALONE] {
+            send(&here, &[&bytes(size), &bytes(size)]);
+            drop(receive(&there));
+            assert!(is_empty());
+        }
+    });
+}
+
+#[test]
+fn one_array_may_be_in_a_message_twice_and_a_view_of_it_too() {
+    scenario("one_array_may_be_in_a_message_twice_and_a_view_of_it_too", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let array = marked(ALONE, 5);
+        send(&here, &[&array, &array, &array.slice(0, Some(1), Some(3), 1).unwrap()]);
+        drop(array);
+        let message = receive(&there);
+        drop(take(&message, 0));
+        assert_eq!((mark(&take(&message, 1)), take(&message, 2).shape()), (5, &[2][..]));
+        assert_eq!(message.array(3, Access::ReadOnly).unwrap_err().kind(), shmarray::ErrorKind::OutOfBounds);
+    });
+}
+
+#[test]
+fn payloads_of_every_size_arrive_whole() {
+    scenario("payloads_of_every_size_arrive_whole", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let array = marked(3, 6);
+        for size in [0, 1, 1000, 32_000, 33_000, 5_000_000] {
+            let payload: Vec<u8> = (0..size).map(|n| (n * 7 % 251) as u8).collect();
+            assert_eq!(here.send(&payload, &[&array], None).unwrap(), Sent::Sent);
+            let message = receive(&there);
+            assert!(message.payload() == payload, "{size}");
+            assert_eq!(mark(&take(&message, 0)), 6);
+        }
+        drop(array);
+        assert!(is_empty());
+    });
+}
+
+#[test]
+fn a_thousand_arrays_go_in_one_message() {
+    scenario("a_thousand_arrays_go_in_one_message", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let arrays: Vec<_> = (0..1000).map(|n| marked(8, n as u8)).collect();
+        send(&here, &arrays.iter().collect::<Vec<_>>());
+        drop(arrays);
+        let message = receive(&there);
+        assert!((0..1000).all(|n| mark(&take(&message, n)) == n as u8));
+        drop(message);
+        assert!(is_empty());
+    });
+}
+
+#[test]
+fn a_full_pipe_and_an_empty_one_say_so_in_time() {
+    scenario("a_full_pipe_and_an_empty_one_say_so_in_time", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let soon = Some(Duration::from_millis(1));
+        assert!(matches!(there.receive(soon).unwrap(), Received::TimedOut));
+        let array = bytes(ALONE);
+        let mut sent = 0;
+        while here.send(b"", &[&array], soon).unwrap() == Sent::Sent {
+            sent += 1;
+        }
+        assert!(sent > 50);
+        drop(array);
+        for _ in 0..sent {
+            assert_eq!(take(&receive(&there), 0).shape(), [ALONE]);
+        }
+        assert!(matches!(there.receive(soon).unwrap(), Received::TimedOut));
+        assert!(is_empty());
+    });
+}
+
+#[test]
+fn an_array_is_in_a_hundred_thousand_messages_at_once() {
+    scenario("an_array_is_in_a_hundred_thousand_messages_at_once", || {
+        for size in [8, ALONE] {
+            let array = marked(size, 4);
+            let handles: Vec<_> = (0..100_000).map(|_| array.handle_to_send().unwrap().to_text()).collect();
+            drop(array);
+            let kept = Array::attach(&handles[0], Access::ReadOnly).unwrap();
+            for handle in &handles[1..99_999] {
+                discard(handle).unwrap();
+            }
+            assert_eq!(mark(&kept), 4);
+            drop(kept);
+            assert_eq!(stranger_says("sweep"), "swept 0", "one is still under way");
+            drop(Array::attach(&handles[99_999], Access::ReadOnly).unwrap());
+            assert_eq!(left(), 0);
+        }
+    });
+}
+
+#[test]
+fn messages_in_pipes_beyond_the_table_hold_as_well() {
+    scenario("messages_in_pipes_beyond_the_table_hold_as_well", || {
+        for size in [8, ALONE] {
+            let pipes: Vec<_> = (0..4).map(|_| Pipe::pair().unwrap()).collect();
+            let array = marked(size, 2);
+            pipes.iter().for_each(|(here, _)| (0..60).for_each(|_| send(here, &[&array])));
+            drop(array);
+            assert_eq!(stranger_says("sweep"), "swept 0");
+            for (_, there) in &pipes[1..] {
+                (0..60).for_each(|_| assert_eq!(mark(&take(&receive(there), 0)), 2));
+            }
+            assert_eq!(stranger_says("sweep"), "swept 0");
+            drop(pipes); // sixty that nobody can receive any more
+            assert_eq!(left(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone() {
+    scenario("a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone", || {
+        for size in [8, ALONE] {
+            let handles: Vec<_> = (0..3).map(|_| marked(size, 8).handle_to_send().unwrap().to_text()).collect();
+            assert_eq!(stranger_says("sweep"), "swept 0");
+            assert_eq!(stranger_says(&format!("attach {}", handles[0])), "8");
+            assert_eq!(stranger_says(&format!("discard {}", handles[1])), "Ok(())");
+            assert!(Array::attach(&handles[1], Access::ReadOnly).is_err() && discard(&handles[0]).is_ok());
+            assert_eq!(mark(&Array::attach(&handles[2], Access::ReadOnly).unwrap()), 8);
+            assert_eq!(left(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it() {
+    scenario("a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it", || {
+        let (mut read, write) = std::io::pipe().unwrap();
+        drop(bytes(1)); // the root has used the library: its children are of its family
+        fork(|| (&write).write_all(marked(ALONE, 3).handle_to_send().unwrap().to_text().as_bytes()).unwrap()).ended();
+        drop(write);
+        let mut handle = String::new();
+        read.read_to_string(&mut handle).unwrap();
+        assert_eq!(stranger_says("sweep"), "swept 0");
+        assert_eq!(mark(&Array::attach(&handle, Access::ReadOnly).unwrap()), 3);
+        assert_eq!(left(), 0);
+        let mut other = Peer::start("family");
+        other.ask("send");
+        assert_eq!(left(), 1);
+        other.kill();
+        assert_eq!(left(), 0);
+    });
+}
+
+/// A family of one.
+#[test]
+fn family() {
+    if is_peer("family") {
+        serve(|_| marked(ALONE, 1).handle_to_send().unwrap().to_text());
+    }
+}
+
+#[test]
+fn attaching_a_message_twice_works_while_the_array_lives() {
+    scenario("attaching_a_message_twice_works_while_the_array_lives", || {
+        for size in [8, ALONE] {
+            let handle = marked(size, 4).handle_to_send().unwrap();
+            let (text, twice) = (handle.to_text(), [handle.clone(), handle]);
+            let both = Array::attach_all(&twice, Access::ReadOnly).unwrap();
+            assert_eq!(mark(&Array::attach(&text, Access::ReadOnly).unwrap()), 4);
+            drop(both);
+            assert!(Array::attach(&text, Access::ReadOnly).is_err());
+        }
+    });
+}
+
+#[test]
+fn a_ticket_that_was_given_back_gives_nothing_else_back() {
+    scenario("a_ticket_that_was_given_back_gives_nothing_else_back", || {
+        let array = marked(ALONE, 4);
+        let (first, second) = (array.handle_to_send().unwrap().to_text(), array.handle_to_send().unwrap().to_text());
+        drop(array);
+        for _ in 0..3 {
+            discard(&first).unwrap();
+        }
+        assert_eq!(stranger_says("sweep"), "swept 0");
+        assert_eq!(mark(&Array::attach(&second, Access::ReadOnly).unwrap()), 4);
+    });
+}
+
+#[test]
+fn a_supervisors_queue_outlives_three_hundred_killed_workers_without_growing() {
+    scenario("a_supervisors_queue_outlives_three_hundred_killed_workers_without_growing", || {
+        let (tasks, for_workers) = Pipe::pair().unwrap();
+        let mut most = 0;
+        for round in 0..300u32 {
+            let size = if round % 2 == 0 { 8 } else { ALONE };
+            (0..3).for_each(|_| send(&tasks, &[&marked(size, 1)]));
+            killed_after(|| {
+                let message = receive(&for_workers);
+                let array = take(&message, 0);
+                send(&for_workers, &[&array]); // an answer
+                std::mem::forget((receive(&for_workers), message, array, bytes(size)));
+            });
+            drop(receive(&for_workers)); // the worker left one
+            drop(receive(&tasks)); // its answer
+            most = most.max(segments_in(&directory()).len());
+        }
+        assert!(most < 200, "{most} files at once");
+        assert_eq!(left(), 0);
+    });
+}
+
+#[test]
+fn a_receiver_without_descriptors_is_told_and_the_message_stays() {
+    scenario("a_receiver_without_descriptors_is_told_and_the_message_stays", || {
+        let (here, there) = Pipe::pair().unwrap();
+        send(&here, &[&marked(ALONE, 5)]);
+        let mut taken = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            taken.push(file);
+        }
+        let Err(Error::Os { source, .. }) = there.receive(None) else { panic!("it was received") };
+        assert_eq!(source.raw_os_error(), Some(24), "EMFILE");
+        drop(taken);
+        assert_eq!(mark(&take(&receive(&there), 0)), 5);
+    });
+}
+
+#[test]
+fn what_is_no_message_is_refused_with_a_reason() {
+    scenario("what_is_no_message_is_refused_with_a_reason", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(Pipe::from_fd(one.into()).is_err());
+        let write = |packet: &[u8]| {
+            let mut end = std::fs::File::from(here.as_fd().try_clone_to_owned().unwrap());
+            end.write_all(packet).unwrap();
+        };
+        let header = |version: u8, flags: u8, arrays: u8, handles: u8| {
+            [&b"shmm"[..], &[version, 0, flags, 0, arrays, 0, 0, 0, handles, 0, 0, 0]].concat()
+        };
+        let packets = [
+            b"x".to_vec(),
+            b"shmm".to_vec(),
+            header(9, 0, 0, 0),
+            header(1, 0, 1, 0),
+            header(1, 0, 0, 200),
+            [header(1, 0, 1, 3), b"{}\n".to_vec()].concat(),
+            [header(1, 1, 0, 0), b"nothing".to_vec()].concat(),
+            [header(1, 0, 1, 2), vec![0xff, 0xfe]].concat(),
+        ];
+        for packet in packets {
+            write(&packet);
+            assert!(there.receive(None).is_err(), "{packet:?}");
+        }
+        send(&here, &[&marked(3, 3)]);
+        assert_eq!(mark(&take(&receive(&there), 0)), 3);
+    });
+}
+
+#[test]
+fn an_end_passes_to_another_program_by_its_descriptor() {
+    scenario("an_end_passes_to_another_program_by_its_descriptor", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let copy = there.as_fd().try_clone_to_owned().unwrap();
+        drop(there);
+        // SAFETY: the number of a descriptor that is owned here and forgotten.
+        let again = unsafe { OwnedFd::from_raw_fd(copy.as_raw_fd()) };
+        std::mem::forget(copy);
+        let there = Pipe::from_fd(again).unwrap();
+        send(&there, &[&marked(9, 9)]);
+        assert_eq!(mark(&take(&receive(&here), 0)), 9);
+    });
+}
+
+#[test]
+fn a_deleted_registry_frees_no_message() {
+    scenario("a_deleted_registry_frees_no_message", || {
+        let (here, there) = Pipe::pair().unwrap();
+        send(&here, &[&marked(ALONE, 6), &marked(8, 7)]);
+        let by_hand = marked(ALONE, 5).handle_to_send().unwrap().to_text();
+        let entries = std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
+        let registry = entries.filter(|path| path.to_string_lossy().contains("registry")).last().unwrap();
+        std::fs::remove_file(registry).unwrap();
+        assert_eq!(stranger_says("sweep"), "swept 0");
+        let message = receive(&there);
+        assert_eq!((mark(&take(&message, 0)), mark(&take(&message, 1))), (6, 7));
+        assert_eq!(stranger_says(&format!("attach {by_hand}")), "5");
+    });
+}
+
+#[test]
+fn a_listing_counts_the_messages_that_hold() {
+    scenario("a_listing_counts_the_messages_that_hold", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let array = marked(8, 1);
+        (0..3).for_each(|_| send(&here, &[&array]));
+        let _way = array.handle_to_send().unwrap();
+        let listed = shmarray::segments().unwrap();
+        assert_eq!((listed[0].segment, listed[0].tickets), (array.handle().segment, 4));
+        let parsed = Descriptor::parse(&_way.to_text()).unwrap();
+        assert_eq!(parsed, _way);
+        drop((here, there));
+        discard(&_way.to_text()).unwrap();
+    });
+}
