@@ -36,12 +36,12 @@ use linux as backend;
 use portable as backend;
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub(crate) use linux::socket;
+pub(crate) use linux::{message, socket};
 
 pub(crate) use backend::{
     Directory, File, Identity, Lives, Mapping, after_in_child, after_in_parent, before_fork, discard, family_message,
-    family_of, give_back, identity, identity_of_child, is_message, link_ticket, message, on_fork_and_exit, page_bytes,
-    punch, remake, reserve_again, sweep_tickets, unlink_name, unlink_ticket,
+    family_of, give_back, identity, identity_of_child, is_message, link_ticket, on_fork_and_exit, page_bytes, punch,
+    remake, reserve_again, sweep_tickets, unlink_name, unlink_ticket,
 };
 
 use crate::name::{ArrayName, SegmentId};

@@ -289,10 +289,6 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
 
 const NO_MESSAGES: Error = Error::Unsupported { what: "a message that holds its arrays" };
 
-pub(crate) fn message(_directory: &Directory) -> Result<(Identity, std::convert::Infallible)> {
-    Err(NO_MESSAGES)
-}
-
 pub(crate) fn family_message(_directory: &Directory) -> Result<Identity> {
     Err(NO_MESSAGES)
 }
