@@ -5,7 +5,7 @@
 //!
 //! | atomic | bits | moved by | ordering, partner |
 //! |---|---|---|---|
-//! | state | 0–2 state, 3–63 epoch | `be_live`: the creator, before the array can be seen or from CLAIMED. `close`: LIVE → CLOSING by who saw no entry held. `settle`: CLOSING → LIVE or the end by anybody who scanned after. `claim`: FREE → CLAIMED by who has an entry | AcqRel. F1: the fence of `is_held` stands between a store (state CLOSING, an entry left, PERSIST cleared) and the loads of entries and flags |
+//! | state | 0–2 state, 3–63 epoch | `be_live`: the creator, before the array can be seen or from CLAIMED. `close`: LIVE → CLOSING by who saw no entry held. `settle`: CLOSING → LIVE or the end by anybody who scanned after. `claim`: FREE → CLAIMED by who has an entry. `recover`: CLAIMED or RETIRED → FREE by anybody who saw no entry | AcqRel. F1: the fence of `is_held` stands between a store (state CLOSING, an entry left, PERSIST cleared) and the loads of entries and flags |
 //! | entry | holder << 1, held | 0 → holder: whoever takes the place (`place`). Held on and off, and back to 0: that holder alone. A dead holder's → 0: anybody, as one word (`clear_void`); a message's: who received it | AcqRel. F2: the fence of `look` stands between a store (entry held, BY_LOCK) and the load of the state. F1 and F2 are each other's partners, as in Dekker's algorithm: one of the two sees the other's store |
 //! | flags | PERSIST, BY_LOCK, PUNCHED | PERSIST off: `unlink`, which closes afterwards. BY_LOCK on: `hold_by_lock`, which looks at the state afterwards. PUNCHED: who claimed | as an entry that is held |
 //!
@@ -14,6 +14,8 @@
 //! * I2 of each life exactly one call of `close`, in any process, is told [`Closed::Last`]; what
 //!   it ended is then its to give back.
 //! * I3 CLAIMED has one owner, who has an entry, not held. Without any entry its owner is dead.
+//! * I4 FREE memory is touched by nobody. What a process had held when it ended in the ordinary way
+//!   its threads may still touch: that is RETIRED until its entry, not held, is the dead's.
 
 use crate::words::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::words::{BY_LOCK, PERSIST, Words, fence};
@@ -24,6 +26,7 @@ const CLOSING: u64 = 2;
 const FREE: u64 = 3;
 pub(crate) const DEAD: u64 = 4;
 const CLAIMED: u64 = 5;
+const RETIRED: u64 = 6;
 const STATES: u64 = 7;
 const EPOCH: u64 = 8;
 const HELD: u64 = 1;
@@ -127,6 +130,11 @@ impl Leases {
         self.words.entries()[place].holder.store(0, Release);
     }
 
+    /// No longer holds, but may touch what it held until it is dead (I4): a process that ends.
+    pub(crate) fn leave_at_exit(&self, place: Place) {
+        self.words.entries()[place].holder.clear(HELD);
+    }
+
     /// A message was received, or is unwanted. Who gives its ticket back closes afterwards.
     /// `false` when it has no entry, or had been given back.
     pub(crate) fn give_back_ticket(&self, ticket: u64) -> bool {
@@ -177,9 +185,21 @@ impl Leases {
 
     /// Scans, and ends this CLOSING; `None` when another was faster.
     fn settle(&self, closing: u64) -> Option<u64> {
-        let end = if matches!(self.kind, Kind::Cell) { FREE } else { DEAD };
-        let next = if self.is_held() { LIVE } else { end };
+        let next = if self.is_held() { LIVE } else { self.end() };
         self.advance(closing, next).then_some(next)
+    }
+
+    /// What becomes of that which nobody holds.
+    fn end(&self) -> u64 {
+        match self.kind {
+            Kind::Cell if self.has_entries() => RETIRED,
+            Kind::Cell => FREE,
+            _ => DEAD,
+        }
+    }
+
+    fn has_entries(&self) -> bool {
+        self.words.entries().iter().any(|entry| entry.holder.load(Acquire) != 0)
     }
 
     fn advance(&self, from: u64, to: u64) -> bool {
@@ -190,7 +210,7 @@ impl Leases {
     fn is_held(&self) -> bool {
         fence(SeqCst); // F1
         let held = match self.kind {
-            Kind::Cells => self.words.cells().any(|cell| !is_idle(cell.state().load(Acquire))),
+            Kind::Cells => self.words.cells().any(|cell| is_used(cell.state().load(Acquire))),
             _ => self.words.entries().iter().any(|entry| entry.holder.load(Acquire) & HELD != 0),
         };
         held || self.is_by_lock() || self.words.flags().load(Acquire) & PERSIST != 0
@@ -210,9 +230,19 @@ impl Leases {
 
 /// A cell's life: FREE or never used, claimed by one, LIVE again.
 impl Leases {
-    /// Whether nobody uses it; the answer may be old.
+    /// Whether it can be claimed; the answer may be old.
     pub(crate) fn is_free(&self) -> bool {
-        is_idle(self.words.state().load(Acquire))
+        matches!(self.words.state().load(Acquire) & STATES, UNUSED | FREE)
+    }
+
+    /// Whether an array is in it, or somebody is about to make one.
+    pub(crate) fn is_used(&self) -> bool {
+        is_used(self.words.state().load(Acquire))
+    }
+
+    /// Whether a process that ends may still touch it.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.words.state().load(Acquire) & STATES == RETIRED
     }
 
     /// Whether it was never used, and is as the kernel made it.
@@ -223,7 +253,7 @@ impl Leases {
     /// Owns a free cell (I3): `place` is the caller's, and not held.
     pub(crate) fn claim(&self) -> bool {
         let state = self.words.state().load(Acquire);
-        is_idle(state) && self.advance(state, CLAIMED)
+        matches!(state & STATES, UNUSED | FREE) && self.advance(state, CLAIMED)
     }
 
     /// What was claimed becomes another array, held by its owner.
@@ -240,18 +270,19 @@ impl Leases {
         self.advance(self.words.state().load(Relaxed), FREE);
     }
 
-    /// What a dead process had claimed is free again (I3). The entries of the dead are cleared first.
+    /// What a dead process had claimed, or held when it ended, is free again (I3, I4). The entries
+    /// of the dead are cleared first.
     pub(crate) fn recover(&self) {
         let state = self.words.state().load(Acquire);
-        if state & STATES == CLAIMED && self.words.entries().iter().all(|entry| entry.holder.load(Acquire) == 0) {
+        if matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries() {
             self.words.flags().set(crate::words::PUNCHED); // its memory may be back already, or half written
             self.advance(state, FREE);
         }
     }
 }
 
-fn is_idle(state: u64) -> bool {
-    matches!(state & STATES, UNUSED | FREE)
+fn is_used(state: u64) -> bool {
+    !matches!(state & STATES, UNUSED | FREE | RETIRED)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -359,6 +390,25 @@ mod tests {
         }
         assert_eq!(file.close(), Closed::Last);
         assert!(!file.look(), "nothing is made there any more");
+    }
+
+    #[test]
+    fn what_a_process_held_at_its_end_is_used_again_only_when_it_is_dead() {
+        let mut page = Pages([0; 8192]);
+        let file = Leases::of_cells(words(&mut page));
+        file.be_live(0);
+        let cell = file.cell(0).unwrap();
+        let place = cell.place(11, 0).unwrap();
+        assert!(cell.claim());
+        cell.begin(place, 1, 8);
+        cell.leave_at_exit(place);
+        assert_eq!(cell.close(), Closed::Last);
+        cell.recover();
+        assert!(cell.is_retired() && !cell.claim(), "its threads may still run");
+        cell.clear_void(|holder, _| holder == 11);
+        cell.recover();
+        assert!(cell.is_free());
+        assert_eq!(file.close(), Closed::Last, "and the file could have gone before");
     }
 
     #[test]

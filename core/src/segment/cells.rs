@@ -212,7 +212,7 @@ impl Shelf {
         for (id, file) in &self.files {
             let leases = file.mapped.leases();
             if leases.words.used().load(Ordering::Relaxed) < u64::from(file.unused) {
-                let cells = leases.cells().take(file.unused as usize).enumerate();
+                let cells = leases.cells().take(file.unused as usize).inspect(Leases::recover).enumerate();
                 self.free.extend(cells.filter(|(_, cell)| cell.is_free()).map(|(cell, _)| (*id, cell as u32)));
             }
         }
@@ -302,10 +302,13 @@ pub(super) fn freed(mapped: &Mapped, cell: u32) -> Option<Arc<Mapped>> {
     None
 }
 
-/// None of its cells is in use, and none will be. Its memory goes now, whoever has it mapped.
+/// None of its cells is in use, and none will be. Its memory goes now, whoever has it mapped; but
+/// not under the threads of a process that ends.
 fn end(mapped: &Mapped) -> Option<Arc<Mapped>> {
-    let (_, bytes) = mapped.part(None);
-    let _ = sys::punch(mapped.directory(), &mapped.header.id, &[(mapped.header.header_bytes, bytes)]);
+    if !mapped.leases().cells().any(|cell| cell.is_retired()) {
+        let (_, bytes) = mapped.part(None);
+        let _ = sys::punch(mapped.directory(), &mapped.header.id, &[(mapped.header.header_bytes, bytes)]);
+    }
     mapped.discard();
     let_go_of(mapped)
 }
@@ -369,7 +372,7 @@ pub(super) fn sweep(mapped: &Mapped) -> (u64, bool) {
             cell.close();
         }
     }
-    let used = whole.cells().filter(|cell| !cell.is_free()).count();
+    let used = whole.cells().filter(Leases::is_used).count();
     whole.words.used().store(used as u64, Ordering::Relaxed);
     let bytes = trim(mapped);
     let ends = used == 0 && whole.close() == Closed::Last;

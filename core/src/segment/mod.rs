@@ -246,6 +246,21 @@ impl Segment {
         give_back_if_last(&self.mapped, self.cell, &leases)
     }
 
+    /// The same while others in this process may still touch its memory: no cell is used again
+    /// before this process is dead.
+    fn leave_at_exit(&self) -> Option<Arc<Mapped>> {
+        let place = self.place.swap(BY_LOCK, Ordering::Relaxed);
+        if place == BY_LOCK {
+            return None;
+        }
+        let leases = self.leases();
+        match self.cell {
+            Some(_) => leases.leave_at_exit(place),
+            None => leases.leave(place),
+        }
+        give_back_if_last(&self.mapped, self.cell, &leases)
+    }
+
     /// A message with this segment was received, or is unwanted.
     pub(crate) fn give_back_ticket(&self, ticket: u64) {
         give_back_ticket(&self.mapped, &self.leases(), ticket);

@@ -52,5 +52,5 @@ extern "C" fn after_in_child() {
 extern "C" fn exit() {
     let table = TABLE.lock();
     // The memory stays mapped for whoever still runs.
-    Table::for_each(&table, |segment| std::mem::forget(segment.leave()));
+    Table::for_each(&table, |segment| std::mem::forget(segment.leave_at_exit()));
 }
