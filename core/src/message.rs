@@ -14,15 +14,7 @@
 //! | receive: message taken | tickets whose lock went with the receiver | any sweep |
 //! | receive: tickets given back, one by one | the rest of them, without their lock | any sweep |
 //!
-//! # A message's bytes
-//! | byte | type | field |
-//! |---|---|---|
-//! | 0 | 4 bytes | `shmm` |
-//! | 4 | u16 | version: 1 |
-//! | 6 | u16 | 1: what follows is the handle of an array of bytes that has the body |
-//! | 8 | u32 | arrays |
-//! | 12 | u32 | size of the handles in the body, in bytes |
-//! | 16 | … | body: the arrays' handles, a line each; then the payload |
+//! FORMAT.md has a message's bytes.
 //!
 //! A message is one packet, at most [`INLINE_BYTES`] with its header: so it is received whole or
 //! not at all. A longer body goes through shared memory, too.

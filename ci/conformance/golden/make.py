@@ -13,8 +13,9 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 GENERATION = 4503599627370495
-LIVE, DEAD = 1, 4
+UNUSED, LIVE, FREE, DEAD = 0, 1, 3, 4
 PERSIST = 1  # so that walking them does not give them back
+BY_LOCK = 2
 
 
 def segment_id(number):
@@ -45,20 +46,21 @@ class Segment:
         self.strides = strides if strides is not None else c_strides(shape, self.item_bytes)
         self.minor, self.optional, self.leases = minor, optional, leases
 
-    def write(self):
+    def write(self, kind=1, cell_bytes=0, heads=()):
         """The file's bytes, by the tables of FORMAT.md."""
         dtype = self.dtype.encode()
         in_first_page = 1120 + len(dtype) <= 2048
         header_bytes = 4096 if in_first_page else 4096 + -(-(1120 + len(dtype)) // 4096) * 4096
+        header_bytes += -(-512 * len(heads) // 4096) * 4096
         start = 256 if in_first_page else 4096
         room = 2048 if in_first_page else header_bytes - 4096
         identity = struct.pack(
-            "<8sIIQQ24sQQQIIQIIII16x",
+            "<8sIIQQ24sQQQIIQIIIIQI4x",
             b"shmarray", 1, self.minor, 0, self.optional, self.id.encode(),
             header_bytes, header_bytes + len(self.data), len(self.data),
-            1, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases,
+            kind, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases, cell_bytes, len(heads),
         )  # fmt: skip
-        words = struct.pack("<QQQ", LIVE, GENERATION, PERSIST)
+        words = struct.pack("<QQQ", LIVE, 0 if heads else GENERATION, PERSIST)
         ndim = len(self.shape)
         description = struct.pack(
             "<IIQQII64s64Q64q",
@@ -68,7 +70,8 @@ class Segment:
         header = bytearray(header_bytes)
         # A holder who died: its byte of the registry is locked by nobody.
         lease = struct.pack("<QQ", 77 << 1 | 1, 4242) if self.leases else b""
-        parts = ((0, identity), (128, words), (start, description + dtype), (2304, lease))
+        parts = [(0, identity), (128, words), (start, description + dtype), (2304, lease)]
+        parts += [(4096 + 512 * cell, head) for cell, head in enumerate(heads)]
         for offset, part in parts:
             header[offset : offset + len(part)] = part
         return bytes(header) + self.data
@@ -95,6 +98,40 @@ class Segment:
         return b"".join(self.data[place : place + self.item_bytes] for place in places).hex() or "-"
 
 
+class Cells(Segment):
+    """A segment of cells; it is walked by the handle of its first array."""
+
+    CELL_BYTES = 4096
+
+    def __init__(self, number, arrays):
+        """An array is dtype, shape and bytes; None is a cell that is free."""
+        self.arrays = arrays
+        first = arrays[0]
+        super().__init__(number, first[0], first[1], first[2])
+
+    def write(self):
+        data = b"".join((array[2] if array else b"").ljust(self.CELL_BYTES, b"\xee") for array in self.arrays)
+        whole = Segment(0, "|u1", [len(data)], data)
+        whole.id = self.id
+        return whole.write(2, self.CELL_BYTES, [self.head(array) for array in self.arrays])
+
+    def head(self, array):
+        if array is None:
+            return struct.pack("<QQQQ", FREE | 8 << 3, GENERATION, 0, 0)
+        dtype, shape, data = array
+        # Held by lock, so that walking it does not free it.
+        words = struct.pack("<QQQQ", LIVE | 2 << 3, GENERATION, BY_LOCK, len(data))
+        text = json.dumps(dtype).encode()
+        described = struct.pack("<II24s8Q", len(shape), len(text), text, *shape, *[0] * (8 - len(shape)))
+        return words + described
+
+    def handle(self, cell=0, **changes):
+        dtype, shape, _ = (self.arrays[cell] if cell < len(self.arrays) else None) or self.arrays[0]
+        fields = {"segment": f"{self.id}.{cell}", "dtype": dtype, "shape": shape}
+        fields |= {"strides": c_strides(shape, dtype_item_bytes(dtype))}
+        return super().handle(**(fields | changes))
+
+
 def golden_segments():
     def ramp(count):
         return bytes((7 * k + 1) % 256 for k in range(count))
@@ -116,6 +153,14 @@ def golden_segments():
         "structured_long": Segment(11, long_dtype, [2], ramp(960)),
         "with_a_dead_holder": Segment(13, "<i2", [2], struct.pack("<2h", 300, -300), leases=112),
         "sixty_four_dimensions": Segment(12, "|i1", [1] * 63 + [2], b"\x05\xfb"),
+        "cells": Cells(
+            14,
+            [
+                ("<i4", [2, 2], struct.pack("<4i", 1, -1, 2**31 - 1, -(2**31))),
+                None,
+                ("<f8", [3], struct.pack("<3d", 0.25, -8, 1e-300)),
+            ],
+        ),
     }
 
 
@@ -127,7 +172,17 @@ def bad_segments():
     def patched(offset, patch):
         return whole[:offset] + patch + whole[offset + len(patch) :]
 
+    cells = Cells(50, [("<i4", [4], bytes(16))]).write()
+
+    def cells_patched(offset, patch):
+        return cells[:offset] + patch + cells[offset + len(patch) :]
+
     return {
+        "cells_without_heads": (cells_patched(120, struct.pack("<I", 9)), "cells"),
+        "no_cells": (cells_patched(120, struct.pack("<I", 0)), "cells"),
+        "cells_not_pages": (cells_patched(112, struct.pack("<Q", 4095)), "cell_bytes"),
+        "cells_outside": (cells_patched(112, struct.pack("<Q", 1 << 62)), "cell_bytes"),
+        "cells_taken_whole": (cells, "no such cell"),
         "truncated_in_identity": (whole[:100], "4096"),
         "truncated_in_header": (whole[:1000], "segment_bytes"),
         "truncated_in_data": (whole[:-1], "segment_bytes"),
@@ -171,10 +226,14 @@ def good_handles(golden):
     spaced = ints.handle().replace(",", " ,\t").replace(":", " : ")
     backwards = json.dumps(dict(reversed(json.loads(ints.handle()).items())))
     sent = ints.handle(ticket=12345)
+    cells = golden["cells"]
+    made.append((cells.handle(2), cells.arrays[2][2].hex()))
+    made.append((cells.handle(2, offset=16, shape=[2], strides=[-8]), (cells.arrays[2][2][16:] + cells.arrays[2][2][8:16]).hex()))
     return made + [(text, ints.elements()) for text in (spaced, backwards, sent)]
 
 
 def bad_handles(golden):
+    assert golden["cells"].arrays[1] is None
     good = golden["int32_c_order"].handle()
 
     def with_(old, new):
@@ -207,6 +266,11 @@ def bad_handles(golden):
         (with_("goldengold", "../../../e"), "segment"),
         (with_("goldengoldaa", "goldengoldzz"), "no segment"),
         (with_('aa"', 'aa.01"'), "segment"),
+        (with_('aa"', 'aa.1"'), "no such cell"),
+        (golden["cells"].handle(1), "no segment"),
+        (golden["cells"].handle(3, dtype="<i4", shape=[1], strides=[4]), "no such cell"),
+        (golden["cells"].handle(2, shape=[4]), "shape"),
+        (golden["cells"].handle(2, generation=7), "stale"),
         (good + "{}", "handle"),
         (good[:50], "handle"),
         ("{}", "missing field"),
