@@ -1,0 +1,409 @@
+//! The life of a cell, searched exhaustively: three processes, crashes at every step.
+//!
+//! `lifetime_model.rs` searches entries, tickets and the state word. Here is what cells add:
+//! memory that is used again by its maker, given back by anybody, and still touched by a process
+//! that ends; and a segment that is closed by what its cells are. Every atomic operation is one
+//! step, steps interleave in every order, and a process may die before any step. At every state:
+//!
+//! * who holds an array finds it LIVE, of his generation, with its memory;
+//! * who has ended but is not dead finds the memory as it was;
+//! * nobody holds anything in a segment that is dead.
+//!
+//! And at the end one sweep leaves nothing. Weaker protocols are searched too, and each is caught.
+#![allow(missing_docs)]
+
+use std::collections::HashSet;
+
+/// Makes the first array, lets go of it, and uses the cell again.
+const MAKER: usize = 0;
+/// Attaches the first array by its handle, and lets go of it or ends with it.
+const HOLDER: usize = 1;
+/// Gives memory back, and sweeps.
+const TRIMMER: usize = 2;
+const PROCESSES: usize = 3;
+const EPOCH_LIMIT: u8 = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum State {
+    Live,
+    Closing,
+    Free,
+    Claimed,
+    Retired,
+    Dead,
+}
+use State::{Claimed, Closing, Dead, Free, Live, Retired};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Word(State, u8);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Entry {
+    Zero,
+    Placed,
+    Held,
+}
+
+/// What a process does after it has tried to close the cell, or the file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Then {
+    Done,
+    Reuse,
+    Sweep,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum At {
+    // An attach, and the hold.
+    Enter,
+    Check,
+    Generation,
+    Hold,
+    Leave,
+    Exit,
+    // Closing the cell, then the file.
+    Load(Then),
+    Glance(Word, u8, Then),
+    Close(Word, Then),
+    Scan(Word, u8, Entry, Then),
+    Settle(Word, Entry, Then),
+    FileLoad(Then),
+    FileClose(Word, Then),
+    FileScan(Word, Then),
+    FileSettle(Word, bool, Then),
+    // A life of the cell.
+    Place,
+    Claim,
+    LookAtFile,
+    Renew,
+    Publish,
+    Abandon,
+    // Memory given back.
+    Punch,
+    Unclaim,
+    Unplace,
+    // A sweep.
+    Void(u8),
+    Recover(Option<Word>, u8),
+    Ended,
+    Finished,
+    Crashed,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct World {
+    cell: Word,
+    file: Word,
+    generation: u8,
+    /// Whose contents the memory has; `None` when it was given back.
+    memory: Option<u8>,
+    entries: [Entry; PROCESSES],
+    holds: [Option<u8>; PROCESSES],
+    /// Of a process that has ended in the ordinary way: what its threads may still touch.
+    touches: [Option<u8>; PROCESSES],
+    at: [At; PROCESSES],
+    swept: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Protocol {
+    Real,
+    /// A process that ends frees its cell like any other.
+    ExitFrees,
+    /// Memory is given back without claiming the cell.
+    PunchesFree,
+    /// The maker does not look at the file after it has claimed.
+    DoesNotLook,
+    /// A claim leaves no entry, so that its owner's death cannot be told from his life.
+    ClaimsWithoutEntry,
+}
+
+impl World {
+    fn start() -> Self {
+        Self {
+            cell: Word(Live, 0),
+            file: Word(Live, 0),
+            generation: 0,
+            memory: Some(0),
+            entries: [Entry::Held, Entry::Zero, Entry::Zero],
+            holds: [Some(0), None, None],
+            touches: [None; PROCESSES],
+            at: [At::Leave, At::Enter, At::Place],
+            swept: false,
+        }
+    }
+
+    fn broken(&self) -> bool {
+        let lives = matches!(self.cell.0, Live | Closing) && matches!(self.file.0, Live | Closing);
+        let lost =
+            |held: &Option<u8>| held.is_some_and(|held| !lives || held != self.generation || self.memory != Some(held));
+        let touched = |held: &Option<u8>| held.is_some_and(|held| self.memory != Some(held));
+        self.holds.iter().any(lost) || self.touches.iter().any(touched)
+    }
+
+    fn is_void(&self, process: usize) -> bool {
+        matches!(self.at[process], At::Crashed)
+    }
+
+    fn is_over(&self, process: usize) -> bool {
+        matches!(self.at[process], At::Finished | At::Crashed)
+    }
+}
+
+fn moved(word: Word, state: State) -> Word {
+    Word(state, word.1 + 1)
+}
+
+/// Every state that one step of a process leads to.
+fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
+    let mut next = world.clone();
+    let to = match world.at[me] {
+        At::Enter => {
+            next.entries[me] = Entry::Held;
+            At::Check
+        }
+        At::Check => match world.cell.0 {
+            Live => At::Generation,
+            Closing => {
+                next.cell = moved(world.cell, Live); // it settles, and sees its own entry
+                At::Check
+            }
+            _ => At::Leave,
+        },
+        At::Generation if world.generation != 0 => At::Leave,
+        At::Generation => {
+            next.holds[me] = Some(0);
+            At::Hold
+        }
+        At::Hold if me == HOLDER => return both(&next, me, At::Leave, At::Exit),
+        At::Hold => At::Leave,
+        At::Leave => {
+            next.entries[me] = Entry::Zero;
+            next.holds[me] = None;
+            At::Load(if me == MAKER && world.generation == 0 { Then::Reuse } else { Then::Done })
+        }
+        At::Exit => {
+            next.touches[me] = next.holds[me].take();
+            next.entries[me] = if protocol == Protocol::ExitFrees { Entry::Zero } else { Entry::Placed };
+            At::Load(Then::Done)
+        }
+        At::Ended => {
+            next.touches[me] = None; // the kernel has taken it down
+            At::Crashed
+        }
+        At::Place => {
+            let marks = protocol != Protocol::ClaimsWithoutEntry;
+            next.entries[me] = if marks { Entry::Placed } else { Entry::Zero };
+            At::Claim
+        }
+        At::Claim if protocol == Protocol::PunchesFree && me == TRIMMER => {
+            if world.cell.0 == Free {
+                At::Punch
+            } else {
+                At::Unplace
+            }
+        }
+        At::Claim if world.cell.0 == Free => {
+            next.cell = moved(world.cell, Claimed);
+            if me == MAKER { At::LookAtFile } else { At::Punch }
+        }
+        At::Claim => At::Unplace,
+        At::LookAtFile if protocol == Protocol::DoesNotLook => At::Renew,
+        At::LookAtFile => match world.file.0 {
+            Live => At::Renew,
+            Closing => {
+                next.file = moved(world.file, Live); // it settles, and sees its own cell
+                At::LookAtFile
+            }
+            _ => At::Abandon,
+        },
+        At::Renew => {
+            next.generation += 1;
+            next.memory = Some(next.generation);
+            next.entries[me] = Entry::Held;
+            At::Publish
+        }
+        At::Publish => {
+            next.cell = moved(world.cell, Live);
+            next.holds[me] = Some(world.generation);
+            At::Hold
+        }
+        At::Abandon => {
+            next.cell = moved(world.cell, Free);
+            At::Unplace
+        }
+        At::Punch => {
+            next.memory = None;
+            if protocol == Protocol::PunchesFree { At::Unplace } else { At::Unclaim }
+        }
+        At::Unclaim => {
+            next.cell = moved(world.cell, Free);
+            At::Unplace
+        }
+        At::Unplace => {
+            next.entries[me] = Entry::Zero;
+            if me == TRIMMER { At::Void(0) } else { At::FileLoad(Then::Done) }
+        }
+        At::Void(entry) if entry as usize == PROCESSES => At::Recover(None, 0),
+        At::Void(entry) => {
+            if world.is_void(entry as usize) {
+                next.entries[entry as usize] = Entry::Zero;
+            }
+            At::Void(entry + 1)
+        }
+        At::Recover(None, _) => match world.cell.0 {
+            Claimed | Retired => At::Recover(Some(world.cell), 0),
+            _ => At::Load(Then::Sweep),
+        },
+        At::Recover(Some(word), entry) if entry as usize == PROCESSES => {
+            if world.cell == word {
+                next.cell = moved(word, Free);
+            }
+            At::Load(Then::Sweep)
+        }
+        At::Recover(word, entry) => match world.entries[entry as usize] {
+            Entry::Zero => At::Recover(word, entry + 1),
+            _ => At::Load(Then::Sweep),
+        },
+        at => close(&mut next, me, at),
+    };
+    next.at[me] = to;
+    vec![next]
+}
+
+fn both(world: &World, me: usize, one: At, other: At) -> Vec<World> {
+    [one, other]
+        .map(|at| World { at: std::array::from_fn(|p| if p == me { at } else { world.at[p] }), ..world.clone() })
+        .into()
+}
+
+/// Ends the cell, and then the file, if nobody uses it.
+fn close(next: &mut World, me: usize, at: At) -> At {
+    match at {
+        At::Load(then) => match next.cell.0 {
+            Live => At::Glance(next.cell, 0, then),
+            Closing => At::Scan(next.cell, 0, Entry::Zero, then),
+            _ => At::FileLoad(then),
+        },
+        At::Glance(word, entry, then) => match next.entries.get(entry as usize) {
+            Some(Entry::Held) => after(next, me, then),
+            Some(_) => At::Glance(word, entry + 1, then),
+            None => At::Close(word, then),
+        },
+        At::Close(word, then) if next.cell != word => At::Load(then),
+        At::Close(word, then) => {
+            next.cell = moved(word, Closing);
+            At::Scan(next.cell, 0, Entry::Zero, then)
+        }
+        At::Scan(word, entry, most, then) => match next.entries.get(entry as usize) {
+            Some(Entry::Held) => At::Scan(word, entry + 1, Entry::Held, then),
+            Some(Entry::Placed) if most == Entry::Zero => At::Scan(word, entry + 1, Entry::Placed, then),
+            Some(_) => At::Scan(word, entry + 1, most, then),
+            None => At::Settle(word, most, then),
+        },
+        At::Settle(word, _, then) if next.cell != word => At::Load(then),
+        At::Settle(word, most, then) => {
+            let end = if most == Entry::Placed { Retired } else { Free };
+            next.cell = moved(word, if most == Entry::Held { Live } else { end });
+            if most == Entry::Held { after(next, me, then) } else { At::FileLoad(then) }
+        }
+        At::FileLoad(then) => match next.file.0 {
+            Live if is_used(next) => after(next, me, then),
+            Live => At::FileClose(next.file, then),
+            Closing => At::FileScan(next.file, then),
+            _ => after(next, me, then),
+        },
+        At::FileClose(word, then) if next.file != word => At::FileLoad(then),
+        At::FileClose(word, then) => {
+            next.file = moved(word, Closing);
+            At::FileScan(next.file, then)
+        }
+        At::FileScan(word, then) => At::FileSettle(word, is_used(next), then),
+        At::FileSettle(word, _, then) if next.file != word => At::FileLoad(then),
+        At::FileSettle(word, used, then) => {
+            next.file = moved(word, if used { Live } else { Dead });
+            after(next, me, then)
+        }
+        _ => unreachable!("{at:?}"),
+    }
+}
+
+fn is_used(world: &World) -> bool {
+    matches!(world.cell.0, Live | Closing | Claimed)
+}
+
+fn after(next: &World, me: usize, then: Then) -> At {
+    match then {
+        Then::Reuse => At::Place,
+        _ if next.touches[me].is_some() => At::Ended,
+        _ => At::Finished,
+    }
+}
+
+struct Report {
+    states: usize,
+    cut: usize,
+    broken: Option<World>,
+    left: Option<World>,
+}
+
+fn search(protocol: Protocol) -> Report {
+    let mut report = Report { states: 0, cut: 0, broken: None, left: None };
+    let (mut seen, mut todo) = (HashSet::new(), vec![World::start()]);
+    while let Some(world) = todo.pop() {
+        if world.broken() {
+            report.broken = Some(world);
+            break;
+        }
+        let mut next = Vec::new();
+        for me in (0..PROCESSES).filter(|me| !world.is_over(*me)) {
+            next.extend(step(protocol, &world, me));
+            if !world.swept {
+                let mut dead = world.clone();
+                (dead.at[me], dead.holds[me], dead.touches[me]) = (At::Crashed, None, None);
+                next.push(dead);
+            }
+        }
+        if (0..PROCESSES).all(|me| world.is_over(me)) {
+            match world.swept {
+                false => next.push(last_sweep(&world)),
+                true if world.file.0 != Dead => report.left = report.left.or(Some(world)),
+                true => {}
+            }
+        }
+        let before = next.len();
+        next.retain(|world| world.cell.1.max(world.file.1) <= EPOCH_LIMIT);
+        report.cut += before - next.len();
+        todo.extend(next.into_iter().filter(|world| seen.insert(world.clone())));
+    }
+    report.states = seen.len();
+    report
+}
+
+/// All have ended, and another process comes and sweeps. Who finished has died since.
+fn last_sweep(world: &World) -> World {
+    let mut world = world.clone();
+    world.at = [At::Crashed, At::Crashed, At::Void(0)];
+    if world.entries[TRIMMER] != Entry::Zero {
+        world.entries[HOLDER] = Entry::Placed; // the dead trimmer's place stands for one more dead entry
+        world.entries[TRIMMER] = Entry::Zero;
+    }
+    world.swept = true;
+    world
+}
+
+#[test]
+fn a_cell_is_used_again_without_harm_to_anybody() {
+    let report = search(Protocol::Real);
+    println!("{} states, {} cut at epoch {EPOCH_LIMIT}", report.states, report.cut);
+    assert_eq!((report.broken, report.left), (None, None));
+    assert!(report.states > 10_000 && report.cut == 0, "{} states, {} cut", report.states, report.cut);
+}
+
+#[test]
+fn each_part_of_a_cells_life_is_needed() {
+    use Protocol::{ClaimsWithoutEntry, DoesNotLook, ExitFrees, PunchesFree};
+    for protocol in [ExitFrees, PunchesFree, DoesNotLook, ClaimsWithoutEntry] {
+        assert!(search(protocol).broken.is_some(), "{protocol:?} was not caught");
+    }
+}
