@@ -33,15 +33,17 @@ pub(super) fn sweep_directory(directory: &Directory) -> Result<Swept> {
     let mut swept = Swept::default();
     cells::let_go();
     let ids = directory.segment_ids()?;
-    let mut seen = ids.len();
+    let mut seen = 0; // of what stays
     if let Some(lives) = Lives::look(directory) {
         sys::sweep_tickets(directory, &lives);
     }
     for id in &ids {
-        let (bytes, ended) = match sys::give_back(directory, id)? {
-            Some(bytes) => (bytes, true),
-            None => give_back_mapped(directory, id, &mut seen).unwrap_or_default(),
+        // What cannot be given back by us, another user's for one, does not stop us.
+        let (bytes, ended) = match sys::give_back(directory, id) {
+            Ok(Some(bytes)) => (bytes, true),
+            _ => give_back_mapped(directory, id, &mut seen).unwrap_or_default(),
         };
+        seen += usize::from(!ended);
         swept.segments += u64::from(ended);
         swept.bytes += bytes;
     }

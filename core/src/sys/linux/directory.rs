@@ -17,7 +17,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,13 +61,19 @@ impl Directory {
         self.0.join(format!("{NEW_PREFIX}{id}"))
     }
 
-    /// This user's registry, made when it is not there.
+    /// This user's registry, made when it is not there. Another user's file of that name is not it:
+    /// he could lock and unlock there as he likes.
     pub(super) fn open_registry(&self) -> Result<fs::File> {
         let path = self.0.join(format!("{REGISTRY_PREFIX}{}", user()));
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
-        options.open(&path).map_err(|error| Error::os("open", &path, error))
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
+        let file = options.open(&path).map_err(|error| Error::os("open", &path, error))?;
+        let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
+        match (facts.uid(), user()) {
+            (owner, user) if owner == user => Ok(file),
+            (owner, user) => Err(Error::NotOwner { path, owner, user, mode: facts.mode() & 0o777 }),
+        }
     }
 
     /// The ids of all segments there, finished or not, whoever owns them.
@@ -139,12 +145,13 @@ pub(super) fn create_hidden(path: &Path) -> Result<fs::File> {
 pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] fs::File);
 
 impl NameLock {
-    pub(super) fn take(directory: &Directory, name: &ArrayName) -> Result<Self> {
-        let file = directory.open_registry()?;
+    /// `None` where the registry cannot be had, because somebody put something else in its place:
+    /// then two who take one name away at once may take a newer array's. It is only a name.
+    pub(super) fn take(directory: &Directory, name: &ArrayName) -> Option<Self> {
+        let file = directory.open_registry().ok()?;
         let offset = (NAMES_OFFSET | fnv1a(name.as_str().as_bytes()) >> 2) as i64;
-        lock::wait_exclusive(&file, offset)
-            .map_err(|error| Error::os("fcntl(F_OFD_SETLKW)", directory.path(), error))?;
-        Ok(Self(file))
+        lock::wait_exclusive(&file, offset).ok()?;
+        Some(Self(file))
     }
 }
 

@@ -235,7 +235,7 @@ fn at_parts(
 /// marks is marked before the name is gone. Returns the segment, held.
 pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
     let path = directory.name_path(name);
-    let _lock = NameLock::take(directory, name)?;
+    let _lock = NameLock::take(directory, name);
     let file = File::open(directory.clone(), Place::Name(name), Access::ReadWrite)?;
     before(&file);
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
@@ -365,7 +365,7 @@ fn is_same(path: &Path, facts: &fs::Metadata) -> bool {
 /// Removes a name if it still leads to that file. The lock keeps a new array of that name out.
 fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata) -> Result<()> {
     let path = directory.name_path(name);
-    let _lock = NameLock::take(directory, name)?;
+    let _lock = NameLock::take(directory, name);
     match is_same(&path, facts) {
         true => fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error)),
         false => Ok(()),

@@ -1,0 +1,426 @@
+//! Other users, other pid namespaces, and a registry that somebody broke.
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+
+use std::fs;
+use std::io::{Error as Os, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use shmarray::{Access, Array, DType, Error, Options};
+use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
+
+/// Ten bytes, the first of which is seven.
+fn seven(options: &Options) -> Result<Array, Error> {
+    let array = Array::create(DType::parse("|u1").unwrap(), &[10], options)?;
+    array.set(&[0], 7u8)?;
+    Ok(array)
+}
+
+fn sevens() -> Array {
+    seven(&Options::default()).unwrap()
+}
+
+fn named(name: &str) -> Options {
+    Options { name: Some(name.to_owned()), ..Options::default() }
+}
+
+fn for_all() -> Options {
+    Options { mode: 0o666, ..Options::default() }
+}
+
+fn handle_of(array: &Array) -> String {
+    array.handle().to_text()
+}
+
+fn first_of(array: &Array) -> String {
+    format!("holds {}", array.get::<u8>(&[0]).unwrap())
+}
+
+fn swept() -> String {
+    shmarray::sweep().map_or_else(|error| error.to_string(), |swept| format!("swept {}", swept.segments))
+}
+
+/// Whether the array of a handle is there, with what was written.
+fn is_there(handle: &str) -> bool {
+    Array::attach(handle, Access::ReadOnly).is_ok_and(|array| first_of(&array) == "holds 7")
+}
+
+/// What is in the directory beside registries, in the order of names.
+fn listed() -> Vec<String> {
+    let mut files = segments_in(&directory());
+    files.sort();
+    files
+}
+
+/// Makes, attaches, reads, unlinks and sweeps as it is told, and holds what it got.
+fn obey(line: &str, held: &mut Vec<Array>) -> String {
+    let (command, what) = line.split_once(' ').unwrap_or((line, ""));
+    let got = match command {
+        "make" => seven(&Options::default()),
+        "make-for-all" => seven(&for_all()),
+        "attach" => Array::attach(what, Access::ReadWrite),
+        "read" => return held.iter().map(first_of).collect::<Vec<_>>().join(", "),
+        "write" => return held[0].set(&[0], 7u8).map_or_else(|error| error.to_string(), |()| "wrote".to_owned()),
+        "unlink" => return shmarray::unlink(what).map_or_else(|error| refusal(&error), |()| "unlinked".to_owned()),
+        "list" => return format!("{:?}", shmarray::segments().unwrap()),
+        _ => return swept(),
+    };
+    let said = got.as_ref().map(|array| if command == "attach" { first_of(array) } else { handle_of(array) });
+    let said = said.unwrap_or_else(refusal);
+    held.extend(got);
+    said
+}
+
+fn refusal(error: &Error) -> String {
+    format!("{:?}", error.kind())
+}
+
+/// A process of this user that does as it is told.
+#[test]
+fn servant() {
+    if is_peer("servant") {
+        let mut held = Vec::new();
+        serve(|line| obey(line, &mut held));
+    }
+}
+
+/// The first process of a pid namespace of its own. It can fork the second.
+#[test]
+fn first() {
+    if !is_peer("first") {
+        return;
+    }
+    // SAFETY: concerns only the processes that this one forks.
+    if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+        return serve(|_| format!("unshare(CLONE_NEWPID): {}", Os::last_os_error()));
+    }
+    let first = fork(|| {
+        let mut held = Vec::new();
+        serve(|line| match line {
+            // Its pid here, and the one that it has outside, where /proc was mounted.
+            "who" => format!("{} {}", std::process::id(), fs::read_link("/proc/self").unwrap().display()),
+            "fork" => second(),
+            line => obey(line, &mut held),
+        });
+    });
+    // SAFETY: a child of ours. However it ended, the kernel has ended its namespace too.
+    unsafe { libc::waitpid(first.id(), std::ptr::null_mut(), 0) };
+}
+
+/// Forks a process that makes an array and holds it until the namespace ends. Its pid, and the handle.
+fn second() -> String {
+    let (mut ours, mut its) = UnixStream::pair().unwrap();
+    fork(|| {
+        let made = sevens();
+        writeln!(its, "{} {}", std::process::id(), handle_of(&made)).unwrap();
+        its.shutdown(std::net::Shutdown::Write).unwrap();
+        loop {
+            std::thread::park();
+        }
+    });
+    let mut said = String::new();
+    ours.read_to_string(&mut said).unwrap();
+    said.trim_end().to_owned()
+}
+
+/// A namespace whose first two processes each made an array; the first holds the shared one too.
+struct Namespace {
+    first: Peer,
+    outer_pid: i32,
+    made: [String; 2],
+}
+
+impl Namespace {
+    fn start(shared: &str) -> Result<Self, String> {
+        let mut first = Peer::start("first");
+        let who = first.ask("who");
+        let Some(outer_pid) = who.strip_prefix("1 ") else {
+            first.end();
+            return Err(who);
+        };
+        let outer_pid = outer_pid.parse().unwrap();
+        assert_eq!(first.ask(&format!("attach {shared}")), "holds 7");
+        let made = first.ask("make");
+        let said = first.ask("fork");
+        let (second, seconds) = said.split_once(' ').unwrap();
+        assert_eq!(second, "2", "the same pids in each namespace");
+        Ok(Self { first, outer_pid, made: [made, seconds.to_owned()] })
+    }
+
+    /// Kills its first process; the kernel kills the others.
+    fn kill(mut self) {
+        support::kill(self.outer_pid);
+        self.first.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid() {
+    scenario("two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid", || {
+        let array = sevens();
+        let shared = handle_of(&array);
+        let (mut a, mut b) = match (Namespace::start(&shared), Namespace::start(&shared)) {
+            (Ok(a), Ok(b)) => (a, b),
+            (Err(reason), _) | (_, Err(reason)) => return eprintln!("\nskipped two pid namespaces: {reason}"),
+        };
+        let given = a.first.ask("make");
+        assert_eq!(b.first.ask(&format!("attach {given}")), "holds 7");
+        drop(array);
+        let all = [&a.made[..], &b.made[..], &[given.clone(), shared.clone()]].concat();
+        for sweeper in [&mut a.first, &mut b.first] {
+            assert_eq!(sweeper.ask("sweep"), "swept 0");
+        }
+        assert_eq!(swept(), "swept 0");
+        assert!(all.iter().all(|handle| is_there(handle)), "{all:?}");
+
+        let of_a = a.made.clone();
+        a.kill();
+        b.first.ask("sweep");
+        assert!(!of_a.iter().any(|handle| is_there(handle)), "what only the killed namespace held is given back");
+        let of_b = [&b.made[..], &[given, shared]].concat();
+        assert!(of_b.iter().all(|handle| is_there(handle)), "and nothing that the other one holds");
+        assert_eq!(b.first.ask("read"), "holds 7, holds 7, holds 7");
+        b.first.end();
+        shmarray::sweep().unwrap();
+        assert_eq!(listed(), Vec::<String>::new());
+    });
+}
+
+const NOBODY: u32 = 65534;
+
+/// A process of another user, from before its first use of the library.
+#[test]
+fn stranger() {
+    if !is_peer("stranger") {
+        return;
+    }
+    // SAFETY: takes no memory; this process has no other groups from now on.
+    assert_eq!(unsafe { libc::setgroups(0, std::ptr::null()) }, 0, "needs root");
+    // SAFETY: takes only a number.
+    assert_eq!(unsafe { libc::setgid(NOBODY) }, 0);
+    // SAFETY: takes only a number.
+    assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
+    let mut held = Vec::new();
+    serve(|line| obey(line, &mut held));
+}
+
+/// As /dev/shm is: all may make files, and only their owners take them away.
+fn open_to_all() {
+    fs::set_permissions(directory(), fs::Permissions::from_mode(0o1777)).unwrap();
+}
+
+#[test]
+fn another_user_gets_into_nothing_and_takes_nothing_away() {
+    scenario("another_user_gets_into_nothing_and_takes_nothing_away", || {
+        open_to_all();
+        let (array, camera) = (sevens(), seven(&named("camera")).unwrap());
+        let mut dead = Peer::start("servant");
+        dead.ask("make");
+        dead.kill();
+        let before = listed();
+        let mut stranger = Peer::start("stranger");
+        for what in [&handle_of(&array), &handle_of(&camera), "camera"] {
+            assert_eq!(stranger.ask(&format!("attach {what}")), "PermissionDenied", "{what}");
+        }
+        assert_eq!(stranger.ask("unlink camera"), "PermissionDenied");
+        assert_eq!(stranger.ask("list"), "[]");
+        assert_eq!(stranger.ask("sweep"), "swept 0", "also what a dead owner left is not his");
+        assert_eq!(listed(), before);
+        assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap().handle(), camera.handle());
+        assert!(is_there(&handle_of(&array)));
+        stranger.end();
+        assert_eq!(swept(), "swept 1", "what the dead left");
+    });
+}
+
+#[test]
+fn who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies() {
+    scenario("who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies", || {
+        open_to_all();
+        let array = seven(&Options { mode: 0o666, ..named("camera") }).unwrap();
+        let handle = handle_of(&array);
+        let mut stranger = Peer::start("stranger");
+        assert_eq!(stranger.ask("attach camera"), "PermissionDenied", "a name finds only what is one's own");
+        assert_eq!(stranger.ask("unlink camera"), "PermissionDenied");
+        assert_eq!(stranger.ask(&format!("attach {handle}")), "holds 7");
+        array.set(&[0], 0u8).unwrap();
+        assert_eq!(stranger.ask("write"), "wrote");
+        assert_eq!(array.get::<u8>(&[0]).unwrap(), 7);
+        assert_eq!(stranger.ask("sweep"), "swept 0", "its owner holds it");
+        drop(array);
+        assert_eq!(swept(), "swept 0", "the other holds it");
+        assert!(is_there(&handle));
+        assert_eq!(stranger.ask("read"), "holds 7");
+        stranger.kill();
+        assert_eq!(swept(), "swept 1");
+    });
+}
+
+#[test]
+fn what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others() {
+    scenario("what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others", || {
+        open_to_all();
+        // The stranger's own is in the middle, in whichever order a directory lists its files.
+        let mut dead = ["servant", "stranger", "servant"].map(Peer::start);
+        dead.iter_mut().for_each(|peer| drop(peer.ask("list")));
+        let made = [("make-for-all", 0), ("make", 1), ("make-for-all", 2)].map(|(make, who)| dead[who].ask(make));
+        dead.into_iter().for_each(Peer::kill);
+        let mut stranger = Peer::start("stranger");
+        assert_eq!(stranger.ask("sweep"), "swept 1", "he cannot take away what is another's, and takes his own");
+        assert!(!file_of(&made[1]).exists());
+        stranger.end();
+        assert_eq!(swept(), "swept 2");
+    });
+}
+
+fn file_of(handle: &str) -> PathBuf {
+    let segment = shmarray::Descriptor::parse(handle).unwrap().segment;
+    directory().join(format!("shmarray-{}", segment.id))
+}
+
+fn registry() -> PathBuf {
+    let all = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
+    all.into_iter().find(|path| path.to_string_lossy().contains("shmarray-registry-")).unwrap()
+}
+
+/// Somebody breaks the registry while it is in use: what is held stays, what is asked for works,
+/// and all of it goes when its holders are gone, although the registry stays as it is. Only a
+/// name may have to wait until the registry is repaired; then the sweep says so.
+fn nothing_is_lost_and_nothing_is_left(break_it: impl FnOnce(&Path)) {
+    let (array, camera) = (sevens(), seven(&named("camera")).unwrap());
+    let mut holder = Peer::start("servant");
+    for array in [&array, &camera] {
+        assert_eq!(holder.ask(&format!("attach {}", handle_of(array))), "holds 7");
+    }
+    break_it(&registry());
+
+    let mut newcomer = Peer::start("servant");
+    assert_eq!([newcomer.ask("sweep"), holder.ask("sweep"), swept()], ["swept 0"; 3]);
+    for what in [&handle_of(&array), &handle_of(&camera), "camera"] {
+        assert_eq!(newcomer.ask(&format!("attach {what}")), "holds 7", "{what}");
+    }
+    let made = [sevens(), seven(&named("lidar")).unwrap()];
+    let theirs = [newcomer.ask("make"), holder.ask("make")];
+    assert!(theirs.iter().all(|handle| is_there(handle)), "{theirs:?}");
+    assert_eq!(newcomer.ask("attach lidar"), "holds 7");
+    fork(|| assert!(is_there(&handle_of(&made[0])) && is_there(&theirs[0]))).ended();
+    let unnamed = [handle_of(&array), theirs[0].clone(), theirs[1].clone()];
+    drop((array, camera));
+    assert_eq!([newcomer.ask("sweep"), swept()], ["swept 0"; 2]);
+    assert_eq!(holder.ask("read"), "holds 7, holds 7, holds 7");
+    assert!(is_there("camera") && is_there(&theirs[0]) && is_there(&theirs[1]));
+
+    drop(made);
+    holder.kill();
+    newcomer.kill();
+    if let Err(error) = shmarray::sweep() {
+        // A name is taken away under a lock of the registry: that is all that may have to wait.
+        assert!(error.to_string().contains("shmarray-registry-"), "{error}");
+        assert!(!unnamed.iter().any(|handle| file_of(handle).exists()), "{error} kept it from {:?}", listed());
+        let path = registry();
+        fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+        shmarray::sweep().unwrap();
+    }
+    assert_eq!(listed(), Vec::<String>::new());
+}
+
+fn instead_of_the_registry(make: impl FnOnce(&Path)) {
+    nothing_is_lost_and_nothing_is_left(|registry| {
+        fs::remove_file(registry).unwrap();
+        make(registry);
+    });
+}
+
+/// Locks every byte of a file; `None` when somebody has locked one.
+fn lock_all(path: &Path) -> Option<fs::File> {
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    // SAFETY: plain numbers, for which zeros are valid: from the first byte to the end of all.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    // SAFETY: an open descriptor; the command takes a `flock`.
+    let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0;
+    locked.then_some(file)
+}
+
+/// Who may lock its bytes could have everybody who uses it wait for ever.
+#[test]
+fn a_registry_that_another_user_made_is_not_used() {
+    scenario("a_registry_that_another_user_made_is_not_used", || {
+        open_to_all();
+        let prepared = directory().join(format!("shmarray-registry-{NOBODY}"));
+        fs::write(&prepared, []).unwrap();
+        fs::set_permissions(&prepared, fs::Permissions::from_mode(0o666)).unwrap();
+        let mut stranger = Peer::start("stranger");
+        let made = stranger.ask("make");
+        let trap = lock_all(&prepared).expect("he locks nothing in a file of ours");
+        let mut another = Peer::start("stranger");
+        assert_eq!(another.ask(&format!("attach {made}")), "holds 7");
+        stranger.kill();
+        assert_eq!(another.ask("sweep"), "swept 0");
+        another.kill();
+        drop(trap);
+        shmarray::sweep().unwrap();
+    });
+}
+
+#[test]
+fn a_registry_of_noise_loses_and_leaves_nothing() {
+    scenario("a_registry_of_noise_loses_and_leaves_nothing", || {
+        nothing_is_lost_and_nothing_is_left(|registry| fs::write(registry, [0xa5; 10_000]).unwrap());
+    });
+}
+
+#[test]
+fn a_registry_that_grew_and_was_truncated_loses_and_leaves_nothing() {
+    scenario("a_registry_that_grew_and_was_truncated_loses_and_leaves_nothing", || {
+        nothing_is_lost_and_nothing_is_left(|registry| {
+            let file = fs::OpenOptions::new().write(true).open(registry).unwrap();
+            [1 << 30, 1, 0].into_iter().for_each(|bytes| file.set_len(bytes).unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_registry_that_is_deleted_loses_and_leaves_nothing() {
+    scenario("a_registry_that_is_deleted_loses_and_leaves_nothing", || instead_of_the_registry(|_| {}));
+}
+
+#[test]
+fn a_directory_instead_of_the_registry_loses_and_leaves_nothing() {
+    scenario("a_directory_instead_of_the_registry_loses_and_leaves_nothing", || {
+        instead_of_the_registry(|registry| fs::create_dir(registry).unwrap());
+    });
+}
+
+#[test]
+fn a_fifo_instead_of_the_registry_loses_and_leaves_nothing() {
+    scenario("a_fifo_instead_of_the_registry_loses_and_leaves_nothing", || {
+        instead_of_the_registry(|registry| {
+            assert!(std::process::Command::new("mkfifo").arg(registry).status().unwrap().success());
+        });
+    });
+}
+
+#[test]
+fn a_link_instead_of_the_registry_is_not_followed_and_loses_and_leaves_nothing() {
+    scenario("a_link_instead_of_the_registry_is_not_followed_and_loses_and_leaves_nothing", || {
+        let target = directory().join("target");
+        instead_of_the_registry(|registry| symlink(&target, registry).unwrap());
+        assert!(!target.exists());
+    });
+}
+
+#[test]
+fn another_users_file_instead_of_the_registry_loses_and_leaves_nothing() {
+    scenario("another_users_file_instead_of_the_registry_loses_and_leaves_nothing", || {
+        instead_of_the_registry(|registry| {
+            fs::write(registry, []).unwrap();
+            chown(registry, Some(NOBODY), None).unwrap(); // needs root
+        });
+    });
+}
