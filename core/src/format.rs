@@ -291,7 +291,9 @@ impl Header {
 
     /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
     pub(crate) fn bytes_needed(label: &str, first: &[u8], file_bytes: u64) -> Result<u64> {
-        Ok(Identity::read(label, first, file_bytes)?.header_bytes.get())
+        let identity = Identity::read(label, first, file_bytes)?;
+        let end = u64::from(identity.description_offset.get()) + u64::from(identity.description_bytes.get());
+        Ok(end.clamp(PAGE_BYTES, identity.header_bytes.get()))
     }
 
     /// Validates a copy of a header: everything, once.

@@ -216,6 +216,12 @@ impl Leases {
         held || self.is_by_lock() || self.words.flags().load(Acquire) & PERSIST != 0
     }
 
+    /// Whether anybody but that holder has an entry that is held.
+    pub(crate) fn is_held_by_others(&self, me: u64) -> bool {
+        let words = self.words.entries().iter().map(|entry| entry.holder.load(Acquire));
+        words.into_iter().any(|word| word & HELD != 0 && word >> 1 != me)
+    }
+
     /// Frees the entries of the dead, held or not. `is_void` is asked of holder and about.
     pub(crate) fn clear_void(&self, is_void: impl Fn(u64, u64) -> bool) {
         for entry in self.words.entries() {

@@ -28,7 +28,7 @@ use crate::words::{Ordering, PUNCHED};
 
 /// Sizes of cells, in pages: an array of a power of two of bytes fits the next one.
 const PAGES: [u64; 6] = [1, 2, 3, 5, 9, 17];
-/// Cells of the first file that a process makes, and of the largest; each has twice as many as the last.
+/// Cells of the first file that a process makes, and of the largest; each that it has doubles the next.
 const FIRST_CELLS: u32 = 4;
 const MOST_CELLS: u32 = 256;
 /// The most data of one file, in bytes.
@@ -45,7 +45,6 @@ struct Shelf {
     free: Vec<(SegmentId, u32)>,
     /// The file that has cells which were never used.
     newest: Option<SegmentId>,
-    next_cells: u32,
 }
 
 struct File {
@@ -161,7 +160,6 @@ impl Shelves {
                 files: HashMap::new(),
                 free: Vec::new(),
                 newest: None,
-                next_cells: FIRST_CELLS,
             });
             self.all.len() - 1
         });
@@ -234,14 +232,13 @@ impl Shelf {
     /// A new file, and its first cell: claimed before anybody can see it.
     fn make(&mut self, me: sys::Identity) -> Result<Claimed> {
         let most = (MOST_BYTES / self.cell_bytes).clamp(1, u64::from(MOST_CELLS)) as u32;
-        let mut cells = self.next_cells.min(most);
+        let mut cells = (FIRST_CELLS << self.files.len().min(6)).min(most);
         let claimed = loop {
             match new_file(&self.directory, Division { cell_bytes: self.cell_bytes, cells }, me) {
                 Err(Error::NoSpace { .. }) if cells > 1 => cells /= 2,
                 made => break made?,
             }
         };
-        self.next_cells = (cells * 2).min(most);
         let id = claimed.mapped.header.id;
         self.files.insert(id, File { mapped: Arc::clone(&claimed.mapped), unused: 1 });
         self.newest = Some(id);

@@ -361,8 +361,9 @@ fn close_without_the_dead(leases: &Leases, directory: &Directory) -> Closed {
 
 /// Ends what nobody holds any more.
 fn give_back_if_last(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Option<Arc<Mapped>> {
+    let others = || leases.is_held_by_others(sys::identity(mapped.directory()).map_or(0, |me| me.holder));
     let closed = match leases.close() {
-        Closed::Held if !leases.is_by_lock() => close_without_the_dead(leases, mapped.directory()),
+        Closed::Held if !leases.is_by_lock() && others() => close_without_the_dead(leases, mapped.directory()),
         closed => closed,
     };
     match (closed, cell) {

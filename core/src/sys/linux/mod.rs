@@ -194,9 +194,8 @@ fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<
     let header = Header::read("", &front, facts.len()).ok().filter(|header| header.id == *id);
     let name = header.as_ref().and_then(|header| header.name.as_ref());
     let named = name.is_some_and(|name| is_same(&directory.name_path(name), &facts));
-    if facts.nlink() != 1 + u64::from(named)
-        || header.as_ref().is_some_and(|header| is_under_way(directory, header, &front))
-    {
+    let under_way = header.as_ref().is_some_and(|header| is_under_way(directory, &file, header));
+    if facts.nlink() != 1 + u64::from(named) || under_way {
         return Ok(None); // gone already, or a message holds it
     }
     let _ = file.write_all_at(&lease::DEAD.to_le_bytes(), words::STATE_OFFSET); // a short file has no state
@@ -349,8 +348,12 @@ fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
 }
 
 /// Whether a message holds a segment that nobody maps: no process can.
-fn is_under_way(directory: &Directory, header: &Header, front: &[u8]) -> bool {
-    let mut messages = header.entries(front).filter(|entry| entry.held && is_message(entry.about)).peekable();
+fn is_under_way(directory: &Directory, file: &fs::File, header: &Header) -> bool {
+    let mut front = vec![0; header.header_bytes as usize];
+    if file.read_exact_at(&mut front, 0).is_err() {
+        return false; // cut short meanwhile: nobody can attach it
+    }
+    let mut messages = header.entries(&front).filter(|entry| entry.held && is_message(entry.about)).peekable();
     if messages.peek().is_none() {
         return false;
     }

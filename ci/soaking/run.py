@@ -1,0 +1,240 @@
+"""Kills producers and consumers for as long as asked, and counts what was lost, wrong or left.
+
+    python ci/soaking/run.py --kills 300 --workers DIRECTORY [--seed N]
+
+Workers in Python, Ruby and C++ share one pipe, both ends of which this process keeps open, as a
+supervisor with a queue does. Each makes arrays of all sizes, sends them, receives and checks what
+others sent, names some, hands some over by files, forks children that go on alone, and holds a
+few. Meanwhile they are killed: one alone, one with its whole tree, or all at once. At the end
+the rest stop by themselves and a fresh process sweeps; then nothing may be left.
+
+Counted: wrong bytes and other faults (a worker says so and ends with a status of its own), hangs
+(a worker that does not stop when told), leaked segments, leaked bytes. All must be 0.
+"""
+
+import argparse
+import ctypes
+import os
+import pathlib
+import random
+import re
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).parent
+PR_SET_CHILD_SUBREAPER = 36
+# What a hang is: a worker looks for the word to stop many times a second.
+PATIENCE_S = 120
+
+
+class Language:
+    """Makes workers that are children of nobody but this process, by the line."""
+
+    def __init__(self, name, command, soak):
+        self.name, self.soak = name, soak
+        self.nursery = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=soak.says_w, pass_fds=soak.ends, env=soak.environment, text=True
+        )
+
+    def start(self, seed):
+        self.nursery.stdin.write(f"{seed}\n")
+        self.nursery.stdin.flush()
+
+
+class Soak:
+    def __init__(self, arguments):
+        self.arguments, self.random = arguments, random.Random(arguments.seed)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shmarray-soak-", dir="/dev/shm"))
+        (self.directory / "mail").mkdir()
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.ends = [end.detach() for end in ends]
+        says_r, self.says_w = os.pipe()
+        self.says = os.fdopen(says_r)
+        os.set_blocking(says_r, False)
+        # One family for all, as children of one launcher are.
+        family = str(2**52 + self.random.randrange(1, 2**20) * 2**32)
+        self.environment = os.environ | {"SHMARRAY_DIR": str(self.directory), "SHMARRAY_FAMILY": family}
+        self.live = {}
+        self.orphans = []
+        self.killed = {"alone": 0, "with its tree": 0, "all at once": 0}
+        self.kills = self.started = self.messages = self.arrays = 0
+        self.faults, self.hangs, self.most_files, self.most_bytes = [], 0, 0, 0
+
+    def languages(self):
+        ends = [str(end) for end in self.ends]
+        built = pathlib.Path(self.arguments.workers)
+        return [
+            Language("python", [sys.executable, str(HERE / "worker.py"), *ends], self),
+            Language("ruby", ["ruby", str(HERE / "worker.rb"), *ends], self),
+            Language("c++", [str(built / "worker"), *ends], self),
+        ]
+
+    def start(self, language):
+        self.started += 1
+        language.start(self.random.randrange(1, 2**31))
+
+    def listen(self):
+        """What the workers say: `up PID LANGUAGE`, `did PID MESSAGES ARRAYS`, `wrong PID …`."""
+        for line in self.says:
+            word, pid, *rest = line.split()
+            if word == "up":
+                self.live[int(pid)] = rest[0]
+            elif word == "did":
+                self.messages, self.arrays = self.messages + int(rest[0]), self.arrays + int(rest[1])
+            else:
+                self.faults.append(line.strip())
+
+    def reap(self):
+        """Children and orphans that have ended. One that ended unasked has failed."""
+        ended = []
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return ended
+            if pid == 0:
+                return ended
+            how = os.waitstatus_to_exitcode(status)
+            if how not in (0, -signal.SIGKILL):
+                self.faults.append(f"{self.live.get(pid, 'a child')} {pid} ended with {how}")
+            if self.live.pop(pid, None):
+                ended.append(pid)
+
+    def kill(self, pid, tree):
+        try:
+            (os.killpg if tree else os.kill)(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.kills += 1
+        self.killed["with its tree" if tree else "alone"] += 1
+        if not tree:
+            self.orphans.append(pid)  # its children go on for a while
+
+    def kill_somebody(self):
+        choice = self.random.random()
+        pids = sorted(self.live)
+        if choice < 0.01:
+            for pid in pids:
+                self.kill(pid, tree=True)
+            self.killed["all at once"] += 1
+        else:
+            self.kill(self.random.choice(pids), tree=choice < 0.2)
+        while len(self.orphans) > 6:
+            orphan = self.orphans.pop(self.random.randrange(len(self.orphans)))
+            try:
+                os.killpg(orphan, signal.SIGKILL)
+                self.kills += 1
+            except ProcessLookupError:
+                pass
+
+    def measure(self):
+        files = [path for path in self.directory.iterdir() if path.is_file()]
+        sizes = {}
+        for path in files:
+            try:
+                facts = path.stat()
+                sizes[facts.st_ino] = facts.st_blocks * 512
+            except FileNotFoundError:
+                continue
+        self.most_files = max(self.most_files, len(files))
+        self.most_bytes = max(self.most_bytes, sum(sizes.values()))
+
+    def run(self):
+        languages = self.languages()
+        nurseries = {language.nursery.pid for language in languages}
+        turn = 0
+        for _ in range(self.arguments.processes):
+            self.start(languages[turn % 3])
+            turn += 1
+        began = time.monotonic()
+        while self.kills < self.arguments.kills and not self.faults:
+            self.wait_for_word(0.02)
+            for pid in self.reap():
+                if pid in nurseries:
+                    self.faults.append("a nursery ended")
+                self.start(languages[turn % 3])
+                turn += 1
+            if self.live:
+                # Some live for an instant, some for long.
+                self.wait_for_word(self.random.expovariate(1 / self.arguments.pause))
+                if self.live:
+                    self.kill_somebody()
+            if turn % 16 == 0:
+                self.measure()
+        self.seconds = time.monotonic() - began
+        self.stop(languages)
+
+    def wait_for_word(self, seconds):
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.says, selectors.EVENT_READ)
+            selector.select(seconds)
+        self.listen()
+
+    def stop(self, languages):
+        (self.directory / "mail/stop").touch()
+        for language in languages:
+            language.nursery.stdin.close()
+        for orphan in self.orphans:
+            try:
+                os.killpg(orphan, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        patience = time.monotonic() + PATIENCE_S
+        while self.has_children() and time.monotonic() < patience:
+            self.wait_for_word(0.05)
+            self.reap()
+        self.listen()
+        self.hangs = len(self.live)
+        for pid in list(self.live):
+            os.killpg(pid, signal.SIGKILL)
+        for end in self.ends:
+            os.close(end)
+
+    def has_children(self):
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return True
+        except ChildProcessError:
+            return False
+
+    def left(self):
+        """Files and bytes that a fresh process could not give back."""
+        shutil.rmtree(self.directory / "mail")
+        subprocess.run(["shmarray", "sweep"], env=self.environment, check=True, stdout=subprocess.DEVNULL)
+        files = [path for path in self.directory.iterdir() if not re.fullmatch(r"shmarray-registry-\d+", path.name)]
+        sizes = {path.stat().st_ino: path.stat().st_blocks * 512 for path in files}
+        return len(files), sum(sizes.values())
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, required=True)
+    parser.add_argument("--workers", required=True, help="the folder with the C++ worker")
+    parser.add_argument("--processes", type=int, default=9)
+    parser.add_argument("--pause", type=float, default=0.03, help="mean seconds between kills")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**31))
+    soak = Soak(parser.parse_args())
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    soak.run()
+    files, left = soak.left()
+    wrong = sum("wrong" in fault for fault in soak.faults)
+    print(f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} workers, kills: {soak.killed}")
+    print(f"{soak.messages} messages received, {soak.arrays} arrays checked by those who lived to say so")
+    print(f"at most {soak.most_files} files and {soak.most_bytes >> 20} MiB at once")
+    print(f"kills {soak.kills}, wrong bytes {wrong}, leaked segments {files}, leaked bytes {left}, hangs {soak.hangs}")
+    print("\n".join(soak.faults[:20]))
+    worked = soak.kills >= soak.arguments.kills and soak.messages > 0
+    checks = [worked, not soak.faults, files == 0, left == 0, soak.hangs == 0]
+    print(f"{sum(checks)} passed, {len(checks) - sum(checks)} failed")
+    shutil.rmtree(soak.directory, ignore_errors=True)
+    sys.exit(not all(checks))
+
+
+if __name__ == "__main__":
+    main()
