@@ -13,9 +13,10 @@
  *
  * Conventions
  *   - shma_<noun>_<verb>: the noun is the type of the first parameter, or of what is produced.
- *   - int32_t results are a status: 0 done, positive an ordinary outcome, negative a failure.
+ *   - int32_t results are a status: 0 done, positive an ordinary outcome (SHMA_TIMED_OUT,
+ *     SHMA_CLOSED), negative a failure.
  *   - Outputs come last and end in _out. They are written only when the status is 0, but for
- *     needed_bytes_out. A shma_array * that was produced is yours until shma_array_close.
+ *     needed_bytes_out. What was produced is yours until its shma_<noun>_close.
  *   - shma_error * is yours and may be NULL. It is written only when the status is negative.
  *   - const means: does not change it. Every pointer may be NULL: a function that needs it says
  *     SHMA_ERROR_INVALID_ARGUMENT, one that only looks gives 0 or NULL.
@@ -47,6 +48,16 @@
  * Done.
  */
 #define SHMA_OK 0
+
+/**
+ * It did not come about in the time given.
+ */
+#define SHMA_TIMED_OUT 1
+
+/**
+ * Nobody has the other end.
+ */
+#define SHMA_CLOSED 2
 
 /**
  * No such segment or name: given back, or never on this machine.
@@ -134,9 +145,27 @@
 #define SHMA_MESSAGE_BYTES 1016
 
 /**
+ * For timeout_ns: as long as it takes. So does any other negative number.
+ */
+#define SHMA_NO_TIMEOUT -1
+
+/**
  * An array: typed n-dimensional memory that several processes see at once.
  */
 typedef struct shma_array shma_array;
+
+/**
+ * Arrays and bytes that were received. It holds its arrays until it is closed.
+ */
+typedef struct shma_message shma_message;
+
+/**
+ * One end of a pipe that carries arrays and bytes, both ways.
+ *
+ * Any number of processes may share an end, by fork, exec or a socket: each message is received
+ * once, and whole. A message that nobody can receive any more gives its arrays back. On Linux.
+ */
+typedef struct shma_pipe shma_pipe;
 
 /**
  * An element type: one of the numbers below.
@@ -398,6 +427,20 @@ int32_t shma_array_handle(const shma_array *array,
                           shma_error *error);
 
 /**
+ * The array's handle for a way of your own: a socket, a file, a database. From now on a ticket
+ * holds the array, also when this process ends: until the handle is attached or given to
+ * shma_discard, or until all processes that descend from this one's oldest ancestor with this
+ * library are gone. Each successful call makes one ticket; a failure makes none.
+ *
+ * Room as in shma_array_handle. Fails with SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
+ */
+int32_t shma_array_handle_to_send(const shma_array *array,
+                                  char *text,
+                                  size_t text_bytes,
+                                  size_t *needed_bytes_out,
+                                  shma_error *error);
+
+/**
  * The dtype's text as a handle has it: "<i4", or a structured type's JSON. Room as in shma_array_handle.
  */
 int32_t shma_array_dtype_text(const shma_array *array,
@@ -467,11 +510,101 @@ size_t shma_dtype_itemsize(shma_dtype dtype);
 const char *shma_dtype_name(shma_dtype dtype);
 
 /**
+ * A new pipe: its two ends. Their descriptors close on exec.
+ *
+ * Fails with SHMA_ERROR_OS.
+ */
+int32_t shma_pipe_create(shma_pipe **one_out, shma_pipe **other_out, shma_error *error);
+
+/**
+ * An end that came from another process: by exec, or over a socket.
+ *
+ * The descriptor is the pipe's from then on. When this fails it is still yours.
+ * Fails with SHMA_ERROR_INVALID_ARGUMENT when it is no end of such a pipe, SHMA_ERROR_OS when it is not open.
+ */
+int32_t shma_pipe_from_fd(int fd, shma_pipe **pipe_out, shma_error *error);
+
+/**
+ * The pipe's descriptor, which stays the pipe's: to poll, and to hand a copy of to other
+ * processes. It is readable when a message can be received, or none will ever be. -1 for NULL.
+ */
+int shma_pipe_fd(const shma_pipe *pipe);
+
+/**
+ * Sends arrays and bytes. Until they are received the message holds the arrays, whoever ends.
+ *
+ * arrays has count of them, and may be NULL when there are none; so may payload.
+ * timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is room.
+ * SHMA_TIMED_OUT when there was no room in that time, SHMA_CLOSED when nobody has the other end.
+ * Fails with SHMA_ERROR_NO_SPACE, and with SHMA_ERROR_OS and os_errno EINTR when a signal's handler ran meanwhile.
+ * Unless the status is 0 nothing was sent.
+ */
+int32_t shma_pipe_send(const shma_pipe *pipe,
+                       const shma_array *const *arrays,
+                       size_t count,
+                       const void *payload,
+                       size_t payload_bytes,
+                       int64_t timeout_ns,
+                       shma_error *error);
+
+/**
+ * Receives a message, which is yours until shma_message_close.
+ *
+ * timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is a message, or there can be none.
+ * SHMA_TIMED_OUT when none came in that time, SHMA_CLOSED when nobody has the other end and all
+ * that was sent has been received.
+ * Fails with SHMA_ERROR_OS: os_errno EINTR when a signal's handler ran meanwhile, EMFILE when this
+ * process has no descriptor left. With SHMA_ERROR_INVALID_ARGUMENT when what came is no message.
+ */
+int32_t shma_pipe_receive(const shma_pipe *pipe, int64_t timeout_ns, shma_message **message_out, shma_error *error);
+
+/**
+ * Lets this end go. When no process has it any more, the other end is told; when none has
+ * either, what was not received is given back.
+ */
+void shma_pipe_close(shma_pipe *pipe);
+
+/**
+ * The bytes of a message, and how many: bytes_out may be NULL. They live as long as the message.
+ */
+const void *shma_message_payload(const shma_message *message, size_t *bytes_out);
+
+/**
+ * The number of arrays in a message.
+ */
+size_t shma_message_count(const shma_message *message);
+
+/**
+ * One of a message's arrays, counted from 0. It is yours until shma_array_close, and outlives the message.
+ *
+ * Fails with SHMA_ERROR_OUT_OF_BOUNDS, or as shma_array_attach.
+ */
+int32_t shma_message_array(const shma_message *message,
+                           size_t index,
+                           shma_access access,
+                           shma_array **array_out,
+                           shma_error *error);
+
+/**
+ * Lets a message go, and with it those of its arrays that were not asked for.
+ */
+void shma_message_close(shma_message *message);
+
+/**
  * Takes a name away. The array goes with its last holder.
  *
  * Fails with SHMA_ERROR_NOT_FOUND, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_PERMISSION_DENIED.
  */
 int32_t shma_segment_unlink(const char *name, shma_error *error);
+
+/**
+ * Gives back what an unwanted message holds: a handle that shma_array_handle_to_send made and
+ * that nobody will attach. Twice is as good as once, and of an array that is gone or of a plain
+ * handle there is nothing to give back.
+ *
+ * Fails with SHMA_ERROR_INVALID_HANDLE, SHMA_ERROR_INVALID_SEGMENT, SHMA_ERROR_PERMISSION_DENIED.
+ */
+int32_t shma_discard(const char *handle, shma_error *error);
 
 /**
  * Gives back what dead processes held, and says how much. Nobody needs to call it: the first

@@ -46,17 +46,24 @@ pub(crate) unsafe fn numbers<'a, T>(
     numbers: *const T,
     count: usize,
 ) -> Result<&'a [T], Failure> {
-    if count == 0 {
-        return Ok(&[]);
-    }
     if count > MAX_NDIM {
         return Err(invalid("ndim", format!("{count} dimensions, at most {MAX_NDIM}")));
     }
-    if numbers.is_null() {
-        return Err(Failure::Null(argument));
+    // SAFETY: the caller's promise.
+    unsafe { list(argument, numbers, count) }
+}
+
+/// `count` items; NULL is right when there are none.
+///
+/// # Safety
+/// `first` is NULL or the first of `count`, which live as long as `'a`.
+pub(crate) unsafe fn list<'a, T>(argument: &'static str, first: *const T, count: usize) -> Result<&'a [T], Failure> {
+    match count {
+        0 => Ok(&[]),
+        _ if first.is_null() => Err(Failure::Null(argument)),
+        // SAFETY: not NULL, so `count` of them are there (the caller's promise).
+        _ => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
     }
-    // SAFETY: not NULL, so `count` of them are there (the caller's promise).
-    Ok(unsafe { std::slice::from_raw_parts(numbers, count) })
 }
 
 /// A shape: numbers that are not negative.
@@ -70,17 +77,52 @@ pub(crate) unsafe fn shape(shape: *const i64, ndim: usize) -> Result<Vec<u64>, F
     counted.ok_or_else(|| invalid("shape", format!("{counts:?} has a negative dimension")))
 }
 
-/// Puts a result where the caller wants it.
+/// Puts an object where the caller wants it; it is made when there is such a place.
 ///
 /// # Safety
-/// `place` is NULL or can be written.
-pub(crate) unsafe fn put<T>(argument: &'static str, place: *mut T, value: T) -> Result<(), Failure> {
+/// `place`, which the header calls `argument`, is NULL or can be written.
+pub(crate) unsafe fn produce<T>(
+    argument: &'static str,
+    place: *mut *mut T,
+    make: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(), Failure> {
     if place.is_null() {
         return Err(Failure::Null(argument));
     }
+    let object = make()?;
     // SAFETY: not NULL, so it can be written (the caller's promise).
-    unsafe { place.write(value) };
+    unsafe { put(place, object) };
     Ok(())
+}
+
+/// Puts an object where the caller wants it, who closes it.
+///
+/// # Safety
+/// `place` can be written.
+pub(crate) unsafe fn put<T>(place: *mut *mut T, object: T) {
+    // SAFETY: the caller's promise.
+    unsafe { place.write(Box::into_raw(Box::new(object))) };
+}
+
+/// Whether the caller's room is enough for a text and its final zero; says how much that needs.
+///
+/// # Safety
+/// `needed_bytes_out` is NULL or can be written.
+pub(crate) unsafe fn room_for_text(
+    text: &str,
+    room: *mut c_char,
+    room_bytes: usize,
+    needed_bytes_out: *mut usize,
+) -> Result<(), Failure> {
+    let needed = text.len() + 1;
+    if !needed_bytes_out.is_null() {
+        // SAFETY: not NULL, so it can be written (the caller's promise).
+        unsafe { needed_bytes_out.write(needed) };
+    }
+    match room.is_null() || room_bytes < needed {
+        true => Err(Failure::TextTooShort(needed)),
+        false => Ok(()),
+    }
 }
 
 /// Copies a text and its final zero into the caller's room, and says how much it needs.
@@ -93,15 +135,9 @@ pub(crate) unsafe fn put_text(
     room_bytes: usize,
     needed_bytes_out: *mut usize,
 ) -> Result<(), Failure> {
-    let needed = text.len() + 1;
-    if !needed_bytes_out.is_null() {
-        // SAFETY: not NULL, so it can be written (the caller's promise).
-        unsafe { needed_bytes_out.write(needed) };
-    }
-    if room.is_null() || room_bytes < needed {
-        return Err(Failure::TextTooShort(needed));
-    }
-    // SAFETY: the room has at least `needed` bytes, one more than the text.
+    // SAFETY: the caller's promise.
+    unsafe { room_for_text(text, room, room_bytes, needed_bytes_out) }?;
+    // SAFETY: the room has at least one byte more than the text.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), room.cast(), text.len()) };
     // SAFETY: the last of them.
     unsafe { room.wrapping_add(text.len()).write(0) };

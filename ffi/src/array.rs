@@ -2,14 +2,16 @@
 
 use std::ffi::{c_char, c_void};
 
-use shmarray::{Access, Array, Layout, Options, Order};
+use shmarray::{Access, Array, Descriptor, Layout, Options, Order};
 
-use crate::arguments::{invalid, needed, numbers, optional_text, put, put_text, shape as shape_of, text as text_of};
+use crate::arguments::{
+    invalid, needed, numbers, optional_text, produce, put_text, room_for_text, shape as shape_of, text as text_of,
+};
 use crate::dtype::{SHMA_OPAQUE, resolve, shma_dtype};
 use crate::error::{Failure, door, shma_error};
 
 /// An array: typed n-dimensional memory that several processes see at once.
-pub struct shma_array(Array);
+pub struct shma_array(pub(crate) Array);
 
 /// What an attached array may be used for: SHMA_READ_WRITE or SHMA_READ_ONLY.
 pub type shma_access = i32;
@@ -98,19 +100,12 @@ unsafe fn strides_of(strides: *const i64, shape: &[u64], dtype: &shmarray::DType
     Ok(unsafe { numbers("strides", strides, shape.len()) }?.to_vec())
 }
 
-/// # Safety
-/// `place`, which the header calls `argument`, is NULL or can be written.
-unsafe fn produce(
-    argument: &'static str,
-    place: *mut *mut shma_array,
-    make: impl FnOnce() -> Result<Array, Failure>,
-) -> Result<(), Failure> {
-    if place.is_null() {
-        return Err(Failure::Null(argument));
+pub(crate) fn access_of(access: shma_access) -> Result<Access, Failure> {
+    match access {
+        SHMA_READ_WRITE => Ok(Access::ReadWrite),
+        SHMA_READ_ONLY => Ok(Access::ReadOnly),
+        _ => Err(invalid("access", format!("{access} is neither SHMA_READ_WRITE nor SHMA_READ_ONLY"))),
     }
-    let array = Box::new(shma_array(make()?));
-    // SAFETY: not NULL, so it can be written (the caller's promise).
-    unsafe { put(argument, place, Box::into_raw(array)) }
 }
 
 /// A new array of zeros; its memory is reserved now.
@@ -133,7 +128,7 @@ pub unsafe extern "C" fn shma_array_create(
         // SAFETY: C's caller promises what the header says.
         let (shape, (dtype, options)) = (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: as above.
-        unsafe { produce("array_out", array_out, || Ok(Array::create(dtype, &shape, &options)?)) }
+        unsafe { produce("array_out", array_out, || Ok(shma_array(Array::create(dtype, &shape, &options)?))) }
     })
 }
 
@@ -165,7 +160,7 @@ pub unsafe extern "C" fn shma_array_share(
             return Err(Failure::Null("data"));
         }
         // SAFETY: as above; the elements can be read.
-        let make = || Ok(unsafe { Array::share(data.cast(), dtype, &layout, &options) }?);
+        let make = || Ok(shma_array(unsafe { Array::share(data.cast(), dtype, &layout, &options) }?));
         // SAFETY: as above.
         unsafe { produce("array_out", array_out, make) }
     })
@@ -188,13 +183,9 @@ pub unsafe extern "C" fn shma_array_attach(
     door(error, || {
         // SAFETY: C's caller promises what the header says.
         let handle_or_name = unsafe { text_of("handle_or_name", handle_or_name) }?;
-        let access = match access {
-            SHMA_READ_WRITE => Access::ReadWrite,
-            SHMA_READ_ONLY => Access::ReadOnly,
-            _ => return Err(invalid("access", format!("{access} is neither SHMA_READ_WRITE nor SHMA_READ_ONLY"))),
-        };
+        let access = access_of(access)?;
         // SAFETY: as above.
-        unsafe { produce("array_out", array_out, || Ok(Array::attach(handle_or_name, access)?)) }
+        unsafe { produce("array_out", array_out, || Ok(shma_array(Array::attach(handle_or_name, access)?))) }
     })
 }
 
@@ -222,7 +213,7 @@ pub unsafe extern "C" fn shma_array_view(
         // SAFETY: as above.
         let strides = unsafe { strides_of(strides, &shape, array.0.dtype()) }?;
         // SAFETY: as above.
-        unsafe { produce("view_out", view_out, || Ok(array.0.view(&shape, &strides, offset)?)) }
+        unsafe { produce("view_out", view_out, || Ok(shma_array(array.0.view(&shape, &strides, offset)?))) }
     })
 }
 
@@ -244,8 +235,9 @@ pub unsafe extern "C" fn shma_array_slice(
     let bound = |at: i64| (at != SHMA_END).then_some(at);
     door(error, || {
         let array = needed("array", array)?;
+        let slice = || Ok(shma_array(array.0.slice(dimension, bound(start), bound(stop), step)?));
         // SAFETY: C's caller promises what the header says.
-        unsafe { produce("view_out", view_out, || Ok(array.0.slice(dimension, bound(start), bound(stop), step)?)) }
+        unsafe { produce("view_out", view_out, slice) }
     })
 }
 
@@ -264,7 +256,7 @@ pub unsafe extern "C" fn shma_array_select(
     door(error, || {
         let array = needed("array", array)?;
         // SAFETY: C's caller promises what the header says.
-        unsafe { produce("view_out", view_out, || Ok(array.0.select(dimension, index)?)) }
+        unsafe { produce("view_out", view_out, || Ok(shma_array(array.0.select(dimension, index)?))) }
     })
 }
 
@@ -284,12 +276,12 @@ pub unsafe extern "C" fn shma_array_transpose(
         let array = &needed("array", array)?.0;
         if axes.is_null() {
             // SAFETY: C's caller promises what the header says.
-            return unsafe { produce("view_out", view_out, || Ok(array.transpose())) };
+            return unsafe { produce("view_out", view_out, || Ok(shma_array(array.transpose()))) };
         }
         // SAFETY: as above.
         let axes = unsafe { numbers("axes", axes, array.shape().len()) }?;
         // SAFETY: as above.
-        unsafe { produce("view_out", view_out, || Ok(array.permute(axes)?)) }
+        unsafe { produce("view_out", view_out, || Ok(shma_array(array.permute(axes)?))) }
     })
 }
 
@@ -314,6 +306,36 @@ pub unsafe extern "C" fn shma_array_handle(
         unsafe { put_text(&handle, text, text_bytes, needed_bytes_out) }
     })
 }
+
+/// The array's handle for a way of your own: a socket, a file, a database. From now on a ticket
+/// holds the array, also when this process ends: until the handle is attached or given to
+/// shma_discard, or until all processes that descend from this one's oldest ancestor with this
+/// library are gone. Each successful call makes one ticket; a failure makes none.
+///
+/// Room as in shma_array_handle. Fails with SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
+///
+/// # Safety
+/// Pointers are NULL or to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_array_handle_to_send(
+    array: Option<&shma_array>,
+    text: *mut c_char,
+    text_bytes: usize,
+    needed_bytes_out: *mut usize,
+    error: Option<&mut shma_error>,
+) -> i32 {
+    door(error, || {
+        let array = &needed("array", array)?.0;
+        let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.handle() }.to_text();
+        // SAFETY: C's caller promises what the header says.
+        unsafe { room_for_text(&longest, text, text_bytes, needed_bytes_out) }?;
+        // SAFETY: as above.
+        unsafe { put_text(&array.handle_to_send()?.to_text(), text, text_bytes, needed_bytes_out) }
+    })
+}
+
+/// A ticket of as many digits as any: they stay below 2^53, as generations do.
+const LONGEST_TICKET: u64 = (1 << 53) - 1;
 
 /// The dtype's text as a handle has it: "<i4", or a structured type's JSON. Room as in shma_array_handle.
 ///

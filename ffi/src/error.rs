@@ -7,6 +7,10 @@ use shmarray::{Error, ErrorKind};
 
 /// Done.
 pub const SHMA_OK: i32 = 0;
+/// It did not come about in the time given.
+pub const SHMA_TIMED_OUT: i32 = 1;
+/// Nobody has the other end.
+pub const SHMA_CLOSED: i32 = 2;
 
 /// No such segment or name: given back, or never on this machine.
 pub const SHMA_ERROR_NOT_FOUND: i32 = -1;
@@ -119,11 +123,14 @@ fn status_of(kind: ErrorKind) -> i32 {
 
 /// Runs the body of an exported function: nothing unwinds into C, every failure is told.
 pub(crate) fn door(error: Option<&mut shma_error>, body: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    door_of_outcomes(error, || body().map(|()| SHMA_OK))
+}
+
+/// As [`door`], for a body with ordinary outcomes besides SHMA_OK.
+pub(crate) fn door_of_outcomes(error: Option<&mut shma_error>, body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
     let outcome = catch_unwind(AssertUnwindSafe(body));
-    match outcome.unwrap_or_else(|panic| Err(Failure::Panic(text_of(&*panic)))) {
-        Ok(()) => SHMA_OK,
-        Err(failure) => tell(&failure, error),
-    }
+    let outcome = outcome.unwrap_or_else(|panic| Err(Failure::Panic(text_of(&*panic))));
+    outcome.unwrap_or_else(|failure| tell(&failure, error))
 }
 
 fn tell(failure: &Failure, error: Option<&mut shma_error>) -> i32 {

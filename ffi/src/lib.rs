@@ -13,4 +13,6 @@ mod arguments;
 pub mod array;
 pub mod dtype;
 pub mod error;
+#[cfg(target_os = "linux")]
+pub mod message;
 pub mod segment;

@@ -1,4 +1,4 @@
-//! Names, sweeping, and facts about the library.
+//! Names, giving back, and facts about the library.
 
 use std::ffi::{CStr, c_char};
 
@@ -17,6 +17,23 @@ pub unsafe extern "C" fn shma_segment_unlink(name: *const c_char, error: Option<
         // SAFETY: C's caller promises what the header says.
         let name = unsafe { text_of("name", name) }?;
         Ok(shmarray::unlink(name)?)
+    })
+}
+
+/// Gives back what an unwanted message holds: a handle that shma_array_handle_to_send made and
+/// that nobody will attach. Twice is as good as once, and of an array that is gone or of a plain
+/// handle there is nothing to give back.
+///
+/// Fails with SHMA_ERROR_INVALID_HANDLE, SHMA_ERROR_INVALID_SEGMENT, SHMA_ERROR_PERMISSION_DENIED.
+///
+/// # Safety
+/// Pointers are NULL or to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_discard(handle: *const c_char, error: Option<&mut shma_error>) -> i32 {
+    door(error, || {
+        // SAFETY: C's caller promises what the header says.
+        let handle = unsafe { text_of("handle", handle) }?;
+        Ok(shmarray::discard(handle)?)
     })
 }
 

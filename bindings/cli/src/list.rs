@@ -24,20 +24,34 @@ fn to_json(segment: &SegmentInfo) -> serde_json::Value {
         "dtype": segment.dtype.text(),
         "shape": segment.shape,
         "holders": segment.holders.iter().map(|pid| json!({"pid": pid, "command": command(*pid)})).collect::<Vec<_>>(),
+        "tickets": segment.tickets,
+        "persists": segment.persists,
         "creator_pid": segment.creator_pid,
         "created_ns": segment.created_ns,
     })
 }
 
 fn print_table(segments: &[SegmentInfo]) {
-    println!("{:24}  {:16}  {:>14}  {:>8}  {:10}  {:16}  HOLDERS", "SEGMENT", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE");
+    let heads = ["SEGMENT", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE", "PERSISTS", "TICKETS", "HOLDERS"];
+    print_row(&heads.map(str::to_owned));
     for segment in segments {
-        let name = segment.name.as_deref().unwrap_or("-");
-        let age = age(segment.created_ns);
-        let (id, bytes, dtype, shape) = (segment.segment, segment.segment_bytes, segment.dtype.name(), &segment.shape);
-        let (shape, holders) = (format!("{shape:?}"), holders(segment));
-        println!("{id:24}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}  {holders}");
+        print_row(&[
+            segment.segment.to_string(),
+            segment.name.clone().unwrap_or_else(|| "-".to_owned()),
+            segment.segment_bytes.to_string(),
+            age(segment.created_ns),
+            segment.dtype.name().to_owned(),
+            format!("{:?}", segment.shape),
+            (if segment.persists { "yes" } else { "-" }).to_owned(),
+            segment.tickets.to_string(),
+            holders(segment),
+        ]);
     }
+}
+
+fn print_row([segment, name, bytes, age, dtype, shape, persists, tickets, holders]: &[String; 9]) {
+    let which = format!("{segment:28}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}");
+    println!("{which}  {persists:8}  {tickets:>7}  {holders}");
 }
 
 /// `4711 python, 4712 ruby`; who holds by lock alone is not known.

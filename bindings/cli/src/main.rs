@@ -19,7 +19,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the segments that exist: id, name, size, dtype, shape, age.
+    /// List the arrays that exist: segment, name, size, age, dtype, shape, and who holds them: processes and messages.
     Ls {
         /// As JSON, for programs.
         #[arg(long)]

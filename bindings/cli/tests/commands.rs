@@ -50,10 +50,40 @@ fn ls_lists_an_array_and_rm_takes_its_name_away() {
     let listed = json.as_array().unwrap().iter().find(|one| one["name"] == name.as_str()).unwrap();
     assert_eq!((&listed["dtype"], &listed["shape"]), (&"<i2".into(), &serde_json::json!([2, 2])));
     assert_eq!(listed["holders"][0]["pid"], std::process::id());
+    assert_eq!((&listed["tickets"], &listed["persists"]), (&0.into(), &false.into()));
     assert!(printed(&["ls"]).contains(&format!("{} commands-", std::process::id())));
     printed(&["rm", &name]);
     assert!(!shmarray(&["show", &name]).status.success());
     assert_eq!(array.get::<i16>(&[1, 1]).unwrap(), 6);
+}
+
+/// What `ls --json` says of an array.
+fn listed(array: &Array) -> Option<serde_json::Value> {
+    let all: Vec<serde_json::Value> = serde_json::from_str(&printed(&["ls", "--json"])).unwrap();
+    all.into_iter().find(|one| one["segment"] == array.handle().segment.to_string())
+}
+
+#[test]
+fn ls_tells_a_cell_by_its_number_and_counts_the_messages_that_hold() {
+    let array = Array::create(DType::parse("<i2").unwrap(), &[3], &Options::default()).unwrap();
+    let handle = array.handle_to_send().unwrap().to_text();
+    let text = array.handle().segment.to_string();
+    assert!(text.contains('.'), "{text}");
+    assert_eq!(listed(&array).unwrap()["tickets"], 1);
+    assert!(printed(&["ls"]).lines().any(|line| line.starts_with(&text)));
+    assert!(printed(&["show", &array.handle().to_text()]).contains(&text));
+    shmarray::discard(&handle).unwrap();
+    assert_eq!(listed(&array).unwrap()["tickets"], 0);
+}
+
+#[test]
+fn ls_says_what_persists() {
+    let name = unique("cli.kept");
+    let options = Options { name: Some(name.clone()), persist: true, ..Options::default() };
+    let array = Array::create(DType::parse("<i2").unwrap(), &[3], &options).unwrap();
+    assert_eq!(listed(&array).unwrap()["persists"], true);
+    printed(&["rm", &name]);
+    assert_eq!(listed(&array).unwrap()["persists"], false);
 }
 
 #[test]

@@ -46,8 +46,8 @@ fn home() -> PathBuf {
 
 /// An array, its file's name, and a directory beside it on the same file system.
 fn array_and_directory() -> (Array, String, TempDir) {
-    let array = Array::create(DType::parse("<i2").unwrap(), &[2, 2], &Options::default()).unwrap();
-    let file = format!("shmarray-{}", array.handle().segment);
+    let array = Array::create(DType::parse("<i2").unwrap(), &[200, 200], &Options::default()).unwrap();
+    let file = format!("shmarray-{}", array.handle().segment); // too large for a cell
     (array, file, tempfile::tempdir_in(home()).unwrap())
 }
 
@@ -94,6 +94,26 @@ fn a_held_segment_is_no_leftover() {
     fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
     says(&finding(directory.path(), "segments"), "ok", "1 segment");
     drop(array);
+}
+
+#[test]
+fn a_segment_of_cells_is_one_and_no_stranger() {
+    let array = Array::create(DType::parse("<i2").unwrap(), &[3], &Options::default()).unwrap();
+    let directory = tempfile::tempdir_in(home()).unwrap();
+    let file = format!("shmarray-{}", array.handle().segment.id);
+    fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
+    says(&finding(directory.path(), "segments"), "ok", "1 segment");
+    says(&finding(directory.path(), "strange files"), "ok", "none");
+    drop(array);
+}
+
+#[test]
+fn a_segment_that_a_message_holds_is_no_leftover() {
+    let (array, file, directory) = array_and_directory();
+    let handle = array.handle_to_send().unwrap().to_text();
+    fs::copy(home().join(&file), directory.path().join(&file)).unwrap();
+    says(&finding(directory.path(), "segments"), "ok", "1 held by messages alone");
+    shmarray::discard(&handle).unwrap();
 }
 
 #[test]

@@ -25,6 +25,7 @@
 #include <shmarray/array.hpp>
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>
+#include <shmarray/message.hpp>
 
 namespace shmarray {
 

@@ -69,7 +69,7 @@ impl Handle {
         self.descriptor.layout.offset
     }
 
-    /// The segment's own id.
+    /// The segment's own id; of a small array with its cell there, as ``id.17``.
     #[getter]
     fn segment(&self) -> String {
         self.descriptor.segment.to_string()

@@ -9,6 +9,8 @@ mod errors;
 mod handles;
 mod hold;
 mod memory;
+#[cfg(target_os = "linux")]
+mod messages;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -71,13 +73,17 @@ fn share<'py>(
 // already; to let another thread run would be to wait for its turn to end.
 #[pyfunction]
 fn attach<'py>(py: Python<'py>, handle_or_name: &Bound<'py, PyAny>, readonly: bool) -> PyResult<Bound<'py, PyAny>> {
-    let access = if readonly { Access::ReadOnly } else { Access::ReadWrite };
+    let access = access(readonly);
     let array = match handle_or_name.cast::<Handle>() {
         Ok(handle) => Array::attach_handle(handle.get().descriptor(), access),
         Err(_) => Array::attach(text_of(handle_or_name)?, access),
     };
     let array = array.map_err(to_py)?;
     hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+}
+
+fn access(readonly: bool) -> Access {
+    if readonly { Access::ReadOnly } else { Access::ReadWrite }
 }
 
 fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
@@ -87,14 +93,23 @@ fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
 /// The handle of an ndarray in shared memory.
 #[pyfunction]
 fn handle(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
-    let memory = Memory::of(array)?;
-    let dtype = dtypes::from_numpy(&array.getattr("dtype")?)?;
-    match memory.in_segment(dtype) {
-        Some(found) => Ok(Handle::new(found.handle())),
-        None => {
-            Err(value_error("the array is in private memory and has no handle: take that of shmarray.share(array)"))
-        }
-    }
+    Ok(Handle::new(memory::shared(array)?.handle()))
+}
+
+/// The handle of an ndarray in shared memory for a way that core does not know; it holds the array.
+#[pyfunction]
+fn handle_to_send(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
+    memory::shared(array)?.handle_to_send().map(Handle::new).map_err(to_py)
+}
+
+/// Gives back what the message of a handle, or of its text, holds.
+#[pyfunction]
+fn discard(data: &Bound<'_, PyAny>) -> PyResult<()> {
+    let text = match data.cast::<Handle>() {
+        Ok(handle) => handle.get().descriptor().to_text(),
+        Err(_) => text_of(data)?.to_owned(),
+    };
+    shmarray::discard(&text).map_err(to_py)
 }
 
 /// Whether this is an ndarray in shared memory.
@@ -121,8 +136,9 @@ fn sweep(py: Python<'_>) -> PyResult<(u64, u64)> {
     Ok((swept.segments, swept.bytes))
 }
 
-/// Id, name, size in bytes, dtype text, shape, creator's pid, nanoseconds since 1970.
-type Facts<'py> = (String, Option<String>, u64, String, Bound<'py, PyTuple>, u32, u64);
+/// Id, name, size in bytes, dtype text, shape, holders' pids, tickets, whether it persists, creator's
+/// pid, nanoseconds since 1970.
+type Facts<'py> = (String, Option<String>, u64, String, Bound<'py, PyTuple>, Bound<'py, PyTuple>, u64, bool, u32, u64);
 
 /// The facts of each segment, in the order of the fields of `shmarray.SegmentInfo`.
 #[pyfunction]
@@ -133,8 +149,9 @@ fn segments(py: Python<'_>) -> PyResult<Vec<Facts<'_>>> {
 
 fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Facts<'_>> {
     let (id, dtype) = (info.segment.to_string(), info.dtype.text().to_owned());
-    let shape = PyTuple::new(py, info.shape)?;
-    Ok((id, info.name, info.segment_bytes, dtype, shape, info.creator_pid, info.created_ns))
+    let (shape, holders) = (PyTuple::new(py, info.shape)?, PyTuple::new(py, info.holders)?);
+    let (name, bytes, maker) = (info.name, info.segment_bytes, info.creator_pid);
+    Ok((id, name, bytes, dtype, shape, holders, info.tickets, info.persists, maker, info.created_ns))
 }
 
 /// Bytes of array data that this process has copied with this library so far.
@@ -183,8 +200,14 @@ mod _core {
     use super::handles::Handle;
     #[pymodule_export]
     use super::hold::Hold;
+    #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::{attach, copied_bytes, create, create_permuted, handle, is_shared, segments, share, sweep, unlink};
+    use super::messages::{Message, Pipe};
+    #[pymodule_export]
+    use super::{
+        attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, is_shared, segments, share,
+        sweep, unlink,
+    };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's own spelling")]

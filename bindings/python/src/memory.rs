@@ -6,7 +6,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use shmarray::{Array, DType, Layout, Options};
 
-use crate::errors::{expected, to_py};
+use crate::dtypes;
+use crate::errors::{expected, to_py, value_error};
 
 /// The elements of an ndarray.
 ///
@@ -45,6 +46,14 @@ impl<'a, 'py> Memory<'a, 'py> {
         let copy = || unsafe { Array::share(address as *const u8, dtype, layout, options) };
         self.array.py().detach(copy).map_err(to_py)
     }
+}
+
+/// The array in a segment that an ndarray is; ValueError when it is in private memory.
+pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let memory = Memory::of(array)?;
+    let dtype = dtypes::from_numpy(&array.getattr("dtype")?)?;
+    let private = "the array is in private memory and has no handle: take that of shmarray.share(array)";
+    memory.in_segment(dtype).ok_or_else(|| value_error(private))
 }
 
 /// Whether it is a `numpy.ndarray` and no subclass.

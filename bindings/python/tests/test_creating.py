@@ -125,7 +125,7 @@ def test_array_converts_to_a_dtype():
 
 
 def test_a_mode_is_what_was_asked(directory):
-    a, b = shmarray.zeros(1), shmarray.zeros(1, mode=0o640)
+    a, b = shmarray.zeros(100_000), shmarray.zeros(1, mode=0o640)  # files of their own
     modes = [stat.S_IMODE(os.stat(directory / f"shmarray-{shmarray.handle(x).segment}").st_mode) for x in (a, b)]
     assert modes == [0o600, 0o640]
 

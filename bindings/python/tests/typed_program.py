@@ -32,11 +32,14 @@ shmarray.attach(h)
 shmarray.attach(str(h), readonly=True)
 shmarray.attach("typed")
 shmarray.unlink("typed")
+shmarray.discard(h)
+shmarray.discard(str(h))
 
 swept: shmarray.Swept = shmarray.sweep()
 assert_type((swept.segments, swept.bytes), tuple[int, int])
 names: list[str | None] = [info.name for info in shmarray.segments()]
 info: shmarray.SegmentInfo = shmarray.segments()[0]
+assert_type((info.holders, info.tickets, info.persists), tuple[tuple[int, ...], int, bool])
 copied: int = shmarray.copied_bytes()
 version: str = shmarray.__version__
 try:

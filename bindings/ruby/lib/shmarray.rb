@@ -14,6 +14,9 @@ require "shmarray_ruby"
 module Shmarray
   private_class_method :bind_numo
 
+  # What is raised when the time given is over: IO::TimeoutError where the running Ruby has it.
+  TimeoutError = defined?(IO::TimeoutError) ? IO::TimeoutError : Class.new(Error)
+
   class Array
     include Enumerable # over all elements in C order; to_a nests them by dimension
 
@@ -32,3 +35,5 @@ module Shmarray
     end
   end
 end
+
+require "shmarray/pipe" if defined?(Shmarray::Pipe)

@@ -31,6 +31,9 @@ _Static_assert(offsetof(shma_options, dtype_text) == 40, "shma_options.dtype_tex
 #endif
 
 _Static_assert(SHMA_OK == 0, "SHMA_OK");
+_Static_assert(SHMA_TIMED_OUT == 1, "SHMA_TIMED_OUT");
+_Static_assert(SHMA_CLOSED == 2, "SHMA_CLOSED");
+_Static_assert(SHMA_NO_TIMEOUT == -1, "SHMA_NO_TIMEOUT");
 _Static_assert(SHMA_ERROR_NOT_FOUND == -1, "SHMA_ERROR_NOT_FOUND");
 _Static_assert(SHMA_ERROR_EXISTS == -2, "SHMA_ERROR_EXISTS");
 _Static_assert(SHMA_ERROR_STALE_HANDLE == -3, "SHMA_ERROR_STALE_HANDLE");

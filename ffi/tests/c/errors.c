@@ -257,8 +257,8 @@ static void null_where_a_text_is_written(void **state) {
     char text[4096];
     shma_array *array = make();
     typedef int32_t writer(const shma_array *, char *, size_t, size_t *, shma_error *);
-    writer *const writers[] = {shma_array_handle, shma_array_dtype_text};
-    for (size_t which = 0; which < 2; which++) {
+    writer *const writers[] = {shma_array_handle, shma_array_dtype_text, shma_array_handle_to_send};
+    for (size_t which = 0; which < 3; which++) {
         needed = 7;
         expect_failure(writers[which](NULL, text, sizeof text, &needed, &error), SHMA_ERROR_INVALID_ARGUMENT, &error,
                        "array: it is NULL");
@@ -270,6 +270,7 @@ static void null_where_a_text_is_written(void **state) {
         assert_int_equal(writers[which](NULL, NULL, 0, NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
         assert_int_equal(writers[which](array, NULL, 0, NULL, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
     }
+    assert_int_equal(shma_discard(text, NULL), SHMA_OK); // the last was a handle to send
     shma_array_close(array);
 }
 
@@ -285,6 +286,61 @@ static void null_where_one_only_looks(void **state) {
     assert_int_equal(shma_array_is_readonly(NULL), 0);
     assert_int_equal(shma_array_is_contiguous(NULL, SHMA_ORDER_C), 0);
     shma_array_close(NULL);
+}
+
+static void null_where_a_message_is_sent(void **state) {
+    (void)state;
+    const int32_t needed = SHMA_ERROR_INVALID_ARGUMENT;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_pipe *here, *there, *made = (shma_pipe *)untouched;
+    assert_int_equal(shma_pipe_create(&here, &there, NULL), SHMA_OK);
+    const shma_array *none = NULL;
+    assert_int_equal(shma_pipe_create(NULL, &made, &error), needed);
+    assert_non_null(strstr(error.message, "one_out: it is NULL"));
+    assert_int_equal(shma_pipe_create(&made, NULL, &error), needed);
+    assert_non_null(strstr(error.message, "other_out: it is NULL"));
+    assert_int_equal(shma_pipe_create(NULL, NULL, NULL), needed);
+    assert_ptr_equal(made, untouched);
+    assert_int_equal(shma_pipe_from_fd(shma_pipe_fd(here), NULL, NULL), needed);
+    assert_int_equal(shma_pipe_send(NULL, NULL, 0, NULL, 0, 0, &error), needed);
+    assert_non_null(strstr(error.message, "pipe: it is NULL"));
+    assert_int_equal(shma_pipe_send(here, NULL, 1, NULL, 0, 0, &error), needed);
+    assert_non_null(strstr(error.message, "arrays: it is NULL"));
+    assert_int_equal(shma_pipe_send(here, &none, 1, NULL, 0, 0, NULL), needed);
+    assert_int_equal(shma_pipe_send(here, NULL, 0, NULL, 1, 0, &error), needed);
+    assert_non_null(strstr(error.message, "payload: it is NULL"));
+    assert_int_equal(shma_pipe_fd(NULL), -1);
+    shma_pipe_close(NULL);
+    shma_pipe_close(here);
+    shma_pipe_close(there);
+}
+
+static void null_where_a_message_is_received(void **state) {
+    (void)state;
+    const int32_t needed = SHMA_ERROR_INVALID_ARGUMENT;
+    shma_pipe *here, *there;
+    shma_message *message = (shma_message *)untouched;
+    shma_array *array = untouched;
+    size_t bytes = 7;
+    assert_int_equal(shma_pipe_create(&here, &there, NULL), SHMA_OK);
+    assert_int_equal(shma_pipe_send(here, NULL, 0, "x", 1, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
+    assert_int_equal(shma_pipe_receive(NULL, 0, &message, NULL), needed);
+    assert_ptr_equal(message, untouched);
+    assert_int_equal(shma_pipe_receive(there, 0, NULL, NULL), needed);
+    assert_int_equal(shma_pipe_receive(there, 0, &message, NULL), SHMA_OK); // it is still there
+    assert_non_null(shma_message_payload(message, NULL));
+    assert_int_equal(shma_message_array(NULL, 0, SHMA_READ_WRITE, &array, NULL), needed);
+    assert_int_equal(shma_message_array(message, 0, SHMA_READ_WRITE, NULL, NULL), needed);
+    assert_ptr_equal(array, untouched);
+    assert_null(shma_message_payload(NULL, &bytes));
+    assert_int_equal(bytes, 0);
+    assert_null(shma_message_payload(NULL, NULL));
+    assert_int_equal(shma_message_count(NULL), 0);
+    assert_int_equal(shma_discard(NULL, NULL), needed);
+    shma_message_close(NULL);
+    shma_message_close(message);
+    shma_pipe_close(here);
+    shma_pipe_close(there);
 }
 
 static void null_elsewhere(void **state) {
@@ -318,6 +374,8 @@ int main(void) {
         TEST(null_where_a_view_is_made),
         TEST(null_where_a_text_is_written),
         TEST(null_where_one_only_looks),
+        TEST(null_where_a_message_is_sent),
+        TEST(null_where_a_message_is_received),
         TEST(null_elsewhere),
     };
     return cmocka_run_group_tests_name("errors", tests, NULL, NULL);

@@ -20,8 +20,10 @@ pub(crate) struct Entry {
     /// A whole segment by its header, as core reads it.
     pub(crate) is_segment: bool,
     pub(crate) is_regular: bool,
-    /// `None` when we may not look.
+    /// By a process. `None` when we may not look.
     pub(crate) held: Option<bool>,
+    /// Messages that hold it, or its cells.
+    pub(crate) tickets: u64,
     /// Outlives its holders, as somebody asked.
     pub(crate) persists: bool,
     pub(crate) links: u64,
@@ -29,7 +31,12 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn is_abandoned(&self) -> bool {
-        self.held == Some(false) && !self.persists
+        self.held == Some(false) && !self.persists && self.tickets == 0
+    }
+
+    /// Until the message is received, or a sweep finds that nobody can.
+    fn is_under_way(&self) -> bool {
+        self.held == Some(false) && !self.persists && self.tickets > 0
     }
 }
 
@@ -41,12 +48,16 @@ fn segments(entries: &[Entry]) -> Finding {
     const CHECK: &str = "segments";
     let segments = || entries.iter().filter(|entry| entry.kind == Kind::Segment && entry.is_segment);
     let abandoned: Vec<_> = segments().filter(|entry| entry.is_abandoned()).collect();
-    let kept = segments().filter(|entry| entry.persists).count();
-    let found = format!("{}, {}", count(segments().count(), "segment"), total(segments()));
+    let special = [
+        (segments().filter(|entry| entry.persists).count(), "kept until their names go"),
+        (segments().filter(|entry| entry.is_under_way()).count(), "held by messages alone"),
+    ];
+    let special: String = special.iter().filter(|(many, _)| *many > 0).map(|(n, why)| format!("; {n} {why}")).collect();
+    let found = format!("{}, {}{special}", count(segments().count(), "segment"), total(segments()));
     match (abandoned.len(), segments().count()) {
         (0, 0) => Finding::ok(CHECK, "none"),
-        (0, _) if kept > 0 => Finding::ok(CHECK, format!("{found}; {kept} kept until their names go")),
-        (0, _) => Finding::ok(CHECK, format!("{found}, none left over")),
+        (0, _) if special.is_empty() => Finding::ok(CHECK, format!("{found}, none left over")),
+        (0, _) => Finding::ok(CHECK, found),
         (left, _) => Finding::look(
             CHECK,
             format!("{found}; nobody holds {left} of them, {}", total(abandoned.into_iter())),
@@ -161,6 +172,7 @@ mod tests {
             is_segment: true,
             is_regular: true,
             held: Some(true),
+            tickets: 0,
             persists: false,
             links: 2,
         }
@@ -186,6 +198,15 @@ mod tests {
         let kept = Entry { persists: true, ..left.clone() };
         says(&segments(&[kept]), Verdict::Ok, "1 segment, 4 KiB; 1 kept until their names go", "");
         says(&segments(&[Entry { held: None, ..left }]), Verdict::Ok, "none left over", "");
+    }
+
+    #[test]
+    fn what_a_message_holds_is_not_left_over() {
+        let sent = Entry { held: Some(false), tickets: 2, ..entry(Kind::Segment) };
+        let left = Entry { tickets: 0, ..sent.clone() };
+        says(&segments(std::slice::from_ref(&sent)), Verdict::Ok, "1 segment, 4 KiB; 1 held by messages alone", "");
+        let found = "2 segments, 8 KiB; 1 held by messages alone; nobody holds 1 of them";
+        says(&segments(&[sent, left]), Verdict::Look, found, "shmarray sweep");
     }
 
     #[test]

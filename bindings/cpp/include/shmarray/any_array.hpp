@@ -113,8 +113,8 @@ std::string text_of(Function function, const shma_array *from) {
     std::size_t needed = 0;
     function(from, nullptr, 0, &needed, nullptr);
     std::string text(needed, '\0');
-    call(function, from, text.data(), text.size(), nullptr);
-    text.pop_back(); // C's final zero
+    call(function, from, text.data(), text.size(), &needed);
+    text.resize(needed - 1); // without C's final zero
     return text;
 }
 
@@ -159,6 +159,11 @@ class any_array {
 
     /// One line of text for any process on this machine.
     std::string handle() const { return detail::text_of(shma_array_handle, get()); }
+
+    /// The handle for a way of your own: a socket, a file, a database. From now on a ticket holds
+    /// the array, also when this process ends: until the handle is attached or discarded, or this
+    /// process's family has gone. Each call is a message of its own.
+    std::string handle_to_send() const { return detail::text_of(shma_array_handle_to_send, get()); }
 
     /// The same memory once more.
     any_array view() const { return view(shape(), strides()); }

@@ -107,12 +107,15 @@ namespace detail {
     }
 }
 
-/// Calls a function of the C ABI whose last parameter is the error; throws when it fails.
+/// Calls a function of the C ABI whose last parameter is the error; throws when it fails. Gives
+/// the status: 0, or that of an ordinary outcome.
 template <class Function, class... Arguments>
-void call(Function function, Arguments... arguments) {
+std::int32_t call(Function function, Arguments... arguments) {
     shma_error why; // written when the status is negative, and only then
-    if (function(arguments..., &why) < 0)
+    const std::int32_t status = function(arguments..., &why);
+    if (status < 0)
         raise(why.status, why.os_errno, why.message);
+    return status;
 }
 
 } // namespace detail

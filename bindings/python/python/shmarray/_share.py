@@ -19,22 +19,28 @@ class Swept(NamedTuple):
 
 
 class SegmentInfo(NamedTuple):
-    """What there is to know of a segment without attaching it."""
+    """What there is to know of an array without attaching it."""
 
     segment: str
-    """Its id."""
+    """Its segment's id; of a small array with its cell there, as ``id.17``."""
     name: str | None
     """The name that somebody gave it."""
     segment_bytes: int
-    """Its size in bytes, header included."""
+    """Its size in bytes: of a segment with its header, of a cell."""
     dtype: str
     """Element type of its array, as in a handle."""
     shape: tuple[int, ...]
     """Shape of its array, in elements."""
+    holders: tuple[int, ...]
+    """The processes that hold it, as each saw itself. Some may have died since."""
+    tickets: int
+    """How many messages hold it."""
+    persists: bool
+    """Whether it stays without holders until its name is unlinked."""
     creator_pid: int
     """The process that made it, as that process saw itself."""
     created_ns: int
-    """When it was made: nanoseconds since 1970."""
+    """When it was made: nanoseconds since 1970. Of a cell, when its segment was."""
 
 
 def share(obj: NDArray[_Scalar]) -> NDArray[_Scalar]:
@@ -119,6 +125,24 @@ def unlink(name: str) -> None:
     _core.unlink(name)
 
 
+def discard(data: Handle | str) -> None:
+    """Gives back what an unwanted message holds, without attaching it.
+
+    ``data`` is the handle, or its text, that was made to be sent and that nobody will attach.
+    Twice is as good as once; of an array that is gone, and of an ordinary handle, which holds
+    nothing, there is nothing to give back.
+
+    Raises ValueError naming the field for a text that is no handle, TypeError for what is no text.
+
+    >>> import shmarray
+    >>> a = shmarray.ones(3)
+    >>> shmarray.discard(str(shmarray.handle(a)))
+    >>> a.tolist()
+    [1.0, 1.0, 1.0]
+    """
+    _core.discard(data)
+
+
 def sweep() -> Swept:
     """Gives back what dead processes held, and says how much that was.
 
@@ -132,7 +156,7 @@ def sweep() -> Swept:
 
 
 def segments() -> list[SegmentInfo]:
-    """The segments that exist and that this process may look into.
+    """The arrays that exist and that this process may look into.
 
     >>> import shmarray
     >>> a = shmarray.zeros((2, 3), "i4", name="frames")

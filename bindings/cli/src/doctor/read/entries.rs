@@ -2,7 +2,7 @@
 //!
 //! Nothing is locked: the kernel is only asked who has a lock.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -21,16 +21,19 @@ const FLAGS_OFFSET: usize = 144;
 const PERSIST: u8 = 1;
 
 pub(super) fn entries(directory: &Path, user: u32) -> Result<Vec<Entry>> {
-    let whole: HashSet<String> = shmarray::segments()?.iter().map(|segment| segment.id.to_string()).collect();
+    let mut tickets = HashMap::new();
+    for array in shmarray::segments()? {
+        *tickets.entry(array.segment.id.to_string()).or_insert(0) += array.tickets;
+    }
     let there = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
     let names = there.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut entries: Vec<_> = names.filter_map(|name| entry(directory, name, user, &whole)).collect();
+    let mut entries: Vec<_> = names.filter_map(|name| entry(directory, name, user, &tickets)).collect();
     entries.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(entries)
 }
 
-/// `None` when it is not named like one of ours, or is gone by now.
-fn entry(directory: &Path, file: String, user: u32, whole: &HashSet<String>) -> Option<Entry> {
+/// `None` when it is not named like one of ours, or is gone by now. `tickets` has those of each whole segment.
+fn entry(directory: &Path, file: String, user: u32, tickets: &HashMap<String, u64>) -> Option<Entry> {
     let rest = file.strip_prefix(PREFIX)?;
     let kind = kind(rest)?;
     let path = directory.join(&file);
@@ -38,7 +41,8 @@ fn entry(directory: &Path, file: String, user: u32, whole: &HashSet<String>) -> 
     let ours = user == 0 || facts.uid() == user;
     let opened = facts.is_file().then(|| open(&path)).and_then(io::Result::ok).filter(|_| ours);
     Some(Entry {
-        is_segment: whole.contains(rest),
+        is_segment: tickets.contains_key(rest),
+        tickets: tickets.get(rest).copied().unwrap_or(0),
         is_regular: facts.is_file() || !ours,
         held: opened.as_ref().and_then(is_held),
         persists: opened.as_ref().is_some_and(persists),

@@ -52,6 +52,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     class.define_method("size", method!(ArrayObject::len, 0))?;
     class.define_method("dtype", method!(ArrayObject::dtype, 0))?;
     class.define_method("handle", method!(ArrayObject::handle, 0))?;
+    class.define_method("handle_to_send", method!(ArrayObject::handle_to_send, 0))?;
     class.define_method("readonly?", method!(ArrayObject::is_readonly, 0))?;
     class.define_method("transpose", method!(ArrayObject::transpose, 0))?;
     class.define_method("view", method!(ArrayObject::view, -1))
@@ -80,7 +81,7 @@ impl ArrayObject {
     }
 
     /// A new hold, which the collector must know of.
-    fn holding(ruby: &Ruby, array: Array) -> Value {
+    pub(crate) fn holding(ruby: &Ruby, array: Array) -> Value {
         let counted = Some(Counted::bytes(bytes_of(&array)));
         ruby.obj_wrap(Self { array, counted }).as_value()
     }
@@ -127,6 +128,10 @@ impl ArrayObject {
 
     fn handle(&self) -> String {
         self.array.handle().to_text()
+    }
+
+    fn handle_to_send(ruby: &Ruby, this: &Self) -> Result<String, Error> {
+        Ok(this.array.handle_to_send().or_raise(ruby)?.to_text())
     }
 
     fn is_readonly(&self) -> bool {

@@ -74,7 +74,8 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
     TABLE.iter().find(|row| row.0 == kind).map(|row| row.1)
 }
 
-fn named_class(ruby: &Ruby, name: &str) -> Result<ExceptionClass, Error> {
+/// The exception class of a name.
+pub(crate) fn named_class(ruby: &Ruby, name: &str) -> Result<ExceptionClass, Error> {
     let class: Value = ruby.class_object().funcall("const_get", (name,))?;
     ExceptionClass::try_convert(class)
 }

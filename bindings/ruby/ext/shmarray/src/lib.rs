@@ -9,13 +9,14 @@
 //! | `index` | what stands between the brackets of `array[…]` |
 //! | `array` | the class `Shmarray::Array` |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
-//! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.copied_bytes` |
+//! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes` |
 //! | `numo` | Numo's structs, and the probe that they are what we think |
 //! | `numo_array` | Numo arrays over shared memory, made and read |
 //! | `numo_shared` | the module `Numo::Shared` |
+//! | `messages` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
 //!
-//! They form a line: each uses only those before it. Nothing here needs Numo; the last
-//! three wait for `lib/numo/shared.rb` to call `Shmarray.bind_numo`.
+//! They form a line: each uses only those before it. Nothing here needs Numo; those of that
+//! name wait for `lib/numo/shared.rb` to call `Shmarray.bind_numo`.
 #![allow(missing_docs)] // exports nothing to Rust, but for the `Init_shmarray_ruby` of a macro
 
 use magnus::{Error, Ruby};
@@ -27,6 +28,8 @@ mod errors;
 mod gvl;
 mod index;
 mod memory_view;
+#[cfg(target_os = "linux")]
+mod messages;
 mod numo;
 mod numo_array;
 mod numo_shared;
@@ -40,5 +43,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
     memory_view::register(ruby);
+    #[cfg(target_os = "linux")]
+    messages::define(ruby, shmarray)?;
     numo_shared::define_binder(shmarray)
 }

@@ -3,8 +3,9 @@
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RClass, RHash, RModule, Ruby, TryConvert, Value, function};
-use shmarray::{Array, DType, Layout, Options};
+use shmarray::{Access, Array, DType, Layout, Options};
 
+use crate::array::ArrayObject;
 use crate::errors::{OrRaise, argument_error, type_error};
 use crate::numo::{Numo, numo, probe};
 use crate::numo_array::{Found, define_types, is_shared, make, read};
@@ -23,6 +24,7 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
     shared.define_singleton_method("share", function!(share, 1))?;
     shared.define_singleton_method("shared?", function!(is_shared_p, 1))?;
     shared.define_singleton_method("handle", function!(handle, 1))?;
+    shared.define_singleton_method("handle_to_send", function!(handle_to_send, 1))?;
     shared.define_singleton_method("attach", function!(attach, -1))?;
     shared.define_singleton_method("unlink", function!(segments::unlink, 1))?;
     shared.define_singleton_method("segments", function!(segments::segments, 0))?;
@@ -41,8 +43,12 @@ fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
 
 fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let scanned = scan_args::<(Value,), (), (), (), RHash, ()>(arguments)?;
-    let text = arguments::handle_or_name(ruby, scanned.required.0)?;
-    let array = Array::attach(&text, arguments::access(scanned.keywords)?).or_raise(ruby)?;
+    let (value, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
+    let array = match <&ArrayObject>::try_convert(value) {
+        Ok(found) if found.array().is_readonly() || access == Access::ReadWrite => found.array().clone(),
+        Ok(found) => Array::attach_handle(&found.array().handle(), access).or_raise(ruby)?,
+        Err(_) => Array::attach(&arguments::handle_or_name(ruby, value)?, access).or_raise(ruby)?,
+    };
     make(ruby, numo(ruby)?, array)
 }
 
@@ -51,6 +57,20 @@ fn is_shared_p(ruby: &Ruby, value: Value) -> Result<bool, Error> {
 }
 
 fn handle(ruby: &Ruby, value: Value) -> Result<String, Error> {
+    Ok(shared_array(ruby, value)?.handle().to_text())
+}
+
+fn handle_to_send(ruby: &Ruby, value: Value) -> Result<String, Error> {
+    Ok(shared_array(ruby, value)?.handle_to_send().or_raise(ruby)?.to_text())
+}
+
+/// Whether it is a Numo array, and Numo is bound.
+pub(crate) fn is_numo(ruby: &Ruby, value: Value) -> bool {
+    numo(ruby).is_ok_and(|numo| numo.narray(value).is_some())
+}
+
+/// The array that a Numo array in shared memory is.
+pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
     let (dtype, found) = find(ruby, value)?;
     if !found.shared {
         return Err(argument_error(ruby, "the array is not in shared memory; Numo::Shared.share makes a copy that is"));
@@ -64,7 +84,7 @@ fn handle(ruby: &Ruby, value: Value) -> Result<String, Error> {
     };
     let array = Array::over_memory(found.start as usize, dtype, &found.shape, strides);
     let lost = || argument_error(ruby, "the array's elements are not all in its segment");
-    Ok(array.ok_or_else(lost)?.handle().to_text())
+    array.ok_or_else(lost)
 }
 
 /// A shared copy, or the array itself when it has a handle already.

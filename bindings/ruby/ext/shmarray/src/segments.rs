@@ -1,4 +1,4 @@
-//! `Shmarray.sweep`, `.segments`, `.unlink`, `.copied_bytes`: thin calls of core.
+//! `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes`: thin calls of core.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -14,6 +14,7 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("sweep", function!(sweep, 0))?;
     shmarray.define_singleton_method("segments", function!(segments, 0))?;
     shmarray.define_singleton_method("unlink", function!(unlink, 1))?;
+    shmarray.define_singleton_method("discard", function!(discard, 1))?;
     shmarray.define_singleton_method("copied_bytes", function!(shmarray::copied_bytes, 0))
 }
 
@@ -42,6 +43,9 @@ fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
     facts.aset(ruby.to_symbol("bytes"), info.segment_bytes)?;
     facts.aset(ruby.to_symbol("dtype"), info.dtype.text())?;
     facts.aset(ruby.to_symbol("shape"), info.shape)?;
+    facts.aset(ruby.to_symbol("holders"), info.holders)?;
+    facts.aset(ruby.to_symbol("tickets"), info.tickets)?;
+    facts.aset(ruby.to_symbol("persists"), info.persists)?;
     facts.aset(ruby.to_symbol("creator_pid"), info.creator_pid)?;
     facts.aset(ruby.to_symbol("created_at"), UNIX_EPOCH + Duration::from_nanos(info.created_ns))?;
     Ok(facts)
@@ -50,4 +54,9 @@ fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
 /// Takes a name away.
 pub(crate) fn unlink(ruby: &Ruby, name: Value) -> Result<(), Error> {
     shmarray::unlink(&handle_or_name(ruby, name)?).or_raise(ruby)
+}
+
+/// Gives back what an unwanted message holds.
+fn discard(ruby: &Ruby, handle: Value) -> Result<(), Error> {
+    shmarray::discard(&handle_or_name(ruby, handle)?).or_raise(ruby)
 }

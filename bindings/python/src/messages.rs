@@ -1,0 +1,151 @@
+//! Pipes that carry arrays, and what comes out of them: what `shmarray.multiprocessing` stands on.
+#![allow(unsafe_code)] // a descriptor that Python hands over
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError, PyTimeoutError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyMemoryView};
+use shmarray::{Array, Received, Sent};
+
+use crate::errors::{to_py, value_error};
+use crate::{access, dtypes, hold, memory};
+
+// Those of Linux.
+const EINTR: i32 = 4;
+const EBADF: i32 = 9;
+const EPIPE: i32 = 32;
+
+/// One end of a pipe that carries arrays and bytes, both ways.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Pipe {
+    /// `None` when it was closed. Who waits meanwhile keeps the end until he is done.
+    end: Mutex<Option<Arc<shmarray::Pipe>>>,
+}
+
+impl Pipe {
+    fn new(end: shmarray::Pipe) -> Self {
+        Self { end: Mutex::new(Some(Arc::new(end))) }
+    }
+
+    fn open(&self) -> PyResult<Arc<shmarray::Pipe>> {
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.clone().ok_or_else(|| PyOSError::new_err((EBADF, "the pipe is closed")))
+    }
+}
+
+#[pymethods]
+impl Pipe {
+    /// A new pipe: its two ends, whose descriptors are not inherited.
+    #[staticmethod]
+    fn pair() -> PyResult<(Self, Self)> {
+        let (one, other) = shmarray::Pipe::pair().map_err(to_py)?;
+        Ok((Self::new(one), Self::new(other)))
+    }
+
+    /// The end of a descriptor, which is the pipe's from then on; when this raises it is still the caller's.
+    #[staticmethod]
+    fn from_fd(fd: RawFd) -> PyResult<Self> {
+        if fd < 0 {
+            return Err(value_error(format!("invalid fd: {fd} is no descriptor")));
+        }
+        // SAFETY: not negative; where it is not open the kernel says so.
+        let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
+        shmarray::Pipe::from_fd(copy).map_err(to_py)?;
+        // SAFETY: it is open, and the caller's to give.
+        let end = shmarray::Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) });
+        end.map(Self::new).map_err(to_py)
+    }
+
+    /// The descriptor, which stays the pipe's.
+    fn fileno(&self) -> PyResult<RawFd> {
+        Ok(self.open()?.as_fd().as_raw_fd())
+    }
+
+    /// Lets this end go. A thread that waits here goes on until it is done.
+    fn close(&self) {
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(end);
+    }
+
+    /// Sends bytes and arrays of shared memory, which the message holds from then on.
+    #[pyo3(signature = (payload, arrays, timeout=None))]
+    fn send(&self, payload: &Bound<'_, PyAny>, arrays: Vec<Bound<'_, PyAny>>, timeout: Option<f64>) -> PyResult<()> {
+        let (end, payload) = (self.open()?, bytes_of(payload)?);
+        let arrays = arrays.iter().map(memory::shared).collect::<PyResult<Vec<_>>>()?;
+        let (bytes, arrays) = (payload.as_bytes(), arrays.iter().collect::<Vec<&Array>>());
+        match wait(payload.py(), timeout, |left| end.send(bytes, &arrays, left))? {
+            Sent::Sent => Ok(()),
+            Sent::TimedOut => Err(PyTimeoutError::new_err("the pipe had no room in that time")),
+            Sent::Closed => Err(PyBrokenPipeError::new_err((EPIPE, "nobody has the other end of the pipe"))),
+        }
+    }
+
+    /// Receives a message: its bytes, and what has its arrays.
+    #[pyo3(signature = (timeout=None))]
+    fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<(Bound<'py, PyBytes>, Message)> {
+        let end = self.open()?;
+        match wait(py, timeout, |left| end.receive(left))? {
+            Received::Message(message) => Ok((PyBytes::new(py, message.payload()), Message { message })),
+            Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
+            Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
+        }
+    }
+}
+
+/// Holds the arrays that were received. Those that were asked for live on by themselves.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Message {
+    message: shmarray::Message,
+}
+
+#[pymethods]
+impl Message {
+    fn __len__(&self) -> usize {
+        self.message.handles().len()
+    }
+
+    /// One of the arrays, as a plain ndarray.
+    #[pyo3(signature = (index, readonly=false))]
+    fn array<'py>(&self, py: Python<'py>, index: i64, readonly: bool) -> PyResult<Bound<'py, PyAny>> {
+        let place = usize::try_from(index).ok().filter(|place| *place < self.__len__());
+        let none = || PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__()));
+        let array = self.message.array(place.ok_or_else(none)?, access(readonly)).map_err(to_py)?;
+        hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    }
+}
+
+/// The bytes of a bytes-like object. Those that can change are copied, so that none does meanwhile.
+fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    match payload.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.clone()),
+        Err(_) => Ok(PyMemoryView::from(payload)?.call_method0("tobytes")?.cast_into()?),
+    }
+}
+
+/// Waits while other threads run. So does what Python does at a signal, which may raise.
+fn wait<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,
+) -> PyResult<T> {
+    let until = timeout.map(until).transpose()?.flatten();
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match py.detach(|| attempt(left)) {
+            Err(error) if error.os_errno() == Some(EINTR) => py.check_signals()?,
+            done => return done.map_err(to_py),
+        }
+    }
+}
+
+/// When so many seconds have passed; `None` when nobody will live to see it.
+fn until(seconds: f64) -> PyResult<Option<Instant>> {
+    if seconds.is_nan() {
+        return Err(value_error("invalid timeout: it is not a number"));
+    }
+    let timeout = Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+    Ok(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+}

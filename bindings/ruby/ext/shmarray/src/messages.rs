@@ -1,0 +1,177 @@
+//! The classes `Shmarray::Pipe` and `Shmarray::Message`: pipes that carry arrays.
+//!
+//! What waits is Ruby (`lib/shmarray/pipe.rb`), on the pipe's descriptor: so other threads run
+//! meanwhile, and whatever ends a thread's wait ends this one. Here everything is tried at once.
+#![allow(unsafe_code)] // a descriptor that Ruby hands over, and what the derives write
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use magnus::scan_args::scan_args;
+use magnus::value::ReprValue;
+use magnus::{
+    Class, DataTypeFunctions, Error, Module, Object, RArray, RHash, RModule, RString, Ruby, TryConvert, TypedData,
+    Value, function, method,
+};
+use shmarray::{Array, Message, Pipe, Received, Sent};
+
+use crate::array::ArrayObject;
+use crate::errors::{OrRaise, argument_error, named_class, type_error};
+use crate::{arguments, numo_shared};
+
+/// One end of a pipe; `None` when it was closed.
+#[derive(TypedData)]
+#[magnus(class = "Shmarray::Pipe", free_immediately, size)]
+struct PipeObject(RefCell<Option<Pipe>>);
+
+/// What was received; `None` when it was closed.
+#[derive(TypedData)]
+#[magnus(class = "Shmarray::Message", free_immediately, size)]
+struct MessageObject(RefCell<Option<Message>>);
+
+impl DataTypeFunctions for PipeObject {
+    fn size(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+impl DataTypeFunctions for MessageObject {
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.0.borrow().as_ref().map_or(0, |message| message.payload().len())
+    }
+}
+
+/// Defines the classes.
+pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
+    let pipe = shmarray.define_class("Pipe", ruby.class_object())?;
+    pipe.undef_default_alloc_func();
+    pipe.define_singleton_method("pair", function!(pair, 0))?;
+    pipe.define_singleton_method("for_fd", function!(for_fd, 1))?;
+    pipe.define_method("fileno", method!(PipeObject::fileno, 0))?;
+    pipe.define_method("closed?", method!(PipeObject::is_closed, 0))?;
+    pipe.define_private_method("let_go", method!(PipeObject::let_go, 0))?;
+    pipe.define_private_method("try_send", method!(PipeObject::try_send, 2))?;
+    pipe.define_private_method("try_receive", method!(PipeObject::try_receive, 0))?;
+    let message = shmarray.define_class("Message", ruby.class_object())?;
+    message.undef_default_alloc_func();
+    message.define_method("payload", method!(MessageObject::payload, 0))?;
+    message.define_method("size", method!(MessageObject::count, 0))?;
+    message.define_method("array", method!(MessageObject::array, -1))?;
+    message.define_method("close", method!(MessageObject::close, 0))?;
+    message.define_method("closed?", method!(MessageObject::is_closed, 0))
+}
+
+fn pair(ruby: &Ruby) -> Result<RArray, Error> {
+    let (one, other) = Pipe::pair().or_raise(ruby)?;
+    Ok(ruby.ary_from_iter([one, other].map(|end| PipeObject::new(ruby, end))))
+}
+
+/// The pipe of a descriptor, which is taken only when there is one: first a copy is tried.
+fn for_fd(ruby: &Ruby, fd: RawFd) -> Result<Value, Error> {
+    if fd < 0 {
+        return Err(argument_error(ruby, format!("invalid fd: {fd} is no descriptor")));
+    }
+    // SAFETY: not negative; where it is not open the kernel says so.
+    let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    let os = |source| shmarray::Error::Os { call: "fcntl(F_DUPFD_CLOEXEC)", path: "".into(), source };
+    Pipe::from_fd(copy.map_err(os).or_raise(ruby)?).or_raise(ruby)?;
+    // SAFETY: it is open, and the caller's to give.
+    let end = Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).or_raise(ruby)?;
+    Ok(PipeObject::new(ruby, end))
+}
+
+impl PipeObject {
+    fn new(ruby: &Ruby, end: Pipe) -> Value {
+        ruby.obj_wrap(Self(RefCell::new(Some(end)))).as_value()
+    }
+
+    fn with<T>(&self, ruby: &Ruby, act: impl FnOnce(&Pipe) -> Result<T, Error>) -> Result<T, Error> {
+        let end = self.0.borrow();
+        act(end.as_ref().ok_or_else(|| Error::new(ruby.exception_io_error(), "closed pipe"))?)
+    }
+
+    fn fileno(ruby: &Ruby, this: &Self) -> Result<RawFd, Error> {
+        this.with(ruby, |end| Ok(end.as_fd().as_raw_fd()))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.borrow().is_none()
+    }
+
+    fn let_go(&self) {
+        drop(self.0.take());
+    }
+
+    /// Whether there was room.
+    fn try_send(ruby: &Ruby, this: &Self, payload: RString, arrays: RArray) -> Result<bool, Error> {
+        let arrays = arrays.into_iter().map(|value| sendable(ruby, value)).collect::<Result<Vec<_>, _>>()?;
+        let arrays = arrays.iter().collect::<Vec<&Array>>();
+        // SAFETY: no Ruby code runs while the slice is borrowed.
+        let payload = unsafe { payload.as_slice() };
+        match this.with(ruby, |end| end.send(payload, &arrays, Some(Duration::ZERO)).or_raise(ruby))? {
+            Sent::Sent => Ok(true),
+            Sent::TimedOut => Ok(false),
+            Sent::Closed => Err(Error::new(named_class(ruby, "Errno::EPIPE")?, NOBODY)),
+        }
+    }
+
+    /// A message, or nil when none has come.
+    fn try_receive(ruby: &Ruby, this: &Self) -> Result<Option<Value>, Error> {
+        match this.with(ruby, |end| end.receive(Some(Duration::ZERO)).or_raise(ruby))? {
+            Received::Message(message) => {
+                Ok(Some(ruby.obj_wrap(MessageObject(RefCell::new(Some(message)))).as_value()))
+            }
+            Received::TimedOut => Ok(None),
+            Received::Closed => Err(Error::new(ruby.exception_eof_error(), NOBODY)),
+        }
+    }
+}
+
+const NOBODY: &str = "nobody has the other end of the pipe";
+
+/// A `Shmarray::Array`, or a Numo array in shared memory.
+fn sendable(ruby: &Ruby, value: Value) -> Result<Array, Error> {
+    match <&ArrayObject>::try_convert(value) {
+        Ok(found) => Ok(found.array().clone()),
+        Err(_) if numo_shared::is_numo(ruby, value) => numo_shared::shared_array(ruby, value),
+        Err(_) => Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect()))),
+    }
+}
+
+impl MessageObject {
+    fn with<T>(&self, ruby: &Ruby, act: impl FnOnce(&Message) -> Result<T, Error>) -> Result<T, Error> {
+        let message = self.0.borrow();
+        act(message.as_ref().ok_or_else(|| Error::new(ruby.exception_io_error(), "closed message"))?)
+    }
+
+    fn payload(ruby: &Ruby, this: &Self) -> Result<RString, Error> {
+        this.with(ruby, |message| Ok(ruby.str_from_slice(message.payload())))
+    }
+
+    fn count(ruby: &Ruby, this: &Self) -> Result<usize, Error> {
+        this.with(ruby, |message| Ok(message.handles().len()))
+    }
+
+    /// Negative indices count from the end.
+    fn array(ruby: &Ruby, this: &Self, arguments: &[Value]) -> Result<Value, Error> {
+        let scanned = scan_args::<(i64,), (), (), (), RHash, ()>(arguments)?;
+        let (index, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
+        let array = this.with(ruby, |message| {
+            let count = message.handles().len() as i64;
+            let place = if index < 0 { index.saturating_add(count) } else { index };
+            let none = || format!("no array {index} in a message of {count}");
+            let place = usize::try_from(place).map_err(|_| Error::new(ruby.exception_index_error(), none()))?;
+            message.array(place, access).or_raise_index(ruby)
+        });
+        Ok(ArrayObject::holding(ruby, array?))
+    }
+
+    fn close(&self) {
+        drop(self.0.take());
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.borrow().is_none()
+    }
+}
