@@ -2,6 +2,8 @@
 #ifndef SHMARRAY_TESTS_FIXTURE_HPP
 #define SHMARRAY_TESTS_FIXTURE_HPP
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,28 @@ class LeavesNothing {
   private:
     int before_;
 };
+
+/// Names in SHMARRAY_DIR, in order: the same ones mean that nothing came and nothing went.
+std::vector<std::string> names_in_directory();
+
+/// Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20") while it lives.
+class SmallDirectory {
+  public:
+    explicit SmallDirectory(const std::string &options);
+    SmallDirectory(const SmallDirectory &) = delete;
+    SmallDirectory &operator=(const SmallDirectory &) = delete;
+    ~SmallDirectory();
+
+    /// Where it is; empty when this process may not mount one.
+    const std::string &place() const { return place_; }
+    std::uint64_t free_bytes() const;
+
+  private:
+    std::string before_, place_;
+};
+
+/// Runs `body` in a forked child, which leaves with what it returns, and gives the wait status.
+int run_forked(const std::function<int()> &body);
 
 /// Starts this program anew with `child ROLE ARGUMENT`, and gives its wait status.
 int run_child(const std::string &role, const std::string &argument);

@@ -2,19 +2,63 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "fixture.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-int files_in_directory() {
-    int count = 0;
+int files_in_directory() { return static_cast<int>(names_in_directory().size()); }
+
+std::vector<std::string> names_in_directory() {
+    std::vector<std::string> names;
     for (const auto &entry : std::filesystem::directory_iterator(std::getenv("SHMARRAY_DIR"))) {
         const std::string name = entry.path().filename().string();
-        count += name.rfind("shmarray-", 0) == 0 && name.rfind("shmarray-registry-", 0) != 0;
+        if (name.rfind("shmarray-", 0) == 0 && name.rfind("shmarray-registry-", 0) != 0)
+            names.push_back(name);
     }
-    return count;
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+SmallDirectory::SmallDirectory(const std::string &options) : before_(std::getenv("SHMARRAY_DIR")) {
+    std::string place = before_ + "/small-XXXXXX"; // a place of its own: a process knows its registry by it
+    REQUIRE(mkdtemp(place.data()) != nullptr);
+    if (mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) != 0) {
+        MESSAGE("skipped: a small file system cannot be mounted here: ", std::strerror(errno));
+        rmdir(place.c_str());
+        return;
+    }
+    place_ = place;
+    setenv("SHMARRAY_DIR", place.c_str(), 1);
+}
+
+SmallDirectory::~SmallDirectory() {
+    if (place_.empty())
+        return;
+    umount2(place_.c_str(), MNT_DETACH); // lazily: this process has its registry mapped for good
+    rmdir(place_.c_str());
+    setenv("SHMARRAY_DIR", before_.c_str(), 1);
+}
+
+std::uint64_t SmallDirectory::free_bytes() const {
+    struct statvfs facts {};
+    REQUIRE(statvfs(place_.c_str(), &facts) == 0);
+    return std::uint64_t{facts.f_bavail} * facts.f_frsize;
+}
+
+int run_forked(const std::function<int()> &body) {
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(body());
+    int status = -1;
+    return waitpid(child, &status, 0) == child ? status : -1;
 }
 
 int run_child(const std::string &role, const std::string &argument) {

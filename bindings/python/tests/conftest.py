@@ -3,9 +3,11 @@
 import gc
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,58 @@ def files(directory):
     return lambda: files_in(directory)
 
 
+@pytest.fixture
+def small_tmpfs(tmp_path_factory, monkeypatch):
+    """Makes SHMARRAY_DIR a small file system, `small_tmpfs("size=1m,nr_inodes=20")`, and gives its path."""
+    mounted = []
+
+    def mount(options):
+        place = tmp_path_factory.mktemp("small")
+        command = ["mount", "-t", "tmpfs", "-o", f"mode=1777,{options}", "tmpfs", str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
+        mounted.append(place)
+        monkeypatch.setenv("SHMARRAY_DIR", str(place))
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)  # a registry is mapped for good
+
+
+def run_forked(body, *arguments):
+    """Runs `body` in a child, where a bus error ends nothing else; what it raises is on stderr."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            body(*arguments)
+            gc.collect()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Life:
+    """A process that need not be our child: tells when it has ended. Begin while it lives."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.descriptor = os.pidfd_open(pid)
+
+    def has_ended(self):
+        return bool(select.select([self.descriptor], [], [], 0)[0])
+
+    def wait(self):
+        """Until it has ended and the kernel has taken back what it had."""
+        select.select([self.descriptor], [], [])
+        os.close(self.descriptor)
+
+
 class Peer:
     """Another process, which runs what it is told and answers what it sets `answer` to."""
 
@@ -70,6 +124,11 @@ class Peer:
         _, errors = self.process.communicate()
         assert (self.process.returncode, errors) == (0, "")
 
+    def kill(self):
+        """`kill -9`, until the kernel has taken it down."""
+        self.process.kill()
+        self.process.communicate()
+
 
 @pytest.fixture
 def peer():
@@ -78,6 +137,55 @@ def peer():
     yield other
     if other.process.poll() is None:
         other.leave()
+
+
+class Program:
+    """A whole program in another process, which may fork: it and its children say lines of JSON."""
+
+    def __init__(self, code, *arguments, **options):
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
+        command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
+        self.process = subprocess.Popen(command, bufsize=0, **pipes, **options)
+
+    def hear(self):
+        """The next line that one of them says."""
+        line = self.process.stdout.readline()
+        assert line, f"they have ended: {self.said_on_stderr()}"
+        return json.loads(line)
+
+    def go(self):
+        """Lets one of those go on that wait for a byte."""
+        self.process.stdin.write(b".")
+
+    def status(self):
+        """The exit status of the first of them, who has ended or is about to."""
+        return self.process.wait()
+
+    def said_on_stderr(self):
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+    def close(self):
+        """They no longer wait, and end."""
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+@pytest.fixture
+def start_python():
+    """Starts a program in another process."""
+    started = []
+
+    def start(code, *arguments, **options):
+        started.append(Program(code, *arguments, **options))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.close()
 
 
 @pytest.fixture

@@ -61,6 +61,46 @@ class SharedMemoryTest < Minitest::Test
     Marshal.load(text)
   end
 
+  # Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20") for a block that runs in a child,
+  # where a bus error would end no more than that. Nothing may stay there.
+  def in_small_tmpfs(options)
+    dir = Dir.mktmpdir("small-", ENV.fetch("SHMARRAY_DIR"))
+    _, said, status = Open3.capture3("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
+    skip "a small file system cannot be mounted here: #{said.strip}" unless status.success?
+    begin
+      in_child { away { yield dir.tap { ENV["SHMARRAY_DIR"] = dir } } && nil }
+      assert_empty segments_in(dir)
+    ensure
+      system("umount", "--lazy", dir) # a registry is mapped for good
+    end
+  ensure
+    Dir.rmdir(dir)
+  end
+
+  # Another Ruby that goes on while it is spoken with by lines.
+  def start_ruby(script, *arguments)
+    paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
+    IO.popen([RbConfig.ruby, "-W0", *paths, "-e", script, *arguments, { err: [:child, :out] }], "r+").tap { |io| io.sync = true }
+  end
+
+  # Orphans of this process's become its children, so that it can wait for them.
+  def adopt_orphans
+    require "fiddle"
+    prctl = Fiddle::Function.new(Fiddle.dlopen(nil)["prctl"], [Fiddle::TYPE_INT] + [Fiddle::TYPE_LONG] * 4, Fiddle::TYPE_INT)
+    assert_equal 0, prctl.call(36, 1, 0, 0, 0) # PR_SET_CHILD_SUBREAPER
+  end
+
+  # How a process ends, by name.
+  ENDINGS = {
+    "exit" => -> { exit }, "exit!" => -> { exit!(0) }, "killed" => -> { Process.kill(:KILL, Process.pid) }
+  }.freeze
+
+  # An ordinary end leaves nothing; after another one a sweep gives it back.
+  def assert_nothing_left(ending)
+    Shmarray.sweep unless ending == "exit"
+    assert_empty segments_in, ending
+  end
+
   # Everything unreachable is freed: nothing above this frame may refer to it.
   def collect
     4.times { GC.start }

@@ -1,0 +1,199 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# The end of an interpreter whose arrays are still in use: quiet, with status 0, and nothing stays.
+#
+# The plain cases are in lifetime_test and numo_lifetime_test.
+class ShutdownTest < SharedMemoryTest
+  # What a handler may want of the library; it tells by a descriptor that it came to its end.
+  PRELUDE = <<~'RUBY'
+    require "shmarray"
+    REPORT = IO.for_fd(1, autoclose: false)
+    NUMBERS = (1..).each
+    KEPT = Shmarray::Array.create(:int64, [4, 5])
+
+    def use(array = KEPT)
+      array[*[0] * array.shape.size] += 1
+      made = Shmarray::Array.create(:int32, [50, 3], name: "late-#{NUMBERS.next}")
+      again = Shmarray::Array.attach(made[1..].handle, readonly: true)
+      made[1, 2] = 7
+      raise "not the same" unless again[0, 2] == 7 && Shmarray::Array.attach(array.handle).shape == array.shape
+
+      Shmarray.unlink(Shmarray.segments.filter_map { |info| info[:name] }.first)
+      Shmarray.sweep
+      REPORT.syswrite(".")
+    end
+  RUBY
+
+  HANDLERS = {
+    "at_exit" => "at_exit { use }",
+    "at_exit within at_exit" => "at_exit { at_exit { use }; use }",
+    "at_exit before the library's" => "at_exit { use }; 3.times { at_exit { Shmarray::Array.create(:int8, 1) } }",
+    "END" => "END { use }",
+    "a finalizer of an object" => "ObjectSpace.define_finalizer(Object.new, proc { use })",
+    "a finalizer of an array" => "ObjectSpace.define_finalizer(Shmarray::Array.create(:int8, 9), proc { use })",
+    "a finalizer of a view" => "$view = KEPT[1]; ObjectSpace.define_finalizer($view, proc { use })",
+    "a finalizer with an array of its own" => <<~RUBY,
+      def finalizer(array) = proc { use(array) }
+      $kept = Object.new
+      ObjectSpace.define_finalizer($kept, finalizer(Shmarray::Array.create(:int32, [3, 3])))
+    RUBY
+    "an ensure of the main program" => "begin; exit; ensure; use; end",
+    "an ensure of a thread" => <<~RUBY,
+      ready = Queue.new
+      Thread.new do
+        ready << 1
+        sleep
+      ensure
+        use
+      end
+      ready.pop
+    RUBY
+    "a signal's handler" => "trap(:TERM) { use }; at_exit { Process.kill(:TERM, $$); Thread.pass }",
+    "a fiber's ensure, and at_exit" => "Fiber.new { begin; Fiber.yield; ensure; use; end }.resume; at_exit { use }"
+  }.freeze
+
+  def test_what_runs_at_the_end_may_use_arrays_and_the_library
+    HANDLERS.each do |name, code|
+      output, status = ruby(PRELUDE + code)
+      assert_match(/\A\.+\z/, output, name)
+      assert_equal 0, status.to_i, name
+      assert_empty segments_in, name
+    end
+  end
+
+  HOLDERS = {
+    "a constant and a class variable" => "A = KEPT[1..]; class Object; @@kept = KEPT.transpose; end",
+    "views of views" => "$views = (0...4).map { |at| KEPT[at..].transpose[(0..-1) % 2] }",
+    "cycles" => "20.times { a = [Shmarray::Array.create(:int8, 9)]; a << a; $cycle = a }",
+    "a closure" => "$closure = (a = Shmarray::Array.create(:int8, 9); -> { a })",
+    "a fiber that is never finished" => "$fiber = Fiber.new { a = KEPT[1]; Fiber.yield; a }.tap(&:resume)",
+    "enumerators in the middle" => "$enumerators = [KEPT, KEPT[1]].map { |array| array.to_enum.tap(&:next) }",
+    "a thread's local" => "Thread.current[:kept] = KEPT[1]; Thread.current.thread_variable_set(:a, KEPT[2])",
+    "a weak map" => "$map = ObjectSpace::WeakMap.new; $map[KEPT] = KEPT[1]; $map[Object.new] = KEPT",
+    "an exception that was caught" => "$caught = begin; KEPT[99, 99]; rescue IndexError => error; error; end",
+    "arrays by the hundred" => "$all = Array.new(300) { |at| Shmarray::Array.create(:int8, 9, name: \"n\#{at}\") }",
+    "an array that was unlinked" => "A = Shmarray::Array.create(:int8, 9, name: 'a'); Shmarray.unlink('a')",
+    "garbage" => "300.times { Shmarray::Array.create(:int8, 1000)[1..] }; GC.disable",
+    "an instance variable of a singleton" => "KEPT.singleton_class.instance_variable_set(:@kept, KEPT[1])",
+    "a stressed collector" => "GC.stress = true; $view = KEPT[1]"
+  }.freeze
+
+  def test_whatever_still_holds_arrays_at_the_end_gives_them_back_quietly
+    HOLDERS.each do |name, code|
+      output, status = ruby(PRELUDE + code)
+      assert_equal ["", 0], [output, status.to_i], name
+      assert_empty segments_in, name
+    end
+  end
+
+  # Main goes on to its end when each of two threads has been round three times.
+  THREADS = {
+    "make and drop" => "Shmarray::Array.create(:int8, 1000)",
+    "attach and take views" => "Shmarray::Array.attach(KEPT.handle)[1..].transpose",
+    "read and write" => "KEPT.to_bytes; KEPT[0, 0] += 1",
+    "list and sweep" => "Shmarray.segments; Shmarray.sweep",
+    "collect" => "Shmarray::Array.create(:int8, 1000); GC.start"
+  }.freeze
+
+  THREADS.each do |what, code|
+    define_method("test_threads_may_#{what.tr(" ", "_")}_to_the_end") do
+      10.times do
+        output, status = ruby(PRELUDE + <<~RUBY)
+          rounds = Queue.new
+          2.times { Thread.new { loop { #{code}; rounds << 1 } } }
+          6.times { rounds.pop }
+        RUBY
+        assert_equal ["", 0], [output, status.to_i]
+        assert_empty segments_in
+      end
+    end
+  end
+
+  def test_an_uncaught_exception_is_all_that_is_said
+    output, status = ruby("#{PRELUDE}def fail_with(array) = raise(ArgumentError, \"seven\")\nfail_with(KEPT[1])")
+    assert_equal 1, status.exitstatus
+    assert_match(/\A-e:\d+:in .*fail_with'.*: seven \(ArgumentError\)\n\tfrom -e:\d+:in .*<main>'\n\z/, output)
+    assert_empty segments_in
+  end
+
+  def test_what_a_signal_ended_is_given_back_by_the_next_use
+    %i[TERM INT HUP ABRT KILL QUIT].each do |signal|
+      program = start_ruby(PRELUDE + <<~RUBY)
+        trap("#{signal}", "SYSTEM_DEFAULT") unless "#{signal}" == "KILL"
+        $views = [KEPT[1], Shmarray::Array.create(:int8, 9)]
+        REPORT.syswrite("here\\n")
+        sleep
+      RUBY
+      assert_equal "here\n", program.gets
+      Process.kill(signal, program.pid)
+      program.close
+      assert_equal Signal.list.fetch(signal.to_s), $?.termsig
+      ruby('require "shmarray"; Shmarray::Array.create(:int8, 1)')
+      assert_empty segments_in, signal
+    end
+  end
+
+  def test_an_interpreter_without_its_directory_ends_quietly
+    elsewhere = File.join(ENV.fetch("SHMARRAY_DIR"), "elsewhere")
+    Dir.mkdir(elsewhere)
+    output, status = ruby(PRELUDE + 'require "fileutils"; FileUtils.rm_rf(ENV["SHMARRAY_DIR"])', env: { "SHMARRAY_DIR" => elsewhere })
+    assert_equal ["", 0], [output, status.to_i]
+    refute_path_exists elsewhere
+  end
+end
+
+# The same with Numo.
+class NumoShutdownTest < NumoTest
+  PRELUDE = <<~'RUBY'
+    require "numo/shared"
+    REPORT = IO.for_fd(1, autoclose: false)
+    KEPT = Numo::Shared.new(Numo::Int32, [4, 5]).seq
+    TURNED = Numo::Shared.attach(Numo::Shared.handle(KEPT.transpose))
+
+    def use
+      KEPT.inplace + 1
+      made = Numo::Shared.share(KEPT[1, true])
+      again = Numo::Shared.attach(Numo::Shared.handle(made), readonly: true)
+      raise "not the same" unless again == KEPT[1, true] && TURNED[0, 1] == KEPT[1, 0]
+
+      REPORT.syswrite(".")
+    end
+  RUBY
+
+  HANDLERS = {
+    "at_exit" => "at_exit { use }",
+    "a finalizer of an object" => "ObjectSpace.define_finalizer(Object.new, proc { use })",
+    "a finalizer of an array" => "ObjectSpace.define_finalizer(Numo::Shared.new(Numo::Int8, 9), proc { use })",
+    "a finalizer of a view" => "$view = KEPT[1, true]; ObjectSpace.define_finalizer($view, proc { use })",
+    "a finalizer of what is attached" => "ObjectSpace.define_finalizer(TURNED, proc { use })"
+  }.freeze
+
+  def test_what_runs_at_the_end_may_use_numo_arrays
+    HANDLERS.each do |name, code|
+      output, status = ruby(PRELUDE + code)
+      assert_equal [".", 0], [output, status.to_i], name
+      assert_empty segments_in, name
+    end
+  end
+
+  HOLDERS = {
+    "views of views" => "$views = (0...4).map { |at| KEPT[at..-1, true].transpose.reverse }",
+    "views in place" => "$views = [KEPT.inplace, KEPT[1, true].inplace, TURNED.inplace]",
+    "a cycle" => "a = [KEPT[1, true]]; a << a; $cycle = a",
+    "an instance variable" => "KEPT.instance_variable_set(:@kept, KEPT[1, true])",
+    "an enumerator in the middle" => "$enumerator = KEPT.to_enum.tap(&:next)",
+    "threads in a loop" => "q = Queue.new; 2.times { Thread.new { loop { TURNED.sum; KEPT[1, true].dup; q << 1 } } }; 6.times { q.pop }",
+    "garbage" => "300.times { Numo::Shared.new(Numo::Int8, 1000)[1..-1] }",
+    "a compacted heap" => "$views = Array.new(50) { KEPT[1, true] }; GC.compact if GC.respond_to?(:compact)"
+  }.freeze
+
+  def test_whatever_still_holds_numo_arrays_at_the_end_gives_them_back_quietly
+    HOLDERS.each do |name, code|
+      output, status = ruby(PRELUDE + code)
+      assert_equal ["", 0], [output, status.to_i], name
+      assert_empty segments_in, name
+    end
+  end
+end

@@ -1,0 +1,146 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+require "pty"
+
+# Starts: handles and forks hold, exec lets go; a daemon holds as any process does.
+class StartsTest < SharedMemoryTest
+  STARTS = {
+    "spawn" => ->(ends) { spawn("cat", in: ends[0], out: ends[1]) },
+    "spawn with every descriptor" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], close_others: false) },
+    "spawn by a shell" => ->(ends) { spawn("cat; true", in: ends[0], out: ends[1]) },
+    "spawn in a new group" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], pgroup: true) },
+    "fork and exec" => ->(ends) { fork { exec("cat", in: ends[0], out: ends[1]) } }
+  }.freeze
+
+  def test_a_started_program_holds_nothing_and_takes_nothing
+    adopt_orphans
+    STARTS.each do |name, start|
+      (theirs_in, ours_out), (ours_in, theirs_out) = IO.pipe, IO.pipe
+      pid = in_child { start_and_hold(start, [theirs_in, theirs_out], [ours_out, ours_in]) }
+      [theirs_in, theirs_out].each(&:close)
+      assert_empty segments_in, name # its starter has ended
+      ours_out.write("still here")
+      ours_out.close
+      assert_equal "still here", ours_in.read, name # and it has not
+      ours_in.close
+      assert_predicate Process.wait2(pid)[1], :success?, name
+    end
+  end
+
+  def test_what_a_shell_or_a_terminal_runs_takes_nothing
+    a = Shmarray::Array.create(:int32, 3)
+    before = segments_in
+    assert system("true")
+    assert_equal "here\n", `echo here`
+    PTY.spawn("echo here") { |output, _, pid| [output.gets, Process.wait(pid)] }
+    assert_raises(Errno::ENOENT) { spawn("/there/is/no/such/program") }
+    assert_raises(Errno::ENOENT) { exec("/there/is/no/such/program") }
+    assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]
+    assert_equal [0, 0, 0], Shmarray::Array.attach(a.handle).to_a
+  end
+
+  def test_a_process_that_execs_holds_no_longer_though_it_lives
+    Shmarray.sweep
+    program = start_ruby(EXECS, "cat")
+    handle = program.gets.chomp
+    before = segments_in
+    assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]
+    program.puts "go"
+    program.puts "here"
+    assert_equal "here\n", program.gets # by the new program
+    assert_operator Shmarray.sweep[:segments], :>, 0
+    assert_empty segments_in
+    assert_raises(Errno::ENOENT) { Shmarray::Array.attach(handle) }
+    ended(program)
+  end
+
+  def test_a_handle_goes_through_exec_while_somebody_holds_its_array
+    paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
+    program = start_ruby(EXECS, RbConfig.ruby, "-W0", *paths, "-e", ATTACHES)
+    in_child do
+      a = Shmarray::Array.attach(program.gets.chomp)
+      program.puts "go"
+      assert_equal "attached\n", program.gets
+      assert_equal [4, 0, 0], a.to_a
+      nil
+    end
+    assert_equal 0, Shmarray.sweep[:segments]
+    refute_empty segments_in # the new program holds what it attached
+    program.puts "end"
+    ended(program)
+    assert_empty segments_in
+  end
+
+  def test_a_daemon_holds_when_its_starter_is_gone_and_gives_back_at_its_end
+    adopt_orphans
+    ENDINGS.each_key do |ending|
+      Shmarray.sweep
+      (hears, ask), (answer, says) = IO.pipe, IO.pipe
+      starter = fork { become_daemon(hears, says, ending) }
+      [hears, says].each(&:close)
+      assert_predicate Process.wait2(starter)[1], :success?
+      pid = answer.gets.to_i
+      handles = ::Array.new(2) { answer.gets.chomp }
+      before = segments_in
+      in_child { handles.each.with_index(3) { |handle, value| Shmarray::Array.attach(handle)[0] = value } && nil }
+      assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]
+      ask.puts "look"
+      assert_equal "[[3, 1], [4, 2]]\n", answer.gets
+      ask.puts "end"
+      Process.wait(pid)
+      assert_nothing_left ending
+      [ask, answer].each(&:close)
+    end
+  end
+
+  EXECS = <<~RUBY
+    require "shmarray"
+    $stdout.sync = true
+    a = Shmarray::Array.create(:int32, 3)
+    puts a.handle
+    STDIN.sysread(3)
+    exec(*ARGV, *(a.handle if ARGV.size > 1))
+  RUBY
+
+  ATTACHES = <<~RUBY
+    require "shmarray"
+    $stdout.sync = true
+    a = Shmarray::Array.attach(ARGV[0])
+    a[0] = 4
+    puts "attached"
+    STDIN.gets
+  RUBY
+
+  private
+
+  # The program runs when it answers: then it has no part of this process's memory.
+  def start_and_hold(start, theirs, ours)
+    a = Shmarray::Array.create(:int32, 3)
+    pid = start.call(theirs)
+    ours[0].write("here")
+    ours[0].flush
+    raise "no answer" unless ours[1].readpartial(4) == "here" && a.to_a == [0, 0, 0]
+
+    pid
+  end
+
+  def ended(program)
+    program.close
+    assert_predicate $?, :success?
+  end
+
+  def become_daemon(hears, says, ending)
+    says.sync = true
+    before = Shmarray::Array.create(:int32, 2)
+    Process.daemon
+    after = Shmarray::Array.create(:int32, 2)
+    before[1] = 1
+    after[1] = 2
+    says.puts Process.pid, before.handle, after.handle
+    hears.gets
+    says.puts [before.to_a, after.to_a].inspect
+    hears.gets
+    ENDINGS[ending].call
+  end
+end

@@ -1,0 +1,231 @@
+// Every descriptor closed behind the library's back, in C: what is held stays held, and all goes on working.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <cmocka.h>
+
+#include <shmarray.h>
+
+#include "children.h"
+#include "directory.h"
+
+static const int64_t hundred[] = {100};
+static struct { shma_array *array, *named, *view, *reader; } held;
+
+static void close_with_a_loop(int first) {
+    for (int descriptor = first; descriptor < 4096; descriptor++)
+        close(descriptor);
+}
+
+static void close_as_a_range(int first) {
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, first, ~0U, 0) == 0)
+        return;
+#endif
+    close_with_a_loop(first);
+}
+
+static shma_array *make(const char *name, int64_t value) {
+    shma_options options = SHMA_OPTIONS_INIT;
+    shma_array *array = NULL;
+    options.name = name;
+    must(shma_array_create(SHMA_INT64, 1, hundred, &options, &array, NULL) == SHMA_OK);
+    for (int64_t i = 0; i < hundred[0]; i++)
+        ((int64_t *)shma_array_data(array))[i] = value;
+    return array;
+}
+
+static int64_t at(const shma_array *array, size_t index) { return ((const int64_t *)shma_array_data(array))[index]; }
+
+static struct text handle_of(const shma_array *array) {
+    struct text text;
+    must(shma_array_handle(array, text.bytes, sizeof text.bytes, NULL, NULL) == SHMA_OK);
+    return text;
+}
+
+static void hold(void) {
+    held.array = make(NULL, 7);
+    held.named = make("named", 8);
+    must(shma_array_slice(held.array, 0, 5, 50, 5, &held.view, NULL) == SHMA_OK);
+    must(shma_array_attach("named", SHMA_READ_ONLY, &held.reader, NULL) == SHMA_OK);
+}
+
+static void let_all_go(void) {
+    shma_array_close(held.array);
+    shma_array_close(held.named);
+    shma_array_close(held.view);
+    shma_array_close(held.reader);
+}
+
+// All that a program does with the library.
+static void do_everything(void) {
+    shma_array *again = NULL, *copy = NULL, *second = make("second", 9);
+    const struct text first = handle_of(held.view), other = handle_of(second);
+    must(shma_array_attach(first.bytes, SHMA_READ_WRITE, &again, NULL) == SHMA_OK);
+    ((int64_t *)shma_array_data(held.array))[5] += 30;
+    must(at(again, 0) == at(held.view, 0) && at(held.view, 0) == 37 && at(held.reader, 99) == 8);
+    ((int64_t *)shma_array_data(again))[0] -= 30;
+    shma_array_close(again);
+    must(shma_array_attach(other.bytes, SHMA_READ_ONLY, &again, NULL) == SHMA_OK);
+    shma_array_close(second);
+    must(at(again, 50) == 9);
+    must(shma_array_share(shma_array_data(again), SHMA_INT64, 1, hundred, NULL, NULL, &copy, NULL) == SHMA_OK);
+    must(at(copy, 99) == 9);
+    must(shma_segment_unlink("second", NULL) == SHMA_OK);
+    must(shma_sweep(NULL, NULL, NULL) == SHMA_OK);
+    shma_array_close(again);
+    shma_array_close(copy);
+    must(shma_array_attach("named", SHMA_READ_WRITE, &again, NULL) == SHMA_OK);
+    must(at(again, 3) == 8);
+    shma_array_close(again);
+}
+
+static int nothing_is_left(void **state) {
+    (void)state;
+    return files_in_directory();
+}
+
+struct way {
+    void (*close_from)(int first);
+    enum ending how;
+};
+static const struct way ways[] = {
+    {close_with_a_loop, BY_EXIT}, {close_with_a_loop, BY_KILL}, {close_as_a_range, BY_EXIT},
+    {close_as_a_range, BY__EXIT}, {close_as_a_range, BY_ABORT},
+};
+
+static int close_all_and_go_on(void *argument) {
+    const struct way *way = argument;
+    hold();
+    say_text(handle_of(held.view).bytes);
+    wait_for_go();
+    way->close_from(3);
+    do_everything();
+    say(1);
+    wait_for_go();
+    way->close_from(3);
+    do_everything();
+    say(2);
+    end_by(way->how, 0);
+    return 1;
+}
+
+// Whoever else looks, attaches, lets go and sweeps leaves it there.
+static void expect_held(const char *handle) {
+    char *before = names_in_directory(), *after;
+    for (int turn = 0; turn < 3; turn++) {
+        shma_array *array = NULL;
+        uint64_t segments = 99;
+        assert_int_equal(shma_array_attach(handle, SHMA_READ_WRITE, &array, NULL), SHMA_OK);
+        assert_int_equal(at(array, 0), 7);
+        shma_array_close(array);
+        assert_int_equal(shma_sweep(&segments, NULL, NULL), SHMA_OK);
+        assert_int_equal(segments, 0);
+    }
+    after = names_in_directory();
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+static void a_process_without_descriptors_holds_makes_and_gives_back(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        const struct child child = start_child(close_all_and_go_on, (void *)&ways[i]);
+        const struct text handle = hear_text(&child);
+        let_go(&child);
+        assert_int_equal(hear(&child), 1);
+        expect_held(handle.bytes);
+        let_go(&child);
+        assert_int_equal(hear(&child), 2);
+        assert_int_equal(ended(&child), status_of(ways[i].how));
+        if (ways[i].how != BY_EXIT)
+            assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
+        assert_int_equal(files_in_directory(), 0);
+    }
+}
+
+static int close_even_the_standard_ones(void *unused) {
+    (void)unused;
+    hold();
+    close_as_a_range(0);
+    for (int turn = 0; turn < 3; turn++)
+        do_everything();
+    let_all_go();
+    return files_in_directory() == 0 ? 0 : 1;
+}
+
+static void even_the_standard_descriptors_may_be_closed(void **state) {
+    (void)state;
+    const struct child child = start_child(close_even_the_standard_ones, NULL);
+    assert_int_equal(ended(&child), 0);
+}
+
+static int close_before_the_first_use(void *unused) {
+    (void)unused;
+    close_as_a_range(3);
+    hold();
+    do_everything();
+    let_all_go();
+    return 0;
+}
+
+static void the_first_use_may_come_after_every_descriptor_was_closed(void **state) {
+    (void)state;
+    const struct child child = start_child(close_before_the_first_use, NULL);
+    assert_int_equal(ended(&child), 0);
+}
+
+static int fork_without_descriptors(void *how) {
+    hold();
+    close_as_a_range(3);
+    const pid_t child = fork();
+    if (child == 0) {
+        wait_for_go();
+        close_as_a_range(3);
+        do_everything();
+        say(3);
+        end_by(*(enum ending *)how, 0);
+    }
+    say_text(handle_of(held.view).bytes);
+    say(child);
+    return 0;
+}
+
+static void a_child_without_descriptors_outlives_its_parent(void **state) {
+    (void)state;
+    for (enum ending how = 0; how < ENDINGS; how++) {
+        const struct child parent = start_child(fork_without_descriptors, &how);
+        const struct text handle = hear_text(&parent);
+        const pid_t child = (pid_t)hear(&parent);
+        assert_int_equal(status_of_process(parent.pid), 0);
+        expect_held(handle.bytes);
+        let_go(&parent);
+        assert_int_equal(hear(&parent), 3);
+        assert_int_equal(status_of_process(child), status_of(how));
+        close(parent.ask);
+        close(parent.hear);
+        if (how != BY_EXIT)
+            assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
+        assert_int_equal(files_in_directory(), 0);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_use_may_come_after_every_descriptor_was_closed), // before this program's own first use
+        TEST(a_process_without_descriptors_holds_makes_and_gives_back),
+        TEST(even_the_standard_descriptors_may_be_closed),
+        TEST(a_child_without_descriptors_outlives_its_parent),
+    };
+    adopt_orphans();
+    return cmocka_run_group_tests_name("descriptors", tests, NULL, NULL);
+}
