@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <sstream>
 #include <string>
@@ -25,10 +26,13 @@ constexpr std::int64_t step = 512; // a mark on every page
 const std::vector<std::int64_t> sizes = {1, 3, 25, 512, 2000, 7000, 40000, 150000};
 
 // An array and what must stand in it.
-struct marked {
+struct marks {
     array memory;
     std::int64_t seed;
 };
+using marked = std::shared_ptr<marks>;
+
+marked mark(array memory, std::int64_t seed) { return std::make_shared<marks>(marks{std::move(memory), seed}); }
 
 [[noreturn]] void fault(const std::string &what) {
     const auto line = "wrong " + std::to_string(getpid()) + " c++: " + what + "\n";
@@ -70,14 +74,15 @@ class worker {
         memory(count - 1) = seed + count - 1;
         // The first mark last: who finds an array by its name sees by it that all are there.
         for (std::int64_t at = (count - 1) / step * step; at >= 0; at -= step) memory(at) = seed + at;
-        return {std::move(memory), seed};
+        return mark(std::move(memory), seed);
     }
 
     void check(const marked &one) {
-        const auto count = one.memory.shape()[0];
+        const auto &[memory, seed] = *one;
+        const auto count = memory.shape()[0];
         for (std::int64_t at = 0; at < count; at += step)
-            if (one.memory(at) != one.seed + at) fault("element " + std::to_string(at) + " of " + std::to_string(count));
-        if (one.memory(count - 1) != one.seed + count - 1) fault("the last of " + std::to_string(count));
+            if (memory(at) != seed + at) fault("element " + std::to_string(at) + " of " + std::to_string(count));
+        if (memory(count - 1) != seed + count - 1) fault("the last of " + std::to_string(count));
         ++checked_;
     }
 
@@ -98,8 +103,8 @@ class worker {
         std::string seeds;
         std::vector<shmarray::sendable> arrays;
         for (const auto &one : all) {
-            seeds += std::to_string(one.seed) + " ";
-            arrays.emplace_back(one.memory);
+            seeds += std::to_string(one->seed) + " ";
+            arrays.emplace_back(one->memory);
         }
         here_.send(seeds, arrays, 5ms);
         if (random_() % 4 == 0) hold(std::move(all.front()));
@@ -118,7 +123,7 @@ class worker {
         for (std::size_t index = 0; index < message.size(); ++index) {
             std::int64_t seed = 0;
             seeds >> seed;
-            marked one{message.array<std::int64_t>(index), seed};
+            auto one = mark(message.array<std::int64_t>(index), seed);
             check(one);
             if (random_() % 3 == 0) hold(std::move(one));
         }
@@ -128,8 +133,8 @@ class worker {
     void post() {
         const auto one = make();
         const auto aside = mail_ / ("new-" + std::to_string(getpid()));
-        const auto handle = one.memory.handle_to_send();
-        std::ofstream(aside) << one.seed << "\n" << handle << "\n";
+        const auto handle = one->memory.handle_to_send();
+        std::ofstream(aside) << one->seed << "\n" << handle << "\n";
         std::error_code taken;
         std::filesystem::create_hard_link(aside, mail_ / ("letter-" + std::to_string(random_() % 6)), taken);
         std::filesystem::remove(aside);
@@ -146,7 +151,7 @@ class worker {
         std::string handle;
         file >> seed >> handle;
         if (random_() % 4 == 0) shmarray::discard(handle);
-        else check({array::attach(handle), seed});
+        else check(mark(array::attach(handle), seed));
         std::filesystem::remove(taken);
     }
 
@@ -161,8 +166,9 @@ class worker {
                 break;
             }
             case 1: {
-                const auto found = array::attach(name);
-                if (found(0) != 0) check({found, found(0)}); // else its maker has not come so far
+                auto found = array::attach(name);
+                const auto seed = found(0);
+                if (seed != 0) check(mark(std::move(found), seed)); // else its maker has not come so far
                 break;
             }
             default: shmarray::unlink(name);

@@ -11,9 +11,24 @@ use std::os::fd::AsRawFd;
 /// The byte of a segment's file that holders lock.
 const HOLD_OFFSET: i64 = 0;
 
-/// Holds the file, or fails with `WouldBlock` when somebody is giving it back.
+/// Holds a file that nobody else can see.
 pub(super) fn try_shared(file: &File) -> io::Result<()> {
     set(file, libc::F_OFD_SETLK, libc::F_RDLCK, HOLD_OFFSET)
+}
+
+/// Holds the file when who looks whether it can be given back has let it go, or is dead.
+pub(super) fn wait_shared(file: &File) -> io::Result<()> {
+    loop {
+        match set(file, libc::F_OFD_SETLKW, libc::F_RDLCK, HOLD_OFFSET) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// Whether nobody holds the file now.
+pub(super) fn is_unheld(file: &File) -> bool {
+    is_free_at(file, HOLD_OFFSET)
 }
 
 /// Whether nobody else holds the file; then nobody can hold it until it is closed.

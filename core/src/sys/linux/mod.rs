@@ -19,8 +19,8 @@
 //! | give back: DEAD | a segment that refuses to be attached | any sweep |
 //! | give back: unlink the name, unlink the id | the same, or memory that the kernel frees | any sweep |
 //!
-//! An attach that finds the exclusive lock taken comes when nobody holds the segment, so it
-//! is told that the segment is gone; it never waits.
+//! An attach that finds the exclusive lock taken waits for it: a message may hold the segment, and
+//! who sweeps finds that out. The wait is for a few system calls of another process, or its death.
 
 mod directory;
 mod links;
@@ -95,9 +95,7 @@ impl File {
         };
         let opened = open_for(&path, access);
         let (file, is_writable) = opened.map_err(|error| not_found("open", error))?;
-        if let Err(error) = lock::try_shared(&file) {
-            return Err(not_found("fcntl(F_OFD_SETLK)", gone_if_locked(error)));
-        }
+        lock::wait_shared(&file).map_err(|error| not_found("fcntl(F_OFD_SETLKW)", error))?;
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
         if facts.nlink() == 0 {
             return Err(missing(&directory, place));
@@ -186,23 +184,30 @@ fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<
     let Ok(file) = open_existing(path, Access::ReadWrite) else {
         return Ok(None); // gone already, or not ours to give
     };
-    if persists(&file) || !lock::try_exclusive(&file) {
+    // First without its lock: while we have that, an attach must wait.
+    if persists(&file) || !lock::is_unheld(&file) {
+        return Ok(None);
+    }
+    let front = front(&file).unwrap_or_default();
+    let header = Header::read("", &front, u64::MAX).ok().filter(|header| header.id == *id);
+    if header.as_ref().is_some_and(|header| is_under_way(directory, &file, header)) {
+        return Ok(None);
+    }
+    // The name's lock before the segment's, as in `unlink_name`.
+    let name = header.as_ref().and_then(|header| header.name.as_ref());
+    let _lock = name.map(|name| NameLock::take(directory, name));
+    if !lock::try_exclusive(&file) || header.as_ref().is_some_and(|header| is_under_way(directory, &file, header)) {
         return Ok(None);
     }
     let facts = file.metadata().map_err(|error| Error::os("fstat", path, error))?;
-    let front = front(&file, facts.len()).unwrap_or_default();
-    let header = Header::read("", &front, facts.len()).ok().filter(|header| header.id == *id);
-    let name = header.as_ref().and_then(|header| header.name.as_ref());
-    let named = name.is_some_and(|name| is_same(&directory.name_path(name), &facts));
-    let under_way = header.as_ref().is_some_and(|header| is_under_way(directory, &file, header));
-    if facts.nlink() != 1 + u64::from(named) || under_way {
+    let name = name.map(|name| directory.name_path(name)).filter(|name| is_same(name, &facts));
+    if facts.nlink() != 1 + u64::from(name.is_some()) {
         return Ok(None); // gone already, or a message holds it
     }
     let _ = file.write_all_at(&lease::DEAD.to_le_bytes(), words::STATE_OFFSET); // a short file has no state
-    if let Some(name) = name {
-        unlink_if_same(directory, name, &facts)?;
+    for path in name.as_deref().into_iter().chain([path]) {
+        fs::remove_file(path).map_err(|error| Error::os("unlink", path, error))?;
     }
-    fs::remove_file(path).map_err(|error| Error::os("unlink", path, error))?;
     Ok(Some(facts.blocks() * 512))
 }
 
@@ -321,14 +326,6 @@ fn missing(directory: &Directory, place: Place<'_>) -> Error {
     }
 }
 
-/// Who holds the exclusive lock is giving the segment back.
-fn gone_if_locked(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied => io::ErrorKind::NotFound.into(),
-        _ => error,
-    }
-}
-
 /// Noise does not persist: only a segment says that it does.
 fn persists(file: &fs::File) -> bool {
     let mut front = [0; words::FLAGS_OFFSET as usize + 8];
@@ -336,12 +333,14 @@ fn persists(file: &fs::File) -> bool {
     read && front.starts_with(&MAGIC) && front[words::FLAGS_OFFSET as usize] & words::PERSIST as u8 != 0
 }
 
-/// The whole header of an open file.
-fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
+/// What [`Header::read`] needs of an open file.
+fn front(file: &fs::File) -> Result<Vec<u8>> {
+    let failed = |error| Error::os("pread", "", error);
+    let bytes = file.metadata().map_err(failed)?.len();
     let read = |count: u64| {
         let mut front = vec![0; count.min(bytes) as usize];
         let read = file.read_exact_at(&mut front, 0);
-        read.map(|()| front).map_err(|error| Error::os("pread", "", error))
+        read.map(|()| front).map_err(failed)
     };
     let first = read(crate::format::PAGE_BYTES)?;
     read(Header::bytes_needed("", &first, bytes)?)
@@ -377,8 +376,7 @@ fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata)
 
 fn give_back_leftover(directory: &Directory, path: &Path) {
     let Ok(file) = open_existing(path, Access::ReadOnly) else { return };
-    let bytes = file.metadata().map_or(0, |facts| facts.len());
-    let header = front(&file, bytes).and_then(|front| Header::read("", &front, bytes));
+    let header = front(&file).and_then(|front| Header::read("", &front, u64::MAX));
     drop(file);
     if let Ok(header) = header {
         let _ = give_back(directory, &header.id); // held: the caller finds the name taken and says so
