@@ -1,4 +1,4 @@
-"""Writes the seeds of the fuzz targets from the golden files: python core/fuzz/seeds.py [--check]"""
+"""Writes the seeds of the fuzz targets, most from the golden files: python core/fuzz/seeds.py [--check]"""
 
 import json
 import pathlib
@@ -12,6 +12,11 @@ MOST_BYTES = 2000
 AS_IT_IS = b"\x02"
 # … or magic, id, state and generation, with the handle that the file describes.
 WITH_IDENTITY = bytes([1 | 2 | 4 | 32])
+# The steps of registry_file, and what it puts in the registry's place, in the order of their numbers.
+STEPS = ["small", "alone", "name", "attach", "drop", "registry", "sweep", "list", "unlink"]
+STEPS += ["fork", "look", "child-makes", "child-ends", "kill"]
+REGISTRIES = ["ours", "none", "noise", "read-only", "directory"]
+REGISTRIES += ["link-to-nothing", "link-to-file", "link-to-directory", "fifo", "more-noise"]
 
 
 def seeds():
@@ -21,6 +26,16 @@ def seeds():
     for kind, bits in (("segments", WITH_IDENTITY), ("bad_segments", AS_IT_IS)):
         for path in sorted((GOLDEN / kind).iterdir()):
             yield f"segment_file/{path.name}", bits + path.read_bytes()
+    for kind, registry in enumerate(REGISTRIES):
+        pairs = [(STEPS.index(step), what) for step, what in lives(kind)]
+        yield f"registry_file/{registry}", b"".join(map(bytes, pairs))
+
+
+def lives(kind):
+    """A child holds, makes, sweeps and dies while the registry is that, and others go on."""
+    yield from [("small", 5), ("alone", 6), ("name", 7), ("fork", 0), ("registry", 50 + kind), ("look", 0)]
+    yield from [("child-makes", 9), ("drop", 0), ("drop", 2), ("attach", 0), ("kill", 0), ("name", 0x88)]
+    yield from [("sweep", 0), ("registry", 0), ("unlink", 0x88)]
 
 
 def handles(index):

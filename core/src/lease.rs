@@ -91,6 +91,11 @@ impl Leases {
         matches!(self.words.state().load(Acquire) & STATES, LIVE | CLOSING)
     }
 
+    /// Whether it has ended, and is only to be unlinked.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.words.state().load(Acquire) & STATES == DEAD
+    }
+
     /// A place of one's own, not held yet; `None` when all are taken.
     pub(crate) fn place(&self, holder: u64, about: u64) -> Option<Place> {
         self.place_among(holder, about, self.words.entries().len())

@@ -40,7 +40,8 @@ pub(crate) const BY_LOCK: u64 = 2;
 /// The memory of a cell was given back: it must be reserved before it is touched.
 pub(crate) const PUNCHED: u64 = 4;
 
-/// A word in shared memory. It has the operations that the protocol needs, and no others.
+/// A word in shared memory. It has the operations that the protocol needs, and no others; each
+/// that stores is announced.
 #[repr(transparent)]
 pub(crate) struct Word(AtomicU64);
 
@@ -50,32 +51,59 @@ impl Word {
     }
 
     pub(crate) fn store(&self, value: u64, order: Ordering) {
-        self.0.store(value, order);
+        self.change(|word| word.store(value, order));
     }
 
     /// Whether it was `from` and is now `to`.
     pub(crate) fn replace(&self, from: u64, to: u64) -> bool {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.change(|word| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok())
     }
 
     pub(crate) fn set(&self, bits: u64) {
-        self.0.fetch_or(bits, Ordering::AcqRel);
+        self.change(|word| word.fetch_or(bits, Ordering::AcqRel));
     }
 
     pub(crate) fn clear(&self, bits: u64) {
-        self.0.fetch_and(!bits, Ordering::AcqRel);
+        self.change(|word| word.fetch_and(!bits, Ordering::AcqRel));
     }
 
     /// A count that decides nothing.
     pub(crate) fn add(&self, more: u64) -> u64 {
-        self.0.fetch_add(more, Ordering::Relaxed).wrapping_add(more)
+        self.change(|word| word.fetch_add(more, Ordering::Relaxed)).wrapping_add(more)
     }
 
     #[cfg(any(feature = "portable", not(target_os = "linux")))]
     pub(crate) fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
     }
+
+    fn change<T>(&self, change: impl FnOnce(&AtomicU64) -> T) -> T {
+        announced(std::ptr::from_ref(self).cast(), size_of::<Self>(), || change(&self.0))
+    }
 }
+
+/// A store to shared memory. With the feature `steps` it is announced before and after, which is
+/// how `tests/crashes` kills a process there; a store that is not announced fails it.
+pub(crate) fn announced<T>(place: *const u8, bytes: usize, store: impl FnOnce() -> T) -> T {
+    const BEFORE: u64 = 1;
+    const AFTER: u64 = 2;
+    announce(BEFORE, place, bytes);
+    let stored = store();
+    announce(AFTER, place, bytes);
+    stored
+}
+
+/// A system call that does nothing, but at which whoever traces this process can stop it.
+#[cfg(all(feature = "steps", target_os = "linux"))]
+#[allow(unsafe_code)]
+fn announce(when: u64, place: *const u8, bytes: usize) {
+    const MARK: u64 = u64::from_le_bytes(*b"shmarray");
+    // SAFETY: `getppid` takes no arguments; the kernel ignores what else is in the registers.
+    unsafe { libc::syscall(libc::SYS_getppid, MARK, when, place, bytes) };
+}
+
+#[cfg(not(all(feature = "steps", target_os = "linux")))]
+fn announce(_: u64, _: *const u8, _: usize) {}
 
 /// One holder, in shared memory.
 #[repr(C)]
@@ -146,9 +174,11 @@ impl Words {
     /// A copy of the description in a cell's head.
     pub(crate) fn describe(&self, description: &[u8; CELL_DESCRIPTION_BYTES]) {
         let place = self.first.as_ptr().wrapping_add(CELL_DESCRIPTION_OFFSET);
-        // SAFETY: a head has room for it behind its words; it is for people only, so that a reader
-        // who sees half of it is not harmed.
-        unsafe { std::ptr::copy_nonoverlapping(description.as_ptr(), place, description.len()) };
+        announced(place, description.len(), || {
+            // SAFETY: a head has room for it behind its words; it is for people only, so that a
+            // reader who sees half of it is not harmed.
+            unsafe { std::ptr::copy_nonoverlapping(description.as_ptr(), place, description.len()) };
+        });
     }
 }
 

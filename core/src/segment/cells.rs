@@ -24,7 +24,7 @@ use crate::lease::{Closed, Leases, Place};
 use crate::name::{SegmentId, random_generation};
 use crate::shape::{Layout, size_bytes};
 use crate::sys::{Access, Directory};
-use crate::words::{Ordering, PUNCHED};
+use crate::words::{Ordering, PUNCHED, announced};
 
 /// Sizes of cells, in pages: an array of a power of two of bytes fits the next one.
 const PAGES: [u64; 6] = [1, 2, 3, 5, 9, 17];
@@ -115,9 +115,11 @@ impl Claimed {
         }
         if !self.was_unused {
             let data = self.mapped.data(Some(self.cell)).as_ptr();
-            // SAFETY: the cell is mapped writable in the process that made its file, has room for
-            // these bytes, and is this thread's alone while it is claimed.
-            unsafe { std::ptr::write_bytes(data, 0, data_bytes as usize) };
+            announced(data, data_bytes as usize, || {
+                // SAFETY: the cell is mapped writable in the process that made its file, has room
+                // for these bytes, and is this thread's alone while it is claimed.
+                unsafe { std::ptr::write_bytes(data, 0, data_bytes as usize) };
+            });
         }
         Ok(())
     }
@@ -372,7 +374,7 @@ pub(super) fn sweep(mapped: &Mapped) -> (u64, bool) {
     let used = whole.cells().filter(Leases::is_used).count();
     whole.words.used().store(used as u64, Ordering::Relaxed);
     let bytes = trim(mapped);
-    let ends = used == 0 && whole.close() == Closed::Last;
+    let ends = used == 0 && (whole.close() == Closed::Last || whole.is_dead()); // by somebody who died of it
     if ends {
         drop(end(mapped));
     }

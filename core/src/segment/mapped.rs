@@ -10,7 +10,7 @@ use crate::format::Header;
 use crate::lease::Leases;
 use crate::name::SegmentId;
 use crate::sys::{self, Access, Directory};
-use crate::words::Words;
+use crate::words::{Words, announced};
 
 /// One file, mapped once for each access, however many arrays lie in it.
 pub(super) struct Mapped {
@@ -87,14 +87,18 @@ impl Mapped {
     #[allow(unsafe_code)]
     pub(super) fn write_header(&self) {
         let bytes = self.header.write();
-        // SAFETY: the file was made as long as the header says, which is at least its own bytes;
-        // nobody else has the mapping yet.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.mapping.header().as_ptr(), bytes.len()) };
+        let place = self.mapping.header().as_ptr();
+        announced(place, bytes.len(), || {
+            // SAFETY: the file was made as long as the header says, which is at least its own bytes;
+            // nobody else has the mapping yet.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        });
     }
 
-    /// Unlinks what the caller ended. A close has nobody to tell: what stays, a sweep takes.
-    pub(super) fn discard(&self) {
-        let _ = sys::discard(self.directory(), &self.header.id, self.header.name.as_ref());
+    /// Unlinks what the caller ended. A close has nobody to tell: what stays, because it is another
+    /// user's or for a crash, a sweep takes.
+    pub(super) fn discard(&self) -> bool {
+        sys::discard(self.directory(), &self.header.id, self.header.name.as_ref()).is_ok()
     }
 
     /// The mapped file of that id, if this process has it.

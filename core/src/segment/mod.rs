@@ -64,7 +64,7 @@ impl Birth {
     /// Readers who may not write the header cannot enter: who lets them in holds by lock.
     fn flags(&self) -> u64 {
         let readers = self.mode & 0o044 != 0;
-        (if self.persist { words::PERSIST } else { 0 }) | (if readers { words::BY_LOCK } else { 0 })
+        if readers { words::BY_LOCK } else { 0 }
     }
 
     /// Whether it needs a file of its own.
@@ -99,7 +99,12 @@ impl Segment {
         leases.be_live(birth.flags());
         let place = enter(&leases, &mapped).unwrap_or(BY_LOCK); // nobody else has seen it: it is live
         file.publish(&mapped.header.id)?;
-        let linked = mapped.header.name.as_ref().map_or(Ok(()), |name| file.link_name(name));
+        let linked = mapped.header.name.as_ref().map_or(Ok(()), |name| {
+            file.link_name(name)?;
+            // Marked last: a crash before it leaves nothing that persists without a name.
+            let persist = || leases.words.flags().set(words::PERSIST);
+            if birth.persist { file.mark_named(name, persist) } else { Ok(()) }
+        });
         // The open file holds the segment too: it goes first, so that when the name is taken
         // the drop of the segment is that of the last holder.
         drop(file);
@@ -367,7 +372,7 @@ fn give_back_if_last(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Opt
         closed => closed,
     };
     match (closed, cell) {
-        (Closed::Last, None) => mapped.discard(),
+        (Closed::Last, None) => drop(mapped.discard()),
         (Closed::Last, Some(cell)) => return cells::freed(mapped, cell),
         (Closed::Held, Some(_)) if leases.is_by_lock() => return cells::let_go_of(mapped),
         _ => {}

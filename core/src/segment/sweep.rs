@@ -66,10 +66,9 @@ fn give_back_mapped(directory: &Directory, id: &SegmentId, seen: &mut usize) -> 
         let (bytes, ended) = cells::sweep(&mapped);
         return Ok((if ended { segment_bytes } else { bytes }, ended));
     }
-    let ended = !leases.is_by_lock() && close_without_the_dead(&leases, directory) == Closed::Last;
-    if ended {
-        mapped.discard();
-    }
+    let closed = !leases.is_by_lock() && close_without_the_dead(&leases, directory) == Closed::Last;
+    let dead = closed || leases.is_dead(); // by somebody who died before he unlinked it
+    let ended = dead && mapped.discard();
     Ok((if ended { segment_bytes } else { 0 }, ended))
 }
 

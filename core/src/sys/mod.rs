@@ -10,6 +10,7 @@
 //! | `File::bytes`, `read_front(n)` | its size; a copy of its first bytes |
 //! | `File::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
 //! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |
+//! | `File::mark_named(name, mark)` | mark a segment while nobody can take its name away |
 //! | `Mapping::header`, `data`, `header_is_writable`, `directory` | where it is mapped, and what of |
 //! | `discard(directory, id, name)` | unlinks what the caller made dead |
 //! | `identity(directory)` | this process as its leases name it; `None` where there are no leases |

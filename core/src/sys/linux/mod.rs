@@ -155,6 +155,19 @@ impl File {
     }
 }
 
+impl File {
+    /// Marks a segment that persists, if it still has its name: nobody takes that away meanwhile.
+    pub(crate) fn mark_named(&self, name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
+        let path = self.directory.name_path(name);
+        let facts = self.file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
+        let _lock = NameLock::take(&self.directory, name);
+        if is_same(&path, &facts) {
+            mark();
+        }
+        Ok(())
+    }
+}
+
 impl Drop for File {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
@@ -174,9 +187,13 @@ pub(crate) fn discard(directory: &Directory, id: &SegmentId, name: Option<&Array
 
 /// Gives a segment back if nobody holds it and it need not persist. Returns its bytes.
 pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+    let hidden = directory.hidden_path(id);
+    if fs::symlink_metadata(directory.segment_path(id)).is_ok_and(|facts| is_same(&hidden, &facts)) {
+        let _ = fs::remove_file(&hidden); // it has its id: its creator is about to do this, or died
+    }
     match give_back_file(directory, id, &directory.segment_path(id))? {
         Some(bytes) => Ok(Some(bytes)),
-        None => give_back_file(directory, id, &directory.hidden_path(id)),
+        None => give_back_file(directory, id, &hidden),
     }
 }
 

@@ -1,0 +1,256 @@
+//! What the operations of the table do: each prepares, and returns what is traced.
+
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use shmarray::{Access, Array, Error, Options, Pipe, Received, Sent};
+
+use crate::operations::Traced;
+use crate::process::{start, wait};
+use crate::stage::{Kept, NEW, NEW_FILE, Stage, new, options};
+
+pub(crate) fn hold(handles: &[String]) -> Vec<Array> {
+    handles.iter().map(|handle| Array::attach(handle, Access::ReadWrite).unwrap()).collect()
+}
+
+pub(crate) fn create(bytes: u64, options: Options) -> Traced {
+    Box::new(move || vec![new(bytes, &options).unwrap()].into())
+}
+
+pub(crate) fn attach(handle_or_name: String, access: Access) -> Traced {
+    Box::new(move || vec![Array::attach(&handle_or_name, access).unwrap()].into())
+}
+
+pub(crate) fn close(handles: &[String]) -> Traced {
+    let arrays = hold(handles);
+    Box::new(move || {
+        drop(arrays);
+        Kept::default()
+    })
+}
+
+pub(crate) fn sweep() -> Traced {
+    Box::new(|| {
+        shmarray::sweep().unwrap();
+        Kept::default()
+    })
+}
+
+/// Another may have been faster, if there is another.
+pub(crate) fn unlink(name: &'static str) -> Traced {
+    Box::new(move || match shmarray::unlink(name) {
+        Ok(()) | Err(Error::NameNotFound { .. }) => Kept::default(),
+        Err(error) => panic!("unlink: {error}"),
+    })
+}
+
+/// Both processes hold afterwards.
+pub(crate) fn fork(handles: &[String]) -> Traced {
+    let arrays = hold(handles);
+    Box::new(move || {
+        // SAFETY: both go on as a process of this test does.
+        assert!(unsafe { libc::fork() } >= 0);
+        arrays.into()
+    })
+}
+
+/// With exit handlers, and with everything still held.
+pub(crate) fn end(handles: &[String]) -> Traced {
+    let arrays = hold(handles);
+    Box::new(move || {
+        std::mem::forget(arrays);
+        std::process::exit(0)
+    })
+}
+
+/// Whoever comes too late is told so; who does not has all of it.
+pub(crate) fn if_there(attached: shmarray::Result<Array>) -> Kept {
+    match attached {
+        Ok(array) => vec![array].into(),
+        Err(Error::SegmentNotFound { .. } | Error::NameNotFound { .. }) => Kept::default(),
+        Err(error) => panic!("attach: {error}"),
+    }
+}
+
+pub(crate) fn attach_if_there(stage: &Stage, what: &str) -> Traced {
+    let handle = stage.handle(what);
+    Box::new(move || if_there(Array::attach(&handle, Access::ReadWrite)))
+}
+
+/// Or somebody has the name.
+pub(crate) fn if_free(created: shmarray::Result<Array>) -> Kept {
+    match created {
+        Ok(array) => vec![array].into(),
+        Err(Error::NameExists { .. }) => Kept::default(),
+        Err(error) => panic!("create: {error}"),
+    }
+}
+
+/// So that what follows is not the first use of the library.
+pub(crate) fn warm_up() {
+    drop([NEW, NEW_FILE].map(|bytes| new(bytes, &options("")).unwrap()));
+}
+
+/// Holds that many in cells, and lets all but the first go.
+pub(crate) fn close_cells(count: usize) -> Traced {
+    let mut arrays: Vec<_> = (0..count).map(|_| new(NEW, &options("")).unwrap()).collect();
+    Box::new(move || {
+        arrays.truncate(1);
+        arrays.into()
+    })
+}
+
+/// A cell of a file that this process has already: never used, or freed by this process before.
+pub(crate) fn create_in_cell(there: usize, freed: usize) -> Traced {
+    let mut arrays: Vec<_> = (0..there + freed).map(|_| new(NEW, &options("")).unwrap()).collect();
+    arrays.truncate(there);
+    Box::new(move || {
+        arrays.push(new(NEW, &options("")).unwrap());
+        arrays.into()
+    })
+}
+
+/// A cell that another process was the last to hold: only a look at the cells finds it.
+pub(crate) fn create_where_another_freed() -> Traced {
+    let mut arrays: Vec<_> = (0..4).map(|_| new(NEW, &options("")).unwrap()).collect();
+    let handle = arrays[1].handle().to_text();
+    let mut other = start(|line| {
+        let held = Array::attach(&handle, Access::ReadWrite).unwrap();
+        line.tell("holds");
+        let _ = line.hear();
+        drop(held);
+    });
+    other.line.hear().unwrap();
+    drop(arrays.remove(1));
+    other.line.tell("end");
+    wait(other.pid);
+    Box::new(move || {
+        arrays.push(new(NEW, &options("")).unwrap());
+        arrays.into()
+    })
+}
+
+/// The message holds what the sender lets go.
+pub(crate) fn send(stage: &Stage, whats: &[&str]) -> Traced {
+    let arrays = hold(&whats.iter().map(|what| stage.handle(what)).collect::<Vec<_>>());
+    let end = stage.end(false);
+    Box::new(move || {
+        send_all(&end, &arrays);
+        drop(arrays);
+        Kept::default()
+    })
+}
+
+fn send_all(end: &Pipe, arrays: &[Array]) {
+    let arrays: Vec<_> = arrays.iter().collect();
+    assert_eq!(end.send(b"a message", &arrays, None).unwrap(), Sent::Sent);
+}
+
+/// So many are under way that the next finds no entry in the cell.
+pub(crate) fn send_by_link(stage: &Stage) -> Traced {
+    let arrays = hold(&[stage.handle("given cell")]);
+    let end = stage.end(false);
+    (0..18).for_each(|_| send_all(&end, &arrays));
+    Box::new(move || {
+        send_all(&end, &arrays);
+        drop(arrays);
+        Kept::default()
+    })
+}
+
+/// Everything that was sent, if nobody else was faster.
+pub(crate) fn receive(stage: &Stage) -> Traced {
+    let end = stage.end(true);
+    Box::new(move || match end.receive(Some(Duration::ZERO)).unwrap() {
+        Received::Message(message) => {
+            let count = message.handles().len();
+            let arrays = (0..count).map(|index| message.array(index, Access::ReadWrite).unwrap());
+            arrays.collect::<Vec<_>>().into()
+        }
+        Received::TimedOut | Received::Closed => Kept::default(),
+    })
+}
+
+/// Received and dropped.
+pub(crate) fn receive_in_vain(stage: &Stage) -> Traced {
+    let end = stage.end(true);
+    Box::new(move || {
+        drop(end.receive(Some(Duration::ZERO)).unwrap());
+        Kept::default()
+    })
+}
+
+/// A handle by an unknown way, which holds until it is discarded.
+pub(crate) fn discard(stage: &Stage, what: &str) -> Traced {
+    let arrays = hold(&[stage.handle(what)]);
+    Box::new(move || {
+        let text = arrays[0].handle_to_send().unwrap().to_text();
+        drop(arrays);
+        shmarray::discard(&text).unwrap();
+        Kept::default()
+    })
+}
+
+/// The same, and it is attached.
+pub(crate) fn send_to_oneself(stage: &Stage, what: &str) -> Traced {
+    let arrays = hold(&[stage.handle(what)]);
+    Box::new(move || {
+        let text = arrays[0].handle_to_send().unwrap().to_text();
+        drop(arrays);
+        vec![Array::attach(&text, Access::ReadOnly).unwrap()].into()
+    })
+}
+
+/// As on a file system that has no unnamed files: from now on this process makes none.
+pub(crate) fn without_unnamed_files(traced: Traced) -> Traced {
+    let jump = |code: u32, value: u32, no: u8| libc::sock_filter { code: code as u16, jt: 0, jf: no, k: value };
+    let load = |offset: u32| jump(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0);
+    let is = libc::BPF_JMP | libc::BPF_K;
+    let answer = |value: u32| jump(libc::BPF_RET | libc::BPF_K, value, 0);
+    const UNNAMED: u32 = (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+    let mut filter = [
+        load(0), // the call's number
+        jump(is | libc::BPF_JEQ, libc::SYS_openat as u32, 3),
+        load(32), // its third argument
+        jump(is | libc::BPF_JSET, UNNAMED, 1),
+        answer(libc::SECCOMP_RET_ERRNO | libc::EOPNOTSUPP as u32),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: a filter of as many instructions as it says.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(set, 0, "seccomp: {}", std::io::Error::last_os_error());
+    traced
+}
+
+pub(crate) fn close_held_by_lock() -> Traced {
+    let array = new(NEW, &Options { mode: 0o644, ..options("new") }).unwrap();
+    Box::new(move || {
+        drop(array);
+        Kept::default()
+    })
+}
+
+/// To a reserved word of a header, by an instruction that is not core's.
+pub(crate) fn store_unannounced(stage: &Stage) -> Traced {
+    const RESERVED: usize = 248;
+    let id = shmarray::Descriptor::parse(&stage.handle("kept")).unwrap().segment.id;
+    let path = stage.directory.join(format!("shmarray-{id}"));
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let word = map(&file).wrapping_add(RESERVED / 8);
+    Box::new(move || {
+        // SAFETY: the page was mapped to be written, and stays.
+        unsafe { word.write_volatile(1) };
+        Kept::default()
+    })
+}
+
+fn map(file: &std::fs::File) -> *mut u64 {
+    let (anywhere, writable) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new mapping, where the kernel likes.
+    let place = unsafe { libc::mmap(anywhere, 4096, writable, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    place.cast()
+}

@@ -1,0 +1,448 @@
+//! One run: a stage, one or two processes that operate, a death, and what must hold then. And all runs.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use crate::actions::warm_up;
+use crate::operations::{Operation, Victim};
+use crate::process::{self, Line, Outcome, Process, caught, said, start};
+use crate::stage::{Prop, Stage, keep};
+use crate::tracer::{self, Step, Stop, Tracee};
+use crate::watch::{Watched, watch};
+
+/// A process that operates, stopped before its first step.
+struct Actor {
+    process: Process,
+    /// To the child that it may fork.
+    child: Option<Line>,
+    tracee: Tracee,
+    is_done: bool,
+    /// Its last step was to wait.
+    waits: bool,
+}
+
+impl Actor {
+    /// Up to where it has used the library, if it is to.
+    fn start(operation: &'static Operation, stage: &Stage) -> Outcome<(Process, Option<Line>)> {
+        let (here, there) = Line::pair();
+        let mut here = Some(here);
+        let mut process = start(|line| {
+            here.take(); // else neither child nor parent would see that the other end is closed
+            perform(operation, stage, line, there);
+        });
+        process.line.hear()?;
+        Ok((process, here))
+    }
+
+    fn prepare((mut process, child): (Process, Option<Line>), left: &str) -> Outcome<Self> {
+        process.line.tell(left);
+        let tracee = Tracee::attach(process.pid).map_err(|what| process.line.hear().err().unwrap_or(what))?;
+        Ok(Self { process, child, tracee, is_done: false, waits: false })
+    }
+
+    /// To its next step; `None` at its end. While it waits the other goes on, if there is one.
+    fn step(&mut self, mut beside: Option<&mut Self>) -> Outcome<Option<Step>> {
+        while !self.is_done {
+            let stop = self.tracee.next();
+            let waited = std::mem::replace(&mut self.waits, matches!(stop, Stop::Waits(_)));
+            match &stop {
+                Stop::Waits(call) if waited => {
+                    let other = beside.as_deref_mut().filter(|other| !other.is_done);
+                    let other = other.ok_or_else(|| format!("waits for nobody in system call {}", call.number))?;
+                    other.step(None)?;
+                }
+                Stop::Fault(place) => return Err(format!("a fault at {place:#x}")),
+                Stop::End | Stop::Gone(_) => self.has_ended(&stop)?,
+                _ if stop.step().is_some() => return Ok(stop.step()),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn has_ended(&mut self, how: &Stop) -> Outcome<()> {
+        self.is_done = true;
+        let Stop::Gone(status) = how else { return Ok(()) };
+        process::is_over(self.process.pid);
+        match status {
+            0 => Ok(()),
+            _ => Err(self.process.line.hear().err().unwrap_or(said(*status))),
+        }
+    }
+
+    fn run_to_end(&mut self) -> Outcome<()> {
+        while self.step(None)?.is_some() {}
+        Ok(())
+    }
+
+    /// Who is still there of it and its child, no longer traced.
+    fn survivors(mut self, lives: bool) -> Vec<Process> {
+        let child = self.tracee.take_child().map(|child| {
+            let pid = child.pid;
+            child.detach();
+            Process { pid, line: self.child.take().expect("one child") }
+        });
+        let itself = lives.then(|| {
+            self.tracee.detach();
+            self.process
+        });
+        itself.into_iter().chain(child).collect()
+    }
+}
+
+/// In the process that operates, and in its child.
+fn perform(operation: &Operation, stage: &Stage, line: &mut Line, childs: Line) {
+    if operation.warm {
+        warm_up();
+    }
+    line.tell("ready");
+    let left = line.hear().expect("is told where the leftovers are");
+    if !left.is_empty() {
+        stage.know(&left);
+    }
+    let traced = (operation.prepare)(stage);
+    let parent = std::process::id();
+    drop(std::hint::black_box(vec![0u8; 100 << 10])); // room, so that no step is the allocator's own
+    tracer::begin();
+    let kept = traced();
+    tracer::end();
+    if std::process::id() == parent {
+        drop(childs)
+    } else {
+        *line = childs
+    }
+    keep(kept, line);
+}
+
+/// Who operates: one, or one beside another that stands still after so many steps.
+#[derive(Clone, Copy)]
+struct Case {
+    first: &'static Operation,
+    beside: Option<(&'static Operation, usize)>,
+}
+
+impl Case {
+    /// Runs, kills the victim at that step if there is one, and checks what must hold. Returns
+    /// the steps of the victim.
+    fn run(self, kill_at: Option<usize>) -> Outcome<Vec<Step>> {
+        let ran = caught(|| self.try_run(kill_at)).and_then(|ran| ran);
+        ran.inspect_err(|_| process::end_all())
+    }
+
+    fn try_run(self, kill_at: Option<usize>) -> Outcome<Vec<Step>> {
+        let (stage, first, mut second) = self.set_up()?;
+        if let (Some(second), Some((_, steps))) = (&mut second, self.beside) {
+            for _ in 0..steps {
+                second.step(None)?.ok_or("the other ended before its step")?;
+            }
+        }
+        let (steps, mut survivors) = match self.first.victim {
+            Victim::Itself => die(first, second.as_mut(), kill_at)?,
+            Victim::ItsChild => child_dies(first, kill_at)?,
+        };
+        if kill_at.is_some_and(|kill_at| kill_at != steps.len()) {
+            return Err(format!("it ended after {} steps", steps.len()));
+        }
+        if let Some(mut second) = second {
+            second.run_to_end()?;
+            let lives = second.tracee.is_there;
+            survivors.extend(second.survivors(lives));
+        }
+        let both = |list: fn(&Operation) -> &'static [&'static str]| {
+            let beside = self.beside.map_or(&[][..], |(beside, _)| list(beside));
+            [list(self.first), beside].concat()
+        };
+        stage.survives(survivors, &both(|row| row.may_go), &both(|row| row.may_last), self.first.then)?;
+        Ok(steps)
+    }
+
+    fn set_up(self) -> Outcome<(Stage, Actor, Option<Actor>)> {
+        thread_local!(static STAGES: Cell<usize> = const { Cell::new(0) });
+        STAGES.set(STAGES.get() + 1);
+        let mut stage = Stage::new(self.first.props, STAGES.get())?;
+        let first = Actor::start(self.first, &stage)?;
+        let second = self.beside.map(|(beside, _)| Actor::start(beside, &stage)).transpose()?;
+        let left = stage.leave_leftovers()?;
+        let first = Actor::prepare(first, &left)?;
+        let second = second.map(|second| Actor::prepare(second, &left)).transpose()?;
+        if [Prop::Contested, Prop::Given, Prop::GivenCell].iter().any(|prop| self.first.props.contains(prop)) {
+            stage.let_go()?;
+        }
+        Ok((stage, first, second))
+    }
+}
+
+/// The steps of the first, until it is killed or at its end; and who survives of it.
+fn die(mut first: Actor, mut second: Option<&mut Actor>, kill_at: Option<usize>) -> Outcome<(Vec<Step>, Vec<Process>)> {
+    let mut steps = Vec::new();
+    while kill_at != Some(steps.len()) {
+        match first.step(second.as_deref_mut())? {
+            Some(step) => steps.push(step),
+            None => {
+                let lives = first.tracee.is_there;
+                return Ok((steps, first.survivors(lives)));
+            }
+        }
+    }
+    first.tracee.kill()?;
+    process::is_over(first.process.pid);
+    Ok((steps, first.survivors(false)))
+}
+
+/// The same for its child. The parent has gone on meanwhile.
+fn child_dies(mut parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, Vec<Process>)> {
+    parent.run_to_end()?;
+    let tracee = parent.tracee.take_child().ok_or("it forked no child")?;
+    let (pid, line) = (tracee.pid, parent.child.take().ok_or("a second child")?);
+    let child = Actor { process: Process { pid, line }, child: None, tracee, is_done: false, waits: false };
+    let mut survivors = parent.survivors(true);
+    if kill_at.is_some() {
+        process::is_killed_orphan(pid);
+    }
+    let (steps, child) = die(child, None, kill_at)?;
+    survivors.extend(child);
+    Ok((steps, survivors))
+}
+
+/// Whether all stores of an operation are announced.
+pub(crate) fn watched(operation: &'static Operation, counts: &mut Counts) {
+    let case = Case { first: operation, beside: None };
+    let watch = || -> Outcome<Watched> {
+        let (_stage, mut first, _) = case.set_up()?;
+        let whom = match operation.victim {
+            Victim::Itself => &mut first.tracee,
+            Victim::ItsChild => {
+                first.run_to_end()?;
+                &mut first.tracee.take_child().ok_or("it forked no child")?
+            }
+        };
+        watch(whom)
+    };
+    let outcome = caught(watch).and_then(|watched| watched);
+    process::end_all();
+    let counted = case.run(None);
+    match (outcome, counted) {
+        (Ok(watched), Ok(steps)) if watched.steps == steps => {
+            counts.row(operation.name, steps.len(), steps.len());
+            counts.note(&format!("{:6} stores seen: {}", watched.stores, operation.name));
+        }
+        (Ok(watched), Ok(steps)) => {
+            counts.failed(operation.name, &format!("watched: {}", difference(&watched.steps, &steps)));
+        }
+        (Err(what), _) | (_, Err(what)) => counts.failed(operation.name, &what),
+    }
+}
+
+/// Kills an operation's process at each of its steps.
+pub(crate) fn every_step(operation: &'static Operation, worker: Worker, counts: &mut Counts) {
+    let case = Case { first: operation, beside: None };
+    let Some((steps, runs)) = at_every_step(case, operation.name, usize::MAX, worker, counts) else { return };
+    if steps <= operation.least {
+        counts.failed(operation.name, &format!("has only {steps} steps"));
+    }
+    counts.row(operation.name, steps, runs);
+}
+
+/// Kills the first at `kills` of its steps, while the second stands still at `most` of its own.
+pub(crate) fn every_step_beside_another(
+    [first, second]: &'static [Operation; 2],
+    (kills, most): (usize, usize),
+    worker: Worker,
+    counts: &mut Counts,
+) {
+    let name = format!("{} beside {}", first.name, second.name);
+    let alone = match (Case { first: second, beside: Some((first, 0)) }).run(None) {
+        Ok(alone) => alone,
+        Err(what) => return counts.failed(&name, &format!("the second before the first: {what}")),
+    };
+    let (mut steps, mut runs) = (0, 0);
+    for stand in spread(&stands(&alone), most) {
+        let case = Case { first, beside: Some((second, stand)) };
+        let at = alone.get(stand.wrapping_sub(1)).map_or("its beginning".to_owned(), ToString::to_string);
+        let name = format!("{name}, which stands {at} ({stand})");
+        let Some(more) = at_every_step(case, &name, kills, worker, counts) else { continue };
+        (steps, runs) = (steps + more.0, runs + more.1);
+    }
+    counts.row(&name, steps, runs);
+}
+
+/// At how many steps the victim is to be killed, all or `most`, and how many of them were this worker's.
+fn at_every_step(case: Case, name: &str, most: usize, worker: Worker, counts: &mut Counts) -> Option<(usize, usize)> {
+    let steps = match case.run(None) {
+        Ok(steps) => steps,
+        Err(what) => {
+            counts.failed(name, &format!("without a crash: {what}"));
+            return None;
+        }
+    };
+    let kills = spread(&(1..=steps.len()).collect::<Vec<_>>(), most);
+    let mine = kills.iter().enumerate().filter(|(index, _)| worker.has(*index)).map(|(_, kill_at)| *kill_at);
+    counts.waits += steps.iter().filter(|step| matches!(step, Step::Wait(_))).count();
+    let runs = mine.map(|kill_at| match case.run(Some(kill_at)) {
+        Ok(died) if died == steps[..kill_at] => {}
+        Ok(died) => counts.failed(name, &format!("killed at {kill_at}: {}", difference(&died, &steps))),
+        Err(what) => {
+            counts.failed(name, &format!("killed at {kill_at} of {}, {}: {what}", steps.len(), steps[kill_at - 1]))
+        }
+    });
+    let runs = runs.count();
+    Some((kills.len(), runs))
+}
+
+fn difference(one: &[Step], other: &[Step]) -> String {
+    let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let said = |steps: &[Step]| steps.get(at).map_or("nothing".to_owned(), ToString::to_string);
+    format!("step {} is {}, and in another run {}", at + 1, said(one), said(other))
+}
+
+/// After how many of its steps the other may stand still: none, and those that others can see or
+/// that come before such a step. What it asks of its allocator is no such step.
+fn stands(steps: &[Step]) -> Vec<usize> {
+    const OWN: [i64; 5] =
+        [libc::SYS_brk, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_getrandom, libc::SYS_rt_sigprocmask];
+    let is_seen = |step: &Step| !matches!(step, Step::Enter(call) | Step::Leave(call) if OWN.contains(call));
+    let seen = steps.iter().enumerate().filter(|(_, step)| is_seen(step)).map(|(index, _)| index + 1);
+    [0].into_iter().chain(seen).collect()
+}
+
+/// At most so many, evenly, the first and the last included.
+fn spread(all: &[usize], most: usize) -> Vec<usize> {
+    if all.len() <= most {
+        return all.to_vec();
+    }
+    (0..most).map(|index| all[index * (all.len() - 1) / (most - 1)]).collect()
+}
+
+/// A share of all runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Worker {
+    index: usize,
+    count: usize,
+}
+
+impl Worker {
+    pub(crate) fn has(self, index: usize) -> bool {
+        index % self.count == self.index
+    }
+}
+
+/// Runs of each row: how many there are to be, and how many there were.
+#[derive(Default)]
+pub(crate) struct Counts {
+    rows: BTreeMap<String, (usize, usize)>,
+    failures: Vec<String>,
+    notes: Vec<String>,
+    /// How often the victim had to wait for the other.
+    pub(crate) waits: usize,
+}
+
+impl Counts {
+    fn row(&mut self, name: &str, steps: usize, runs: usize) {
+        let row = self.rows.entry(name.to_owned()).or_insert((steps, 0));
+        row.1 += runs;
+        if row.0 != steps {
+            self.failures.push(format!("{name}: {} steps in one process and {steps} in another", row.0));
+        }
+    }
+
+    fn failed(&mut self, name: &str, what: &str) {
+        self.failures.push(format!("{name}: {what}"));
+    }
+
+    fn note(&mut self, note: &str) {
+        self.notes.push(note.to_owned());
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.rows.values().map(|(_, runs)| runs).sum()
+    }
+
+    pub(crate) fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Also when some row was not run, or some step was nobody's.
+    pub(crate) fn fail_unless_well(mut self, rows: usize) {
+        for (name, (steps, runs)) in &self.rows {
+            eprintln!("{steps:6} steps, {runs:6} runs: {name}");
+            if steps != runs || *steps == 0 {
+                self.failures.push(format!("{name}: {runs} runs for {steps} steps"));
+            }
+        }
+        self.notes.iter().for_each(|note| eprintln!("{note}"));
+        eprintln!("{} runs, {} failed", self.runs(), self.failures.len());
+        assert!(self.failures.is_empty(), "{} failed:\n{}", self.failures.len(), self.failures.join("\n"));
+        assert_eq!(self.rows.len(), rows);
+    }
+
+    fn tell(&self, line: &mut Line) {
+        self.rows.iter().for_each(|(name, (steps, runs))| line.tell(&format!("row\t{name}\t{steps}\t{runs}")));
+        self.failures.iter().for_each(|failure| line.tell(&format!("failure\t{failure}")));
+        self.notes.iter().for_each(|note| line.tell(&format!("note\t{note}")));
+        line.tell(&format!("waits\t{}", self.waits));
+        line.tell("done");
+    }
+
+    /// `false` at the end.
+    fn hear(&mut self, said: &str) -> bool {
+        match said.splitn(4, '\t').collect::<Vec<_>>().as_slice() {
+            ["row", name, steps, runs] => self.row(name, steps.parse().unwrap(), runs.parse().unwrap()),
+            ["waits", waits] => self.waits += waits.parse::<usize>().unwrap(),
+            ["failure", ..] => self.failures.push(said["failure\t".len()..].to_owned()),
+            ["note", ..] => self.note(&said["note\t".len()..]),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Shares the work among as many processes as there are processors, each on its own: who traces
+/// and who is traced take turns anyway.
+pub(crate) fn in_workers(work: impl Fn(Worker, &mut Counts)) -> Counts {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let start_worker = |index| {
+        start(|line| {
+            adopt_orphans();
+            stay_on_processor(index);
+            let mut counts = Counts::default();
+            work(Worker { index, count }, &mut counts);
+            counts.tell(line);
+        })
+    };
+    let workers: Vec<_> = (0..count).map(start_worker).collect();
+    let mut counts = Counts::default();
+    for mut worker in workers {
+        while counts.hear(&worker.line.hear().unwrap_or_else(|what| panic!("a worker failed: {what}"))) {}
+    }
+    process::all_ended_well().unwrap_or_else(|what| panic!("a worker: {what}"));
+    counts
+}
+
+fn adopt_orphans() {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// The index-th of those that this process may use. It is only faster.
+fn stay_on_processor(index: usize) {
+    // SAFETY: a set of bits, for which zeros are valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: room for as many bytes as are said.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    // SAFETY: every index is inside the set.
+    let is_ours = |processor: &usize| unsafe { libc::CPU_ISSET(*processor, &set) };
+    let Some(ours) = (0..libc::CPU_SETSIZE as usize).filter(is_ours).nth(index) else { return };
+    // SAFETY: as above.
+    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: inside the set.
+    unsafe { libc::CPU_SET(ours, &mut one) };
+    // SAFETY: as many bytes as are said.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
+}
+
+/// Stages are made in the directory of the scenario.
+pub(crate) fn make_stages_here() {
+    adopt_orphans();
+    // SAFETY: no other thread of this process looks at its environment.
+    unsafe { std::env::set_var("SHMARRAY_STAGES", crate::support::directory()) };
+}

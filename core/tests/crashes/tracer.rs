@@ -1,0 +1,409 @@
+//! Stops a process at every step it makes: a system call, or a store to shared memory.
+//!
+//! The kernel itself stops it before and after each system call, so none can be missed. Stores
+//! are announced by core with the feature `steps`; `watch` finds one that is not.
+
+use std::fmt;
+use std::io;
+
+use crate::process::{Pid, is_started, said, wait};
+
+/// A system call's number and arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) number: i64,
+    pub(crate) arguments: [u64; 6],
+}
+
+/// Where a process has stopped.
+pub(crate) enum Stop {
+    Enter(Call),
+    Leave(Call),
+    /// It was to touch this address, and may not.
+    Fault(u64),
+    /// Said by the process: what was to be traced is over.
+    End,
+    /// It has exited, or was killed: its status.
+    Gone(i32),
+    /// It is in a call that waits for another process, and has not stopped.
+    Waits(Call),
+}
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Enter(i64),
+    Leave(i64),
+    /// Asleep in it, until another process does something.
+    Wait(i64),
+    /// Announced: before or after it, and at which byte of its page.
+    Store {
+        before: bool,
+        offset: u64,
+        bytes: u64,
+    },
+}
+
+/// As core/src/words.rs announces.
+const MARK: u64 = u64::from_le_bytes(*b"shmarray");
+const BEFORE: u64 = 1;
+const AFTER: u64 = 2;
+/// Ours alone.
+const END: u64 = 3;
+const PAGE: u64 = 4096;
+
+impl Stop {
+    /// `None` for what is no step: the end of an announcement.
+    pub(crate) fn step(&self) -> Option<Step> {
+        match self {
+            Self::Enter(call) => call.announced().or(Some(Step::Enter(call.number))),
+            Self::Leave(call) if call.announced().is_none() => Some(Step::Leave(call.number)),
+            Self::Waits(call) => Some(Step::Wait(call.number)),
+            _ => None,
+        }
+    }
+}
+
+impl Call {
+    fn announced(&self) -> Option<Step> {
+        let [mark, when, place, bytes, ..] = self.arguments;
+        let announces = self.number == libc::SYS_getppid && mark == MARK && [BEFORE, AFTER].contains(&when);
+        announces.then_some(Step::Store { before: when == BEFORE, offset: place % PAGE, bytes })
+    }
+
+    /// Where a store is announced.
+    pub(crate) fn announces(&self) -> Option<std::ops::Range<u64>> {
+        let [_, _, place, bytes, ..] = self.arguments;
+        matches!(self.announced(), Some(Step::Store { before: true, .. })).then(|| place..place + bytes)
+    }
+
+    fn is_end(&self) -> bool {
+        self.number == libc::SYS_getppid && self.arguments[..2] == [MARK, END]
+    }
+
+    /// Whether it may last until another process does something.
+    fn may_wait(&self) -> bool {
+        let waits = [libc::SYS_futex, libc::SYS_read, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_ppoll];
+        let waits_for_lock = libc::SYS_fcntl == self.number && self.arguments[1] == libc::F_OFD_SETLKW as u64;
+        waits_for_lock || waits.contains(&self.number)
+    }
+}
+
+/// A process that this thread traces.
+pub(crate) struct Tracee {
+    pub(crate) pid: Pid,
+    inside: Option<Call>,
+    runs: bool,
+    /// A signal to hand on.
+    signal: i32,
+    /// Forked under our eyes; it has not done anything yet.
+    child: Option<Pid>,
+    /// It has not ended.
+    pub(crate) is_there: bool,
+}
+
+impl Tracee {
+    /// A child of ours that stops itself by [`begin`].
+    pub(crate) fn attach(pid: Pid) -> Result<Self, String> {
+        let status = wait(pid);
+        if !libc::WIFSTOPPED(status) || libc::WSTOPSIG(status) != libc::SIGSTOP {
+            return Err(format!("before the first step: {}", said(status)));
+        }
+        let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_EXITKILL;
+        let tracee = Self::stopped(pid);
+        tracee.request(libc::PTRACE_SETOPTIONS, options as usize).map_err(not_permitted)?;
+        Ok(tracee)
+    }
+
+    fn stopped(pid: Pid) -> Self {
+        Self { pid, inside: None, runs: false, signal: 0, child: None, is_there: true }
+    }
+
+    /// The child that it forked, if it did: traced as well, and not yet begun.
+    pub(crate) fn take_child(&mut self) -> Option<Self> {
+        self.child.take().map(Self::stopped)
+    }
+
+    /// To the next system call, in or out.
+    pub(crate) fn next(&mut self) -> Stop {
+        loop {
+            if !self.runs {
+                self.resume(libc::PTRACE_SYSCALL);
+            }
+            let waiting = self.inside.filter(Call::may_wait);
+            let status = match waiting {
+                Some(_) => wait_unless_asleep(self.pid),
+                None => Some(wait(self.pid)),
+            };
+            let Some(status) = status else { return Stop::Waits(waiting.expect("is in a call that may wait")) };
+            self.runs = false;
+            if let Some(stop) = self.stop_of(status) {
+                return stop;
+            }
+        }
+    }
+
+    /// One instruction, and no signal.
+    pub(crate) fn instruction(&mut self) {
+        self.signal = 0;
+        self.resume(libc::PTRACE_SINGLESTEP);
+        let status = wait(self.pid);
+        assert_eq!(status >> 8, libc::SIGTRAP, "one instruction: {}", said(status));
+        self.runs = false;
+    }
+
+    /// Has it do a system call of ours, between two of its own instructions.
+    pub(crate) fn call(&self, number: i64, [first, second, third]: [u64; 3]) -> Result<(), String> {
+        let before = self.registers();
+        let call = libc::user_regs_struct {
+            rip: call_instruction(),
+            rax: number as u64,
+            orig_rax: u64::MAX, // it is in no call that could be restarted
+            rdi: first,
+            rsi: second,
+            rdx: third,
+            ..before
+        };
+        self.set_registers(&call);
+        self.request(libc::PTRACE_SINGLESTEP, 0).expect("a stopped tracee goes on");
+        let status = wait(self.pid);
+        assert_eq!(status >> 8, libc::SIGTRAP, "a call of ours: {}", said(status));
+        let result = self.registers().rax as i64;
+        self.set_registers(&before);
+        if result >= 0 { Ok(()) } else { Err(format!("{}: error {}", call_name(number), -result)) }
+    }
+
+    fn registers(&self) -> libc::user_regs_struct {
+        // SAFETY: plain numbers, for which zeros are valid.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        let got = self.request(libc::PTRACE_GETREGS, (&raw mut registers) as usize);
+        got.expect("a stopped tracee has registers");
+        registers
+    }
+
+    fn set_registers(&self, registers: &libc::user_regs_struct) {
+        let set = self.request(libc::PTRACE_SETREGS, std::ptr::from_ref(registers) as usize);
+        set.expect("a stopped tracee has registers");
+    }
+
+    fn stop_of(&mut self, status: i32) -> Option<Stop> {
+        if !libc::WIFSTOPPED(status) {
+            self.is_there = false;
+            return Some(Stop::Gone(status));
+        }
+        match status >> 8 {
+            stop if stop == libc::SIGTRAP | 0x80 => Some(self.call_stop()),
+            stop if stop == libc::SIGTRAP | libc::PTRACE_EVENT_FORK << 8 => {
+                self.child = Some(self.born());
+                None
+            }
+            signal => {
+                self.signal = signal;
+                (signal == libc::SIGSEGV).then(|| Stop::Fault(self.fault()))
+            }
+        }
+    }
+
+    /// Which address it was that could not be used.
+    fn fault(&self) -> u64 {
+        // SAFETY: plain numbers, for which zeros are valid.
+        let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let got = self.request(libc::PTRACE_GETSIGINFO, (&raw mut about) as usize);
+        got.expect("a signal says why");
+        // SAFETY: a SIGSEGV says the address.
+        (unsafe { about.si_addr() }) as u64
+    }
+
+    fn call_stop(&mut self) -> Stop {
+        let about = self.about();
+        match about.kind {
+            ENTRY => {
+                let call = Call { number: about.number_or_result as i64, arguments: about.arguments };
+                self.inside = Some(call);
+                if call.is_end() { Stop::End } else { Stop::Enter(call) }
+            }
+            // A forked child leaves a call that it did not enter.
+            _ => Stop::Leave(self.inside.take().unwrap_or(Call { number: libc::SYS_clone, arguments: [0; 6] })),
+        }
+    }
+
+    fn born(&self) -> Pid {
+        let mut pid: libc::c_ulong = 0;
+        self.request(libc::PTRACE_GETEVENTMSG, (&raw mut pid) as usize).expect("a forked child has an id");
+        let pid = pid as Pid;
+        is_started(pid);
+        assert!(libc::WIFSTOPPED(wait(pid)), "a traced child starts stopped");
+        pid
+    }
+
+    /// Where its next instruction is.
+    pub(crate) fn place(&self) -> u64 {
+        self.about().instruction
+    }
+
+    fn about(&self) -> About {
+        let mut about = About::default();
+        // SAFETY: a tracee of this thread that has stopped; the room is as large as is said.
+        let got = unsafe { libc::ptrace(GET_SYSCALL_INFO, self.pid, size_of::<About>(), &raw mut about) };
+        assert!(got > 0, "PTRACE_GET_SYSCALL_INFO: {}", io::Error::last_os_error());
+        about
+    }
+
+    fn resume(&mut self, how: u32) {
+        let signal = std::mem::take(&mut self.signal);
+        self.request(how, signal as usize).expect("a stopped tracee goes on");
+        self.runs = true;
+    }
+
+    /// `kill -9` where it stands: the system call that it was to enter does not happen.
+    pub(crate) fn kill(&self) -> Result<(), String> {
+        // SAFETY: a process of this test that nobody has waited for.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        let status = wait(self.pid);
+        let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+        if killed { Ok(()) } else { Err(format!("it was to die by SIGKILL, but {}", said(status))) }
+    }
+
+    /// Lets it go on by itself.
+    pub(crate) fn detach(&self) {
+        self.request(libc::PTRACE_DETACH, 0).expect("a stopped tracee is let go");
+    }
+
+    fn request(&self, request: u32, data: usize) -> io::Result<()> {
+        // SAFETY: a tracee of this thread; what `data` points to, where it does, has room.
+        match unsafe { libc::ptrace(request, self.pid, 0usize, data) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// In the traced process: from here on its steps count.
+pub(crate) fn begin() {
+    // SAFETY: takes numbers only.
+    let traced = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0usize, 0usize) };
+    assert!(traced == 0, "{}", not_permitted(io::Error::last_os_error()));
+    // SAFETY: this very process stops; whoever traces it lets it go on.
+    unsafe { libc::kill(std::process::id() as Pid, libc::SIGSTOP) };
+}
+
+/// In the traced process: to here.
+pub(crate) fn end() {
+    // SAFETY: `getppid` takes no arguments; the kernel ignores what else is in the registers.
+    unsafe { libc::syscall(libc::SYS_getppid, MARK, END) };
+}
+
+fn not_permitted(error: io::Error) -> String {
+    format!(
+        "ptrace is not permitted here ({error}), so no crash could be tested: allow it (docker: --cap-add=SYS_PTRACE)"
+    )
+}
+
+/// A system call's instruction, which stands at the same place in every fork of this process.
+fn call_instruction() -> u64 {
+    let syscall = libc::syscall as *const () as *const u8;
+    // SAFETY: the first bytes of a function, which are there to be executed.
+    let is_call = |place: &*const u8| unsafe { place.cast::<[u8; 2]>().read() } == [0x0f, 0x05];
+    let found = (0..64).map(|offset| syscall.wrapping_add(offset)).find(is_call);
+    found.expect("the C library's `syscall` has a system call") as u64
+}
+
+/// `struct ptrace_syscall_info`, which is the same on every machine.
+#[repr(C)]
+#[derive(Default)]
+struct About {
+    kind: u8,
+    padding: [u8; 3],
+    machine: u32,
+    instruction: u64,
+    stack: u64,
+    number_or_result: u64,
+    arguments: [u64; 6],
+    more: u64,
+}
+
+const GET_SYSCALL_INFO: u32 = 0x420e;
+const ENTRY: u8 = 1;
+
+/// `None` when it sleeps in the kernel. Nobody else runs meanwhile, so it will not wake by itself.
+fn wait_unless_asleep(pid: Pid) -> Option<i32> {
+    loop {
+        let mut status = 0;
+        // SAFETY: as in `wait`.
+        match unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
+            0 if state(pid) == 'S' => return None,
+            0 => std::thread::yield_now(),
+            _ => return Some(status),
+        }
+    }
+}
+
+fn state(pid: Pid) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process has a state");
+    let after_name = stat.rsplit_once(") ").expect("the name stands in brackets").1;
+    after_name.chars().next().expect("then comes its state")
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Enter(number) => write!(f, "before {}", call_name(*number)),
+            Self::Leave(number) => write!(f, "after {}", call_name(*number)),
+            Self::Wait(number) => write!(f, "in {}, which waits", call_name(*number)),
+            Self::Store { before, offset, bytes } => {
+                write!(f, "{} a store of {bytes} bytes at {offset}", if *before { "before" } else { "after" })
+            }
+        }
+    }
+}
+
+fn call_name(number: i64) -> String {
+    macro_rules! names {
+        ($($name:ident),*) => {
+            match number {
+                $(libc::$name => stringify!($name)[4..].to_owned(),)*
+                _ => format!("system call {number}"),
+            }
+        };
+    }
+    names!(
+        SYS_brk,
+        SYS_clone,
+        SYS_close,
+        SYS_exit_group,
+        SYS_fallocate,
+        SYS_fchmod,
+        SYS_fcntl,
+        SYS_fstat,
+        SYS_futex,
+        SYS_getdents64,
+        SYS_geteuid,
+        SYS_getpid,
+        SYS_getrandom,
+        SYS_linkat,
+        SYS_lseek,
+        SYS_madvise,
+        SYS_mmap,
+        SYS_mprotect,
+        SYS_mremap,
+        SYS_munmap,
+        SYS_newfstatat,
+        SYS_openat,
+        SYS_pread64,
+        SYS_pwrite64,
+        SYS_read,
+        SYS_recvmsg,
+        SYS_rt_sigprocmask,
+        SYS_sendmsg,
+        SYS_set_robust_list,
+        SYS_statfs,
+        SYS_statx,
+        SYS_unlinkat,
+        SYS_write,
+        SYS_fstatfs,
+        SYS_renameat2,
+        SYS_socketpair,
+        SYS_pipe2,
+        SYS_gettid
+    )
+}

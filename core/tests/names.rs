@@ -1,0 +1,31 @@
+//! What should persist under a name, and never got it, does not stay without one.
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![allow(missing_docs)]
+
+mod support;
+
+use shmarray::{Array, DType, Error, Options};
+use support::{directory, scenario, segments_in};
+
+fn persistent(name: &str) -> Result<Array, Error> {
+    let options = Options { name: Some(name.to_owned()), persist: true, ..Options::default() };
+    Array::create(DType::parse("|u1").unwrap(), &[10], &options)
+}
+
+fn given_back() -> u64 {
+    shmarray::sweep().unwrap().segments
+}
+
+/// Without a name nobody could unlink it, and it would stay for ever.
+#[test]
+fn what_should_persist_under_a_taken_name_leaves_nothing() {
+    scenario("what_should_persist_under_a_taken_name_leaves_nothing", || {
+        let array = persistent("model").unwrap();
+        let before = segments_in(&directory()).len();
+        assert!(matches!(persistent("model"), Err(Error::NameExists { .. })));
+        assert_eq!(given_back(), 0, "it went when its create failed");
+        assert_eq!(segments_in(&directory()).len(), before);
+        shmarray::unlink("model").unwrap();
+        drop(array);
+    });
+}
