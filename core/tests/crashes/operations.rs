@@ -166,7 +166,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         name: "close what persists",
         props: &[Lasting],
         prepare: |_| close(&["lasting".to_owned()]),
-        least: 4,
+        least: 3,
         ..PLAIN
     },
     Operation {
