@@ -155,7 +155,7 @@ impl Pipe {
                         return Ok(Received::TimedOut);
                     }
                 }
-                Err(error) if socket::is_closed(&error) => return Ok(Received::Closed),
+                Err(error) if socket::is_closed(&error) => {} // told once, before what is still there to receive
                 Err(error) => return Err(Error::os("recvmsg", "", error)),
             }
         }

@@ -171,6 +171,19 @@ fn what_nobody_can_receive_is_refused_and_stays_the_senders() {
 }
 
 #[test]
+fn an_answer_arrives_though_its_sender_left_a_task_unread() {
+    scenario("an_answer_arrives_though_its_sender_left_a_task_unread", || {
+        let (here, there) = Pipe::pair().unwrap();
+        send(&here, &[&marked(8, 1)]);
+        send(&there, &[&marked(ALONE, 2)]);
+        drop(there);
+        assert_eq!(mark(&take(&receive(&here), 0)), 2);
+        assert!(matches!(here.receive(None).unwrap(), Received::Closed));
+        assert_eq!(left(), 0);
+    });
+}
+
+#[test]
 fn an_unwanted_message_gives_back_what_it_carried() {
     scenario("an_unwanted_message_gives_back_what_it_carried", || {
         let (here, there) = Pipe::pair().unwrap();

@@ -163,6 +163,16 @@ def test_closed_ends_are_told():
     assert shmarray.segments()[0].tickets == 0
 
 
+def test_an_answer_arrives_though_its_sender_left_a_task_unread():
+    here, there = Pipe.pair()
+    here.send(b"task", [])
+    there.send(b"answer", [])
+    there.close()
+    assert here.receive()[0] == b"answer"
+    with pytest.raises(EOFError):
+        here.receive()
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_message_holds_though_its_sender_has_ended(size, files):
     here, there = Pipe.pair()

@@ -236,6 +236,23 @@ static void a_closed_end_is_an_outcome_and_not_an_error(void **state) {
     shma_pipe_close(here);
 }
 
+static void an_answer_arrives_though_its_sender_left_a_task_unread(void **state) {
+    (void)state;
+    shma_pipe *here, *there;
+    make_pipe(&here, &there);
+    shma_array *array = marked(8, 4);
+    assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
+    assert_int_equal(shma_pipe_send(there, NULL, 0, "answer", 6, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
+    shma_pipe_close(there);
+    shma_message *message = receive(here);
+    assert_memory_equal(shma_message_payload(message, NULL), "answer", 6);
+    shma_message_close(message);
+    assert_int_equal(shma_pipe_receive(here, SHMA_NO_TIMEOUT, &message, NULL), SHMA_CLOSED);
+    shma_array_close(array);
+    shma_pipe_close(here);
+    assert_int_equal(left_after_sweep(), 0);
+}
+
 static void an_empty_pipe_and_a_full_one_time_out(void **state) {
     (void)state;
     shma_pipe *here, *there;
@@ -267,15 +284,14 @@ static void a_signal_ends_a_wait(void **state) {
     shma_pipe *here, *there;
     make_pipe(&here, &there);
     const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
-    struct sigaction act, before;
+    struct sigaction act;
     memset(&act, 0, sizeof act);
     act.sa_handler = do_nothing;
-    assert_int_equal(sigaction(SIGALRM, &act, &before), 0);
+    assert_int_equal(sigaction(SIGALRM, &act, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
     shma_message *message = NULL;
     const int32_t status = shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, &error);
     assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
-    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
     assert_int_equal(status, SHMA_ERROR_OS);
     assert_int_equal(error.os_errno, EINTR);
     shma_pipe_close(here);
@@ -442,6 +458,7 @@ int main(int count, char **arguments) {
         TEST(a_killed_receiver_leaves_nothing),
         TEST(what_nobody_can_receive_is_given_back),
         TEST(a_closed_end_is_an_outcome_and_not_an_error),
+        TEST(an_answer_arrives_though_its_sender_left_a_task_unread),
         TEST(an_empty_pipe_and_a_full_one_time_out),
         TEST(a_signal_ends_a_wait),
         TEST(an_end_passes_to_another_program_by_its_descriptor),

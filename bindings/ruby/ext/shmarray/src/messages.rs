@@ -64,7 +64,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
 
 fn pair(ruby: &Ruby) -> Result<RArray, Error> {
     let (one, other) = Pipe::pair().or_raise(ruby)?;
-    Ok(ruby.ary_from_iter([one, other].map(|end| PipeObject::new(ruby, end))))
+    Ok(ruby.ary_from_iter([one, other].map(|end| PipeObject::wrap(ruby, end))))
 }
 
 /// The pipe of a descriptor, which is taken only when there is one: first a copy is tried.
@@ -78,11 +78,11 @@ fn for_fd(ruby: &Ruby, fd: RawFd) -> Result<Value, Error> {
     Pipe::from_fd(copy.map_err(os).or_raise(ruby)?).or_raise(ruby)?;
     // SAFETY: it is open, and the caller's to give.
     let end = Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).or_raise(ruby)?;
-    Ok(PipeObject::new(ruby, end))
+    Ok(PipeObject::wrap(ruby, end))
 }
 
 impl PipeObject {
-    fn new(ruby: &Ruby, end: Pipe) -> Value {
+    fn wrap(ruby: &Ruby, end: Pipe) -> Value {
         ruby.obj_wrap(Self(RefCell::new(Some(end)))).as_value()
     }
 
