@@ -30,16 +30,31 @@ def free_bytes(directory):
     return facts.f_bavail * facts.f_frsize
 
 
-def until_full(directory, make, errors=MemoryError):
-    """Arrays until there is no more room; nothing comes of the one that failed. And what was said."""
+def until_error(directory, make, errors=MemoryError):
+    """Things until there is no more room; nothing comes of the one that failed. And what was said."""
     made = []
     while True:
         before = files_in(directory)
         try:
-            made.append(make(len(made)))
+            made.append(make())
         except errors as error:
             assert files_in(directory) == before
             return made, str(error)
+
+
+def until_full(directory, make, errors=MemoryError):
+    """Arrays until there is no more room, each with its number as its value. And what was said.
+
+    None is touched before the last is made: each has its memory from the beginning.
+    """
+    made, said = until_error(directory, make, errors)
+    return [painted(array, number) for number, array in enumerate(made)], said
+
+
+def painted(array, number):
+    assert not array.any()
+    array[:] = number % 251
+    return array
 
 
 def check_facts(said, size, directory):
@@ -64,9 +79,9 @@ def check_each_byte(arrays):
 def maker(size, named):
     numbers = iter(range(1 << 30))
 
-    def make(number):
+    def make():
         name = {"name": f"n{next(numbers)}"} if named else {}
-        return shmarray.full(size, number % 251, "u1", **name)
+        return shmarray.zeros(size, "u1", **name)
 
     return make
 
@@ -119,7 +134,7 @@ def test_what_is_larger_than_all_is_an_error_and_nothing_else(small):
 
 def fill_with_shared_copies(directory):
     private = np.arange(100_000).reshape(100, 1000).T[::-1]
-    made, said = until_full(directory, lambda _: shmarray.share(private))
+    made, said = until_error(directory, lambda: shmarray.share(private))
     check_facts(said, private.nbytes, directory)
     assert len(made) >= 2
     assert all((array == private).all() for array in made)
@@ -131,7 +146,7 @@ def test_a_copy_that_finds_no_room_leaves_no_half_of_it(small):
 
 
 def attach_where_it_is_full(directory):
-    filled = until_full(directory, lambda number: shmarray.full(64 << 10, number % 251, "u1"))[0]
+    filled = until_full(directory, maker(64 << 10, named=False))[0]
     texts = [str(shmarray.handle(array)) for array in filled]
     code = """
 import sys, shmarray
@@ -157,7 +172,7 @@ def test_others_attach_write_and_are_told_where_it_is_full(small):
 
 
 def drop_a_child_where_it_is_full(directory):
-    filled = until_full(directory, lambda number: shmarray.full(64 << 10, number % 251, "u1"))[0]
+    filled = until_full(directory, maker(64 << 10, named=False))[0]
     before = files_in(directory)
 
     def work():

@@ -30,7 +30,7 @@ class FullMemoryTest < SharedMemoryTest
 
   def test_a_process_that_forks_where_it_is_full_gives_its_child_all_of_it
     in_small_tmpfs("size=#{SMALL}") do |dir|
-      arrays, = until_full { |number| filled(64 << 10, number) }
+      arrays, = until_full(64 << 10)
       before = segments_in
       free = free_bytes(dir)
       in_child do
@@ -45,7 +45,7 @@ class FullMemoryTest < SharedMemoryTest
 
   def test_another_process_attaches_and_is_told_where_it_is_full
     in_small_tmpfs("size=#{SMALL}") do |dir|
-      arrays, = until_full { |number| filled(64 << 10, number) }
+      arrays, = until_full(64 << 10)
       output, status = ruby(<<~RUBY, *arrays.map(&:handle))
         require "shmarray"
         arrays = ARGV.map { |handle| Shmarray::Array.attach(handle) }
@@ -84,7 +84,7 @@ class FullMemoryTest < SharedMemoryTest
 
     define_method("test_no_room_for_more_than_#{what}_is_no_space_with_the_directory") do
       in_small_tmpfs(options) do |dir|
-        arrays, error = until_full { |number| filled(64 << 10, number, named) }
+        arrays, error = until_full(64 << 10, named)
         refute_empty arrays
         assert_includes error.message, dir
         assert_match(/shared memory is full/, error.message)
@@ -94,9 +94,13 @@ class FullMemoryTest < SharedMemoryTest
 
   private
 
-  def filled(size, value, named = false)
+  def empty(size, named = false)
     @names = (@names || 0) + 1
-    Shmarray::Array.create(:uint8, size, name: named ? "n#{@names}" : nil).tap { |array| array[nil] = value % 251 }
+    Shmarray::Array.create(:uint8, size, name: named ? "n#{@names}" : nil)
+  end
+
+  def filled(size, value)
+    empty(size).tap { |array| array[nil] = value }
   end
 
   def all?(array, value)
@@ -113,15 +117,16 @@ class FullMemoryTest < SharedMemoryTest
     `stat -f -c '%a %S' #{dir}`.split.map(&:to_i).inject(:*)
   end
 
-  # Arrays until it fails; nothing comes of a failure. And the error.
-  def until_full
+  # Arrays until it fails; nothing comes of a failure. And the error. Each has its number as its
+  # value, and none is touched before the last is made: each has its memory from the beginning.
+  def until_full(size, named = false)
     arrays = []
-    loop { arrays << yield(arrays.size) }
+    loop { arrays << empty(size, named) }
   rescue SystemCallError => error
     before = segments_in
-    assert_raises(error.class) { yield(arrays.size) }
+    assert_raises(error.class) { empty(size, named) }
     assert_equal before, segments_in
-    [arrays, error]
+    [arrays.each_with_index { |array, number| refill(array, 0, number) }, error]
   end
 
   def check_facts(error, size, dir)
@@ -140,7 +145,7 @@ class FullMemoryTest < SharedMemoryTest
 
   # How many there was room for.
   def fill_and_check(dir, size, named)
-    arrays, error = until_full { |number| filled(size, number, named) }
+    arrays, error = until_full(size, named)
     check_facts(error, size, dir)
     refute_empty arrays
     refill_all(arrays)
@@ -159,17 +164,17 @@ class FullMemoryTest < SharedMemoryTest
 
   # How many more there is room for, after every second one was dropped.
   def drop_some_and_fill(size, named)
-    kept = away { until_full { |number| filled(size, number, named) }[0].each_slice(2).filter_map(&:last) }
+    kept = away { until_full(size, named)[0].each_slice(2).filter_map(&:last) }
     refute_empty kept
     values = kept.map { |array| array[0] }
     collect
-    more = away { until_full { |number| filled(size, number, named) }[0].tap { |arrays| refill_all(arrays) }.size }
+    more = away { until_full(size, named)[0].tap { |arrays| refill_all(arrays) }.size }
     assert_operator more, :>=, 1
     assert(kept.zip(values).all? { |array, value| all?(array, value) })
   end
 
   def fill_files_and_drop(dir, named)
-    fill = -> { until_full { |number| filled(64 << 10, number, named) }[0].tap { |arrays| refill_all(arrays) }.size }
+    fill = -> { until_full(64 << 10, named)[0].tap { |arrays| refill_all(arrays) }.size }
     first = in_child do
       fill.call.tap { assert_operator free_bytes(dir), :>, 8 << 20 }
     end

@@ -77,6 +77,7 @@ class ShutdownTest < SharedMemoryTest
     "an array that was unlinked" => "A = Shmarray::Array.create(:int8, 9, name: 'a'); Shmarray.unlink('a')",
     "garbage" => "300.times { Shmarray::Array.create(:int8, 1000)[1..] }; GC.disable",
     "an instance variable of a singleton" => "KEPT.singleton_class.instance_variable_set(:@kept, KEPT[1])",
+    "a memory view" => "require 'fiddle'; $view = Fiddle::MemoryView.new(KEPT)",
     "a stressed collector" => "GC.stress = true; $view = KEPT[1]"
   }.freeze
 

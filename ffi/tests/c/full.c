@@ -9,13 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <shmarray.h>
 
+#include "children.h"
 #include "directory.h"
 
 enum { SMALL_BYTES = 4 << 20, MOST = 1 << 18 };
@@ -97,23 +96,26 @@ static void expect_nothing_of_a_failure(int64_t bytes, int named, int32_t status
     free(after);
 }
 
-// Arrays of their number's value, after those there are, until it fails: the status, and how many.
-static int32_t fill(const struct filling *filling, shma_error *error, size_t *more) {
-    const size_t before = count;
-    int32_t status = SHMA_OK;
-    while (count < MOST && (status = make(filling->bytes, filling->named, &made[count], error)) == SHMA_OK) {
-        memset(shma_array_data(made[count]), (int)(count % 251), (size_t)filling->bytes);
-        count++;
-    }
-    *more = count - before;
-    expect_nothing_of_a_failure(filling->bytes, filling->named, status);
-    return status;
-}
-
 static int is_all(const shma_array *array, unsigned char value) {
     const unsigned char *data = shma_array_data(array);
     const size_t bytes = shma_array_size(array);
     return data[0] == value && memcmp(data, data + 1, bytes - 1) == 0;
+}
+
+// Arrays after those there are, until it fails: the status, and how many. None is touched before the
+// last is made: each has its memory from the beginning.
+static int32_t fill(const struct filling *filling, shma_error *error, size_t *more) {
+    const size_t before = count;
+    int32_t status = SHMA_OK;
+    while (count < MOST && (status = make(filling->bytes, filling->named, &made[count], error)) == SHMA_OK)
+        count++;
+    *more = count - before;
+    expect_nothing_of_a_failure(filling->bytes, filling->named, status);
+    for (size_t i = before; i < count; i++) {
+        assert_true(is_all(made[i], 0));
+        memset(shma_array_data(made[i]), (int)(i % 251), (size_t)filling->bytes);
+    }
+    return status;
 }
 
 // Every byte has its array's value, and takes another: the value plus one.
@@ -202,38 +204,45 @@ static void a_copy_that_finds_no_room_leaves_no_half_of_it(void **state) {
         assert_int_equal(((int64_t *)shma_array_data(made[i]))[101], 1001);
 }
 
-static void *fill_one_of_four(void *statuses) {
+static void *fill_one_of_four(void *status) {
     static _Atomic size_t next;
     shma_error error = SHMA_ERROR_INIT;
     shma_array *array = NULL;
-    while (make(64 << 10, 0, &array, &error) == SHMA_OK) {
-        const size_t place = next++;
-        made[place] = array;
-        memset(shma_array_data(array), (int)(place % 251), 64 << 10);
-    }
-    *(int32_t *)statuses = error.status;
-    return (void *)(uintptr_t)next;
+    while (make(64 << 10, 0, &array, &error) == SHMA_OK)
+        made[next++] = array;
+    *(int32_t *)status = error.status;
+    return NULL;
 }
 
-static void threads_that_fill_it_together_keep_what_each_has(void **state) {
-    (void)state;
-    need_small_directory();
+static int fill_with_four_threads(void *unused) {
+    (void)unused;
     pthread_t threads[4];
     int32_t statuses[4] = {0};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, fill_one_of_four, &statuses[i]), 0);
-    for (int i = 0; i < 4; i++) {
-        void *last = NULL;
-        assert_int_equal(pthread_join(threads[i], &last), 0);
-        count = (uintptr_t)last > count ? (uintptr_t)last : count;
-        assert_int_equal(statuses[i], SHMA_ERROR_NO_SPACE);
-    }
-    assert_true(count >= 4);
-    expect_each_byte(0);
+        must(pthread_create(&threads[i], NULL, fill_one_of_four, &statuses[i]) == 0);
+    for (int i = 0; i < 4; i++)
+        must(pthread_join(threads[i], NULL) == 0 && statuses[i] == SHMA_ERROR_NO_SPACE);
+    while (made[count])
+        memset(shma_array_data(made[count]), (int)(count % 251), 64 << 10), count++;
+    must(count >= 4);
+    for (size_t i = 0; i < count; i++)
+        must(is_all(made[i], (unsigned char)(i % 251)));
+    close_all();
+    return files_in_directory();
+}
+
+// In a child: a bus error of a thread would end the program.
+static void threads_that_fill_it_together_keep_what_each_has(void **state) {
+    (void)state;
+    need_small_directory();
+    memset(made, 0, sizeof made);
+    const struct child child = start_child(fill_with_four_threads, NULL);
+    assert_int_equal(ended(&child), 0);
 }
 
 // A child has what its parent has, and is told as its parent is.
-static int use_all_and_ask_for_more(void) {
+static int use_all_and_ask_for_more(void *unused) {
+    (void)unused;
     shma_error error = SHMA_ERROR_INIT;
     shma_array *array = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -249,15 +258,10 @@ static void a_fork_where_it_is_full_holds_and_takes_no_room(void **state) {
     need_small_directory();
     const struct filling filling = {64 << 10, 0, NULL};
     size_t more = 0;
-    int status = -1;
     assert_int_equal(fill(&filling, NULL, &more), SHMA_ERROR_NO_SPACE);
     const uint64_t before = free_bytes();
-    fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(use_all_and_ask_for_more());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    const struct child child = start_child(use_all_and_ask_for_more, NULL);
+    assert_int_equal(ended(&child), 0);
     assert_int_equal(free_bytes(), before);
     for (size_t i = 0; i < count; i++)
         assert_true(is_all(made[i], (unsigned char)(i % 251 + 1)));
