@@ -115,12 +115,14 @@ impl Leases {
         Some(place)
     }
 
-    /// Holds, if the segment is alive; else the place is free again.
+    /// Holds, if the segment is alive; else the place is free again, and who was refused closes: a
+    /// cell that lives again by then may have been left by others who saw this entry.
     pub(crate) fn enter(&self, place: Place) -> bool {
         self.set_held(place);
         let live = self.look();
         if !live {
             self.leave(place);
+            fence(SeqCst); // F2: the load is that of the close
         }
         live
     }
@@ -241,6 +243,12 @@ impl Leases {
 
 /// A cell's life: FREE or never used, claimed by one, LIVE again.
 impl Leases {
+    /// Of a segment of cells: the caller has made one of them FREE. Ends it if none is in use.
+    pub(crate) fn close_if_unused(&self) -> Closed {
+        let used = self.words.used().add(u64::MAX) as i64;
+        if used <= 0 { self.close() } else { Closed::Held }
+    }
+
     /// Whether it can be claimed; the answer may be old.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self.words.state().load(Acquire) & STATES, UNUSED | FREE)
@@ -295,6 +303,9 @@ impl Leases {
 fn is_used(state: u64) -> bool {
     !matches!(state & STATES, UNUSED | FREE | RETIRED)
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -13,19 +13,25 @@
 //! What orders entries, flags and state is a fence; `lease` says where and names the partners.
 //! The generation and a cell's data_bytes are Relaxed: written before the state becomes LIVE
 //! and read after that was seen.
+//!
+//! Under `cfg(loom)` the same words are loom's atomics, which cannot lie in mapped bytes: `modelled`.
 
-use std::ptr::NonNull;
+#[cfg(not(loom))]
+mod mapped;
+#[cfg(loom)]
+pub(crate) mod modelled;
 
+#[cfg(not(loom))]
+pub(crate) use mapped::Words;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+pub(crate) use modelled::{AtomicU64, Ordering, Words, fence};
 
-use crate::format::{
-    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_ENTRIES, CELL_ENTRIES_OFFSET, CELL_HEAD_BYTES, HEADS_OFFSET,
-    LEASES_OFFSET, WORDS_OFFSET,
-};
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+use crate::format::WORDS_OFFSET;
+use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
 
 /// Where the state and the flags stand in the file, for who gives a segment back without mapping it.
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
@@ -46,30 +52,42 @@ pub(crate) const PUNCHED: u64 = 4;
 pub(crate) struct Word(AtomicU64);
 
 impl Word {
+    #[cfg_attr(loom, track_caller)]
     pub(crate) fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
     }
 
+    #[cfg_attr(loom, track_caller)]
     pub(crate) fn store(&self, value: u64, order: Ordering) {
-        self.change(|word| word.store(value, order));
+        let _around = self.announced();
+        self.0.store(value, order);
     }
 
     /// Whether it was `from` and is now `to`.
+    #[cfg_attr(loom, track_caller)]
     pub(crate) fn replace(&self, from: u64, to: u64) -> bool {
-        self.change(|word| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok())
+        let _around = self.announced();
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    #[cfg_attr(loom, track_caller)]
     pub(crate) fn set(&self, bits: u64) {
-        self.change(|word| word.fetch_or(bits, Ordering::AcqRel));
+        let _around = self.announced();
+        self.0.fetch_or(bits, Ordering::AcqRel);
     }
 
+    #[cfg_attr(loom, track_caller)]
     pub(crate) fn clear(&self, bits: u64) {
-        self.change(|word| word.fetch_and(!bits, Ordering::AcqRel));
+        let _around = self.announced();
+        self.0.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// A count that decides nothing.
+    /// A count that is a hint. Who brings it to zero looks, and sees what the others did before they
+    /// counted: each is the next one's partner.
+    #[cfg_attr(loom, track_caller)]
     pub(crate) fn add(&self, more: u64) -> u64 {
-        self.change(|word| word.fetch_add(more, Ordering::Relaxed)).wrapping_add(more)
+        let _around = self.announced();
+        self.0.fetch_add(more, Ordering::AcqRel).wrapping_add(more)
     }
 
     #[cfg(any(feature = "portable", not(target_os = "linux")))]
@@ -77,20 +95,33 @@ impl Word {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&AtomicU64) -> T) -> T {
-        announced(std::ptr::from_ref(self).cast(), size_of::<Self>(), || change(&self.0))
+    fn announced(&self) -> Announced {
+        Announced::around(std::ptr::from_ref(self).cast(), size_of::<Self>())
     }
 }
 
-/// A store to shared memory. With the feature `steps` it is announced before and after, which is
-/// how `tests/crashes` kills a process there; a store that is not announced fails it.
-pub(crate) fn announced<T>(place: *const u8, bytes: usize, store: impl FnOnce() -> T) -> T {
-    const BEFORE: u64 = 1;
-    const AFTER: u64 = 2;
-    announce(BEFORE, place, bytes);
-    let stored = store();
-    announce(AFTER, place, bytes);
-    stored
+/// A store to shared memory is made while one of these lives. With the feature `steps` it is
+/// announced before and after, which is how `tests/crashes` kills a process there; a store that is
+/// not announced fails it.
+#[must_use]
+pub(crate) struct Announced {
+    place: *const u8,
+    bytes: usize,
+}
+
+impl Announced {
+    pub(crate) fn around(place: *const u8, bytes: usize) -> Self {
+        const BEFORE: u64 = 1;
+        announce(BEFORE, place, bytes);
+        Self { place, bytes }
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        const AFTER: u64 = 2;
+        announce(AFTER, self.place, self.bytes);
+    }
 }
 
 /// A system call that does nothing, but at which whoever traces this process can stop it.
@@ -112,74 +143,6 @@ pub(crate) struct Entry {
     pub(crate) holder: Word,
     /// Who that is, for people and for the check of its life; written before it is first held.
     pub(crate) about: Word,
-}
-
-/// The words of one mapped header, or of one cell of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Words {
-    header: NonNull<u8>,
-    first: NonNull<u8>,
-    table: NonNull<u8>,
-    entries: usize,
-    cells: u32,
-}
-
-#[allow(unsafe_code)] // one place that turns mapped bytes into atomics
-impl Words {
-    /// # Safety
-    /// `header` is the start of a mapped header, 8-aligned, that stays mapped while this is used,
-    /// with room for that many entries from LEASES_OFFSET on and for that many heads of cells
-    /// from HEADS_OFFSET on.
-    pub(crate) unsafe fn new(header: NonNull<u8>, entries: usize, cells: u32) -> Self {
-        // SAFETY: inside the header page that the caller promises.
-        let first = unsafe { header.add(WORDS_OFFSET) };
-        // SAFETY: the same.
-        let table = unsafe { header.add(LEASES_OFFSET) };
-        Self { header, first, table, entries, cells }
-    }
-
-    /// The words of a cell, if there is one of that number.
-    pub(crate) fn cell(&self, cell: u32) -> Option<Self> {
-        if cell >= self.cells {
-            return None;
-        }
-        // SAFETY: `new` was promised that this head is there.
-        let first = unsafe { self.header.add(HEADS_OFFSET + cell as usize * CELL_HEAD_BYTES) };
-        // SAFETY: a head has room for its entries.
-        let table = unsafe { first.add(CELL_ENTRIES_OFFSET) };
-        Some(Self { first, table, entries: CELL_ENTRIES, cells: 0, ..*self })
-    }
-
-    /// Those of all cells.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = Self> + '_ {
-        (0..self.cells).filter_map(|cell| self.cell(cell))
-    }
-
-    fn word(&self, index: usize) -> &Word {
-        debug_assert!(index < 6);
-        // SAFETY: six words lie inside what `new` was promised; so they do in a cell's head.
-        let word = unsafe { self.first.add(8 * index) };
-        // SAFETY: mapped and aligned (promised to `new`); a `Word` is an atomic; other processes
-        // touch these bytes only as atomics (FORMAT.md); a read-only mapping is only loaded from.
-        unsafe { word.cast().as_ref() }
-    }
-
-    /// The lease table.
-    pub(crate) fn entries(&self) -> &[Entry] {
-        // SAFETY: `new` was promised room for the entries; they are atomics, so that others
-        // may write them meanwhile.
-        unsafe { std::slice::from_raw_parts(self.table.as_ptr().cast(), self.entries) }
-    }
-
-    /// A copy of the description in a cell's head.
-    pub(crate) fn describe(&self, description: &[u8; CELL_DESCRIPTION_BYTES]) {
-        let place = self.first.as_ptr().wrapping_add(CELL_DESCRIPTION_OFFSET);
-        announced(place, description.len(), || {
-            // SAFETY: a head has room for it behind its words; it is for people only, so that a
-            // reader who sees half of it is not harmed.
-            unsafe { std::ptr::copy_nonoverlapping(description.as_ptr(), place, description.len()) };
-        });
-    }
 }
 
 impl Words {
@@ -210,6 +173,15 @@ impl Words {
     /// Of a cell: size of its array's data.
     pub(crate) fn data_bytes(&self) -> &Word {
         self.word(3)
+    }
+
+    /// A copy of the description in a cell's head. It is for people only, so that a reader who sees
+    /// half of it is not harmed.
+    pub(crate) fn describe(&self, description: &[u8; CELL_DESCRIPTION_BYTES]) {
+        for (index, bytes) in description.chunks_exact(8).enumerate() {
+            let word = bytes.try_into().map_or(0, u64::from_ne_bytes); // always 8
+            self.word(CELL_DESCRIPTION_OFFSET / 8 + index).store(word, Ordering::Relaxed);
+        }
     }
 
     /// Of a segment of cells: how many are not FREE. A hint.

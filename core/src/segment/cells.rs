@@ -24,7 +24,7 @@ use crate::lease::{Closed, Leases, Place};
 use crate::name::{SegmentId, random_generation};
 use crate::shape::{Layout, size_bytes};
 use crate::sys::{Access, Directory};
-use crate::words::{Ordering, PUNCHED, announced};
+use crate::words::{Announced, Ordering, PUNCHED};
 
 /// Sizes of cells, in pages: an array of a power of two of bytes fits the next one.
 const PAGES: [u64; 6] = [1, 2, 3, 5, 9, 17];
@@ -115,11 +115,10 @@ impl Claimed {
         }
         if !self.was_unused {
             let data = self.mapped.data(Some(self.cell)).as_ptr();
-            announced(data, data_bytes as usize, || {
-                // SAFETY: the cell is mapped writable in the process that made its file, has room
-                // for these bytes, and is this thread's alone while it is claimed.
-                unsafe { std::ptr::write_bytes(data, 0, data_bytes as usize) };
-            });
+            let _around = Announced::around(data, data_bytes as usize);
+            // SAFETY: the cell is mapped writable in the process that made its file, has room
+            // for these bytes, and is this thread's alone while it is claimed.
+            unsafe { std::ptr::write_bytes(data, 0, data_bytes as usize) };
         }
         Ok(())
     }
@@ -283,8 +282,7 @@ fn claim_cell(mapped: &Arc<Mapped>, cell: u32, me: sys::Identity) -> Option<Clai
 /// A cell has become free by this process. Returns a file that it need not have mapped any more.
 pub(super) fn freed(mapped: &Mapped, cell: u32) -> Option<Arc<Mapped>> {
     let whole = mapped.leases();
-    let used = whole.words.used().add(u64::MAX) as i64;
-    if used <= 0 && whole.close() == Closed::Last {
+    if whole.close_if_unused() == Closed::Last {
         return end(mapped);
     }
     if whole.words.warm().add(1) > WARM_MOST {

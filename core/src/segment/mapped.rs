@@ -10,7 +10,7 @@ use crate::format::Header;
 use crate::lease::Leases;
 use crate::name::SegmentId;
 use crate::sys::{self, Access, Directory};
-use crate::words::{Words, announced};
+use crate::words::{Announced, Words};
 
 /// One file, mapped once for each access, however many arrays lie in it.
 pub(super) struct Mapped {
@@ -88,11 +88,10 @@ impl Mapped {
     pub(super) fn write_header(&self) {
         let bytes = self.header.write();
         let place = self.mapping.header().as_ptr();
-        announced(place, bytes.len(), || {
-            // SAFETY: the file was made as long as the header says, which is at least its own bytes;
-            // nobody else has the mapping yet.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
-        });
+        let _around = Announced::around(place, bytes.len());
+        // SAFETY: the file was made as long as the header says, which is at least its own bytes;
+        // nobody else has the mapping yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
     }
 
     /// Unlinks what the caller ended. A close has nobody to tell: what stays, because it is another

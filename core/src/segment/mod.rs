@@ -97,7 +97,7 @@ impl Segment {
         let leases = mapped.leases();
         leases.words.set_generation(generation);
         leases.be_live(birth.flags());
-        let place = enter(&leases, &mapped).unwrap_or(BY_LOCK); // nobody else has seen it: it is live
+        let place = enter(&leases, &mapped, None).unwrap_or(BY_LOCK); // nobody else has seen it: it is live
         file.publish(&mapped.header.id)?;
         let linked = mapped.header.name.as_ref().map_or(Ok(()), |name| {
             file.link_name(name)?;
@@ -147,7 +147,7 @@ impl Segment {
             _ => None,
         };
         let leases = leases.ok_or_else(|| Error::handle("segment", format!("{place} has no such cell")))?;
-        let Some(own) = enter(&leases, &mapped) else {
+        let Some(own) = enter(&leases, &mapped, cell) else {
             let segment = place.to_string();
             return Err(Error::SegmentNotFound { segment, directory: directory.path().to_owned() });
         };
@@ -326,7 +326,7 @@ fn reserve(directory: &Directory, header: &Header, mode: u32) -> Result<sys::Fil
 
 /// Holds what is mapped: by an entry, or where none can be had by the mapping's lock alone.
 /// `None` when it is not alive.
-fn enter(leases: &Leases, mapped: &Mapped) -> Option<usize> {
+fn enter(leases: &Leases, mapped: &Mapped, cell: Option<u32>) -> Option<usize> {
     if !mapped.header_is_writable() {
         return (leases.is_by_lock() && leases.is_live()).then_some(BY_LOCK);
     }
@@ -338,7 +338,12 @@ fn enter(leases: &Leases, mapped: &Mapped) -> Option<usize> {
         })
     };
     match sys::identity(directory).and_then(place) {
-        Some(place) => leases.enter(place).then_some(place),
+        Some(place) if leases.enter(place) => Some(place),
+        Some(_) => {
+            // The next life of a cell may have ended meanwhile, and been kept by our entry.
+            drop(give_back_if_last(mapped, cell, leases));
+            None
+        }
         None => {
             mapped.leases().hold_by_lock();
             leases.hold_by_lock().then_some(BY_LOCK)
