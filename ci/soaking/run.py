@@ -13,6 +13,7 @@ Counted: wrong bytes and other faults (a worker says so and ends with a status o
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -127,11 +128,9 @@ class Soak:
             self.kill(self.random.choice(pids), tree=choice < 0.2)
         while len(self.orphans) > 6:
             orphan = self.orphans.pop(self.random.randrange(len(self.orphans)))
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(orphan, signal.SIGKILL)
                 self.kills += 1
-            except ProcessLookupError:
-                pass
 
     def measure(self):
         files = [path for path in self.directory.iterdir() if path.is_file()]
@@ -181,10 +180,8 @@ class Soak:
         for language in languages:
             language.nursery.stdin.close()
         for orphan in self.orphans:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(orphan, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         patience = time.monotonic() + PATIENCE_S
         while self.has_children() and time.monotonic() < patience:
             self.wait_for_word(0.05)

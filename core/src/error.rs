@@ -148,9 +148,9 @@ pub enum Error {
 
     /// Shared memory is full.
     #[error(
-        "shared memory is full: {asked_bytes} bytes asked, {free_bytes} bytes free in {}; \
-         in a container look at its shared-memory size (docker run --shm-size), else at the size of that file system",
-        directory.display()
+        "shared memory is full: {asked_bytes} bytes asked, {free_bytes} bytes free in {}; {}",
+        directory.display(),
+        what_is_full(*asked_bytes, *free_bytes)
     )]
     NoSpace {
         /// Size asked for, the header included.
@@ -290,6 +290,16 @@ impl Error {
 
     pub(crate) fn handle(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::InvalidHandle { field: field.into(), reason: reason.into() }
+    }
+}
+
+fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
+    match asked_bytes <= free_bytes {
+        true => "bytes are left, but files are not: look at that file system's number of inodes (nr_inodes, df -i)",
+        false => {
+            "in a container look at its shared-memory size (docker run --shm-size), \
+             else at the size of that file system"
+        }
     }
 }
 

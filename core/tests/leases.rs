@@ -7,7 +7,7 @@ mod support;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use shmarray::{Access, Array, DType, Error, Options};
+use shmarray::{Access, Array, DType, Error, Options, Pipe, Received, Sent};
 use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
 
 fn bytes(count: u64) -> Array {
@@ -316,5 +316,27 @@ fn a_supervisor_gives_back_what_its_dead_workers_left_without_being_asked() {
             .max();
         assert!(most.unwrap() < 150, "{most:?} segments at once");
         shmarray::sweep().unwrap();
+    });
+}
+
+#[test]
+fn a_sweep_that_looks_at_a_message_does_not_hide_it_from_its_receiver() {
+    scenario("a_sweep_that_looks_at_a_message_does_not_hide_it_from_its_receiver", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let sweeper = fork(|| {
+            loop {
+                shmarray::sweep().unwrap();
+            }
+        });
+        for round in 0..2000u32 {
+            let size = if round % 2 == 0 { 8 } else { 100_000 };
+            let array = bytes(size);
+            array.set(&[0], round as u8).unwrap();
+            assert_eq!(here.send(b"", &[&array], None).unwrap(), Sent::Sent);
+            drop(array); // nobody maps it now
+            let Received::Message(message) = there.receive(None).unwrap() else { panic!("none came") };
+            assert_eq!(message.array(0, Access::ReadOnly).unwrap().get::<u8>(&[0]).unwrap(), round as u8);
+        }
+        sweeper.kill();
     });
 }

@@ -488,21 +488,3 @@ fn a_listing_counts_the_messages_that_hold() {
         discard(&_way.to_text()).unwrap();
     });
 }
-
-#[test]
-fn a_sweep_that_looks_at_a_message_does_not_hide_it_from_its_receiver() {
-    scenario("a_sweep_that_looks_at_a_message_does_not_hide_it_from_its_receiver", || {
-        let (here, there) = Pipe::pair().unwrap();
-        let sweeper = fork(|| {
-            loop {
-                sweep().unwrap();
-            }
-        });
-        for round in 0..2000u32 {
-            let size = if round % 2 == 0 { 8 } else { ALONE };
-            send(&here, &[&marked(size, round as u8)]); // nobody maps it now
-            assert_eq!(mark(&take(&receive(&there), 0)), round as u8);
-        }
-        sweeper.kill();
-    });
-}

@@ -228,7 +228,12 @@ def good_handles(golden):
     sent = ints.handle(ticket=12345)
     cells = golden["cells"]
     made.append((cells.handle(2), cells.arrays[2][2].hex()))
-    made.append((cells.handle(2, offset=16, shape=[2], strides=[-8]), (cells.arrays[2][2][16:] + cells.arrays[2][2][8:16]).hex()))
+    made.append(
+        (
+            cells.handle(2, offset=16, shape=[2], strides=[-8]),
+            (cells.arrays[2][2][16:] + cells.arrays[2][2][8:16]).hex(),
+        )
+    )
     return made + [(text, ints.elements()) for text in (spaced, backwards, sent)]
 
 

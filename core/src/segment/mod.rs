@@ -148,8 +148,11 @@ impl Segment {
         };
         let leases = leases.ok_or_else(|| Error::handle("segment", format!("{place} has no such cell")))?;
         let Some(own) = enter(&leases, &mapped, cell) else {
-            let segment = place.to_string();
-            return Err(Error::SegmentNotFound { segment, directory: directory.path().to_owned() });
+            let cell = cell.map_or(String::new(), |cell| format!(".{cell}"));
+            return Err(Error::SegmentNotFound {
+                segment: format!("{place}{cell}"),
+                directory: directory.path().to_owned(),
+            });
         };
         let generation = leases.words.generation();
         let room = mapped.part(cell).1;

@@ -64,7 +64,7 @@ pub(crate) struct File {
 impl File {
     /// A file of `bytes` zeros that has no name yet.
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
-        let (file, hidden) = create_unnamed(&directory, id)?;
+        let (file, hidden) = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes))?;
         let path = directory.segment_path(id);
         let created = Self { file, directory, path, bytes, is_writable: true, hidden };
         created.prepare(mode)?;
@@ -135,7 +135,8 @@ impl File {
     /// Lets others see the segment by its id: whole, as it is now.
     pub(crate) fn publish(&self, id: &SegmentId) -> Result<()> {
         let path = self.directory.segment_path(id);
-        link_file(&self.file, &path).map_err(|error| Error::os("linkat", &path, error))
+        let linked = link_file(&self.file, &path).map_err(|error| Error::os("linkat", &path, error));
+        linked.map_err(|error| or_full(error, &self.directory, self.bytes))
     }
 
     /// Lets others see the segment by a name as well. A dead leftover of that name makes room.
@@ -145,7 +146,7 @@ impl File {
             match link_file(&self.file, &path) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::os("linkat", &path, error));
+                    return Err(or_full(Error::os("linkat", &path, error), &self.directory, self.bytes));
                 }
                 Err(_) if attempt == 0 => give_back_leftover(&self.directory, &path),
                 Err(_) => break,
@@ -304,6 +305,16 @@ fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> R
         return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
     }
     map::reserve(file, bytes).map_err(|error| full_or(directory, bytes, path, error))
+}
+
+/// Where no more files can be made the file system is full, too.
+fn or_full(error: Error, directory: &Directory, asked_bytes: u64) -> Error {
+    match error {
+        Error::Os { path, source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
+            full_or(directory, asked_bytes, &path, source)
+        }
+        error => error,
+    }
 }
 
 fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {

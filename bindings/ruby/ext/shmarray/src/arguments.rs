@@ -39,14 +39,21 @@ fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> 
 
 /// A dtype: its name (`:int32`) or its type string (`"<i4"`).
 pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
-    if Symbol::from_value(value).is_none() && RString::from_value(value).is_none() {
-        return Err(type_error(ruby, format!("dtype {} is not a name such as :int32 or \"<i4\"", value.inspect())));
-    }
-    let text = value.to_string();
+    let wrong = || type_error(ruby, format!("dtype {} is not a name such as :int32 or \"<i4\"", value.inspect()));
+    let text = text(value)?.ok_or_else(wrong)?;
     match DType::ALL.iter().find(|dtype| dtype.name() == text) {
         Some(row) => Ok(row.clone()),
         None => DType::parse(&text).or_raise(ruby),
     }
+}
+
+/// A Symbol's or a String's text, read without calling Ruby: a thread that is killed there would
+/// seem to have none.
+fn text(value: Value) -> Result<Option<String>, Error> {
+    if let Some(symbol) = Symbol::from_value(value) {
+        return symbol.name().map(|name| Some(name.into_owned()));
+    }
+    RString::from_value(value).map(RString::to_string).transpose()
 }
 
 /// The keywords `name:`, `persist:`, `order:`, `mode:`.
@@ -65,9 +72,9 @@ pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
 }
 
 fn order_of(ruby: &Ruby, value: Value) -> Result<Order, Error> {
-    match value.to_string().as_str() {
-        "C" => Ok(Order::C),
-        "F" => Ok(Order::F),
+    match text(value)?.as_deref() {
+        Some("C") => Ok(Order::C),
+        Some("F") => Ok(Order::F),
         _ => Err(argument_error(ruby, format!("invalid order: {} is neither :C nor :F", value.inspect()))),
     }
 }

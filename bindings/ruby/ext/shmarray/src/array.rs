@@ -10,7 +10,7 @@ use magnus::{
 use shmarray::{Array, DType, Layout, Order, size_bytes};
 
 use crate::arguments;
-use crate::errors::{OrRaise, argument_error};
+use crate::errors::{OrRaise, argument_error, with_room};
 use crate::gvl::{Counted, copying};
 use crate::index::{Selected, select};
 use crate::{element, index};
@@ -63,7 +63,7 @@ fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let (dtype, shape) = scanned.required;
     let (dtype, shape) = (arguments::dtype(ruby, dtype)?, arguments::shape(ruby, shape)?);
     let options = arguments::options(ruby, scanned.keywords)?;
-    let array = Array::create(dtype, &shape, &options).or_raise(ruby)?;
+    let array = with_room(ruby, || Array::create(dtype.clone(), &shape, &options))?;
     Ok(ArrayObject::holding(ruby, array))
 }
 

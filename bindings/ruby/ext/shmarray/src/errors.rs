@@ -59,6 +59,19 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
     }
 }
 
+/// What needs shared memory. Before it is said to be full, arrays that nobody refers to any more go,
+/// as Ruby itself does when it has no descriptors left.
+pub(crate) fn with_room<T>(ruby: &Ruby, make: impl Fn() -> shmarray::Result<T>) -> Result<T, Error> {
+    let made = make().or_else(|error| match error.kind() {
+        ErrorKind::NoSpace => {
+            ruby.gc_start();
+            make()
+        }
+        _ => Err(error),
+    });
+    made.or_raise(ruby)
+}
+
 fn raised(ruby: &Ruby, error: &shmarray::Error) -> Result<Error, Error> {
     let (kind, text) = (error.kind(), error.to_string());
     let class = |name| named_class(ruby, name);

@@ -6,7 +6,7 @@ use magnus::{Error, Module, Object, RClass, RHash, RModule, Ruby, TryConvert, Va
 use shmarray::{Access, Array, DType, Layout, Options};
 
 use crate::array::ArrayObject;
-use crate::errors::{OrRaise, argument_error, type_error};
+use crate::errors::{OrRaise, argument_error, type_error, with_room};
 use crate::numo::{Numo, numo, probe};
 use crate::numo_array::{Found, define_types, is_shared, make, read};
 use crate::{arguments, segments};
@@ -38,7 +38,7 @@ fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let dtype = dtype_of(ruby, numo(ruby)?, class)?;
     let shape = arguments::shape(ruby, shape)?;
     let options = arguments::options(ruby, scanned.keywords)?;
-    make(ruby, numo(ruby)?, Array::create(dtype, &shape, &options).or_raise(ruby)?)
+    make(ruby, numo(ruby)?, with_room(ruby, || Array::create(dtype.clone(), &shape, &options))?)
 }
 
 fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {

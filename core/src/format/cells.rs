@@ -1,0 +1,119 @@
+//! Heads of cells, and copies of entries: what FORMAT.md says of kind 2.
+
+use std::mem::size_of;
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use super::{Header, LEASE_BYTES, LEASES_OFFSET, MAX_HEADER_BYTES, PAGE_BYTES, WORDS_OFFSET};
+use crate::dtype::DType;
+
+/// Where the heads of cells start.
+pub(crate) const HEADS_OFFSET: usize = PAGE_BYTES as usize;
+/// Size of a head: words, description, entries.
+pub(crate) const CELL_HEAD_BYTES: usize = 512;
+/// Where its description starts: for people.
+pub(crate) const CELL_DESCRIPTION_OFFSET: usize = 32;
+/// Size of that.
+pub(crate) const CELL_DESCRIPTION_BYTES: usize = size_of::<CellDescription>();
+/// Where its entries start.
+pub(crate) const CELL_ENTRIES_OFFSET: usize = CELL_DESCRIPTION_OFFSET + CELL_DESCRIPTION_BYTES;
+/// How many it has.
+pub(crate) const CELL_ENTRIES: usize = (CELL_HEAD_BYTES - CELL_ENTRIES_OFFSET) / LEASE_BYTES;
+/// The most cells of a segment: their heads fit the largest header.
+pub(crate) const CELLS_MOST: u32 = 1024;
+/// The most dimensions of an array in a cell.
+pub(crate) const CELL_NDIM: usize = 8;
+/// The longest dtype of one, as in a handle.
+pub(crate) const CELL_DTYPE_BYTES: usize = 24;
+
+/// The array in a cell, in its head: for people. Its strides are in its handles.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
+#[repr(C)]
+struct CellDescription {
+    ndim: U32,
+    dtype_bytes: U32,
+    dtype: [u8; CELL_DTYPE_BYTES],
+    shape: [U64; CELL_NDIM],
+}
+
+/// How the data of a segment of cells is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Division {
+    pub(crate) cell_bytes: u64,
+    pub(crate) cells: u32,
+}
+
+const _: () = {
+    assert!(CELL_ENTRIES_OFFSET == 128 && CELL_ENTRIES == 24);
+    assert!(HEADS_OFFSET + CELLS_MOST as usize * CELL_HEAD_BYTES <= MAX_HEADER_BYTES as usize);
+};
+
+impl Header {
+    /// The entries of a copy of the header, of all its cells.
+    pub(crate) fn entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
+        let own = bytes.get(LEASES_OFFSET..PAGE_BYTES as usize).unwrap_or_default().chunks_exact(LEASE_BYTES);
+        let cells = self.division.map_or(0, |division| division.cells);
+        let heads = bytes.get(HEADS_OFFSET..).unwrap_or_default().chunks_exact(CELL_HEAD_BYTES).take(cells as usize);
+        let of_cells = heads.flat_map(|head| head[CELL_ENTRIES_OFFSET..].chunks_exact(LEASE_BYTES));
+        own.take(self.leases_count as usize).chain(of_cells).map(EntryCopy::read).filter(|entry| entry.holder != 0)
+    }
+
+    /// The entries of a cell that an array is in, from a copy of its head.
+    pub(crate) fn entries_of_live_cell(head: &[u8]) -> Option<Vec<EntryCopy>> {
+        let entries = head.get(CELL_ENTRIES_OFFSET..)?.chunks_exact(LEASE_BYTES).map(EntryCopy::read);
+        matches!(head[0] & 7, 1 | 2).then(|| entries.filter(|entry| entry.holder != 0).collect())
+    }
+
+    /// The flags in a copy of the header.
+    pub(crate) fn flags(&self, bytes: &[u8]) -> u64 {
+        bytes.get(WORDS_OFFSET + 16).map_or(0, |byte| u64::from(*byte))
+    }
+
+    /// Where the head of a cell stands.
+    pub(crate) fn head_offset(cell: u32) -> u64 {
+        HEADS_OFFSET as u64 + u64::from(cell) * CELL_HEAD_BYTES as u64
+    }
+}
+
+/// An entry as it was when it was copied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryCopy {
+    pub(crate) holder: u64,
+    pub(crate) held: bool,
+    pub(crate) about: u64,
+}
+
+impl EntryCopy {
+    fn read(entry: &[u8]) -> Self {
+        let word = |at: usize| entry[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        Self { holder: word(0) >> 1, held: word(0) & 1 != 0, about: word(8) }
+    }
+
+    /// The process, as it saw itself.
+    pub(crate) fn pid(&self) -> u32 {
+        self.about as u32
+    }
+}
+
+/// What a cell's head says of its array.
+pub(crate) fn cell_description(dtype: &DType, shape: &[u64]) -> Option<[u8; CELL_DESCRIPTION_BYTES]> {
+    let mut description = CellDescription::new_zeroed();
+    let json = dtype.json().as_bytes();
+    description.dtype.get_mut(..json.len())?.copy_from_slice(json);
+    description.dtype_bytes = (json.len() as u32).into();
+    description.ndim = (shape.len() as u32).into();
+    for (to, count) in description.shape.get_mut(..shape.len())?.iter_mut().zip(shape) {
+        *to = (*count).into();
+    }
+    description.as_bytes().try_into().ok()
+}
+
+/// A cell's array as a copy of its head has it; `None` when that makes no sense.
+pub(crate) fn described_cell(head: &[u8]) -> Option<(DType, Vec<u64>)> {
+    let (description, _) = CellDescription::read_from_prefix(head.get(CELL_DESCRIPTION_OFFSET..)?).ok()?;
+    let json = description.dtype.get(..description.dtype_bytes.get() as usize)?;
+    let shape = description.shape.get(..description.ndim.get() as usize)?;
+    let dtype = DType::from_json(std::str::from_utf8(json).ok()?).ok()?;
+    Some((dtype, shape.iter().map(|count| count.get()).collect()))
+}
