@@ -49,12 +49,18 @@ class worker {
         say("up " + std::to_string(getpid()) + " c++");
         while (!std::filesystem::exists(mail_ / "stop")) {
             const auto choice = random_() % 100;
-            if (choice < 42) send();
-            else if (choice < 84) receive();
-            else if (choice < 89) post();
-            else if (choice < 94) fetch();
-            else if (choice < 98) name();
-            else fork_a_child();
+            if (choice < 42)
+                send();
+            else if (choice < 84)
+                receive();
+            else if (choice < 89)
+                post();
+            else if (choice < 94)
+                fetch();
+            else if (choice < 98)
+                name();
+            else
+                fork_a_child();
             while (waitpid(-1, nullptr, WNOHANG) > 0) {
             }
         }
@@ -73,7 +79,8 @@ class worker {
         auto memory = array::create({count}, options);
         memory(count - 1) = seed + count - 1;
         // The first mark last: who finds an array by its name sees by it that all are there.
-        for (std::int64_t at = (count - 1) / step * step; at >= 0; at -= step) memory(at) = seed + at;
+        for (std::int64_t at = (count - 1) / step * step; at >= 0; at -= step)
+            memory(at) = seed + at;
         return mark(std::move(memory), seed);
     }
 
@@ -81,8 +88,10 @@ class worker {
         const auto &[memory, seed] = *one;
         const auto count = memory.shape()[0];
         for (std::int64_t at = 0; at < count; at += step)
-            if (memory(at) != seed + at) fault("element " + std::to_string(at) + " of " + std::to_string(count));
-        if (memory(count - 1) != seed + count - 1) fault("the last of " + std::to_string(count));
+            if (memory(at) != seed + at)
+                fault("element " + std::to_string(at) + " of " + std::to_string(count));
+        if (memory(count - 1) != seed + count - 1)
+            fault("the last of " + std::to_string(count));
         ++checked_;
     }
 
@@ -97,8 +106,10 @@ class worker {
     void send() {
         std::vector<marked> all;
         for (auto count = random_() % 3 + 1; count > 0; --count) {
-            if (!held_.empty() && random_() % 2 == 0) all.push_back(held_[random_() % held_.size()]);
-            else all.push_back(make());
+            if (!held_.empty() && random_() % 2 == 0)
+                all.push_back(held_[random_() % held_.size()]);
+            else
+                all.push_back(make());
         }
         std::string seeds;
         std::vector<shmarray::sendable> arrays;
@@ -107,14 +118,17 @@ class worker {
             arrays.emplace_back(one->memory);
         }
         here_.send(seeds, arrays, 5ms);
-        if (random_() % 4 == 0) hold(std::move(all.front()));
+        if (random_() % 4 == 0)
+            hold(std::move(all.front()));
     }
 
     void receive() {
         auto received = there_.receive(5ms);
-        if (!received) return;
+        if (!received)
+            return;
         ++messages_;
-        if (random_() % 8 == 0) return; // unwanted
+        if (random_() % 8 == 0)
+            return; // unwanted
         take_all(*received, std::string(received->payload()));
     }
 
@@ -125,7 +139,8 @@ class worker {
             seeds >> seed;
             auto one = mark(message.array<std::int64_t>(index), seed);
             check(one);
-            if (random_() % 3 == 0) hold(std::move(one));
+            if (random_() % 3 == 0)
+                hold(std::move(one));
         }
     }
 
@@ -138,20 +153,24 @@ class worker {
         std::error_code taken;
         std::filesystem::create_hard_link(aside, mail_ / ("letter-" + std::to_string(random_() % 6)), taken);
         std::filesystem::remove(aside);
-        if (taken) shmarray::discard(handle); // there is one that nobody has fetched
+        if (taken)
+            shmarray::discard(handle); // there is one that nobody has fetched
     }
 
     void fetch() {
         const auto taken = mail_ / ("taken-" + std::to_string(getpid()));
         std::error_code missing;
         std::filesystem::rename(mail_ / ("letter-" + std::to_string(random_() % 6)), taken, missing);
-        if (missing) return;
+        if (missing)
+            return;
         std::ifstream file(taken);
         std::int64_t seed = 0;
         std::string handle;
         file >> seed >> handle;
-        if (random_() % 4 == 0) shmarray::discard(handle);
-        else check(mark(array::attach(handle), seed));
+        if (random_() % 4 == 0)
+            shmarray::discard(handle);
+        else
+            check(mark(array::attach(handle), seed));
         std::filesystem::remove(taken);
     }
 
@@ -168,10 +187,12 @@ class worker {
             case 1: {
                 auto found = array::attach(name);
                 const auto seed = found(0);
-                if (seed != 0) check(mark(std::move(found), seed)); // else its maker has not come so far
+                if (seed != 0)
+                    check(mark(std::move(found), seed)); // else its maker has not come so far
                 break;
             }
-            default: shmarray::unlink(name);
+            default:
+                shmarray::unlink(name);
             }
         } catch (const shmarray::already_exists &) {
         } catch (const shmarray::not_found &) {
@@ -180,12 +201,16 @@ class worker {
 
     // It goes on alone, whatever becomes of its parent, and ends in one way or another.
     void fork_a_child() {
-        if (fork() != 0) return;
+        if (fork() != 0)
+            return;
         for (auto rounds = random_() % 200; rounds > 0; --rounds) {
-            for (const auto &one : held_) check(one);
-            if (rounds % 8 == 0) send();
+            for (const auto &one : held_)
+                check(one);
+            if (rounds % 8 == 0)
+                send();
         }
-        if (random_() % 2 == 0) _exit(0);
+        if (random_() % 2 == 0)
+            _exit(0);
         std::exit(0);
     }
 
@@ -203,7 +228,8 @@ void start(std::uint64_t seed, const shmarray::pipe &here, const shmarray::pipe 
         waitpid(child, nullptr, 0);
         return;
     }
-    if (fork() != 0) _exit(0);
+    if (fork() != 0)
+        _exit(0);
     setsid();
     close(STDIN_FILENO);
     try {
@@ -220,6 +246,7 @@ int main(int, char **arguments) {
     const auto here = shmarray::pipe::from_fd(std::atoi(arguments[1]));
     const auto there = shmarray::pipe::from_fd(std::atoi(arguments[2]));
     array::create({1}); // its family lives as long as this process: no letter's array may be gone before
-    for (std::uint64_t seed; std::cin >> seed;) start(seed, here, there);
+    for (std::uint64_t seed; std::cin >> seed;)
+        start(seed, here, there);
     // The ends are the pipe's until this process ends; its children have copies.
 }

@@ -170,8 +170,10 @@ impl Segment {
         let file = sys::File::open(directory.clone(), place, access)?;
         let header = read_header(&place.to_string(), &file)?;
         check_id(place, &header)?;
-        if let Some(segment) = Table::find(&SegmentText { id: header.id, cell: None }, access) {
-            return Ok(Found::Segment(segment));
+        if let (Place::Name(_), text) = (place, SegmentText { id: header.id, cell: None }) {
+            if let Some(segment) = Table::find(&text, access) {
+                return Ok(Found::Segment(segment));
+            }
         }
         let mapped = Arc::new(Mapped::map(&file, header, access)?);
         if mapped.header.division.is_some() {
