@@ -26,6 +26,7 @@ def seeds():
     for kind, bits in (("segments", WITH_IDENTITY), ("bad_segments", AS_IT_IS)):
         for path in sorted((GOLDEN / kind).iterdir()):
             yield f"segment_file/{path.name}", bits + path.read_bytes()
+    yield "segment_file/first_cell", bytes([1 | 2 | 64]) + (GOLDEN / "segments/cells").read_bytes()
     for kind, registry in enumerate(REGISTRIES):
         pairs = [(STEPS.index(step), what) for step, what in lives(kind)]
         yield f"registry_file/{registry}", b"".join(map(bytes, pairs))

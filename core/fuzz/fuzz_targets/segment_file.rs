@@ -11,6 +11,7 @@
 //! | 3 | the sizes: the header one page, the data all the rest |
 //! | 4 | PERSIST: set, so that closing gives nothing back |
 //! | 5 | the handle is what the file describes, not all of its data as bytes |
+//! | 6 | the handle is of the first cell, with the generation and the size that its head says |
 //!
 //! Mutations prefer the places where fields stand, since most of a header is zeros.
 #![no_main]
@@ -32,7 +33,18 @@ const MOST_COPIED_BYTES: u64 = 1 << 20;
 /// Where the lease table stands: to the end of the first page.
 const LEASES: std::ops::Range<usize> = 2304..PAGE_BYTES;
 /// Where fields stand: identity, words, description, shape, strides, dtype (FORMAT.md).
-const FIELDS: [(usize, usize); 6] = [(0, 128), (128, 160), (256, 352), (352, 416), (864, 928), (1376, 1440)];
+const FIELDS: [(usize, usize); 8] = [
+    (0, 128),
+    (128, 160),
+    (256, 352),
+    (352, 416),
+    (864, 928),
+    (1376, 1440),
+    (HEAD, HEAD + 32),
+    (HEAD + 128, HEAD + 160),
+];
+/// Where the first cell's head stands.
+const HEAD: usize = PAGE_BYTES;
 
 /// A private directory, made at the first use. A run that was killed leaves it to ci/fuzz.
 fn directory() -> &'static PathBuf {
@@ -101,6 +113,19 @@ fn handle_of_bytes(file: &[u8]) -> String {
     )
 }
 
+fn number(file: &[u8], offset: usize) -> u64 {
+    let bytes = file.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_le_bytes)
+}
+
+/// The handle of all of the first cell's array, as bytes.
+fn handle_of_cell(file: &[u8]) -> String {
+    let (generation, count) = (number(file, HEAD + 8), number(file, HEAD + 24));
+    format!(
+        r#"{{"shmarray":1,"segment":"{ID}.0","generation":{generation},"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#
+    )
+}
+
 /// The handle of what the file describes; all of its data when it cannot be attached.
 fn described_handle(file: &[u8]) -> String {
     place(file);
@@ -134,13 +159,14 @@ fn reads_back(array: &Array) {
 fn attempt(file: &[u8], what: &str) -> bool {
     let attached = [Access::ReadOnly, Access::ReadWrite].map(|access| {
         place(file);
-        assert!(shmarray::segments().unwrap().len() <= 1);
+        assert!(shmarray::segments().unwrap().iter().all(|info| info.segment.id.as_str() == ID));
         let Ok(array) = Array::attach(what, access) else { return false };
         look_at(&array);
         let is_ours = array.handle().segment.id.as_str() == ID;
         drop(array);
         // Who persists, or seems to have another holder, is not given back by a close.
-        let stays = file[144] & 1 != 0 || file[LEASES].iter().any(|byte| *byte != 0);
+        // Of cells the others may be in use.
+        let stays = file[144] & 1 != 0 || file[80] == 2 || file[LEASES].iter().any(|byte| *byte != 0);
         assert!(stays || !is_ours || !segment_path().exists(), "its last holder did not give it back");
         true
     });
@@ -148,10 +174,20 @@ fn attempt(file: &[u8], what: &str) -> bool {
     attached[0]
 }
 
+/// Whether it says that a message holds it, of a registry that is not there: that stays, by design.
+fn is_under_way(file: &[u8]) -> bool {
+    let header = if file[80] == 2 { LEASES.start..file.len() } else { LEASES };
+    let entries = file.get(header).unwrap_or_default().chunks_exact(16);
+    entries.into_iter().any(|entry| entry[0] & 1 != 0 && entry[12] != 0)
+}
+
 /// Without its name nothing persists, and nobody holds it: a sweep gives everything back.
-fn nothing_is_left() {
+fn nothing_is_left(file: &[u8]) {
     let _ = shmarray::unlink(NAME);
     shmarray::sweep().unwrap();
+    if file.len() > PAGE_BYTES && is_under_way(file) {
+        let _ = fs::remove_file(segment_path());
+    }
     let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = entries.filter(|name| !name.to_string_lossy().starts_with("shmarray-registry-")).collect();
     assert!(left.is_empty(), "left behind: {left:?}");
@@ -160,10 +196,14 @@ fn nothing_is_left() {
 fuzz_target!(|input: &[u8]| {
     let Some((bits, bytes)) = input.split_first() else { return };
     let file = made_right(*bits, bytes);
-    let handle = if bits & 32 != 0 { described_handle(&file) } else { handle_of_bytes(&file) };
+    let handle = match bits & (32 | 64) {
+        0 => handle_of_bytes(&file),
+        32 => described_handle(&file),
+        _ => handle_of_cell(&file),
+    };
     attempt(&file, &handle);
     attempt(&file, NAME);
-    nothing_is_left();
+    nothing_is_left(&file);
 });
 
 // Half of the mutations change one field's place; the others do as they like.

@@ -42,6 +42,13 @@ pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) 
     other.is_some_and(|name| fs::remove_file(directory.path().join(name)).is_ok())
 }
 
+/// Whether a message holds a segment by a link. The count of its file's links is asked first: this
+/// looks at the whole directory.
+pub(super) fn has_tickets(directory: &Directory, id: &SegmentId) -> bool {
+    let start = format!("{TICKET_PREFIX}{id}-");
+    names(directory).any(|name| name.starts_with(&start))
+}
+
 /// Removes the tickets of messages that nobody can receive any more.
 pub(crate) fn sweep_tickets(directory: &Directory, lives: &Lives) {
     let tickets = names(directory).filter_map(|name| parse(&name).map(|(ticket, cookie)| (name, ticket, cookie)));

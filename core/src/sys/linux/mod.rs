@@ -219,7 +219,8 @@ fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<
     }
     let facts = file.metadata().map_err(|error| Error::os("fstat", path, error))?;
     let name = name.map(|name| directory.name_path(name)).filter(|name| is_same(name, &facts));
-    if facts.nlink() != 1 + u64::from(name.is_some()) {
+    let more_links = facts.nlink() > 1 + u64::from(name.is_some());
+    if facts.nlink() == 0 || more_links && links::has_tickets(directory, id) {
         return Ok(None); // gone already, or a message holds it
     }
     let _ = file.write_all_at(&lease::DEAD.to_le_bytes(), words::STATE_OFFSET); // a short file has no state
