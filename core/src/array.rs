@@ -255,6 +255,7 @@ impl Array {
     ///
     /// ```
     /// use shmarray::{Access, Array, DType, Options, discard};
+    /// # if cfg!(any(feature = "portable", not(target_os = "linux"))) { return Ok(()); }
     /// let a = Array::create(DType::parse("<i4")?, &[3], &Options::default())?;
     /// let (first, second) = (a.handle_to_send()?.to_text(), a.handle_to_send()?.to_text());
     /// drop(a); // two messages hold it
