@@ -5,14 +5,17 @@
 Workers in Python, Ruby and C++ share one pipe, both ends of which this process keeps open, as a
 supervisor with a queue does. Each makes arrays of all sizes, sends them, receives and checks what
 others sent, names some, hands some over by files, forks children that go on alone, and holds a
-few. Meanwhile they are killed: one alone, one with its whole tree, or all at once. At the end
-the rest stop by themselves and a fresh process sweeps; then nothing may be left.
+few. Meanwhile they are killed: one alone, one with its whole tree, or all at once; never more of
+them than arrays were checked, so that a machine that is slow to start workers does not kill idle
+ones only. At the end the rest stop by themselves and a fresh process sweeps; then nothing may be
+left.
 
 Counted: wrong bytes and other faults (a worker says so and ends with a status of its own), hangs
 (a worker that does not stop when told), leaked segments, leaked bytes. All must be 0.
 """
 
 import argparse
+import collections
 import contextlib
 import ctypes
 import os
@@ -32,6 +35,7 @@ HERE = pathlib.Path(__file__).parent
 PR_SET_CHILD_SUBREAPER = 36
 # What a hang is: a worker looks for the word to stop many times a second.
 PATIENCE_S = 120
+LANGUAGES = ("python", "ruby", "c++")
 
 
 class Language:
@@ -56,7 +60,7 @@ class Soak:
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ends = [end.detach() for end in ends]
         says_r, self.says_w = os.pipe()
-        self.says = os.fdopen(says_r)
+        self.says, self.said = says_r, b""
         os.set_blocking(says_r, False)
         # One family for all, as children of one launcher are.
         family = str(2**52 + self.random.randrange(1, 2**20) * 2**32)
@@ -64,32 +68,41 @@ class Soak:
         self.live = {}
         self.orphans = []
         self.killed = {"alone": 0, "with its tree": 0, "all at once": 0}
-        self.kills = self.started = self.messages = self.arrays = 0
+        self.kills = self.started = 0
+        self.messages, self.arrays = collections.Counter(), collections.Counter()
         self.faults, self.hangs, self.most_files, self.most_bytes = [], 0, 0, 0
 
     def languages(self):
         ends = [str(end) for end in self.ends]
         built = pathlib.Path(self.arguments.workers)
-        return [
-            Language("python", [sys.executable, str(HERE / "worker.py"), *ends], self),
-            Language("ruby", ["ruby", str(HERE / "worker.rb"), *ends], self),
-            Language("c++", [str(built / "worker"), *ends], self),
-        ]
+        commands = {
+            "python": [sys.executable, str(HERE / "worker.py")],
+            "ruby": ["ruby", str(HERE / "worker.rb")],
+            "c++": [str(built / "worker")],
+        }
+        return [Language(name, [*commands[name], *ends], self) for name in LANGUAGES]
 
     def start(self, language):
         self.started += 1
         language.start(self.random.randrange(1, 2**31))
 
     def listen(self):
-        """What the workers say: `up PID LANGUAGE`, `did PID MESSAGES ARRAYS`, `wrong PID …`."""
-        for line in self.says:
+        """What the workers say: `up PID LANGUAGE`, `wrong PID …`, and every few deeds
+        `did PID LANGUAGE MESSAGES ARRAYS`: how many it received and checked since it last said so.
+        """
+        with contextlib.suppress(BlockingIOError):
+            while more := os.read(self.says, 1 << 16):
+                self.said += more
+        *lines, self.said = self.said.split(b"\n")
+        for line in (line.decode(errors="replace") for line in lines):
             word, pid, *rest = line.split()
             if word == "up":
                 self.live[int(pid)] = rest[0]
             elif word == "did":
-                self.messages, self.arrays = self.messages + int(rest[0]), self.arrays + int(rest[1])
+                self.messages[rest[0]] += int(rest[1])
+                self.arrays[rest[0]] += int(rest[2])
             else:
-                self.faults.append(line.strip())
+                self.faults.append(line)
 
     def reap(self):
         """Children and orphans that have ended. One that ended unasked has failed."""
@@ -151,7 +164,7 @@ class Soak:
         for _ in range(self.arguments.processes):
             self.start(languages[turn % 3])
             turn += 1
-        began = time.monotonic()
+        began = progress = time.monotonic()
         while self.kills < self.arguments.kills and not self.faults:
             self.wait_for_word(0.02)
             for pid in self.reap():
@@ -159,15 +172,21 @@ class Soak:
                     self.faults.append("a nursery ended")
                 self.start(languages[turn % 3])
                 turn += 1
-            if self.live:
-                # Some live for an instant, some for long.
-                self.wait_for_word(self.random.expovariate(1 / self.arguments.pause))
-                if self.live:
-                    self.kill_somebody()
+            # Some live for an instant, some for long.
+            self.wait_for_word(self.random.expovariate(1 / self.arguments.pause))
+            if self.live and self.has_worked():
+                self.kill_somebody()
+                progress = time.monotonic()
+            elif time.monotonic() > progress + PATIENCE_S:
+                self.faults.append(f"nobody works: {dict(self.arrays)} arrays checked")
             if turn % 16 == 0:
                 self.measure()
         self.seconds = time.monotonic() - began
         self.stop(languages)
+
+    def has_worked(self):
+        """Whether all that was killed so far was killed at work: in each language, and on average."""
+        return all(self.messages[language] for language in LANGUAGES) and self.arrays.total() > self.kills
 
     def wait_for_word(self, seconds):
         with selectors.DefaultSelector() as selector:
@@ -222,11 +241,12 @@ def main():
     files, left = soak.left()
     wrong = sum("wrong" in fault for fault in soak.faults)
     print(f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} workers, kills: {soak.killed}")
-    print(f"{soak.messages} messages received, {soak.arrays} arrays checked by those who lived to say so")
+    work = (f"{soak.messages[language]} and {soak.arrays[language]} in {language}" for language in LANGUAGES)
+    print(f"messages received and arrays checked, at the least: {', '.join(work)}")
     print(f"at most {soak.most_files} files and {soak.most_bytes >> 20} MiB at once")
     print(f"kills {soak.kills}, wrong bytes {wrong}, leaked segments {files}, leaked bytes {left}, hangs {soak.hangs}")
     print("\n".join(soak.faults[:20]))
-    worked = soak.kills >= soak.arguments.kills and soak.messages > 0
+    worked = soak.kills >= soak.arguments.kills
     checks = [worked, not soak.faults, files == 0, left == 0, soak.hangs == 0]
     print(f"{sum(checks)} passed, {len(checks) - sum(checks)} failed")
     shutil.rmtree(soak.directory, ignore_errors=True)

@@ -48,29 +48,36 @@ class worker {
     void live() {
         say("up " + std::to_string(getpid()) + " c++");
         while (!std::filesystem::exists(mail_ / "stop")) {
-            const auto choice = random_() % 100;
-            if (choice < 42)
-                send();
-            else if (choice < 84)
-                receive();
-            else if (choice < 89)
-                post();
-            else if (choice < 94)
-                fetch();
-            else if (choice < 98)
-                name();
-            else
-                fork_a_child();
+            for (auto deeds = 8; deeds > 0; --deeds)
+                do_something();
+            say("did " + std::to_string(getpid()) + " c++ " + std::to_string(messages_) + " " +
+                std::to_string(checked_));
+            messages_ = checked_ = 0;
             while (waitpid(-1, nullptr, WNOHANG) > 0) {
             }
         }
-        say("did " + std::to_string(getpid()) + " " + std::to_string(messages_) + " " + std::to_string(checked_));
     }
 
   private:
     static void say(const std::string &line) {
         const auto whole = line + "\n";
         static_cast<void>(!write(STDOUT_FILENO, whole.data(), whole.size()));
+    }
+
+    void do_something() {
+        const auto choice = random_() % 100;
+        if (choice < 42)
+            send();
+        else if (choice < 84)
+            receive();
+        else if (choice < 89)
+            post();
+        else if (choice < 94)
+            fetch();
+        else if (choice < 98)
+            name();
+        else
+            fork_a_child();
     }
 
     marked make(const shmarray::options &options = {}) {

@@ -43,11 +43,16 @@ class Worker:
         deeds = [self.send] * 42 + [self.receive] * 42 + [self.post] * 5 + [self.fetch] * 5 + [self.name] * 4
         deeds += [self.fork_a_child, self.use_a_thread]
         while not (MAIL / "stop").exists():
-            self.random.choice(deeds)()
+            for _ in range(8):
+                self.random.choice(deeds)()
+            self.report()
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-        say("did", os.getpid(), self.messages, self.checked)
+
+    def report(self):
+        say("did", os.getpid(), "python", self.messages, self.checked)
+        self.messages = self.checked = 0
 
     def make(self, name=None):
         count, seed = self.random.choice(SIZES), self.random.randrange(1, 2**62) | 1

@@ -29,13 +29,18 @@ class Worker
   def live
     say("up", Process.pid, "ruby")
     until File.exist?(File.join(MAIL, "stop"))
-      send(DEEDS.sample(random: @random))
+      8.times { send(DEEDS.sample(random: @random)) }
+      report
       reap
     end
-    say("did", Process.pid, @messages, @checked)
   end
 
   private
+
+  def report
+    say("did", Process.pid, "ruby", @messages, @checked)
+    @messages = @checked = 0
+  end
 
   def reap
     nil while Process.wait(-1, Process::WNOHANG)
