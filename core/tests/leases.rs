@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use shmarray::{Access, Array, DType, Error, Options, Pipe, Received, Sent};
-use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
+use support::{Peer, directory, fork, is_peer, kill, scenario, segments_in, serve};
 
 fn bytes(count: u64) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
@@ -69,6 +69,22 @@ fn an_ordinary_end_gives_back_what_was_still_held() {
         assert_eq!(segments_in(&directory()).len(), 1, "the peer holds it");
         peer.end();
         assert!(segments_in(&directory()).is_empty(), "and no sweep was needed");
+    });
+}
+
+#[test]
+fn an_ordinary_end_gives_back_what_others_died_with() {
+    scenario("an_ordinary_end_gives_back_what_others_died_with", || {
+        let array = bytes(10);
+        let peer = keeper_of(&array); // has looked around, and found nothing
+        let dead = fork(|| {
+            std::mem::forget((bytes(10), bytes(100_000)));
+            kill(std::process::id() as i32);
+        });
+        dead.killed();
+        assert_eq!(segments_in(&directory()).len(), 3, "nobody has looked at what it left");
+        peer.end();
+        assert_eq!(segments_in(&directory()).len(), 1, "array is held");
     });
 }
 

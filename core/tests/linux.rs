@@ -316,3 +316,28 @@ fn a_crash_between_id_and_name_or_before_either_leaves_nothing_for_long() {
         assert_eq!(segments_in(&directory()).len(), 1);
     });
 }
+
+#[test]
+fn what_copies_on_write_is_its_own_and_keeps_the_segment() {
+    scenario("what_copies_on_write_is_its_own_and_keeps_the_segment", || {
+        for count in [100, ALONE] {
+            let array = bytes(count, &Options::default()).unwrap();
+            array.set(&[7], 7u8).unwrap();
+            let [first, second] = [0; 2].map(|_| Array::attach_handle(&array.handle(), Access::CopyOnWrite).unwrap());
+            first.set(&[7], 8u8).unwrap();
+            let child = fork(|| first.set(&[7], 9u8).unwrap());
+            child.ended();
+            let seen = [&array, &first, &second].map(|one| one.get::<u8>(&[7]).unwrap());
+            assert_eq!(seen, [7, 8, 7], "a store is seen by who made it, of {count} bytes");
+            let address = first.as_ptr() as usize;
+            assert!(Array::over_memory(address, array.dtype().clone(), &[count], &[1]).is_none(), "it has no handle");
+
+            let handle = array.handle();
+            drop((array, first));
+            let again = Array::attach_handle(&handle, Access::ReadOnly).unwrap();
+            assert_eq!(again.get::<u8>(&[7]).unwrap(), 7);
+            drop((again, second));
+            assert!(Array::attach_handle(&handle, Access::ReadOnly).is_err(), "nobody holds it any more");
+        }
+    });
+}

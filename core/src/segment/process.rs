@@ -10,6 +10,7 @@ use parking_lot::MutexGuard;
 
 use super::Segment;
 use super::cells::{self, SHELVES};
+use super::sweep::sweep_at_exit;
 use super::table::{TABLE, Table};
 use crate::sys;
 
@@ -53,4 +54,6 @@ extern "C" fn exit() {
     let table = TABLE.lock();
     // The memory stays mapped for whoever still runs.
     Table::for_each(&table, |segment| std::mem::forget(segment.leave_at_exit()));
+    drop(table);
+    sweep_at_exit();
 }

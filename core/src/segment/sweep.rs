@@ -1,6 +1,6 @@
 //! Giving back what dead processes held.
 
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::mapped::Mapped;
@@ -21,7 +21,7 @@ pub struct Swept {
 
 /// Gives back what dead processes held.
 ///
-/// Nobody needs to call this: the first use of the library in each process does.
+/// Nobody needs to call this: the first use of the library in each process does, and its end.
 ///
 /// # Errors
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
@@ -78,12 +78,26 @@ static CREATES: AtomicUsize = AtomicUsize::new(0);
 /// Creates between two sweeps, at the least.
 const CREATES_BETWEEN_SWEEPS: usize = 64;
 
+/// Where this process used the library first.
+static FIRST_DIRECTORY: OnceLock<Directory> = OnceLock::new();
+/// An end of a process is not made longer by more than a few milliseconds.
+const SEEN_AT_EXIT: usize = 256;
+
 /// The first use in a process gives back what dead processes left.
 pub(super) fn sweep_at_first_use(directory: &Directory) {
-    static FIRST_USE: Once = Once::new();
-    FIRST_USE.call_once(|| {
+    FIRST_DIRECTORY.get_or_init(|| {
         let _ = sweep_directory(directory); // one that cannot be read is reported by what comes next
+        directory.clone()
     });
+}
+
+/// So does its end, for those that died meanwhile: when there is little to look at.
+pub(super) fn sweep_at_exit() {
+    if let Some(directory) = FIRST_DIRECTORY.get()
+        && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT
+    {
+        let _ = sweep_directory(directory); // nobody is left to be told
+    }
 }
 
 /// So does a create now and then: as often as its cost, a look at each segment, allows.

@@ -21,6 +21,11 @@ pub(super) struct Table {
 
 pub(super) static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
+/// Whether who attaches the same again gets the same memory.
+fn is_common(access: Access) -> bool {
+    access != Access::CopyOnWrite
+}
+
 impl Table {
     fn with<T>(change: impl FnOnce(&mut Self) -> T) -> T {
         change(TABLE.lock().get_or_insert_default())
@@ -43,7 +48,9 @@ impl Table {
     pub(super) fn insert(segment: &Arc<Segment>) {
         let key = (segment.text(), segment.access());
         Self::with(|table| {
-            table.by_id.insert(key, Arc::downgrade(segment));
+            if is_common(key.1) {
+                table.by_id.insert(key, Arc::downgrade(segment));
+            }
             table.by_address.insert(segment.address(), Arc::downgrade(segment));
         });
     }
@@ -67,6 +74,9 @@ impl Table {
     /// A file that has cells: others of its cells find it here.
     pub(super) fn insert_mapped(mapped: &Arc<Mapped>) {
         let key = (mapped.header.id, mapped.access);
+        if !is_common(mapped.access) {
+            return;
+        }
         Self::with(|table| table.mapped.insert(key, Arc::downgrade(mapped)));
     }
 
@@ -88,7 +98,8 @@ impl Table {
             let there = table.by_address.range((*start, 0)..=(*start, usize::MAX));
             Some((*start, there.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
         })?;
-        let largest = there.into_iter().max_by_key(|segment| segment.data_bytes())?;
+        let common = there.into_iter().filter(|segment| is_common(segment.access()));
+        let largest = common.max_by_key(|segment| segment.data_bytes())?;
         (address - start <= largest.data_bytes() as usize).then_some(largest)
     }
 }

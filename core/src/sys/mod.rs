@@ -55,6 +55,9 @@ pub enum Access {
     ReadWrite,
     /// Loads; a store is a fault.
     ReadOnly,
+    /// Loads, and stores that nobody else sees: the kernel copies each page at its first store.
+    /// What is mapped so is private memory, though a lease holds it, and has no handle.
+    CopyOnWrite,
 }
 
 /// By which of its two names a segment is looked for.

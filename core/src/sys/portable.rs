@@ -238,6 +238,9 @@ impl File {
 
     /// Everything is mapped already: counts this holder, and protects the data.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
+        if access == Access::CopyOnWrite {
+            return Err(Error::Unsupported { what: "a mapping that copies on write" });
+        }
         let made_here = self.0.shmem.is_owner();
         if !made_here && !self.0.count() {
             return Err(Error::SegmentNotFound {

@@ -135,6 +135,11 @@ impl Forked {
     pub fn kill(self) {
         // SAFETY: a child of ours that nobody has waited for.
         unsafe { c::kill(self.0, 9) };
+        self.killed();
+    }
+
+    /// Waits for it, and that it was killed.
+    pub fn killed(self) {
         assert_eq!(self.wait(), 9);
     }
 

@@ -12,7 +12,7 @@ use super::{Access, Directory};
 /// One reservation at the most, so that a signal costs no more than one of them again.
 const STEP_BYTES: u64 = 256 << 20;
 
-/// A segment in memory, shared, until dropped: its header to write, its data as asked for.
+/// A segment in memory until dropped: its header shared and to write, its data as asked for.
 ///
 /// The data follows the header in memory, whatever their protection: so no segment's data
 /// starts where another's ends, and an address, even of no elements, tells whose it is.
@@ -36,12 +36,17 @@ const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 impl Mapping {
     pub(super) fn new(file: &super::File, access: Access, header_bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(file.bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let protection = if access == Access::ReadWrite { WRITABLE } else { libc::PROT_READ };
-        let start = map(&file.file, std::ptr::null_mut(), bytes, protection, 0)?;
+        let (protection, sharing) = match access {
+            Access::ReadWrite => (WRITABLE, libc::MAP_SHARED),
+            Access::ReadOnly => (libc::PROT_READ, libc::MAP_SHARED),
+            Access::CopyOnWrite => (WRITABLE, libc::MAP_PRIVATE),
+        };
+        let start = map(&file.file, std::ptr::null_mut(), bytes, protection, sharing)?;
         let (header_bytes, header_is_writable) = (header_bytes as usize, file.is_writable);
         let mapping = Self { start, bytes, header_bytes, header_is_writable, directory: file.directory.clone() };
-        if access == Access::ReadOnly && header_is_writable {
-            map(&file.file, start.as_ptr(), header_bytes.min(bytes), WRITABLE, libc::MAP_FIXED)?;
+        if access != Access::ReadWrite {
+            let protection = if header_is_writable { WRITABLE } else { libc::PROT_READ };
+            map(&file.file, start.as_ptr(), header_bytes.min(bytes), protection, libc::MAP_SHARED | libc::MAP_FIXED)?;
         }
         Ok(mapping)
     }
@@ -81,9 +86,9 @@ fn map(
     place: *mut u8,
     bytes: usize,
     protection: libc::c_int,
-    fixed: libc::c_int,
+    flags: libc::c_int,
 ) -> io::Result<NonNull<u8>> {
-    let (fd, flags) = (file.as_raw_fd(), libc::MAP_SHARED | fixed);
+    let fd = file.as_raw_fd();
     // SAFETY: a new mapping, or one over pages that the caller has just mapped for himself.
     let start = unsafe { libc::mmap(place.cast(), bytes, protection, flags, fd, 0) };
     if start == libc::MAP_FAILED {

@@ -287,7 +287,7 @@ fn options(access: Access) -> fs::OpenOptions {
 /// A reader, too, enters himself in the header, where he may. Says whether it can be written.
 fn open_for(path: &Path, access: Access) -> io::Result<(fs::File, bool)> {
     match open_existing(path, Access::ReadWrite) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && access == Access::ReadOnly => {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && access != Access::ReadWrite => {
             open_existing(path, Access::ReadOnly).map(|file| (file, false))
         }
         opened => opened.map(|file| (file, true)),
