@@ -36,7 +36,7 @@ pub(crate) const INLINE_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 16;
 const MAGIC: &[u8; 4] = b"shmm";
 const VERSION: u16 = 1;
-const BODY_IN_ARRAY: u16 = 1;
+const BODY_IN_ARRAY: u8 = 1;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///
@@ -109,21 +109,48 @@ impl Pipe {
     /// [`Error::Os`], with `EINTR` when a signal ended the wait; [`Error::NoSpace`] when a long
     /// payload finds no room in shared memory. Then nothing was sent.
     pub fn send(&self, payload: &[u8], arrays: &[&Array], timeout: Option<Duration>) -> Result<Sent> {
+        self.send_with(payload, arrays, &[], timeout)
+    }
+
+    /// Sends arrays, bytes and copies of descriptors, which the receiver can
+    /// [take](Message::take_descriptors).
+    ///
+    /// # Errors
+    /// As [`Pipe::send`]; [`Error::InvalidArgument`] when there are too many of them for one message;
+    /// [`Error::Os`] when the system lets this user have no more descriptors under way.
+    pub fn send_with(
+        &self,
+        payload: &[u8],
+        arrays: &[&Array],
+        descriptors: &[BorrowedFd<'_>],
+        timeout: Option<Duration>,
+    ) -> Result<Sent> {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let outgoing = Outgoing::new(payload, arrays, Way::Pipe)?;
-        match self.send_whole(outgoing, until) {
-            Err(Error::Os { source, .. }) if socket::are_too_many(&source) => {
+        let outgoing = Outgoing::new(payload, arrays, descriptors.len(), Way::Pipe)?;
+        match self.send_whole(outgoing, descriptors, until) {
+            Err(Error::Os { source, .. }) if socket::are_too_many(&source) && descriptors.is_empty() => {
                 // The system lets this user have no more descriptors under way: the family holds instead.
-                self.send_whole(Outgoing::new(payload, arrays, Way::Unknown)?, until)
+                self.send_whole(Outgoing::new(payload, arrays, 0, Way::Unknown)?, &[], until)
             }
             done => done,
         }
     }
 
-    fn send_whole(&self, mut outgoing: Outgoing, until: Option<Instant>) -> Result<Sent> {
+    fn send_whole(
+        &self,
+        mut outgoing: Outgoing,
+        descriptors: &[BorrowedFd<'_>],
+        until: Option<Instant>,
+    ) -> Result<Sent> {
+        let with: Vec<_> = outgoing.locks.iter().map(AsFd::as_fd).chain(descriptors.iter().copied()).collect();
+        if with.len() > socket::DESCRIPTORS_MOST {
+            let most = socket::DESCRIPTORS_MOST;
+            return Err(Error::argument("descriptors", format!("{} are more than the {most} of a message", with.len())));
+        }
         loop {
-            match socket::send(self.as_fd(), &outgoing.packet, &outgoing.locks) {
+            match socket::send(self.as_fd(), &outgoing.packet, &with) {
                 Ok(()) => {
+                    drop(with);
                     outgoing.held.clear(); // the message's now
                     return Ok(Sent::Sent);
                 }
@@ -187,14 +214,18 @@ pub struct Message {
     handles: Vec<Descriptor>,
     /// The handle of the body, where that came through shared memory.
     body: Option<Descriptor>,
+    /// Those that the sender added.
+    descriptors: Vec<OwnedFd>,
     /// What keeps the tickets; closed after they were given back.
     _locks: Vec<OwnedFd>,
 }
 
 impl Message {
-    fn read(packet: &[u8], locks: Vec<OwnedFd>) -> Result<Self> {
-        let mut message = Self { payload: Vec::new(), handles: Vec::new(), body: None, _locks: locks };
-        let (flags, arrays, handles_bytes) = read_header(packet)?;
+    fn read(packet: &[u8], mut locks: Vec<OwnedFd>) -> Result<Self> {
+        let Head { flags, descriptors, arrays, handles_bytes } = Head::read(packet)?;
+        let own = locks.len().checked_sub(descriptors).ok_or_else(|| no_message("its descriptors are not with it"))?;
+        let descriptors = locks.split_off(own);
+        let mut message = Self { payload: Vec::new(), handles: Vec::new(), body: None, descriptors, _locks: locks };
         let inline = &packet[HEADER_BYTES..];
         let body = match flags & BODY_IN_ARRAY != 0 {
             true => {
@@ -226,6 +257,12 @@ impl Message {
         &self.handles
     }
 
+    /// The descriptors that the sender added, which are the caller's from now on.
+    #[must_use]
+    pub fn take_descriptors(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.descriptors)
+    }
+
     /// One of the arrays.
     ///
     /// # Errors
@@ -253,15 +290,29 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| no_message(&error.to_string()))
 }
 
-/// Flags, arrays, and the size of their handles.
-fn read_header(packet: &[u8]) -> Result<(u16, usize, usize)> {
-    let number = |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]);
-    if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
-        return Err(no_message("it does not start as one"));
-    }
-    match (number(4) as u16, (number(4) >> 16) as u16) {
-        (VERSION, flags) => Ok((flags, number(8) as usize, number(12) as usize)),
-        (version, _) => Err(no_message(&format!("it is of version {version}, not {VERSION}"))),
+/// The front of a packet, without what is the same in all of them.
+struct Head {
+    flags: u8,
+    descriptors: usize,
+    arrays: usize,
+    handles_bytes: usize,
+}
+
+impl Head {
+    fn read(packet: &[u8]) -> Result<Self> {
+        let number = |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]) as usize;
+        if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
+            return Err(no_message("it does not start as one"));
+        }
+        match u16::from_le_bytes([packet[4], packet[5]]) {
+            VERSION => Ok(Self {
+                flags: packet[6],
+                descriptors: packet[7].into(),
+                arrays: number(8),
+                handles_bytes: number(12),
+            }),
+            version => Err(no_message(&format!("it is of version {version}, not {VERSION}"))),
+        }
     }
 }
 
@@ -285,7 +336,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn new(payload: &[u8], arrays: &[&Array], way: Way) -> Result<Self> {
+    fn new(payload: &[u8], arrays: &[&Array], descriptors: usize, way: Way) -> Result<Self> {
         let (packet, tickets, held) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut outgoing = Self { packet, locks: Vec::new(), tickets, held, way };
         let mut body = Vec::new();
@@ -299,7 +350,8 @@ impl Outgoing {
         let flags = if inline { 0 } else { BODY_IN_ARRAY };
         outgoing.packet.extend_from_slice(MAGIC);
         outgoing.packet.extend_from_slice(&VERSION.to_le_bytes());
-        outgoing.packet.extend_from_slice(&flags.to_le_bytes());
+        outgoing.packet.push(flags);
+        outgoing.packet.push(u8::try_from(descriptors).unwrap_or(u8::MAX)); // so many are not sent
         outgoing.packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
         outgoing.packet.extend_from_slice(&handles_bytes.to_le_bytes());
         if !inline {

@@ -488,3 +488,32 @@ fn a_listing_counts_the_messages_that_hold() {
         discard(&_way.to_text()).unwrap();
     });
 }
+
+#[test]
+fn descriptors_travel_beside_arrays() {
+    scenario("descriptors_travel_beside_arrays", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let (mut read, write) = std::io::pipe().unwrap();
+        let array = marked(100_000, 7);
+        here.send_with(b"both", &[&array], &[write.as_fd(), read.as_fd()], None).unwrap();
+        here.send_with(b"one", &[], &[write.as_fd()], None).unwrap();
+        let many = vec![write.as_fd(); 65];
+        let refused = here.send_with(b"", &[], &many, None);
+        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "descriptors", .. })), "{refused:?}");
+        drop(many);
+        drop((array, write));
+
+        let mut both = receive(&there);
+        let descriptors = both.take_descriptors();
+        assert_eq!((descriptors.len(), both.payload(), mark(&take(&both, 0))), (2, &b"both"[..], 7));
+        drop((descriptors, both));
+        let mut one = receive(&there);
+        let end = std::fs::File::from(one.take_descriptors().remove(0));
+        (&end).write_all(b"!").unwrap();
+        drop((end, one));
+        let mut said = Vec::new();
+        read.read_to_end(&mut said).unwrap();
+        assert_eq!(said, b"!", "and no copy of the other end is left anywhere");
+        assert!(is_empty());
+    });
+}

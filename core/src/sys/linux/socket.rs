@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 /// The most descriptors with one message.
-pub(crate) const DESCRIPTORS_MOST: usize = 16;
+pub(crate) const DESCRIPTORS_MOST: usize = 64;
 
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MOST));
 
@@ -31,12 +31,11 @@ pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// Sends one message at once, or fails with `WouldBlock` when there is no room.
-pub(crate) fn send(socket: BorrowedFd<'_>, message: &[u8], with: &[OwnedFd]) -> io::Result<()> {
+pub(crate) fn send(socket: BorrowedFd<'_>, message: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let with: Vec<_> = with.iter().map(AsFd::as_fd).collect();
     if !with.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(&with));
+        control.push(SendAncillaryMessage::ScmRights(with));
     }
     sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
     Ok(())
