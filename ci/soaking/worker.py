@@ -94,7 +94,7 @@ class Worker:
         if self.random.random() < 0.125:
             return  # unwanted
         for index, seed in enumerate(payload.split()):
-            array = message.array(index, readonly=self.random.random() < 0.5)
+            array = message.array(index, self.random.choice(["r", "r+"]))
             self.check(array, int(seed))
             if self.random.random() < 0.3:
                 self.hold(array, int(seed))

@@ -145,10 +145,10 @@ impl Array {
     ///
     /// # Errors
     /// As [`Array::attach`]; then the message still holds what it held.
-    pub fn attach_all(handles: &[Descriptor], access: Access) -> Result<Vec<Self>> {
-        let arrays: Vec<_> =
-            handles.iter().map(|handle| Self::attach_and_keep(handle, access)).collect::<Result<_>>()?;
-        for (array, handle) in arrays.iter().zip(handles) {
+    pub fn attach_all(handles: &[(Descriptor, Access)]) -> Result<Vec<Self>> {
+        let attach = |(handle, access): &(Descriptor, Access)| Self::attach_and_keep(handle, *access);
+        let arrays: Vec<_> = handles.iter().map(attach).collect::<Result<_>>()?;
+        for (array, (handle, _)) in arrays.iter().zip(handles) {
             array.receive(handle);
         }
         Ok(arrays)
@@ -229,6 +229,13 @@ impl Array {
     /// [`Error::InvalidArgument`].
     pub fn permute(&self, axes: &[usize]) -> Result<Self> {
         Ok(self.with_layout(self.layout.permute(axes)?))
+    }
+
+    /// All data of its segment, as bytes: one dimension of dtype `|u1`.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        let layout = Layout { shape: vec![self.segment.data_bytes()], strides: vec![1], offset: 0 };
+        Self { segment: Arc::clone(&self.segment), dtype: u8::dtype(), layout }
     }
 
     fn with_layout(&self, layout: Layout) -> Self {

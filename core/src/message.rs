@@ -145,7 +145,10 @@ impl Pipe {
         let with: Vec<_> = outgoing.locks.iter().map(AsFd::as_fd).chain(descriptors.iter().copied()).collect();
         if with.len() > socket::DESCRIPTORS_MOST {
             let most = socket::DESCRIPTORS_MOST;
-            return Err(Error::argument("descriptors", format!("{} are more than the {most} of a message", with.len())));
+            return Err(Error::argument(
+                "descriptors",
+                format!("{} are more than the {most} of a message", with.len()),
+            ));
         }
         loop {
             match socket::send(self.as_fd(), &outgoing.packet, &with) {
@@ -300,7 +303,8 @@ struct Head {
 
 impl Head {
     fn read(packet: &[u8]) -> Result<Self> {
-        let number = |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]) as usize;
+        let number =
+            |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]) as usize;
         if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
             return Err(no_message("it does not start as one"));
         }

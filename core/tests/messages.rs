@@ -349,7 +349,7 @@ fn attaching_a_message_twice_works_while_the_array_lives() {
         for size in [8, ALONE] {
             let handle = marked(size, 4).handle_to_send().unwrap();
             let (text, twice) = (handle.to_text(), [handle.clone(), handle]);
-            let both = Array::attach_all(&twice, Access::ReadOnly).unwrap();
+            let both = Array::attach_all(&twice.map(|handle| (handle, Access::ReadOnly))).unwrap();
             assert_eq!(mark(&Array::attach(&text, Access::ReadOnly).unwrap()), 4);
             drop(both);
             assert!(Array::attach(&text, Access::ReadOnly).is_err());

@@ -14,7 +14,7 @@ mod messages;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::{Access, Array, DType, Options, Order};
+use shmarray::{Access, Array, DType, Descriptor, Options, Order};
 
 use errors::{to_py, value_error};
 use handles::Handle;
@@ -84,6 +84,41 @@ fn attach<'py>(py: Python<'py>, handle_or_name: &Bound<'py, PyAny>, readonly: bo
 
 fn access(readonly: bool) -> Access {
     if readonly { Access::ReadOnly } else { Access::ReadWrite }
+}
+
+/// What `numpy.memmap` calls the modes of a mapping.
+fn parse_access(mode: &str) -> PyResult<Access> {
+    match mode {
+        "r+" => Ok(Access::ReadWrite),
+        "r" => Ok(Access::ReadOnly),
+        "c" => Ok(Access::CopyOnWrite),
+        _ => Err(value_error(format!("invalid mode: {mode:?} is none of 'r+', 'r' and 'c'"))),
+    }
+}
+
+/// The arrays of a message that came by a way of the user's, each handle with its mode.
+#[pyfunction]
+fn attach_all(py: Python<'_>, handles: Vec<(String, String)>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let read = |(text, mode): &(String, String)| Ok((Descriptor::parse(text).map_err(to_py)?, parse_access(mode)?));
+    let handles: Vec<_> = handles.iter().map(read).collect::<PyResult<_>>()?;
+    let arrays = py.detach(|| Array::attach_all(&handles)).map_err(to_py)?;
+    arrays.into_iter().map(|array| hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)).collect()
+}
+
+/// All data of the segment that an ndarray lies in, as bytes; `None` when it is in private memory.
+#[pyfunction]
+fn whole<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let items = DType::opaque(array.getattr("itemsize")?.extract()?).map_err(to_py)?;
+    let Some(part) = Memory::of(array)?.in_segment(items) else { return Ok(None) };
+    let part = part.whole();
+    hold::to_ndarray(&dtypes::to_numpy(array.py(), part.dtype())?, part).map(Some)
+}
+
+/// A copy of private memory in shared memory, as bytes. The caller keeps it alive meanwhile.
+#[pyfunction]
+fn share_memory(py: Python<'_>, address: usize, count: usize) -> PyResult<Bound<'_, PyAny>> {
+    let shared = memory::share_bytes(py, address, count)?;
+    hold::to_ndarray(&dtypes::to_numpy(py, shared.dtype())?, shared)
 }
 
 fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
@@ -205,8 +240,8 @@ mod _core {
     use super::messages::{Message, Pipe};
     #[pymodule_export]
     use super::{
-        attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, is_shared, segments, share,
-        sweep, unlink,
+        attach, attach_all, copied_bytes, create, create_permuted, discard, handle, handle_to_send, is_shared,
+        segments, share, share_memory, sweep, unlink, whole,
     };
 
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! Pipes that carry arrays, and what comes out of them: what `shmarray.multiprocessing` stands on.
 #![allow(unsafe_code)] // a descriptor that Python hands over
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use shmarray::{Array, Received, Sent};
 
 use crate::errors::{to_py, value_error};
-use crate::{access, dtypes, hold, memory};
+use crate::{dtypes, hold, memory, parse_access};
 
 // Those of Linux.
 const EINTR: i32 = 4;
@@ -48,12 +48,7 @@ impl Pipe {
     /// The end of a descriptor, which is the pipe's from then on; when this raises it is still the caller's.
     #[staticmethod]
     fn from_fd(fd: RawFd) -> PyResult<Self> {
-        if fd < 0 {
-            return Err(value_error(format!("invalid fd: {fd} is no descriptor")));
-        }
-        // SAFETY: not negative; where it is not open the kernel says so.
-        let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
-        shmarray::Pipe::from_fd(copy).map_err(to_py)?;
+        shmarray::Pipe::from_fd(copy_of(fd)?).map_err(to_py)?;
         // SAFETY: it is open, and the caller's to give.
         let end = shmarray::Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) });
         end.map(Self::new).map_err(to_py)
@@ -70,13 +65,21 @@ impl Pipe {
         drop(end);
     }
 
-    /// Sends bytes and arrays of shared memory, which the message holds from then on.
-    #[pyo3(signature = (payload, arrays, timeout=None))]
-    fn send(&self, payload: &Bound<'_, PyAny>, arrays: Vec<Bound<'_, PyAny>>, timeout: Option<f64>) -> PyResult<()> {
+    /// Sends bytes and arrays of shared memory, which the message holds from then on, and copies of descriptors.
+    #[pyo3(signature = (payload, arrays, timeout=None, descriptors=Vec::new()))]
+    fn send(
+        &self,
+        payload: &Bound<'_, PyAny>,
+        arrays: Vec<Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+        descriptors: Vec<RawFd>,
+    ) -> PyResult<()> {
         let (end, payload) = (self.open()?, bytes_of(payload)?);
         let arrays = arrays.iter().map(memory::shared).collect::<PyResult<Vec<_>>>()?;
         let (bytes, arrays) = (payload.as_bytes(), arrays.iter().collect::<Vec<&Array>>());
-        match wait(payload.py(), timeout, |left| end.send(bytes, &arrays, left))? {
+        let descriptors = descriptors.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
+        let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        match wait(payload.py(), timeout, |left| end.send_with(bytes, &arrays, &descriptors, left))? {
             Sent::Sent => Ok(()),
             Sent::TimedOut => Err(PyTimeoutError::new_err("the pipe had no room in that time")),
             Sent::Closed => Err(PyBrokenPipeError::new_err((EPIPE, "nobody has the other end of the pipe"))),
@@ -88,7 +91,7 @@ impl Pipe {
     fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<(Bound<'py, PyBytes>, Message)> {
         let end = self.open()?;
         match wait(py, timeout, |left| end.receive(left))? {
-            Received::Message(message) => Ok((PyBytes::new(py, message.payload()), Message { message })),
+            Received::Message(message) => Ok((PyBytes::new(py, message.payload()), Message::new(message))),
             Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
             Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
         }
@@ -99,6 +102,14 @@ impl Pipe {
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Message {
     message: shmarray::Message,
+    descriptors: Mutex<Vec<OwnedFd>>,
+}
+
+impl Message {
+    fn new(mut message: shmarray::Message) -> Self {
+        let descriptors = Mutex::new(message.take_descriptors());
+        Self { message, descriptors }
+    }
 }
 
 #[pymethods]
@@ -107,14 +118,29 @@ impl Message {
         self.message.handles().len()
     }
 
-    /// One of the arrays, as a plain ndarray.
-    #[pyo3(signature = (index, readonly=false))]
-    fn array<'py>(&self, py: Python<'py>, index: i64, readonly: bool) -> PyResult<Bound<'py, PyAny>> {
+    /// The descriptors that came with it, which are the caller's to close from now on.
+    fn take_descriptors(&self) -> Vec<RawFd> {
+        let mut descriptors = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        descriptors.drain(..).map(IntoRawFd::into_raw_fd).collect()
+    }
+
+    /// One of the arrays, as a plain ndarray; `mode` is "r+", "r" or, for private memory, "c".
+    #[pyo3(signature = (index, mode="r+"))]
+    fn array<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
         let place = usize::try_from(index).ok().filter(|place| *place < self.__len__());
         let none = || PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__()));
-        let array = self.message.array(place.ok_or_else(none)?, access(readonly)).map_err(to_py)?;
+        let array = self.message.array(place.ok_or_else(none)?, parse_access(mode)?).map_err(to_py)?;
         hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
     }
+}
+
+/// Another descriptor of the same open file.
+fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
+    if fd < 0 {
+        return Err(value_error(format!("invalid fd: {fd} is no descriptor")));
+    }
+    // SAFETY: not negative; where it is not open the kernel says so.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?)
 }
 
 /// The bytes of a bytes-like object. Those that can change are copied, so that none does meanwhile.

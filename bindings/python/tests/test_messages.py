@@ -67,7 +67,7 @@ def test_a_received_array_may_be_readonly():
     here, there = Pipe.pair()
     a = marked(3, 1)
     here.send(b"", [a])
-    b = there.receive()[1].array(0, readonly=True)
+    b = there.receive()[1].array(0, "r")
     assert not b.flags.writeable
     a[1] = 5
     assert b.tolist() == [1, 5, 1]
