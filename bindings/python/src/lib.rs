@@ -96,13 +96,12 @@ fn parse_access(mode: &str) -> PyResult<Access> {
     }
 }
 
-/// The arrays of a message that came by a way of the user's, each handle with its mode.
+/// The array of a handle that was sent, whose message goes on holding it.
 #[pyfunction]
-fn attach_all(py: Python<'_>, handles: Vec<(String, String)>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    let read = |(text, mode): &(String, String)| Ok((Descriptor::parse(text).map_err(to_py)?, parse_access(mode)?));
-    let handles: Vec<_> = handles.iter().map(read).collect::<PyResult<_>>()?;
-    let arrays = py.detach(|| Array::attach_all(&handles)).map_err(to_py)?;
-    arrays.into_iter().map(|array| hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)).collect()
+fn attach_sent<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
+    let handle = Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? };
+    let array = Array::attach_handle(&handle, parse_access(mode)?).map_err(to_py)?;
+    hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
 /// All data of the segment that an ndarray lies in, as bytes; `None` when it is in private memory.
@@ -240,7 +239,7 @@ mod _core {
     use super::messages::{Message, Pipe};
     #[pymodule_export]
     use super::{
-        attach, attach_all, copied_bytes, create, create_permuted, discard, handle, handle_to_send, is_shared,
+        attach, attach_sent, copied_bytes, create, create_permuted, discard, handle, handle_to_send, is_shared,
         segments, share, share_memory, sweep, unlink, whole,
     };
 

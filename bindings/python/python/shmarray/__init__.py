@@ -20,12 +20,12 @@ a built-in exception where one fits, else ``Error`` or its child ``StaleHandleEr
 
 from ._core import Error, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
+from ._messages import discard, dumps, loads
 from ._share import (
     SegmentInfo,
     Swept,
     attach,
     copied_bytes,
-    discard,
     handle,
     is_shared,
     segments,
@@ -45,12 +45,14 @@ __all__ = [
     "attach",
     "copied_bytes",
     "discard",
+    "dumps",
     "empty",
     "empty_like",
     "full",
     "full_like",
     "handle",
     "is_shared",
+    "loads",
     "ones",
     "ones_like",
     "segments",

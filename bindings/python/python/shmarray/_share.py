@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
+from . import _core, _pickling
 from ._core import Handle
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
+_Object = TypeVar("_Object")
 
 
 class Swept(NamedTuple):
@@ -43,25 +43,32 @@ class SegmentInfo(NamedTuple):
     """When it was made: nanoseconds since 1970. Of a cell, when its segment was."""
 
 
-def share(obj: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    """A copy of an array in shared memory, or the array itself if it is there already.
+def share(obj: _Object) -> _Object:
+    """The same object with every array in it in shared memory.
 
-    Any strides are copied; what is in Fortran's order stays so, and all else is put in C's.
-    Other threads run meanwhile. Of a subclass (a matrix, a masked array, a memory map) only
-    the memory could be shared, so it is a TypeError: say so with ``numpy.asarray``.
+    Of an ndarray this is a copy, or the array itself if it is shared already. Any strides are
+    copied; what is in Fortran's order stays so, and all else is put in C's. Other threads run
+    meanwhile. Anything else that can be pickled becomes the object that unpickling would make,
+    of the same type, whose arrays are shared copies; those that were shared stay what they are,
+    views of one array stay views of one array, and arrays of Python objects stay in private
+    memory, since only what lies in them can be shared.
 
-    Raises TypeError for what is no plain ndarray and for a dtype with objects, MemoryError
-    when shared memory is full.
+    Raises TypeError for an ndarray of objects, what ``pickle.dumps`` does for what cannot be
+    pickled, and MemoryError when shared memory is full.
 
     >>> import numpy, shmarray
     >>> a = shmarray.share(numpy.arange(3))
     >>> a.tolist(), shmarray.share(a) is a
     ([0, 1, 2], True)
+    >>> parts = shmarray.share({"x": numpy.zeros(3), "name": "run 1"})
+    >>> shmarray.is_shared(parts["x"]), parts["name"]
+    (True, 'run 1')
     """
+    if type(obj) is not np.ndarray:
+        return _pickling.share_all(obj)  # type: ignore[no-any-return]
     if is_shared(obj):
         return obj
-    order = "F" if isinstance(obj, np.ndarray) and obj.flags.fnc else "C"
-    return _core.share(obj, order, None, False, 0o600)
+    return _core.share(obj, "F" if obj.flags.fnc else "C", None, False, 0o600)
 
 
 def is_shared(a: object) -> bool:
@@ -123,24 +130,6 @@ def unlink(name: str) -> None:
     FileNotFoundError: ...
     """
     _core.unlink(name)
-
-
-def discard(data: Handle | str) -> None:
-    """Gives back what an unwanted message holds, without attaching it.
-
-    ``data`` is the handle, or its text, that was made to be sent and that nobody will attach.
-    Twice is as good as once; of an array that is gone, and of an ordinary handle, which holds
-    nothing, there is nothing to give back.
-
-    Raises ValueError naming the field for a text that is no handle, TypeError for what is no text.
-
-    >>> import shmarray
-    >>> a = shmarray.ones(3)
-    >>> shmarray.discard(str(shmarray.handle(a)))
-    >>> a.tolist()
-    [1.0, 1.0, 1.0]
-    """
-    _core.discard(data)
 
 
 def sweep() -> Swept:
