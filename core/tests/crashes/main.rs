@@ -23,8 +23,10 @@ use pairs::PAIRS;
 use run::{Counts, every_step, every_step_beside_another, in_workers, watched};
 
 /// At so many of its steps, evenly spread, a process is killed beside another, which stands at so
-/// many of its own. With SHMARRAY_LONG=1 at all.
+/// many of its own.
 const BESIDE: (usize, usize) = (10, 24);
+/// With SHMARRAY_LONG=1: killed at every step. (Both at every step takes over half an hour.)
+const LONG_BESIDE: (usize, usize) = (usize::MAX, 32);
 
 fn is_long() -> bool {
     std::env::var("SHMARRAY_LONG").is_ok_and(|long| long == "1")
@@ -50,7 +52,7 @@ fn a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing() {
 #[test]
 fn a_crash_at_any_step_beside_another_operation_costs_nobody_anything() {
     scenario("a_crash_at_any_step_beside_another_operation_costs_nobody_anything", || {
-        let most = if is_long() { (usize::MAX, usize::MAX) } else { BESIDE };
+        let most = if is_long() { LONG_BESIDE } else { BESIDE };
         let counts = in_workers(|worker, counts| {
             PAIRS.iter().for_each(|pair| every_step_beside_another(pair, most, worker, counts));
         });
