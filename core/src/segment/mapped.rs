@@ -97,7 +97,7 @@ impl Mapped {
     /// Unlinks what the caller ended. A close has nobody to tell: what stays, because it is another
     /// user's or for a crash, a sweep takes.
     pub(super) fn discard(&self) -> bool {
-        sys::discard(self.directory(), &self.header.id, self.header.name.as_ref()).is_ok()
+        sys::discard(self.directory(), &self.header.id, self.header.name.as_ref()).unwrap_or_default()
     }
 
     /// The mapped file of that id, if this process has it.

@@ -193,8 +193,8 @@ pub(crate) fn after_in_child() {}
 pub(crate) fn remake<T>(_mutex: &parking_lot::Mutex<T>) {}
 
 /// Nothing becomes dead but by its last holder's count.
-pub(crate) fn discard(_directory: &Directory, _id: &SegmentId, _name: Option<&ArrayName>) -> Result<()> {
-    Ok(())
+pub(crate) fn discard(_directory: &Directory, _id: &SegmentId, _name: Option<&ArrayName>) -> Result<bool> {
+    Ok(true)
 }
 
 impl File {

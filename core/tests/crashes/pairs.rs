@@ -30,6 +30,8 @@ pub(crate) static PAIRS: &[[Operation; 2]] = &[
     [on_leftovers("attach what the dead left", attach_left), on_leftovers("sweep", |_| sweep())],
     [on_leftovers("create over what the dead left", create_leftover), on_leftovers("sweep", |_| sweep())],
     [on_leftovers("sweep", |_| sweep()), on_leftovers("create over what the dead left", create_leftover)],
+    [on_leftovers("unlink what the dead left", |_| unlink("leftover")), on_leftovers("sweep", |_| sweep())],
+    [on_leftovers("sweep", |_| sweep()), on_leftovers("unlink what the dead left", |_| unlink("leftover"))],
     [on_given("send", |stage| send(stage, &["given", "given cell"])), on_given("sweep", |_| sweep())],
     [on_given("sweep", |_| sweep()), on_given("send", |stage| send(stage, &["given", "given cell"]))],
     [on_sent("receive", receive), on_sent("receive", receive)],

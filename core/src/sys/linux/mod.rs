@@ -177,13 +177,22 @@ impl Drop for File {
     }
 }
 
-/// Unlinks a segment that has become dead by the caller's hand, and its name.
-pub(crate) fn discard(directory: &Directory, id: &SegmentId, name: Option<&ArrayName>) -> Result<()> {
+/// Unlinks a segment that has become dead by the caller's hand, and its name. `false` when somebody
+/// who met it dead was faster.
+pub(crate) fn discard(directory: &Directory, id: &SegmentId, name: Option<&ArrayName>) -> Result<bool> {
     let path = directory.segment_path(id);
     if let (Some(name), Ok(facts)) = (name, fs::symlink_metadata(&path)) {
         unlink_if_same(directory, name, &facts)?;
     }
-    fs::remove_file(&path).map_err(|error| Error::os("unlink", path, error))
+    unlink_segment(&path)
+}
+
+fn unlink_segment(path: &Path) -> Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::os("unlink", path, error)),
+    }
 }
 
 /// Gives a segment back if nobody holds it and it need not persist. Returns its bytes.
@@ -224,10 +233,10 @@ fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<
         return Ok(None); // gone already, or a message holds it
     }
     let _ = file.write_all_at(&lease::DEAD.to_le_bytes(), words::STATE_OFFSET); // a short file has no state
-    for path in name.as_deref().into_iter().chain([path]) {
-        fs::remove_file(path).map_err(|error| Error::os("unlink", path, error))?;
+    if let Some(name) = name {
+        fs::remove_file(&name).map_err(|error| Error::os("unlink", name, error))?;
     }
-    Ok(Some(facts.blocks() * 512))
+    Ok(unlink_segment(path)?.then_some(facts.blocks() * 512))
 }
 
 /// Gives the memory of a part of a segment back; what was there is zero from then on.
