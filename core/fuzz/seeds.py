@@ -12,6 +12,9 @@ MOST_BYTES = 2000
 AS_IT_IS = b"\x02"
 # … or magic, id, state and generation, with the handle that the file describes.
 WITH_IDENTITY = bytes([1 | 2 | 4 | 32])
+# … or magic and id, with the handle of the first cell, which may be closing in the last epoch before they begin again.
+FIRST_CELL = bytes([1 | 2 | 64])
+HEADS, LAST_EPOCH = 4096, bytes([0xFA]) + bytes([0xFF]) * 7
 # The steps of registry_file, and what it puts in the registry's place, in the order of their numbers.
 STEPS = ["small", "alone", "name", "attach", "drop", "registry", "sweep", "list", "unlink"]
 STEPS += ["fork", "look", "child-makes", "child-ends", "kill"]
@@ -26,7 +29,9 @@ def seeds():
     for kind, bits in (("segments", WITH_IDENTITY), ("bad_segments", AS_IT_IS)):
         for path in sorted((GOLDEN / kind).iterdir()):
             yield f"segment_file/{path.name}", bits + path.read_bytes()
-    yield "segment_file/first_cell", bytes([1 | 2 | 64]) + (GOLDEN / "segments/cells").read_bytes()
+    cells = (GOLDEN / "segments/cells").read_bytes()
+    yield "segment_file/first_cell", FIRST_CELL + cells
+    yield "segment_file/last_epoch", FIRST_CELL + cells[:HEADS] + LAST_EPOCH + cells[HEADS + 8 :]
     for kind, registry in enumerate(REGISTRIES):
         pairs = [(STEPS.index(step), what) for step, what in lives(kind)]
         yield f"registry_file/{registry}", b"".join(map(bytes, pairs))

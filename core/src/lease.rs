@@ -210,7 +210,7 @@ impl Leases {
     }
 
     fn advance(&self, from: u64, to: u64) -> bool {
-        let next = ((from & !STATES) + EPOCH) | to;
+        let next = (from & !STATES).wrapping_add(EPOCH) | to; // others write it: it may be the last
         self.words.state().replace(from, next)
     }
 

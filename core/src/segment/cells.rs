@@ -17,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::mapped::Mapped;
 use super::table::Table;
 use super::{Segment, sys};
+use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::{CELL_NDIM, Division, Header, PAGE_BYTES, cell_description};
@@ -86,8 +87,10 @@ pub(super) fn create(directory: &Directory, dtype: &DType, layout: &Layout) -> R
         claimed.undo();
         return if matches!(error, Error::NoSpace { .. }) { Ok(None) } else { Err(error) };
     }
-    let generation = leases.words.generation();
-    let generation = if generation == 0 { random_generation()? } else { generation + 1 };
+    let generation = match leases.words.generation() {
+        0 => random_generation()?,
+        earlier => earlier % (GENERATION_LIMIT - 1) + 1, // never 0
+    };
     leases.words.describe(&description);
     leases.begin(claimed.place, generation, data_bytes);
     let Claimed { mapped, cell, place, .. } = claimed;
