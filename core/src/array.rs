@@ -297,7 +297,7 @@ impl Array {
         self.segment.give_back_ticket(ticket);
     }
 
-    #[cfg(all(target_os = "linux", not(feature = "portable")))] // messages need it
+    #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // messages need it
     pub(crate) fn directory(&self) -> &Directory {
         self.segment.directory()
     }

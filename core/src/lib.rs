@@ -36,7 +36,7 @@ pub(crate) mod segment;
 pub(crate) mod copy;
 pub(crate) mod element;
 pub(crate) mod array;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) mod message;
 #[cfg(feature = "ndarray")]
 mod views;
@@ -47,7 +47,7 @@ pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use dtype::{DType, MAX_ITEM_BYTES, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use segment::{SegmentInfo, Swept, segments, sweep, unlink};

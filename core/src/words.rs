@@ -29,14 +29,14 @@ pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use modelled::{AtomicU64, Ordering, Words, fence};
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 use crate::format::WORDS_OFFSET;
 use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
 
 /// Where the state and the flags stand in the file, for who gives a segment back without mapping it.
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) const STATE_OFFSET: u64 = WORDS_OFFSET as u64;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) const FLAGS_OFFSET: u64 = WORDS_OFFSET as u64 + 16;
 
 /// The array outlives its holders until somebody unlinks its name.
@@ -90,7 +90,7 @@ impl Word {
         self.0.fetch_add(more, Ordering::AcqRel).wrapping_add(more)
     }
 
-    #[cfg(any(feature = "portable", not(target_os = "linux")))]
+    #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
     pub(crate) fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
     }
@@ -165,7 +165,7 @@ impl Words {
     }
 
     /// The portable backend's count of mappings.
-    #[cfg(any(feature = "portable", not(target_os = "linux")))]
+    #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
     pub(crate) fn holders(&self) -> &Word {
         self.word(3)
     }

@@ -55,6 +55,7 @@ fn reader() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs another process")]
 fn another_process_sees_every_view_and_writes_back() {
     scenario("another_process_sees_every_view_and_writes_back", || {
         let array = ints(&[4, 3, 2]);
@@ -81,6 +82,7 @@ fn another_process_sees_every_view_and_writes_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it needs another process")]
 fn an_array_lives_while_any_process_holds_it() {
     scenario("an_array_lives_while_any_process_holds_it", || {
         let array = ints(&[3]);
@@ -139,6 +141,17 @@ fn a_name_goes_with_its_last_holder() {
     });
 }
 
+/// The values that another process sees; under Miri, this one.
+fn seen_elsewhere(name: &str) -> String {
+    if cfg!(miri) {
+        return format!("{:?}", values(&Array::attach(name, Access::ReadWrite).unwrap()));
+    }
+    let mut peer = Peer::start("reader");
+    let seen = peer.ask(&format!("attach {name}"));
+    peer.end();
+    seen
+}
+
 #[test]
 fn what_persists_waits_for_its_name_to_be_unlinked() {
     scenario("what_persists_waits_for_its_name_to_be_unlinked", || {
@@ -150,9 +163,7 @@ fn what_persists_waits_for_its_name_to_be_unlinked() {
         if cfg!(feature = "portable") {
             return shmarray::unlink("model").unwrap(); // a count of zero cannot be attached there
         }
-        let mut peer = Peer::start("reader");
-        assert_eq!(peer.ask("attach model"), "[42, 0]");
-        peer.end();
+        assert_eq!(seen_elsewhere("model"), "[42, 0]");
         shmarray::unlink("model").unwrap();
         assert!(Array::attach("model", Access::ReadWrite).is_err());
     });
@@ -184,6 +195,35 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         assert_eq!(shmarray::copied_bytes() - before, 48);
         assert_eq!(array.strides(), [4, 16]);
         assert_eq!(values(&array)[..4], [0, 4, 8, 1]);
+        let every_other = array.slice(0, None, None, -2).unwrap();
+        let bytes = every_other.to_bytes();
+        let copied = bytes.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().unwrap()));
+        assert_eq!(copied.collect::<Vec<_>>(), values(&every_other));
+        let rows = shmarray::Layout::contiguous(every_other.shape(), 4, Order::C).unwrap();
+        #[allow(unsafe_code)]
+        // SAFETY: the layout describes the first elements of `source`, which is private.
+        unsafe { every_other.fill_from(source.as_ptr().cast(), &rows) }.unwrap();
+        assert_eq!(values(&every_other), source[..rows.len() as usize]);
+    });
+}
+
+#[cfg(feature = "ndarray")]
+#[test]
+fn an_ndarray_view_is_the_same_memory() {
+    scenario("an_ndarray_view_is_the_same_memory", || {
+        let array = ints(&[2, 3]);
+        let view = array.transpose().raw_view_mut::<i32>().unwrap();
+        #[allow(unsafe_code)]
+        // SAFETY: nobody else has this array, and it is not looked at otherwise while this view lives.
+        unsafe { view.deref_into_view_mut() }.mapv_inplace(|value| value * 10);
+        assert_eq!(values(&array), [0, 10, 20, 30, 40, 50]);
+        let view = array.slice(1, Some(1), None, 1).unwrap().raw_view::<i32>().unwrap();
+        #[allow(unsafe_code)]
+        // SAFETY: as above, and nobody writes.
+        let view = unsafe { view.deref_into_view() };
+        assert_eq!((view.shape(), view[[1, 1]], view.sum()), (&[2, 2][..], 50, 120));
+        assert!(array.raw_view::<f32>().is_err());
+        assert!(array.slice(0, None, None, -1).unwrap().raw_view::<i32>().is_err());
     });
 }
 
@@ -203,8 +243,10 @@ fn memory_knows_its_array() {
 #[test]
 fn arrays_without_elements_know_whose_they_are() {
     scenario("arrays_without_elements_know_whose_they_are", || {
-        let full: Vec<_> = (0..20).map(|_| ints(&[1024])).collect(); // their data ends with a page
-        let empty: Vec<_> = (0..20).map(|_| ints(&[0, 3])).collect();
+        let count = if cfg!(miri) { 3 } else { 20 }; // Miri is slow
+        let zeros = |shape: &[u64]| Array::create(int32(), shape, &Options::default()).unwrap();
+        let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect(); // their data ends with a page
+        let empty: Vec<_> = (0..count).map(|_| zeros(&[0, 3])).collect();
         let read = |array: &Array| Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
         let only: Vec<_> = full.iter().chain(&empty).map(read).collect();
         for array in full.iter().chain(&empty).chain(&only) {
@@ -247,6 +289,7 @@ fn trespasser() {
 
 #[cfg(unix)]
 #[test]
+#[cfg_attr(miri, ignore = "it needs another process")]
 fn read_only_is_refused_by_the_pages() {
     use std::os::unix::process::ExitStatusExt;
     scenario("read_only_is_refused_by_the_pages", || {

@@ -1,5 +1,5 @@
 //! Who holds what when processes die, fork and end: leases, over the Linux backend.
-#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

@@ -1,5 +1,5 @@
 //! Crowds: a thousand processes, a hundred thousand arrays, workers that die one after the other.
-#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

@@ -1,5 +1,5 @@
 //! What only the Linux backend promises: death gives back, full memory is an error, nobody is let in.
-#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

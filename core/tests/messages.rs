@@ -1,5 +1,5 @@
 //! Messages hold their arrays, whoever dies on the way: tickets and the carrying pipe.
-#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
 mod support;

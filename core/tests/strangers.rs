@@ -1,5 +1,5 @@
 //! Other users, other pid namespaces, and a registry that somebody broke.
-#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

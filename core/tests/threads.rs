@@ -10,8 +10,9 @@ use std::thread;
 use shmarray::{Access, Array, DType, Error, Options};
 use support::scenario;
 
-const THREADS: u64 = 8;
-const ROUNDS: u64 = 60;
+/// Miri is slow.
+const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };
+const ROUNDS: u64 = if cfg!(miri) { 3 } else { 60 };
 
 fn numbers(count: u64, options: &Options) -> Result<Array, Error> {
     Array::create(DType::parse("<u8").unwrap(), &[count], options)

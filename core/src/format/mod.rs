@@ -23,9 +23,11 @@ use crate::name::{ArrayName, ID_BYTES, MAX_NAME_BYTES, SegmentId};
 use crate::shape::{Layout, MAX_NDIM, Order, size_bytes};
 
 pub(crate) use cells::{
-    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_ENTRIES, CELL_ENTRIES_OFFSET, CELL_HEAD_BYTES, CELL_NDIM,
-    CELLS_MOST, Division, EntryCopy, HEADS_OFFSET, cell_description, described_cell,
+    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_HEAD_BYTES, CELL_NDIM, CELLS_MOST, Division, EntryCopy,
+    HEADS_OFFSET, cell_description, described_cell,
 };
+#[cfg(not(loom))]
+pub(crate) use cells::{CELL_ENTRIES, CELL_ENTRIES_OFFSET};
 
 /// The first bytes of every segment.
 pub(crate) const MAGIC: [u8; 8] = *b"shmarray";

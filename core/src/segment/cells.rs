@@ -12,8 +12,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
-
 use super::mapped::Mapped;
 use super::table::Table;
 use super::{Segment, sys};
@@ -24,7 +22,7 @@ use crate::format::{CELL_NDIM, Division, Header, PAGE_BYTES, cell_description};
 use crate::lease::{Closed, Leases, Place};
 use crate::name::{SegmentId, random_generation};
 use crate::shape::{Layout, size_bytes};
-use crate::sys::{Access, Directory};
+use crate::sys::{Access, Directory, Mutex, MutexGuard};
 use crate::words::{Announced, Ordering, PUNCHED};
 
 /// Sizes of cells, in pages: an array of a power of two of bytes fits the next one.

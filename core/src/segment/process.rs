@@ -6,13 +6,11 @@
 
 use std::sync::Once;
 
-use parking_lot::MutexGuard;
-
 use super::Segment;
 use super::cells::{self, SHELVES};
 use super::sweep::sweep_at_exit;
 use super::table::{TABLE, Table};
-use crate::sys;
+use crate::sys::{self, MutexGuard};
 
 /// At the first use.
 pub(super) fn begin() {

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use super::Segment;
 use super::mapped::Mapped;
 use crate::name::{SegmentId, SegmentText};
-use crate::sys::Access;
+use crate::sys::{Access, Mutex};
 
 /// What this process has mapped and holds.
 #[derive(Default)]

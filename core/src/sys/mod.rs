@@ -1,4 +1,4 @@
-//! The operating system, behind one interface with two backends.
+//! The operating system, behind one interface with two backends, and a stand-in for Miri: `memory`.
 //!
 //! A backend has these, with the same names, arguments and errors:
 //!
@@ -22,22 +22,32 @@
 //! | `give_back(directory, id)` | give a segment back if nobody holds it; returns the bytes |
 //! | `unlink_name(directory, name, before)` | take a name away |
 //! | `page_bytes()` | the unit of memory protection |
+//! | `Mutex`, `MutexGuard`, `remake` | for what this process has; made anew in a forked child |
 //!
 //! *Holding* a file keeps it from being given back. On Linux the kernel keeps the hold and
-//! drops it when the holder dies; the portable backend counts, and a crash leaves its count.
+//! drops it when the holder dies; the portable backend counts, and a crash leaves its count. In the
+//! stand-in the holder is this process, which does not die.
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 mod linux;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
+#[cfg(miri)]
+mod memory;
+#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
 mod portable;
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 use linux as backend;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
+#[cfg(miri)]
+use memory as backend;
+#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
 use portable as backend;
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) use linux::{message, socket};
+#[cfg(miri)]
+pub(crate) use memory::{Mutex, MutexGuard};
+#[cfg(not(miri))]
+pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use backend::{
     Directory, File, Identity, Lives, Mapping, after_in_child, after_in_parent, before_fork, discard, family_message,

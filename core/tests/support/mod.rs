@@ -9,7 +9,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// the process succeeded and that the directory holds no segment.
 ///
 /// `test` is the name of the calling test.
+///
+/// Under Miri there is one process: one scenario after the other, each with a directory of its own.
 pub fn scenario(test: &str, body: impl FnOnce()) {
+    if cfg!(miri) {
+        return alone(test, body);
+    }
     if std::env::var("SHMARRAY_SCENARIO").as_deref() == Ok(test) {
         return body();
     }
@@ -21,8 +26,22 @@ pub fn scenario(test: &str, body: impl FnOnce()) {
     assert_eq!(segments_in(directory.path()), Vec::<String>::new(), "{test} left segments");
 }
 
-/// Files of segments and names; the registry, an empty file of locks, stays.
+fn alone(test: &str, body: impl FnOnce()) {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // SAFETY: no other scenario runs, and no thread of this one yet.
+    unsafe { std::env::set_var("SHMARRAY_DIR", format!("/memory/{test}")) };
+    body();
+    assert!(shmarray::segments().unwrap().is_empty(), "{test} left arrays");
+    assert_eq!(shmarray::sweep().unwrap(), shmarray::Swept::default(), "{test} left segments");
+}
+
+/// Files of segments and names; the registry, an empty file of locks, stays. Under Miri there are no
+/// files: the arrays that are listed.
 pub fn segments_in(directory: &Path) -> Vec<String> {
+    if cfg!(miri) {
+        return shmarray::segments().unwrap().iter().map(|info| info.segment.to_string()).collect();
+    }
     let entries = std::fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.starts_with("shmarray-registry-")).collect()

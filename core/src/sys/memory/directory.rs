@@ -1,0 +1,121 @@
+//! What leads to files: in each directory ids, names and tickets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::bytes::Bytes;
+use super::{Lives, Mutex, Place};
+use crate::error::{Error, Result};
+use crate::name::{ArrayName, SegmentId};
+
+/// Where segments live: nothing but a name here.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(Arc<Path>);
+
+/// What leads to the files of a directory.
+#[derive(Default)]
+pub(super) struct Links {
+    pub(super) ids: BTreeMap<SegmentId, Arc<Bytes>>,
+    pub(super) names: BTreeMap<String, Arc<Bytes>>,
+    tickets: BTreeSet<(SegmentId, u64)>,
+}
+
+static LINKS: Mutex<Vec<(Arc<Path>, Links)>> = Mutex::new(Vec::new());
+
+impl Directory {
+    /// What `SHMARRAY_DIR` says now.
+    pub(crate) fn current() -> Self {
+        let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
+        Self(named.map_or_else(PathBuf::new, PathBuf::from).into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
+        Ok(self.links(|links| links.ids.keys().copied().collect()))
+    }
+
+    /// Looks at the links or changes them, while nobody else does.
+    pub(super) fn links<T>(&self, change: impl FnOnce(&mut Links) -> T) -> T {
+        let mut all = LINKS.lock();
+        let at = all.iter().position(|(path, _)| path.as_os_str() == self.0.as_os_str()).unwrap_or_else(|| {
+            all.push((Arc::clone(&self.0), Links::default()));
+            all.len() - 1
+        });
+        change(&mut all[at].1)
+    }
+}
+
+impl Links {
+    pub(super) fn find(&self, place: Place<'_>) -> Option<&Arc<Bytes>> {
+        match place {
+            Place::Id(id) => self.ids.get(id),
+            Place::Name(name) => self.names.get(name.as_str()),
+        }
+    }
+
+    /// What all files have together.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ids.values().map(|bytes| bytes.count()).sum()
+    }
+
+    /// How many lead to that file.
+    pub(super) fn count(&self, bytes: &Arc<Bytes>) -> u64 {
+        let ids = self.ids.iter().filter(|(_, link)| Arc::ptr_eq(link, bytes));
+        let of_ids = ids.map(|(id, _)| 1 + self.tickets_of(id)).sum::<usize>();
+        (of_ids + self.names_of(bytes)) as u64
+    }
+
+    fn names_of(&self, bytes: &Arc<Bytes>) -> usize {
+        self.names.values().filter(|link| Arc::ptr_eq(link, bytes)).count()
+    }
+
+    fn tickets_of(&self, id: &SegmentId) -> usize {
+        self.tickets.range((*id, 0)..=(*id, u64::MAX)).count()
+    }
+
+    /// Whether anything but its id and its name has that file.
+    fn is_held(&self, id: &SegmentId, bytes: &Arc<Bytes>) -> bool {
+        Arc::strong_count(bytes) > 1 + self.names_of(bytes) || self.tickets_of(id) > 0
+    }
+
+    /// Takes a file's id and name away; returns its size.
+    pub(super) fn unlink(&mut self, id: &SegmentId) -> Option<u64> {
+        let bytes = self.ids.remove(id)?;
+        self.names.retain(|_, link| !Arc::ptr_eq(link, &bytes));
+        Some(bytes.count())
+    }
+
+    /// Gives a file back if nobody holds it and it need not persist; returns its size.
+    pub(super) fn give_back(&mut self, id: &SegmentId) -> Option<u64> {
+        let bytes = self.ids.get(id)?;
+        if bytes.persists() || self.is_held(id, bytes) || bytes.is_under_way() {
+            return None;
+        }
+        bytes.be_dead();
+        self.unlink(id)
+    }
+
+    /// The same by its name.
+    pub(super) fn give_back_leftover(&mut self, name: &ArrayName) -> Option<u64> {
+        let named = self.names.get(name.as_str())?;
+        let id = *self.ids.iter().find(|(_, link)| Arc::ptr_eq(link, named))?.0;
+        self.give_back(&id)
+    }
+}
+
+pub(crate) fn link_ticket(directory: &Directory, id: &SegmentId, ticket: u64, _about: u64) -> Result<bool> {
+    let gone = || Error::os("link", directory.path(), io::ErrorKind::NotFound.into());
+    directory.links(|links| links.ids.contains_key(id).then(|| links.tickets.insert((*id, ticket)))).ok_or_else(gone)
+}
+
+pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {
+    directory.links(|links| links.tickets.remove(&(*id, ticket)))
+}
+
+/// Nobody dies.
+pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Lives) {}

@@ -1,0 +1,177 @@
+//! A stand-in for shared memory, for Miri, which has no mappings and no file locks: files are
+//! allocations of this process.
+//!
+//! There is one process, and it lives: what the kernel does for the dead and against other users
+//! is left out. What this process does is all there: its entries, cells, tickets by entries and by
+//! links, names, and who may give back what. A file is held by each [`File`] and each [`Mapping`]
+//! of it. One that nobody holds and nothing leads to is freed, so that Miri sees who still points
+//! there; a mapping that goes while another keeps the file cannot be told from it.
+
+mod bytes;
+mod directory;
+mod lock;
+mod process;
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bytes::Bytes;
+pub(crate) use directory::{Directory, link_ticket, sweep_tickets, unlink_ticket};
+pub(crate) use lock::{Mutex, MutexGuard};
+pub(crate) use process::{
+    Identity, Lives, after_in_child, after_in_parent, before_fork, family_message, family_of, identity,
+    identity_of_child, is_message, on_fork_and_exit, remake,
+};
+
+use super::{Access, Place};
+use crate::error::{Error, Result};
+use crate::format::PAGE_BYTES;
+use crate::name::{ArrayName, SegmentId};
+
+/// What the files of one directory may have together.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A file, open and held.
+pub(crate) struct File {
+    bytes: Arc<Bytes>,
+    directory: Directory,
+}
+
+/// The same, mapped.
+pub(crate) struct Mapping {
+    bytes: Arc<Bytes>,
+    directory: Directory,
+    header_bytes: usize,
+}
+
+impl Mapping {
+    pub(crate) fn header(&self) -> NonNull<u8> {
+        self.bytes.start()
+    }
+
+    pub(crate) fn data(&self) -> *mut u8 {
+        self.bytes.start().as_ptr().wrapping_add(self.header_bytes)
+    }
+
+    pub(crate) fn header_is_writable(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+}
+
+impl File {
+    pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, _mode: u32) -> Result<Self> {
+        let free_bytes = MOST_BYTES.saturating_sub(directory.links(|links| links.bytes()));
+        if bytes > free_bytes {
+            return Err(Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory.path().to_owned() });
+        }
+        let bytes = Bytes::new(bytes).map_err(|error| Error::os("allocate", id.as_str(), error))?;
+        Ok(Self { bytes: Arc::new(bytes), directory })
+    }
+
+    pub(crate) fn open(directory: Directory, place: Place<'_>, _access: Access) -> Result<Self> {
+        match directory.links(|links| links.find(place).cloned()) {
+            Some(bytes) => Ok(Self { bytes, directory }),
+            None => Err(missing(&directory, place)),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.count()
+    }
+
+    pub(crate) fn links(&self) -> u64 {
+        self.directory.links(|links| links.count(&self.bytes))
+    }
+
+    pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
+        Ok(self.bytes.front(bytes))
+    }
+
+    pub(crate) fn clear_flags(&self) {
+        self.bytes.clear_flags();
+    }
+
+    pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
+        if access == Access::CopyOnWrite {
+            return Err(Error::Unsupported { what: "a mapping that copies on write" });
+        }
+        let (bytes, directory) = (Arc::clone(&self.bytes), self.directory.clone());
+        Ok(Mapping { bytes, directory, header_bytes: header_bytes as usize })
+    }
+
+    pub(crate) fn publish(&self, id: &SegmentId) -> Result<()> {
+        self.directory.links(|links| links.ids.insert(*id, Arc::clone(&self.bytes)));
+        Ok(())
+    }
+
+    /// A leftover of that name makes room.
+    pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
+        let is_taken = self.directory.links(|links| {
+            links.give_back_leftover(name);
+            let found = links.names.entry(name.to_string()).or_insert_with(|| Arc::clone(&self.bytes));
+            !Arc::ptr_eq(found, &self.bytes)
+        });
+        match is_taken {
+            true => Err(Error::NameExists { name: name.to_string(), directory: self.directory.path().to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Marks while nobody can take the name away.
+    pub(crate) fn mark_named(&self, name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
+        self.directory.links(|links| {
+            if links.names.get(name.as_str()).is_some_and(|bytes| Arc::ptr_eq(bytes, &self.bytes)) {
+                mark();
+            }
+        });
+        Ok(())
+    }
+}
+
+pub(crate) fn discard(directory: &Directory, id: &SegmentId, _name: Option<&ArrayName>) -> Result<bool> {
+    Ok(directory.links(|links| links.unlink(id)).is_some())
+}
+
+pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+    Ok(directory.links(|links| links.give_back(id)))
+}
+
+pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+    let unlinked = directory.links(|links| {
+        let file = File { bytes: Arc::clone(links.names.get(name.as_str())?), directory: directory.clone() };
+        before(&file);
+        links.names.remove(name.as_str());
+        Some(file)
+    });
+    unlinked.ok_or_else(|| missing(directory, Place::Name(name)))
+}
+
+/// A store, so that Miri sees a race with who still looks there.
+pub(crate) fn punch(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
+    let file = File::open(directory.clone(), Place::Id(id), Access::ReadWrite)?;
+    parts.iter().for_each(|(offset, bytes)| file.bytes.clear(*offset, *bytes));
+    Ok(())
+}
+
+/// What was there once is never missing.
+pub(crate) fn reserve_again(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
+    Ok(())
+}
+
+/// Nothing is protected.
+pub(crate) fn page_bytes() -> u64 {
+    PAGE_BYTES
+}
+
+fn missing(directory: &Directory, place: Place<'_>) -> Error {
+    let directory = directory.path().to_owned();
+    match place {
+        Place::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Place::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
+    }
+}

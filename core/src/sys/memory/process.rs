@@ -1,0 +1,70 @@
+//! This process, the only one: it lives, and does not fork.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Directory, Mutex};
+use crate::error::Result;
+
+/// A process or a message as its entries name it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    pub(crate) holder: u64,
+    pub(crate) about: u64,
+}
+
+const HOLDER: u64 = 7;
+/// The kind of holder in an entry's `about`, above the pid.
+const MESSAGE: u64 = 2 << 32;
+/// This process's family, and how many tickets each has.
+const FAMILY: u64 = 1 << 52;
+const FAMILY_TICKETS: u64 = 1 << 32;
+
+pub(crate) fn identity(_directory: &Directory) -> Option<Identity> {
+    Some(Identity { holder: HOLDER, about: std::process::id().into() })
+}
+
+pub(crate) fn identity_of_child(_directory: &Directory) -> Option<Identity> {
+    None
+}
+
+/// A ticket of this process's family.
+pub(crate) fn family_message(_directory: &Directory) -> Result<Identity> {
+    static TICKETS: AtomicU64 = AtomicU64::new(FAMILY + 1);
+    let holder = TICKETS.fetch_add(1, Ordering::Relaxed);
+    Ok(Identity { holder, about: MESSAGE | u64::from(std::process::id()) })
+}
+
+pub(crate) fn family_of(ticket: u64) -> Option<u64> {
+    (FAMILY..2 * FAMILY).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))
+}
+
+pub(crate) fn is_message(about: u64) -> bool {
+    about >> 32 != 0
+}
+
+/// A look at who lives: everybody.
+pub(crate) struct Lives;
+
+impl Lives {
+    pub(crate) fn look(_directory: &Directory) -> Option<Self> {
+        Some(Self)
+    }
+
+    pub(crate) fn is_void(&self, _holder: u64, _about: u64) -> bool {
+        false
+    }
+}
+
+/// Miri runs no handlers at exit.
+pub(crate) fn on_fork_and_exit(
+    _before: extern "C" fn(),
+    _in_parent: extern "C" fn(),
+    _in_child: extern "C" fn(),
+    _exit: extern "C" fn(),
+) {
+}
+
+pub(crate) fn before_fork() {}
+pub(crate) fn after_in_parent() {}
+pub(crate) fn after_in_child() {}
+pub(crate) fn remake<T>(_mutex: &Mutex<T>) {}

@@ -1,0 +1,45 @@
+//! Known bugs that Miri must see through the stand-in for shared memory: `ci/miri` runs each and
+//! expects its end.
+#![cfg(miri)]
+#![allow(missing_docs, unsafe_code)]
+
+use std::thread;
+
+use shmarray::{Array, DType, Options};
+
+fn bytes(count: u64) -> Array {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+}
+
+struct Address(*const u8);
+
+// SAFETY: an address.
+unsafe impl Send for Address {}
+
+impl Address {
+    fn read(&self) -> u8 {
+        // SAFETY: none: that nothing is there is what the tests are for.
+        unsafe { self.0.read_volatile() }
+    }
+}
+
+#[test]
+#[ignore = "it ends in undefined behaviour"]
+fn a_read_of_what_was_given_back() {
+    let array = bytes(3);
+    let address = Address(array.as_ptr());
+    drop(array);
+    address.read();
+}
+
+#[test]
+#[ignore = "it ends in undefined behaviour"]
+fn a_read_beside_the_next_array_of_the_cell() {
+    let (_kept, array) = (bytes(3), bytes(3));
+    let address = Address(array.as_ptr());
+    thread::scope(|scope| {
+        scope.spawn(move || address.read());
+        drop(array);
+        drop(bytes(3));
+    });
+}
