@@ -12,7 +12,6 @@ mod directory;
 mod lock;
 mod process;
 
-use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
