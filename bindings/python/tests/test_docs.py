@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import shmarray
-from shmarray import _create, _share
+from shmarray import _create, _messages, _share
 
 README = Path(__file__).parent.parent / "README.md"
 
 
-@pytest.mark.parametrize("module", [shmarray, _create, _share], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [shmarray, _create, _messages, _share], ids=lambda module: module.__name__)
 def test_the_examples_in_docstrings_run(module):
     globs = {**vars(module), "np": __import__("numpy")}
     result = doctest.testmod(module, globs=globs, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
@@ -31,7 +31,7 @@ def test_the_examples_in_the_readme_run():
 
 def test_every_public_function_has_a_docstring_with_an_example():
     functions = [getattr(shmarray, name) for name in shmarray.__all__ if inspect.isfunction(getattr(shmarray, name))]
-    assert len(functions) >= 16
+    assert len(functions) >= 19
     assert [function.__name__ for function in functions if ">>> " not in (function.__doc__ or "")] == []
 
 

@@ -388,7 +388,7 @@ def test_discard_takes_nothing_from_those_who_hold_and_refuses_what_is_no_handle
     a = marked(3, 4)
     shmarray.discard(shmarray.handle(a))
     assert a.tolist() == [4] * 3
-    for wrong, error in (("a name", ValueError), ("{}", ValueError), (5, TypeError), (b"", TypeError)):
+    for wrong, error in (("a name", ValueError), ("{}", ValueError), (5, TypeError), (b"", ValueError)):
         with pytest.raises(error):
             shmarray.discard(wrong)
     with pytest.raises(ValueError, match="private"):

@@ -19,6 +19,7 @@ shmarray.ones_like(a, order="K", mode=0o600)
 shmarray.full_like(a, 2.5, float)
 
 assert_type(shmarray.share(np.zeros(3, np.float32)).dtype, np.dtype[np.float32])
+assert_type(shmarray.share({"a": np.zeros(3)})["a"].dtype, np.dtype[np.float64])
 assert_type(shmarray.is_shared(None), bool)
 
 h = shmarray.handle(a)
@@ -34,6 +35,11 @@ shmarray.attach("typed")
 shmarray.unlink("typed")
 shmarray.discard(h)
 shmarray.discard(str(h))
+
+data = shmarray.dumps([a, "text"])
+assert_type(data, bytes)
+loaded: list[Any] = shmarray.loads(memoryview(data))
+shmarray.discard(bytearray(data))
 
 swept: shmarray.Swept = shmarray.sweep()
 assert_type((swept.segments, swept.bytes), tuple[int, int])

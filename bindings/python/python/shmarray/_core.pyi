@@ -87,7 +87,7 @@ class Pipe:
         payload: Buffer,
         arrays: Sequence[NDArray[Any]],
         timeout: float | None = None,
-        descriptors: Sequence[int] = [],
+        descriptors: Sequence[int] = ...,
     ) -> None: ...
     def receive(self, timeout: float | None = None) -> tuple[bytes, Message]: ...
 

@@ -1,5 +1,7 @@
 """Objects as bytes whose arrays stay in shared memory: for any way that the user has."""
 
+import struct
+from collections.abc import Iterable
 from typing import Any
 
 from typing_extensions import Buffer
@@ -7,19 +9,19 @@ from typing_extensions import Buffer
 from . import _core, _pickling
 from ._core import Handle
 
-_MAGIC = b"shmarray\x01"
-
 
 def dumps(obj: object) -> bytes:
     """An object as bytes, as ``pickle.dumps``, with the memory of its arrays in shared memory.
 
-    Arrays that are shared already go by their handle; big private ones are copied once; small
-    ones are in the bytes. Arrays within other objects, their subclasses, and what objects of
-    other libraries say are their buffers (pickle protocol 5) go the same way. Views of one
-    array stay views of one array.
+    Arrays that are shared already go by their handle; private ones are copied once, or are in the
+    bytes when they are less than 32 KiB altogether. Arrays of any shape, strides and dtype, within
+    other objects, of subclasses, masked, and what objects of other libraries say are their
+    buffers (pickle protocol 5) go the same way; only what Python objects themselves are made
+    of is pickled. Views of one array stay views of one array.
 
-    The bytes hold what they refer to until they are loaded or discarded, or until all processes
-    of this one's family have gone. They can be loaded on this machine.
+    The bytes hold what they refer to until they are loaded or discarded, or until all of this
+    process's family have gone: what was forked of it or together with it, and what
+    ``shmarray.multiprocessing`` started. They can be loaded on this machine.
 
     Raises what ``pickle.dumps`` does, and MemoryError when shared memory is full.
 
@@ -39,17 +41,19 @@ def dumps(obj: object) -> bytes:
         _give_back(handles)
         raise
     lines = "\n".join(handles).encode()
-    return b"".join((_MAGIC, len(lines).to_bytes(8, "little"), lines, payload))
+    return b"".join((_HEADER.pack(_MAGIC, len(lines), len(payload)), lines, payload))
 
 
 def loads(data: Buffer) -> Any:
-    """The object of bytes that ``dumps`` made. Nothing is copied, and nothing needs to be released.
+    """The object of bytes that ``dumps`` made. Nothing large is copied; nothing needs to be released.
 
-    What was shared is the sender's memory; what was private is this process's alone, writeable
-    if it was. Like ``pickle.loads`` this runs what the bytes say: load what you trust.
+    What was shared is the sender's memory; what was private is this object's alone, also when
+    the bytes are loaded twice. Each array is writeable where the sender's was. Like
+    ``pickle.loads`` this runs what the bytes say: load what you trust.
 
-    Raises what ``pickle.loads`` does, ValueError for other bytes, FileNotFoundError when the arrays
-    are gone: they stay while anybody has them, but only the first loading is sure to find them.
+    Raises what ``pickle.loads`` does, and then the bytes can be loaded again; ValueError for other
+    bytes; FileNotFoundError when the arrays are gone, StaleHandleError when there are others
+    in their place. They stay while anybody has them, but only the first loading is sure to find them.
 
     >>> import numpy, shmarray
     >>> a = shmarray.zeros(3)
@@ -87,16 +91,20 @@ def discard(data: Buffer | Handle | str) -> None:
         _give_back(_split(data)[0])
 
 
-def _give_back(handles: list[str]) -> None:
+def _give_back(handles: Iterable[str]) -> None:
     for handle in handles:
         _core.discard(handle)
 
 
 def _split(data: Buffer) -> tuple[list[str], memoryview]:
-    """The handles, and what is for the unpickler."""
+    """The handles, one in each line, and what is for the unpickler."""
     memory = memoryview(data).cast("B")
-    start = len(_MAGIC) + 8
-    size = int.from_bytes(memory[len(_MAGIC) : start], "little")
-    if memory[: len(_MAGIC)] != _MAGIC or len(memory) < start + size:
-        raise ValueError("invalid data: shmarray.dumps did not make these bytes, or they are cut")
-    return str(memory[start : start + size], "utf-8").split("\n") if size else [], memory[start + size :]
+    magic, lines_bytes, payload_bytes = _HEADER.unpack_from(memory) if len(memory) >= _HEADER.size else (b"", 0, 0)
+    if magic != _MAGIC or len(memory) != _HEADER.size + lines_bytes + payload_bytes:
+        raise ValueError("invalid data: shmarray.dumps did not make these bytes, or they are not whole")
+    lines = memory[_HEADER.size : len(memory) - payload_bytes]
+    return str(lines, "utf-8").splitlines(), memory[_HEADER.size + lines_bytes :]
+
+
+_MAGIC = b"shmarray\x01"
+_HEADER = struct.Struct("<9sQQ")

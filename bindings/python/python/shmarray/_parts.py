@@ -1,23 +1,38 @@
-"""The memory of the arrays of a message: which of it is one, and how each part of it travels."""
+"""The memory of the arrays of a message: which of it is one part, and how each part travels."""
 
-import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
+from . import _core, _overlaps
+from ._overlaps import Copy, Member, Strides, address_of
 
 Array: TypeAlias = NDArray[Any]
 Bytes: TypeAlias = NDArray[np.uint8]
 """One dimension of bytes."""
 
-View: TypeAlias = tuple[int, int, tuple[int, ...], tuple[int, ...] | None, Any, bool]
-"""Where an array lies: its part, offset in bytes, shape, strides in bytes, dtype, and whether it is writeable."""
+Place: TypeAlias = Array | memoryview
+"""What a place of a stream is to be filled with: an array without objects, or contiguous bytes."""
+
+View: TypeAlias = tuple[int, int, tuple[int, ...], Strides, Any, bool]
+"""Where what fills a place lies: its part, offset in bytes, shape, strides in bytes, dtype (None
+if it is no array), and whether it is writeable."""
 
 LARGE_BYTES = 32 << 10
-"""From this size on private memory is copied into a segment; what is smaller travels in the message."""
+"""Private memory of a message that is less altogether travels in it, not in shared memory."""
+
+_OWN_BYTES = 128 << 10
+"""What is at least so large has a segment of its own; what is less shares one, for as many as fill them."""
+_TOGETHER_BYTES = 1 << 20
+"""What such a segment has at most, so that one array that is kept keeps no more."""
+_ALIGNMENT = 64
+_OTHERS_DTYPES = 24
+"""NumPy's own dtypes have smaller numbers than this."""
+_NOTHING = bytearray(1)
+"""Where arrays of no bytes lie: the memory of an empty bytearray is not aligned."""
+_NOWHERE: View = (0, 0, (), (), "|u1", True)
 
 
 class Part(NamedTuple):
@@ -27,143 +42,89 @@ class Part(NamedTuple):
     """How it is attached where it arrives, as `numpy.memmap` says it; None if it travels in the message."""
     array: Bytes | None
     """All data of its segment."""
-    inline: bytes
+    inline: bytearray
     """What travels in the message."""
 
 
-class Extent(NamedTuple):
-    """An array of private memory, and the bytes that it spans."""
-
-    low: int
-    high: int
-    index: int
-    array: Array
-
-
 class Plan:
-    """Parts, and where in them each array of a message lies."""
+    """Parts, and where in them that lies which fills each place of a stream."""
 
-    def __init__(self, arrays: Sequence[Array], large_bytes: int, private_mode: str) -> None:
+    def __init__(self, places: Sequence[Place], large_bytes: int, private_mode: str) -> None:
         self.parts: list[Part] = []
-        self.views: list[View] = [_NOWHERE] * len(arrays)
-        self._arrays, self._large_bytes, self._private_mode = arrays, large_bytes, private_mode
+        self.views: list[View] = [_NOWHERE] * len(places)
+        self._places, self._private_mode = places, private_mode
         self._segments: dict[int, int] = {}
         private = []
-        for index, array in enumerate(arrays):
-            whole = _core.whole(array)
+        for number, place in enumerate(places):
+            array = _array(place)
+            whole = None if array.base is None else _core.whole(array)  # without a base it owns its memory
             if whole is not None:
-                self._lies_in(index, array, self._segment(whole), address_of(array) - address_of(whole))
-            elif array.size == 0:
-                self._lies_in(index, np.empty(array.shape, array.dtype), self._add(Part(None, None, b"")), 0)
+                self._add_segment(number, array, whole)
+            elif array.nbytes == 0:
+                self._add(Part(None, None, _NOTHING), [Member(number, 0, array.strides)])
             else:
-                private.append(Extent(*_span(array), index, array))
-        for cluster in _clusters(private):
-            self._copy(cluster)
+                private.append(_overlaps.extent_of(number, array))
+        if private:
+            self._add_private(_overlaps.copies(private), large_bytes)
 
-    def _segment(self, whole: Bytes) -> int:
+    def _add_segment(self, place: int, array: Array, whole: Bytes) -> None:
         """The part of a segment, of which there is one for each way in which it is mapped."""
-        address = address_of(whole)
-        if address not in self._segments:
-            mode = "r+" if whole.flags.writeable else "r"
-            self._segments[address] = self._add(Part(mode, whole, b""))
-        return self._segments[address]
+        start = address_of(whole)
+        if start not in self._segments:
+            self._segments[start] = len(self.parts)
+            self.parts.append(Part("r+" if whole.flags.writeable else "r", whole, _NOTHING))
+        self._lies_in(self._segments[start], Member(place, address_of(array) - start, array.strides))
 
-    def _copy(self, cluster: Sequence[Extent]) -> None:
-        low, high = cluster[0].low, max(extent.high for extent in cluster)
-        needed = sum(extent.array.nbytes for extent in cluster)
-        if len(cluster) == 1 and high - low > needed:
-            self._copy_without_gaps(cluster[0])
-        elif high - low <= 2 * needed or len(cluster) > _PAIRWISE_MOST:
-            self._copy_span(cluster, low, high)
-        else:
-            for those_that_share in _components(cluster):
-                if len(those_that_share) == 1:
-                    self._copy_without_gaps(those_that_share[0])
-                else:
-                    low, high = those_that_share[0].low, max(extent.high for extent in those_that_share)
-                    self._copy_span(those_that_share, low, high)
-
-    def _copy_without_gaps(self, extent: Extent) -> None:
-        array = extent.array
-        order: Literal["C", "F"] = "F" if array.strides[0] < array.strides[-1] else "C"
-        if array.nbytes < self._large_bytes:
-            part, like = Part(None, None, array.tobytes(order)), np.empty(array.shape, array.dtype, order)
-        else:
-            like = _core.share(array.view(f"V{array.itemsize}"), order, None, False, 0o600)
-            part = Part(self._private_mode, _core.whole(like), b"")
-        self._lies_in(extent.index, like, self._add(part), 0)
-
-    def _copy_span(self, extents: Iterable[Extent], low: int, high: int) -> None:
-        if high - low < self._large_bytes:
-            part = Part(None, None, ctypes.string_at(low, high - low))
-        else:
-            part = Part(self._private_mode, _core.share_memory(low, high - low), b"")
-        number = self._add(part)
-        for extent in extents:
-            self._lies_in(extent.index, extent.array, number, address_of(extent.array) - low)
-
-    def _add(self, part: Part) -> int:
-        self.parts.append(part)
-        return len(self.parts) - 1
-
-    def _lies_in(self, index: int, like: Array, part: int, offset: int) -> None:
-        writeable = self._arrays[index].flags.writeable
-        dtype = self._arrays[index].dtype
-        name = dtype.str if dtype.isbuiltin == 1 and dtype.metadata is None else dtype
-        self.views[index] = (part, offset, like.shape, like.strides, name, writeable)
-
-
-_TooHardError: type[Exception] = getattr(np, "exceptions", np).TooHardError  # its place before NumPy 1.25
-_NOWHERE: View = (0, 0, (), (), "|u1", True)
-_PAIRWISE_MOST = 32
-"""Up to so many arrays that overlap are compared with one another, which is quadratic."""
-
-
-def address_of(array: Array) -> int:
-    """Where its first element is."""
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _span(array: Array) -> tuple[int, int]:
-    """The bytes from the lowest to behind the highest of an array that has some."""
-    low = high = address_of(array)
-    for count, stride in zip(array.shape, array.strides, strict=True):
-        reach = (count - 1) * stride
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    return low, high + array.itemsize
-
-
-def _clusters(extents: Iterable[Extent]) -> Iterable[list[Extent]]:
-    """Those whose spans overlap, from the lowest on."""
-    cluster: list[Extent] = []
-    end = 0
-    for extent in sorted(extents):
-        if cluster and extent.low >= end:
-            yield cluster
-            cluster = []
-        cluster.append(extent)
-        end = max(end, extent.high)
-    if cluster:
-        yield cluster
-
-
-def _components(cluster: Sequence[Extent]) -> list[list[Extent]]:
-    """Those that have elements in common, directly or through others."""
-    components: list[list[Extent]] = []
-    for extent in cluster:
-        apart, joined = [], [extent]
-        for component in components:
-            if any(_share(extent.array, other.array) for other in component):
-                joined.extend(component)
+    def _add_private(self, copies: Iterable[Copy], large_bytes: int) -> None:
+        small = []
+        for copy in copies:
+            if copy.source.nbytes < _OWN_BYTES:
+                small.append(copy)
             else:
-                apart.append(component)
-        components = [*apart, sorted(joined)]
-    return components
+                self._add(self._in_segment(copy.source), copy.members)
+        if sum(copy.source.nbytes for copy in small) >= large_bytes:
+            self._add_together(small)
+        else:
+            for copy in small:
+                self._add(Part(None, None, bytearray(copy.source.tobytes())), copy.members)
+
+    def _add_together(self, copies: Sequence[Copy]) -> None:
+        memory, members = bytearray(), list[Member]()
+        for copy in copies:
+            if len(memory) + copy.source.nbytes > _TOGETHER_BYTES:
+                self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
+                memory, members = bytearray(), []
+            memory += bytes(-len(memory) % _ALIGNMENT)
+            members += [Member(place, len(memory) + offset, strides) for place, offset, strides in copy.members]
+            memory += copy.source.tobytes()
+        self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
+
+    def _in_segment(self, source: Array) -> Part:
+        if source.dtype.isbuiltin != 1:
+            source = source.view(f"V{source.itemsize}")  # not every dtype can be told to other languages
+        shared = _core.share(source, "C", None, False, 0o600)
+        return Part(self._private_mode, _core.whole(shared), _NOTHING)
+
+    def _add(self, part: Part, members: Sequence[Member]) -> None:
+        self.parts.append(part)
+        for member in members:
+            self._lies_in(len(self.parts) - 1, member)
+
+    def _lies_in(self, part: int, member: Member) -> None:
+        place = self._places[member.place]
+        if isinstance(place, memoryview):
+            view: View = (part, member.offset, (place.nbytes,), (1,), None, not place.readonly)
+        else:
+            view = (part, member.offset, place.shape, member.strides, _dtype(place), place.flags.writeable)
+        self.views[member.place] = view
 
 
-def _share(one: Array, other: Array) -> bool:
-    try:
-        return np.shares_memory(one, other, max_work=10_000)
-    except _TooHardError:
-        return True  # then they travel together
+def _array(place: Place) -> Array:
+    return np.frombuffer(place, np.uint8) if isinstance(place, memoryview) else place
+
+
+def _dtype(array: Array) -> Any:
+    """Its dtype, or a text that says as much and is shorter."""
+    dtype = array.dtype
+    is_told = 0 <= dtype.num < _OTHERS_DTYPES and dtype.kind != "V" and dtype.metadata is None
+    return dtype.str if is_told else dtype

@@ -15,7 +15,7 @@ of Python objects are pickled in the ordinary way; the arrays in them are not.
 Protocol 5 is PEP 574, https://peps.python.org/pep-0574/.
 """
 
-import collections
+import copyreg
 import io
 import itertools
 import pickle
@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core
-from ._parts import LARGE_BYTES, Array, Bytes, Plan, View
+from . import _polars
+from ._parts import LARGE_BYTES, Array, Bytes, Place, Plan, View
 
 
 class Packed(NamedTuple):
@@ -38,6 +38,34 @@ class Packed(NamedTuple):
     """The parts in shared memory: all data of a segment each."""
 
 
+class _Places:
+    """What fills the places of a stream, in their order.
+
+    It knows nothing of its pickler, which knows it: in a cycle the arrays would stay
+    until somebody collects garbage.
+    """
+
+    def __init__(self) -> None:
+        self.filled: list[Place] = []
+        self._marked: dict[int, tuple[pickle.PickleBuffer, Array]] = {}
+
+    def mark(self, array: Array) -> pickle.PickleBuffer:
+        """What stands for the array until it is pickled, and is nothing but itself."""
+        mark = pickle.PickleBuffer(_EMPTY)
+        self._marked[id(mark)] = mark, array
+        return mark
+
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
+        """Takes a buffer as it is pickled; says whether the stream is to have it after all."""
+        if id(buffer) in self._marked:
+            self.filled.append(self._marked[id(buffer)][1])
+            return False
+        memory = buffer.raw()
+        if memory.nbytes:
+            self.filled.append(memory)
+        return not memory.nbytes
+
+
 class Pickler(pickle.Pickler):
     """Writes the stream of one object, and collects what fills its places.
 
@@ -46,47 +74,33 @@ class Pickler(pickle.Pickler):
 
     def __init__(self) -> None:
         self.stream = io.BytesIO()
-        self.places: list[Array] = []
-        self._marks: list[pickle.PickleBuffer] = []
-        super().__init__(self.stream, 5, buffer_callback=self._is_in_band)
+        self._places = _Places()
+        super().__init__(self.stream, 5, buffer_callback=self._places.take)
+
+    @property
+    def places(self) -> list[Place]:
+        """What fills the places of the stream."""
+        return self._places.filled
 
     def reducer_override(self, obj: Any) -> Any:
-        return self.reduce_array(obj) if isinstance(obj, np.ndarray) else NotImplemented
+        if isinstance(obj, np.ndarray):
+            return self.reduce_array(obj)
+        return _polars.reduce(obj) if "polars" in sys.modules else NotImplemented
 
     def reduce_array(self, array: Array) -> Any:
         """How an array of any class is made again, with a place for its memory."""
         kind = type(array)
-        if array.dtype.hasobject:
-            return NotImplemented
         if kind is np.ndarray:
-            return _same, (self._place(array),)
-        if _pickles_as(kind, np.ndarray):
-            return _in_class, (kind, self._place(array.view(np.ndarray)))
-        masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+            return NotImplemented if array.dtype.hasobject else (_same, (self._places.mark(array),))
+        if kind in getattr(self, "dispatch_table", copyreg.dispatch_table):
+            return NotImplemented
+        plain = np.ndarray.view(array, np.ndarray)
+        if _pickles_as(kind, np.ndarray) and not plain.dtype.hasobject:
+            return _in_class, (self._places.mark(plain), kind)
+        masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
         if masked is not None and issubclass(kind, masked) and _pickles_as(kind, masked):
             return _masked, _parts_of_masked(array)
         return NotImplemented  # it has reasons of its own
-
-    def _place(self, array: Array) -> pickle.PickleBuffer:
-        mark = pickle.PickleBuffer(bytearray())
-        self._marks.append(mark)
-        self.places.append(array)
-        return mark
-
-    def _is_in_band(self, buffer: pickle.PickleBuffer) -> bool:
-        if self._marks and buffer is self._marks[-1]:
-            return False
-        try:
-            memory = buffer.raw()
-        except BufferError:
-            return True  # it has gaps: the standard pickler says so
-        if memory.nbytes == 0:
-            return True
-        array: Bytes = np.frombuffer(memory, np.uint8)
-        if memory.nbytes < LARGE_BYTES and _core.whole(array) is None:
-            return True
-        self.places.append(array)
-        return False
 
 
 def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
@@ -114,7 +128,7 @@ def unpack(payload: bytes | memoryview, attach: Callable[[int, str], Array]) -> 
         return pickle.loads(memory[start:])
     parts, views = pickle.loads(memory[_LENGTH.size : start])
     shared = itertools.count()
-    memories = [bytearray(inline) if mode is None else attach(next(shared), mode).base for mode, inline in parts]
+    memories = [inline if mode is None else attach(next(shared), mode).base for mode, inline in parts]
     return pickle.loads(memory[start:], buffers=_fill(memories, views))
 
 
@@ -123,41 +137,41 @@ def share_all(obj: object) -> Any:
     writer = Pickler()
     writer.dump(obj)
     plan = Plan(writer.places, large_bytes=1, private_mode="r+")
-    memories = [bytearray(part.inline) if part.array is None else part.array.base for part in plan.parts]
+    memories = [part.inline if part.array is None else part.array.base for part in plan.parts]
     return pickle.loads(writer.stream.getbuffer(), buffers=_fill(memories, plan.views))
 
 
-def _fill(memories: Sequence[Any], views: Sequence[View]) -> Iterator[Array]:
+def _fill(memories: Sequence[Any], views: Sequence[View]) -> Iterator[Array | memoryview]:
     """What stands in the places of a stream, in their order."""
-    users = collections.Counter(view[0] for view in views)
     for part, offset, shape, strides, dtype, writeable in views:
-        array: Array = np.ndarray(shape, dtype, memories[part], offset, strides)
-        if users[part] == 1 and isinstance(memories[part], bytearray):
-            array = array.copy("K")  # it may as well own its memory
+        array: Array = np.ndarray(shape, dtype or np.uint8, memories[part], offset, strides)
         if not writeable:
             array.flags.writeable = False
-        yield array
+        yield array if dtype else array.data
 
 
 def _same(array: Array) -> Array:
     return array
 
 
-def _in_class(kind: type[Array], array: Array) -> Array:
+def _in_class(array: Array, kind: type[Array]) -> Array:
     return array.view(kind)
 
 
-def _masked(kind: Any, data: Array, mask: Array | None, fill_value: Any, is_hard: bool, is_shared: bool) -> Any:
-    mask = np.ma.nomask if mask is None else mask
-    array = kind.__new__(kind, data, mask=mask, keep_mask=False, fill_value=fill_value, hard_mask=is_hard)
-    array._sharedmask = is_shared
+def _masked(kind: Any, data: Array, mask: Any, fill_value: Any, is_hard: bool, is_shared: bool) -> Any:
+    """Made by the class that all have in common: a child's constructor may take anything."""
+    masked: Any = np.ma.MaskedArray
+    array = masked.__new__(kind, data, hard_mask=is_hard)
+    array._mask = np.ma.nomask if mask is None else mask
+    array._fill_value, array._sharedmask = fill_value, is_shared
     return array
 
 
 def _parts_of_masked(array: Any) -> tuple[Any, ...]:
     """Its data in the class that they have, the mask if there is one, and how it behaves."""
+    data = np.ndarray.view(array, array._baseclass)
     mask = None if array._mask is np.ma.nomask else array._mask
-    return type(array), array._data, mask, array._fill_value, array._hardmask, array._sharedmask
+    return type(array), data, mask, array._fill_value, array._hardmask, array._sharedmask
 
 
 def _pickles_as(kind: type, parent: type) -> bool:
@@ -165,5 +179,6 @@ def _pickles_as(kind: type, parent: type) -> bool:
     return all(getattr(kind, name) is getattr(parent, name) for name in _PICKLING)
 
 
+_EMPTY = bytearray()
 _PICKLING = ("__reduce__", "__reduce_ex__", "__setstate__")
 _LENGTH = struct.Struct("<Q")

@@ -64,11 +64,12 @@ def share(obj: _Object) -> _Object:
     >>> shmarray.is_shared(parts["x"]), parts["name"]
     (True, 'run 1')
     """
-    if type(obj) is not np.ndarray:
-        return _pickling.share_all(obj)  # type: ignore[no-any-return]
-    if is_shared(obj):
-        return obj
-    return _core.share(obj, "F" if obj.flags.fnc else "C", None, False, 0o600)
+    shared: _Object = _share_array(obj) if type(obj) is np.ndarray else _pickling.share_all(obj)
+    return shared
+
+
+def _share_array(array: Any) -> Any:
+    return array if is_shared(array) else _core.share(array, "F" if array.flags.fnc else "C", None, False, 0o600)
 
 
 def is_shared(a: object) -> bool:

@@ -1,0 +1,200 @@
+"""Which arrays of private memory have elements in common, and how those are copied without what lies between.
+
+The elements of an array lie in *runs*: bytes without gaps. Its runs begin multiples of its
+*period* apart. A column of a matrix in C's order has runs of one element and the period of a row;
+what is contiguous is one run, without a period. Arrays that overlap need not have elements in
+common: columns side by side do not. Modulo the greatest period that they all have, each covers
+one interval as long as its run; where these intervals are apart, so are the arrays. That takes
+no more time than to sort them, and errs only towards keeping arrays together, which is right,
+if longer.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+Strides: TypeAlias = tuple[int, ...]
+
+
+class Extent(NamedTuple):
+    """An array of private memory, and which bytes it has."""
+
+    low: int
+    high: int
+    """Behind its highest byte."""
+    place: int
+    """Different for all, so that comparing two never comes to their arrays."""
+    array: Array
+    run: int
+    period: int
+
+
+class Member(NamedTuple):
+    """Where an array lies in a copy."""
+
+    place: int
+    offset: int
+    strides: Strides
+
+
+class Copy(NamedTuple):
+    """What is to be copied, in C's order, for arrays that have elements in common."""
+
+    source: Array
+    members: list[Member]
+
+
+def address_of(array: Array) -> int:
+    """Where its first element is."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def extent_of(place: int, array: Array) -> Extent:
+    """The bytes of an array that has some."""
+    address, item = address_of(array), array.itemsize
+    if array.flags.c_contiguous:
+        return Extent(address, address + array.nbytes, place, array, array.nbytes, 0)
+    run, period = item, 0
+    for stride, count in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if stride <= run:
+            run += (count - 1) * stride
+        elif count > 1:
+            period = math.gcd(period, stride)
+    low = address - _first(array.shape, array.strides)
+    return Extent(low, low + _reach(array.shape, array.strides) + item, place, array, run, period)
+
+
+def copies(extents: Iterable[Extent]) -> Iterator[Copy]:
+    """How they are copied, each element once."""
+    return map(_copy, _groups(extents))
+
+
+def _groups(extents: Iterable[Extent]) -> Iterator[list[Extent]]:
+    """Those that may have elements in common."""
+    for chain in _chains((extent.low, extent.high, extent) for extent in extents):
+        rings = _rings(chain, math.gcd(*(extent.period for extent in chain)))
+        if len(rings) == 1:
+            yield chain
+        else:
+            for ring in rings:
+                yield from _groups(ring)
+
+
+def _chains(intervals: Iterable[tuple[int, int, Extent]]) -> list[list[Extent]]:
+    """Those whose intervals overlap, directly or through others, from the lowest on."""
+    chains: list[list[Extent]] = []
+    end = 0
+    for start, stop, extent in sorted(intervals):
+        if not chains or start >= end:
+            chains.append([])
+        chains[-1].append(extent)
+        end = max(end, stop)
+    return chains
+
+
+def _rings(extents: list[Extent], period: int) -> list[list[Extent]]:
+    """Those whose runs overlap modulo a period, each from where its interval begins."""
+    if len(extents) == 1 or any(extent.run >= period for extent in extents):
+        return [extents]
+    rings = _chains((extent.low % period, extent.low % period + extent.run, extent) for extent in extents)
+    beyond = max(extent.low % period + extent.run for extent in rings[-1]) - period
+    while len(rings) > 1 and rings[0][0].low % period < beyond:
+        rings[-1] += rings.pop(0)
+    return rings
+
+
+def _copy(group: list[Extent]) -> Copy:
+    first, low, high = group[0], group[0].low, max(extent.high for extent in group)
+    if len(group) == 1 and first.array.flags.c_contiguous:
+        return Copy(first.array, [Member(first.place, 0, first.array.strides)])
+    if all(extent.period == 0 for extent in group) or any(extent.run >= high - low for extent in group):
+        return _memory(group, low, high)
+    if len(group) == 1 and _has_each_byte_once(first.array):
+        return _elements(first)
+    members, size = _without_gaps(group)
+    memory = np.zeros(size, np.uint8)
+    for extent, member in zip(group, members, strict=True):
+        _put(extent.array, memory, member)
+    return Copy(memory, members)
+
+
+def _memory(group: list[Extent], low: int, high: int) -> Copy:
+    """Of what has no gaps, as it is."""
+    if len(group) > 1:
+        low -= low % _ALIGNMENT  # all stay aligned; those few bytes are of the same page
+    members = [Member(place, address_of(array) - low, array.strides) for _, _, place, array, _, _ in group]
+    return Copy(np.asarray(_Memory(low, high - low, group)), members)
+
+
+def _elements(extent: Extent) -> Copy:
+    """Of a single array with gaps: its dimensions keep their order in memory, and their directions."""
+    array = extent.array
+    axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    upwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
+    strides, step = list(array.strides), array.itemsize
+    for axis in reversed(axes):
+        strides[axis] = -step if strides[axis] < 0 else step
+        step *= array.shape[axis]
+    member = Member(extent.place, _first(array.shape, strides), tuple(strides))
+    return Copy(array[upwards].transpose(axes), [member])
+
+
+def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
+    """Where they lie in memory that has what their runs cover in each period, and no more; and its size."""
+    period = math.gcd(*(extent.period for extent in group))
+    origin = _rings(group, period)[0][0].low % period
+    width = min(period, max((extent.low - origin) % period + extent.run for extent in group))
+    start = min(extent.low - (extent.low - origin) % period for extent in group)
+    members, size = [], 0
+    for extent in group:
+        shape = extent.array.shape
+        # A stride that is no multiple of the period is one within a run.
+        strides = tuple(step // period * width if step % period == 0 else step for step in extent.array.strides)
+        row, column = divmod(extent.low - start, period)
+        low = row * width + column
+        members.append(Member(extent.place, low + _first(shape, strides), strides))
+        size = max(size, low + _reach(shape, strides) + extent.array.itemsize)
+    return members, size
+
+
+def _put(array: Array, memory: Array, member: Member) -> None:
+    items = array.view(f"V{array.itemsize}")  # with the bytes between fields
+    there: Array = np.ndarray(items.shape, items.dtype, memory, member.offset, member.strides)
+    once = tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)
+    there[once] = items[once]
+
+
+def _has_each_byte_once(array: Array) -> bool:
+    """Whether each stride is longer than what is within it; else elements may overlap."""
+    reach = array.itemsize
+    for stride, count in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if count > 1 and stride < reach:
+            return False
+        reach += (count - 1) * stride
+    return True
+
+
+def _first(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How far from its lowest byte the first element of an array is."""
+    return -sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True) if stride < 0)
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How far from its lowest element the highest of an array is."""
+    return sum((count - 1) * abs(stride) for count, stride in zip(shape, strides, strict=True))
+
+
+class _Memory:
+    """Bytes from an address on, for `numpy.asarray`, and what they belong to."""
+
+    def __init__(self, address: int, count: int, owner: object) -> None:
+        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": (count,), "typestr": "|u1"}
+        self.owner = owner
+
+
+_ALIGNMENT = 16

@@ -1,0 +1,116 @@
+"""Arrays that have memory in common have it in common where they arrive, and little else is sent."""
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+
+import shmarray
+
+
+def through_bytes(arrays):
+    return shmarray.loads(shmarray.dumps(arrays))
+
+
+each_way = pytest.mark.parametrize("way", [through_bytes, shmarray.share], ids=["dumps", "share"])
+
+STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
+
+
+def fields(a):
+    records = a.ravel()[:32].view(STRUCTURE)
+    return [records["x"], records["y"][::-1], records["z"], records["z"][1:, 1]]
+
+
+# What a message has of a matrix of 6 × 6 numbers, and how many bytes are copied for that.
+ALIASES = {
+    "a view and its base": (lambda a: [a, a[1:3]], 288),
+    "only views": (lambda a: [a[0:4], a[2:5]], 240),
+    "a column twice": (lambda a: [a[:, 1], a[2:, 1]], 48),
+    "columns side by side": (lambda a: [a[:, column] for column in range(0, 6, 2)], 144),
+    "columns that overlap": (lambda a: [a[:, 0:2], a[:, 1:3], a[1:, 4:]], 224),
+    "around the end of a row": (lambda a: [a[:4, 5], a[1:5, 0], as_strided(a[1, 5:], (4, 2), (48, 8))], 80),
+    "backwards": (lambda a: [a[::-2, ::-1], a[:, 3]], 264),
+    "transposed": (lambda a: [a.T, a, a.T[::-1]], 288),
+    "sparse both ways": (lambda a: [a[::2, ::3], a[::4, ::3], a[1::2]], 288),
+    "a row that repeats": (lambda a: [as_strided(a[1], (5, 6), (0, 8)), a[1, 2:]], 48),
+    "a column that repeats": (lambda a: [as_strided(a[:, 1], (6, 5), (48, 0)), a[2:, 1]], 48),
+    "windows": (lambda a: [sliding_window_view(a[:, 2], 3, writeable=True), a[3:, 2]], 48),
+    "bytes of a number": (lambda a: [a.view("u1")[:, 3], a.view("u1")[:, 4], a.view("u1")[2:, 3]], 12),
+    "other numbers": (lambda a: [a, a.view("<u4"), a.reshape(-1).view("<f2")[5:9]], 288),
+    "fields": (fields, 8 * 25),
+}  # fmt: skip
+
+
+def flip_bits(arrays, at):
+    chosen = arrays[at % len(arrays)]
+    index = tuple(at % count for count in chosen.shape)
+    chosen[index] = np.frombuffer(bytes(~byte & 255 for byte in chosen[index].tobytes()), chosen.dtype)[0]
+
+
+@each_way
+@pytest.mark.parametrize("views", [views for views, _ in ALIASES.values()], ids=ALIASES)
+def test_views_of_one_memory_stay_views_of_one_memory(views, way):
+    source = np.arange(36, dtype="<i8").reshape(6, 6) * 1_234_567
+    for base in (source, shmarray.array(source)):
+        sent = views(base)
+        got = way(sent)
+        for at in range(12):
+            assert [array.tobytes() for array in got] == [array.tobytes() for array in sent]
+            flip_bits(got, at)
+            if base is source:
+                flip_bits(sent, at)
+
+
+@pytest.mark.parametrize(("views", "size"), ALIASES.values(), ids=ALIASES)
+def test_little_is_copied_of_what_lies_between(views, size):
+    base = np.zeros((6, 6), "<i8")
+    before = shmarray.copied_bytes()
+    kept = shmarray.share(views(base))
+    copied = shmarray.copied_bytes() - before
+    assert size <= copied < size + 64 * len(kept)  # each begins where it is aligned
+
+
+def test_a_part_of_each_row_is_sent_without_the_rest():
+    base = np.zeros((1000, 10_000))
+    before = shmarray.copied_bytes()
+    kept = shmarray.share([base[:, column] for column in range(0, 2000, 20)] + [base[100:, 40]])
+    assert shmarray.copied_bytes() - before <= 100 * (8000 + 64)
+    assert np.shares_memory(kept[2], kept[-1])
+    assert not np.shares_memory(kept[2], kept[3])
+
+
+def some_view(a, random):
+    """Another view of the same memory."""
+    axis, step = int(random.integers(a.ndim)), int(random.choice([1, 2, 3, -1, -2]))
+    match random.integers(5):
+        case 0 | 1:
+            first, last = sorted(random.integers(0, a.shape[axis] + 1, 2))
+            return a[(slice(None),) * axis + (slice(first, last),)][(slice(None),) * axis + (slice(None, None, step),)]
+        case 2:
+            return a.transpose(random.permutation(a.ndim))
+        case 3 if a.ndim < 4:
+            return as_strided(a, (int(random.integers(1, 4)), *a.shape), (0, *a.strides))
+        case 4 if a.shape[axis] > 2:
+            return sliding_window_view(a, 2, axis=axis, writeable=True)
+    return a
+
+
+@each_way
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_views_there_are_of_whatever_memory(seed, way):
+    random = np.random.default_rng(seed)
+    sent = []
+    for dtype in random.choice(["u1", "<i4", ">f8", "V3"], 3):
+        shape = random.integers(1, 8, random.integers(1, 4))
+        base = random.integers(0, 256, shape.prod() * np.dtype(dtype).itemsize, "u1").view(dtype).reshape(shape)
+        for _ in range(4):
+            sent.append(some_view(some_view(some_view(base, random), random), random))
+    random.shuffle(sent)
+    got = way(sent)
+    for at in random.integers(0, 1 << 20, 20):
+        assert [(array.tobytes(), array.dtype, array.shape) for array in got] == [
+            (array.tobytes(), array.dtype, array.shape) for array in sent
+        ]
+        if sent[at % len(sent)].size:
+            flip_bits(got, at)
+            flip_bits(sent, at)

@@ -1,0 +1,476 @@
+"""What dumps, loads and share keep of an object: classes, dtypes, order, and who has memory in common."""
+
+import array
+import copyreg
+import decimal
+import gc
+import pickle
+import re
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from numpy.ma import mrecords
+
+import shmarray
+from shmarray import _pickling
+from shmarray._core import Hold
+
+LARGE = 1 << 16
+
+
+def through_bytes(obj):
+    return shmarray.loads(shmarray.dumps(obj))
+
+
+def through_bytes_beside_something_large(obj):
+    """What is small travels in shared memory too, when there is enough of it."""
+    return shmarray.loads(shmarray.dumps([obj, np.zeros(LARGE, "u1")]))[0]
+
+
+def shared(obj):
+    return shmarray.share([obj])[0]
+
+
+WAYS = [through_bytes, through_bytes_beside_something_large, shared]
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+class WithInfo(np.ndarray):
+    """As NumPy's manual has it: pickled by ndarray's methods, which leave the attribute behind."""
+
+    def __array_finalize__(self, obj):
+        self.info = getattr(obj, "info", "none")
+
+
+class WithState(WithInfo):
+    """As the manual says how to keep it."""
+
+    def __reduce__(self):
+        make, arguments, state = super().__reduce__()
+        return make, arguments, (state, self.info)
+
+    def __setstate__(self, state):
+        super().__setstate__(state[0])
+        self.info = state[1]
+
+
+class WithSlots(np.ndarray):
+    __slots__ = ("note",)
+
+
+class WithoutView(np.ndarray):
+    view = None
+
+
+class MaskedWithInfo(np.ma.MaskedArray):
+    """Its constructor takes other things than its parent's."""
+
+    def __new__(cls, values, unit):
+        new = np.ma.MaskedArray.__new__(cls, values, mask=[value == 0 for value in values])
+        new.unit = unit
+        return new
+
+
+def in_class(kind, values):
+    return np.array(values).view(kind)
+
+
+def with_info(kind):
+    new = in_class(kind, [1, 2, 3])
+    new.info = "metres"
+    return new
+
+
+STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
+TITLES = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "titles": ["A", "B"], "offsets": [0, 8]})
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+
+PLAIN = {
+    "C order": CUBE,
+    "Fortran's order": np.asfortranarray(CUBE),
+    "transposed": CUBE.transpose(1, 0, 2),
+    "reversed": CUBE[::-1, :, ::-1],
+    "broadcast": np.broadcast_to(CUBE[0], (5, 3, 4)),
+    "windows": np.lib.stride_tricks.sliding_window_view(np.arange(9), 4),
+    "0-d": np.array(5.5),
+    "nothing": np.zeros((0, 3)),
+    "nothing in Fortran's order": np.zeros((3, 0, 2), order="F"),
+    "of no bytes": np.ndarray((3,), "V0"),
+    "texts of no length": np.ndarray((2, 2), np.dtype("U0"), b""),
+    "of no fields": np.zeros((2, 3), np.dtype([])),
+    "read-only": np.frombuffer(b"abcdefgh", "<u2"),
+    "unaligned": np.arange(25, dtype="u1")[1:].view("f8"),
+    "times": np.array(["2020-01-01T12", "NaT"], "M8[25us]"),
+    "spans": np.arange(3).astype("m8[ns]"),
+    "times of no unit": np.zeros(2, "M8"),
+    "big-endian": np.arange(4, dtype=">i2"),
+    "half": np.arange(3, dtype="f2"),
+    "long double": np.arange(3, dtype="g"),
+    "long complex": np.arange(3, dtype="G"),
+    "bytes": np.array([b"ab", b""]),
+    "texts": np.array(["äö", "x"]),
+    "void": np.zeros(2, "V5"),
+    "structured": np.zeros((3, 2), STRUCTURE),
+    "titles": np.zeros(3, TITLES),
+    "metadata": np.zeros(3, np.dtype("f8", metadata={"unit": "m"})),
+    "records' dtype": np.zeros(3, np.dtype((np.record, [("a", "i4")]))),
+}
+
+
+@each_way
+@pytest.mark.parametrize("source", PLAIN.values(), ids=PLAIN)
+def test_plain_arrays_stay_what_they_are(source, way):
+    copy = way(source)
+    assert (type(copy), copy.dtype, copy.shape) == (np.ndarray, source.dtype, source.shape)
+    assert (copy.dtype.metadata, copy.dtype.isalignedstruct) == (source.dtype.metadata, source.dtype.isalignedstruct)
+    assert copy.tobytes() == source.tobytes()
+    assert copy.strides == source.strides
+    assert copy.flags.writeable == source.flags.writeable
+    assert copy.flags.aligned >= source.flags.aligned
+    assert not np.shares_memory(copy, source)
+
+
+def span(array):
+    """Bytes from its lowest to behind its highest."""
+    reach = [(count - 1) * abs(stride) for count, stride in zip(array.shape, array.strides, strict=True)]
+    return sum(reach) + array.itemsize
+
+
+GAPS = {
+    "every second": np.arange(48.0).reshape(4, 3, 4)[::2],
+    "a column": CUBE[:, :, 1],
+    "a part, in Fortran's order": np.asfortranarray(np.arange(600.0).reshape(20, 30))[3:5, ::-2],
+    "a field": np.zeros(5, STRUCTURE)["y"],
+}
+
+
+@each_way
+@pytest.mark.parametrize("source", GAPS.values(), ids=GAPS)
+def test_what_lies_between_the_elements_is_not_sent(source, way):
+    copy = way(source)
+    np.testing.assert_array_equal(copy, source)
+    assert (copy.dtype, copy.flags.writeable, span(copy)) == (source.dtype, source.flags.writeable, source.nbytes)
+    assert np.sign(copy.strides).tolist() == np.sign(source.strides).tolist()
+    assert np.argsort(np.abs(copy.strides)).tolist() == np.argsort(np.abs(source.strides)).tolist()
+
+
+def masked(values, **options):
+    return np.ma.array(values, mask=[value == 2 for value in values], **options)
+
+
+MASKED = {
+    "with a mask": masked([1.0, 2.0, 3.0], fill_value=7),
+    "without": np.ma.array([1, 2]),
+    "with a hard mask": masked([1, 2, 3], hard_mask=True),
+    "with a mask that is a view's": masked([1, 2, 3])[1:],
+    "in Fortran's order": np.ma.array(CUBE, mask=CUBE > 5).T,
+    "0-d": np.ma.array(3, mask=True),
+    "structured": np.ma.array([(1, 2.0), (3, 4.0)], mask=[(0, 1), (1, 0)], dtype=[("a", int), ("b", float)]),
+    "of a matrix": np.ma.array(np.ones((2, 2)).view(np.matrix), mask=[[0, 1], [0, 0]]),
+    "of objects": np.ma.array([1, "a", None], mask=[0, 1, 0], dtype=object),
+    "of a class with its own constructor": MaskedWithInfo([0, 1, 2], "m"),
+}
+
+
+@each_way
+@pytest.mark.parametrize("source", MASKED.values(), ids=MASKED)
+def test_masked_arrays_stay_what_they_are(source, way):
+    copy = way(source)
+    assert (type(copy), copy.dtype, copy.shape) == (type(source), source.dtype, source.shape)
+    assert (type(copy.data), copy.data.tolist()) == (type(source.data), source.data.tolist())
+    assert (copy.mask is np.ma.nomask, copy.mask.tolist()) == (source.mask is np.ma.nomask, source.mask.tolist())
+    assert (copy.hardmask, copy.sharedmask) == (source.hardmask, source.sharedmask)
+    assert (copy._fill_value is None, copy.fill_value) == (source._fill_value is None, source.fill_value)
+
+
+def test_other_masked_things_stay_what_they_are():
+    element = MASKED["structured"][0]
+    copy = through_bytes(element)
+    assert (type(copy), copy.tolist()) == (type(element), element.tolist())
+    records = mrecords.fromarrays([np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1.5, 2.5])], names="a,b")
+    copy = through_bytes(records)
+    assert (type(copy), copy.tolist(), copy.mask.tolist()) == (type(records), records.tolist(), records.mask.tolist())
+    assert through_bytes([np.ma.masked, 5])[0] is np.ma.masked
+
+
+@pytest.fixture
+def memmap(tmp_path):
+    return np.memmap(tmp_path / "file", "f4", "w+", shape=(3, 4))
+
+
+KINDS = {
+    "matrix": np.ones((2, 2)).view(np.matrix),
+    "record array": np.rec.array([(1, 2.5), (2, 3.5)], dtype=[("x", "<i4"), ("y", ">f8")]),
+    "without state": with_info(WithInfo),
+    "with slots": in_class(WithSlots, [1, 2]),
+    "without a view of its own": in_class(WithoutView, [1, 2]),
+    "read-only": np.frombuffer(b"abcd", "u1").view(WithInfo),
+    "strided": np.arange(10)[::-2].view(WithInfo),
+}
+
+
+@each_way
+@pytest.mark.parametrize("source", KINDS.values(), ids=KINDS)
+def test_subclasses_stay_what_they_are(source, way):
+    copy = way(source)
+    assert (type(copy), copy.dtype, copy.shape) == (type(source), source.dtype, source.shape)
+    assert (copy.tolist(), copy.flags.writeable) == (source.tolist(), source.flags.writeable)
+
+
+@pytest.mark.filterwarnings("ignore:.*chararray:DeprecationWarning")
+def test_an_array_of_texts_stays_what_it_is():
+    source = np.array(["ab", "c "]).view(np.char.chararray)
+    copy = through_bytes(source)
+    assert (type(copy), copy.dtype, copy.tolist()) == (np.char.chararray, source.dtype, source.tolist())
+
+
+def test_an_attribute_travels_if_the_class_says_so():
+    assert through_bytes(with_info(WithState)).info == "metres"
+    assert through_bytes(with_info(WithInfo)).info == pickle.loads(pickle.dumps(with_info(WithInfo))).info == "none"
+
+
+def test_a_class_of_which_somebody_else_says_how_it_is_pickled(monkeypatch):
+    monkeypatch.setitem(copyreg.dispatch_table, WithInfo, lambda array: (str, (array.info,)))
+    assert through_bytes(with_info(WithInfo)) == "metres"
+
+
+def test_a_memmap_is_copied_and_no_longer_that_of_a_file(memmap):
+    memmap[:] = 3
+    for way in WAYS:
+        copy = way(memmap)
+        copy[0] = 4
+        assert (type(copy), copy.sum(), memmap.sum()) == (np.memmap, 40, 36)
+
+
+OBJECTS = [
+    None,
+    "text",
+    {"a": [1, (2.5, b"x")], 3: {4}},
+    array.array("H", [1, 2]),
+    bytearray(b"abc"),
+    np.float64(2.5),
+    np.void(b"abc"),
+    np.dtype("M8[ns]"),
+    range(3),
+]
+
+
+@each_way
+@pytest.mark.parametrize("source", OBJECTS, ids=lambda source: type(source).__name__)
+def test_what_is_no_array_is_pickled_in_the_ordinary_way(source, way):
+    copy = way(source)
+    assert (type(copy), copy) == (type(source), source)
+
+
+@each_way
+def test_arrays_of_objects_are_pickled_in_the_ordinary_way_and_the_arrays_in_them_are_not(way):
+    source = np.empty(4, object)
+    inner = np.arange(LARGE)
+    source[:] = [inner, {"inner": inner[1:]}, "text", None]
+    copy = way({"deep": [source, np.array([(1, "x")], [("a", int), ("b", object)])]})["deep"]
+    assert copy[1].tolist() == [(1, "x")]
+    assert (copy[0][2:].tolist(), copy[0].dtype) == (["text", None], object)
+    assert isinstance(copy[0][0].base, Hold)
+    assert np.shares_memory(copy[0][0], copy[0][1]["inner"])
+    np.testing.assert_array_equal(copy[0][0], inner)
+    cycle = np.empty(1, object)
+    cycle[0] = [cycle]
+    copy = way(cycle)
+    assert copy[0][0] is copy
+
+
+def test_texts_of_any_length_are_pickled_in_the_ordinary_way():
+    kind = getattr(getattr(np, "dtypes", None), "StringDType", None)
+    if kind is None:
+        pytest.skip("NumPy 2 has texts of any length")
+    assert through_bytes(np.array(["a", "b" * 100], kind())).tolist() == ["a", "b" * 100]
+
+
+@each_way
+def test_the_same_array_twice_is_one_array(way):
+    for one in (np.zeros(3), np.zeros(LARGE), shmarray.zeros(3), np.ma.zeros(3), with_info(WithState)):
+        copies = way([one, {"again": one}, one.view(np.ndarray)])
+        assert copies[0] is copies[1]["again"]
+        assert copies[0] is not copies[2]
+
+
+@each_way
+def test_views_of_shared_arrays_are_never_copied(way):
+    whole = shmarray.array(np.arange(LARGE))
+    once_read_only = whole[3:]
+    once_read_only.flags.writeable = False
+    protected = shmarray.attach(shmarray.handle(whole), readonly=True)
+    sent = [whole[4::-2], whole.reshape(2, -1)[:, 1:3], once_read_only, protected[::2], whole[:0], whole.view("u1")[1:]]
+    del whole
+    before = shmarray.copied_bytes()
+    got = way(sent)
+    assert shmarray.copied_bytes() - before == (0 if way is not through_bytes_beside_something_large else LARGE)
+    assert [shmarray.handle(copy) for copy in got] == [shmarray.handle(array) for array in sent]
+    assert [copy.flags.writeable for copy in got] == [array.flags.writeable for array in sent]
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        got[3].flags.writeable = True
+    got[0][:] = 77
+    assert (sent[1][0, 1], got[3][1], sent[0].tolist()) == (77, 77, [77] * 3)
+
+
+@pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.__name__)
+def test_what_was_private_is_private_where_it_arrives(way):
+    for size in (3, LARGE, 4 * LARGE):
+        sent = np.zeros(size, "u1")
+        got = way(sent)
+        assert not shmarray.is_shared(got)
+        with pytest.raises(ValueError, match="private"):
+            shmarray.handle(got)
+        sent[0], got[1] = 1, 2
+        assert (sent[:3].tolist(), got[:3].tolist()) == ([1, 0, 0], [0, 2, 0])
+        again = way(got)
+        again[2] = 3
+        assert (got[:3].tolist(), again[:3].tolist()) == ([0, 2, 0], [0, 2, 3])
+
+
+class Buffers:
+    """Says what its buffers are, as protocol 5 has it."""
+
+    def __init__(self, *buffers):
+        self.buffers = buffers
+
+    def __reduce_ex__(self, protocol):
+        return Buffers, tuple(map(pickle.PickleBuffer, self.buffers))
+
+
+@each_way
+def test_buffers_are_memory_wherever_they_arrive(way):
+    numbers = np.arange(LARGE)
+    changing, small = bytearray(b"x" * LARGE), b"abc"
+    got = way(Buffers(changing, small, b"", np.asfortranarray(CUBE), numbers, numbers[1:])).buffers
+    assert [bytes(buffer) for buffer in got[:4]] == [changing, small, b"", CUBE.tobytes("F")]
+    assert [memoryview(buffer).readonly for buffer in got] == [False, True, True, False, False, False]
+    assert np.shares_memory(np.frombuffer(got[4], int), np.frombuffer(got[5], int))
+    again = way(Buffers(*got[4:])).buffers
+    assert np.shares_memory(np.frombuffer(again[0]), np.frombuffer(got[4])) == (way is shared)
+
+
+def test_what_pickle_refuses_is_refused_as_pickle_does(files):
+    class Local:
+        pass
+
+    for thing in (
+        Buffers(CUBE[:, ::2]),
+        memoryview(b"abc"),
+        Local(),
+        threading.Lock(),
+        [np.zeros(LARGE), lambda: None],
+    ):
+        with pytest.raises((pickle.PicklingError, TypeError, AttributeError, BufferError)) as ours:
+            shmarray.dumps(thing)
+        with pytest.raises(ours.type, match=f"^{re.escape(str(ours.value).split('<')[0])}"):
+            pickle.dumps(thing, 5, buffer_callback=[].append)
+        with pytest.raises(ours.type):
+            shmarray.share([thing])
+    assert files() == []
+
+
+def test_ten_thousand_arrays_in_one_object_take_few_segments():
+    for size in (3, 1000):
+        sent = [np.full(size, number) for number in range(10_000)]
+        data = shmarray.dumps({"all": sent})
+        assert len(shmarray.segments()) <= 1 + sum(array.nbytes + 64 for array in sent) // 900_000
+        got = shmarray.loads(data)["all"]
+        del data
+        assert [array[-1] for array in got] == list(range(10_000))
+        assert {array.shape for array in got} == {(size,)}
+
+
+def test_nothing_waits_for_the_collector_of_garbage(files):
+    gc.collect()
+    gc.disable()
+    try:
+        for way in WAYS:
+            a, private = shmarray.ones(LARGE), np.ones(LARGE)
+            gone = weakref.ref(private)
+            way([a, private, np.ma.array(private), {"a": a[1:]}])
+            del a, private
+            assert gone() is None
+            assert files() == []
+    finally:
+        gc.enable()
+
+
+def test_threads_pack_at_once():
+    results = []
+
+    def work(number):
+        for _ in range(20):
+            got = through_bytes([np.full(LARGE, number), {"n": np.full(3, number)}])
+            results.append((got[0].min(), got[0].max(), got[1]["n"].tolist()) == (number, number, [number] * 3))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 80
+
+
+class Parcel:
+    """Packs what it has while it is packed itself."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def __reduce__(self):
+        return unwrap, (shmarray.dumps(self.content),)
+
+
+def unwrap(data):
+    return Parcel(shmarray.loads(data))
+
+
+def test_a_message_in_a_message(files):
+    sent = [np.ones(LARGE), Parcel([np.full(LARGE, 2), Parcel(shmarray.full(3, 3))])]
+    one, two = through_bytes(sent)
+    three = two.content[1].content
+    assert (one[-1], two.content[0][-1], three.tolist()) == (1, 2, [3, 3, 3])
+    assert np.shares_memory(three, sent[1].content[1].content)
+    del sent, one, two, three
+    assert files() == []
+
+
+def test_share_gives_a_plain_array_itself_and_everything_else_anew():
+    a = shmarray.zeros(3)
+    assert shmarray.share(a) is a
+    (copy,) = shmarray.share([a])
+    assert copy is not a
+    assert shmarray.handle(copy) == shmarray.handle(a)
+    source = {"a": np.zeros(3), "b": [np.zeros((LARGE, 2)), CUBE.T], "c": "text"}
+    got = shmarray.share(source)
+    assert (list(got), got["c"]) == (["a", "b", "c"], "text")
+    assert [shmarray.is_shared(array) for array in (got["a"], *got["b"])] == [True] * 3
+    assert not shmarray.is_shared(source["a"])
+    data = pickle.dumps(shmarray.handle(got["b"][1]))
+    assert shmarray.attach(pickle.loads(data)).tolist() == CUBE.T.tolist()
+
+
+def test_a_shared_object_is_sent_without_a_copy():
+    got = shmarray.share([np.ones(LARGE), np.ma.array(CUBE, mask=CUBE > 3), in_class(WithInfo, [1, 2])])
+    before = shmarray.copied_bytes()
+    again = through_bytes(got)
+    assert shmarray.copied_bytes() - before <= 8  # the fill value
+    assert np.shares_memory(again[0], got[0])
+    assert np.shares_memory(again[1].data, got[1].data)
+    assert np.shares_memory(again[1].mask, got[1].mask)
+    assert np.shares_memory(again[2], got[2])
+
+
+class OfDecimals(_pickling.Pickler):
+    """As the launchers of processes have it: more reducers of their own."""
+
+    dispatch_table = {decimal.Decimal: lambda number: (float, (str(number),))}  # noqa: RUF012 (pickle's name for it)
+
+
+def test_a_pickler_with_more_reducers():
+    payload, arrays = _pickling.pack([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
+    got = _pickling.unpack(payload, lambda index, _: shmarray.attach(shmarray.handle(arrays[index])))
+    assert (got[0], type(got[0]), got[1].sum()) == (2.5, float, LARGE)
