@@ -2,50 +2,15 @@
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
+#[path = "support/exchange.rs"]
+mod exchange;
 mod support;
 
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
-use shmarray::{Access, Array, DType, Descriptor, Error, Message, Options, Pipe, Received, Sent, discard, sweep};
+use exchange::{ALONE, bytes, is_empty, mark, marked, receive, send, take};
+use shmarray::{Access, Array, Descriptor, Pipe, Received, Sent, discard, sweep};
 use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
-
-/// Too large for a cell.
-const ALONE: u64 = 100_000;
-
-fn bytes(count: u64) -> Array {
-    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
-}
-
-fn marked(count: u64, mark: u8) -> Array {
-    let array = bytes(count);
-    array.set(&[0], mark).unwrap();
-    array
-}
-
-fn mark(array: &Array) -> u8 {
-    array.get(&[0]).unwrap()
-}
-
-fn send(pipe: &Pipe, arrays: &[&Array]) {
-    assert_eq!(pipe.send(b"", arrays, None).unwrap(), Sent::Sent);
-}
-
-fn receive(pipe: &Pipe) -> Message {
-    match pipe.receive(None).unwrap() {
-        Received::Message(message) => message,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn take(message: &Message, index: usize) -> Array {
-    message.array(index, Access::ReadWrite).unwrap()
-}
-
-fn is_empty() -> bool {
-    segments_in(&directory()).is_empty()
-}
 
 /// Files of segments and tickets, after the dead are swept away.
 fn left() -> usize {
@@ -210,58 +175,6 @@ fn one_array_may_be_in_a_message_twice_and_a_view_of_it_too() {
 }
 
 #[test]
-fn payloads_of_every_size_arrive_whole() {
-    scenario("payloads_of_every_size_arrive_whole", || {
-        let (here, there) = Pipe::pair().unwrap();
-        let array = marked(3, 6);
-        for size in [0, 1, 1000, 32_000, 33_000, 5_000_000] {
-            let payload: Vec<u8> = (0..size).map(|n| (n * 7 % 251) as u8).collect();
-            assert_eq!(here.send(&payload, &[&array], None).unwrap(), Sent::Sent);
-            let message = receive(&there);
-            assert!(message.payload() == payload, "{size}");
-            assert_eq!(mark(&take(&message, 0)), 6);
-        }
-        drop(array);
-        assert!(is_empty());
-    });
-}
-
-#[test]
-fn a_thousand_arrays_go_in_one_message() {
-    scenario("a_thousand_arrays_go_in_one_message", || {
-        let (here, there) = Pipe::pair().unwrap();
-        let arrays: Vec<_> = (0..1000).map(|n| marked(8, n as u8)).collect();
-        send(&here, &arrays.iter().collect::<Vec<_>>());
-        drop(arrays);
-        let message = receive(&there);
-        assert!((0..1000).all(|n| mark(&take(&message, n)) == n as u8));
-        drop(message);
-        assert!(is_empty());
-    });
-}
-
-#[test]
-fn a_full_pipe_and_an_empty_one_say_so_in_time() {
-    scenario("a_full_pipe_and_an_empty_one_say_so_in_time", || {
-        let (here, there) = Pipe::pair().unwrap();
-        let soon = Some(Duration::from_millis(1));
-        assert!(matches!(there.receive(soon).unwrap(), Received::TimedOut));
-        let array = bytes(ALONE);
-        let mut sent = 0;
-        while here.send(b"", &[&array], soon).unwrap() == Sent::Sent {
-            sent += 1;
-        }
-        assert!(sent > 50);
-        drop(array);
-        for _ in 0..sent {
-            assert_eq!(take(&receive(&there), 0).shape(), [ALONE]);
-        }
-        assert!(matches!(there.receive(soon).unwrap(), Received::TimedOut));
-        assert!(is_empty());
-    });
-}
-
-#[test]
 fn an_array_is_in_a_hundred_thousand_messages_at_once() {
     scenario("an_array_is_in_a_hundred_thousand_messages_at_once", || {
         for size in [8, ALONE] {
@@ -395,69 +308,6 @@ fn a_supervisors_queue_outlives_three_hundred_killed_workers_without_growing() {
 }
 
 #[test]
-fn a_receiver_without_descriptors_is_told_and_the_message_stays() {
-    scenario("a_receiver_without_descriptors_is_told_and_the_message_stays", || {
-        let (here, there) = Pipe::pair().unwrap();
-        send(&here, &[&marked(ALONE, 5)]);
-        let mut taken = Vec::new();
-        while let Ok(file) = std::fs::File::open("/dev/null") {
-            taken.push(file);
-        }
-        let Err(Error::Os { source, .. }) = there.receive(None) else { panic!("it was received") };
-        assert_eq!(source.raw_os_error(), Some(24), "EMFILE");
-        drop(taken);
-        assert_eq!(mark(&take(&receive(&there), 0)), 5);
-    });
-}
-
-#[test]
-fn what_is_no_message_is_refused_with_a_reason() {
-    scenario("what_is_no_message_is_refused_with_a_reason", || {
-        let (here, there) = Pipe::pair().unwrap();
-        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert!(Pipe::from_fd(one.into()).is_err());
-        let write = |packet: &[u8]| {
-            let mut end = std::fs::File::from(here.as_fd().try_clone_to_owned().unwrap());
-            end.write_all(packet).unwrap();
-        };
-        let header = |version: u8, flags: u8, arrays: u8, handles: u8| {
-            [&b"shmm"[..], &[version, 0, flags, 0, arrays, 0, 0, 0, handles, 0, 0, 0]].concat()
-        };
-        let packets = [
-            b"x".to_vec(),
-            b"shmm".to_vec(),
-            header(9, 0, 0, 0),
-            header(1, 0, 1, 0),
-            header(1, 0, 0, 200),
-            [header(1, 0, 1, 3), b"{}\n".to_vec()].concat(),
-            [header(1, 1, 0, 0), b"nothing".to_vec()].concat(),
-            [header(1, 0, 1, 2), vec![0xff, 0xfe]].concat(),
-        ];
-        for packet in packets {
-            write(&packet);
-            assert!(there.receive(None).is_err(), "{packet:?}");
-        }
-        send(&here, &[&marked(3, 3)]);
-        assert_eq!(mark(&take(&receive(&there), 0)), 3);
-    });
-}
-
-#[test]
-fn an_end_passes_to_another_program_by_its_descriptor() {
-    scenario("an_end_passes_to_another_program_by_its_descriptor", || {
-        let (here, there) = Pipe::pair().unwrap();
-        let copy = there.as_fd().try_clone_to_owned().unwrap();
-        drop(there);
-        // SAFETY: the number of a descriptor that is owned here and forgotten.
-        let again = unsafe { OwnedFd::from_raw_fd(copy.as_raw_fd()) };
-        std::mem::forget(copy);
-        let there = Pipe::from_fd(again).unwrap();
-        send(&there, &[&marked(9, 9)]);
-        assert_eq!(mark(&take(&receive(&here), 0)), 9);
-    });
-}
-
-#[test]
 fn a_deleted_registry_frees_no_message() {
     scenario("a_deleted_registry_frees_no_message", || {
         let (here, there) = Pipe::pair().unwrap();
@@ -486,34 +336,5 @@ fn a_listing_counts_the_messages_that_hold() {
         assert_eq!(parsed, _way);
         drop((here, there));
         discard(&_way.to_text()).unwrap();
-    });
-}
-
-#[test]
-fn descriptors_travel_beside_arrays() {
-    scenario("descriptors_travel_beside_arrays", || {
-        let (here, there) = Pipe::pair().unwrap();
-        let (mut read, write) = std::io::pipe().unwrap();
-        let array = marked(100_000, 7);
-        here.send_with(b"both", &[&array], &[write.as_fd(), read.as_fd()], None).unwrap();
-        here.send_with(b"one", &[], &[write.as_fd()], None).unwrap();
-        let many = vec![write.as_fd(); 65];
-        let refused = here.send_with(b"", &[], &many, None);
-        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "descriptors", .. })), "{refused:?}");
-        drop(many);
-        drop((array, write));
-
-        let mut both = receive(&there);
-        let descriptors = both.take_descriptors();
-        assert_eq!((descriptors.len(), both.payload(), mark(&take(&both, 0))), (2, &b"both"[..], 7));
-        drop((descriptors, both));
-        let mut one = receive(&there);
-        let end = std::fs::File::from(one.take_descriptors().remove(0));
-        (&end).write_all(b"!").unwrap();
-        drop((end, one));
-        let mut said = Vec::new();
-        read.read_to_end(&mut said).unwrap();
-        assert_eq!(said, b"!", "and no copy of the other end is left anywhere");
-        assert!(is_empty());
     });
 }
