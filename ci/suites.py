@@ -111,6 +111,7 @@ SUITES = [
     ("loom", ["bash", "ci/loom"], counted_line),
     ("fuzzing", ["bash", "ci/fuzz"], counted_line),
     ("Python", ["pytest", "-q", "-rs", "bindings/python/tests"], pytest_line),
+    ("Python: NumPy's tests of pickling", ["python", "bindings/python/foreign/numpy_pickling.py"], counted_line),
     ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray"], doctest_like(r"no issues found in (\d+) module")),
     ("Ruby", ["ruby", "bindings/ruby/test/all.rb", "--verbose"], minitest_line),
     ("valgrind: C and Ruby", ["bash", "ci/valgrind"], counted_line),

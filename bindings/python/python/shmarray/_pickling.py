@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _polars
+from . import _arrow
 from ._parts import LARGE_BYTES, Array, Bytes, Place, Plan, View
 
 
@@ -34,6 +34,7 @@ class Packed(NamedTuple):
     """An object on its way: the first arguments of ``_core.Pipe.send``."""
 
     payload: bytes
+    """The stream; if it has places, a table of parts and of what fills the places; the length of the stream."""
     arrays: list[Bytes]
     """The parts in shared memory: all data of a segment each."""
 
@@ -83,9 +84,7 @@ class Pickler(pickle.Pickler):
         return self._places.filled
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, np.ndarray):
-            return self.reduce_array(obj)
-        return _polars.reduce(obj) if "polars" in sys.modules else NotImplemented
+        return self.reduce_array(obj) if isinstance(obj, np.ndarray) else _arrow.reduce(obj)
 
     def reduce_array(self, array: Array) -> Any:
         """How an array of any class is made again, with a place for its memory."""
@@ -110,26 +109,27 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     """
     writer = pickler()
     writer.dump(obj)
-    stream = writer.stream.getbuffer()
+    length = _LENGTH.pack(writer.stream.tell())
     if not writer.places:
-        return Packed(_LENGTH.pack(0) + stream, [])
+        writer.stream.write(length)
+        return Packed(writer.stream.getvalue(), [])
     plan = Plan(writer.places, LARGE_BYTES, private_mode="c")
     table = pickle.dumps(([(part.mode, part.inline) for part in plan.parts], plan.views), 5)
-    shared = [part.array for part in plan.parts if part.array is not None]
-    return Packed(b"".join((_LENGTH.pack(len(table)), table, stream)), shared)
+    writer.stream.write(table + length)
+    return Packed(writer.stream.getvalue(), [part.array for part in plan.parts if part.array is not None])
 
 
 def unpack(payload: bytes | memoryview, attach: Callable[[int, str], Array]) -> Any:
     """The object of a message. ``attach(index, mode)`` gives one of its arrays, as ``_core.Message.array`` does."""
     memory = memoryview(payload)
-    (table_bytes,) = _LENGTH.unpack_from(memory)
-    start = _LENGTH.size + table_bytes
-    if table_bytes == 0:
-        return pickle.loads(memory[start:])
-    parts, views = pickle.loads(memory[_LENGTH.size : start])
+    table_end = len(memory) - _LENGTH.size
+    (stream_bytes,) = _LENGTH.unpack_from(memory, table_end)
+    if stream_bytes == table_end:
+        return pickle.loads(memory)
+    parts, views = pickle.loads(memory[stream_bytes:])
     shared = itertools.count()
     memories = [inline if mode is None else attach(next(shared), mode).base for mode, inline in parts]
-    return pickle.loads(memory[start:], buffers=_fill(memories, views))
+    return pickle.loads(memory, buffers=_fill(memories, views))
 
 
 def share_all(obj: object) -> Any:
