@@ -25,6 +25,12 @@ for line in sys.stdin:
 """
 
 
+def pytest_collection_finish():
+    """What the tests import is large, and no garbage: to look at it after each test took more time than the tests."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def directory(monkeypatch):
     """Where this test's segments live; whatever it leaves there is a failure."""

@@ -14,6 +14,14 @@ line of text, lets any other process of the machine have the same memory as its 
 Nothing is copied. The memory is given back when the last array over it is gone, in every
 process, however they ended; views keep it as well as the array they were taken of.
 
+Any object that can be pickled goes the same way, and only the arrays in it by handle:
+
+>>> data = shmarray.dumps({"frame": a, "number": 7})  # bytes, for a socket, a queue, a file …
+>>> got = shmarray.loads(data)
+>>> got["frame"][0, 0] = 2.5
+>>> float(a[0, 0]), got["number"]
+(2.5, 7)
+
 Shapes count elements; strides and offsets count bytes, as in NumPy. What goes wrong raises
 a built-in exception where one fits, else ``Error`` or its child ``StaleHandleError``.
 """

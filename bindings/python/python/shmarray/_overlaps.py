@@ -141,7 +141,7 @@ def _elements(extent: Extent) -> Copy:
         strides[axis] = -step if strides[axis] < 0 else step
         step *= array.shape[axis]
     member = Member(extent.place, _first(array.shape, strides), tuple(strides))
-    return Copy(array[upwards].transpose(axes), [member])
+    return Copy(_items(array)[upwards].transpose(axes), [member])
 
 
 def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
@@ -163,10 +163,15 @@ def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
 
 
 def _put(array: Array, memory: Array, member: Member) -> None:
-    items = array.view(f"V{array.itemsize}")  # with the bytes between fields
+    items = _items(array)
     there: Array = np.ndarray(items.shape, items.dtype, memory, member.offset, member.strides)
     once = tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)
     there[once] = items[once]
+
+
+def _items(array: Array) -> Array:
+    """Its items as bytes: of a structure NumPy would copy the fields, and between them leave what was there."""
+    return array.view(f"V{array.itemsize}")
 
 
 def _has_each_byte_once(array: Array) -> bool:

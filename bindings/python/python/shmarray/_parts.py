@@ -73,7 +73,7 @@ class Plan:
         if start not in self._segments:
             self._segments[start] = len(self.parts)
             self.parts.append(Part("r+" if whole.flags.writeable else "r", whole, _NOTHING))
-        self._lies_in(self._segments[start], Member(place, address_of(array) - start, array.strides))
+        self._lies_in(self._segments[start], place, address_of(array) - start, array.strides)
 
     def _add_private(self, copies: Iterable[Copy], large_bytes: int) -> None:
         small = []
@@ -108,15 +108,14 @@ class Plan:
     def _add(self, part: Part, members: Sequence[Member]) -> None:
         self.parts.append(part)
         for member in members:
-            self._lies_in(len(self.parts) - 1, member)
+            self._lies_in(len(self.parts) - 1, *member)
 
-    def _lies_in(self, part: int, member: Member) -> None:
-        place = self._places[member.place]
-        if isinstance(place, memoryview):
-            view: View = (part, member.offset, (place.nbytes,), (1,), None, not place.readonly)
+    def _lies_in(self, part: int, place: int, offset: int, strides: Strides) -> None:
+        filling = self._places[place]
+        if isinstance(filling, memoryview):
+            self.views[place] = (part, offset, (filling.nbytes,), (1,), None, not filling.readonly)
         else:
-            view = (part, member.offset, place.shape, member.strides, _dtype(place), place.flags.writeable)
-        self.views[member.place] = view
+            self.views[place] = (part, offset, filling.shape, strides, _dtype(filling), filling.flags.writeable)
 
 
 def _array(place: Place) -> Array:

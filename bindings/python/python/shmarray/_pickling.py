@@ -16,6 +16,7 @@ Protocol 5 is PEP 574, https://peps.python.org/pep-0574/.
 """
 
 import copyreg
+import functools
 import io
 import itertools
 import pickle
@@ -39,34 +40,6 @@ class Packed(NamedTuple):
     """The parts in shared memory: all data of a segment each."""
 
 
-class _Places:
-    """What fills the places of a stream, in their order.
-
-    It knows nothing of its pickler, which knows it: in a cycle the arrays would stay
-    until somebody collects garbage.
-    """
-
-    def __init__(self) -> None:
-        self.filled: list[Place] = []
-        self._marked: dict[int, tuple[pickle.PickleBuffer, Array]] = {}
-
-    def mark(self, array: Array) -> pickle.PickleBuffer:
-        """What stands for the array until it is pickled, and is nothing but itself."""
-        mark = pickle.PickleBuffer(_EMPTY)
-        self._marked[id(mark)] = mark, array
-        return mark
-
-    def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Takes a buffer as it is pickled; says whether the stream is to have it after all."""
-        if id(buffer) in self._marked:
-            self.filled.append(self._marked[id(buffer)][1])
-            return False
-        memory = buffer.raw()
-        if memory.nbytes:
-            self.filled.append(memory)
-        return not memory.nbytes
-
-
 class Pickler(pickle.Pickler):
     """Writes the stream of one object, and collects what fills its places.
 
@@ -75,13 +48,17 @@ class Pickler(pickle.Pickler):
 
     def __init__(self) -> None:
         self.stream = io.BytesIO()
-        self._places = _Places()
-        super().__init__(self.stream, 5, buffer_callback=self._places.take)
+        self.places: list[Place] = []
+        self._marked: dict[int, tuple[pickle.PickleBuffer, Array]] = {}
+        super().__init__(self.stream, 5, buffer_callback=functools.partial(_take, self._marked, self.places))
 
-    @property
-    def places(self) -> list[Place]:
-        """What fills the places of the stream."""
-        return self._places.filled
+    def forget(self) -> None:
+        """Lets go of the object now. In a cycle with this, which a child may be in, it would stay until
+        somebody collects garbage, and Python 3.11 crashes when views of buffers are collected so.
+        """
+        self.clear_memo()
+        self._marked.clear()
+        self.places.clear()
 
     def reducer_override(self, obj: Any) -> Any:
         return self.reduce_array(obj) if isinstance(obj, np.ndarray) else _arrow.reduce(obj)
@@ -90,16 +67,22 @@ class Pickler(pickle.Pickler):
         """How an array of any class is made again, with a place for its memory."""
         kind = type(array)
         if kind is np.ndarray:
-            return NotImplemented if array.dtype.hasobject else (_same, (self._places.mark(array),))
+            return NotImplemented if array.dtype.hasobject else (_same, (self._mark(array),))
         if kind in getattr(self, "dispatch_table", copyreg.dispatch_table):
             return NotImplemented
         plain = np.ndarray.view(array, np.ndarray)
         if _pickles_as(kind, np.ndarray) and not plain.dtype.hasobject:
-            return _in_class, (self._places.mark(plain), kind)
+            return _in_class, (self._mark(plain), kind)
         masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
         if masked is not None and issubclass(kind, masked) and _pickles_as(kind, masked):
             return _masked, _parts_of_masked(array)
         return NotImplemented  # it has reasons of its own
+
+    def _mark(self, array: Array) -> pickle.PickleBuffer:
+        """What stands for the array until it is pickled, and is nothing but itself."""
+        mark = pickle.PickleBuffer(_EMPTY)
+        self._marked[id(mark)] = mark, array
+        return mark
 
 
 def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
@@ -108,6 +91,13 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     Raises what pickling raises, and MemoryError when shared memory is full.
     """
     writer = pickler()
+    try:
+        return _pack(obj, writer)
+    finally:
+        writer.forget()
+
+
+def _pack(obj: object, writer: Pickler) -> Packed:
     writer.dump(obj)
     length = _LENGTH.pack(writer.stream.tell())
     if not writer.places:
@@ -135,10 +125,26 @@ def unpack(payload: bytes | memoryview, attach: Callable[[int, str], Array]) -> 
 def share_all(obj: object) -> Any:
     """The same object with the memory of every array in it shared."""
     writer = Pickler()
-    writer.dump(obj)
-    plan = Plan(writer.places, large_bytes=1, private_mode="r+")
+    try:
+        writer.dump(obj)
+        plan = Plan(writer.places, large_bytes=1, private_mode="r+")
+    finally:
+        writer.forget()
     memories = [part.inline if part.array is None else part.array.base for part in plan.parts]
     return pickle.loads(writer.stream.getbuffer(), buffers=_fill(memories, plan.views))
+
+
+def _take(
+    marked: dict[int, tuple[pickle.PickleBuffer, Array]], places: list[Place], buffer: pickle.PickleBuffer
+) -> bool:
+    """Takes a buffer as it is pickled; says whether the stream is to have it after all."""
+    if id(buffer) in marked:
+        places.append(marked[id(buffer)][1])
+        return False
+    memory = buffer.raw()
+    if memory.nbytes:
+        places.append(memory)
+    return not memory.nbytes
 
 
 def _fill(memories: Sequence[Any], views: Sequence[View]) -> Iterator[Array | memoryview]:

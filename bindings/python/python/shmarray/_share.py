@@ -49,9 +49,9 @@ def share(obj: _Object) -> _Object:
     Of an ndarray this is a copy, or the array itself if it is shared already. Any strides are
     copied; what is in Fortran's order stays so, and all else is put in C's. Other threads run
     meanwhile. Anything else that can be pickled becomes the object that unpickling would make,
-    of the same type, whose arrays are shared copies; those that were shared stay what they are,
-    views of one array stay views of one array, and arrays of Python objects stay in private
-    memory, since only what lies in them can be shared.
+    of the same type, whose arrays are shared copies, of whatever class, order and strides they
+    were; those that were shared stay what they are, views of one array stay views of one array,
+    and arrays of Python objects stay in private memory, since only what lies in them can be shared.
 
     Raises TypeError for an ndarray of objects, what ``pickle.dumps`` does for what cannot be
     pickled, and MemoryError when shared memory is full.

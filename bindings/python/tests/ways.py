@@ -1,0 +1,25 @@
+"""The ways that an object can take, within one process: the tests run through each."""
+
+import numpy as np
+import pytest
+
+import shmarray
+
+LARGE = 1 << 16
+
+
+def through_bytes(obj):
+    return shmarray.loads(shmarray.dumps(obj))
+
+
+def through_bytes_beside_something_large(obj):
+    """What is small travels in shared memory too, when there is enough of it."""
+    return shmarray.loads(shmarray.dumps([obj, np.zeros(LARGE, "u1")]))[0]
+
+
+def shared(obj):
+    return shmarray.share([obj])[0]
+
+
+WAYS = [through_bytes, through_bytes_beside_something_large, shared]
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
