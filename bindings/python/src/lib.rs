@@ -113,13 +113,6 @@ fn whole<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> 
     hold::to_ndarray(&dtypes::to_numpy(array.py(), part.dtype())?, part).map(Some)
 }
 
-/// A copy of private memory in shared memory, as bytes. The caller keeps it alive meanwhile.
-#[pyfunction]
-fn share_memory(py: Python<'_>, address: usize, count: usize) -> PyResult<Bound<'_, PyAny>> {
-    let shared = memory::share_bytes(py, address, count)?;
-    hold::to_ndarray(&dtypes::to_numpy(py, shared.dtype())?, shared)
-}
-
 fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     text.extract().map_err(|_| errors::expected("a Handle or str", text))
 }
@@ -240,7 +233,7 @@ mod _core {
     #[pymodule_export]
     use super::{
         attach, attach_sent, copied_bytes, create, create_permuted, discard, handle, handle_to_send, is_shared,
-        segments, share, share_memory, sweep, unlink, whole,
+        segments, share, sweep, unlink, whole,
     };
 
     #[pymodule_export]

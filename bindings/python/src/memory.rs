@@ -48,15 +48,6 @@ impl<'a, 'py> Memory<'a, 'py> {
     }
 }
 
-/// A copy of private bytes in shared memory. Other threads of Python run meanwhile.
-pub(crate) fn share_bytes(py: Python<'_>, address: usize, count: usize) -> PyResult<Array> {
-    let layout = Layout { shape: vec![count as u64], strides: vec![1], offset: 0 };
-    let bytes = DType::parse("|u1").map_err(to_py)?;
-    // SAFETY: the package's own Python calls this, with the extent of an ndarray that it holds.
-    let copy = || unsafe { Array::share(address as *const u8, bytes, &layout, &Options::default()) };
-    py.detach(copy).map_err(to_py)
-}
-
 /// The array in a segment that an ndarray is; ValueError when it is in private memory.
 pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
     let memory = Memory::of(array)?;
