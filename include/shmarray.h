@@ -202,9 +202,9 @@ typedef struct {
    */
   shma_order order;
   /**
-   * Zero.
+   * Not 0: the memory may hold what this user's earlier arrays left there, instead of zeros.
    */
-  uint32_t reserved;
+  uint32_t uninitialized;
   /**
    * For SHMA_OPAQUE: the size of one item.
    */
@@ -338,7 +338,7 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * A new array of zeros; its memory is reserved now.
+ * A new array, of zeros unless they are not asked for; its memory is reserved now.
  *
  * shape has ndim numbers of elements; options may be NULL.
  * Fails with SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.

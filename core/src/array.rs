@@ -16,7 +16,7 @@ use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::name::ArrayName;
-use crate::segment::{self, Birth, Segment};
+use crate::segment::{self, Birth, Fill, Segment};
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Access, Directory, Identity};
 
@@ -37,11 +37,13 @@ pub struct Options {
     pub persist: bool,
     /// Permission bits of the segment.
     pub mode: u32,
+    /// Whether the memory may hold what this user's earlier arrays left there, instead of zeros.
+    pub uninitialized: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { order: Order::C, name: None, persist: false, mode: 0o600 }
+        Self { order: Order::C, name: None, persist: false, mode: 0o600, uninitialized: false }
     }
 }
 
@@ -79,18 +81,25 @@ pub struct Array {
 }
 
 impl Array {
-    /// A new array of zeros; its memory is reserved now.
+    /// A new array, of zeros unless they are not asked for; its memory is reserved now.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::NameExists`], [`Error::InvalidName`], [`Error::InvalidArgument`].
+    #[allow(unsafe_code)]
     pub fn create(dtype: DType, shape: &[u64], options: &Options) -> Result<Self> {
-        let layout = Layout::contiguous(shape, dtype.item_bytes(), options.order)?;
-        Self::create_layout(dtype, layout, options)
+        let fill = if options.uninitialized { Fill::Nothing } else { Fill::Zeros };
+        // SAFETY: no elements are read.
+        unsafe { Self::create_filled(dtype, shape, options, &fill) }
     }
 
-    fn create_layout(dtype: DType, layout: Layout, options: &Options) -> Result<Self> {
+    /// # Safety
+    /// The elements that it begins with can be read, and are those of this shape.
+    #[allow(unsafe_code)]
+    unsafe fn create_filled(dtype: DType, shape: &[u64], options: &Options, fill: &Fill<'_>) -> Result<Self> {
+        let layout = Layout::contiguous(shape, dtype.item_bytes(), options.order)?;
         let birth = Birth { name: options.check()?, persist: options.persist, mode: options.mode };
-        let segment = Segment::create(&dtype, &layout, &birth)?;
+        // SAFETY: the caller vouches for the elements.
+        let segment = unsafe { Segment::create(&dtype, &layout, &birth, fill)? };
         Ok(Self { segment, dtype, layout })
     }
 
@@ -105,10 +114,10 @@ impl Array {
     /// Every element of `layout`, from `source` on, can be read.
     #[allow(unsafe_code)]
     pub unsafe fn share(source: *const u8, dtype: DType, layout: &Layout, options: &Options) -> Result<Self> {
-        let shared = Self::create(dtype, &layout.shape, options)?;
-        // SAFETY: one shape; the new array is checked and ours alone; the caller vouches for the source.
-        unsafe { copy_elements(shared.end(), End { start: source.cast_mut(), layout }, shared.dtype.item_bytes()) };
-        Ok(shared)
+        let in_order = if options.order == Order::F { layout.transpose() } else { layout.clone() };
+        let fill = Fill::Elements(End { start: source.cast_mut(), layout: &in_order }, dtype.item_bytes());
+        // SAFETY: one shape; the caller vouches for the source.
+        unsafe { Self::create_filled(dtype, &layout.shape, options, &fill) }
     }
 
     /// The array of a handle, or of a name.
@@ -398,14 +407,31 @@ impl Array {
 
     /// Copies the elements out, side by side in C order.
     #[must_use]
-    #[allow(unsafe_code)]
     pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; (self.layout.len() * self.dtype.item_bytes()) as usize];
+        let _: Result<()> = self.read_into(&mut bytes); // it has room for all
+        bytes
+    }
+
+    /// Copies the elements into `bytes`, side by side in C order.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not as many bytes.
+    #[allow(unsafe_code)]
+    pub fn read_into(&self, bytes: &mut [u8]) -> Result<()> {
         let item_bytes = self.dtype.item_bytes();
-        let mut bytes = vec![0; (self.layout.len() * item_bytes) as usize];
-        let Ok(layout) = Layout::contiguous(&self.layout.shape, item_bytes, Order::C) else { return bytes };
+        let layout = Layout::contiguous(&self.layout.shape, item_bytes, Order::C)?;
+        let wanted = layout.len() * item_bytes;
+        if bytes.len() as u64 != wanted {
+            let found = bytes.len();
+            return Err(Error::argument(
+                "bytes",
+                format!("the elements are {wanted} bytes, and there is room for {found}"),
+            ));
+        }
         // SAFETY: one shape; `bytes` has room for all elements, and nobody else has it.
         unsafe { copy_elements(End { start: bytes.as_mut_ptr(), layout: &layout }, self.end(), item_bytes) };
-        bytes
+        Ok(())
     }
 
     /// Copies elements in from memory of the same shape and dtype.

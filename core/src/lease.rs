@@ -52,7 +52,7 @@ enum Kind {
     Segment,
     /// A cell by its entries: it ends FREE, to be used again.
     Cell,
-    /// A segment of cells by those that are in use: it ends DEAD.
+    /// A segment of cells by those that are in use, and by who keeps it: it ends DEAD.
     Cells,
 }
 
@@ -216,11 +216,20 @@ impl Leases {
 
     fn is_held(&self) -> bool {
         fence(SeqCst); // F1
-        let held = match self.kind {
-            Kind::Cells => self.words.cells().any(|cell| is_used(cell.state().load(Acquire))),
-            _ => self.words.entries().iter().any(|entry| entry.holder.load(Acquire) & HELD != 0),
-        };
-        held || self.is_by_lock() || self.words.flags().load(Acquire) & PERSIST != 0
+        let used = || self.words.cells().any(|cell| is_used(cell.state().load(Acquire)));
+        self.has_held_entry()
+            || matches!(self.kind, Kind::Cells) && used()
+            || self.is_by_lock()
+            || self.words.flags().load(Acquire) & PERSIST != 0
+    }
+
+    fn has_held_entry(&self) -> bool {
+        self.words.entries().iter().any(|entry| entry.holder.load(Acquire) & HELD != 0)
+    }
+
+    /// Of a segment of cells: whether its maker keeps it though no array is in it.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.has_held_entry()
     }
 
     /// Whether anybody but that holder has an entry that is held.
@@ -310,6 +319,7 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::format::Division;
     use std::ptr::NonNull;
 
     /// A header page and a page of heads in private memory.
@@ -320,7 +330,7 @@ mod tests {
     fn words(pages: &mut Pages) -> Words {
         let header = NonNull::from(&mut pages.0).cast();
         // SAFETY: aligned pages with room for four entries and eight heads, which outlive the use.
-        unsafe { Words::new(header, 4, 8) }
+        unsafe { Words::new(header, 4, Some(Division { cell_bytes: 4096, cells: 8, head_bytes: 512 })) }
     }
 
     fn leases(pages: &mut Pages) -> Leases {

@@ -31,9 +31,9 @@ pub(crate) mod format;
 pub(crate) mod words;
 pub(crate) mod lease;
 pub(crate) mod sys;
+pub(crate) mod copy;
 pub(crate) mod segment;
 
-pub(crate) mod copy;
 pub(crate) mod element;
 pub(crate) mod array;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]

@@ -199,6 +199,11 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         let bytes = every_other.to_bytes();
         let copied = bytes.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().unwrap()));
         assert_eq!(copied.collect::<Vec<_>>(), values(&every_other));
+        let mut room = vec![0; bytes.len()];
+        every_other.read_into(&mut room).unwrap();
+        assert_eq!(room, bytes);
+        let error = every_other.read_into(&mut room[1..]).unwrap_err();
+        assert!(error.to_string().contains("24 bytes, and there is room for 23"), "{error}");
         let rows = shmarray::Layout::contiguous(every_other.shape(), 4, Order::C).unwrap();
         #[allow(unsafe_code)]
         // SAFETY: the layout describes the first elements of `source`, which is private.

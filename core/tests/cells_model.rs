@@ -2,7 +2,7 @@
 //!
 //! `lifetime_model.rs` searches entries, tickets and the state word. Here is what cells add:
 //! memory that is used again by its maker, given back by anybody, and still touched by a process
-//! that ends; and a segment that is closed by what its cells are. Every atomic operation is one
+//! that ends; and a segment that is closed by what its cells are and by whether its maker keeps it. Every atomic operation is one
 //! step, steps interleave in every order, and a process may die before any step. At every state:
 //!
 //! * who holds an array finds it LIVE, of his generation, with its memory;
@@ -10,11 +10,13 @@
 //! * nobody holds anything in a segment that is dead.
 //!
 //! And at the end one sweep leaves nothing. Weaker protocols are searched too, and each is caught.
+// It is the same for every backend.
+#![cfg(all(target_env = "gnu", not(feature = "portable")))]
 #![allow(missing_docs)]
 
 use std::collections::HashSet;
 
-/// Makes the first array, lets go of it, and uses the cell again.
+/// Makes the first array, lets go of it, uses the cell again, and may keep the segment until its end.
 const MAKER: usize = 0;
 /// Attaches the first array by its handle, and lets go of it or ends with it.
 const HOLDER: usize = 1;
@@ -78,6 +80,8 @@ enum At {
     Renew,
     Publish,
     Abandon,
+    /// The maker keeps the segment no longer.
+    LetGo,
     // Memory given back.
     Punch,
     Unclaim,
@@ -94,6 +98,8 @@ enum At {
 struct World {
     cell: Word,
     file: Word,
+    /// The maker's entry in the segment's own table.
+    kept: bool,
     generation: u8,
     /// Whose contents the memory has; `None` when it was given back.
     memory: Option<u8>,
@@ -114,15 +120,18 @@ enum Protocol {
     PunchesFree,
     /// The maker does not look at the file after it has claimed.
     DoesNotLook,
+    /// A sweep does not look whether who keeps the segment lives.
+    ForgetsKeeper,
     /// A claim leaves no entry, so that its owner's death cannot be told from his life.
     ClaimsWithoutEntry,
 }
 
 impl World {
-    fn start() -> Self {
+    fn start(kept: bool) -> Self {
         Self {
             cell: Word(Live, 0),
             file: Word(Live, 0),
+            kept,
             generation: 0,
             memory: Some(0),
             entries: [Entry::Held, Entry::Zero, Entry::Zero],
@@ -232,6 +241,10 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
             next.cell = moved(world.cell, Free);
             At::Unplace
         }
+        At::LetGo => {
+            next.kept = false;
+            At::FileLoad(Then::Done)
+        }
         At::Punch => {
             next.memory = None;
             if protocol == Protocol::PunchesFree { At::Unplace } else { At::Unclaim }
@@ -244,7 +257,10 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
             next.entries[me] = Entry::Zero;
             if me == TRIMMER { At::Void(0) } else { At::FileLoad(Then::Done) }
         }
-        At::Void(entry) if entry as usize == PROCESSES => At::Recover(None, 0),
+        At::Void(entry) if entry as usize == PROCESSES => {
+            next.kept &= !world.is_void(MAKER) || protocol == Protocol::ForgetsKeeper;
+            At::Recover(None, 0)
+        }
         At::Void(entry) => {
             if world.is_void(entry as usize) {
                 next.entries[entry as usize] = Entry::Zero;
@@ -329,12 +345,13 @@ fn close(next: &mut World, me: usize, at: At) -> At {
 }
 
 fn is_used(world: &World) -> bool {
-    matches!(world.cell.0, Live | Closing | Claimed)
+    world.kept || matches!(world.cell.0, Live | Closing | Claimed)
 }
 
 fn after(next: &World, me: usize, then: Then) -> At {
     match then {
         Then::Reuse => At::Place,
+        _ if me == MAKER && next.kept => At::LetGo,
         _ if next.touches[me].is_some() => At::Ended,
         _ => At::Finished,
     }
@@ -349,7 +366,7 @@ struct Report {
 
 fn search(protocol: Protocol) -> Report {
     let mut report = Report { states: 0, cut: 0, broken: None, left: None };
-    let (mut seen, mut todo) = (HashSet::new(), vec![World::start()]);
+    let (mut seen, mut todo) = (HashSet::new(), [true, false].map(World::start).to_vec());
     while let Some(world) = todo.pop() {
         if world.broken() {
             report.broken = Some(world);
@@ -406,4 +423,5 @@ fn each_part_of_a_cells_life_is_needed() {
     for protocol in [ExitFrees, PunchesFree, DoesNotLook, ClaimsWithoutEntry] {
         assert!(search(protocol).broken.is_some(), "{protocol:?} was not caught");
     }
+    assert!(search(Protocol::ForgetsKeeper).left.is_some(), "what a dead maker had kept was not left");
 }

@@ -11,6 +11,8 @@
 //!
 //! Weaker protocols are searched too, and the search must catch each of them: a checker that
 //! cannot fail shows nothing.
+// It is the same for every backend.
+#![cfg(all(target_env = "gnu", not(feature = "portable")))]
 #![allow(missing_docs)]
 
 use std::collections::{HashMap, HashSet};

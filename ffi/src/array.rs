@@ -44,8 +44,8 @@ pub struct shma_options {
     pub mode: u32,
     /// SHMA_ORDER_C or SHMA_ORDER_F.
     pub order: shma_order,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0: the memory may hold what this user's earlier arrays left there, instead of zeros.
+    pub uninitialized: u32,
     /// For SHMA_OPAQUE: the size of one item.
     pub item_bytes: u64,
     /// For SHMA_OPAQUE: the dtype's text as a handle has it, or NULL for items without a meaning.
@@ -64,9 +64,6 @@ unsafe fn read_options(
     if options.struct_bytes != 0 && options.struct_bytes < size_of::<shma_options>() {
         return Err(invalid("options", format!("struct_bytes {} is of no version", options.struct_bytes)));
     }
-    if options.reserved != 0 {
-        return Err(invalid("reserved", format!("{} is not zero", options.reserved)));
-    }
     // SAFETY: the caller's promise.
     let name = unsafe { optional_text("name", options.name) }?;
     // SAFETY: the caller's promise.
@@ -76,6 +73,7 @@ unsafe fn read_options(
         name: name.map(str::to_owned),
         persist: options.persist != 0,
         mode: if options.mode == 0 { 0o600 } else { options.mode },
+        uninitialized: options.uninitialized != 0,
     };
     Ok((resolve(dtype, dtype_text, options.item_bytes)?, read))
 }
@@ -108,7 +106,7 @@ pub(crate) fn access_of(access: shma_access) -> Result<Access, Failure> {
     }
 }
 
-/// A new array of zeros; its memory is reserved now.
+/// A new array, of zeros unless they are not asked for; its memory is reserved now.
 ///
 /// shape has ndim numbers of elements; options may be NULL.
 /// Fails with SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.

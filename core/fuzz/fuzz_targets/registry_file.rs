@@ -60,6 +60,11 @@ fn directory() -> &'static PathBuf {
         unsafe {
             std::env::set_var("SHMARRAY_DIR", directory.join("shm"));
         }
+        #[allow(unsafe_code)]
+        // SAFETY: as above. With nothing kept for reuse each file there tells of an array.
+        unsafe {
+            std::env::set_var("SHMARRAY_POOL_BYTES", "0");
+        }
         drop(create(1, 0, &Options::default()).unwrap()); // registers this process
         let registry = fs::read_dir(directory.join("shm")).unwrap().next().unwrap().unwrap().path();
         fs::hard_link(&registry, directory.join("registry")).unwrap();

@@ -95,8 +95,10 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Puts the file there under its id and its name, whatever of it the last attempt gave back.
+/// Puts the file there under its id and its name, whatever of it the last attempt gave back. An id
+/// is one file's, ever: so what this process kept of the last one, which a sweep forgets, is not this one's.
 fn place(file: &[u8]) {
+    let _ = shmarray::sweep();
     let _ = fs::remove_file(segment_path());
     let _ = fs::remove_file(name_path());
     let mut options = fs::OpenOptions::new();

@@ -10,16 +10,16 @@ use crate::dtype::DType;
 
 /// Where the heads of cells start.
 pub(crate) const HEADS_OFFSET: usize = PAGE_BYTES as usize;
-/// Size of a head: words, description, entries.
-pub(crate) const CELL_HEAD_BYTES: usize = 512;
+/// Size of a head: words, description, entries. Of a small array's cell, and of one that has its
+/// segment for itself, as many hold what is large.
+pub(crate) const SMALL_HEAD_BYTES: u32 = 512;
+pub(crate) const LARGE_HEAD_BYTES: u32 = 4096;
 /// Where its description starts: for people.
 pub(crate) const CELL_DESCRIPTION_OFFSET: usize = 32;
 /// Size of that.
 pub(crate) const CELL_DESCRIPTION_BYTES: usize = size_of::<CellDescription>();
 /// Where its entries start.
 pub(crate) const CELL_ENTRIES_OFFSET: usize = CELL_DESCRIPTION_OFFSET + CELL_DESCRIPTION_BYTES;
-/// How many it has.
-pub(crate) const CELL_ENTRIES: usize = (CELL_HEAD_BYTES - CELL_ENTRIES_OFFSET) / LEASE_BYTES;
 /// The most cells of a segment: their heads fit the largest header.
 pub(crate) const CELLS_MOST: u32 = 1024;
 /// The most dimensions of an array in a cell.
@@ -42,19 +42,39 @@ struct CellDescription {
 pub(crate) struct Division {
     pub(crate) cell_bytes: u64,
     pub(crate) cells: u32,
+    pub(crate) head_bytes: u32,
+}
+
+impl Division {
+    /// Bytes of all heads.
+    pub(crate) fn heads_bytes(&self) -> u64 {
+        u64::from(self.cells) * u64::from(self.head_bytes)
+    }
+
+    /// How many entries each cell has.
+    pub(crate) fn entries(&self) -> usize {
+        (self.head_bytes as usize - CELL_ENTRIES_OFFSET) / LEASE_BYTES
+    }
+
+    /// Where the head of a cell stands.
+    pub(crate) fn head_offset(&self, cell: u32) -> usize {
+        HEADS_OFFSET + cell as usize * self.head_bytes as usize
+    }
 }
 
 const _: () = {
-    assert!(CELL_ENTRIES_OFFSET == 128 && CELL_ENTRIES == 24);
-    assert!(HEADS_OFFSET + CELLS_MOST as usize * CELL_HEAD_BYTES <= MAX_HEADER_BYTES as usize);
+    assert!(CELL_ENTRIES_OFFSET == 128);
+    assert!(HEADS_OFFSET + CELLS_MOST as usize * SMALL_HEAD_BYTES as usize <= MAX_HEADER_BYTES as usize);
 };
 
 impl Header {
     /// The entries of a copy of the header, of all its cells.
     pub(crate) fn entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
         let own = bytes.get(LEASES_OFFSET..PAGE_BYTES as usize).unwrap_or_default().chunks_exact(LEASE_BYTES);
-        let cells = self.division.map_or(0, |division| division.cells);
-        let heads = bytes.get(HEADS_OFFSET..).unwrap_or_default().chunks_exact(CELL_HEAD_BYTES).take(cells as usize);
+        let (cells, head_bytes) =
+            self.division.map_or((0, SMALL_HEAD_BYTES), |division| (division.cells, division.head_bytes));
+        let heads =
+            bytes.get(HEADS_OFFSET..).unwrap_or_default().chunks_exact(head_bytes as usize).take(cells as usize);
         let of_cells = heads.flat_map(|head| head[CELL_ENTRIES_OFFSET..].chunks_exact(LEASE_BYTES));
         own.take(self.leases_count as usize).chain(of_cells).map(EntryCopy::read).filter(|entry| entry.holder != 0)
     }
@@ -68,11 +88,6 @@ impl Header {
     /// The flags in a copy of the header.
     pub(crate) fn flags(&self, bytes: &[u8]) -> u64 {
         bytes.get(WORDS_OFFSET + 16).map_or(0, |byte| u64::from(*byte))
-    }
-
-    /// Where the head of a cell stands.
-    pub(crate) fn head_offset(cell: u32) -> u64 {
-        HEADS_OFFSET as u64 + u64::from(cell) * CELL_HEAD_BYTES as u64
     }
 }
 

@@ -22,12 +22,12 @@ use crate::error::{Error, Result};
 use crate::name::{ArrayName, ID_BYTES, MAX_NAME_BYTES, SegmentId};
 use crate::shape::{Layout, MAX_NDIM, Order, size_bytes};
 
-pub(crate) use cells::{
-    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_HEAD_BYTES, CELL_NDIM, CELLS_MOST, Division, EntryCopy,
-    HEADS_OFFSET, cell_description, described_cell,
-};
 #[cfg(not(loom))]
-pub(crate) use cells::{CELL_ENTRIES, CELL_ENTRIES_OFFSET};
+pub(crate) use cells::CELL_ENTRIES_OFFSET;
+pub(crate) use cells::{
+    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_NDIM, CELLS_MOST, Division, EntryCopy, HEADS_OFFSET,
+    LARGE_HEAD_BYTES, SMALL_HEAD_BYTES, cell_description, described_cell,
+};
 
 /// The first bytes of every segment.
 pub(crate) const MAGIC: [u8; 8] = *b"shmarray";
@@ -37,14 +37,17 @@ pub(crate) const LAYOUT_MAJOR: u32 = 1;
 pub(crate) const LAYOUT_MINOR: u32 = 0;
 /// Headers are made of pages of this size on every platform.
 pub(crate) const PAGE_BYTES: u64 = 4096;
-/// The largest header that is read.
-pub(crate) const MAX_HEADER_BYTES: u64 = 1 << 20;
+/// The largest header that is read: a huge page.
+pub(crate) const MAX_HEADER_BYTES: u64 = 2 << 20;
 /// Required feature bits that this version knows: none are given out yet.
 pub(crate) const KNOWN_FEATURES: u64 = 0;
 /// One array with the whole data.
 pub(crate) const KIND_ARRAY: u32 = 1;
 /// Many small arrays, each in a cell of the data.
 pub(crate) const KIND_CELLS: u32 = 2;
+
+/// Places in the lease table of a new segment of cells: who made it keeps it by one.
+pub(crate) const KEEPERS: u32 = 1;
 
 /// Where the words start, and where each is; see `words`.
 pub(crate) const WORDS_OFFSET: usize = 128;
@@ -81,7 +84,7 @@ struct Identity {
     leases_count: U32,
     cell_bytes: U64,
     cells: U32,
-    reserved: U32,
+    head_bytes: U32,
 }
 
 /// The array that lives here; its dtype's text follows the struct.
@@ -112,6 +115,7 @@ const _: () = {
     assert!(offset_of!(Identity, leases_offset) == 104);
     assert!(offset_of!(Identity, cell_bytes) == 112);
     assert!(offset_of!(Identity, cells) == 120);
+    assert!(offset_of!(Identity, head_bytes) == 124);
     assert!(offset_of!(Description, name) == 32);
     assert!(offset_of!(Description, shape) == 96);
     assert!(offset_of!(Description, strides) == 608);
@@ -173,9 +177,8 @@ impl Header {
     pub(crate) fn of_cells(id: SegmentId, division: Division, page_bytes: u64) -> Result<Self> {
         let (dtype, data_bytes) = (DType::parse("|u1")?, division.cell_bytes * u64::from(division.cells));
         let header = Self::new(id, None, dtype, Layout::contiguous(&[data_bytes], 1, Order::C)?, page_bytes)?;
-        let heads = u64::from(division.cells) * CELL_HEAD_BYTES as u64;
-        let header_bytes = (PAGE_BYTES + heads).next_multiple_of(page_bytes.max(PAGE_BYTES));
-        Ok(Self { header_bytes, leases_count: 0, division: Some(division), ..header })
+        let header_bytes = (PAGE_BYTES + division.heads_bytes()).next_multiple_of(page_bytes.max(PAGE_BYTES));
+        Ok(Self { header_bytes, leases_count: KEEPERS, division: Some(division), ..header })
     }
 
     /// Size of the whole segment in bytes.
@@ -215,7 +218,7 @@ impl Header {
             leases_count: self.leases_count.into(),
             cell_bytes: self.division.map_or(0, |division| division.cell_bytes).into(),
             cells: self.division.map_or(0, |division| division.cells).into(),
-            reserved: 0.into(),
+            head_bytes: self.division.map_or(0, |division| division.head_bytes).into(),
         }
     }
 
@@ -283,13 +286,18 @@ impl Identity {
     }
 
     fn division(&self) -> Option<Division> {
-        let division = Division { cell_bytes: self.cell_bytes.get(), cells: self.cells.get() };
+        let (cells, head_bytes) = (self.cells.get(), self.head_bytes.get());
+        let division = Division { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
         (self.kind.get() == KIND_CELLS).then_some(division)
     }
 
     fn check_cells(&self, label: &str) -> Result<()> {
         let (cell_bytes, cells) = (self.cell_bytes.get(), u64::from(self.cells.get()));
-        let heads = HEADS_OFFSET as u64 + cells * CELL_HEAD_BYTES as u64;
+        let head_bytes = self.head_bytes.get();
+        if head_bytes % SMALL_HEAD_BYTES != 0 || !(SMALL_HEAD_BYTES..=LARGE_HEAD_BYTES).contains(&head_bytes) {
+            return Err(invalid(label, "head_bytes", "a multiple of 512, at most 4096", head_bytes));
+        }
+        let heads = HEADS_OFFSET as u64 + cells * u64::from(head_bytes);
         if !(1..=u64::from(CELLS_MOST)).contains(&cells) || heads > self.header_bytes.get() {
             return Err(invalid(label, "cells", "as many as have a head in the header", cells));
         }
@@ -316,7 +324,7 @@ impl Identity {
         let header_bytes = self.header_bytes.get();
         let whole = header_bytes % PAGE_BYTES == 0 && (PAGE_BYTES..=MAX_HEADER_BYTES).contains(&header_bytes);
         if !whole {
-            return Err(invalid(label, "header_bytes", "whole pages, at most 1 MiB", header_bytes));
+            return Err(invalid(label, "header_bytes", "whole pages, at most 2 MiB", header_bytes));
         }
         let segment_bytes = self.segment_bytes.get();
         if segment_bytes > file_bytes.min(isize::MAX as u64) {

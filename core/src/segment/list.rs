@@ -3,7 +3,7 @@
 use super::{check_id, read_header};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::format::{CELL_HEAD_BYTES, EntryCopy, Header, described_cell};
+use crate::format::{EntryCopy, Header, described_cell};
 use crate::name::{SegmentId, SegmentText};
 use crate::sys::{self, Access, Directory, Place};
 use crate::words::PERSIST;
@@ -62,11 +62,12 @@ fn look_into(directory: &Directory, id: &SegmentId) -> Result<Vec<SegmentInfo>> 
 }
 
 fn look_into_cell(header: &Header, copy: &[u8], cell: u32) -> Option<SegmentInfo> {
-    let start = Header::head_offset(cell) as usize;
-    let head = copy.get(start..start + CELL_HEAD_BYTES)?;
+    let division = header.division?;
+    let start = division.head_offset(cell);
+    let head = copy.get(start..start + division.head_bytes as usize)?;
     let entries = Header::entries_of_live_cell(head)?;
     let segment = SegmentText { id: header.id, cell: Some(cell) };
-    Some(info(header, segment, header.division?.cell_bytes, described_cell(head)?, &entries))
+    Some(info(header, segment, division.cell_bytes, described_cell(head)?, &entries))
 }
 
 fn info(

@@ -59,10 +59,10 @@ impl Mapped {
     /// The leases of the file as a whole.
     #[allow(unsafe_code)]
     pub(super) fn leases(&self) -> Leases {
-        let (entries, cells) = (self.header.leases_count as usize, self.header.division.map_or(0, |all| all.cells));
+        let entries = self.header.leases_count as usize;
         // SAFETY: a mapping starts at a page, and every segment has at least its header page, with
         // room for the entries and heads: `create` made it, or `Header::read` checked both.
-        let words = unsafe { Words::new(self.mapping.header(), entries, cells) };
+        let words = unsafe { Words::new(self.mapping.header(), entries, self.header.division) };
         match self.header.division {
             Some(_) => Leases::of_cells(words),
             None => Leases::of_segment(words),
@@ -100,9 +100,21 @@ impl Mapped {
         sys::discard(self.directory(), &self.header.id, self.header.name.as_ref()).unwrap_or_default()
     }
 
-    /// The mapped file of that id, if this process has it.
+    /// The mapped file of that id, if this process has it: a common one, or one that copies on write
+    /// and that nobody uses.
     pub(super) fn find(id: &SegmentId, access: Access) -> Option<Arc<Self>> {
-        Table::find_mapped(id, access)
+        if access == Access::CopyOnWrite {
+            return Table::take_private(id);
+        }
+        let mapped = Table::find_mapped(id, access)?;
+        Table::use_again(&mapped);
+        Some(mapped)
+    }
+
+    /// Of a mapping that copies on write: the pages that were written here go, so that it shows what
+    /// is shared. `false` where that cannot be done.
+    pub(super) fn give_back_own(&self, cell: Option<u32>, data_bytes: u64) -> bool {
+        self.mapping.give_back_own(self.part(cell).0, data_bytes)
     }
 }
 

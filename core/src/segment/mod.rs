@@ -10,9 +10,12 @@
 //! * I3 what `header` says was validated when it was copied out; the original is not read again.
 //!   Of a cell the same holds for its number and its `data_bytes`.
 
+mod cache;
 mod cells;
+mod fill;
 mod list;
 mod mapped;
+mod pool;
 mod process;
 mod sweep;
 mod table;
@@ -31,10 +34,11 @@ use crate::shape::Layout;
 use crate::sys::{self, Access, Directory, Identity, Lives, Place};
 use crate::words::{self, Ordering as Order};
 
+pub(crate) use fill::Fill;
 pub use list::{SegmentInfo, segments};
 use mapped::Mapped;
+use sweep::{How, sweep_at_first_use, sweep_at_times, sweep_directory};
 pub use sweep::{Swept, sweep};
-use sweep::{sweep_at_first_use, sweep_at_times, sweep_directory};
 use table::Table;
 
 /// A piece of shared memory with an array in it, mapped and held.
@@ -74,25 +78,37 @@ impl Birth {
 }
 
 impl Segment {
-    /// Memory for a new array, zero: nobody sees it before it is whole.
-    pub(crate) fn create(dtype: &DType, layout: &Layout, birth: &Birth) -> Result<Arc<Self>> {
+    /// Memory for a new array: nobody sees it before it is whole.
+    ///
+    /// # Safety
+    /// The elements that it begins with can be read, and are as many as the layout's.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn create(dtype: &DType, layout: &Layout, birth: &Birth, fill: &Fill<'_>) -> Result<Arc<Self>> {
         process::begin();
         let directory = Directory::current();
-        sweep_at_times(&directory);
+        sweep_at_first_use(&directory);
         if !birth.is_special() {
-            if let Some(cell) = cells::create(&directory, dtype, layout)? {
+            if let Some(cell) = cells::create(&directory, dtype, layout, fill)? {
                 return Ok(cell);
             }
         }
+        sweep_at_times(&directory);
         let id = SegmentId::random()?;
-        let header = Header::new(id, birth.name.clone(), dtype.clone(), layout.clone(), sys::page_bytes())?;
-        Self::create_file(&directory, header, birth)
+        let header = Header::new(id, birth.name.clone(), dtype.clone(), layout.clone(), directory.page_bytes())?;
+        Self::create_file(&directory, header, birth, fill)
     }
 
-    fn create_file(directory: &Directory, header: Header, birth: &Birth) -> Result<Arc<Self>> {
+    #[allow(unsafe_code)]
+    fn create_file(directory: &Directory, header: Header, birth: &Birth, fill: &Fill<'_>) -> Result<Arc<Self>> {
         let file = reserve(directory, &header, birth.mode)?;
+        // SAFETY: a file for this array; the caller vouches for the elements.
+        let is_filled = unsafe { fill.write(&file, header.header_bytes)? };
         let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
         mapped.write_header();
+        if !is_filled {
+            // SAFETY: a new segment's data, as large as its array; the caller vouches for the elements.
+            unsafe { fill.apply(mapped.data(None), mapped.header.data_bytes, true) };
+        }
         let generation = random_generation()?;
         let leases = mapped.leases();
         leases.words.set_generation(generation);
@@ -136,9 +152,10 @@ impl Segment {
         process::begin();
         let directory = Directory::current();
         sweep_at_first_use(&directory);
-        let mapped = match Self::map(&directory, place, access)? {
+        let (mapped, is_new) = match Self::map(&directory, place, access)? {
             Found::Segment(segment) => return Ok(segment), // a name led to what is mapped already
-            Found::File(mapped) => mapped,
+            Found::Known(mapped) => (mapped, false),
+            Found::New(mapped) => (mapped, true),
         };
         let whole = mapped.leases();
         let leases = match (mapped.header.division, cell) {
@@ -154,6 +171,9 @@ impl Segment {
                 directory: directory.path().to_owned(),
             });
         };
+        if is_new && cache::is_worth_keeping(&mapped) {
+            Table::cache(&mapped);
+        }
         let generation = leases.words.generation();
         let room = mapped.part(cell).1;
         let data_bytes = if cell.is_some() { leases.words.data_bytes().load(Order::Relaxed).min(room) } else { room };
@@ -164,7 +184,7 @@ impl Segment {
     fn map(directory: &Directory, place: Place<'_>, access: Access) -> Result<Found> {
         if let Place::Id(id) = place {
             if let Some(mapped) = Mapped::find(id, access) {
-                return Ok(Found::File(mapped));
+                return Ok(Found::Known(mapped));
             }
         }
         let file = sys::File::open(directory.clone(), place, access)?;
@@ -179,7 +199,7 @@ impl Segment {
         if mapped.header.division.is_some() {
             Table::insert_mapped(&mapped);
         }
-        Ok(Found::File(mapped))
+        Ok(Found::New(mapped))
     }
 
     fn register(mapped: Arc<Mapped>, cell: Option<u32>, data_bytes: u64, generation: u64, place: usize) -> Arc<Self> {
@@ -246,7 +266,7 @@ impl Segment {
 
     /// Gives our lease back, and the segment if that was the last. From then on what is left of
     /// our hold is the mapping's lock. Returns a file that this process need not have mapped.
-    fn leave(&self) -> Option<Arc<Mapped>> {
+    fn leave(&self) -> Option<cells::File> {
         let place = self.place.swap(BY_LOCK, Ordering::Relaxed);
         if place == BY_LOCK {
             return None;
@@ -258,7 +278,7 @@ impl Segment {
 
     /// The same while others in this process may still touch its memory: no cell is used again
     /// before this process is dead.
-    fn leave_at_exit(&self) -> Option<Arc<Mapped>> {
+    fn leave_at_exit(&self) -> Option<cells::File> {
         let place = self.place.swap(BY_LOCK, Ordering::Relaxed);
         if place == BY_LOCK {
             return None;
@@ -269,6 +289,19 @@ impl Segment {
             None => leases.leave(place),
         }
         give_back_if_last(&self.mapped, self.cell, &leases)
+    }
+
+    /// For the next array that comes in the same file. What is held by lock is not kept.
+    fn keep_mapping(&self) {
+        let mapped = &self.mapped;
+        if mapped.header.division.is_none() {
+            return;
+        }
+        if mapped.leases().is_by_lock() {
+            Table::forget_cached(&mapped.header.id);
+        } else if mapped.access == Access::CopyOnWrite && mapped.give_back_own(self.cell, self.data_bytes) {
+            Table::cache_private(Arc::clone(mapped));
+        }
     }
 
     /// A message with this segment was received, or is unwanted.
@@ -311,20 +344,23 @@ impl Drop for Segment {
     fn drop(&mut self) {
         Table::remove(self);
         drop(self.leave());
+        self.keep_mapping();
     }
 }
 
 /// What a place led to.
 enum Found {
     Segment(Arc<Segment>),
-    File(Arc<Mapped>),
+    /// A file that this process has mapped already.
+    Known(Arc<Mapped>),
+    New(Arc<Mapped>),
 }
 
 /// A new file. What the dead left makes room before shared memory is said to be full.
 fn reserve(directory: &Directory, header: &Header, mode: u32) -> Result<sys::File> {
     let create = || sys::File::create(directory.clone(), &header.id, header.segment_bytes(), mode);
     match create() {
-        Err(Error::NoSpace { .. }) if sweep_directory(directory)?.bytes > 0 => create(),
+        Err(Error::NoSpace { .. }) if sweep_directory(directory, How::Pressing)?.bytes > 0 => create(),
         created => created,
     }
 }
@@ -375,7 +411,7 @@ fn close_without_the_dead(leases: &Leases, directory: &Directory) -> Closed {
 }
 
 /// Ends what nobody holds any more.
-fn give_back_if_last(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Option<Arc<Mapped>> {
+fn give_back_if_last(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Option<cells::File> {
     let others = || leases.is_held_by_others(sys::identity(mapped.directory()).map_or(0, |me| me.holder));
     let closed = match leases.close() {
         Closed::Held if !leases.is_by_lock() && others() => close_without_the_dead(leases, mapped.directory()),
@@ -407,7 +443,9 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
         return Ok(());
     }
     process::begin();
-    let Found::File(mapped) = Segment::map(directory, Place::Id(&text.id), access)? else { return Ok(()) };
+    let (Found::Known(mapped) | Found::New(mapped)) = Segment::map(directory, Place::Id(&text.id), access)? else {
+        return Ok(());
+    };
     let whole = mapped.leases();
     let leases = text.cell.map_or(Some(whole), |cell| whole.cell(cell));
     let leases = leases.ok_or_else(|| Error::handle("segment", format!("{text} has no such cell")))?;

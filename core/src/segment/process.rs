@@ -53,5 +53,6 @@ extern "C" fn exit() {
     // The memory stays mapped for whoever still runs.
     Table::for_each(&table, |segment| std::mem::forget(segment.leave_at_exit()));
     drop(table);
+    cells::leave_at_exit();
     sweep_at_exit();
 }

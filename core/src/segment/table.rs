@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use super::Segment;
+use super::cache::Cache;
 use super::mapped::Mapped;
 use crate::name::{SegmentId, SegmentText};
 use crate::sys::{Access, Mutex};
@@ -15,6 +16,7 @@ pub(super) struct Table {
     /// By where the data starts, and by the segment: without data, two may start at one place.
     by_address: BTreeMap<(usize, usize), Weak<Segment>>,
     mapped: HashMap<(SegmentId, Access), Weak<Mapped>>,
+    cache: Cache,
 }
 
 pub(super) static TABLE: Mutex<Option<Table>> = Mutex::new(None);
@@ -63,6 +65,33 @@ impl Table {
             }
             table.by_address.remove(&segment.address());
         });
+    }
+
+    /// Whose cells come again.
+    pub(super) fn cache(mapped: &Arc<Mapped>) {
+        drop(Self::with(|table| table.cache.keep(mapped)));
+    }
+
+    /// What is kept is used last now. What this process made itself is on a shelf, and not here.
+    pub(super) fn use_again(mapped: &Arc<Mapped>) {
+        Self::with(|table| table.cache.use_again(mapped));
+    }
+
+    pub(super) fn cache_private(mapped: Arc<Mapped>) {
+        drop(Self::with(|table| table.cache.keep_private(mapped)));
+    }
+
+    pub(super) fn take_private(id: &SegmentId) -> Option<Arc<Mapped>> {
+        Self::with(|table| table.cache.take_private(id))
+    }
+
+    pub(super) fn forget_cached(id: &SegmentId) {
+        drop(Self::with(|table| table.cache.forget(id)));
+    }
+
+    /// Mappings that are only kept; to be dropped when nothing is locked.
+    pub(super) fn empty_cache(is_all: bool) -> Vec<Arc<Mapped>> {
+        Self::with(|table| table.cache.empty(is_all))
     }
 
     pub(super) fn find_mapped(id: &SegmentId, access: Access) -> Option<Arc<Mapped>> {

@@ -4,13 +4,15 @@
 //!
 //! | item | does |
 //! |---|---|
-//! | `Directory::current()`, `path`, `segment_ids` | where segments live now; what there is |
+//! | `Directory::current()`, `path`, `segment_ids`, `total_bytes`, `page_bytes` | where segments live now; what there is, how much may be, and the unit of memory protection |
 //! | `File::create(directory, id, bytes, mode)` | a new file that nobody can see yet, its memory reserved, held by us |
 //! | `File::open(directory, place, access)` | an existing file, held by us |
 //! | `File::bytes`, `read_front(n)` | its size; a copy of its first bytes |
 //! | `File::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
+//! | `File::takes_writes`, `write_at(offset, bytes, count)` | whether writing a new file is faster than storing to it; writes |
 //! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |
 //! | `File::mark_named(name, mark)` | mark a segment while nobody can take its name away |
+//! | `Mapping::give_back_own(offset, bytes)` | of a mapping that copies on write: what was written here goes |
 //! | `Mapping::header`, `data`, `header_is_writable`, `directory` | where it is mapped, and what of |
 //! | `discard(directory, id, name)` | unlinks what the caller made dead |
 //! | `identity(directory)` | this process as its leases name it; `None` where there are no leases |
@@ -21,7 +23,6 @@
 //! | `before_fork`, `after_in_parent`, `after_in_child`, `identity_of_child` | a child's identity, made before it is there |
 //! | `give_back(directory, id)` | give a segment back if nobody holds it; returns the bytes |
 //! | `unlink_name(directory, name, before)` | take a name away |
-//! | `page_bytes()` | the unit of memory protection |
 //! | `Mutex`, `MutexGuard`, `remake` | for what this process has; made anew in a forked child |
 //!
 //! *Holding* a file keeps it from being given back. On Linux the kernel keeps the hold and
@@ -51,8 +52,8 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use backend::{
     Directory, File, Identity, Lives, Mapping, after_in_child, after_in_parent, before_fork, discard, family_message,
-    family_of, give_back, identity, identity_of_child, is_message, link_ticket, on_fork_and_exit, page_bytes, punch,
-    remake, reserve_again, sweep_tickets, unlink_name, unlink_ticket,
+    family_of, give_back, identity, identity_of_child, is_message, link_ticket, on_fork_and_exit, punch, remake,
+    reserve_again, sweep_tickets, unlink_name, unlink_ticket,
 };
 
 use crate::name::{ArrayName, SegmentId};

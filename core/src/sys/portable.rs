@@ -37,6 +37,15 @@ impl Directory {
         &self.0
     }
 
+    pub(crate) fn page_bytes(&self) -> u64 {
+        page_bytes()
+    }
+
+    /// There are no cells here.
+    pub(crate) fn total_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+
     /// The system does not list them.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
         Ok(Vec::new())
@@ -83,7 +92,7 @@ impl Held {
 
     fn words(&self) -> Words {
         // SAFETY: `File::create` and `File::open` see to it that a header page is there.
-        unsafe { Words::new(self.start(), 0, 0) }
+        unsafe { Words::new(self.start(), 0, None) }
     }
 
     fn front(&self, bytes: u64) -> Vec<u8> {
@@ -148,6 +157,10 @@ impl Mapping {
     pub(crate) fn directory(&self) -> &Directory {
         &self.held.directory
     }
+
+    pub(crate) fn give_back_own(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
 }
 
 /// There are no leases here: no kernel would tell that a holder died.
@@ -198,6 +211,18 @@ pub(crate) fn discard(_directory: &Directory, _id: &SegmentId, _name: Option<&Ar
 }
 
 impl File {
+    pub(crate) fn takes_writes(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn write_at(&self, _offset: u64, _bytes: *const u8, _count: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.directory.path()
+    }
+
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
         if mode != 0o600 {
             return Err(Error::Unsupported { what: "a mode other than 0600" });

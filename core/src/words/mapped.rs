@@ -4,7 +4,7 @@
 use std::ptr::NonNull;
 
 use super::{Entry, Word};
-use crate::format::{CELL_ENTRIES, CELL_ENTRIES_OFFSET, CELL_HEAD_BYTES, HEADS_OFFSET, LEASES_OFFSET, WORDS_OFFSET};
+use crate::format::{CELL_ENTRIES_OFFSET, Division, LEASES_OFFSET, WORDS_OFFSET};
 
 /// The words of one mapped header, or of one cell of it.
 #[derive(Clone, Copy)]
@@ -13,37 +13,35 @@ pub(crate) struct Words {
     first: NonNull<u8>,
     table: NonNull<u8>,
     entries: usize,
-    cells: u32,
+    /// Of a segment of cells.
+    division: Option<Division>,
 }
 
 impl Words {
     /// # Safety
     /// `header` is the start of a mapped header, 8-aligned, that stays mapped while this is used,
-    /// with room for that many entries from LEASES_OFFSET on and for that many heads of cells
-    /// from HEADS_OFFSET on.
-    pub(crate) unsafe fn new(header: NonNull<u8>, entries: usize, cells: u32) -> Self {
+    /// with room for that many entries from LEASES_OFFSET on and for the heads of that division.
+    pub(crate) unsafe fn new(header: NonNull<u8>, entries: usize, division: Option<Division>) -> Self {
         // SAFETY: inside the header page that the caller promises.
         let first = unsafe { header.add(WORDS_OFFSET) };
         // SAFETY: the same.
         let table = unsafe { header.add(LEASES_OFFSET) };
-        Self { header, first, table, entries, cells }
+        Self { header, first, table, entries, division }
     }
 
     /// The words of a cell, if there is one of that number.
     pub(crate) fn cell(&self, cell: u32) -> Option<Self> {
-        if cell >= self.cells {
-            return None;
-        }
+        let division = self.division.filter(|division| cell < division.cells)?;
         // SAFETY: `new` was promised that this head is there.
-        let first = unsafe { self.header.add(HEADS_OFFSET + cell as usize * CELL_HEAD_BYTES) };
+        let first = unsafe { self.header.add(division.head_offset(cell)) };
         // SAFETY: a head has room for its entries.
         let table = unsafe { first.add(CELL_ENTRIES_OFFSET) };
-        Some(Self { first, table, entries: CELL_ENTRIES, cells: 0, ..*self })
+        Some(Self { first, table, entries: division.entries(), division: None, ..*self })
     }
 
     /// Those of all cells.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Self> + '_ {
-        (0..self.cells).filter_map(|cell| self.cell(cell))
+        (0..self.division.map_or(0, |division| division.cells)).filter_map(|cell| self.cell(cell))
     }
 
     pub(super) fn word(&self, index: usize) -> &Word {

@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 pub(crate) use loom::sync::atomic::Ordering;
 
 use super::{Entry, Word};
+use crate::format::Division;
 
 /// What lies in a header or in a cell's head.
 struct Page {
@@ -40,7 +41,7 @@ impl Words {
     /// # Safety
     /// None is needed: nothing that is mapped can be had here.
     #[allow(unsafe_code)] // the other body's signature
-    pub(crate) unsafe fn new(_header: NonNull<u8>, _entries: usize, _cells: u32) -> Self {
+    pub(crate) unsafe fn new(_header: NonNull<u8>, _entries: usize, _division: Option<Division>) -> Self {
         unreachable!("loom's atomics do not lie in mapped memory")
     }
 

@@ -8,6 +8,7 @@ use shmarray::{Access, Array, Error, Options, Pipe, Received, Sent};
 use crate::operations::Traced;
 use crate::process::{start, wait};
 use crate::stage::{Kept, NEW, NEW_FILE, Stage, new, options};
+use crate::support::POOL;
 
 pub(crate) fn hold(handles: &[String]) -> Vec<Array> {
     handles.iter().map(|handle| Array::attach(handle, Access::ReadWrite).unwrap()).collect()
@@ -91,6 +92,67 @@ pub(crate) fn warm_up() {
     drop([NEW, NEW_FILE].map(|bytes| new(bytes, &options("")).unwrap()));
 }
 
+/// With a pool in this process, in which something lies that was used.
+pub(crate) fn with_pool(limit: &str, operation: impl FnOnce() -> Traced) -> Traced {
+    // SAFETY: no other thread of this process looks at its environment.
+    unsafe { std::env::set_var(POOL, limit) };
+    warm_up();
+    operation()
+}
+
+/// The same, when nothing lies in it yet.
+pub(crate) fn with_empty_pool(limit: &str, operation: impl FnOnce() -> Traced) -> Traced {
+    // SAFETY: as above.
+    unsafe { std::env::set_var(POOL, limit) };
+    operation()
+}
+
+/// What lies in the pool has no memory any more.
+pub(crate) fn create_where_it_was_punched(bytes: u64) -> Traced {
+    let mut other = start(|line| {
+        shmarray::sweep().unwrap();
+        line.tell("swept");
+    });
+    other.line.hear().unwrap();
+    wait(other.pid);
+    create(bytes, options(""))
+}
+
+fn another_lets_go_last(array: Array) {
+    let handle = array.handle().to_text();
+    let mut other = start(|line| {
+        let held = Array::attach(&handle, Access::ReadWrite).unwrap();
+        line.tell("holds");
+        let _ = line.hear();
+        drop(held);
+    });
+    other.line.hear().unwrap();
+    drop(array);
+    other.line.tell("end");
+    wait(other.pid);
+}
+
+/// What is kept is free by another process's hand.
+pub(crate) fn create_where_another_freed_all() -> Traced {
+    another_lets_go_last(new(NEW_FILE, &options("")).unwrap());
+    create(NEW_FILE, options(""))
+}
+
+/// Lets go of what it made: it stays for the next.
+pub(crate) fn close_new(bytes: u64) -> Traced {
+    let array = new(bytes, &options("")).unwrap();
+    Box::new(move || {
+        drop(array);
+        Kept::default()
+    })
+}
+
+/// By a mapping that is kept from the last time.
+pub(crate) fn attach_again(handle: String, access: Access) -> Traced {
+    drop(Array::attach(&handle, access).unwrap());
+    attach(handle, access)
+}
+
 /// Holds that many in cells, and lets all but the first go.
 pub(crate) fn close_cells(count: usize) -> Traced {
     let mut arrays: Vec<_> = (0..count).map(|_| new(NEW, &options("")).unwrap()).collect();
@@ -113,17 +175,7 @@ pub(crate) fn create_in_cell(there: usize, freed: usize) -> Traced {
 /// A cell that another process was the last to hold: only a look at the cells finds it.
 pub(crate) fn create_where_another_freed() -> Traced {
     let mut arrays: Vec<_> = (0..4).map(|_| new(NEW, &options("")).unwrap()).collect();
-    let handle = arrays[1].handle().to_text();
-    let mut other = start(|line| {
-        let held = Array::attach(&handle, Access::ReadWrite).unwrap();
-        line.tell("holds");
-        let _ = line.hear();
-        drop(held);
-    });
-    other.line.hear().unwrap();
-    drop(arrays.remove(1));
-    other.line.tell("end");
-    wait(other.pid);
+    another_lets_go_last(arrays.remove(1));
     Box::new(move || {
         arrays.push(new(NEW, &options("")).unwrap());
         arrays.into()

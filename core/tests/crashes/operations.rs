@@ -49,6 +49,9 @@ pub(crate) const PLAIN: Operation = Operation {
     least: 10,
 };
 
+/// Room for what these operations make.
+pub(crate) const POOL_BYTES: &str = "10000000";
+
 pub(crate) static OPERATIONS: &[Operation] = &[
     Operation {
         name: "create, first use",
@@ -238,6 +241,79 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         name: "create in a cell where no file can be without a name",
         prepare: |_| without_unnamed_files(create(NEW, options(""))),
         least: 25,
+        ..PLAIN
+    },
+    Operation {
+        name: "create what is kept",
+        prepare: |_| with_empty_pool(POOL_BYTES, || create(NEW_FILE, options(""))),
+        least: 20,
+        ..PLAIN
+    },
+    Operation {
+        name: "create in a cell of a file that is kept",
+        prepare: |_| with_empty_pool(POOL_BYTES, || create(NEW, options(""))),
+        least: 20,
+        ..PLAIN
+    },
+    Operation {
+        name: "create where something was",
+        prepare: |_| with_pool(POOL_BYTES, || create(NEW_FILE, options(""))),
+        ..PLAIN
+    },
+    Operation {
+        name: "create where another freed what was",
+        prepare: |_| with_pool(POOL_BYTES, create_where_another_freed_all),
+        ..PLAIN
+    },
+    Operation {
+        name: "create where memory was taken from the pool",
+        prepare: |_| with_pool(POOL_BYTES, || create_where_it_was_punched(NEW_FILE)),
+        ..PLAIN
+    },
+    Operation {
+        name: "create what only fits when something else goes",
+        prepare: |_| {
+            with_empty_pool("130000", || {
+                drop(new(90_000, &options("")).unwrap());
+                create(NEW_FILE, options(""))
+            })
+        },
+        least: 20,
+        ..PLAIN
+    },
+    Operation {
+        name: "close what is kept",
+        prepare: |_| with_pool(POOL_BYTES, || close_new(NEW_FILE)),
+        least: 4,
+        ..PLAIN
+    },
+    Operation { name: "sweep what is kept", prepare: |_| with_pool(POOL_BYTES, sweep), least: 30, ..PLAIN },
+    Operation {
+        name: "fork with what is kept",
+        props: &[Given],
+        prepare: |stage| with_pool(POOL_BYTES, || fork(&["kept", "given"].map(|what| stage.handle(what)))),
+        least: 15,
+        ..PLAIN
+    },
+    Operation {
+        name: "end of a process with what is kept",
+        props: &[Given],
+        prepare: |stage| with_pool(POOL_BYTES, || end(&["kept", "given"].map(|what| stage.handle(what)))),
+        least: 30,
+        ..PLAIN
+    },
+    Operation {
+        name: "attach a cell by a mapping that is kept",
+        props: &[Cell],
+        prepare: |stage| attach_again(stage.handle("cell"), Access::ReadWrite),
+        least: 2,
+        ..PLAIN
+    },
+    Operation {
+        name: "attach a cell to copy on write by a mapping that is kept",
+        props: &[Cell],
+        prepare: |stage| attach_again(stage.handle("cell"), Access::CopyOnWrite),
+        least: 2,
         ..PLAIN
     },
     Operation {

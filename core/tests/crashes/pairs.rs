@@ -3,9 +3,9 @@
 use shmarray::{Access, Array};
 
 use crate::actions::*;
-use crate::operations::{Operation, PLAIN, Traced};
+use crate::operations::{Operation, PLAIN, POOL_BYTES, Traced};
 use crate::stage::Prop::{Contested, Given, GivenCell, Leftovers, Named, Sent};
-use crate::stage::{NEW, Stage, new, options};
+use crate::stage::{NEW, NEW_FILE, Stage, new, options};
 
 /// Two at once, on the same array where that makes sense: the first is killed at each of its
 /// steps, while the second stands still at each of its own.
@@ -50,6 +50,12 @@ pub(crate) static PAIRS: &[[Operation; 2]] = &[
     [on_leftovers("sweep", |_| sweep()), on_leftovers("create in a cell that was used", |_| create_in_cell(1, 2))],
     [on_leftovers("close more cells than keep their memory", |_| close_cells(18)), on_leftovers("sweep", |_| sweep())],
     [on_leftovers("sweep", |_| sweep()), on_leftovers("close more cells than keep their memory", |_| close_cells(18))],
+    [on_leftovers("create where something was", create_kept), on_leftovers("sweep", |_| sweep())],
+    [on_leftovers("sweep", |_| sweep()), on_leftovers("create where something was", create_kept)],
+    [on_leftovers("close what is kept", close_kept), on_leftovers("sweep", |_| sweep())],
+    [on_leftovers("sweep", |_| sweep()), on_leftovers("close what is kept", close_kept)],
+    [on_leftovers("end of a process with what is kept", end_kept), on_leftovers("sweep", |_| sweep())],
+    [on_leftovers("sweep", |_| sweep()), on_leftovers("end of a process with what is kept", end_kept)],
 ];
 
 const fn on_contested(name: &'static str, prepare: fn(&Stage) -> Traced) -> Operation {
@@ -126,4 +132,16 @@ fn create_contested(_: &Stage) -> Traced {
 
 fn create_leftover(_: &Stage) -> Traced {
     Box::new(|| if_free(new(NEW, &options("leftover"))))
+}
+
+fn create_kept(_: &Stage) -> Traced {
+    with_pool(POOL_BYTES, || create(NEW_FILE, options("")))
+}
+
+fn close_kept(_: &Stage) -> Traced {
+    with_pool(POOL_BYTES, || close_new(NEW_FILE))
+}
+
+fn end_kept(stage: &Stage) -> Traced {
+    with_pool(POOL_BYTES, || end(&[stage.handle("kept")]))
 }

@@ -337,7 +337,8 @@ impl Seen<'_> {
         NAMES.iter().for_each(|name| self.can_be_used(name));
         drop(kept);
         let left = segments_in(&self.stage.directory);
-        let left: BTreeSet<_> = left.into_iter().filter(|_| !self.stage.has(Prop::Forgotten)).collect();
+        let counts = |file: &String| !self.stage.has(Prop::Forgotten) && !self.is_kept(file);
+        let left: BTreeSet<_> = left.into_iter().filter(counts).collect();
         assert!(left.is_subset(&held), "when all names are unlinked and messages received, {left:?} stay");
     }
 
@@ -356,7 +357,7 @@ impl Seen<'_> {
         let files: Vec<_> = files.iter().filter(|file| !file.starts_with("shmarray-ticket-")).collect();
         let (names, segments): (Vec<&String>, Vec<_>) = files.into_iter().partition(|file| is_name(file));
         let inode = |file: &str| std::fs::metadata(self.stage.directory.join(file)).unwrap().ino();
-        for segment in segments.iter().filter(|segment| !held.contains(**segment)) {
+        for segment in segments.iter().filter(|segment| !held.contains(**segment) && !self.is_kept(segment)) {
             let name = names.iter().find(|name| inode(name) == inode(segment));
             let lasts = name.is_some_and(|name| self.lasts(name.trim_start_matches(NAME_PREFIX)));
             assert!(lasts, "a sweep left {segment}, whose name is {name:?} and which nobody holds");
@@ -365,6 +366,13 @@ impl Seen<'_> {
             let there = segments.iter().any(|segment| inode(segment) == inode(name));
             assert!(there, "a sweep left {name}, which leads to no segment");
         }
+    }
+
+    /// By its maker, for the next array; who is dead keeps nothing after a sweep (FORMAT.md).
+    fn is_kept(&self, segment: &str) -> bool {
+        let bytes = std::fs::read(self.stage.directory.join(segment)).unwrap_or_default();
+        let is_odd = |at: usize| bytes.get(at).is_some_and(|byte| byte % 2 == 1);
+        bytes.get(80) == Some(&2) && is_odd(2304)
     }
 
     fn lasts(&self, name: &str) -> bool {

@@ -10,6 +10,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 ///
 /// `test` is the name of the calling test.
 ///
+/// Nothing is kept for reuse there, so that each file tells of an array: `pool.rs` sets its own limit.
+///
 /// Under Miri there is one process: one scenario after the other, each with a directory of its own.
 pub fn scenario(test: &str, body: impl FnOnce()) {
     if cfg!(miri) {
@@ -20,17 +22,25 @@ pub fn scenario(test: &str, body: impl FnOnce()) {
     }
     let directory = tempfile::Builder::new().prefix("shmtest-").tempdir_in(shared_memory()).unwrap();
     let mut alone = rerun(test, directory.path());
+    if std::env::var_os(POOL).is_none() {
+        alone.env(POOL, "0");
+    }
     // Its panic goes to stderr; its line of counts would be counted twice.
     let status = alone.env("SHMARRAY_SCENARIO", test).stdout(Stdio::null()).status().unwrap();
     assert!(status.success(), "the scenario {test} failed");
     assert_eq!(segments_in(directory.path()), Vec::<String>::new(), "{test} left segments");
 }
 
+/// How many bytes may be kept for reuse.
+pub const POOL: &str = "SHMARRAY_POOL_BYTES";
+
 fn alone(test: &str, body: impl FnOnce()) {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // SAFETY: no other scenario runs, and no thread of this one yet.
     unsafe { std::env::set_var("SHMARRAY_DIR", format!("/memory/{test}")) };
+    // SAFETY: the same.
+    unsafe { std::env::set_var(POOL, "0") };
     body();
     assert!(shmarray::segments().unwrap().is_empty(), "{test} left arrays");
     assert_eq!(shmarray::sweep().unwrap(), shmarray::Swept::default(), "{test} left segments");
@@ -159,7 +169,12 @@ impl Forked {
 
     /// Waits for it, and that it was killed.
     pub fn killed(self) {
-        assert_eq!(self.wait(), 9);
+        self.ended_by(9);
+    }
+
+    /// Waits for it, and that this signal ended it.
+    pub fn ended_by(self, signal: i32) {
+        assert_eq!(self.wait() & 0x7f, signal);
     }
 
     pub fn id(&self) -> i32 {

@@ -25,7 +25,7 @@ _Static_assert(offsetof(shma_options, name) == 8, "shma_options.name");
 _Static_assert(offsetof(shma_options, persist) == 16, "shma_options.persist");
 _Static_assert(offsetof(shma_options, mode) == 20, "shma_options.mode");
 _Static_assert(offsetof(shma_options, order) == 24, "shma_options.order");
-_Static_assert(offsetof(shma_options, reserved) == 28, "shma_options.reserved");
+_Static_assert(offsetof(shma_options, uninitialized) == 28, "shma_options.uninitialized");
 _Static_assert(offsetof(shma_options, item_bytes) == 32, "shma_options.item_bytes");
 _Static_assert(offsetof(shma_options, dtype_text) == 40, "shma_options.dtype_text");
 #endif

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -308,6 +309,31 @@ static void options_of_zeros_are_the_ordinary_array(void **state) {
     shma_array_close(array);
 }
 
+// Of 5: another array of this size with these options, as the first and the last byte tell.
+static int begins_with(const shma_options *options, int64_t bytes) {
+    shma_array *array = NULL;
+    assert_int_equal(shma_array_create(SHMA_UINT8, 1, &bytes, options, &array, NULL), SHMA_OK);
+    uint8_t *data = shma_array_data(array);
+    const int found = data[0] == data[bytes - 1] ? data[0] : -1;
+    data[0] = data[bytes - 1] = 5;
+    shma_array_close(array);
+    return found;
+}
+
+static void memory_is_used_again_and_cleared_unless_the_options_say_otherwise(void **state) {
+    (void)state;
+    shma_options as_it_is = SHMA_OPTIONS_INIT;
+    as_it_is.uninitialized = 1;
+    setenv("SHMARRAY_POOL_BYTES", "100000000", 1);
+    for (int64_t bytes = 100; bytes < 10000000; bytes *= 100) {
+        assert_int_equal(begins_with(NULL, bytes), 0);
+        assert_int_equal(begins_with(&as_it_is, bytes), 5);
+        assert_int_equal(begins_with(NULL, bytes), 0);
+    }
+    setenv("SHMARRAY_POOL_BYTES", "0", 1);
+    assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
+}
+
 static void the_version_is_that_of_the_package(void **state) {
     (void)state;
     assert_string_equal(shma_version(), SHMARRAY_VERSION);
@@ -331,6 +357,7 @@ int main(void) {
         TEST(zero_sizes_and_no_dimensions_are_arrays),
         TEST(an_opaque_dtype_keeps_its_text_and_size),
         TEST(options_of_zeros_are_the_ordinary_array),
+        TEST(memory_is_used_again_and_cleared_unless_the_options_say_otherwise),
         TEST(the_version_is_that_of_the_package),
     };
     return cmocka_run_group_tests_name("array", tests, NULL, NULL);

@@ -26,6 +26,22 @@ static inline int files_in_directory(void) {
     return count;
 }
 
+// How many descriptors this process has of files there, and of the directory itself.
+static inline int descriptors_in_directory(void) {
+    const char *path = getenv("SHMARRAY_DIR");
+    DIR *directory = path ? opendir("/proc/self/fd") : NULL;
+    if (!directory)
+        return -1;
+    int count = 0;
+    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
+        char target[4096] = "";
+        readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1);
+        count += strncmp(target, path, strlen(path)) == 0;
+    }
+    closedir(directory);
+    return count;
+}
+
 static inline int is_no_registry(const struct dirent *entry) {
     return strncmp(entry->d_name, "shmarray-", 9) == 0 && strncmp(entry->d_name, "shmarray-registry-", 18) != 0;
 }

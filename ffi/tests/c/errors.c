@@ -74,9 +74,6 @@ static void a_bad_argument_is_named(void **state) {
     options.struct_bytes = 8;
     expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "struct_bytes 8");
     options = fresh;
-    options.reserved = 1;
-    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid reserved");
-    options = fresh;
     options.dtype_text = "|O8";
     expect_create(SHMA_OPAQUE, two_by_three, &options, SHMA_ERROR_INVALID_DTYPE, "|O8");
 }

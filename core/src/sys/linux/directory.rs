@@ -11,8 +11,10 @@
 //! byte first, so that between the look and the unlink nobody can put a new array there.
 #![allow(unsafe_code)] // linkat, statvfs, geteuid
 
+use std::cell::RefCell;
 use std::ffi::CString;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -20,11 +22,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::lock;
+use super::descriptor::{Descriptor, without_fork};
+use super::{huge, lock};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 
+/// Of linux/magic.h.
+const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 const DEFAULT_DIRECTORY: &str = "/dev/shm";
 const SEGMENT_PREFIX: &str = "shmarray-";
 const NAME_PREFIX: &str = "shmarray-name-";
@@ -34,41 +40,128 @@ const REGISTRY_PREFIX: &str = "shmarray-registry-";
 const NAMES_OFFSET: u64 = 1 << 62;
 
 /// Where segments live. What was made there stays there, whatever `SHMARRAY_DIR` says later.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Directory(Arc<Path>);
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(Arc<Place>);
+
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    /// 0: nobody has asked yet. No lock, which a forked child could find taken.
+    page_bytes: AtomicU64,
+    /// [`UNKNOWN`], [`NO`] or [`YES`].
+    huge_by_advice: AtomicU8,
+}
+
+const UNKNOWN: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
+
+thread_local! {
+    /// The last that was asked for in this thread: most programs have one.
+    static LAST: RefCell<Option<Directory>> = const { RefCell::new(None) };
+}
+
+impl PartialEq for Directory {
+    fn eq(&self, other: &Self) -> bool {
+        self.path() == other.path()
+    }
+}
+
+impl Eq for Directory {}
+
+impl Hash for Directory {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.path().hash(state);
+    }
+}
 
 impl Directory {
     /// What `SHMARRAY_DIR` says now, or the system's shared memory.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
-        Self(named.map_or(DEFAULT_DIRECTORY.into(), PathBuf::from).into())
+        let path = named.as_deref().unwrap_or(DEFAULT_DIRECTORY.as_ref());
+        let find = |last: &RefCell<Option<Self>>| {
+            let mut last = last.try_borrow_mut().ok()?;
+            match &*last {
+                Some(known) if known.path() == path => Some(known.clone()),
+                _ => Some(last.insert(Self::at(path)).clone()),
+            }
+        };
+        LAST.try_with(find).ok().flatten().unwrap_or_else(|| Self::at(path)) // a thread that ends has no last one
+    }
+
+    fn at(path: impl AsRef<Path>) -> Self {
+        Self(Arc::new(Place {
+            path: path.as_ref().to_owned(),
+            page_bytes: AtomicU64::new(0),
+            huge_by_advice: AtomicU8::new(UNKNOWN),
+        }))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.0.path
+    }
+
+    /// The unit of memory protection of what is mapped there: in a hugetlbfs a huge page.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        match self.0.page_bytes.load(Ordering::Relaxed) {
+            0 => {
+                let page_bytes = self.huge_page_bytes().unwrap_or_else(super::page_bytes);
+                self.0.page_bytes.store(page_bytes, Ordering::Relaxed);
+                page_bytes
+            }
+            known => known,
+        }
+    }
+
+    /// Of a hugetlbfs: its pages are of one size, are reserved by the administrator, and take no write(2).
+    pub(super) fn huge_page_bytes(&self) -> Option<u64> {
+        let path = c_path(self.path());
+        let mut facts = MaybeUninit::<libc::statfs>::uninit();
+        // SAFETY: the path is a C string; `facts` has room for the answer.
+        if unsafe { libc::statfs(path.as_ptr(), facts.as_mut_ptr()) } != 0 {
+            return None;
+        }
+        // SAFETY: the call filled it.
+        let facts = unsafe { facts.assume_init() };
+        (facts.f_type as u64 == HUGETLBFS_MAGIC).then_some(facts.f_bsize as u64)
+    }
+
+    /// Whether a tmpfs has huge pages for who asks.
+    pub(super) fn gives_huge_pages_to_who_asks(&self) -> bool {
+        if self.0.huge_by_advice.load(Ordering::Relaxed) == UNKNOWN {
+            let answer = if huge::by_advice(self.path()) { YES } else { NO };
+            self.0.huge_by_advice.store(answer, Ordering::Relaxed);
+        }
+        self.0.huge_by_advice.load(Ordering::Relaxed) == YES
+    }
+
+    pub(super) fn is_huge(&self) -> bool {
+        self.page_bytes() != super::page_bytes()
     }
 
     pub(super) fn segment_path(&self, id: &SegmentId) -> PathBuf {
-        self.0.join(format!("{SEGMENT_PREFIX}{id}"))
+        self.path().join(format!("{SEGMENT_PREFIX}{id}"))
     }
 
     pub(super) fn name_path(&self, name: &ArrayName) -> PathBuf {
-        self.0.join(format!("{NAME_PREFIX}{name}"))
+        self.path().join(format!("{NAME_PREFIX}{name}"))
     }
 
     /// Where a segment is made when it cannot be made without a name: no attach looks here.
     pub(super) fn hidden_path(&self, id: &SegmentId) -> PathBuf {
-        self.0.join(format!("{NEW_PREFIX}{id}"))
+        self.path().join(format!("{NEW_PREFIX}{id}"))
     }
 
     /// This user's registry, made when it is not there. Another user's file of that name is not it:
     /// he could lock and unlock there as he likes.
-    pub(super) fn open_registry(&self) -> Result<fs::File> {
-        let path = self.0.join(format!("{REGISTRY_PREFIX}{}", user()));
+    pub(super) fn open_registry(&self) -> Result<Descriptor> {
+        let path = self.path().join(format!("{REGISTRY_PREFIX}{}", user()));
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let file = options.open(&path).map_err(|error| Error::os("open", &path, error))?;
+        let opened = Descriptor::open(|| options.open(&path));
+        let file = opened.map_err(|error| Error::os("open", &path, error))?;
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
         match (facts.uid(), user()) {
             (owner, user) if owner == user => Ok(file),
@@ -78,14 +171,46 @@ impl Directory {
 
     /// The ids of all segments there, finished or not, whoever owns them.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
-        let entries = fs::read_dir(&self.0).map_err(|error| Error::os("opendir", self.path(), error))?;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Ok(names.filter_map(|name| id_in(&name)).collect())
+        let ids = self.names(id_in);
+        ids.map_err(|error| Error::os("opendir", self.path(), error))
+    }
+
+    /// What is of use among the names of its files.
+    pub(super) fn names<T>(&self, of_use: impl Fn(&str) -> Option<T>) -> io::Result<Vec<T>> {
+        without_fork(|| {
+            let entries = fs::read_dir(self.path())?;
+            Ok(entries.filter_map(|entry| of_use(entry.ok()?.file_name().to_str()?)).collect())
+        })
     }
 
     /// Bytes that the file system has left for us.
     pub(super) fn free_bytes(&self) -> Result<u64> {
-        let path = c_path(&self.0);
+        let facts = self.facts()?;
+        let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0, or a hugetlbfs with what is reserved
+        let huge = || self.huge_pages("free_hugepages").unwrap_or(u64::MAX);
+        Ok(if unlimited { huge() } else { facts.f_bavail * facts.f_frsize })
+    }
+
+    /// Size of the file system, or of the memory where that is not limited.
+    pub(crate) fn total_bytes(&self) -> Result<u64> {
+        let facts = self.facts()?;
+        // SAFETY: takes a number; -1 where it is not known.
+        let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64;
+        let unlimited = facts.f_blocks == 0;
+        let all = || self.huge_pages("nr_hugepages").unwrap_or(pages * super::page_bytes());
+        Ok(if unlimited { all() } else { facts.f_blocks * facts.f_frsize })
+    }
+
+    /// Bytes of huge pages, as the kernel counts them.
+    fn huge_pages(&self, which: &str) -> Option<u64> {
+        let page_bytes = self.huge_page_bytes()?;
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{which}", page_bytes >> 10);
+        let count = without_fork(|| fs::read_to_string(path)).ok()?;
+        Some(count.trim().parse::<u64>().ok()? * page_bytes)
+    }
+
+    fn facts(&self) -> Result<libc::statvfs> {
+        let path = c_path(self.path());
         let mut facts = MaybeUninit::<libc::statvfs>::uninit();
         // SAFETY: the path is a C string; `facts` has room for the answer.
         let status = unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) };
@@ -93,9 +218,7 @@ impl Directory {
             return Err(Error::os("statvfs", self.path(), io::Error::last_os_error()));
         }
         // SAFETY: the call filled it.
-        let facts = unsafe { facts.assume_init() };
-        let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0
-        Ok(if unlimited { u64::MAX } else { facts.f_bavail * facts.f_frsize })
+        Ok(unsafe { facts.assume_init() })
     }
 }
 
@@ -135,14 +258,14 @@ pub(super) fn lacks_unnamed_files(error: &io::Error) -> bool {
 }
 
 /// A new file at a hidden path.
-pub(super) fn create_hidden(path: &Path) -> Result<fs::File> {
+pub(super) fn create_hidden(path: &Path) -> Result<Descriptor> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
-    options.open(path).map_err(|error| Error::os("open(O_CREAT)", path, error))
+    Descriptor::open(|| options.open(path)).map_err(|error| Error::os("open(O_CREAT)", path, error))
 }
 
 /// The registry's byte for a name, ours until dropped.
-pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] fs::File);
+pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] Descriptor);
 
 impl NameLock {
     /// `None` where the registry cannot be had, because somebody put something else in its place:

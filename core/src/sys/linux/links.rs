@@ -38,7 +38,7 @@ pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) 
     }
     // Its sender may have known another registry.
     let start = format!("{TICKET_PREFIX}{id}-{ticket}-");
-    let other = names(directory).find(|name| name.starts_with(&start));
+    let other = names(directory).into_iter().find(|name| name.starts_with(&start));
     other.is_some_and(|name| fs::remove_file(directory.path().join(name)).is_ok())
 }
 
@@ -46,23 +46,22 @@ pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) 
 /// looks at the whole directory.
 pub(super) fn has_tickets(directory: &Directory, id: &SegmentId) -> bool {
     let start = format!("{TICKET_PREFIX}{id}-");
-    names(directory).any(|name| name.starts_with(&start))
+    names(directory).iter().any(|name| name.starts_with(&start))
 }
 
 /// Removes the tickets of messages that nobody can receive any more.
 pub(crate) fn sweep_tickets(directory: &Directory, lives: &Lives) {
-    let tickets = names(directory).filter_map(|name| parse(&name).map(|(ticket, cookie)| (name, ticket, cookie)));
-    for (name, ticket, cookie) in tickets {
+    for name in names(directory) {
+        let Some((ticket, cookie)) = parse(&name) else { continue };
         if lives.is_void(ticket, cookie << 40) {
             let _ = fs::remove_file(directory.path().join(name)); // received meanwhile, or another user's
         }
     }
 }
 
-fn names(directory: &Directory) -> impl Iterator<Item = String> + use<> {
-    let entries = fs::read_dir(directory.path()).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| name.starts_with(TICKET_PREFIX))
+fn names(directory: &Directory) -> Vec<String> {
+    let tickets = directory.names(|name| name.starts_with(TICKET_PREFIX).then(|| name.to_owned()));
+    tickets.unwrap_or_default() // of a directory that cannot be read there are none
 }
 
 fn parse(name: &str) -> Option<(u64, u64)> {

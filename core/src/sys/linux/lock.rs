@@ -18,12 +18,7 @@ pub(super) fn try_shared(file: &File) -> io::Result<()> {
 
 /// Holds the file when who looks whether it can be given back has let it go, or is dead.
 pub(super) fn wait_shared(file: &File) -> io::Result<()> {
-    loop {
-        match set(file, libc::F_OFD_SETLKW, libc::F_RDLCK, HOLD_OFFSET) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
-    }
+    wait(file, libc::F_RDLCK, HOLD_OFFSET)
 }
 
 /// Whether nobody holds the file now.
@@ -38,8 +33,22 @@ pub(super) fn try_exclusive(file: &File) -> bool {
 
 /// Waits for a byte of a file to be ours alone. The kernel frees it when a holder dies.
 pub(super) fn wait_exclusive(file: &File, offset: i64) -> io::Result<()> {
+    wait(file, libc::F_WRLCK, offset)
+}
+
+/// Who is in the way is there for a few system calls: so one asks a few times before one sleeps. Valgrind
+/// does not know that this call can sleep, and lets no other thread of the process run meanwhile.
+const TRIES: usize = if cfg!(feature = "steps") { 1 } else { 64 };
+
+fn wait(file: &File, kind: libc::c_int, offset: i64) -> io::Result<()> {
+    for _ in 0..TRIES {
+        match set(file, libc::F_OFD_SETLK, kind, offset) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            done => return done,
+        }
+    }
     loop {
-        match set(file, libc::F_OFD_SETLKW, libc::F_WRLCK, offset) {
+        match set(file, libc::F_OFD_SETLKW, kind, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             done => return done,
         }

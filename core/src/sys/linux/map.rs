@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
-use super::{Access, Directory};
+use super::{Access, Directory, huge};
 
 /// One reservation at the most, so that a signal costs no more than one of them again.
 const STEP_BYTES: u64 = 256 << 20;
@@ -35,13 +35,18 @@ const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 impl Mapping {
     pub(super) fn new(file: &super::File, access: Access, header_bytes: u64) -> io::Result<Self> {
-        let bytes = usize::try_from(file.bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        // Of a hugetlbfs only whole pages can be unmapped.
+        let whole = file.bytes.checked_next_multiple_of(file.directory.page_bytes());
+        let bytes = whole.and_then(|bytes| usize::try_from(bytes).ok()).ok_or(io::ErrorKind::OutOfMemory)?;
         let (protection, sharing) = match access {
             Access::ReadWrite => (WRITABLE, libc::MAP_SHARED),
             Access::ReadOnly => (libc::PROT_READ, libc::MAP_SHARED),
             Access::CopyOnWrite => (WRITABLE, libc::MAP_PRIVATE),
         };
         let start = map(&file.file, std::ptr::null_mut(), bytes, protection, sharing)?;
+        if access != Access::CopyOnWrite && huge::are_offered(&file.directory, file.bytes) {
+            huge::ask(start.as_ptr(), bytes);
+        }
         let (header_bytes, header_is_writable) = (header_bytes as usize, file.is_writable);
         let mapping = Self { start, bytes, header_bytes, header_is_writable, directory: file.directory.clone() };
         if access != Access::ReadWrite {
@@ -68,6 +73,18 @@ impl Mapping {
 
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    /// Of a mapping that copies on write: frees the pages of a part of the data that this process has
+    /// written, so that it shows the file's again. `false` when the kernel refused.
+    pub(crate) fn give_back_own(&self, offset: u64, bytes: u64) -> bool {
+        let page_bytes = self.directory.page_bytes();
+        let start = self.data().wrapping_add(offset as usize) as u64 / page_bytes * page_bytes;
+        let end = (self.data() as u64 + offset + bytes).next_multiple_of(page_bytes);
+        if end - start <= FAULT_AROUND_BYTES {
+            return forget(start, end);
+        }
+        written_pages(start, end).is_some_and(|pages| pages.iter().all(|(start, end)| forget(*start, *end)))
     }
 }
 
@@ -97,8 +114,78 @@ fn map(
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
+/// A read fault maps as much at once: to find out what of it was written costs more.
+const FAULT_AROUND_BYTES: u64 = 64 << 10;
+
+/// Drops this process's own copies of pages, and what it has mapped there.
+fn forget(start: u64, end: u64) -> bool {
+    // SAFETY: pages of a private mapping of ours that no array is in any more: what is dropped
+    // with them is what the last array's holder has written.
+    unsafe { libc::madvise(start as *mut libc::c_void, (end - start) as usize, libc::MADV_DONTNEED) == 0 }
+}
+
+/// `struct page_region` and `struct pm_scan_arg` of linux/fs.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ScanArgument {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_count: u64,
+    most_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_any: u64,
+    return_mask: u64,
+}
+
+const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610; // _IOWR('f', 16, struct pm_scan_arg)
+const PAGE_IS_FILE: u64 = 1 << 2;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
+
+/// Where this process has pages of its own, by the kernel's look at its page tables (Linux 6.7);
+/// before that everywhere.
+fn written_pages(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
+    let everywhere = Some(vec![(start, end)]);
+    let Ok(pagemap) = super::Descriptor::open(|| File::open("/proc/self/pagemap")) else { return everywhere };
+    let (mut pages, mut at, mut regions) = (Vec::new(), start, [PageRegion::default(); 64]);
+    while at < end {
+        let mut argument = ScanArgument {
+            size: size_of::<ScanArgument>() as u64,
+            start: at,
+            end,
+            regions: regions.as_mut_ptr() as u64,
+            regions_count: regions.len() as u64,
+            category_inverted: PAGE_IS_FILE,
+            category_mask: PAGE_IS_FILE,
+            category_any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            ..ScanArgument::default()
+        };
+        // SAFETY: the structure of this call, with room for as many regions as it says.
+        let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &mut argument) };
+        if found < 0 || argument.walk_end <= at {
+            return everywhere;
+        }
+        pages.extend(regions[..found as usize].iter().map(|region| (region.start, region.end)));
+        at = argument.walk_end;
+    }
+    Some(pages)
+}
+
 /// The unit of memory protection.
-pub(crate) fn page_bytes() -> u64 {
+pub(super) fn page_bytes() -> u64 {
     // SAFETY: takes a number and cannot fail for this one.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
@@ -118,6 +205,24 @@ pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return write_zeros(file, done, bytes),
             Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes memory that others may change meanwhile: then some of its bytes.
+pub(super) fn write_at(file: &File, mut offset: u64, mut bytes: *const u8, mut count: usize) -> io::Result<()> {
+    while count > 0 {
+        // SAFETY: the kernel reads the caller's memory, and fails where there is none.
+        let written = unsafe { libc::pwrite(file.as_raw_fd(), bytes.cast(), count, offset as i64) };
+        match usize::try_from(written) {
+            Ok(written) => {
+                (offset, bytes, count) = (offset + written as u64, bytes.wrapping_add(written), count - written)
+            }
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
         }
     }
     Ok(())

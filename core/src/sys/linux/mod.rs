@@ -22,7 +22,9 @@
 //! An attach that finds the exclusive lock taken waits for it: a message may hold the segment, and
 //! who sweeps finds that out. The wait is for a few system calls of another process, or its death.
 
+mod descriptor;
 mod directory;
+mod huge;
 mod links;
 mod lock;
 mod map;
@@ -34,10 +36,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use descriptor::Descriptor;
 pub(crate) use directory::Directory;
 use directory::{NameLock, link_file};
 pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
-pub(crate) use map::{Mapping, page_bytes};
+pub(crate) use map::Mapping;
+use map::page_bytes;
 pub(crate) use registry::{
     Identity, Lives, after_in_child, after_in_parent, before_fork, family_message, family_of, identity,
     identity_of_child, is_message, message, on_fork_and_exit, remake,
@@ -51,7 +55,7 @@ use crate::{lease, words};
 
 /// A segment's file, open and held.
 pub(crate) struct File {
-    file: fs::File,
+    file: Descriptor,
     directory: Directory,
     path: PathBuf,
     bytes: u64,
@@ -120,6 +124,20 @@ impl File {
         let read = self.file.read_exact_at(&mut front, 0);
         read.map_err(|error| Error::os("pread", &self.path, error))?;
         Ok(front)
+    }
+
+    /// Whether [`File::write_at`] works, and is faster than stores to the mapped file.
+    pub(crate) fn takes_writes(&self) -> bool {
+        !self.directory.is_huge()
+    }
+
+    /// Writes bytes that may change meanwhile.
+    pub(crate) fn write_at(&self, offset: u64, bytes: *const u8, count: usize) -> io::Result<()> {
+        map::write_at(&self.file, offset, bytes, count)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Of a file that nobody can attach: no flag of it keeps a sweep from giving it back.
@@ -275,10 +293,10 @@ pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl 
 }
 
 /// A file that nobody can find: unnamed, or where the file system has no such thing, hidden.
-fn create_unnamed(directory: &Directory, id: &SegmentId) -> Result<(fs::File, Option<PathBuf>)> {
+fn create_unnamed(directory: &Directory, id: &SegmentId) -> Result<(Descriptor, Option<PathBuf>)> {
     let path = directory.path();
     let flags = libc::O_TMPFILE | libc::O_CLOEXEC;
-    match options(Access::ReadWrite).mode(0o600).custom_flags(flags).open(path) {
+    match Descriptor::open(|| options(Access::ReadWrite).mode(0o600).custom_flags(flags).open(path)) {
         Err(error) if directory::lacks_unnamed_files(&error) => {
             let hidden = directory.hidden_path(id);
             Ok((directory::create_hidden(&hidden)?, Some(hidden)))
@@ -294,7 +312,7 @@ fn options(access: Access) -> fs::OpenOptions {
 }
 
 /// A reader, too, enters himself in the header, where he may. Says whether it can be written.
-fn open_for(path: &Path, access: Access) -> io::Result<(fs::File, bool)> {
+fn open_for(path: &Path, access: Access) -> io::Result<(Descriptor, bool)> {
     match open_existing(path, Access::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && access != Access::ReadWrite => {
             open_existing(path, Access::ReadOnly).map(|file| (file, false))
@@ -304,15 +322,18 @@ fn open_for(path: &Path, access: Access) -> io::Result<(fs::File, bool)> {
 }
 
 /// Never follows a link, never waits for a FIFO's other end.
-fn open_existing(path: &Path, access: Access) -> io::Result<fs::File> {
+fn open_existing(path: &Path, access: Access) -> io::Result<Descriptor> {
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    options(access).custom_flags(flags).open(path)
+    Descriptor::open(|| options(access).custom_flags(flags).open(path))
 }
 
 /// Reserves every page now, so that touching one can never be a bus error.
 fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
     if bytes > directory.free_bytes()? {
         return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
+    }
+    if huge::are_offered(directory, bytes) && huge::populate(file, bytes).is_ok() {
+        return Ok(());
     }
     map::reserve(file, bytes).map_err(|error| full_or(directory, bytes, path, error))
 }

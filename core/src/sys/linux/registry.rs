@@ -28,6 +28,7 @@ use std::sync::OnceLock;
 use parking_lot::lock_api::RawMutex as _;
 use parking_lot::{Mutex, MutexGuard, RawMutex};
 
+use super::descriptor::{self, Descriptor};
 use super::directory::Directory;
 use super::lock;
 use crate::error::Result;
@@ -97,7 +98,7 @@ const FAMILY_MESSAGE: u64 = 2;
 pub(crate) fn message(directory: &Directory) -> Result<(Identity, OwnedFd)> {
     let file = directory.open_registry()?;
     let identity = lock_new_byte(&file, directory, MESSAGE)?;
-    Ok((identity, file.into()))
+    Ok((identity, file.into_owned()))
 }
 
 /// A message whose way nobody knows: a ticket of this process's family.
@@ -147,7 +148,7 @@ const PID: u64 = 0xffff_ffff;
 
 /// A look at who lives. What it has seen it does not ask again.
 pub(crate) struct Lives {
-    file: File,
+    file: Descriptor,
     cookie: u64,
     seen: RefCell<HashMap<u64, bool>>,
 }
@@ -206,6 +207,7 @@ pub(crate) fn before_fork() {
         registered.child = register(&registered.directory).ok();
     }
     MutexGuard::leak(all);
+    descriptor::before_fork();
 }
 
 /// Between the two: the child's identity (I1).
@@ -218,6 +220,7 @@ pub(crate) fn identity_of_child(directory: &Directory) -> Option<Identity> {
 
 /// After a fork, in the parent: only the child keeps the child's byte.
 pub(crate) fn after_in_parent() {
+    descriptor::after_in_parent();
     // SAFETY: as in `identity_of_child`.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
     for (_, life) in all.iter_mut().filter_map(|registered| registered.child.take()) {
@@ -229,6 +232,7 @@ pub(crate) fn after_in_parent() {
 
 /// After a fork, in the child: it is who its parent said. Allocates nothing.
 pub(crate) fn after_in_child() {
+    descriptor::after_in_child();
     // SAFETY: as in `identity_of_child`; there is no other thread.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
     for registered in all.iter_mut() {

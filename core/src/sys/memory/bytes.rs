@@ -92,7 +92,7 @@ impl Bytes {
 
     fn words(&self) -> Words {
         // SAFETY: a page is there for as long as `self`.
-        unsafe { Words::new(self.start, 0, 0) }
+        unsafe { Words::new(self.start, 0, None) }
     }
 }
 

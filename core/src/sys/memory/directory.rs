@@ -25,6 +25,14 @@ pub(super) struct Links {
 static LINKS: Mutex<Vec<(Arc<Path>, Links)>> = Mutex::new(Vec::new());
 
 impl Directory {
+    pub(crate) fn page_bytes(&self) -> u64 {
+        super::page_bytes()
+    }
+
+    pub(crate) fn total_bytes(&self) -> Result<u64> {
+        Ok(super::MOST_BYTES)
+    }
+
     /// What `SHMARRAY_DIR` says now.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());

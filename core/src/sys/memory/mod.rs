@@ -12,6 +12,8 @@ mod directory;
 mod lock;
 mod process;
 
+use std::io;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -60,9 +62,25 @@ impl Mapping {
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
+
+    pub(crate) fn give_back_own(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
 }
 
 impl File {
+    pub(crate) fn takes_writes(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn write_at(&self, _offset: u64, _bytes: *const u8, _count: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, _mode: u32) -> Result<Self> {
         let free_bytes = MOST_BYTES.saturating_sub(directory.links(|links| links.bytes()));
         if bytes > free_bytes {

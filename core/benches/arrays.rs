@@ -1,0 +1,68 @@
+//! What an array costs: made, found, handed over, filled.
+#![allow(missing_docs, unsafe_code)]
+
+use divan::{Bencher, black_box, counter::BytesCount};
+use shmarray::{Access, Array, DType, Layout, Options, Order, unlink};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+fn main() {
+    let memory = if cfg!(target_os = "linux") { "/dev/shm".into() } else { std::env::temp_dir() };
+    let directory = tempfile::Builder::new().prefix("shmbench-").tempdir_in(memory).unwrap();
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("SHMARRAY_DIR", directory.path()) };
+    divan::main();
+}
+
+fn bytes_dtype() -> DType {
+    DType::parse("|u1").unwrap()
+}
+
+fn create(bytes: u64) -> Array {
+    Array::create(bytes_dtype(), &[bytes], &Options::default()).unwrap()
+}
+
+#[divan::bench(args = [80, 64 * KIB, MIB, 4 * MIB])]
+fn create_and_drop(bytes: u64) {
+    drop(create(black_box(bytes)));
+}
+
+/// Nobody in this process has it: each time it is opened and mapped.
+#[divan::bench(args = [64 * KIB, 4 * MIB])]
+fn attach_and_drop_cold(bencher: Bencher<'_, '_>, bytes: u64) {
+    let options = Options { name: Some("cold".into()), persist: true, ..Options::default() };
+    let handle = Array::create(bytes_dtype(), &[bytes], &options).unwrap().handle().to_text();
+    bencher.bench_local(|| drop(Array::attach(black_box(&handle), Access::ReadWrite).unwrap()));
+    unlink("cold").unwrap();
+}
+
+#[divan::bench(args = [80, 4 * MIB])]
+fn attach_and_drop_what_is_mapped(bencher: Bencher<'_, '_>, bytes: u64) {
+    let array = create(bytes);
+    let handle = array.handle().to_text();
+    bencher.bench_local(|| drop(Array::attach(black_box(&handle), Access::ReadWrite).unwrap()));
+}
+
+#[divan::bench]
+fn handle_to_text(bencher: Bencher<'_, '_>) {
+    let array = create(80);
+    bencher.bench_local(|| black_box(&array).handle().to_text());
+}
+
+#[divan::bench]
+fn handle_from_text(bencher: Bencher<'_, '_>) {
+    let text = create(80).handle().to_text();
+    bencher.bench_local(|| shmarray::Descriptor::parse(black_box(&text)).unwrap());
+}
+
+/// Into memory that no array had before; what gives it back is not counted.
+#[divan::bench(args = [64 * KIB, 4 * MIB, 64 * MIB])]
+fn share(bencher: Bencher<'_, '_>, bytes: u64) {
+    let private = vec![1u8; bytes as usize];
+    let layout = Layout::contiguous(&[bytes], 1, Order::C).unwrap();
+    bencher.counter(BytesCount::new(bytes)).bench_local(|| {
+        // SAFETY: the vector has the bytes that the layout describes.
+        unsafe { Array::share(private.as_ptr(), bytes_dtype(), &layout, &Options::default()) }.unwrap()
+    });
+}

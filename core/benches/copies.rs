@@ -1,0 +1,98 @@
+//! Copies between layouts, by one thread and by two, beside a plain copy of as many bytes.
+//!
+//! What is measured is private to the library, so its source is a module here.
+#![allow(missing_docs, unsafe_code)]
+
+use divan::{Bencher, counter::BytesCount};
+
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../src/copy/mod.rs"]
+mod copy;
+/// What `copy` uses of the crate.
+pub(crate) mod shape {
+    pub(crate) use shmarray::{Layout, Order};
+}
+
+use copy::{End, copy_in_parts};
+use shape::{Layout, Order};
+
+/// Elements of eight bytes, 32 MB.
+const SHAPE: [u64; 2] = [2000, 2000];
+const ITEM: u64 = 8;
+const BYTES: usize = 32_000_000;
+const SOURCES: [&str; 5] = ["dense", "transposed", "every second", "backwards", "one row for all"];
+
+fn main() {
+    divan::main();
+}
+
+fn layout(source: &str) -> Layout {
+    let [rows, columns] = SHAPE;
+    let dense = Layout::contiguous(&SHAPE, ITEM, Order::C).unwrap();
+    match source {
+        "dense" => dense,
+        "transposed" => dense.transpose(),
+        "every second" => {
+            let wide = Layout::contiguous(&[rows, 2 * columns], ITEM, Order::C).unwrap();
+            wide.slice(1, None, None, 2).unwrap()
+        }
+        "backwards" => dense.slice(0, None, None, -1).unwrap().slice(1, None, None, -1).unwrap(),
+        _ => Layout { strides: vec![0, ITEM as i64], ..dense },
+    }
+}
+
+#[divan::bench(args = SOURCES, consts = [1, 2])]
+fn copied<const PARTS: usize>(bencher: Bencher<'_, '_>, source: &str) {
+    let (from, to) = (layout(source), layout("dense"));
+    let (memory, mut target) = (vec![1u8; 2 * BYTES], vec![1u8; BYTES]);
+    bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
+        let from = End { start: memory.as_ptr().cast_mut(), layout: &from };
+        let to = End { start: target.as_mut_ptr(), layout: &to };
+        // SAFETY: both vectors have the bytes that the layouts describe.
+        unsafe { copy_in_parts(to, from, ITEM, PARTS) };
+    });
+}
+
+#[divan::bench]
+fn plain(bencher: Bencher<'_, '_>) {
+    let (memory, mut target) = (vec![1u8; BYTES], vec![1u8; BYTES]);
+    bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
+        // SAFETY: both vectors have as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(memory.as_ptr(), target.as_mut_ptr(), BYTES) };
+    });
+}
+
+#[cfg(unix)]
+mod files {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use super::{BYTES, Bencher, BytesCount, End, ITEM, Layout, SOURCES, copy, layout};
+
+    fn new_file() -> File {
+        let memory = if cfg!(target_os = "linux") { "/dev/shm".into() } else { std::env::temp_dir() };
+        tempfile::tempfile_in(memory).unwrap()
+    }
+
+    fn write(from: &Layout, memory: &[u8], file: &File, parts: usize) {
+        let from = End { start: memory.as_ptr().cast_mut(), layout: from };
+        let write = |offset, start, bytes| {
+            // SAFETY: a piece can be read, and nobody writes to it here.
+            file.write_all_at(unsafe { std::slice::from_raw_parts(start, bytes) }, offset)
+        };
+        // SAFETY: the memory has the bytes that the layout describes.
+        unsafe { copy::write_in_parts(from, ITEM, parts, write) }.unwrap();
+    }
+
+    /// To a file that has no pages yet.
+    #[divan::bench(args = SOURCES, consts = [1, 2], sample_count = 20)]
+    fn written<const PARTS: usize>(bencher: Bencher<'_, '_>, source: &str) {
+        let from = layout(source);
+        let memory = vec![1u8; 2 * BYTES];
+        let bencher = bencher.counter(BytesCount::new(BYTES)).with_inputs(new_file);
+        bencher.bench_local_values(|file| {
+            write(&from, &memory, &file, PARTS);
+            file
+        });
+    }
+}

@@ -1,0 +1,175 @@
+//! In which order a copy walks: pure numbers, but for the two addresses that they move.
+//!
+//! The order of the indices does not matter to a copy, so the dimensions are sorted by the
+//! strides of where it writes; those of one element go; neighbours that are one dimension in both
+//! ends are merged; what is dense in both is a run, copied as one. NumPy's iterator does the same.
+//!
+//! Where the elements written may overlap (a stride of zero), the last in the order of the
+//! indices stays, so there the order is kept, and one thread walks.
+
+use std::cmp::Reverse;
+
+use super::End;
+
+/// How a dimension steps in both ends, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dim {
+    pub(super) count: usize,
+    pub(super) to: isize,
+    pub(super) from: isize,
+}
+
+/// How the innermost two dimensions are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inner {
+    /// One after the other.
+    Rows,
+    /// The inner one is long, the other short: pieces of the inner one that stay in the cache.
+    Strips,
+    /// What is near in the one end is far in the other, and both are long: squares.
+    Tiles,
+}
+
+/// A copy: `run_bytes` at every index of `dims`, which go from the outermost to the innermost.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) to: *mut u8,
+    pub(super) from: *const u8,
+    pub(super) dims: Vec<Dim>,
+    pub(super) run_bytes: usize,
+    /// Whether its elements may be written in any order, and at once.
+    pub(super) any_order: bool,
+}
+
+/// Bytes that a processor's cache takes at once.
+pub(super) const LINE_BYTES: usize = 64;
+/// What stays in a cache that is nearly as fast as the first. Smaller items than a word gain by
+/// tiles even there: four of them are one store.
+const CACHED_BYTES: usize = 256 << 10;
+const WORD_BYTES: usize = 4;
+/// Fewer than these and a loop costs more than its elements.
+const SHORT: usize = 8;
+
+impl Plan {
+    /// The ends have one shape, and there are elements.
+    pub(super) fn new(to: End<'_>, from: End<'_>, item_bytes: usize) -> Self {
+        let dims = dims_of(to, from);
+        let (to, from) = (to.first(), from.first());
+        let mut plan = Self { to, from, dims, run_bytes: item_bytes, any_order: true };
+        plan.sort();
+        plan.merge();
+        plan.take_run();
+        plan
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.dims.iter().map(|dim| dim.count).product::<usize>() * self.run_bytes
+    }
+
+    /// Largest steps of the written end first, all of them forward; as it is where that may overlap.
+    fn sort(&mut self) {
+        let mut sorted = self.dims.clone();
+        sorted.sort_by_key(|dim| Reverse(dim.to.unsigned_abs()));
+        self.any_order = are_apart(&sorted, self.run_bytes);
+        if self.any_order {
+            self.dims = sorted;
+            (0..self.dims.len()).for_each(|dim| self.turn_forward(dim));
+        }
+    }
+
+    /// Writes a dimension from its other end if it goes backwards.
+    fn turn_forward(&mut self, dim: usize) {
+        let Dim { count, to, from } = self.dims[dim];
+        if to < 0 {
+            self.skip(dim, count - 1);
+            self.dims[dim] = Dim { count, to: -to, from: -from };
+        }
+    }
+
+    /// Starts at another index of a dimension.
+    pub(super) fn skip(&mut self, dim: usize, index: usize) {
+        let Dim { to, from, .. } = self.dims[dim];
+        self.to = self.to.wrapping_offset(to * index as isize);
+        self.from = self.from.wrapping_offset(from * index as isize);
+    }
+
+    fn merge(&mut self) {
+        let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
+        for &dim in &self.dims {
+            match merged.last_mut() {
+                Some(outer) if outer.goes_on_in(dim) => *outer = Dim { count: outer.count * dim.count, ..dim },
+                _ => merged.push(dim),
+            }
+        }
+        self.dims = merged;
+    }
+
+    fn take_run(&mut self) {
+        let dense = self.run_bytes as isize;
+        if let Some(row) = self.dims.last().filter(|row| (row.to, row.from) == (dense, dense)) {
+            self.run_bytes *= row.count;
+            self.dims.pop();
+        }
+    }
+
+    /// Brings the two dimensions that are best walked together to the innermost places.
+    pub(super) fn arrange(&mut self) -> Inner {
+        let count = self.dims.len();
+        if !self.any_order || count < 2 {
+            return Inner::Rows;
+        }
+        let near = self.nearest_source();
+        let across = self.is_across(near);
+        if across {
+            let near = self.dims.remove(near);
+            self.dims.insert(count - 2, near);
+        }
+        let [outer, inner] = [self.dims[count - 2].count, self.dims[count - 1].count];
+        if outer.min(inner) >= SHORT {
+            return if across { Inner::Tiles } else { Inner::Rows };
+        }
+        if outer > inner {
+            self.dims.swap(count - 2, count - 1);
+        }
+        Inner::Strips
+    }
+
+    /// The dimension with the smallest steps where it reads.
+    pub(super) fn nearest_source(&self) -> usize {
+        let steps = |&dim: &usize| self.dims[dim].from.unsigned_abs().wrapping_sub(1); // a zero is no step
+        (0..self.dims.len()).rev().min_by_key(steps).unwrap_or(0)
+    }
+
+    /// Whether a cache line of the source has elements of several indices of that dimension, and is
+    /// worth keeping for them.
+    pub(super) fn is_across(&self, dim: usize) -> bool {
+        let shared = self.dims[dim].from.unsigned_abs() < LINE_BYTES && self.run_bytes < LINE_BYTES;
+        let cached = self.run_bytes >= WORD_BYTES && self.bytes() <= CACHED_BYTES;
+        dim + 1 < self.dims.len() && shared && !cached
+    }
+}
+
+impl Dim {
+    /// Whether the two are one dimension in both ends.
+    fn goes_on_in(&self, inner: Self) -> bool {
+        let count = inner.count as isize;
+        self.to == inner.to * count && self.from == inner.from * count
+    }
+}
+
+fn dims_of(to: End<'_>, from: End<'_>) -> Vec<Dim> {
+    let strides = to.layout.strides.iter().zip(&from.layout.strides);
+    let dims = to.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
+    dims.map(|(&count, (&to, &from))| Dim { count: count as usize, to: to as isize, from: from as isize }).collect()
+}
+
+/// Whether each step goes over all that lies inside it, so that no two elements share a byte.
+fn are_apart(sorted: &[Dim], item_bytes: usize) -> bool {
+    let mut extent = item_bytes;
+    sorted.iter().rev().all(|dim| {
+        let step = dim.to.unsigned_abs();
+        let apart = step >= extent;
+        extent += step * (dim.count - 1);
+        apart
+    })
+}

@@ -1,0 +1,197 @@
+//! Copies against the obvious one, element by element.
+#![allow(unsafe_code)]
+
+use std::io::{Error, ErrorKind};
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+use super::*;
+
+/// Dimensions of both ends: elements, what lies between them, which way, and where it stands in
+/// the memory of each.
+type Dims = Vec<(u64, [u64; 2], [bool; 2], [u8; 2])>;
+
+/// Most elements of a dimension, by how many dimensions there are.
+const MOST: [u64; 6] = if cfg!(miri) { [1, 9, 9, 4, 3, 2] } else { [1, 400, 80, 24, 9, 6] };
+const CASES: u32 = if cfg!(miri) { 10 } else { 300 };
+
+fn dims() -> impl Strategy<Value = Dims> {
+    (0..MOST.len()).prop_flat_map(|ndim| {
+        let count = prop_oneof![16 => 1..=MOST[ndim], 2 => Just(1), 1 => Just(0)];
+        let gap = || prop_oneof![3 => Just(0u64), 1 => 1..3u64];
+        let dim = (count, [gap(), gap()], any::<[bool; 2]>(), any::<[u8; 2]>());
+        proptest::collection::vec(dim, ndim)
+    })
+}
+
+/// One end: a layout in memory of that many bytes, dimensions nested in the order of their places.
+fn end_of(dims: &Dims, end: usize, item_bytes: u64) -> (Layout, usize) {
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    order.sort_by_key(|&dim| dims[dim].3[end]);
+    let mut layout = Layout { shape: dims.iter().map(|dim| dim.0).collect(), strides: vec![0; dims.len()], offset: 0 };
+    let mut extent = item_bytes;
+    for dim in order {
+        let (count, gaps, back, _) = dims[dim];
+        let step = extent + gaps[end] * if gaps[end] == 1 { 1 } else { item_bytes };
+        layout.strides[dim] = if back[end] { -(step as i64) } else { step as i64 };
+        layout.offset += if back[end] { step * count.saturating_sub(1) } else { 0 };
+        extent = step * count.max(1);
+    }
+    (layout, extent as usize)
+}
+
+/// Offsets of all elements in C order.
+fn offsets(layout: &Layout) -> Vec<usize> {
+    let mut all = vec![layout.offset as i64];
+    for (&count, &stride) in layout.shape.iter().zip(&layout.strides) {
+        all = all.iter().flat_map(|base| (0..count as i64).map(move |index| base + index * stride)).collect();
+    }
+    all.into_iter().map(|offset| offset as usize).collect()
+}
+
+fn bytes_of(size: usize) -> Vec<u8> {
+    (0..size as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8 | 1).collect()
+}
+
+fn copied(to: &Layout, to_size: usize, from: &Layout, source: &[u8], item_bytes: u64, parts: usize) -> Vec<u8> {
+    let mut target = vec![0; to_size];
+    let to = End { start: target.as_mut_ptr(), layout: to };
+    let from = End { start: source.as_ptr().cast_mut(), layout: from };
+    // SAFETY: both vectors have the bytes that the layouts describe.
+    unsafe { copy_in_parts(to, from, item_bytes, parts) };
+    target
+}
+
+fn copied_one_by_one(to: &Layout, to_size: usize, from: &Layout, source: &[u8], item_bytes: u64) -> Vec<u8> {
+    let mut target = vec![0; to_size];
+    for (to, from) in offsets(to).into_iter().zip(offsets(from)) {
+        target[to..to + item_bytes as usize].copy_from_slice(&source[from..from + item_bytes as usize]);
+    }
+    target
+}
+
+fn written(from: &Layout, source: &[u8], item_bytes: u64, parts: usize) -> Vec<u8> {
+    let target = Mutex::new(vec![0u8; offsets(from).len() * item_bytes as usize]);
+    let write = |offset, start, bytes| {
+        // SAFETY: a piece can be read, and nobody writes to it here.
+        let piece = unsafe { std::slice::from_raw_parts(start, bytes) };
+        target.lock().unwrap()[offset as usize..][..bytes].copy_from_slice(piece);
+        Ok(())
+    };
+    let from = End { start: source.as_ptr().cast_mut(), layout: from };
+    // SAFETY: the vector has the bytes that the layout describes.
+    unsafe { write_in_parts(from, item_bytes, parts, write) }.unwrap();
+    target.into_inner().unwrap()
+}
+
+fn check(to: (Layout, usize), from: (Layout, usize), item_bytes: u64, parts: usize) {
+    let source = bytes_of(from.1);
+    let expected = copied_one_by_one(&to.0, to.1, &from.0, &source, item_bytes);
+    let facts = format!("{to:?} from {from:?}, items of {item_bytes}, {parts} parts");
+    assert_eq!(copied(&to.0, to.1, &from.0, &source, item_bytes, parts), expected, "{facts}");
+    let dense = Layout::contiguous(&from.0.shape, item_bytes, Order::C).unwrap();
+    let expected = copied_one_by_one(&dense, (dense.len() * item_bytes) as usize, &from.0, &source, item_bytes);
+    assert_eq!(written(&from.0, &source, item_bytes, parts), expected, "{facts}");
+}
+
+fn cases() -> Config {
+    Config { cases: CASES, failure_persistence: None, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn any_layout_is_copied_to_any_other(dims in dims(), item_bytes in 1u64..18, parts in 1usize..4) {
+        check(end_of(&dims, 0, item_bytes), end_of(&dims, 1, item_bytes), item_bytes, parts);
+    }
+
+    #[test]
+    fn one_element_of_a_dimension_may_stand_for_all(dims in dims(), zeros in any::<[[bool; 2]; 5]>(), parts in 1usize..4) {
+        let [mut to, mut from] = [0, 1].map(|end| end_of(&dims, end, 4));
+        for (dim, &[to_zero, from_zero]) in (0..dims.len()).zip(&zeros) {
+            for (end, zero) in [(&mut to.0, to_zero && dims.len() < 3), (&mut from.0, from_zero)] {
+                // Where the dimension's first element was stays inside.
+                end.strides[dim] = if zero { 0 } else { end.strides[dim] };
+            }
+        }
+        check(to, from, 4, parts);
+    }
+}
+
+/// Shapes with tiles that are whole and tiles that are cut.
+#[test]
+fn transposed_arrays_arrive_in_order() {
+    let shapes: &[[u64; 3]] =
+        &[[130, 70, 1], [300, 5, 9], [3, 700, 2], [17, 65, 33], [800, 3, 3], [260, 270, 1], [70, 300, 40]];
+    let (shapes, sizes): (_, &[u64]) =
+        if cfg!(miri) { (&[[9, 11, 1]][..], &[1, 12, 40]) } else { (shapes, &[1, 2, 3, 4, 8, 12, 16, 24, 40]) };
+    for shape in shapes {
+        for &item_bytes in sizes {
+            let c = Layout::contiguous(shape, item_bytes, Order::C).unwrap();
+            let f = Layout::contiguous(shape, item_bytes, Order::F).unwrap();
+            let size = (c.len() * item_bytes) as usize;
+            check((c.clone(), size), (f.clone(), size), item_bytes, 1);
+            check((f, size), (c, size), item_bytes, 2);
+        }
+    }
+}
+
+#[test]
+fn a_transposed_and_reversed_source_arrives_in_order() {
+    let source: Vec<u16> = (0..24).collect();
+    let from = Layout::contiguous(&[4, 3, 2], 2, Order::C).unwrap();
+    let from = from.permute(&[1, 0, 2]).unwrap().slice(0, None, None, -1).unwrap();
+    let to = Layout::contiguous(&from.shape, 2, Order::C).unwrap();
+    let mut copied = vec![0u16; 24];
+    let before = copied_bytes();
+    let ends = [copied.as_mut_ptr().cast(), source.as_ptr().cast_mut().cast::<u8>()];
+    // SAFETY: both vectors hold the 48 bytes that the layouts describe.
+    unsafe { copy_elements(End { start: ends[0], layout: &to }, End { start: ends[1], layout: &from }, 2) };
+    let expected: Vec<u16> =
+        (0..3).rev().flat_map(|j| (0..4).flat_map(move |i| [i * 6 + j * 2, i * 6 + j * 2 + 1])).collect();
+    assert_eq!(copied, expected);
+    assert!(copied_bytes() >= before + 48);
+}
+
+#[test]
+fn dense_ends_are_one_run_in_whatever_order() {
+    let shape = [4, 3, 2];
+    for order in [Order::C, Order::F] {
+        let dense = Layout::contiguous(&shape, 2, order).unwrap();
+        let mut memory = [0u8; 96];
+        let [to, from] = [0, 48].map(|at| End { start: memory[at..].as_mut_ptr(), layout: &dense });
+        let plan = Plan::new(to, from, 2);
+        assert_eq!((plan.dims.len(), plan.run_bytes), (0, 48), "{order:?}");
+    }
+}
+
+#[test]
+fn the_first_error_of_a_write_ends_it() {
+    let source = bytes_of(4096);
+    let from = Layout::contiguous(&[64, 64], 1, Order::F).unwrap();
+    let from = End { start: source.as_ptr().cast_mut(), layout: &from };
+    let before = copied_bytes();
+    // SAFETY: the vector has the bytes that the layout describes.
+    let failed = unsafe { write_elements(from, 1, |_, _, _| Err(Error::from(ErrorKind::StorageFull))) };
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
+    assert!(copied_bytes() >= before);
+}
+
+#[test]
+fn large_copies_are_counted_once() {
+    let bytes: u64 = if cfg!(miri) { 1 << 10 } else { 40 << 20 };
+    let (source, mut target) = (bytes_of(bytes as usize), vec![0u8; bytes as usize]);
+    let layout = Layout::contiguous(&[bytes / 8], 8, Order::C).unwrap();
+    let backwards = layout.slice(0, None, None, -1).unwrap();
+    let before = copied_bytes();
+    for from in [&layout, &backwards] {
+        let from = End { start: source.as_ptr().cast_mut(), layout: from };
+        // SAFETY: both vectors have the bytes that the layouts describe.
+        unsafe { copy_elements(End { start: target.as_mut_ptr(), layout: &layout }, from, 8) };
+    }
+    assert!(copied_bytes() >= before + 2 * bytes);
+    assert!(source.chunks(8).rev().eq(target.chunks(8)));
+}

@@ -1,0 +1,65 @@
+//! What a new array begins with, and the cheapest way to have it there.
+#![allow(unsafe_code)] // stores to memory that was just mapped
+
+use std::ptr::NonNull;
+
+use crate::copy::{End, copy_elements, write_elements};
+use crate::error::{Error, Result};
+use crate::shape::{Layout, Order};
+use crate::sys;
+use crate::words::Announced;
+
+/// From this size on elements are written to a new file. Less is a page fault or two.
+const WRITTEN_BYTES: u64 = 16 << 10;
+
+/// What a new array begins with.
+pub(crate) enum Fill<'a> {
+    /// Zeros.
+    Zeros,
+    /// Whatever is there: what an earlier array of this user left, or zeros.
+    Nothing,
+    /// Elements of readable memory, in the order in which they shall lie.
+    Elements(End<'a>, u64),
+}
+
+impl Fill<'_> {
+    /// Fills mapped memory, of which `is_zero` says that it is zero already.
+    ///
+    /// # Safety
+    /// The `bytes` from `data` on are mapped writable, and are this thread's alone. The elements can
+    /// be read, and are as many bytes.
+    pub(super) unsafe fn apply(&self, data: NonNull<u8>, bytes: u64, is_zero: bool) {
+        let announced = || Announced::around(data.as_ptr(), bytes as usize);
+        match self {
+            Self::Zeros if !is_zero => {
+                let _around = announced();
+                // SAFETY: the caller vouches for the memory.
+                unsafe { std::ptr::write_bytes(data.as_ptr(), 0, bytes as usize) };
+            }
+            Self::Elements(from, item_bytes) => {
+                let Ok(layout) = Layout::contiguous(&from.layout.shape, *item_bytes, Order::C) else { return };
+                let _around = announced();
+                let to = End { start: data.as_ptr(), layout: &layout };
+                // SAFETY: one shape; the new memory has room for all of them and is ours alone.
+                unsafe { copy_elements(to, *from, *item_bytes) };
+            }
+            _ => {}
+        }
+    }
+
+    /// The same for a new file that is not mapped yet, where that is cheaper: to write a page is to
+    /// make it, while a store to it is a fault first. Whether it was.
+    ///
+    /// # Safety
+    /// The elements can be read, and the file has room for them from `offset` on.
+    pub(super) unsafe fn write(&self, file: &sys::File, offset: u64) -> Result<bool> {
+        let Self::Elements(from, item_bytes) = self else { return Ok(false) };
+        if !file.takes_writes() || from.layout.len() * item_bytes < WRITTEN_BYTES {
+            return Ok(false);
+        }
+        let write = |at, bytes: *const u8, count| file.write_at(offset + at, bytes, count);
+        // SAFETY: the caller vouches for the elements.
+        let written = unsafe { write_elements(*from, *item_bytes, write) };
+        written.map(|()| true).map_err(|error| Error::os("pwrite", file.path(), error))
+    }
+}

@@ -1,0 +1,141 @@
+//! Arrays in huge pages: of a hugetlbfs, protected and given back as others are, and of a tmpfs that has some.
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use shmarray::{Access, Array, DType, Error, Layout, Options, Order};
+use support::{POOL, directory, fork, scenario, segments_in};
+
+/// A scenario in a hugetlbfs; it needs root, and pages that the administrator has reserved.
+fn in_hugetlbfs(test: &str, limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
+    let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    if free.ok().and_then(|free| free.trim().parse().ok()).is_none_or(|free: u32| free < 32) {
+        return println!("skipped {test}: fewer than 32 huge pages are reserved (vm.nr_hugepages)");
+    }
+    in_mounted(test, ["-t", "hugetlbfs", "-o", "pagesize=2M", "none"], limit, body);
+}
+
+fn in_mounted(test: &str, mount: [&str; 5], limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
+    scenario(test, || {
+        let huge = directory().join("huge");
+        std::fs::create_dir(&huge).unwrap();
+        assert!(mounted(mount, &huge), "this test mounts a file system, which needs root");
+        let outcome = std::panic::catch_unwind(|| {
+            // SAFETY: this scenario is a process with one test thread.
+            unsafe { std::env::set_var("SHMARRAY_DIR", &huge) };
+            // SAFETY: the same.
+            unsafe { std::env::set_var(POOL, limit) };
+            body();
+            shmarray::sweep().unwrap();
+            assert_eq!(segments_in(&huge), Vec::<String>::new());
+        });
+        Command::new("umount").arg("--lazy").arg(&huge).status().unwrap();
+        std::fs::remove_dir(&huge).unwrap();
+        outcome.unwrap();
+    });
+}
+
+fn mounted(mount: [&str; 5], place: &Path) -> bool {
+    Command::new("mount").args(mount).arg(place).status().unwrap().success()
+}
+
+/// An array of bytes 0, 1, 2 … 250, 0, …
+fn counted(count: u64) -> Array {
+    let source: Vec<_> = (0..count).map(|at| (at % 251) as u8).collect();
+    let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
+    // SAFETY: as many bytes as the layout says.
+    unsafe { Array::share(source.as_ptr(), DType::parse("|u1").unwrap(), &layout, &Options::default()) }.unwrap()
+}
+
+fn is_counted(array: &Array) -> bool {
+    array.to_bytes().iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8)
+}
+
+fn bytes_are_passed_and_given_back() {
+    for count in [1, 5000, 3 << 20, 5_000_000] {
+        let array = counted(count);
+        let handle = array.handle().to_text();
+        fork(|| {
+            let [shared, read] = [Access::ReadWrite, Access::ReadOnly].map(|access| Array::attach(&handle, access));
+            assert!(is_counted(&shared.unwrap()) && is_counted(&read.unwrap()));
+            let own = Array::attach(&handle, Access::CopyOnWrite).unwrap();
+            own.set(&[count - 1], 255u8).unwrap();
+        })
+        .ended();
+        assert!(is_counted(&array));
+        drop(array);
+        let zeros = Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap();
+        assert!(zeros.to_bytes().iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn arrays_in_huge_pages_are_passed_and_given_back() {
+    in_hugetlbfs("arrays_in_huge_pages_are_passed_and_given_back", "0", bytes_are_passed_and_given_back);
+}
+
+#[test]
+fn huge_pages_are_kept_and_used_again() {
+    in_hugetlbfs("huge_pages_are_kept_and_used_again", "40000000", || {
+        bytes_are_passed_and_given_back();
+        let segments: Vec<_> = (0..3).map(|_| counted(5_000_000).handle().segment.id).collect();
+        assert!(segments.iter().all(|id| *id == segments[0]));
+    });
+}
+
+#[test]
+fn a_store_to_a_read_only_array_in_huge_pages_is_a_fault() {
+    in_hugetlbfs("a_store_to_a_read_only_array_in_huge_pages_is_a_fault", "0", || {
+        let array = counted(100);
+        let handle = array.handle().to_text();
+        let child = fork(|| {
+            let read = Array::attach(&handle, Access::ReadOnly).unwrap();
+            // SAFETY: none: it is to be a fault.
+            unsafe { read.as_ptr().write_volatile(1) };
+        });
+        child.ended_by(11);
+    });
+}
+
+#[test]
+fn more_than_the_reserved_pages_is_an_error() {
+    in_hugetlbfs("more_than_the_reserved_pages_is_an_error", "0", || {
+        let huge = Array::create(DType::parse("|u1").unwrap(), &[1 << 40], &Options::default());
+        assert!(matches!(huge, Err(Error::NoSpace { .. })));
+    });
+}
+
+/// Bytes of this process's mappings of segments that are huge pages.
+fn huge_bytes() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let of_huge = maps.lines().filter_map(|line| line.strip_prefix("ShmemPmdMapped:"));
+    of_huge.map(|size| size.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10).sum()
+}
+
+fn large_arrays_are_in_huge_pages() {
+    for _ in 0..2 {
+        let array = counted(32 << 20);
+        assert!(is_counted(&array));
+        if huge_bytes() < 16 << 20 {
+            println!("skipped huge pages in a tmpfs: this kernel gave {} bytes", huge_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_tmpfs_that_gives_huge_pages_to_who_asks_is_asked() {
+    let mount = ["-t", "tmpfs", "-o", "huge=advise,size=1g", "none"];
+    let test = "a_tmpfs_that_gives_huge_pages_to_who_asks_is_asked";
+    in_mounted(test, mount, "100000000", large_arrays_are_in_huge_pages);
+}
+
+#[test]
+fn a_tmpfs_that_gives_huge_pages_to_all_gives_them() {
+    let mount = ["-t", "tmpfs", "-o", "huge=within_size,size=1g", "none"];
+    let test = "a_tmpfs_that_gives_huge_pages_to_all_gives_them";
+    in_mounted(test, mount, "100000000", large_arrays_are_in_huge_pages);
+}
