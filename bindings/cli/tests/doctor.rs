@@ -46,8 +46,9 @@ fn home() -> PathBuf {
 
 /// An array, its file's name, and a directory beside it on the same file system.
 fn array_and_directory() -> (Array, String, TempDir) {
-    let array = Array::create(DType::parse("<i2").unwrap(), &[200, 200], &Options::default()).unwrap();
-    let file = format!("shmarray-{}", array.handle().segment); // too large for a cell
+    let dtype = DType::parse(r#"{"descr":[["first","<i2"],["second","<i2"]],"itemsize":4}"#).unwrap();
+    let array = Array::create(dtype, &[200, 200], &Options::default()).unwrap();
+    let file = format!("shmarray-{}", array.handle().segment); // its dtype is too long for a cell
     (array, file, tempfile::tempdir_in(home()).unwrap())
 }
 

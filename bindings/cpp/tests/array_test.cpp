@@ -139,6 +139,15 @@ TEST_CASE("options_order_and_name") {
     CHECK_THROWS_AS(shmarray::unlink("cpp-options"), shmarray::not_found);
 }
 
+TEST_CASE("what_is_not_asked_to_be_cleared_is_an_array_like_any_other") {
+    const LeavesNothing leaves_nothing;
+    shmarray::options chosen;
+    chosen.uninitialized = true;
+    const auto made = array<int>::create({200, 300}, chosen);
+    made(199, 299) = 6;
+    CHECK(array<int>::attach(made.handle())(199, 299) == 6);
+}
+
 TEST_CASE("a_persistent_array_stays_until_its_name_is_unlinked") {
     const LeavesNothing leaves_nothing;
     shmarray::options chosen{"cpp-persistent"};

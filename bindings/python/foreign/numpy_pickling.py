@@ -2,30 +2,24 @@
 
     python bindings/python/foreign/numpy_pickling.py
 
-Those are chosen whose code says "pickle", and those are counted that sent something. It fails
-when one fails that is not in the table of README.md, or one in it passes; when something is left in shared
-memory; and when nothing ran.
+Those are chosen whose code says "pickle", and those are counted that sent something. What differs is
+listed in numpy_pickling.toml. It fails, too, when something is left in shared memory, or nothing went there.
 """
 
-import collections
 import gc
 import inspect
 import os
 import pickle
-import re
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from differences import Differences
 
 import shmarray
 from shmarray import _pickling
-
-# Tests that are to fail: those in the table of the README. All of one parametrization are one.
-README = Path(__file__).with_name("README.md").read_text()
-DIFFERENCES = set(re.findall(r"^\| `(numpy/\S+)` \|", README, re.M))
 
 
 class Substitute:
@@ -75,8 +69,8 @@ class Runner:
                 patch.setattr(pyfuncitem.module, name, self.pickle)
             try:
                 return (yield)
-            except pytest.skip.Exception:
-                outcome = "skipped"
+            except pytest.skip.Exception as skip:
+                outcome = f"skipped: {skip.msg}"
                 raise
             except BaseException:
                 outcome = "failed"
@@ -97,27 +91,18 @@ def run(directory):
     for message in runner.pickle.messages:
         shmarray.discard(message)  # of which some were not to be loaded
     gc.collect()
+    shmarray.sweep()  # what is only kept for reuse
     return runner.outcomes, [name for name in os.listdir(directory) if "registry" not in name]
 
 
 def main():
     with tempfile.TemporaryDirectory(prefix="shmarray-foreign-") as directory:
         outcomes, left = run(directory)
-    failed = {test for test, outcome in outcomes.items() if outcome == "failed"}
-    differing = {test for test in outcomes if test.split("[")[0] in DIFFERENCES}
-    wrong = [f"{test}: failed" for test in sorted(failed - differing)]
-    expected = {test.split("[")[0] for test in failed & differing}
-    wrong += [f"{test}: is no difference any more" for test in sorted(DIFFERENCES - expected)]
-    wrong += [f"left in shared memory: {name}" for name in left]
-    if not (outcomes and shmarray.copied_bytes()):
-        wrong.append("none of NumPy's tests ran, or nothing of theirs went by shared memory")
-    for line in wrong:
-        print("FAILED", line)
-    counts = collections.Counter(outcomes.values())
-    print(f"{len(failed & differing)} differ, as bindings/python/foreign/README.md says")
-    print(f"NumPy's tests of pickling: {counts['passed']} passed, {len(wrong)} failed, {counts['skipped']} skipped")
-    sys.exit(bool(wrong))
+    verdicts = [*outcomes.items(), *((f"{name} is left in shared memory", "failed") for name in left)]
+    if not shmarray.copied_bytes():
+        verdicts.append(("Nothing of theirs went by shared memory.", "failed"))
+    return Differences(Path(__file__).with_suffix(".toml")).judge(verdicts)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

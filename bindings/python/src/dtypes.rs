@@ -3,6 +3,9 @@
 //! For numbers no Python code runs after the first time: a daemon thread that is inside Python code
 //! which Rust has called would, when the interpreter ends, be unwound through Rust.
 
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -14,6 +17,10 @@ static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// The dtypes of numbers that were decoded, by their texts.
 static NUMBERS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+/// Some dtypes of numbers that were encoded. NumPy's own are one object each, and live for ever;
+/// those that are here do, too, so that none has the address of another.
+static ENCODED: Mutex<Vec<(Py<PyAny>, DType)>> = Mutex::new(Vec::new());
+const ENCODED_MOST: usize = 32;
 
 /// Finds the codec now: a finalizer may be the first to need it, when nothing can be imported.
 pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
@@ -32,17 +39,51 @@ fn decode(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 
 /// Core's dtype of a `numpy.dtype`; TypeError when it cannot be shared.
 pub(crate) fn from_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
-    let text = match is_number(dtype)? {
-        true => dtype.getattr("str")?,
-        false => encode(dtype.py())?.call1((dtype,))?,
-    };
-    DType::parse(text.extract()?).map_err(to_py)
+    match number(dtype)? {
+        Some(number) => Ok(number),
+        None => DType::parse(encode(dtype.py())?.call1((dtype,))?.extract()?).map_err(to_py),
+    }
+}
+
+/// Core's dtype of one that `is_number`.
+pub(crate) fn number(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
+    if let Some(number) = encoded(dtype) {
+        return Ok(Some(number));
+    }
+    if !is_number(dtype)? {
+        return Ok(None);
+    }
+    let number = DType::parse(dtype.getattr("str")?.extract()?).map_err(to_py)?;
+    keep(dtype, &number);
+    Ok(Some(number))
+}
+
+fn encoded(dtype: &Bound<'_, PyAny>) -> Option<DType> {
+    let known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.iter().find(|(one, _)| one.is(dtype)).map(|(_, number)| number.clone())
+}
+
+fn keep(dtype: &Bound<'_, PyAny>, number: &DType) {
+    let mut known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() < ENCODED_MOST {
+        known.push((dtype.clone().unbind(), number.clone()));
+    }
+}
+
+/// A dtype of items of a size, whatever they mean.
+pub(crate) fn of_size(item_bytes: u64) -> PyResult<DType> {
+    match DType::ALL.iter().find(|row| row.item_bytes() == item_bytes) {
+        Some(row) => Ok(row.clone()),
+        None => DType::opaque(item_bytes).map_err(to_py),
+    }
 }
 
 /// One of NumPy's own, native and without metadata: its type string tells all of it.
 fn is_number(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let kind = dtype.getattr("kind")?;
-    let plain = dtype.getattr("isbuiltin")?.extract::<i32>()? == 1 && dtype.getattr("metadata")?.is_none();
+    let py = dtype.py();
+    let kind = dtype.getattr(intern!(py, "kind"))?;
+    let is_builtin = dtype.getattr(intern!(py, "isbuiltin"))?.extract::<i32>()? == 1;
+    let plain = is_builtin && dtype.getattr(intern!(py, "metadata"))?.is_none();
     Ok(plain && "biufc".contains(kind.extract::<&str>()?))
 }
 

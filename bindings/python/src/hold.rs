@@ -6,29 +6,108 @@
 //! and gives its segment up only when Python drops it.
 #![allow(unsafe_code)] // the buffer protocol
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::Array;
 
+use crate::dtypes;
 use crate::memory::ndarray;
+
+/// To unmap so much takes longer than it may take to get the GIL again.
+const SLOW_TO_DROP_BYTES: u64 = 8 << 20;
+/// How many holds there are of each so large segment that this process has mapped, by its address.
+static LARGE: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// Keeps a segment mapped: the ``base`` of the arrays in it.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Hold {
-    array: Array,
+    /// `None` only while it is dropped.
+    array: Option<Array>,
+}
+
+impl Hold {
+    pub(crate) fn new(array: Array) -> Self {
+        if let Some(address) = if_large(&array) {
+            let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+            *large.entry(address).or_default() += 1;
+        }
+        Self { array: Some(array) }
+    }
+
+    pub(crate) fn array(&self) -> &Array {
+        self.array.as_ref().expect("a hold has its array until it is dropped")
+    }
+}
+
+fn if_large(array: &Array) -> Option<usize> {
+    let (start, bytes) = array.segment_data();
+    (bytes >= SLOW_TO_DROP_BYTES).then_some(start.as_ptr() as usize)
+}
+
+/// Other threads of Python run while much memory is given back.
+///
+/// Python drops a hold with the GIL, and nobody has it any more: what others do meanwhile cannot
+/// concern it. At the end of the interpreter only the thread that ends it comes here.
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let Some(array) = self.array.take() else { return };
+        match if_large(&array).is_some_and(is_last) {
+            true => give_back(array),
+            false => drop(array),
+        }
+    }
+}
+
+/// Whether no other hold has that segment any more.
+fn is_last(address: usize) -> bool {
+    let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = large.get_mut(&address).map_or(0, |count| {
+        *count -= 1;
+        *count
+    });
+    if left == 0 {
+        large.remove(&address);
+    }
+    left == 0
+}
+
+fn give_back(array: Array) {
+    let mut array = Some(array);
+    let _ = Python::try_attach(|py| py.detach(|| drop(array.take())));
+    drop(array); // there is no interpreter any more
 }
 
 #[pymethods]
 impl Hold {
+    /// The array that this is of, as a plain ndarray.
+    fn ndarray<'py>(hold: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let dtype = dtypes::to_numpy(hold.py(), hold.get().array().dtype())?;
+        ndarray_over(&dtype, hold)
+    }
+
+    /// Whether its pages are protected from stores.
+    #[getter]
+    fn readonly(&self) -> bool {
+        self.array().is_readonly()
+    }
+
+    /// The bytes of its elements.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.array().layout().len() * self.array().dtype().item_bytes()
+    }
+
     /// Exports the data of the whole segment; read-only where its pages are.
     ///
     /// # Safety
     /// `view` may be filled: the interpreter vouches for it.
     unsafe fn __getbuffer__(hold: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let array = &hold.get().array;
+        let array = hold.get().array();
         let (start, bytes) = array.segment_data();
         let readonly = c_int::from(array.is_readonly());
         let data = start.as_ptr().cast();
@@ -42,16 +121,18 @@ impl Hold {
     }
 
     fn __repr__(&self) -> String {
-        format!("<hold of segment {}>", self.array.handle().segment)
+        format!("<hold of segment {}>", self.array().handle().segment)
     }
 }
 
 /// A plain ndarray over an array, whose base is the array's hold.
 pub(crate) fn to_ndarray<'py>(dtype: &Bound<'py, PyAny>, array: Array) -> PyResult<Bound<'py, PyAny>> {
-    let py = dtype.py();
-    let layout = array.layout().clone();
-    let hold = Bound::new(py, Hold { array })?;
-    let shape = PyTuple::new(py, layout.shape)?;
-    let strides = PyTuple::new(py, layout.strides)?;
+    ndarray_over(dtype, &Bound::new(dtype.py(), Hold::new(array))?)
+}
+
+fn ndarray_over<'py>(dtype: &Bound<'py, PyAny>, hold: &Bound<'py, Hold>) -> PyResult<Bound<'py, PyAny>> {
+    let (py, layout) = (dtype.py(), hold.get().array().layout());
+    let shape = PyTuple::new(py, &layout.shape)?;
+    let strides = PyTuple::new(py, &layout.strides)?;
     ndarray(py)?.call1((shape, dtype, hold, layout.offset, strides))
 }

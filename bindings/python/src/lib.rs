@@ -11,46 +11,61 @@ mod hold;
 mod memory;
 #[cfg(target_os = "linux")]
 mod messages;
+mod plain;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::{Access, Array, DType, Descriptor, Options, Order};
+use shmarray::{Access, Array, Descriptor, Options, Order};
 
 use errors::{to_py, value_error};
 use handles::Handle;
-use memory::Memory;
+use hold::Hold;
+use memory::{LARGE_BYTES, Memory};
 
-/// A new array of zeros.
+/// A new array, of zeros or with what is there.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "Python's, by position")]
 fn create<'py>(
     shape: Vec<Bound<'py, PyAny>>,
     dtype: &Bound<'py, PyAny>,
     order: &str,
+    is_zero: bool,
     name: Option<String>,
     persist: bool,
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options { order: parse_order(order)?, name, persist, mode: parse_mode(mode)? };
+    let options =
+        Options { order: parse_order(order)?, name, persist, mode: parse_mode(mode)?, uninitialized: !is_zero };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
     hold::to_ndarray(dtype, array)
 }
 
-/// A new array of zeros whose dimension `i` is dimension `axes[i]` of `shape`, which is in C order.
+/// A new array whose dimension `i` is dimension `axes[i]` of `shape`, which is in C order.
 #[pyfunction]
 fn create_permuted<'py>(
     shape: Vec<Bound<'py, PyAny>>,
     dtype: &Bound<'py, PyAny>,
     axes: Vec<usize>,
+    is_zero: bool,
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options { mode: parse_mode(mode)?, ..Options::default() };
+    let options = Options { mode: parse_mode(mode)?, uninitialized: !is_zero, ..Options::default() };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
     hold::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
 }
 
 fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyResult<Array> {
     let core_dtype = dtypes::from_numpy(dtype)?;
-    dtype.py().detach(|| Array::create(core_dtype, shape, options)).map_err(to_py)
+    let bytes = shape.iter().fold(core_dtype.item_bytes(), |bytes, count| bytes.saturating_mul(*count));
+    let create = || Array::create(core_dtype, shape, options);
+    match bytes {
+        0..LARGE_BYTES => create(),
+        _ => dtype.py().detach(create),
+    }
+    .map_err(to_py)
 }
 
 /// A copy of an ndarray in shared memory.
@@ -63,7 +78,7 @@ fn share<'py>(
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let memory = Memory::of(source)?;
-    let options = Options { order: parse_order(order)?, name, persist, mode: parse_mode(mode)? };
+    let options = Options { order: parse_order(order)?, name, persist, mode: parse_mode(mode)?, ..Options::default() };
     let dtype = source.getattr("dtype")?;
     hold::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
 }
@@ -96,21 +111,34 @@ fn parse_access(mode: &str) -> PyResult<Access> {
     }
 }
 
-/// The array of a handle that was sent, whose message goes on holding it.
+/// The hold of the array of a handle that was sent, whose message goes on holding it, too.
 #[pyfunction]
-fn attach_sent<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
+fn hold_sent(text: &str, mode: &str) -> PyResult<Hold> {
     let handle = Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? };
-    let array = Array::attach_handle(&handle, parse_access(mode)?).map_err(to_py)?;
-    hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    Array::attach_handle(&handle, parse_access(mode)?).map(Hold::new).map_err(to_py)
 }
 
-/// All data of the segment that an ndarray lies in, as bytes; `None` when it is in private memory.
+/// Where in shared memory an ndarray lies: a hold of all data of its segment, the address of that,
+/// whether it can be written to, and how many bytes of it are before the array's first element.
+type Place<'py> = (Bound<'py, Hold>, usize, bool, u64);
+
+/// `None` when the array is in private memory.
 #[pyfunction]
-fn whole<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let items = DType::opaque(array.getattr("itemsize")?.extract()?).map_err(to_py)?;
-    let Some(part) = Memory::of(array)?.in_segment(items) else { return Ok(None) };
-    let part = part.whole();
-    hold::to_ndarray(&dtypes::to_numpy(array.py(), part.dtype())?, part).map(Some)
+fn place<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Place<'py>>> {
+    let Some(part) = Memory::of(array)?.items_in_segment()? else { return Ok(None) };
+    let (start, writeable, offset) = (part.segment_data().0, !part.is_readonly(), part.layout().offset);
+    let hold = Bound::new(array.py(), Hold::new(part.whole()))?;
+    Ok(Some((hold, start.as_ptr() as usize, writeable, offset)))
+}
+
+/// The hold of an ndarray in shared memory that its handle tells all of: numbers, which may be changed
+/// where its segment may. `None` for any other.
+#[pyfunction]
+fn hold_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Hold>> {
+    let memory = Memory::of(array)?;
+    let Some(dtype) = dtypes::number(&array.getattr(intern!(array.py(), "dtype"))?)? else { return Ok(None) };
+    let told = |array: &Array| array.is_readonly() != memory.is_writeable();
+    Ok(memory.in_segment(dtype).filter(told).map(Hold::new))
 }
 
 fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
@@ -145,9 +173,7 @@ fn is_shared(array: &Bound<'_, PyAny>) -> PyResult<bool> {
     if !memory::is_ndarray(array)? {
         return Ok(false);
     }
-    let item_bytes = array.getattr("itemsize")?.extract()?;
-    let items = DType::opaque(item_bytes).map_err(to_py)?;
-    Ok(Memory::of(array)?.in_segment(items).is_some())
+    Ok(Memory::of(array)?.items_in_segment()?.is_some())
 }
 
 /// Takes a name away; the array itself goes with its last holder.
@@ -207,17 +233,30 @@ fn dimensions(shape: &[Bound<'_, PyAny>]) -> PyResult<Vec<u64>> {
     shape.iter().map(dimension).collect()
 }
 
+#[allow(unsafe_code)] // pyo3 has no safe name for it
+fn refuse_sub_interpreters() -> PyResult<()> {
+    // SAFETY: this thread has an interpreter: it imports this module there.
+    let interpreter = unsafe { ffi::PyInterpreterState_Get() };
+    // SAFETY: the interpreter lives as long as its thread is here.
+    match unsafe { ffi::PyInterpreterState_GetID(interpreter) } {
+        0 => Ok(()),
+        _ => Err(PyImportError::new_err("module shmarray._core does not support loading in subinterpreters")),
+    }
+}
+
 // The GIL: core is thread-safe and every class here is frozen, but no test has run on a
 // free-threaded interpreter yet, so one that loads this takes its GIL back.
-// Sub-interpreters: pyo3 and NumPy refuse to be imported into a second one.
+// Sub-interpreters: pyo3 says that there must be none, which Python knows to refuse since 3.12.
 #[pymodule(gil_used = true)]
 mod _core {
     use super::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        refuse_sub_interpreters()?;
         super::dtypes::load(module.py())?;
         super::memory::ndarray(module.py())?;
+        super::plain::function(module.py())?;
         Ok(())
     }
 
@@ -231,9 +270,11 @@ mod _core {
     #[pymodule_export]
     use super::messages::{Message, Pipe};
     #[pymodule_export]
+    use super::plain::is_plain;
+    #[pymodule_export]
     use super::{
-        attach, attach_sent, copied_bytes, create, create_permuted, discard, handle, handle_to_send, is_shared,
-        segments, share, sweep, unlink, whole,
+        attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, hold_of, hold_sent, is_shared,
+        place, segments, share, sweep, unlink,
     };
 
     #[pymodule_export]

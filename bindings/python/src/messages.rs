@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
-use shmarray::{Array, Received, Sent};
+use shmarray::{Access, Array, Received, Sent};
 
 use crate::errors::{to_py, value_error};
+use crate::hold::Hold;
+use crate::memory::LARGE_BYTES;
 use crate::{dtypes, hold, memory, parse_access};
 
 // Those of Linux.
@@ -79,7 +81,12 @@ impl Pipe {
         let (bytes, arrays) = (payload.as_bytes(), arrays.iter().collect::<Vec<&Array>>());
         let descriptors = descriptors.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
         let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        match wait(payload.py(), timeout, |left| end.send_with(bytes, &arrays, &descriptors, left))? {
+        let attempt = |left| end.send_with(bytes, &arrays, &descriptors, left);
+        let sent = match timeout {
+            Some(0.0) if bytes.len() < LARGE_BYTES as usize => attempt(Some(Duration::ZERO)).map_err(to_py)?,
+            _ => wait(payload.py(), timeout, attempt)?,
+        };
+        match sent {
             Sent::Sent => Ok(()),
             Sent::TimedOut => Err(PyTimeoutError::new_err("the pipe had no room in that time")),
             Sent::Closed => Err(PyBrokenPipeError::new_err((EPIPE, "nobody has the other end of the pipe"))),
@@ -90,7 +97,12 @@ impl Pipe {
     #[pyo3(signature = (timeout=None))]
     fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<(Bound<'py, PyBytes>, Message)> {
         let end = self.open()?;
-        match wait(py, timeout, |left| end.receive(left))? {
+        let attempt = |left| end.receive(left);
+        let received = match timeout {
+            Some(0.0) => attempt(Some(Duration::ZERO)).map_err(to_py)?,
+            _ => wait(py, timeout, attempt)?,
+        };
+        match received {
             Received::Message(message) => Ok((PyBytes::new(py, message.payload()), Message::new(message))),
             Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
             Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
@@ -110,6 +122,12 @@ impl Message {
         let descriptors = Mutex::new(message.take_descriptors());
         Self { message, descriptors }
     }
+
+    fn attached(&self, index: i64, access: Access) -> PyResult<Array> {
+        let place = usize::try_from(index).ok().filter(|place| *place < self.__len__());
+        let none = || PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__()));
+        self.message.array(place.ok_or_else(none)?, access).map_err(to_py)
+    }
 }
 
 #[pymethods]
@@ -127,10 +145,20 @@ impl Message {
     /// One of the arrays, as a plain ndarray; `mode` is "r+", "r" or, for private memory, "c".
     #[pyo3(signature = (index, mode="r+"))]
     fn array<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-        let place = usize::try_from(index).ok().filter(|place| *place < self.__len__());
-        let none = || PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__()));
-        let array = self.message.array(place.ok_or_else(none)?, parse_access(mode)?).map_err(to_py)?;
+        let array = self.attached(index, parse_access(mode)?)?;
         hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    }
+
+    /// The hold of one of the arrays.
+    fn hold(&self, index: i64, mode: &str) -> PyResult<Hold> {
+        self.attached(index, parse_access(mode)?).map(Hold::new)
+    }
+
+    /// A copy of one of the arrays as bytes, in C order. Other threads of Python run meanwhile.
+    fn read<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyBytes>> {
+        let array = self.attached(index, Access::ReadOnly)?;
+        let length = array.layout().len() * array.dtype().item_bytes();
+        PyBytes::new_with(py, length as usize, |bytes| py.detach(|| array.read_into(bytes)).map_err(to_py))
     }
 }
 
@@ -152,6 +180,7 @@ fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
 }
 
 /// Waits while other threads run. So does what Python does at a signal, which may raise.
+// What need not wait does not come here, and keeps the GIL: to get that again takes longer.
 fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

@@ -1,12 +1,15 @@
 """A SHMARRAY_DIR of its own for each test, empty again at its end, and other processes."""
 
+import contextlib
 import gc
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from pathlib import Path
 
@@ -37,7 +40,12 @@ def directory(monkeypatch):
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="shmarray-test-", dir=parent) as path:
         monkeypatch.setenv("SHMARRAY_DIR", path)
+        monkeypatch.setenv("SHMARRAY_POOL_BYTES", "0")  # each file there tells of an array: test_warm has its own
+        monkeypatch.delenv("SHMARRAY_FAMILY", raising=False)  # what an earlier test has told its children
         yield Path(path)
+        standard_server = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
+        if standard_server is not None:
+            standard_server._stop()  # it has this test's environment
         gc.collect()
         assert files_in(path) == [], "segments or names were left"
 
@@ -205,3 +213,44 @@ def run_python():
         return done.stdout
 
     return run
+
+
+def interrupted(code, *arguments):
+    """What a program says after "waiting" and how it ends, when it is sent Ctrl-C while it waits."""
+    child = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "waiting\n"
+    while child.poll() is None:  # one that comes between the line and the wait may be missed
+        child.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(0.2)
+    return child.communicate()[0], child.returncode
+
+
+@pytest.fixture
+def lets_others_run():
+    """Whether other threads of Python run during a call: not because they take their turn, but because it lets them."""
+
+    def lets(call):
+        gate, ran = threading.Lock(), threading.Event()
+
+        def run():
+            with gate:
+                ran.set()
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1000)  # from here on a thread runs only when another lets it
+        gate.acquire()
+        thread = threading.Thread(target=run)
+        try:
+            thread.start()
+            gate.release()
+            for _ in range(200):  # one call would do, if the system were sure to wake the thread meanwhile
+                call()
+                if ran.is_set():
+                    return True
+            return False
+        finally:
+            sys.setswitchinterval(interval)
+            thread.join()
+
+    return lets

@@ -77,5 +77,24 @@ def test_a_program_that_misuses_it_does_not_pass(tmp_path):
 
 def mypy_config(tmp_path):
     config = tmp_path / "mypy.ini"
-    config.write_text(f"[mypy]\ncache_dir = {tmp_path / 'cache'}\n")
+    untyped = "[mypy-joblib.*,cloudpickle.*]\nignore_missing_imports = True\n"
+    config.write_text(f"[mypy]\ncache_dir = {tmp_path / 'cache'}\n{untyped}")
     return config
+
+
+def test_it_needs_numpy_and_nothing_else(run_python):
+    said = run_python(
+        """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "shmarray"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, NotInstalled())
+import shmarray, shmarray.concurrent, shmarray.multiprocessing
+print(shmarray.loads(shmarray.dumps(shmarray.ones(3))).sum())
+"""
+    )
+    assert said == "3.0\n"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import shmarray
+from conftest import interrupted
 from shmarray._core import Hold, Pipe, handle_to_send
 
 # In a cell, and in a segment of its own.
@@ -124,6 +125,21 @@ def test_an_array_that_a_message_has_not_is_an_index_error():
     for index in (1, -1, 1 << 40):
         with pytest.raises(IndexError, match=f"no array {index} in a message of 1"):
             message.array(index)
+        with pytest.raises(IndexError, match=f"no array {index} in a message of 1"):
+            message.read(index)
+
+
+def test_the_bytes_of_an_array_are_a_copy_in_c_order(lets_others_run):
+    here, there = Pipe.pair()
+    a = shmarray.share(np.arange(12.0).reshape(3, 4))
+    large = shmarray.ones(1 << 20)
+    here.send(b"", [a.T[::-1], a[:0], large])
+    _, message = there.receive()
+    before = shmarray.copied_bytes()
+    assert message.read(0) == a.T[::-1].tobytes()
+    assert message.read(1) == b""
+    assert shmarray.copied_bytes() - before == a.nbytes
+    assert lets_others_run(lambda: message.read(2))
 
 
 def test_an_empty_pipe_and_a_full_one_time_out(files):
@@ -318,13 +334,7 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_ends_a_wait():
-    child = subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "waiting\n"
-    while child.poll() is None:  # one that comes between the line and the wait may be missed
-        child.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(0.2)
-    assert (child.communicate()[0], child.returncode) == ("interrupted\n", 0)
+    assert interrupted(INTERRUPTED) == ("interrupted\n", 0)
 
 
 def test_other_threads_run_while_one_waits():

@@ -364,3 +364,23 @@ def test_a_segment_is_ours_alone_unless_asked(directory):
     a = shmarray.zeros(3, name="series")
     path = directory / f"shmarray-{shmarray.handle(a).segment}"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_sub_interpreter_cannot_import_it(run_python):
+    said = run_python(
+        """
+import importlib.util, warnings
+name = next(name for name in ("_interpreters", "_xxsubinterpreters") if importlib.util.find_spec(name))
+interpreters = importlib.import_module(name)
+code = '''
+import os, warnings
+warnings.simplefilter("ignore")  # NumPy warns where it does not refuse
+try:
+    import shmarray
+except ImportError as error:
+    os.write(1, str(error).encode())
+'''
+interpreters.run_string(interpreters.create(), code)
+"""
+    )
+    assert "subinterpreters" in said

@@ -4,8 +4,6 @@ import ctypes
 import multiprocessing
 import pickle
 import re
-import sys
-import threading
 
 import numpy as np
 import pytest
@@ -126,27 +124,11 @@ def test_share_copies_any_array_and_keeps_fortrans_order(source):
     assert shmarray.share(a) is a
 
 
-def test_other_threads_run_while_an_array_is_copied():
+def test_other_threads_run_while_an_array_is_copied(lets_others_run):
     source = np.ones(1 << 22, "u1")
-    gate, ran = threading.Lock(), threading.Event()
-
-    def run():
-        with gate:
-            ran.set()
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)  # from here on a thread runs only when another lets it
-    gate.acquire()
-    thread = threading.Thread(target=run)
-    try:
-        thread.start()
-        gate.release()
-        # One copy would do, if the system were sure to wake the thread meanwhile.
-        ran_in_time = any(shmarray.share(source) is not source and ran.is_set() for _ in range(200))
-    finally:
-        sys.setswitchinterval(interval)
-        thread.join()
-    assert ran_in_time
+    assert lets_others_run(lambda: shmarray.share(source))
+    assert lets_others_run(lambda: shmarray.share({"strided": np.ones((1 << 11, 1 << 12), "u1")[:, ::2]}))
+    assert lets_others_run(lambda: shmarray.discard(shmarray.dumps(source)))
 
 
 def test_is_shared_says_no_to_everything_else():

@@ -29,6 +29,7 @@ struct options {
     bool persist = false;                       ///< outlives every process until its name is unlinked
     std::uint32_t mode = 0600;                  ///< permission bits of the segment
     shmarray::order order = shmarray::order::c; ///< order of the elements in memory
+    bool uninitialized = false;                 ///< may hold what earlier arrays left there, instead of zeros
 };
 
 /// A shape or strides, as numbers that live as long as their array.
@@ -95,6 +96,7 @@ inline shma_options plain(const options &chosen) {
     shma_options made = SHMA_OPTIONS_INIT;
     made.name = chosen.name.empty() ? nullptr : chosen.name.c_str();
     made.persist = chosen.persist ? 1 : 0;
+    made.uninitialized = chosen.uninitialized ? 1 : 0;
     made.mode = chosen.mode;
     made.order = static_cast<shma_order>(chosen.order);
     return made;

@@ -22,12 +22,16 @@ Any object that can be pickled goes the same way, and only the arrays in it by h
 >>> float(a[0, 0]), got["number"]
 (2.5, 7)
 
+What you already run on ``multiprocessing``, ``concurrent.futures`` or ``joblib`` goes by handle, too:
+import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` in their place.
+
 Shapes count elements; strides and offsets count bytes, as in NumPy. What goes wrong raises
-a built-in exception where one fits, else ``Error`` or its child ``StaleHandleError``.
+a built-in exception where one fits, else ``Error`` or its children ``StaleHandleError`` and ``WorkerLost``.
 """
 
 from ._core import Error, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
+from ._errors import WorkerLost
 from ._messages import discard, dumps, loads
 from ._share import (
     SegmentInfo,
@@ -48,6 +52,7 @@ __all__ = [
     "SegmentInfo",
     "StaleHandleError",
     "Swept",
+    "WorkerLost",
     "__version__",
     "array",
     "attach",

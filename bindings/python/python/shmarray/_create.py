@@ -51,9 +51,7 @@ def empty(
     >>> a.shape, a.strides, str(a.dtype)
     ((2, 3, 3), (36, 12, 4), 'int32')
     """
-    # NumPy itself says what it makes of a dtype: "S" is "S1", a sub-array is dimensions.
-    model = np.empty(0, dtype)
-    return _core.create((*_dimensions(shape), *model.shape[1:]), model.dtype, order, name, persist, mode)
+    return _new(shape, dtype, order, False, name, persist, mode)
 
 
 def zeros(
@@ -66,7 +64,7 @@ def zeros(
     >>> zeros(3).tolist()
     [0.0, 0.0, 0.0]
     """
-    return empty(shape, dtype, order, **options)  # new segments are zeros
+    return _new(shape, dtype, order, True, **options)
 
 
 def ones(
@@ -139,15 +137,7 @@ def empty_like(
     >>> empty_like(np.zeros((2, 3, 4), "i2").transpose(1, 0, 2)).strides
     (8, 24, 2)
     """
-    source = np.asarray(prototype)
-    model = source if dtype is None else np.empty(0, dtype)
-    inner = () if dtype is None else model.shape[1:]
-    dimensions = (*(source.shape if shape is None else _dimensions(shape)), *inner)
-    if name is None and order == "K" and _is_permuted(source, dimensions):
-        return _permuted(source.strides, dimensions, model.dtype, mode)
-    if len(dimensions) != source.ndim and order == "K":
-        order = "C"
-    return _core.create(dimensions, model.dtype, _plain_order(source, order), name, persist, mode)
+    return _new_like(prototype, dtype, order, shape, False, name, persist, mode)
 
 
 def zeros_like(
@@ -165,7 +155,7 @@ def zeros_like(
     >>> zeros_like([1, 2, 3]).tolist()
     [0, 0, 0]
     """
-    return empty_like(prototype, dtype, order, shape=shape, **options)  # new segments are zeros
+    return _new_like(prototype, dtype, order, shape, True, **options)
 
 
 def ones_like(
@@ -205,6 +195,41 @@ def full_like(
     return _filled(empty_like(prototype, dtype, order, shape=shape, **options), fill_value, options)
 
 
+def _new(
+    shape: Shape,
+    dtype: DTypeLike | None,
+    order: str,
+    is_zero: bool,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = 0o600,
+) -> NDArray[Any]:
+    # NumPy itself says what it makes of a dtype: "S" is "S1", a sub-array is dimensions.
+    model = np.empty(0, dtype)
+    return _core.create((*_dimensions(shape), *model.shape[1:]), model.dtype, order, is_zero, name, persist, mode)
+
+
+def _new_like(
+    prototype: ArrayLike,
+    dtype: DTypeLike | None,
+    order: str,
+    shape: Shape | None,
+    is_zero: bool,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = 0o600,
+) -> NDArray[Any]:
+    source = np.asarray(prototype)
+    model = source if dtype is None else np.empty(0, dtype)
+    inner = () if dtype is None else model.shape[1:]
+    dimensions = (*(source.shape if shape is None else _dimensions(shape)), *inner)
+    if name is None and order == "K" and _is_permuted(source, dimensions):
+        return _permuted(source.strides, dimensions, model.dtype, is_zero, mode)
+    if len(dimensions) != source.ndim and order == "K":
+        order = "C"
+    return _core.create(dimensions, model.dtype, _plain_order(source, order), is_zero, name, persist, mode)
+
+
 def _dimensions(shape: Shape) -> tuple[SupportsIndex, ...]:
     try:
         return (operator.index(shape),)  # type: ignore[arg-type]
@@ -233,10 +258,10 @@ def _is_permuted(source: NDArray[Any], dimensions: tuple[SupportsIndex, ...]) ->
 
 
 def _permuted(
-    strides: tuple[int, ...], dimensions: tuple[SupportsIndex, ...], dtype: np.dtype[Any], mode: int
+    strides: tuple[int, ...], dimensions: tuple[SupportsIndex, ...], dtype: np.dtype[Any], is_zero: bool, mode: int
 ) -> NDArray[Any]:
     """Dimensions in memory from the one with the longest stride to the shortest, as NumPy does."""
     outermost_first = sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
     in_memory = tuple(dimensions[axis] for axis in outermost_first)
     axes = [outermost_first.index(axis) for axis in range(len(strides))]
-    return _core.create_permuted(in_memory, dtype, axes, mode)
+    return _core.create_permuted(in_memory, dtype, axes, is_zero, mode)

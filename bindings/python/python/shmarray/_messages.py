@@ -1,13 +1,15 @@
 """Objects as bytes whose arrays stay in shared memory: for any way that the user has."""
 
 import struct
-from collections.abc import Iterable
-from typing import Any
-
-from typing_extensions import Buffer
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import _core, _pickling
-from ._core import Handle
+from ._core import Handle, StaleHandleError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # collections.abc has it since Python 3.12
 
 
 def dumps(obj: object) -> bytes:
@@ -32,7 +34,7 @@ def dumps(obj: object) -> bytes:
     >>> shmarray.loads(data)["frame"].shape
     (480, 640)
     """
-    payload, arrays = _pickling.pack(obj)
+    payload, arrays = _pickling.pack_array(obj) or _pickling.pack(obj)
     handles: list[str] = []
     try:
         for array in arrays:
@@ -41,19 +43,21 @@ def dumps(obj: object) -> bytes:
         _give_back(handles)
         raise
     lines = "\n".join(handles).encode()
-    return b"".join((_HEADER.pack(_MAGIC, len(lines), len(payload)), lines, payload))
+    body = b"".join((_SIZES.pack(len(lines), len(payload)), lines, payload))
+    return _HEADER.pack(_MAGIC, zlib.crc32(body)) + body
 
 
-def loads(data: Buffer) -> Any:
+def loads(data: "Buffer") -> Any:
     """The object of bytes that ``dumps`` made. Nothing large is copied; nothing needs to be released.
 
     What was shared is the sender's memory; what was private is this object's alone, also when
     the bytes are loaded twice. Each array is writeable where the sender's was. Like
     ``pickle.loads`` this runs what the bytes say: load what you trust.
 
-    Raises what ``pickle.loads`` does, and then the bytes can be loaded again; ValueError for other
-    bytes; FileNotFoundError when the arrays are gone, StaleHandleError when there are others
-    in their place. They stay while anybody has them, but only the first loading is sure to find them.
+    Raises ValueError for other bytes and for those that have changed on their way, before it
+    unpickles any; what ``pickle.loads`` does, and then the bytes can be loaded again; FileNotFoundError,
+    which names them, when arrays are gone, StaleHandleError when there are others in their
+    place. They stay while anybody has them, but only the first loading is sure to find them.
 
     >>> import numpy, shmarray
     >>> a = shmarray.zeros(3)
@@ -63,12 +67,17 @@ def loads(data: Buffer) -> Any:
     ([7.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
     handles, payload = _split(data)
-    obj = _pickling.unpack(payload, lambda index, mode: _core.attach_sent(handles[index], mode))
+    try:
+        obj = _pickling.unpack(payload, lambda index, mode: _core.hold_sent(handles[index], mode))
+    except (FileNotFoundError, StaleHandleError) as error:
+        if gone := [handle for handle in handles if _is_gone(handle)]:
+            raise _loss(type(error), gone, len(handles)) from error
+        raise  # the object's own way to be unpickled
     _give_back(handles)
     return obj
 
 
-def discard(data: Buffer | Handle | str) -> None:
+def discard(data: "Buffer | Handle | str") -> None:
     """Gives back what an unwanted message holds, without loading it.
 
     ``data`` is what ``dumps`` made; or the handle, or its text, that was made to be sent and that
@@ -96,15 +105,41 @@ def _give_back(handles: Iterable[str]) -> None:
         _core.discard(handle)
 
 
-def _split(data: Buffer) -> tuple[list[str], memoryview]:
+def _is_gone(handle: str) -> bool:
+    try:
+        _core.hold_sent(handle, "r")
+    except (FileNotFoundError, StaleHandleError):
+        return True
+    return False
+
+
+def _loss(kind: type[Exception], gone: Sequence[str], count: int) -> Exception:
+    """An error that names the arrays of a message that are gone."""
+    lines = "\n".join(gone)
+    return kind(
+        f"{len(gone)} of the {count} arrays of the message are gone: they were given back when the message was loaded "
+        f"or discarded or when all processes of its family had ended, or it comes from another machine or another "
+        f"SHMARRAY_DIR\n{lines}"
+    )
+
+
+def _split(data: "Buffer") -> tuple[list[str], memoryview]:
     """The handles, one in each line, and what is for the unpickler."""
     memory = memoryview(data).cast("B")
-    magic, lines_bytes, payload_bytes = _HEADER.unpack_from(memory) if len(memory) >= _HEADER.size else (b"", 0, 0)
-    if magic != _MAGIC or len(memory) != _HEADER.size + lines_bytes + payload_bytes:
-        raise ValueError("invalid data: shmarray.dumps did not make these bytes, or they are not whole")
-    lines = memory[_HEADER.size : len(memory) - payload_bytes]
-    return str(lines, "utf-8").splitlines(), memory[_HEADER.size + lines_bytes :]
+    start = _HEADER.size + _SIZES.size
+    magic, checksum = _HEADER.unpack_from(memory) if len(memory) >= start else (b"", 0)
+    if magic != _MAGIC:
+        raise ValueError("invalid data: shmarray.dumps did not make these bytes")
+    if zlib.crc32(memory[_HEADER.size :]) != checksum:
+        raise ValueError("invalid data: the bytes are not whole, or have changed since shmarray.dumps made them")
+    lines_bytes, payload_bytes = _SIZES.unpack_from(memory, _HEADER.size)
+    if len(memory) != start + lines_bytes + payload_bytes:
+        raise ValueError("invalid data: its sizes are not those that shmarray.dumps writes")
+    return str(memory[start : start + lines_bytes], "utf-8").splitlines(), memory[start + lines_bytes :]
 
 
 _MAGIC = b"shmarray\x01"
-_HEADER = struct.Struct("<9sQQ")
+_HEADER = struct.Struct("<9sI")
+"""What says that these are such bytes, and the CRC-32 of all that follows."""
+_SIZES = struct.Struct("<QQ")
+"""How many bytes the handles are, and the pickle, which follow."""

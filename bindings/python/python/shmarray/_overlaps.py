@@ -9,6 +9,7 @@ no more time than to sort them, and errs only towards keeping arrays together, w
 if longer.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -67,6 +68,14 @@ def extent_of(place: int, array: Array) -> Extent:
             period = math.gcd(period, stride)
     low = address - _first(array.shape, array.strides)
     return Extent(low, low + _reach(array.shape, array.strides) + item, place, array, run, period)
+
+
+def copies_of(arrays: Sequence[tuple[int, Array]]) -> Iterator[Copy]:
+    """How they, each with its place, are copied, each element once."""
+    place, array = arrays[0]
+    if len(arrays) == 1 and array.flags.c_contiguous:
+        return iter([Copy(array, [Member(place, 0, array.strides)])])
+    return copies(itertools.starmap(extent_of, arrays))
 
 
 def copies(extents: Iterable[Extent]) -> Iterator[Copy]:

@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core, _overlaps
-from ._overlaps import Copy, Member, Strides, address_of
+from ._core import Hold
+from ._overlaps import Copy, Member, Strides
 
 Array: TypeAlias = NDArray[Any]
-Bytes: TypeAlias = NDArray[np.uint8]
-"""One dimension of bytes."""
 
-Place: TypeAlias = Array | memoryview
-"""What a place of a stream is to be filled with: an array without objects, or contiguous bytes."""
+Place: TypeAlias = Array | memoryview | int
+"""What a place of a stream is to be filled with: an array without objects, contiguous bytes, or the memory
+of the part of this number.
+"""
 
 View: TypeAlias = tuple[int, int, tuple[int, ...], Strides, Any, bool]
 """Where what fills a place lies: its part, offset in bytes, shape, strides in bytes, dtype (None
@@ -40,40 +41,62 @@ class Part(NamedTuple):
 
     mode: str | None
     """How it is attached where it arrives, as `numpy.memmap` says it; None if it travels in the message."""
-    array: Bytes | None
-    """All data of its segment."""
+    hold: Hold | None
+    """That of all data of its segment."""
     inline: bytearray
     """What travels in the message."""
 
 
-class Plan:
-    """Parts, and where in them that lies which fills each place of a stream."""
+class Parts(list[Part]):
+    """The parts of a message."""
 
-    def __init__(self, places: Sequence[Place], large_bytes: int, private_mode: str) -> None:
-        self.parts: list[Part] = []
-        self.views: list[View] = [_NOWHERE] * len(places)
-        self._places, self._private_mode = places, private_mode
+    def __init__(self) -> None:
+        super().__init__()
         self._segments: dict[int, int] = {}
+
+    def of_segment(self, place: tuple[Hold, int, bool, int]) -> tuple[int, bool, int]:
+        """Of what `_core.place` says: the number of that part, of which there is one for each way in which a
+        segment is mapped; whether it is writeable; and the offset in it.
+        """
+        hold, start, is_writeable, offset = place
+        number = self._segments.get(start)
+        if number is None:
+            number = self._segments[start] = len(self)
+            self.append(Part("r+" if is_writeable else "r", hold, _NOTHING))
+        return number, is_writeable, offset
+
+    def clear(self) -> None:
+        super().clear()
+        self._segments.clear()
+
+
+class Plan:
+    """Where in the parts lies what fills each place of a stream. Adds the parts that are missing."""
+
+    def __init__(self, places: Sequence[Place], parts: Parts, large_bytes: int, private_mode: str) -> None:
+        self.parts = parts
+        self.views: list[View | int] = [_NOWHERE] * len(places)
+        self._places, self._private_mode = places, private_mode
         private = []
         for number, place in enumerate(places):
-            array = _array(place)
-            whole = None if array.base is None else _core.whole(array)  # without a base it owns its memory
-            if whole is not None:
-                self._add_segment(number, array, whole)
-            elif array.nbytes == 0:
-                self._add(Part(None, None, _NOTHING), [Member(number, 0, array.strides)])
-            else:
-                private.append(_overlaps.extent_of(number, array))
+            if isinstance(place, int):
+                self.views[number] = place
+            elif self._is_private(number, array := _array(place)):
+                private.append((number, array))
         if private:
-            self._add_private(_overlaps.copies(private), large_bytes)
+            self._add_private(_overlaps.copies_of(private), large_bytes)
 
-    def _add_segment(self, place: int, array: Array, whole: Bytes) -> None:
-        """The part of a segment, of which there is one for each way in which it is mapped."""
-        start = address_of(whole)
-        if start not in self._segments:
-            self._segments[start] = len(self.parts)
-            self.parts.append(Part("r+" if whole.flags.writeable else "r", whole, _NOTHING))
-        self._lies_in(self._segments[start], place, address_of(array) - start, array.strides)
+    def _is_private(self, number: int, array: Array) -> bool:
+        """Whether it is to be copied. All else is in its part from now on."""
+        found = None if array.base is None else _core.place(array)  # without a base it owns its memory
+        if found is not None:
+            part, _, offset = self.parts.of_segment(found)
+            self._lies_in(part, number, offset, array.strides)
+        elif array.nbytes == 0:
+            self._add(Part(None, None, _NOTHING), [Member(number, 0, array.strides)])
+        else:
+            return True
+        return False
 
     def _add_private(self, copies: Iterable[Copy], large_bytes: int) -> None:
         small = []
@@ -103,7 +126,9 @@ class Plan:
         if source.dtype.isbuiltin != 1:
             source = source.view(f"V{source.itemsize}")  # not every dtype can be told to other languages
         shared = _core.share(source, "C", None, False, 0o600)
-        return Part(self._private_mode, _core.whole(shared), _NOTHING)
+        place = _core.place(shared)
+        assert place is not None
+        return Part(self._private_mode, place[0], _NOTHING)
 
     def _add(self, part: Part, members: Sequence[Member]) -> None:
         self.parts.append(part)
@@ -112,17 +137,18 @@ class Plan:
 
     def _lies_in(self, part: int, place: int, offset: int, strides: Strides) -> None:
         filling = self._places[place]
+        assert not isinstance(filling, int)
         if isinstance(filling, memoryview):
             self.views[place] = (part, offset, (filling.nbytes,), (1,), None, not filling.readonly)
         else:
-            self.views[place] = (part, offset, filling.shape, strides, _dtype(filling), filling.flags.writeable)
+            self.views[place] = (part, offset, filling.shape, strides, told(filling), filling.flags.writeable)
 
 
-def _array(place: Place) -> Array:
+def _array(place: Array | memoryview) -> Array:
     return np.frombuffer(place, np.uint8) if isinstance(place, memoryview) else place
 
 
-def _dtype(array: Array) -> Any:
+def told(array: Array) -> Any:
     """Its dtype, or a text that says as much and is shorter."""
     dtype = array.dtype
     is_told = 0 <= dtype.num < _OTHERS_DTYPES and dtype.kind != "V" and dtype.metadata is None

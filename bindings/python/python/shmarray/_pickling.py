@@ -4,7 +4,8 @@ What is pickled falls into two. A *stream* is what the standard pickler writes o
 where each array and each big buffer is a *place* to be filled. *Parts* are the memory that
 fills them, each part once, however many arrays are views of it:
 
-* memory that is shared already goes by the handle of its segment, never copied;
+* memory that is shared already goes by the handle of its segment, never copied: the stream makes a
+  plain array of it by itself, and its place is filled with the memory of the segment;
 * private memory of some size is copied, once, into a segment that only the message holds;
 * less than that is bytes beside the stream.
 
@@ -22,21 +23,26 @@ import itertools
 import pickle
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _arrow
-from ._parts import LARGE_BYTES, Array, Bytes, Place, Plan, View
+from . import _arrow, _core
+from ._core import Hold
+from ._parts import LARGE_BYTES, Array, Parts, Place, Plan, View, told
 
 
 class Packed(NamedTuple):
     """An object on its way: the first arguments of ``_core.Pipe.send``."""
 
     payload: bytes
-    """The stream; if it has places, a table of parts and of what fills the places; the length of the stream."""
-    arrays: list[Bytes]
+    """The stream; if it has places, a table of parts and of what fills the places; the length of the stream.
+
+    Of an array alone whose handle tells all of it, only that there is no stream.
+    """
+    arrays: Sequence[Hold]
     """The parts in shared memory: all data of a segment each."""
 
 
@@ -49,25 +55,35 @@ class Pickler(pickle.Pickler):
     def __init__(self) -> None:
         self.stream = io.BytesIO()
         self.places: list[Place] = []
-        self._marked: dict[int, tuple[pickle.PickleBuffer, Array]] = {}
+        self.parts = Parts()
+        self._marked: dict[int, tuple[pickle.PickleBuffer, Place]] = {}
         super().__init__(self.stream, 5, buffer_callback=functools.partial(_take, self._marked, self.places))
+
+    def begin(self) -> None:
+        """It will be used now."""
 
     def forget(self) -> None:
         """Lets go of the object now. In a cycle with this, which a child may be in, it would stay until
         somebody collects garbage, and Python 3.11 crashes when views of buffers are collected so.
         """
         self.clear_memo()
-        self._marked.clear()
-        self.places.clear()
+        if self._marked or self.places or self.parts:
+            self._marked.clear()
+            self.places.clear()
+            self.parts.clear()
+        self.stream.seek(0)
+        self.stream.truncate()
 
     def reducer_override(self, obj: Any) -> Any:
-        return self.reduce_array(obj) if isinstance(obj, np.ndarray) else _arrow.reduce(obj)
+        if isinstance(obj, np.ndarray):
+            return self.reduce_array(obj)
+        return NotImplemented if type(obj) in _GLOBALS else _arrow.reduce(obj)
 
     def reduce_array(self, array: Array) -> Any:
         """How an array of any class is made again, with a place for its memory."""
         kind = type(array)
         if kind is np.ndarray:
-            return NotImplemented if array.dtype.hasobject else (_same, (self._mark(array),))
+            return NotImplemented if array.dtype.hasobject else self._reduce_plain(array)
         if kind in getattr(self, "dispatch_table", copyreg.dispatch_table):
             return NotImplemented
         plain = np.ndarray.view(array, np.ndarray)
@@ -78,11 +94,57 @@ class Pickler(pickle.Pickler):
             return _masked, _parts_of_masked(array)
         return NotImplemented  # it has reasons of its own
 
-    def _mark(self, array: Array) -> pickle.PickleBuffer:
-        """What stands for the array until it is pickled, and is nothing but itself."""
+    def _reduce_plain(self, array: Array) -> Any:
+        """What is in shared memory is made of the memory of its segment there; else it is still to be seen of what."""
+        place = None if array.base is None else _core.place(array)  # without a base it owns its memory
+        if place is None:
+            return _same, (self._mark(array),)
+        part, is_writeable, offset = self.parts.of_segment(place)
+        arguments = array.shape, told(array), self._mark(part), offset, array.strides
+        return _fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
+
+    def _mark(self, place: Place) -> pickle.PickleBuffer:
+        """What stands for what fills a place until it is pickled, and is nothing but itself."""
         mark = pickle.PickleBuffer(_EMPTY)
-        self._marked[id(mark)] = mark, array
+        self._marked[id(mark)] = mark, place
         return mark
+
+
+def payload_of(obj: object) -> bytes:
+    """That of what is plain, as ``_core.is_plain`` says: a message without places."""
+    stream = pickle.dumps(obj, 5)
+    return stream + _LENGTH.pack(len(stream))
+
+
+def pack_array(array: object) -> Packed | None:
+    """As ``pack``, of an array alone that needs little: it is shared, or small. None of all else."""
+    if type(array) is not np.ndarray:
+        return None
+    hold = _core.hold_of(array)
+    if hold is not None:
+        return Packed(_ITSELF_READONLY if hold.readonly else _ITSELF, [hold])
+    flags, dtype = array.flags, told(array)
+    if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
+        return None
+    if not 0 < array.nbytes < LARGE_BYTES or (array.base is not None and _core.place(array) is not None):
+        return None
+    return Packed(payload_of(_Small(array, dtype)), [])
+
+
+class _Small:
+    """Stands for an array that is sent in the stream."""
+
+    def __init__(self, array: Array, dtype: str) -> None:
+        self._array, self._dtype = array, dtype
+
+    def __reduce__(self) -> Any:
+        array = self._array
+        return np.ndarray, (array.shape, self._dtype, bytearray(array.tobytes("A")), 0, array.strides)
+
+
+def is_itself(payload: bytes | memoryview) -> bool:
+    """Whether a message is nothing but the array of a handle."""
+    return payload in (_ITSELF, _ITSELF_READONLY)
 
 
 def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
@@ -90,11 +152,16 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
 
     Raises what pickling raises, and MemoryError when shared memory is full.
     """
-    writer = pickler()
+    writer = _idle.pop(pickler, None) or pickler()
+    writer.begin()
     try:
-        return _pack(obj, writer)
+        packed = _pack(obj, writer)
+        is_small = writer.stream.tell() <= _SMALL_BYTES
     finally:
         writer.forget()
+    if is_small and pickler in REUSED:
+        _idle[pickler] = writer
+    return packed
 
 
 def _pack(obj: object, writer: Pickler) -> Packed:
@@ -103,23 +170,28 @@ def _pack(obj: object, writer: Pickler) -> Packed:
     if not writer.places:
         writer.stream.write(length)
         return Packed(writer.stream.getvalue(), [])
-    plan = Plan(writer.places, LARGE_BYTES, private_mode="c")
-    table = pickle.dumps(([(part.mode, part.inline) for part in plan.parts], plan.views), 5)
+    parts: Parts = writer.parts
+    views: Sequence[Any] = writer.places
+    if not {*map(type, views)} <= {int}:  # else all are parts by now
+        views = Plan(views, parts, LARGE_BYTES, private_mode="c").views
+    table = pickle.dumps(([part.mode or part.inline for part in parts], views), 5)
     writer.stream.write(table + length)
-    return Packed(writer.stream.getvalue(), [part.array for part in plan.parts if part.array is not None])
+    return Packed(writer.stream.getvalue(), [part.hold for part in parts if part.hold is not None])
 
 
-def unpack(payload: bytes | memoryview, attach: Callable[[int, str], Array]) -> Any:
-    """The object of a message. ``attach(index, mode)`` gives one of its arrays, as ``_core.Message.array`` does."""
+def unpack(payload: bytes | memoryview, attach: Callable[[int, str], Any]) -> Any:
+    """The object of a message. ``attach(index, mode)`` gives one of its holds, as ``_core.Message.hold`` does."""
     memory = memoryview(payload)
     table_end = len(memory) - _LENGTH.size
     (stream_bytes,) = _LENGTH.unpack_from(memory, table_end)
     if stream_bytes == table_end:
         return pickle.loads(memory)
+    if table_end == 0:
+        return attach(0, "r" if memory == _ITSELF_READONLY else "r+").ndarray()
     parts, views = pickle.loads(memory[stream_bytes:])
     shared = itertools.count()
-    memories = [inline if mode is None else attach(next(shared), mode).base for mode, inline in parts]
-    return pickle.loads(memory, buffers=_fill(memories, views))
+    memories = [attach(next(shared), part) if type(part) is str else part for part in parts]
+    return pickle.loads(memory, buffers=[_fill(memories, view) for view in views])
 
 
 def share_all(obj: object) -> Any:
@@ -127,15 +199,15 @@ def share_all(obj: object) -> Any:
     writer = Pickler()
     try:
         writer.dump(obj)
-        plan = Plan(writer.places, large_bytes=1, private_mode="r+")
+        plan = Plan(writer.places, writer.parts, large_bytes=1, private_mode="r+")
+        memories, stream = [part.hold or part.inline for part in plan.parts], writer.stream.getvalue()
     finally:
         writer.forget()
-    memories = [part.inline if part.array is None else part.array.base for part in plan.parts]
-    return pickle.loads(writer.stream.getbuffer(), buffers=_fill(memories, plan.views))
+    return pickle.loads(stream, buffers=[_fill(memories, view) for view in plan.views])
 
 
 def _take(
-    marked: dict[int, tuple[pickle.PickleBuffer, Array]], places: list[Place], buffer: pickle.PickleBuffer
+    marked: dict[int, tuple[pickle.PickleBuffer, Place]], places: list[Place], buffer: pickle.PickleBuffer
 ) -> bool:
     """Takes a buffer as it is pickled; says whether the stream is to have it after all."""
     if id(buffer) in marked:
@@ -147,16 +219,24 @@ def _take(
     return not memory.nbytes
 
 
-def _fill(memories: Sequence[Any], views: Sequence[View]) -> Iterator[Array | memoryview]:
-    """What stands in the places of a stream, in their order."""
-    for part, offset, shape, strides, dtype, writeable in views:
-        array: Array = np.ndarray(shape, dtype or np.uint8, memories[part], offset, strides)
-        if not writeable:
-            array.flags.writeable = False
-        yield array if dtype else array.data
+def _fill(memories: Sequence[Any], view: int | View) -> Any:
+    """What stands in a place of a stream."""
+    if isinstance(view, int):
+        return memories[view]
+    part, offset, shape, strides, dtype, writeable = view
+    array: Array = np.ndarray(shape, dtype or np.uint8, memories[part], offset, strides)
+    if not writeable:
+        array.flags.writeable = False
+    return array if dtype else array.data
 
 
 def _same(array: Array) -> Array:
+    return array
+
+
+def _fixed(*arguments: Any) -> Array:
+    array: Array = np.ndarray(*arguments)
+    array.flags.writeable = False
     return array
 
 
@@ -185,6 +265,15 @@ def _pickles_as(kind: type, parent: type) -> bool:
     return all(getattr(kind, name) is getattr(parent, name) for name in _PICKLING)
 
 
+_idle: dict[Callable[[], Pickler], Pickler] = {}
+"""One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
+REUSED: set[Callable[[], Pickler]] = {Pickler}
+_SMALL_BYTES = 1 << 10
+"""What a pickler had for a longer message takes time to clear, each time from then on."""
+_GLOBALS = frozenset({type, FunctionType, BuiltinFunctionType})
+"""Of these there are some in each stream."""
 _EMPTY = bytearray()
 _PICKLING = ("__reduce__", "__reduce_ex__", "__setstate__")
 _LENGTH = struct.Struct("<Q")
+_ITSELF, _ITSELF_READONLY = b"\xff" * 7 + b"\xfe", b"\xff" * 7 + b"\xfd"
+"""Whole messages of an array that is all that its handle says. No stream is so long."""

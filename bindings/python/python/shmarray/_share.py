@@ -134,9 +134,11 @@ def unlink(name: str) -> None:
 
 
 def sweep() -> Swept:
-    """Gives back what dead processes held, and says how much that was.
+    """Gives back what dead processes held and what living ones only keep for reuse, and says how much.
 
-    Nobody needs to call this: the first use of the library in each process does.
+    Nobody needs to call this: the first use of the library in each process does for the dead,
+    and what is kept goes when shared memory is full. It empties this process's pool
+    (``SHMARRAY_POOL_BYTES``) and the free memory of others'.
 
     >>> import shmarray
     >>> shmarray.sweep()

@@ -68,6 +68,7 @@ pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
         persist: persist.unwrap_or(usual.persist),
         order: order.map_or(Ok(usual.order), |order| order_of(ruby, order))?,
         mode: mode.unwrap_or(usual.mode),
+        uninitialized: usual.uninitialized,
     })
 }
 

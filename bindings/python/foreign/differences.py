@@ -1,0 +1,54 @@
+"""Other people's tests, and the list of those that may fail: each with the reason why we differ.
+
+A list is a TOML file of patterns of tests and reasons. Of those that a pattern under ``[differs]``
+matches at least one must fail, or the list is wrong; those under ``[sometimes]`` may. A pattern
+that matches no test that ran counts for another Python. Everything else must pass.
+"""
+
+import collections
+import fnmatch
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class Differences:
+    """A list; without a path an empty one."""
+
+    def __init__(self, path: str | Path | None) -> None:
+        lists = {} if path is None else tomllib.loads(Path(path).read_text())
+        self._differs: dict[str, str] = lists.get("differs", {})
+        self._sometimes: dict[str, str] = lists.get("sometimes", {})
+
+    def reason(self, name: str) -> str | None:
+        """Why a test may fail, if it may."""
+        reasons = {**self._sometimes, **self._differs}
+        return next((reasons[pattern] for pattern in reasons if fnmatch.fnmatchcase(name, pattern)), None)
+
+    def judge(self, outcomes: Iterable[tuple[str, str]]) -> int:
+        """Says what came of tests, given as (name, "passed" or "failed" or "skipped: …"), and gives the exit status."""
+        by_outcome: dict[str, list[str]] = collections.defaultdict(list)
+        for name, outcome in outcomes:
+            by_outcome[outcome].append(name)
+        passed, failed = by_outcome.pop("passed", []), by_outcome.pop("failed", [])
+        for outcome, names in by_outcome.items():
+            print(f"{outcome.replace(':', '', 1)} ({len(names)})")
+        expected = [name for name in failed if self.reason(name) is not None]
+        for name in expected:
+            print(f"differs {name}: {self.reason(name)}")
+        wrong = [name for name in failed if self.reason(name) is None] + self._no_longer(passed, failed)
+        if not passed and not failed:
+            wrong.append("None of the foreign tests ran.")
+        for line in wrong:
+            print(f"FAILED {line}")
+        skipped = sum(map(len, by_outcome.values()))
+        print(f"{len(passed) + len(expected)} passed, {len(wrong)} failed, {skipped} skipped")
+        return int(bool(wrong))
+
+    def _no_longer(self, passed: list[str], failed: list[str]) -> list[str]:
+        """Lines about what the list says wrongly."""
+        return [
+            f"{pattern}: it differs no longer"
+            for pattern in self._differs
+            if fnmatch.filter(passed, pattern) and not fnmatch.filter(failed, pattern)
+        ]

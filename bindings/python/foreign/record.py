@@ -1,0 +1,75 @@
+"""python record.py MODULE OUTCOMES [TEST …]: runs a module's tests, and writes what comes of each into a file, at once.
+
+Without TEST it runs none of them and says their names.
+"""
+
+import json
+import signal
+import sys
+import unittest
+from collections.abc import Iterator
+from typing import Any
+
+from test.support import script_helper  # type: ignore[import-not-found]
+
+
+def name_of(test: Any) -> str:
+    """Its class and method."""
+    return ".".join(test.id().split(".")[-2:])
+
+
+class Recorder(unittest.TestResult):
+    """Writes lines of JSON: a test, what came of it, and how that is explained."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._file = open(path, "a")  # noqa: SIM115 (as long as the process)
+
+    def _write(self, test: Any, what: str, text: str = "") -> None:
+        self._file.write(json.dumps([name_of(test), what, text]) + "\n")
+        self._file.flush()
+
+    def startTest(self, test: Any) -> None:  # noqa: N802 (unittest's names)
+        super().startTest(test)
+        self._write(test, "begun")
+
+    def addSuccess(self, test: Any) -> None:  # noqa: N802
+        self._write(test, "passed")
+
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+        self._write(test, "skipped", reason)
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802, ARG002
+        self._write(test, "passed")
+
+    def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+        self._write(test, "failed", self._exc_info_to_string(err, test))  # type: ignore[attr-defined]
+
+    addError = addFailure  # noqa: N815
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802, ARG002
+        if err is not None:
+            self.addFailure(test, err)
+
+
+def flat(suite: Any) -> Iterator[Any]:
+    """The tests of a suite of suites."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from flat(test)
+        else:
+            yield test
+
+
+def main(module: str, path: str, *names: str) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where who started this had it ignored
+    script_helper.interpreter_requires_environment = lambda: True  # the programs that they start find the package, too
+    tests = list(flat(unittest.defaultTestLoader.loadTestsFromName(module)))
+    if names:
+        unittest.TestSuite(test for test in tests if name_of(test) in names).run(Recorder(path))
+    else:
+        print("\n".join(map(name_of, tests)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,30 @@
+"""Errors that only Python's part of the library raises."""
+
+import signal
+
+from ._core import Error
+
+
+class WorkerLost(Error):  # noqa: N818 (the name is the same in every language)
+    """The worker of a pool or an executor died with its task, and with it what the task had done so far.
+
+    It is raised where the task's result is asked for. Other tasks go on.
+    """
+
+    pid: int | None = None
+    """The worker's."""
+    exitcode: int | None = None
+    """As ``multiprocessing.Process.exitcode``: negative, it is the signal that killed the worker."""
+
+
+def ending(pid: int | None, exitcode: int | None) -> str:
+    """How a process ended, in words."""
+    if exitcode is None:
+        return f"worker {pid} has ended"
+    if exitcode >= 0:
+        return f"worker {pid} ended with exit code {exitcode}"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-exitcode}"
+    return f"worker {pid} was killed by {name}"

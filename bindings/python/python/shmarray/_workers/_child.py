@@ -1,0 +1,103 @@
+"""What a worker does: one task after the other, until its parent lets it go."""
+
+import abc
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from .. import _core
+from ..multiprocessing import _message
+from ..multiprocessing._message import Packed
+from . import _wire
+from ._ends import End
+
+
+class Trade(abc.ABC):
+    """How the workers of a pool or an executor do their tasks. It has no instances: a worker is given the class."""
+
+    @staticmethod
+    def pack(obj: object) -> Packed:
+        """Raises what pickling raises, and MemoryError when shared memory is full."""
+        return _message.pack(obj)
+
+    @staticmethod
+    def initialize(initializer: Callable[..., object], initargs: Any) -> Exception | None:
+        """Runs the initializer. What this raises ends the worker; what it returns ends all workers."""
+        initializer(*initargs)
+        return None
+
+    @staticmethod
+    @abc.abstractmethod
+    def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """Makes a call: whether it succeeded, and its result, or what is to be raised instead."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def explain(error: BaseException, value: object) -> Any:
+        """What is to be raised in the place of a value that cannot be sent."""
+
+
+def work(end: End, trade: type[Trade], initializer: Callable[..., object] | None, initargs: Any) -> None:
+    """The target of a worker's process."""
+    with contextlib.suppress(_wire.Gone):
+        worker = _Worker(end.pipe, trade)
+        if worker.is_initialized(initializer, initargs):
+            while True:
+                worker.do_one()
+
+
+class _Worker:
+    """SIGINT ends a task, and nothing else: who waits for one waits for his parent, who decides what comes next."""
+
+    def __init__(self, pipe: _core.Pipe, trade: type[Trade]) -> None:
+        self._pipe, self._trade, self._pid = pipe, trade, os.getpid()
+        self._may_be_interrupted = True
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if self._may_be_interrupted:
+            signal.default_int_handler(number, frame)
+
+    def is_initialized(self, initializer: Callable[..., object] | None, initargs: Any) -> bool:
+        """Whether it is ready, and has said so."""
+        refusal = None if initializer is None else self._trade.initialize(initializer, initargs)
+        self._may_be_interrupted = False
+        if refusal is None:
+            _wire.send(self._pipe, _wire.READY, 0, _wire.NOTHING)
+        else:
+            _wire.send(self._pipe, _wire.REFUSED, 0, self._trade.pack(refusal))
+        return refusal is None
+
+    def do_one(self) -> None:
+        """Receives a task, does it, and answers. Raises Gone when the parent has closed its end."""
+        number, call = self._receive()
+        self._may_be_interrupted = True
+        try:
+            outcome = self._trade.perform(*call)
+        finally:
+            self._may_be_interrupted = False
+        if os.getpid() != self._pid:
+            os._exit(0)  # a child that the task forked, and that should not have come back
+        del call  # its arrays need not wait for the next task
+        try:
+            self._answer(number, outcome)
+        except BaseException as error:
+            self._answer(number, (False, self._trade.explain(error, outcome[1])))
+
+    def _receive(self) -> tuple[int, tuple[Any, Any, Any]]:
+        """The next task. One that cannot be unpickled raises that where its result is asked for."""
+        received = _wire.receive(self._pipe)
+        try:
+            return received.number, received.unpack()
+        except Exception as error:
+            return received.number, (_raise, (error,), {})
+
+    def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:
+        _wire.send(self._pipe, _wire.ANSWER, number, self._trade.pack(outcome))
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -1,0 +1,447 @@
+"""The thread of the parent that gives tasks to workers, and takes what comes of them.
+
+It waits for all workers at once, and for nothing else. Other threads add tasks, start workers
+for them, and say how it is to end.
+"""
+
+import collections
+import contextlib
+import functools
+import itertools
+import math
+import os
+import selectors
+import threading
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol
+
+from .._errors import WorkerLost
+from ..multiprocessing import _descriptors
+from . import _wire
+from ._child import Trade, work
+from ._task import CALLBACKS, Task
+from ._worker import SMALL_TASKS_MOST, TASKS_MOST, Worker
+
+STARTS_MOST = 4
+"""So many more workers than there are places may end in a row before any of them was ready."""
+
+
+class Start(Protocol):
+    """Starts a process."""
+
+    def __call__(self, target: Callable[..., None], args: tuple[Any, ...]) -> BaseProcess: ...
+
+
+class Dispatcher:
+    """Its owner starts it and ends it. It does not know its owner, who may be garbage by then."""
+
+    error: BaseException | None = None
+    """Why no task is done any more."""
+
+    def __init__(
+        self,
+        size: int,
+        start: Start,
+        trade: type[Trade],
+        initializer: Callable[..., object] | None = None,
+        initargs: Any = (),
+        *,
+        tasks_most: float | None = None,
+        small_ahead: bool = False,
+        on_demand: bool = False,
+        idle_seconds: float | None = None,
+        lost: type[WorkerLost] = WorkerLost,
+        at_end: Callable[[BaseException, bool], None] | None = None,
+    ) -> None:
+        """Each worker does ``tasks_most``. Some that are small may wait with it, where nobody can cancel them.
+
+        On demand, there are no more workers than tasks, and those with nothing to do leave after
+        ``idle_seconds``. Else there are always ``size``. ``at_end`` is called unless it was closed.
+        """
+        self.thread = threading.Thread(name="shmarray-dispatcher", target=self._run, daemon=True)
+        self._size, self._start_process, self._arguments = size, start, (trade, initializer, initargs)
+        self._trade, self._lost, self._at_end = trade, lost, at_end
+        self._tasks_most = math.inf if tasks_most is None else tasks_most
+        self._small_most = SMALL_TASKS_MOST if small_ahead else TASKS_MOST
+        self._far = 2 * self._small_most * size
+        self._on_demand, self._idle_seconds = on_demand, idle_seconds
+        self._pid = os.getpid()
+        self._lock = threading.Lock()  # for what callers change, too
+        self._workers: list[Worker] = []
+        self._unwatched: collections.deque[Worker] = collections.deque()
+        self._alive = self._being_started = 0
+        self._failed_starts = 0
+        self._waiting: collections.deque[Task] = collections.deque()
+        self._numbers = itertools.count(1)
+        self._unsettled = 0
+        self._is_closing = self._is_terminated = self._drops_waiting = False
+        self._bell = _descriptors.Owned(lambda: os.eventfd(0))
+        self._selector = selectors.PollSelector()
+        self._selector.register(self._bell.fileno(), selectors.EVENT_READ, self._bell_rang)
+        self._has_news = self._is_asleep = False
+
+    # What other threads call. A finalizer may, in any thread and at any point of it: ``close`` and
+    # ``terminate`` take no lock.
+
+    @property
+    def processes(self) -> list[BaseProcess]:
+        """Those of all workers."""
+        return [worker.process for worker in list(self._workers)]
+
+    def fill(self) -> None:
+        """Starts workers for all places. Raises what starting a process does; then there are none."""
+        try:
+            while len(self._workers) < self._size:
+                self._workers.append(self._new_worker())
+                self._alive += 1
+        except BaseException:
+            for worker in self._workers:
+                worker.terminate()
+                worker.let_go()
+                worker.process.join()
+            raise
+
+    def submit(self, task: Task) -> None:
+        """Raises RuntimeError when it is closed, the error that ended it, and what starting a process does."""
+        self.check_process()
+        with self._lock:
+            if self.error is not None or self._is_closing:
+                self._check_open()
+            task.number = next(self._numbers)
+            self._unsettled += 1
+            has_workers = self._alive >= self._size or not self._lacks_workers()
+            if has_workers:
+                self._waiting.append(task)
+        if not has_workers:
+            self._submit_after_refill(task)
+        self._has_news = True
+        if self._is_asleep:
+            self._ring()
+
+    def _submit_after_refill(self, task: Task) -> None:
+        try:
+            self._refill()
+            with self._lock:
+                self._check_open()
+                self._waiting.append(task)
+        except BaseException:
+            self._unsettle()
+            self._ring()  # who was closed meanwhile may have waited for this one
+            raise
+
+    def close(self, *, drop_waiting: bool = False) -> None:
+        """It ends when all tasks are done, or all that have begun."""
+        self._drops_waiting |= drop_waiting
+        self._is_closing = True
+        self._ring()
+
+    def terminate(self) -> None:
+        """It ends now, and so do all workers."""
+        self._is_terminated |= self.error is None
+        self._give_up(self._lost("the workers were terminated"))
+
+    def join(self) -> None:
+        """Waits until it has ended. Its own thread, and a forked child, need not."""
+        if threading.current_thread() is not self.thread and self._pid == os.getpid():
+            self.thread.join()
+
+    def check_process(self) -> None:
+        """Raises RuntimeError in a forked child: it has no part in what its parent began."""
+        if self._pid != os.getpid():
+            raise RuntimeError("the workers are those of the process that this one was forked from")
+
+    def _check_open(self) -> None:
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        if self._is_closing:
+            raise RuntimeError("no tasks can be added after closing")
+
+    def _ring(self) -> None:
+        self._has_news = True
+        if self._is_asleep and self._pid == os.getpid():
+            self._is_asleep = False
+            os.eventfd_write(self._bell.fileno(), 1)
+
+    # Workers.
+
+    def _new_worker(self) -> Worker:
+        start = functools.partial(self._start_process, work)
+        worker = Worker(lambda end: start((end, *self._arguments)), self._tasks_most, self._small_most)
+        self._unwatched.append(worker)
+        return worker
+
+    def _refill(self) -> None:
+        """Starts what workers are missing. Raises what starting a process does when there is none at all."""
+        while self._takes_place():
+            worker = None
+            try:
+                worker = self._new_worker()
+            except Exception:
+                if not self._alive:
+                    raise
+                return
+            finally:
+                with self._lock:
+                    self._being_started -= 1
+                    if worker is not None:
+                        self._workers.append(worker)
+                        self._alive += 1
+                self._ring()
+
+    def _takes_place(self) -> bool:
+        """Whether there is a place for a worker, which the caller is to start."""
+        with self._lock:
+            is_free = self._lacks_workers()
+            self._being_started += is_free
+            return is_free
+
+    def _lacks_workers(self) -> bool:
+        return self._alive + self._being_started < self._wanted()
+
+    def _wanted(self) -> int:
+        if self._is_ending():
+            return 0
+        return min(self._size, self._unsettled) if self._on_demand else self._size
+
+    def _watch(self, worker: Worker) -> None:
+        for fd, react in (worker.pipe(), self._heard), (worker.death(), self._ended):
+            self._selector.register(fd, selectors.EVENT_READ, functools.partial(react, worker))
+
+    def _let_go(self, worker: Worker) -> None:
+        if not worker.was_let_go:
+            self._selector.unregister(worker.pipe())
+            worker.let_go()
+
+    def _let_all_go(self) -> None:
+        for worker in list(self._workers):
+            self._let_go(worker)
+
+    def _heard(self, worker: Worker) -> None:
+        """Several answers may wait, but others shall have their turn."""
+        for _ in range(self._small_most):
+            if worker.was_let_go or (received := worker.hear()) is None:
+                return
+            self._take(worker, received)
+            if not worker.tasks:
+                return
+
+    def _ended(self, worker: Worker) -> None:
+        """Its process has. What it had not received is for others; what it had begun is lost."""
+        self._selector.unregister(worker.death())
+        returned = list[Task]()
+        if not worker.was_let_go:
+            while (received := worker.hear()) is not None:
+                self._take(worker, received)
+            returned = worker.take_all_back()
+            self._failed_starts += not worker.is_ready
+            self._let_go(worker)
+        worker.process.join()
+        with self._lock:
+            self._alive -= 1
+        self._waiting.extendleft(reversed(returned))
+        self._unsettle(len(worker.tasks))
+        self._replace(worker)
+        for task in worker.tasks:
+            with CALLBACKS:
+                task.settle(False, self._loss(worker))
+
+    def _replace(self, worker: Worker) -> None:
+        """By a new one, if it is missing."""
+        error: BaseException | None = worker.refusal
+        if self._failed_starts > self._size + STARTS_MOST:
+            error = self._lost(f"{self._failed_starts} workers in a row were not ready before they ended: {worker}")
+        if error is None:
+            try:
+                self._refill()
+            except Exception as failure:
+                error = self._lost(f"no worker is left: {worker}, and another cannot be started: {failure!r}")
+        if error is not None:
+            self._give_up(error)
+        with self._lock:
+            self._workers.remove(worker)
+
+    def _loss(self, worker: Worker) -> WorkerLost:
+        error = self._lost(f"{worker}, and its task is lost")
+        error.pid, error.exitcode = worker.process.pid, worker.process.exitcode
+        return error
+
+    # Tasks.
+
+    def _take(self, worker: Worker, received: _wire.Received) -> None:
+        """What a worker has said."""
+        if received.kind == _wire.READY:
+            worker.is_ready, self._failed_starts = True, 0
+        elif received.kind == _wire.REFUSED:
+            worker.refusal = received.unpack()  # it has still to say goodbye
+        elif (task := worker.answered(received.number)) is not None:
+            if worker.has_done_all():
+                self._let_go(worker)
+            elif worker.takes_another():
+                self._give_next(worker)  # before anybody's callbacks
+            self._finish(task, *_outcome(received))
+
+    def _distribute(self) -> None:
+        """The next task is for who has fewest; of those, who is ready comes first."""
+        self._take_back_overtaken()
+        while self._waiting:
+            takers = [worker for worker in self._workers if worker.takes_another()]
+            if not takers:
+                return
+            if not self._give_next(min(takers, key=lambda worker: (len(worker.tasks), not worker.is_ready))):
+                break
+        self._balance()
+
+    def _take_back_overtaken(self) -> None:
+        """What waits with a worker for a long task, while others are far ahead, is the next."""
+        newest = max((worker.tasks[-1].number for worker in self._workers if worker.tasks), default=0)
+        for worker in self._workers:
+            if len(worker.tasks) > 1 and newest - worker.tasks[1].number > self._far:
+                self._waiting.extendleft(reversed(worker.take_all_back()))
+
+    def _balance(self) -> None:
+        """Nothing waits. Who has nothing to do gets what others have not begun."""
+        for idle in [worker for worker in self._workers if worker.is_ready and not worker.tasks]:
+            for busy in [worker for worker in self._workers if len(worker.tasks) > worker.is_ready]:
+                if idle.takes_another() and (task := busy.take_back()) is not None:
+                    self._waiting.appendleft(task)
+                    self._give_next(idle)
+                    break
+
+    def _give_next(self, worker: Worker) -> bool:
+        """``False`` when there is nothing to give, or no room for it."""
+        while self._waiting and worker.has_room_for(self._waiting[0]):
+            task = self._waiting.popleft()
+            if not task.has_begun and not self._begin(task):
+                continue
+            try:
+                worker.send(task)
+            except TimeoutError:
+                self._waiting.appendleft(task)  # there will be room when the worker has received what it has, or died
+                return False
+            except Exception as error:
+                self._finish(task, False, error)
+                continue
+            return True
+        return False
+
+    def _begin(self, task: Task) -> bool:
+        """``False`` when that is the end of the task."""
+        if not task.begin():
+            self._unsettle()
+            return False
+        task.has_begun = True
+        try:
+            if task.packed is None:
+                task.pack(self._trade)
+        except BaseException as error:
+            self._finish(task, False, error)
+            return False
+        return True
+
+    def _finish(self, task: Task, succeeded: bool, value: Any) -> None:
+        self._unsettle()
+        with CALLBACKS:
+            task.settle(succeeded, value)
+
+    def _unsettle(self, count: int = 1) -> None:
+        with self._lock:
+            self._unsettled -= count
+            self._has_news |= not self._unsettled  # it may be over
+
+    # The loop.
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over():
+                self._has_news = False
+                self._tend()
+                self._wait()
+        except BaseException as error:  # nobody shall wait for ever
+            self._give_up(error)
+            raise
+        finally:
+            if self.error is not None:
+                self._end(self.error)
+                if self._at_end is not None:
+                    self._at_end(self.error, self._is_terminated)
+            self._selector.close()  # it has methods of this: what the owner gave would wait for the collector
+
+    def _is_over(self) -> bool:
+        with self._lock:
+            return self._is_ending() and not self._workers and not self._being_started
+
+    def _is_ending(self) -> bool:
+        return self.error is not None or (self._is_closing and not self._unsettled)
+
+    def _tend(self) -> None:
+        """What there may be to do after something has happened."""
+        while self._unwatched:
+            self._watch(self._unwatched.popleft())
+        if self.error is not None:
+            self._end(self.error)
+        elif self._is_ending():
+            self._let_all_go()
+        else:
+            self._distribute()
+        if self._drops_waiting:
+            self._drop_waiting()
+
+    def _wait(self) -> None:
+        """Until something happens."""
+        self._is_asleep = True  # who has news from here on rings the bell
+        patience = self._idle_seconds if self._on_demand and not self._unsettled else None
+        events = self._selector.select(0 if self._has_news else patience)
+        self._is_asleep = False
+        for key, _ in events:
+            key.data()
+        if not (events or self._has_news):
+            self._let_all_go()
+
+    def _bell_rang(self) -> None:
+        os.eventfd_read(self._bell.fileno())
+
+    # The end.
+
+    def _give_up(self, error: BaseException) -> None:
+        """All that is not done raises this."""
+        if self.error is None:
+            self.error = error
+        self._ring()
+
+    def _drop_waiting(self) -> None:
+        """Those tasks that have not begun. What came back from a worker has."""
+        with self._lock:
+            dropped = [task for task in self._waiting if not task.has_begun]
+            self._waiting = collections.deque(task for task in self._waiting if task.has_begun)
+            self._drops_waiting = False
+            self._unsettled -= len(dropped)
+        for task in dropped:
+            with CALLBACKS:
+                task.drop(self._lost("the task was cancelled"))
+
+    def _end(self, error: BaseException) -> None:
+        """All workers leave, and all tasks are done with."""
+        for worker in list(self._workers):
+            if not worker.was_terminated:
+                worker.terminate()
+                with contextlib.suppress(KeyError):  # this thread may have failed to watch it
+                    self._let_go(worker)
+        with self._lock:
+            tasks = [*self._waiting, *(task for worker in self._workers for task in worker.tasks)]
+            self._waiting.clear()
+            for worker in self._workers:
+                worker.tasks.clear()
+            self._unsettled -= len(tasks)
+        for task in tasks:
+            with CALLBACKS:
+                task.drop(error) if self._is_terminated else task.settle(False, error)
+
+
+def _outcome(received: _wire.Received) -> tuple[bool, Any]:
+    """A result that cannot be unpickled raises that where it is asked for."""
+    try:
+        succeeded, value = received.unpack()
+    except BaseException as error:
+        return False, error
+    return succeeded, value

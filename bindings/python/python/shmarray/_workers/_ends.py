@@ -1,0 +1,86 @@
+"""A worker's pipe: both of its ends in the parent, one in the worker, none in any other process.
+
+The parent keeps the worker's end, too. What the worker has not received when it dies can be
+received there, and so was certainly not begun. That the worker has died is told by its process,
+not by the pipe.
+
+A worker leaves when the parent's end is closed. So no other process may have that end: a forked
+child lets go of all ends, but for the one that it was started for.
+"""
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from .. import _core
+from ..multiprocessing import _descriptors, reduction
+
+
+class Ends:
+    """Both ends of a new pipe."""
+
+    def __init__(self) -> None:
+        with _descriptors.no_fork():
+            self.here, self.there = _core.Pipe.pair()
+            _all_ends.add(self)
+
+    def close(self) -> None:
+        self.here.close()
+        self.there.close()
+
+    @contextlib.contextmanager
+    def passed_on(self) -> Iterator["End"]:
+        """Meanwhile this thread starts the worker, whose end this is."""
+        _starting.ends = self
+        try:
+            yield End(self.there)
+        finally:
+            _starting.ends = None
+            os.set_inheritable(self.there.fileno(), False)  # a launcher may have changed that
+
+    def forget(self, null: int, but_there: bool) -> None:
+        """Lets go in a child what is the parent's.
+
+        A thread that the fork has left behind may have kept a pipe from being closed: what is closed
+        for sure is the descriptor, and something harmless takes its place.
+        """
+        for pipe in (self.here,) if but_there else (self.here, self.there):
+            with contextlib.suppress(OSError):  # it was closed already
+                os.dup2(null, pipe.fileno(), inheritable=False)
+            pipe.close()
+
+
+class End:
+    """A worker's end, as an argument of its process."""
+
+    def __init__(self, pipe: _core.Pipe) -> None:
+        self.pipe = pipe
+
+    def __reduce__(self) -> Any:
+        return _arrive, (reduction.DupFd(self.pipe.fileno()),)
+
+
+def _arrive(fd: Any) -> End:
+    return End(_core.Pipe.from_fd(fd.detach()))
+
+
+class _Starting(threading.local):
+    ends: Ends | None = None
+
+
+_starting = _Starting()
+_all_ends: weakref.WeakSet[Ends] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for ends in list(_all_ends):
+        ends.forget(null, but_there=ends is _starting.ends)
+    os.close(null)
+    _all_ends.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,72 @@
+"""What goes through a worker's pipe: messages of one object, each with what it is and the number of its task."""
+
+import struct
+from typing import Any
+
+from .. import _core, _pickling
+from ..multiprocessing import _descriptors, _message
+from ..multiprocessing._message import Packed
+
+READY, REFUSED, TASK, ANSWER = range(4)
+"""From the worker: it waits for tasks; its initializer failed. To it: a task. From it: what came of that."""
+NOTHING = Packed(b"", [], [])
+"""No object."""
+
+_HEAD = struct.Struct("<BQ")
+_HEAD_BYTES = _HEAD.size
+
+
+class Gone(Exception):  # noqa: N818 (no error: the parent let its workers go, or has ended)
+    """Nobody has the other end of the pipe."""
+
+
+def send(pipe: _core.Pipe, kind: int, number: int, packed: Packed, timeout: float | None = None) -> None:
+    """Raises Gone, TimeoutError when there is no room, MemoryError when shared memory is full."""
+    payload, arrays, descriptors = packed
+    try:
+        pipe.send(_HEAD.pack(kind, number) + payload, arrays, timeout, [one.fileno() for one in descriptors])
+    except BrokenPipeError:
+        raise Gone from None
+
+
+class Received:
+    """A message that has arrived. It holds its arrays until it is dropped."""
+
+    __slots__ = ("_message", "_payload", "kind", "number")
+
+    def __init__(self, payload: bytes, message: _core.Message) -> None:
+        self.kind, self.number = _HEAD.unpack_from(payload)
+        self._payload, self._message = memoryview(payload)[_HEAD_BYTES:], message
+
+    def unpack(self) -> Any:
+        """Its object. Raises what unpickling raises."""
+        fds = self._message.take_descriptors()
+        if fds:
+            return _message.unpack(self._payload, self._message, fds)
+        return _pickling.unpack(self._payload, self._message.hold)
+
+    def pack_again(self) -> Packed:
+        """What is to be sent to another receiver in its place."""
+        arrays = [self._message.hold(index, "r") for index in range(len(self._message))]
+        descriptors = [_owned(fd) for fd in self._message.take_descriptors()]
+        return Packed(bytes(self._payload), arrays, descriptors)
+
+
+def _owned(fd: int) -> _descriptors.Owned:
+    return _descriptors.Owned(lambda: fd)
+
+
+def receive(pipe: _core.Pipe) -> Received:
+    """Waits for a message. Raises Gone."""
+    try:
+        return Received(*pipe.receive())
+    except EOFError:
+        raise Gone from None
+
+
+def receive_now(pipe: _core.Pipe) -> Received | None:
+    """A message, if there is one."""
+    try:
+        return Received(*pipe.receive(0))
+    except TimeoutError:
+        return None

@@ -1,0 +1,247 @@
+"""Executors of processes: the standard module's, with arrays by handle, and workers that may die.
+
+The future of a task whose worker died raises ``WorkerLost``; the executor goes on:
+
+>>> import os
+>>> from shmarray.concurrent import ProcessPoolExecutor, WorkerLost
+>>> with ProcessPoolExecutor(1) as executor:
+...     lost = executor.submit(os._exit, 3)
+...     try:
+...         lost.result()
+...     except WorkerLost as error:
+...         print("exit code", error.exitcode)
+...     executor.submit(pow, 2, 10).result()
+exit code 3
+1024
+
+Like the standard executor it is broken when an initializer raises.
+"""
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, _base
+from concurrent.futures import process as _standard
+from concurrent.futures.process import BrokenProcessPool as BrokenProcessPool
+from multiprocessing import parent_process, util
+from multiprocessing.process import BaseProcess
+from typing import Any, ParamSpec, TypeVar
+
+from .. import _errors, multiprocessing
+from .._workers import Dispatcher, Task, Trade
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+class WorkerLost(_errors.WorkerLost, BrokenProcessPool):
+    """A worker of an executor died with its task. The executor is not broken: other tasks go on."""
+
+
+class ExecutorTask(Task):
+    """A future's."""
+
+    def __init__(self, future: Future[Any], call: tuple[Any, Any, Any]) -> None:
+        super().__init__(call)
+        self._future = future
+
+    def begin(self) -> bool:
+        return self._future.set_running_or_notify_cancel()
+
+    def settle(self, succeeded: bool, value: Any) -> None:
+        if succeeded:
+            self._future.set_result(value)
+        else:
+            self._future.set_exception(value)
+
+    def drop(self, error: BaseException) -> None:
+        if self._future.cancel():
+            self._future.set_running_or_notify_cancel()  # for those who wait for several
+        else:
+            self._future.set_exception(error)
+
+
+class ExecutorTrade(Trade):
+    """As the standard executor's workers do it."""
+
+    @staticmethod
+    def initialize(initializer: Callable[..., object], initargs: Any) -> Any:
+        try:
+            initializer(*initargs)
+        except BaseException as error:
+            _base.LOGGER.critical("Exception in initializer:", exc_info=True)
+            raised = _raised(error)
+            raised.exc = BrokenProcessPool(f"the initializer raised {error!r}")
+            return raised
+        return None
+
+    @staticmethod
+    def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
+        try:
+            return True, function(*args, **kwargs)
+        except BaseException as error:
+            return False, _raised(error)
+
+    @staticmethod
+    def explain(error: BaseException, value: object) -> Any:  # noqa: ARG004 (as any trade's)
+        return _raised(error)
+
+
+def _raised(error: BaseException) -> Any:
+    """An exception as it is sent: with the worker's traceback as text."""
+    return _standard._ExceptionWithTraceback(error, error.__traceback__)  # type: ignore[arg-type]
+
+
+class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
+    """As ``concurrent.futures.ProcessPoolExecutor``, which has the rest of its documentation.
+
+    >>> import numpy
+    >>> from shmarray.concurrent import ProcessPoolExecutor
+    >>> with ProcessPoolExecutor(2) as executor:
+    ...     [array.shape for array in executor.map(numpy.zeros, [10, 1_000_000])]
+    [(10,), (1000000,)]
+    """
+
+    _trade: type[Trade] = ExecutorTrade
+    _mp_context: Any
+    _idle_seconds: float | None = None
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        mp_context: Any = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        *,
+        max_tasks_per_child: int | None = None,
+    ) -> None:
+        if max_workers is None:
+            max_workers = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+        if max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        if mp_context is None:
+            mp_context = multiprocessing.get_context(None if max_tasks_per_child is None else "spawn")
+        _check_tasks(max_tasks_per_child, mp_context)
+        self._max_workers, self._mp_context, self._max_tasks_per_child = max_workers, mp_context, max_tasks_per_child
+        self._setup = initializer, initargs
+        self._shutdown_lock, self._shutdown_thread = threading.Lock(), False
+        self._dispatcher: Dispatcher | None = None
+
+    @property
+    def _broken(self) -> str | bool:  # type: ignore[override]
+        dispatcher = self._dispatcher
+        return False if dispatcher is None or dispatcher.error is None else str(dispatcher.error)
+
+    @property
+    def _executor_manager_thread(self) -> threading.Thread | None:  # type: ignore[override]
+        return None if self._dispatcher is None else self._dispatcher.thread
+
+    @property
+    def _processes(self) -> dict[int | None, BaseProcess]:  # type: ignore[override]
+        """What the standard executor's methods look for, and people."""
+        return {} if self._dispatcher is None else {process.pid: process for process in self._dispatcher.processes}
+
+    def submit(
+        self, fn: Callable[_Parameters, _Result], /, *args: _Parameters.args, **kwargs: _Parameters.kwargs
+    ) -> Future[_Result]:
+        """Schedules ``fn(*args, **kwargs)`` for a worker, and gives the future of its result.
+
+        Raises RuntimeError when the executor, or the interpreter, is being shut down,
+        BrokenProcessPool when no worker gets through the initializer, OSError when none can be started.
+        """
+        with self._shutdown_lock:
+            if self._broken:
+                raise BrokenProcessPool(self._broken)
+            if self._shutdown_thread:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if _exit.has_begun:
+                raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+            if self._dispatcher is None:
+                self._dispatcher = self._start_dispatcher()
+            future: Future[_Result] = Future()
+            self._dispatcher.submit(self._make_task(future, (fn, args, kwargs)))
+            return future
+
+    def _make_task(self, future: Future[Any], call: tuple[Any, Any, Any]) -> Task:
+        return ExecutorTask(future, call)
+
+    def _start_dispatcher(self) -> Dispatcher:
+        dispatcher = Dispatcher(
+            self._max_workers,
+            functools.partial(_start, self._mp_context),
+            self._trade,
+            *self._setup,
+            tasks_most=self._max_tasks_per_child,
+            on_demand=True,
+            idle_seconds=self._idle_seconds,
+            lost=WorkerLost,
+        )
+        if self._mp_context.get_start_method(allow_none=False) == "fork":
+            dispatcher.fill()  # while there is no thread of ours
+        dispatcher.thread.start()
+        _exit.waits_for(dispatcher)
+        weakref.finalize(self, dispatcher.close).atexit = False
+        return dispatcher
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """No more tasks are taken. When the last is done, or cancelled if it has not begun, the workers leave."""
+        with self._shutdown_lock:
+            self._shutdown_thread = True
+            dispatcher = self._dispatcher
+        if dispatcher is not None:
+            dispatcher.close(drop_waiting=cancel_futures)
+            if wait:
+                dispatcher.join()
+
+
+def _check_tasks(most: object, context: Any) -> None:
+    if most is None:
+        return
+    if not isinstance(most, int):
+        raise TypeError("max_tasks_per_child must be an integer")
+    if most <= 0:
+        raise ValueError("max_tasks_per_child must be >= 1")
+    if context.get_start_method(allow_none=False) == "fork":
+        raise ValueError("max_tasks_per_child is incompatible with the 'fork' multiprocessing start method")
+
+
+def _start(context: Any, target: Any, args: Any) -> BaseProcess:
+    process: BaseProcess = context.Process(target=target, args=args)
+    process.start()
+    return process
+
+
+class _Exit:
+    """At that of the interpreter all tasks are done first, as are those of the standard executors.
+
+    In a child that multiprocessing started, that is before it waits for its own children: there
+    the standard executors' workers and their parent wait for each other.
+    """
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self._expected_in: int | None = None
+        self._dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+
+    def waits_for(self, dispatcher: Dispatcher) -> None:
+        if self._expected_in != os.getpid():
+            self._expected_in, self._dispatchers = os.getpid(), weakref.WeakSet()
+            threading._register_atexit(self._begin)  # type: ignore[attr-defined]
+            if parent_process() is not None:
+                util.Finalize(None, self._begin, exitpriority=100)
+        self._dispatchers.add(dispatcher)
+
+    def _begin(self) -> None:
+        self.has_begun = True
+        dispatchers = list(self._dispatchers)
+        for dispatcher in dispatchers:
+            dispatcher.close()
+        for dispatcher in dispatchers:
+            dispatcher.join()
+
+
+_exit = _Exit()

@@ -1,0 +1,144 @@
+"""A backend for joblib: workers that get arrays by handle, and give their results back so.
+
+>>> import joblib, numpy, shmarray.joblib
+>>> shmarray.joblib.register()
+>>> with joblib.parallel_config(backend="shmarray"):
+...     joblib.Parallel(n_jobs=2)(joblib.delayed(numpy.full)(3, number) for number in range(2))
+[array([0, 0, 0]), array([1, 1, 1])]
+
+It does what joblib's own backend "loky" does, and in the same way: workers are new interpreters
+that do not run the main program again; what they cannot import is pickled by value; each has
+its share of the processors for threads of its own; they stay for the next call, and leave
+when they had nothing to do for five minutes. What differs is how arrays travel, and a death:
+
+* Results come back by handle.
+* Large private arguments are shared once, for all tasks of a call, which may only read them.
+  Loky writes them into a file. As there, ``max_nbytes`` says what is large, and a change of such an
+  array between two tasks of one call is not seen; with ``max_nbytes=None`` each task gets a copy
+  that it may write into.
+* Arrays that are shared already stay so: tasks write into them in place.
+* When a worker dies the call raises ``shmarray.concurrent.WorkerLost``.
+"""
+
+import abc
+import os
+import warnings
+from collections.abc import Callable
+from multiprocessing import current_process
+from typing import Any
+
+import joblib
+from joblib.parallel import AutoBatchingMixin, FallbackToBackend, ParallelBackendBase, SequentialBackend
+
+from ._executor import Executor, Setup, spare
+from ._pickling import Snapshots
+
+__all__ = ["ShmarrayBackend", "register"]
+
+_IDLE_SECONDS = 300.0
+
+
+def register() -> None:
+    """Makes ``backend="shmarray"`` known to joblib in this process. Twice is as good as once.
+
+    >>> import joblib, shmarray.joblib
+    >>> shmarray.joblib.register()
+    >>> with joblib.parallel_config(backend="shmarray", n_jobs=2):
+    ...     joblib.Parallel()(joblib.delayed(abs)(number) for number in [-1, -2])
+    [1, 2]
+    """
+    joblib.register_parallel_backend("shmarray", ShmarrayBackend)
+
+
+class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCMeta):  # type: ignore[misc]
+    """What joblib asks for workers. People give its name to ``joblib.parallel_config``, or to ``joblib.Parallel``."""
+
+    supports_retrieve_callback = True
+    supports_inner_max_num_threads = True
+
+    _workers: Executor | None = None
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """How many workers there would be. Raises ValueError for none."""
+        if n_jobs == 0:
+            raise ValueError("n_jobs == 0 in Parallel has no meaning")
+        if n_jobs is None or n_jobs == 1:
+            return 1
+        if current_process().daemon:
+            return _one("cannot be nested below a daemonic process")
+        if not (self.in_main_thread() or self.nesting_level == 0):
+            return _one("cannot be nested below threads")
+        return n_jobs if n_jobs > 0 else max(joblib.cpu_count() + 1 + n_jobs, 1)
+
+    def configure(
+        self,
+        n_jobs: int = 1,
+        parallel: Any = None,
+        prefer: str | None = None,  # noqa: ARG002 (what joblib gives every backend)
+        require: str | None = None,  # noqa: ARG002
+        **options: Any,
+    ) -> int:
+        """Gets the workers for the next calls, and says how many there are."""
+        n_jobs = self.effective_n_jobs(n_jobs)
+        if n_jobs == 1:
+            raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
+        self.parallel, options = parallel, {**self.backend_kwargs, **options}
+        self._large_bytes, self._mode = options.get("max_nbytes"), options.get("mmap_mode")
+        self._setup = Setup(
+            n_jobs,
+            {**self._prepare_worker_env(n_jobs), **_own_environment()},
+            options.get("idle_worker_timeout") or _IDLE_SECONDS,
+            options.get("initializer"),
+            options.get("initargs", ()),
+        )
+        self._workers = spare.take(self._setup) or Executor(self._setup, register)
+        return n_jobs
+
+    def start_call(self) -> None:
+        """From now on its tasks are submitted."""
+        if self._workers is not None and self._large_bytes is not None and self._mode in ("r", "r+", "w+"):
+            self._workers.snapshots = Snapshots(self._large_bytes, readonly=self._mode == "r")
+
+    def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Any:
+        """Gives a batch of calls to a worker."""
+        assert self._workers is not None
+        future = self._workers.submit(func)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    apply_async = submit  # what joblib before 1.5 calls it
+
+    def retrieve_result_callback(self, future: Any) -> Any:
+        """The result of a batch."""
+        return future.result()
+
+    def stop_call(self) -> None:
+        """What its tasks had in common is no longer needed."""
+        if self._workers is not None:
+            self._workers.end_snapshots()
+
+    def terminate(self) -> None:
+        """The workers stay for the next."""
+        if self._workers is not None:
+            spare.put_back(self._workers)
+            self._workers = None
+        self.reset_batch_stats()
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        """The workers end with what they do."""
+        if self._workers is not None:
+            self._workers.terminate()
+            self._workers = None
+        if ensure_ready:
+            self._workers = Executor(self._setup, register)
+
+
+def _one(why: str) -> int:
+    warnings.warn(f"shmarray-backed parallel loops {why}, setting n_jobs=1", stacklevel=4)
+    return 1
+
+
+def _own_environment() -> dict[str, str]:
+    """What this library looks for: workers that were started when it was different do not fit."""
+    return {name: value for name, value in os.environ.items() if name.startswith("SHMARRAY_")}

@@ -1,0 +1,103 @@
+"""How batches of calls and their results are pickled: by value what only this process can import, arrays by handle."""
+
+import collections
+import pickle
+import weakref
+from typing import Any
+
+import numpy as np
+from joblib._memmapping_reducer import _get_backing_memmap, _reduce_memmap_backed
+
+from .. import _core, _pickling, _share
+from .._parts import Array
+from .._workers import Trade
+from ..concurrent.process import ExecutorTask, ExecutorTrade
+from ..multiprocessing import reduction
+from ..multiprocessing._descriptors import Luggage
+from ..multiprocessing._message import Packed
+
+try:
+    from joblib.externals import cloudpickle  # that of joblib before 1.6
+except ImportError:
+    import cloudpickle
+
+
+class BatchTrade(ExecutorTrade):
+    """Results may be what only the worker can import, or nobody."""
+
+    @staticmethod
+    def pack(obj: object) -> Packed:
+        return _pack(obj, None)
+
+
+class BatchTask(ExecutorTask):
+    """A batch of calls, with what it has in common with the others of its call."""
+
+    def __init__(self, future: Any, call: tuple[Any, Any, Any], snapshots: "Snapshots | None") -> None:
+        super().__init__(future, call)
+        self._snapshots: Snapshots | None = snapshots
+
+    def pack(self, trade: type[Trade]) -> None:  # noqa: ARG002 (only the worker packs by its trade)
+        call, self.call = self.call, None
+        try:
+            self.packed, self._snapshots = _pack(call, self._snapshots), None
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise pickle.PicklingError("Could not pickle the task to send it to the workers.") from error
+
+
+def _pack(obj: object, snapshots: "Snapshots | None") -> Packed:
+    with Luggage() as luggage:
+        payload, arrays = _pickling.pack(obj, lambda: _Pickler(snapshots))
+    return Packed(payload, arrays, luggage.close_up())
+
+
+class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
+    """Arrays go our way, functions and classes that cannot be imported cloudpickle's."""
+
+    def __init__(self, snapshots: "Snapshots | None") -> None:
+        super().__init__()
+        self.dispatch_table = collections.ChainMap(cloudpickle.Pickler.dispatch_table, reduction.reducers())
+        self._snapshots = snapshots
+
+    def reducer_override(self, obj: Any) -> Any:
+        reduced = super().reducer_override(obj)
+        return cloudpickle.Pickler.reducer_override(self, obj) if reduced is NotImplemented else reduced
+
+    def reduce_array(self, array: Array) -> Any:
+        file = _get_backing_memmap(array)
+        if isinstance(file, np.memmap):
+            return _reduce_memmap_backed(array, file)
+        if self._snapshots is not None and type(array) is np.ndarray:
+            array = self._snapshots.of(array)
+        return super().reduce_array(array)
+
+
+class Snapshots:
+    """Large private arrays, each shared once for all tasks of a call that have it."""
+
+    def __init__(self, large_bytes: int, readonly: bool) -> None:
+        self._large_bytes, self._readonly = large_bytes, readonly
+        self._kept: dict[int, tuple[weakref.ref[Array], Array]] = {}
+
+    def of(self, array: Array) -> Array:
+        """What tasks get: the array itself unless it is large and private."""
+        if array.nbytes <= self._large_bytes or array.dtype.hasobject or _core.is_shared(array):
+            return array
+        key = id(array)
+        ref, snapshot = self._kept.get(key, (None, array))
+        if ref is None or ref() is not array:
+            snapshot = _share.share(array)
+            if self._readonly:
+                snapshot = _share.attach(_share.handle(snapshot), readonly=True)
+            self._kept[key] = weakref.ref(array, lambda ref: self._forget(key, ref)), snapshot
+        return snapshot
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def _forget(self, key: int, ref: "weakref.ref[Array]") -> None:
+        """The array is garbage. Another may have its address by now."""
+        if self._kept.get(key, (None, None))[0] is ref:
+            del self._kept[key]

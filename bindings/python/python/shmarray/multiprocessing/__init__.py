@@ -1,0 +1,106 @@
+"""The standard module ``multiprocessing``, whose processes, pipes, queues, pools and managers move arrays by handle.
+
+Import it in the place of ``multiprocessing``: it has the same names. What is sent is pickled as
+ever, but the memory of arrays, in whatever objects they are, goes through shared memory. An array
+that is shared already is not copied at all.
+
+>>> import numpy
+>>> import shmarray.multiprocessing as mp
+>>> def work(task, results):
+...     frame = task.recv()
+...     results.put(frame.sum())
+>>> results = mp.Queue()
+>>> task, their_end = mp.Pipe()
+>>> worker = mp.get_context("fork").Process(target=work, args=(their_end, results))
+>>> worker.start()
+>>> task.send(numpy.ones((480, 640)))
+>>> float(results.get())
+307200.0
+>>> worker.join()
+
+The start method, ``set_start_method``, is this package's own. Locks, events, values and arrays of C
+types are the standard module's.
+"""
+
+from .context import AuthenticationError as AuthenticationError
+from .context import BufferTooShort as BufferTooShort
+from .context import Process as Process
+from .context import ProcessError as ProcessError
+from .context import TimeoutError as TimeoutError
+from .context import _default_context
+
+__all__ = [
+    "Array",
+    "AuthenticationError",
+    "Barrier",
+    "BoundedSemaphore",
+    "BufferTooShort",
+    "Condition",
+    "Event",
+    "JoinableQueue",
+    "Lock",
+    "Manager",
+    "Pipe",
+    "Pool",
+    "Process",
+    "ProcessError",
+    "Queue",
+    "RLock",
+    "RawArray",
+    "RawValue",
+    "Semaphore",
+    "SimpleQueue",
+    "TimeoutError",
+    "Value",
+    "active_children",
+    "allow_connection_pickling",
+    "cpu_count",
+    "current_process",
+    "freeze_support",
+    "get_all_start_methods",
+    "get_context",
+    "get_logger",
+    "get_start_method",
+    "log_to_stderr",
+    "parent_process",
+    "reducer",
+    "set_executable",
+    "set_forkserver_preload",
+    "set_start_method",
+]
+
+SUBDEBUG = 5
+SUBWARNING = 25
+
+Array = _default_context.Array
+Barrier = _default_context.Barrier
+BoundedSemaphore = _default_context.BoundedSemaphore
+Condition = _default_context.Condition
+Event = _default_context.Event
+JoinableQueue = _default_context.JoinableQueue
+Lock = _default_context.Lock
+Manager = _default_context.Manager
+Pipe = _default_context.Pipe
+Pool = _default_context.Pool
+Queue = _default_context.Queue
+RLock = _default_context.RLock
+RawArray = _default_context.RawArray
+RawValue = _default_context.RawValue
+Semaphore = _default_context.Semaphore
+SimpleQueue = _default_context.SimpleQueue
+Value = _default_context.Value
+active_children = _default_context.active_children
+allow_connection_pickling = _default_context.allow_connection_pickling
+cpu_count = _default_context.cpu_count
+current_process = _default_context.current_process
+freeze_support = _default_context.freeze_support
+get_all_start_methods = _default_context.get_all_start_methods
+get_context = _default_context.get_context
+get_logger = _default_context.get_logger
+get_start_method = _default_context.get_start_method
+log_to_stderr = _default_context.log_to_stderr
+parent_process = _default_context.parent_process
+reducer = _default_context.reducer
+set_executable = _default_context.set_executable
+set_forkserver_preload = _default_context.set_forkserver_preload
+set_start_method = _default_context.set_start_method

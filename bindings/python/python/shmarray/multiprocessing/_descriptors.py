@@ -1,0 +1,229 @@
+"""Descriptors of this process: those that travel in messages, and those that no forked child may keep.
+
+While an object is pickled for a message, ``DupFd`` (in ``reduction``) puts copies of the descriptors
+of its parts beside the message; while it is unpickled, ``detach`` takes them from there.
+
+A descriptor that stands for something which the kernel gives back with its last owner must have
+one: a child that was forked meanwhile would keep a copy of it. So an ``Owned`` one is closed in
+every forked child, and forks wait while one is made or closed.
+"""
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, Self
+
+from .. import _core
+
+_DIRECT_MOST = 48
+"""So many descriptors travel with a message themselves, the rest in a pipe of their own.
+
+Core sends 64 at most. It needs one for each directory of the arrays, and a queue one.
+"""
+
+
+class Descriptor:
+    """A descriptor that is closed with its last reference."""
+
+    __slots__ = ("__weakref__", "_fd")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        """It, or -1 when it was closed."""
+        return self._fd
+
+    def close(self, _close: Callable[[int], None] = os.close) -> None:
+        """Twice is as good as once."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            _close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+_no_fork = threading.RLock()
+"""Forks wait for who has it."""
+
+
+class _Dropped(list["Owned"]):
+    """What was dropped, and is closed as soon as nobody forks.
+
+    It is not waited for: the garbage collector also runs where a lock is held that a fork waits for.
+    """
+
+    def close_all(self, _no_fork: Any = _no_fork, _close: Callable[[Descriptor], None] = Descriptor.close) -> None:
+        """Closes it now, if that can be. Else who has the lock does, when he has let it go."""
+        while self and _no_fork.acquire(blocking=False):
+            try:
+                _close(self.pop())
+            except (IndexError, OSError):
+                pass  # another thread was faster, or somebody has closed it behind our back
+            finally:
+                _no_fork.release()
+
+
+_dropped = _Dropped()
+_all_owned: "weakref.WeakSet[Closable]" = weakref.WeakSet()
+
+
+class Closable(Protocol):
+    """What has descriptors."""
+
+    def close(self) -> None: ...
+
+
+class Owned(Descriptor):
+    """A descriptor that forked children close."""
+
+    __slots__ = ()
+
+    def __init__(self, make: Callable[[], int]) -> None:
+        super().__init__(-1)
+        with _no_fork:
+            self._fd = make()
+            _all_owned.add(self)
+        _dropped.close_all()
+
+    def close(
+        self, _close: Callable[[int], None] = os.close, _no_fork: Any = _no_fork, _dropped: _Dropped = _dropped
+    ) -> None:
+        """Twice is as good as once."""
+        with _no_fork:
+            super().close(_close)
+        _dropped.close_all()
+
+    def __del__(self, _dropped: _Dropped = _dropped) -> None:
+        if self._fd >= 0:
+            _dropped.append(self)
+            _dropped.close_all()
+
+
+@contextlib.contextmanager
+def no_fork() -> Iterator[None]:
+    """Meanwhile forks wait."""
+    with _no_fork:
+        yield
+    _dropped.close_all()
+
+
+@contextlib.contextmanager
+def owned_by(owner: Closable) -> Iterator[None]:
+    """Makes descriptors that forked children close by closing their owner."""
+    with no_fork():
+        yield
+        _all_owned.add(owner)
+
+
+def _close_in_child() -> None:
+    for owned in [*_all_owned, *_dropped]:
+        owned.close()
+    _fork_again()
+
+
+def _fork_again() -> None:
+    _no_fork.release()
+    _dropped.close_all()
+
+
+os.register_at_fork(before=_no_fork.acquire, after_in_parent=_fork_again, after_in_child=_close_in_child)
+
+
+class _Current(threading.local):
+    """The messages that this thread pickles and unpickles."""
+
+    leaving: "Luggage | None" = None
+    arrived: "Arrived | None" = None
+
+
+_current = _Current()
+
+
+class Luggage:
+    """Descriptors beside a message that is being made: of what is pickled by this thread within a `with`."""
+
+    def __init__(self) -> None:
+        self._owned: list[Owned] = []
+        self._outer: Luggage | None = None
+
+    def __enter__(self) -> Self:
+        self._outer, _current.leaving = _current.leaving, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.leaving = self._outer
+
+    def add(self, fd: int) -> int:
+        """Puts a copy of a descriptor there, and says its place."""
+        self._owned.append(Owned(lambda: os.dup(fd)))
+        return len(self._owned) - 1
+
+    def close_up(self) -> list[Owned]:
+        """What travels with the message: all of them, if they are few."""
+        direct, rest = self._owned[:_DIRECT_MOST], self._owned[_DIRECT_MOST:]
+        return [*direct, _bundle(rest)] if rest else direct
+
+
+def _bundle(owned: Sequence[Owned]) -> Owned:
+    """The end of a pipe that holds these."""
+    into, out = _core.Pipe.pair()
+    for start in range(0, len(owned), _DIRECT_MOST):
+        into.send(b"", [], 0, [one.fileno() for one in owned[start : start + _DIRECT_MOST]])
+    return Owned(lambda: os.dup(out.fileno()))
+
+
+class Arrived:
+    """Descriptors that came with a message: for what is unpickled by this thread within a `with`."""
+
+    def __init__(self, fds: Sequence[int]) -> None:
+        self._fds = dict(enumerate(fds))
+        self._outer: Arrived | None = None
+
+    def __enter__(self) -> Self:
+        self._outer, _current.arrived = _current.arrived, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.arrived = self._outer
+        for fd in self._fds.values():
+            os.close(fd)  # nobody took it
+
+    def take(self, place: int) -> int:
+        """The one at a place, which is the caller's from then on."""
+        if place >= _DIRECT_MOST and _DIRECT_MOST in self._fds:
+            self._open_bundle(self._fds.pop(_DIRECT_MOST))
+        return self._fds.pop(place)
+
+    def _open_bundle(self, fd: int) -> None:
+        bundle, fds = _core.Pipe.from_fd(fd), list[int]()
+        with contextlib.suppress(EOFError):
+            while True:
+                fds += bundle.receive()[1].take_descriptors()
+        self._fds.update(enumerate(fds, _DIRECT_MOST))
+
+
+class Travelling:
+    """What stands for a descriptor in a message."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def detach(self) -> int:
+        """The descriptor, which is the caller's from then on."""
+        if _current.arrived is None:
+            raise RuntimeError("a descriptor that travels in a message can be had only while that is unpickled")
+        return _current.arrived.take(self._place)
+
+
+def is_leaving() -> bool:
+    """Whether this thread is pickling a message, which descriptors may travel with."""
+    return _current.leaving is not None
+
+
+def travelling(fd: int) -> Travelling | None:
+    """What stands for it in the message that this thread is pickling, if it does."""
+    return None if _current.leaving is None else Travelling(_current.leaving.add(fd))

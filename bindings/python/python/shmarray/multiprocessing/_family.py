@@ -1,0 +1,79 @@
+"""The family of this process, which keeps messages whose way nobody knows, is that of those it starts.
+
+A process is in its family from its first use of shared memory on. Until then what keeps the family
+for a process that is being started is a lock in the registry (FORMAT.md), on a descriptor that is
+sent to it with its arguments.
+"""
+
+import contextlib
+import json
+import os
+from typing import Any
+
+from .. import _core
+from .._create import empty
+from ._descriptors import Descriptor
+from ._locks import SHARED, lock
+from .reduction import DupFd
+
+_VARIABLE, _PREFIX = "SHMARRAY_FAMILY", "SHMARRAY_"
+_FAMILY_BITS = ~((1 << 32) - 1)
+"""Those of a ticket that say its family, which is also a byte of the registry."""
+
+
+class _Process:
+    """What is known of this process, and of those that were forked from it."""
+
+    family: int | None = None
+    keeper: "Keeper | None" = None
+    """What it was sent by the one that started it."""
+
+
+def say() -> None:
+    """Has the children that are started from now on be of this process's family, and this process in it."""
+    if _Process.family is None:
+        with contextlib.suppress(OSError, MemoryError):  # without shared memory there are no messages to keep
+            handle = _core.handle_to_send(empty(1))
+            _Process.family = json.loads(str(handle))["ticket"] & _FAMILY_BITS
+            _core.discard(handle)
+    if _Process.family is not None:
+        os.environ[_VARIABLE] = str(_Process.family)
+
+
+class Keeper(Descriptor):
+    """Keeps the family: while it is under way, and in the process where it arrives."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return _arrive, (DupFd(self._fd),)
+
+
+def _arrive(descriptor: Any) -> Keeper:
+    _Process.keeper = Keeper(descriptor.detach())
+    return _Process.keeper
+
+
+def keeper() -> Keeper | None:
+    """For a process that is being started."""
+    if _Process.family is None:
+        return None
+    directory = os.environ.get("SHMARRAY_DIR") or "/dev/shm"
+    with contextlib.suppress(OSError):
+        path = os.path.join(directory, f"shmarray-registry-{os.geteuid()}")
+        keeper = Keeper(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
+        lock(keeper.fileno(), SHARED, _Process.family)
+        return keeper
+    return None
+
+
+def environment() -> dict[str, str]:
+    """What a child of a server must be told, which has the environment of the server's start."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+
+
+def take_over(told: dict[str, str]) -> None:
+    """Makes that the environment of this process, which has not used shared memory yet."""
+    for name in environment().keys() - told.keys():
+        del os.environ[name]
+    os.environ.update(told)

@@ -1,0 +1,109 @@
+"""Objects and bytes as messages of core's pipes: arrays by handle, descriptors beside them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _core, _pickling
+from ._descriptors import Arrived, Luggage, Owned
+from .reduction import ForkingPickler, reducers
+
+_BYTES = b"\xff" * 8
+"""How a message of bytes begins. No pickled object does."""
+_LARGE_BYTES = 32 << 10
+"""From this size on bytes go through a segment: copied once to send and once to receive."""
+
+
+class Packed(NamedTuple):
+    """A message that can be sent."""
+
+    payload: bytes
+    arrays: Sequence[Any]
+    descriptors: Sequence[Owned]
+
+
+class Pickler(_pickling.Pickler):
+    """Pickles as ``ForkingPickler`` does what has no arrays."""
+
+    def begin(self) -> None:
+        self.dispatch_table = reducers()
+
+
+_pickling.REUSED.add(Pickler)
+
+
+def pack(obj: object) -> Packed:
+    """Raises what pickling raises, and MemoryError when shared memory is full."""
+    if _core.is_plain(obj):
+        return Packed(_pickling.payload_of(obj), [], [])
+    array = _pickling.pack_array(obj)
+    if array is not None:
+        return Packed(*array, [])
+    with Luggage() as luggage:
+        payload, arrays = _pickling.pack(obj, Pickler)
+    return Packed(payload, arrays, luggage.close_up())
+
+
+def pack_bytes(data: memoryview) -> Packed:
+    """A message of bytes."""
+    if data.nbytes < _LARGE_BYTES:
+        return Packed(_BYTES + data, [], [])
+    return Packed(_BYTES, [_core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)], [])
+
+
+def send(pipe: _core.Pipe, message: Packed, timeout: float | None = None, token: Owned | None = None) -> None:
+    """Sends a message, and before its other descriptors that of a token.
+
+    Raises TimeoutError when there was no room in that time, BrokenPipeError when nobody can receive.
+    """
+    descriptors = message.descriptors if token is None else [token, *message.descriptors]
+    fds = [one.fileno() for one in descriptors] if descriptors else []
+    pipe.send(message.payload, message.arrays, timeout, fds)
+
+
+def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[int] = ()) -> Any:
+    """The object of a message; ``fds`` are the descriptors that were taken from it already."""
+    fds = fds or message.take_descriptors()
+    if not fds:
+        return _unpack(payload, message)
+    with Arrived(fds):
+        return _unpack(payload, message)
+
+
+def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
+    if payload[:8] == _BYTES:
+        return ForkingPickler.loads(_bytes(payload, message))
+    return _pickling.unpack(payload, message.hold)
+
+
+def unpack_bytes(payload: bytes, message: _core.Message) -> bytes:
+    """The bytes of a message; of an object, bytes that ``pickle.loads`` makes it of.
+
+    Nothing is unpickled here: who asks for bytes need not trust who sent them.
+    """
+    if payload[:8] == _BYTES:
+        return message.read(0) if len(message) else payload[8:]
+    if _pickling.is_itself(payload):
+        return bytes(ForkingPickler.dumps(message.array(0, "r").copy("K")))
+    memories = [message.read(index) for index in range(len(message))]
+    return bytes(ForkingPickler.dumps(_Unopened(payload, memories)))
+
+
+class _Unopened:
+    """The message of an object, with the memory of its arrays."""
+
+    def __init__(self, payload: bytes, memories: Sequence[bytes]) -> None:
+        self._payload, self._memories = payload, memories
+
+    def __reduce__(self) -> Any:
+        return _open, (self._payload, self._memories)
+
+
+def _open(payload: bytes, memories: Sequence[bytes]) -> Any:
+    """Its object. Each memory is what a hold would be."""
+    return _pickling.unpack(payload, lambda index, _: bytearray(memories[index]))
+
+
+def _bytes(payload: bytes | memoryview, message: _core.Message) -> memoryview:
+    return memoryview(payload)[8:] if len(message) == 0 else message.array(0, "r").data

@@ -1,0 +1,177 @@
+"""What a process has put into a queue, on its way into the pipe: in order, and without waiting."""
+
+import collections
+import errno
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from multiprocessing import util
+from typing import NamedTuple, TypeVar
+
+from . import _message
+from ._tokens import Token, TokenFile, share
+from .connection import Connection
+
+_Result = TypeVar("_Result")
+_RETRY_SECONDS = 0.1
+"""What the system has none of now is asked for so often."""
+
+
+class _Waiting(NamedTuple):
+    """A message that found no room, and the bytes that this process keeps for it."""
+
+    message: _message.Packed
+    bytes: list[int]
+
+
+class Outbox:
+    """Sends at once what it can. A thread, which lives as long as there is something, sends on the rest."""
+
+    def __init__(self, reader: Connection, writer: Connection, tokens: TokenFile | None) -> None:
+        self.lock = threading.Lock()
+        """Whoever uses this process's token has it."""
+        self._reader, self._writer, self._tokens = weakref.ref(reader), writer, tokens
+        self._waiting: collections.deque[_Waiting] = collections.deque()
+        self._thread: threading.Thread | None = None
+        self._at_exit: util.Finalize | None = None
+        self._may_lose = self._is_used = self._is_closed = self._is_ending = False
+
+    def send(self, message: _message.Packed, token: Token | None) -> None:
+        """Raises MemoryError when shared memory is full; then the token is still the caller's."""
+        with self.lock:
+            self._is_used = True
+            if self._is_ending or (not self._waiting and self._sends(message, token)):
+                return
+            if self._thread is None:
+                self._start_thread()
+            self._waiting.append(_Waiting(message, self._keep(token)))
+
+    def _sends(self, message: _message.Packed, token: Token | None) -> bool:
+        """Whether there was room for it."""
+        try:
+            _message.send(self._writer.pipe, message, 0.0, token)
+        except TimeoutError:
+            return False
+        except OSError as error:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
+            return False
+        if token is not None:
+            token.close()
+        return True
+
+    def _start_thread(self) -> None:
+        self._thread = threading.Thread(target=self._send_on, name="QueueFeederThread", daemon=True)
+        try:
+            self._thread.start()
+        except BaseException:
+            self._thread = None  # the interpreter ends
+            raise
+        if not self._may_lose:
+            self._at_exit = util.Finalize(None, self._finish, exitpriority=-5)
+
+    def _keep(self, token: Token | None) -> list[int]:
+        """What a message's token has goes over to this process's."""
+        if self._tokens is None or token is None:
+            return []
+        for byte in token.bytes:
+            share(token.fileno(), self._tokens.mine().fileno(), byte)
+        token.close()
+        return token.bytes
+
+    def _send_on(self) -> None:
+        while (waiting := self._first()) is not None:
+            try:
+                self._send_first(waiting)
+            except OSError:
+                self._lose_all()  # nobody can receive any more
+
+    def _first(self) -> _Waiting | None:
+        """What comes next. When there is nothing the thread has ended."""
+        with self.lock:
+            if self._waiting:
+                return self._waiting[0]
+            self._thread = None
+            if self._at_exit is not None:
+                self._at_exit.cancel()
+            if self._is_closed:
+                self._writer.close()
+            return None
+
+    def _send_first(self, waiting: _Waiting) -> None:
+        token = _insist(lambda: self._token_for(waiting.bytes))
+        _insist(lambda: _message.send(self._writer.pipe, waiting.message, None, token))
+        if token is not None:
+            token.close()
+        with self.lock:
+            self._waiting.popleft()
+
+    def _token_for(self, kept: list[int]) -> Token | None:
+        """What this process keeps goes over to a message's token: once that is received nobody has it."""
+        if self._tokens is None:
+            return None
+        token = self._tokens.open()
+        with self.lock:
+            for byte in kept:
+                share(self._tokens.mine().fileno(), token.fileno(), byte)
+                self._tokens.mine().free(byte)
+        return token
+
+    def _lose_all(self) -> None:
+        with self.lock:
+            while self._waiting:
+                for byte in self._waiting.popleft().bytes:
+                    if self._tokens is not None:
+                        self._tokens.mine().free(byte)
+
+    def close(self) -> None:
+        """Nothing will be put any more. As in the standard module, where nothing was put nothing is closed."""
+        with self.lock:
+            if not self._is_used:
+                return
+            self._is_closed = True
+            self._stop_receiving()
+            if self._thread is None:
+                self._writer.close()
+
+    def join(self) -> None:
+        """Until all is under way, or nobody can receive it any more."""
+        thread = self._thread
+        if thread is not None and not self._may_lose:
+            thread.join()
+
+    def lose(self) -> None:
+        """What waits at the end of the process may be lost."""
+        self._may_lose = True
+        if self._at_exit is not None:
+            self._at_exit.cancel()
+
+    def _finish(self) -> None:
+        """At the end of the process. What is put from now on is lost."""
+        with self.lock:
+            self._is_ending = True
+        self._stop_receiving()
+        self.join()
+
+    def wait_if_ending(self) -> None:
+        """Until the process has ended: a thread that goes on until then can receive nothing, and should be quiet."""
+        if self._is_ending:
+            threading.Event().wait()
+
+    def _stop_receiving(self) -> None:
+        """Who waits for others to receive does not wait for himself. A queue that was dropped has stopped already."""
+        reader = self._reader()
+        if reader is not None:
+            reader.close()
+
+
+def _insist(action: Callable[[], _Result]) -> _Result:
+    """Does it as soon as the system has what that needs. Raises OSError when that can not help."""
+    while True:
+        try:
+            return action()
+        except (OSError, MemoryError) as error:
+            if getattr(error, "errno", None) in (errno.EPIPE, errno.EBADF):
+                raise
+            time.sleep(_RETRY_SECONDS)

@@ -1,0 +1,214 @@
+"""Connections that carry arrays by handle: both ends of a pipe, and listeners on this machine.
+
+What a connection carries are whole messages of a pipe of core. Over TCP there are the standard
+module's connections, which copy every byte of an array.
+"""
+
+import io
+import os
+import socket
+from multiprocessing import connection, util
+from multiprocessing.connection import answer_challenge, deliver_challenge, wait
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from .. import _core
+from . import _message
+from .reduction import DupFd
+
+__all__ = ["Client", "Listener", "Pipe", "wait"]
+
+_standard: Any = connection
+Address: TypeAlias = str | bytes | tuple[str, int]
+
+
+class Connection(connection.Connection):
+    """One end of a pipe.
+
+    Objects and bytes may follow one another. Raises what the standard class does: OSError when
+    this end is closed or only goes the other way, EOFError when the other end is closed and all
+    has been received, BrokenPipeError when nobody can receive any more; and MemoryError when
+    shared memory is full.
+
+    >>> import numpy, shmarray.multiprocessing
+    >>> here, there = shmarray.multiprocessing.Pipe()
+    >>> here.send({"frame": numpy.zeros((480, 640))})
+    >>> there.recv()["frame"].shape
+    (480, 640)
+    """
+
+    if TYPE_CHECKING:
+        _handle: int | None
+        _check_closed: Any
+        _check_readable: Any
+        _check_writable: Any
+
+    pipe: _core.Pipe
+    """What carries its messages."""
+
+    def __init__(self, handle: int, readable: bool = True, writable: bool = True) -> None:
+        super().__init__(handle, readable, writable)
+        try:
+            self.pipe = _core.Pipe.from_fd(handle.__index__())
+        except BaseException:
+            self._handle = None  # it stays the caller's
+            raise
+
+    @classmethod
+    def _of(cls, pipe: _core.Pipe, readable: bool = True, writable: bool = True) -> Self:
+        self = cls.__new__(cls)
+        connection.Connection.__init__(self, pipe.fileno(), readable, writable)
+        self.pipe = pipe
+        return self
+
+    def _close(self) -> None:
+        self.pipe.close()
+
+    def send(self, obj: object) -> None:
+        """Sends an object. It waits until there is room."""
+        self._check_closed()
+        self._check_writable()
+        _message.send(self.pipe, _message.pack(obj))
+
+    def recv(self) -> Any:
+        """Receives an object. It waits until there is one."""
+        self._check_closed()
+        self._check_readable()
+        return _message.unpack(*self.pipe.receive())
+
+    def _send_bytes(self, data: memoryview) -> None:
+        _message.send(self.pipe, _message.pack_bytes(data))
+
+    def _recv_bytes(self, most: int | None = None) -> io.BytesIO | None:
+        data = _message.unpack_bytes(*self.pipe.receive())
+        if most is not None and len(data) > most:
+            return None
+        stream = io.BytesIO(data)
+        stream.seek(len(data))
+        return stream
+
+    def __reduce__(self) -> Any:
+        return reduce_connection(self)
+
+
+def rebuild_connection(df: Any, readable: bool, writable: bool) -> Connection:
+    """The end whose descriptor travelled."""
+    return Connection(df.detach(), readable, writable)
+
+
+def reduce_connection(conn: Connection) -> Any:
+    """How an end is pickled."""
+    return rebuild_connection, (DupFd(conn.fileno()), conn.readable, conn.writable)
+
+
+def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:  # noqa: N802 (the standard's name)
+    """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second sends."""
+    one, other = _core.Pipe.pair()
+    return Connection._of(one, writable=duplex), Connection._of(other, readable=duplex)
+
+
+class Listener(connection.Listener):
+    """A socket where clients connect; with an ``AF_UNIX`` address the connections carry arrays by handle."""
+
+    if TYPE_CHECKING:
+        _listener: Any
+        _authkey: bytes | None
+
+    def __init__(
+        self,
+        address: Address | None = None,
+        family: str | None = None,
+        backlog: int = 1,
+        authkey: bytes | None = None,
+    ) -> None:
+        family = family or (_standard.address_type(address) if address else _standard.default_family)
+        if family != "AF_UNIX":
+            super().__init__(address, family, backlog, authkey)
+            return
+        _check_authkey(authkey)
+        self._listener = SocketListener(address or _standard.arbitrary_address(family), family, backlog)
+        self._authkey = authkey
+
+
+class SocketListener:
+    """A socket that is bound to an address of this machine and listens."""
+
+    def __init__(self, address: Address, family: str, backlog: int = 1) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._socket.bind(address)
+            self._socket.listen(backlog)
+        except OSError:
+            self._socket.close()
+            raise
+        self._address = self._socket.getsockname()
+        self._family = family
+        self._last_accepted = None
+        named = not _standard.util.is_abstract_socket_namespace(address)
+        self._unlink = util.Finalize(self, os.unlink, args=(address,), exitpriority=0) if named else None
+
+    def accept(self) -> Connection:
+        """Waits for a client."""
+        accepted, self._last_accepted = self._socket.accept()
+        return Connection(accepted.detach())
+
+    def close(self) -> None:
+        """Takes the address away."""
+        self._socket.close()
+        unlink, self._unlink = self._unlink, None
+        if unlink is not None:
+            unlink()
+
+
+def Client(  # noqa: N802 (the standard's name)
+    address: Address, family: str | None = None, authkey: bytes | None = None
+) -> connection.Connection:
+    """Connects to a ``Listener``; at an ``AF_UNIX`` address the connection carries arrays by handle."""
+    if (family or _standard.address_type(address)) != "AF_UNIX":
+        return connection.Client(address, family, authkey)
+    _check_authkey(authkey)
+    client = SocketClient(address)
+    if authkey is not None:
+        answer_challenge(client, authkey)
+        deliver_challenge(client, authkey)
+    return client
+
+
+def SocketClient(address: Address) -> Connection:  # noqa: N802 (the standard's name)
+    """Connects to the socket of a ``SocketListener``."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(address)
+        return Connection(client.detach())
+
+
+def _check_authkey(authkey: object) -> None:
+    if authkey is not None and not isinstance(authkey, bytes):
+        raise TypeError("authkey should be a byte string")
+
+
+class XmlListener(Listener):
+    """A ``Listener`` whose connections carry what XML-RPC can say."""
+
+    def accept(self) -> Any:
+        """Waits for a client."""
+        return _xml(super().accept())
+
+
+def XmlClient(*args: Any, **kwds: Any) -> Any:  # noqa: N802 (the standard's name)
+    """Connects to an ``XmlListener``."""
+    return _xml(Client(*args, **kwds))
+
+
+def _xml(plain: connection.Connection) -> Any:
+    from xmlrpc import client
+
+    def dumps(obj: Any) -> bytes:
+        return client.dumps((obj,), allow_none=True).encode()
+
+    return _standard.ConnectionWrapper(plain, dumps, lambda data: client.loads(data.decode())[0][0])
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What else the standard module has."""
+        return getattr(connection, name)

@@ -1,0 +1,232 @@
+"""Contexts: the standard module's, with this package's processes, connections, queues, pools and managers.
+
+What has nothing to do with sending objects, such as locks, is the standard module's.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing import context
+from multiprocessing.context import AuthenticationError as AuthenticationError
+from multiprocessing.context import BufferTooShort as BufferTooShort
+from multiprocessing.context import ProcessError as ProcessError
+from multiprocessing.context import TimeoutError as TimeoutError
+from multiprocessing.context import assert_spawning as assert_spawning
+from multiprocessing.context import get_spawning_popen as get_spawning_popen
+from multiprocessing.context import set_spawning_popen as set_spawning_popen
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+
+from . import reduction as reduction
+
+if TYPE_CHECKING:
+    from .connection import Connection
+    from .managers import SyncManager
+    from .pool import Pool
+    from .popen_fork import Popen as ForkPopen
+    from .popen_forkserver import Popen as ForkServerPopen
+    from .popen_spawn_posix import Popen as SpawnPopen
+    from .queues import JoinableQueue, Queue, SimpleQueue
+
+__all__ = ()
+
+
+class BaseContext(context.BaseContext):
+    """What all contexts have: the functions of the package, under one start method."""
+
+    def Manager(self) -> "SyncManager":  # noqa: N802 (the standard's names)
+        """A manager whose server process has started."""
+        from .managers import SyncManager
+
+        manager = SyncManager(ctx=self.get_context())
+        manager.start()
+        return manager
+
+    def Pipe(self, duplex: bool = True) -> "tuple[Connection, Connection]":  # noqa: N802
+        """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second sends."""
+        from .connection import Pipe
+
+        return Pipe(duplex)
+
+    def Queue(self, maxsize: int = 0) -> "Queue[Any]":  # noqa: N802
+        """A queue."""
+        from .queues import Queue
+
+        return Queue(maxsize, ctx=self.get_context())
+
+    def JoinableQueue(self, maxsize: int = 0) -> "JoinableQueue[Any]":  # noqa: N802
+        """A queue of tasks."""
+        from .queues import JoinableQueue
+
+        return JoinableQueue(maxsize, ctx=self.get_context())
+
+    def SimpleQueue(self) -> "SimpleQueue[Any]":  # noqa: N802
+        """A queue that is nothing but a pipe."""
+        from .queues import SimpleQueue
+
+        return SimpleQueue(ctx=self.get_context())
+
+    def Pool(  # noqa: N802
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        maxtasksperchild: int | None = None,
+    ) -> "Pool":
+        """A pool of worker processes."""
+        from .pool import Pool
+
+        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
+
+    def set_forkserver_preload(self, module_names: Sequence[str]) -> None:
+        """Sets what this package's fork server tries to import when it starts."""
+        from .forkserver import set_forkserver_preload
+
+        set_forkserver_preload(module_names)
+
+    @overload
+    def get_context(self, method: None = None) -> "DefaultContext": ...
+    @overload
+    def get_context(self, method: Literal["spawn"]) -> "SpawnContext": ...
+    @overload
+    def get_context(self, method: Literal["fork"]) -> "ForkContext": ...
+    @overload
+    def get_context(self, method: Literal["forkserver"]) -> "ForkServerContext": ...
+    @overload
+    def get_context(self, method: str) -> "BaseContext": ...
+    def get_context(self, method: str | None = None) -> Any:
+        """The context of a start method, "fork", "spawn" or "forkserver"; without one, this context's."""
+        if method is None:
+            return self._concrete()
+        try:
+            return _concrete_contexts[method]
+        except KeyError:
+            raise ValueError(f"cannot find context for {method!r}") from None
+
+    def _concrete(self) -> "BaseContext":
+        return self
+
+    @property
+    def reducer(self) -> Any:
+        """How objects are pickled: what modules that are imported from now on find."""
+        return globals()["reduction"]
+
+    @reducer.setter
+    def reducer(self, reduction: Any) -> None:
+        globals()["reduction"] = reduction
+
+
+class Process(context.Process):
+    """A process of the default context."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802
+        return _default_context.get_context().Process._Popen(process_obj)
+
+    @staticmethod
+    def _after_fork() -> None:
+        concrete: Any = _default_context.get_context().Process
+        concrete._after_fork()
+
+
+class DefaultContext(BaseContext, context.DefaultContext):
+    """The context of the functions of the package. Its start method is independent of the standard module's."""
+
+    if TYPE_CHECKING:
+        _actual_context: BaseContext | None
+        _default_context: BaseContext
+
+    Process: ClassVar[type[context.Process]] = Process
+
+    def _concrete(self) -> BaseContext:
+        """The default from now on, if it was not decided before."""
+        if self._actual_context is None:
+            self._actual_context = self._default_context
+        return self._actual_context
+
+
+# A child's standard start method is what its parent's is. So to the standard module these processes
+# have none, and say for this package what they were started by.
+
+
+class ForkProcess(context.ForkProcess):
+    """A process that is forked."""
+
+    _start_method: Any = None
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> "ForkPopen":  # noqa: N802
+        from .popen_fork import Popen
+
+        return Popen(process_obj)
+
+    @staticmethod
+    def _after_fork() -> None:
+        _force_start_method("fork")
+        _standard_after_fork()
+
+
+class SpawnProcess(context.SpawnProcess):
+    """A process that is a new program."""
+
+    _start_method: Any = None
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> "SpawnPopen":  # noqa: N802
+        from .popen_spawn_posix import Popen
+
+        return Popen(process_obj)
+
+    @staticmethod
+    def _after_fork() -> None:
+        _force_start_method("spawn")
+
+
+class ForkServerProcess(context.ForkServerProcess):
+    """A process that a server forks."""
+
+    _start_method: Any = None
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> "ForkServerPopen":  # noqa: N802
+        from .popen_forkserver import Popen
+
+        return Popen(process_obj)
+
+    @staticmethod
+    def _after_fork() -> None:
+        _force_start_method("forkserver")
+        _standard_after_fork()
+
+
+_standard_after_fork: Callable[[], None] = context.ForkProcess._after_fork  # type: ignore[attr-defined]
+
+
+class ForkContext(BaseContext, context.ForkContext):
+    """Processes are forked: each has all that its parent had."""
+
+    _name = "fork"
+    Process: ClassVar[type[ForkProcess]] = ForkProcess
+
+
+class SpawnContext(BaseContext, context.SpawnContext):
+    """Processes are new programs."""
+
+    _name = "spawn"
+    Process: ClassVar[type[SpawnProcess]] = SpawnProcess
+
+
+class ForkServerContext(BaseContext, context.ForkServerContext):
+    """Processes are forked by a server, which has nothing of their parent's."""
+
+    _name = "forkserver"
+    Process: ClassVar[type[ForkServerProcess]] = ForkServerProcess
+
+
+_concrete_contexts: dict[str, BaseContext] = {
+    "fork": ForkContext(),
+    "spawn": SpawnContext(),
+    "forkserver": ForkServerContext(),
+}
+_default_context = DefaultContext(_concrete_contexts[context._default_context.get_all_start_methods()[0]])
+
+
+def _force_start_method(method: str) -> None:
+    _default_context._actual_context = _concrete_contexts[method]

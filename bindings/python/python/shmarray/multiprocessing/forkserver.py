@@ -1,0 +1,51 @@
+"""The server that forks, one for this package: it has imported what its children need.
+
+It runs what the standard module's does. In its children that module says what they inherited.
+"""
+
+import os
+from collections.abc import Sequence
+from multiprocessing import forkserver
+from multiprocessing.forkserver import MAXFDS_TO_SEND as MAXFDS_TO_SEND
+from multiprocessing.forkserver import SIGNED_STRUCT as SIGNED_STRUCT
+from multiprocessing.forkserver import get_inherited_fds
+from multiprocessing.forkserver import main as main
+from multiprocessing.forkserver import read_signed as read_signed
+from multiprocessing.forkserver import write_signed as write_signed
+from typing import TYPE_CHECKING
+
+__all__ = ["connect_to_new_process", "ensure_running", "get_inherited_fds", "set_forkserver_preload"]
+
+_OURS = f"{__package__}._parcel", f"{__package__}.queues"
+"""What children need to begin, and most of them use."""
+
+
+class ForkServer(forkserver.ForkServer):
+    """As the standard one, with this package preloaded."""
+
+    if TYPE_CHECKING:
+        _preload_modules: list[str]
+        _forkserver_alive_fd: int | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_forkserver_preload(["__main__"])
+
+    def set_forkserver_preload(self, modules_names: Sequence[str]) -> None:
+        """Sets what a server that is started from now on tries to import."""
+        super().set_forkserver_preload([*modules_names, *_OURS])
+
+    def forget(self) -> None:
+        """A forked child has no server: it cannot wait for its parent's."""
+        preload, alive = self._preload_modules, self._forkserver_alive_fd
+        if alive is not None:
+            os.close(alive)
+        super().__init__()
+        self._preload_modules = preload
+
+
+_forkserver = ForkServer()
+os.register_at_fork(after_in_child=_forkserver.forget)
+ensure_running = _forkserver.ensure_running
+connect_to_new_process = _forkserver.connect_to_new_process
+set_forkserver_preload = _forkserver.set_forkserver_preload

@@ -1,0 +1,28 @@
+"""Managers whose proxies move arrays by handle.
+
+This is the standard module's code, run with this package's connections, contexts, pools and
+pickling: what it calls its own by relative imports is found here.
+"""
+
+from typing import TYPE_CHECKING
+
+from . import _standard_source
+
+if TYPE_CHECKING:
+    from multiprocessing.managers import BaseListProxy as BaseListProxy
+    from multiprocessing.managers import BaseManager as BaseManager
+    from multiprocessing.managers import BaseProxy as BaseProxy
+    from multiprocessing.managers import DictProxy as DictProxy
+    from multiprocessing.managers import ListProxy as ListProxy
+    from multiprocessing.managers import Namespace as Namespace
+    from multiprocessing.managers import RemoteError as RemoteError
+    from multiprocessing.managers import Server as Server
+    from multiprocessing.managers import SharedMemoryManager as SharedMemoryManager
+    from multiprocessing.managers import SharedMemoryServer as SharedMemoryServer
+    from multiprocessing.managers import SyncManager as SyncManager
+    from multiprocessing.managers import Token as Token
+    from multiprocessing.managers import ValueProxy as ValueProxy
+
+    __all__ = ["BaseManager", "BaseProxy", "SharedMemoryManager", "SyncManager", "Token"]
+else:
+    _standard_source.run("multiprocessing.managers", globals())

@@ -1,0 +1,325 @@
+"""Pools of processes: the standard module's, with arrays by handle, and workers that may die.
+
+The task of a worker that dies raises ``WorkerLost``, a new worker takes its place, and the pool
+goes on:
+
+>>> import os, shmarray, shmarray.multiprocessing as mp
+>>> with mp.get_context("fork").Pool(1) as pool:
+...     lost = pool.apply_async(os._exit, (3,))
+...     try:
+...         lost.get()
+...     except shmarray.WorkerLost as error:
+...         print("exit code", error.exitcode)
+...     pool.map(abs, [-1, 2])
+exit code 3
+[1, 2]
+
+Where the standard pool waits for ever, this one raises: ``WorkerLost`` for what was not done
+when the pool was terminated, and when no worker gets through the initializer; and whatever
+unpickling raises for a task, or a result, that cannot be unpickled.
+"""
+
+import contextlib
+import functools
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import pool as _standard
+from multiprocessing import util
+from multiprocessing.pool import CLOSE, INIT, RUN, TERMINATE, IMapIterator, ThreadPool
+from multiprocessing.process import BaseProcess
+from typing import Any, Self
+
+from .._workers import CALLBACKS, Backlog, Dispatcher, Task, Trade
+from . import get_context
+
+__all__ = ["Pool", "ThreadPool"]
+
+
+def __getattr__(name: str) -> Any:
+    """All else is the standard module's."""
+    return getattr(_standard, name)
+
+
+class Pool(_standard.Pool):
+    """As ``multiprocessing.pool.Pool``, which has the rest of its documentation.
+
+    >>> import numpy, shmarray, shmarray.multiprocessing as mp
+    >>> rows = shmarray.zeros((4, 1000))
+    >>> with mp.get_context("fork").Pool(2) as pool:
+    ...     pool.starmap(numpy.copyto, [(row, number) for number, row in enumerate(rows)])  # in place
+    [None, None, None, None]
+    >>> rows[:, 0].tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        maxtasksperchild: int | None = None,
+        context: Any = None,
+    ) -> None:
+        self._state = INIT  # for __del__, if this raises
+        self._ctx = context or get_context()
+        self._processes = _count(processes)
+        _check(initializer, maxtasksperchild)
+        self._cache: dict[int, Any] = {}
+        trade = _Trade if self._wrap_exception else _BareTrade  # type: ignore[attr-defined]
+        self._dispatcher = Dispatcher(
+            self._processes,
+            functools.partial(_start, self.Process, self._ctx),
+            trade,
+            initializer,
+            initargs,
+            tasks_most=maxtasksperchild,
+            small_ahead=True,
+            at_end=functools.partial(_abandon_all, self._cache),
+        )
+        self._dispatcher.fill()
+        self._dispatcher.thread.start()
+        self._taskqueue = _Feeder(self._dispatcher, trade, self._cache)
+        self._taskqueue.thread.start()
+        self._terminate = util.Finalize(self, _terminate, (self._dispatcher, self._taskqueue), exitpriority=15)
+        self._state = RUN
+
+    @property
+    def _pool(self) -> list[BaseProcess]:
+        """What the standard pool's methods count, and what people look for."""
+        return self._dispatcher.processes
+
+    def _repopulate_pool(self) -> None:
+        """Nothing: the dispatcher does."""
+
+    def _check_running(self) -> None:
+        self._dispatcher.check_process()
+        if self._state == RUN and self._dispatcher.error is not None:
+            raise self._dispatcher.error.with_traceback(None)
+        super()._check_running()  # type: ignore[misc]
+
+    def __enter__(self) -> Self:
+        """What has ended the workers by now is raised where a task is to be done."""
+        super()._check_running()  # type: ignore[misc]
+        return self
+
+    def close(self) -> None:
+        """No more tasks are taken; when all are done the workers leave."""
+        if self._state == RUN:
+            self._state = CLOSE
+            self._taskqueue.end()
+
+    def join(self) -> None:
+        """Waits until all workers have left. Raises ValueError when the pool was not closed or terminated."""
+        if self._state not in (CLOSE, TERMINATE):
+            raise ValueError("Pool is still running")
+        if self._state == CLOSE:
+            self._taskqueue.thread.join()  # of a terminated pool it may be in an iterable that never ends
+        self._dispatcher.join()
+
+
+def _count(processes: int | None) -> int:
+    if processes is None:
+        processes = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+    if processes < 1:
+        raise ValueError("Number of processes must be at least 1")
+    return processes
+
+
+def _check(initializer: Any, maxtasksperchild: Any) -> None:
+    if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild <= 0):
+        raise ValueError("maxtasksperchild must be a positive int or None")
+    if initializer is not None and not callable(initializer):
+        raise TypeError("initializer must be a callable")
+
+
+def _start(process: Callable[..., BaseProcess], context: Any, target: Any, args: Any) -> BaseProcess:
+    worker = process(context, target=target, args=args)
+    worker.name = worker.name.replace("Process", "PoolWorker")
+    worker.daemon = True
+    worker.start()
+    return worker
+
+
+def _terminate(dispatcher: Dispatcher, feeder: "_Feeder") -> None:
+    dispatcher.terminate()
+    feeder.end()
+    dispatcher.join()
+
+
+class _Trade(Trade):
+    """As the standard pool's workers do it."""
+
+    @staticmethod
+    def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
+        try:
+            return True, function(*args, **kwargs)
+        except Exception as error:
+            if function is _standard._helper_reraises_exception:  # type: ignore[attr-defined]
+                return False, error
+            return False, _standard.ExceptionWithTraceback(error, error.__traceback__)  # type: ignore[attr-defined]
+
+    @staticmethod
+    def explain(error: BaseException, value: object) -> Any:
+        if not isinstance(error, Exception):
+            raise error
+        return _standard.MaybeEncodingError(error, value)  # type: ignore[attr-defined]
+
+
+class _BareTrade(_Trade):
+    """Exceptions without the worker's traceback."""
+
+    @staticmethod
+    def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
+        try:
+            return True, function(*args, **kwargs)
+        except Exception as error:
+            return False, error
+
+
+class _Task(Task):
+    """A part of a job."""
+
+    def __init__(self, jobs: dict[int, Any], part: tuple[Any, ...], backlog: Backlog) -> None:
+        self._job, self._index, function, args, kwargs = part
+        super().__init__((function, args, kwargs))
+        self._jobs, self._backlog = jobs, backlog
+        self._size = 0
+
+    def pack(self, trade: type[Trade]) -> None:
+        call, self.call = self.call, None
+        self.packed = trade.pack(call)
+        payload, arrays, _ = self.packed
+        self._size = len(payload) + (sum(array.nbytes for array in arrays) if arrays else 0)
+        self._backlog.add(self._size)
+
+    def begin(self) -> bool:
+        if self._size:
+            self._backlog.take_off(self._size)
+            self._size = 0
+        return True
+
+    def settle(self, succeeded: bool, value: Any) -> None:
+        if self._size:
+            self.begin()  # it never has
+        _set(self._jobs, self._job, self._index, (succeeded, value))
+
+    def drop(self, error: BaseException) -> None:  # noqa: ARG002 (what all jobs are told)
+        self.begin()  # all jobs are abandoned together
+
+
+class _Feeder:
+    """Takes the parts of one job after the other from where they come, which may be slow and without end."""
+
+    def __init__(self, dispatcher: Dispatcher, trade: type[Trade], jobs: dict[int, Any]) -> None:
+        self._dispatcher, self._trade, self._jobs, self._backlog = dispatcher, trade, jobs, Backlog()
+        self._sequences: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._unfed = 0
+        self.thread = threading.Thread(name="shmarray-feeder", target=self._run, daemon=True)
+
+    def put(self, sequence: tuple[Iterable[tuple[Any, ...]], Callable[[int], None] | None]) -> None:
+        """Adds a job. Of one that is the first in line, and was not given as an iterator, as many parts as there is
+        room for are submitted at once, and no thread wakes up for them.
+        """
+        parts, set_length = sequence
+        with self._lock:
+            is_first = not self._unfed and self._backlog.has_room()
+            self._unfed += 1
+        if not is_first or set_length is not None:
+            self._sequences.put(sequence)
+            return
+        rest, is_fed = iter(parts), True
+        try:
+            is_fed = self._feed_what_has_room(rest)
+        finally:
+            if is_fed:
+                self._was_fed()
+        if not is_fed:
+            self._sequences.put((rest, None))
+
+    def _feed_what_has_room(self, parts: Iterator[tuple[Any, ...]]) -> bool:
+        """Whether that was all."""
+        while self._backlog.has_room():
+            part = next(parts, None)
+            if part is None or not self._submit(part):
+                return True
+        return False
+
+    def end(self) -> None:
+        """Nothing will be added. It takes no lock: a finalizer calls it."""
+        self._sequences.put(None)
+
+    def _run(self) -> None:
+        while (sequence := self._sequences.get()) is not None:
+            self._feed(*sequence)
+            self._was_fed()
+            del sequence  # its arguments need not wait for the next
+        self._dispatcher.close()
+
+    def _feed(self, parts: Iterable[tuple[Any, ...]], set_length: Callable[[int], None] | None) -> None:
+        count = 0
+        for part in parts:
+            count = part[1] + 1
+            self._backlog.wait()
+            if not self._submit(part):
+                return
+        if set_length:
+            with contextlib.suppress(KeyError):  # it was abandoned meanwhile
+                set_length(count)
+
+    def _was_fed(self) -> None:
+        with self._lock:
+            self._unfed -= 1
+
+    def _submit(self, part: tuple[Any, ...]) -> bool:
+        """``False`` when no worker is left, and so nothing to do for the rest of the job."""
+        task = _Task(self._jobs, part, self._backlog)
+        try:
+            task.pack(self._trade)
+        except BaseException as error:
+            _set(self._jobs, part[0], part[1], (False, error))
+            return True
+        try:
+            self._dispatcher.submit(task)
+        except BaseException as error:
+            _abandon(self._jobs, part[0], error, tell=True)
+            return False
+        return True
+
+
+def _set(jobs: dict[int, Any], job: int, index: int, outcome: tuple[bool, Any]) -> None:
+    """A part of a job has been done."""
+    result = jobs.get(job)
+    if result is None:
+        return  # it was abandoned
+    with CALLBACKS:
+        try:
+            result._set(index, outcome)
+        except BaseException:
+            jobs.pop(job, None)
+            result._event.set()
+            raise
+
+
+def _abandon_all(jobs: dict[int, Any], error: BaseException, was_terminated: bool) -> None:
+    """No worker is left."""
+    for job in list(jobs):
+        _abandon(jobs, job, error, tell=not was_terminated)
+
+
+def _abandon(jobs: dict[int, Any], job: int, error: BaseException, tell: bool) -> None:
+    """What is not done of a job never will be. Its owner's callback is not told what he wanted himself."""
+    result = jobs.pop(job, None)
+    if isinstance(result, IMapIterator):
+        with result._cond:  # type: ignore[attr-defined]
+            result._items.append((False, error))  # type: ignore[attr-defined]
+            result._length = result._index  # type: ignore[attr-defined]
+            result._cond.notify_all()  # type: ignore[attr-defined]
+    elif result is not None:
+        result._success, result._value, result._pool = False, error, None
+        with CALLBACKS:
+            if tell and result._error_callback:
+                result._error_callback(error)
+        result._event.set()

@@ -1,0 +1,16 @@
+"""Starting a process by fork."""
+
+from multiprocessing import popen_fork
+from typing import Any
+
+from . import _family
+
+__all__ = ["Popen"]
+
+
+class Popen(popen_fork.Popen):
+    """As the standard one. The child has what its parent had."""
+
+    def _launch(self, process_obj: Any) -> None:
+        _family.say()
+        super()._launch(process_obj)  # type: ignore[misc]

@@ -1,0 +1,40 @@
+"""Starting a process by a server that forks."""
+
+import io
+import os
+from multiprocessing import context, popen_forkserver, util
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+
+from . import _parcel, forkserver, spawn
+
+__all__ = ["Popen"]
+
+
+class Popen(popen_forkserver.Popen):
+    """As the standard one, with the process object in a parcel and by this package's server."""
+
+    if TYPE_CHECKING:
+        _fds: list[int]
+
+    def _launch(self, process_obj: Any) -> None:
+        with _parcel.launching(process_obj, self) as parcel:
+            stream = io.BytesIO()
+            context.set_spawning_popen(self)
+            try:
+                ForkingPickler(stream).dump(spawn.get_preparation_data(parcel._name))
+                ForkingPickler(stream).dump(parcel)
+            finally:
+                context.set_spawning_popen(None)
+            self.sentinel, writer = forkserver.connect_to_new_process(self._fds)
+            # The child's sentinel of its parent: open for as long as this object, and at most this process.
+            parent = os.dup(writer)
+            self.finalizer = util.Finalize(self, _close_all, (parent, self.sentinel))
+            with open(writer, "wb", closefd=True) as file:
+                file.write(stream.getbuffer())
+            self.pid = forkserver.read_signed(self.sentinel)
+
+
+def _close_all(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)

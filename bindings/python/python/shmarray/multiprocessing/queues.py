@@ -1,0 +1,310 @@
+"""Queues that carry arrays by handle, and that go on when a process dies in them.
+
+A queue is a pipe of core, both ends of which every process has that has the queue. There is no
+lock between processes: a message is sent and received whole or not at all, and what a queue
+counts are tokens, which the kernel frees with the last who has them (``_tokens``).
+
+* A *place*, where there is a ``maxsize``, is one of the first ``maxsize`` bytes of the file of
+  tokens. It goes with the message, and is free when that is received (``_places``).
+* A *task* of a ``JoinableQueue`` is a random byte far behind those. It goes with the message, and
+  its receiver keeps it until ``task_done``.
+
+``put`` packs at once and sends without waiting. What finds no room in the pipe waits in the
+process, in order, and a thread sends it on (``_outbox``).
+"""
+
+import collections
+import os
+import secrets
+import struct
+import types
+import weakref
+from multiprocessing import context, queues, synchronize
+from queue import Empty as Empty
+from queue import Full as Full
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import _message
+from ._counter import Counter
+from ._descriptors import is_leaving
+from ._locks import Range
+from ._outbox import Outbox
+from ._places import Places
+from ._tokens import Token, TokenFile, let_go, share
+from .connection import Pipe
+
+__all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
+
+_T = TypeVar("_T")
+_UNBOUNDED: int = synchronize.SEM_VALUE_MAX  # type: ignore[attr-defined]
+"""The standard module's, too."""
+
+if TYPE_CHECKING:
+    _StandardQueue = queues.Queue
+    _StandardJoinableQueue = queues.JoinableQueue
+else:  # Python 3.11's cannot be subscribed
+    _StandardQueue = {_T: queues.Queue}
+    _StandardJoinableQueue = {_T: queues.JoinableQueue}
+
+
+class Queue(_StandardQueue[_T]):
+    """A queue between processes.
+
+    ``put`` pickles at once: what cannot be pickled raises there, and a later change of the object
+    is not sent. At its end a process waits until what it has put is under way, or nobody else
+    can receive it. Raises what the standard class does.
+
+    >>> import numpy, shmarray.multiprocessing
+    >>> queue = shmarray.multiprocessing.Queue()
+    >>> queue.put(numpy.arange(3))
+    >>> queue.get().tolist()
+    [0, 1, 2]
+    """
+
+    def __class_getitem__(cls, item: Any, /) -> types.GenericAlias:
+        return types.GenericAlias(cls, item)
+
+    def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002 (it needs no locks)
+        self._maxsize = maxsize if 0 < maxsize < _UNBOUNDED else _UNBOUNDED
+        self._reader, self._writer = Pipe(duplex=False)
+        self._free = Counter(self._maxsize)
+        self._tokens = self._new_tokens()
+        self._reset()
+
+    def _new_tokens(self) -> TokenFile | None:
+        return TokenFile() if self._maxsize < _UNBOUNDED else None
+
+    def _reset(self) -> None:
+        """What each process has of its own."""
+        bounded = self._tokens is not None and self._maxsize < _UNBOUNDED
+        self._places = Places(self._tokens, self._free, self._maxsize) if self._tokens and bounded else None
+        self._outbox = Outbox(self._reader, self._writer, self._tokens)
+        self._closed = self._reader.closed
+        _all_queues.add(self)
+
+    def __getstate__(self) -> Any:
+        if not is_leaving():
+            context.assert_spawning(self)
+        return self._maxsize, self._reader, self._writer, self._free, self._tokens
+
+    def __setstate__(self, state: Any) -> None:
+        self._maxsize, self._reader, self._writer, self._free, self._tokens = state
+        self._reset()
+
+    def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
+        """Puts an object into the queue. Raises ``Full`` when there was no place in that time."""
+        self._check_open()
+        token = None if self._tokens is None else self._tokens.open()
+        try:
+            self._enter(token, _limit(block, timeout))
+            self._send(obj, token)
+        except BaseException:  # whose traceback would keep the token
+            if token is not None:
+                token.close()
+            raise
+
+    def _enter(self, token: Token | None, timeout: float | None) -> None:
+        if self._places is None or token is None:
+            self._free.subtract()
+        elif not self._places.take(token, timeout):
+            raise Full
+
+    def _send(self, obj: object, token: Token | None) -> None:
+        try:
+            self._outbox.send(self._pack(obj, token), token)
+        except BaseException:
+            self._free.add()
+            raise
+
+    def _pack(self, obj: object, token: Token | None) -> _message.Packed:  # noqa: ARG002 (a child uses it)
+        return _message.pack(obj)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> _T:
+        """Takes an object out of the queue. Raises ``Empty`` when there was none in that time."""
+        self._check_open()
+        try:
+            payload, message = self._reader.pipe.receive(_limit(block, timeout))
+        except TimeoutError:
+            raise Empty from None
+        except OSError:
+            self._outbox.wait_if_ending()
+            raise
+        fds = message.take_descriptors()
+        rest = self._leave(payload, None if self._tokens is None else fds.pop(0))
+        obj: _T = _message.unpack(rest, message, fds)
+        return obj
+
+    def _leave(self, payload: bytes, token: int | None) -> bytes | memoryview:
+        """Gives back what a message needed to be in this queue."""
+        if token is not None:
+            let_go(token)
+        self._free.add()
+        return payload
+
+    def qsize(self) -> int:
+        """About how many objects are in the queue."""
+        return self._maxsize - (self._free.value() if self._places is None else self._places.free())
+
+    def empty(self) -> bool:
+        """Whether there is nothing to get now."""
+        return not self._reader.poll()
+
+    def full(self) -> bool:
+        """Whether there is no place now."""
+        return self._places is not None and self._places.is_full()
+
+    def close(self) -> None:
+        """This process will neither put nor get any more. What it has put goes on."""
+        self._closed = True
+        self._outbox.close()
+
+    def join_thread(self) -> None:
+        """Waits until what this process has put is under way, or nobody else can receive it."""
+        assert self._closed, f"Queue {self!r} not closed"
+        self._outbox.join()
+
+    def cancel_join_thread(self) -> None:
+        """What this process has put may be lost with it."""
+        self._outbox.lose()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"Queue {self!r} is closed")
+
+
+def _limit(block: bool, timeout: float | None) -> float | None:
+    """For how long to wait; None is for ever."""
+    if not block:
+        return 0.0
+    return None if timeout is None else max(timeout, 0.0)
+
+
+_TASKS = Range(1 << 32, 1 << 62)
+"""The bytes that stand for tasks."""
+_TASK = struct.Struct("<q")
+"""How a message of a ``JoinableQueue`` begins: with the byte that stands for its task."""
+
+
+class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
+    """A queue whose objects are tasks.
+
+    A task is done when the process that got it says so, or has ended. Raises what the standard
+    class does.
+
+    >>> import shmarray.multiprocessing
+    >>> queue = shmarray.multiprocessing.JoinableQueue()
+    >>> queue.put("a task")
+    >>> queue.get()
+    'a task'
+    >>> queue.task_done()
+    >>> queue.join()
+    """
+
+    def _new_tokens(self) -> TokenFile:
+        return TokenFile()
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._tasks: collections.deque[int] = collections.deque()
+        self._next_task = _some_task()
+
+    def _pack(self, obj: object, token: Token | None) -> _message.Packed:
+        message = _message.pack(obj)
+        return message._replace(payload=_TASK.pack(self._take_task(token)) + message.payload)
+
+    def _take_task(self, token: Token | None) -> int:
+        """Of one process they follow one another: neighbours that one has are one lock to the kernel."""
+        assert token is not None
+        while True:
+            with self._outbox.lock:
+                task, self._next_task = self._next_task, self._next_task + 1
+            if token.take(task):
+                return task
+            self._next_task = _some_task()  # another process has been here
+
+    def _leave(self, payload: bytes, token: int | None) -> bytes | memoryview:
+        assert self._tokens is not None
+        assert token is not None
+        (task,) = _TASK.unpack_from(payload)
+        with self._outbox.lock:
+            share(token, self._tokens.mine().fileno(), task)
+            self._tasks.append(task)
+        return super()._leave(payload, token)[_TASK.size :]
+
+    def task_done(self) -> None:
+        """Says that a task which this process got is done; of several, the one that it got first.
+
+        Raises ValueError when it has none.
+        """
+        assert self._tokens is not None
+        with self._outbox.lock:
+            if not self._tasks:
+                raise ValueError("task_done() called too many times")
+            self._tokens.mine().free(self._tasks.popleft())
+
+    def join(self) -> None:
+        """Waits until no task is left."""
+        assert self._tokens is not None
+        self._tokens.wait_until_free(_TASKS)
+
+
+def _some_task() -> int:
+    return _TASKS.first + secrets.randbelow(_TASKS.end - _TASKS.first)
+
+
+class SimpleQueue(queues.SimpleQueue[_T]):
+    """A queue between processes that is nothing but a pipe: ``put`` waits until there is room in it.
+
+    >>> import numpy, shmarray.multiprocessing
+    >>> queue = shmarray.multiprocessing.SimpleQueue()
+    >>> queue.put(numpy.arange(3))
+    >>> queue.get().tolist()
+    [0, 1, 2]
+    """
+
+    def __init__(self, *, ctx: Any = None) -> None:  # noqa: ARG002 (it needs no locks)
+        self._reader, self._writer = Pipe(duplex=False)
+
+    def __getstate__(self) -> Any:
+        if not is_leaving():
+            context.assert_spawning(self)
+        return self._reader, self._writer
+
+    def __setstate__(self, state: Any) -> None:
+        self._reader, self._writer = state
+
+    def put(self, obj: _T) -> None:
+        """Puts an object into the queue."""
+        self._writer.send(obj)
+
+    def get(self) -> _T:
+        """Takes an object out of the queue."""
+        obj: _T = self._reader.recv()
+        return obj
+
+    def empty(self) -> bool:
+        """Whether there is nothing to get now."""
+        return not self._reader.poll()
+
+    def close(self) -> None:
+        """This process will neither put nor get any more."""
+        self._reader.close()
+        self._writer.close()
+
+
+_all_queues: "weakref.WeakSet[Queue[Any]]" = weakref.WeakSet()
+
+
+def _reset_in_child() -> None:
+    for queue in list(_all_queues):
+        queue._reset()
+
+
+os.register_at_fork(after_in_child=_reset_in_child)
+
+if not TYPE_CHECKING:
+    del _StandardQueue, _StandardJoinableQueue
+
+    def __getattr__(name: str) -> Any:
+        """What else the standard module has."""
+        return getattr(queues, name)

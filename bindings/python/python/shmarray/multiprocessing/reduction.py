@@ -1,0 +1,67 @@
+"""How objects are pickled for other processes: as the standard module does, but descriptors travel in the message.
+
+What is registered with the standard ``ForkingPickler`` counts here, too; what is registered here
+counts only here.
+"""
+
+import copyreg
+import socket
+from collections.abc import Callable
+from multiprocessing import connection, reduction
+from multiprocessing.reduction import HAVE_SEND_HANDLE as HAVE_SEND_HANDLE
+from multiprocessing.reduction import AbstractReducer as AbstractReducer
+from multiprocessing.reduction import recv_handle, recvfds, send_handle, sendfds
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ._descriptors import travelling
+
+__all__ = ["DupFd", "ForkingPickler", "dump", "recv_handle", "recvfds", "register", "send_handle", "sendfds"]
+
+
+class ForkingPickler(reduction.ForkingPickler):
+    """The standard one, with the reducers of this module."""
+
+    _extra_reducers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.dispatch_table = reducers()
+
+
+register = ForkingPickler.register
+
+
+def dump(obj: Any, file: Any, protocol: int | None = None) -> None:
+    """Pickles as ``pickle.dump``, with the reducers of this module."""
+    ForkingPickler(file, protocol).dump(obj)
+
+
+def reducers() -> dict[type, Callable[[Any], Any]]:
+    """What a pickler's ``dispatch_table`` is, now."""
+    standard: dict[type, Callable[[Any], Any]] = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+    return {**copyreg.dispatch_table, **standard, **ForkingPickler._extra_reducers}
+
+
+def DupFd(fd: int) -> Any:  # noqa: N802 (the standard's name)
+    """What stands for a descriptor in a pickle; its ``detach`` gives the descriptor where that is unpickled."""
+    return travelling(fd) or reduction.DupFd(fd)
+
+
+def _reduce_socket(one: socket.socket) -> Any:
+    rebuild = reduction._rebuild_socket  # type: ignore[attr-defined]
+    return rebuild, (DupFd(one.fileno()), one.family, one.type, one.proto)
+
+
+def _reduce_connection(one: connection.Connection) -> Any:
+    rebuild = connection.rebuild_connection  # type: ignore[attr-defined]
+    return rebuild, (DupFd(one.fileno()), one.readable, one.writable)
+
+
+register(socket.socket, _reduce_socket)
+register(connection.Connection, _reduce_connection)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What else the standard module has."""
+        return getattr(reduction, name)

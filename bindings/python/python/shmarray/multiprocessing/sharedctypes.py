@@ -1,0 +1,32 @@
+"""Values and arrays of C types in shared memory: the standard module's, with locks of this package's contexts."""
+
+from multiprocessing import sharedctypes
+from multiprocessing.sharedctypes import RawArray, RawValue, copy
+from typing import TYPE_CHECKING, Any
+
+from . import context
+
+__all__ = ["Array", "RawArray", "RawValue", "Value", "copy", "synchronized"]
+
+
+def Value(typecode_or_type: Any, *args: Any, lock: Any = True, ctx: Any = None) -> Any:  # noqa: N802 (the standard's name)
+    """A value with a lock."""
+    return sharedctypes.Value(typecode_or_type, *args, lock=lock, ctx=ctx or context._default_context.get_context())
+
+
+def Array(typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True, ctx: Any = None) -> Any:  # noqa: N802
+    """An array with a lock."""
+    ctx = ctx or context._default_context.get_context()
+    return sharedctypes.Array(typecode_or_type, size_or_initializer, lock=lock, ctx=ctx)
+
+
+def synchronized(obj: Any, lock: Any = None, ctx: Any = None) -> Any:
+    """A value or array with a lock."""
+    return sharedctypes.synchronized(obj, lock, ctx or context._default_context.get_context())
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What else the standard module has."""
+        return getattr(sharedctypes, name)

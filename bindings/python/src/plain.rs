@@ -1,0 +1,65 @@
+//! What is plain: numbers, texts, functions, and small containers of those. Small messages are mostly that.
+//!
+//! The pickler writes it by itself, whatever reducers there are, and there are no arrays in it: to look
+//! for those while it is pickled would take longer than all else that is done for a small message.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+
+const OBJECTS_MOST: usize = 256;
+const DEPTH_MOST: usize = 8;
+
+/// Whether an object is plain, and has few parts.
+#[pyfunction]
+pub(crate) fn is_plain(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let mut left = OBJECTS_MOST;
+    is_plain_part(object, DEPTH_MOST, &mut left)
+}
+
+fn is_plain_part(object: &Bound<'_, PyAny>, depth: usize, left: &mut usize) -> PyResult<bool> {
+    if depth == 0 || *left == 0 {
+        return Ok(false);
+    }
+    *left -= 1;
+    if is_plain_item(object)? {
+        return Ok(true);
+    }
+    let mut part = |part: Bound<'_, PyAny>| is_plain_part(&part, depth - 1, left);
+    if let Ok(tuple) = object.cast_exact::<PyTuple>() {
+        return all(tuple.iter(), part);
+    }
+    if let Ok(list) = object.cast_exact::<PyList>() {
+        return all(list.iter(), part);
+    }
+    match object.cast_exact::<PyDict>() {
+        Ok(dict) => all(dict.iter(), |(key, value)| Ok(part(key)? && part(value)?)),
+        Err(_) => Ok(false),
+    }
+}
+
+fn all<T>(parts: impl Iterator<Item = T>, mut is_plain: impl FnMut(T) -> PyResult<bool>) -> PyResult<bool> {
+    for part in parts {
+        if !is_plain(part)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_plain_item(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_plain = object.is_none()
+        || object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyString>()
+        || object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyBool>()
+        || object.is_exact_instance_of::<PyBytes>()
+        || object.is_exact_instance_of::<PyComplex>();
+    Ok(is_plain || object.get_type().is(function(object.py())?))
+}
+
+/// The class of Python's functions.
+pub(crate) fn function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static FUNCTION: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    FUNCTION.import(py, "types", "FunctionType")
+}

@@ -1,0 +1,180 @@
+"""What workers do in the tests of pools, executors and joblib's backend. They import this, and no test."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+import shmarray
+
+
+class Gate:
+    """Where a task stops, says its process, and waits to be let through: two pipes with names."""
+
+    def __init__(self, directory, name="gate"):
+        self.paths = [Path(directory) / f"{name}-{end}" for end in ("arrivals", "exit")]
+        for path in self.paths:
+            os.mkfifo(path)
+
+    def pass_through(self, value=None):
+        """For tasks."""
+        arrivals, way_out = self.paths
+        arrivals.write_text(f"{os.getpid()}\n")
+        way_out.read_text()
+        return value
+
+    def next_arrival(self):
+        """For the test: the process of the task that is there, or will be."""
+        return int(self.paths[0].read_text())
+
+    def open(self):
+        """For the test: lets one task through."""
+        self.paths[1].write_text("")
+
+
+class Meeting:
+    """Where two tasks wait for each other, and so need a worker each: two pipes with names."""
+
+    def __init__(self, directory):
+        self.paths = [Path(directory) / f"meeting-{number}" for number in range(2)]
+        for path in self.paths:
+            os.mkfifo(path)
+
+    def attend(self, number):
+        """For the tasks 0 and 1: the worker, and how much it has copied."""
+        if number == 0:
+            self.paths[0].write_text("")
+            self.paths[1].read_text()
+        else:
+            self.paths[0].read_text()
+            self.paths[1].write_text("")
+        return os.getpid(), shmarray.copied_bytes()
+
+
+def square(number):
+    return number * number
+
+
+def process():
+    return os.getpid()
+
+
+def process_for(_):
+    return os.getpid()
+
+
+def fail(text):
+    raise ValueError(text)
+
+
+def give_back(value):
+    return value
+
+
+def ends(way):
+    """A task that takes its worker with it."""
+    if way == "SIGKILL":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif way == "os._exit":
+        os._exit(3)
+    elif way == "sys.exit":
+        sys.exit(4)
+    else:
+        signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def large(number):
+    """10 MB, private to the worker."""
+    return np.full(1_250_000, number, "f8")
+
+
+def large_shared(number):
+    return shmarray.full(1_250_000, number, "f8")
+
+
+def fill(row, number):
+    row[:] = number
+
+
+def add_one(counts, index):
+    """Counts that this task was done, in place; its result, in shared memory, tells which."""
+    counts[index] += 1
+    return index, np.full(20_000, index)
+
+
+def unsendable():
+    return threading.Lock()
+
+
+class Unwelcome:
+    """Cannot be unpickled."""
+
+    def __reduce__(self):
+        return fail, ("no such thing here",)
+
+
+class UnwelcomeInWorkers:
+    """Cannot be unpickled by any process but that which made it."""
+
+    def __init__(self):
+        self.process = os.getpid()
+
+    def __reduce__(self):
+        return _only_in, (self.process,)
+
+
+def _only_in(process):
+    if os.getpid() != process:
+        raise ValueError("not in this process")
+
+
+def ends_if(number):
+    return ends("SIGKILL") if number else number
+
+
+def pass_or_give_back(value):
+    return value.pass_through() if isinstance(value, Gate) else value
+
+
+def interrupts():
+    raise KeyboardInterrupt
+
+
+def fork_and_stay(gate, stay):
+    """The worker's child lives on, with all descriptors that the worker has."""
+    if os.fork() == 0:
+        stay.pass_through()
+        os._exit(0)
+    gate.pass_through()
+
+
+def fork_and_return():
+    return "child" if os.fork() == 0 else "worker"
+
+
+def pass_or_sum(frame):
+    return frame.pass_through(0) if isinstance(frame, Gate) else int(frame.sum())
+
+
+initialized = []
+
+
+def initialize(value):
+    initialized.append(value)
+
+
+def what_was_initialized():
+    return list(initialized)
+
+
+def mark_initialized(index):
+    (array,) = initialized
+    array[index] = 1
+
+
+def look_at(array):
+    return os.getpid(), array.flags.writeable, float(array.sum())

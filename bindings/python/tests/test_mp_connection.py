@@ -1,0 +1,414 @@
+"""Connections carry arrays by handle, bytes and descriptors, and fail as the standard ones do."""
+
+import contextlib
+import multiprocessing.connection
+import os
+import pickle
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+import shmarray
+import shmarray.multiprocessing as mp
+from shmarray.multiprocessing.connection import Client, Connection, Listener, XmlClient, XmlListener, wait
+from shmarray.multiprocessing.reduction import ForkingPickler
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+def arrays():
+    """Arrays of every kind of memory, class and layout."""
+    shared = shmarray.array(np.arange(60_000, dtype="i4").reshape(3, 200, 100))
+    private = np.linspace(0, 1, 60_000).reshape(200, 300)
+    fields = np.zeros(5, [("name", "S4"), ("value", ">f8")])
+    masked = np.ma.masked_less(private, 0.5)
+    return {
+        "shared": shared,
+        "view of it": shared[1:, ::-2, 3],
+        "private": private,
+        "its transpose": private.T,
+        "small": np.arange(3),
+        "empty": np.zeros((0, 3)),
+        "of no dimensions": np.array(5.5),
+        "fields": fields,
+        "masked": masked,
+        "dates": np.array(["2020-01-01", "NaT"], "datetime64[D]"),
+        "objects": np.array([1, "two", None], object),
+        "readonly": np.broadcast_to(np.arange(4), (3, 4)),
+    }
+
+
+def assert_same(one, other):
+    assert type(one) is type(other)
+    if isinstance(one, np.ma.MaskedArray):
+        np.testing.assert_array_equal(one.mask, other.mask)
+    np.testing.assert_array_equal(one, other)
+    assert (one.dtype, one.shape, one.flags.writeable) == (other.dtype, other.shape, other.flags.writeable)
+
+
+def test_arrays_of_every_kind_arrive():
+    here, there = mp.Pipe()
+    sent = arrays()
+    here.send(sent)
+    received = there.recv()
+    assert received.keys() == sent.keys()
+    for name in sent:
+        assert_same(received[name], sent[name])
+
+
+def test_what_is_shared_is_not_copied_and_what_is_private_stays_so(files):
+    here, there = mp.Pipe()
+    shared, private = shmarray.zeros(50_000), np.zeros(50_000)
+    before = shmarray.copied_bytes()
+    here.send((shared[::2], shared))
+    assert shmarray.copied_bytes() == before
+    view, whole = there.recv()
+    view[3] = 7
+    assert (shared[6], whole[6]) == (7, 7)
+    here.send(private)
+    copy = there.recv()
+    copy[0] = 7
+    assert private[0] == 0
+    assert not shmarray.is_shared(private)
+    del shared, view, whole, copy
+    assert files() == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 32 << 10, (32 << 10) + 1, 10_000_000])
+def test_bytes_of_every_size_arrive(size):
+    here, there = mp.Pipe()
+    data = os.urandom(size)
+    here.send_bytes(data)
+    assert there.recv_bytes() == data
+    here.send_bytes(data, size // 3)
+    room = bytearray(size + 5)
+    assert there.recv_bytes_into(room, 5) == size - size // 3
+    assert room[5 : 5 + size - size // 3] == data[size // 3 :]
+
+
+def test_bytes_and_objects_may_follow_one_another_and_be_taken_for_one_another():
+    here, there = mp.Pipe()
+    value = {"x": np.arange(20_000), "y": "text"}
+    here.send(value)
+    here.send_bytes(b"bytes")
+    here.send(value)
+    here.send_bytes(ForkingPickler.dumps(value))
+    assert there.recv()["y"] == "text"
+    assert there.recv_bytes() == b"bytes"
+    assert pickle.loads(there.recv_bytes())["x"].tolist() == list(range(20_000))
+    assert there.recv()["x"].tolist() == list(range(20_000))
+
+
+def test_an_array_alone_may_be_taken_for_bytes():
+    here, there = mp.Pipe()
+    whole = shmarray.array(np.arange(24).reshape(4, 6))
+    protected = shmarray.attach(shmarray.handle(whole), readonly=True)
+    for array in (whole, whole[::2, 1:], whole.T, whole[:0], protected[1:], np.arange(5.0), np.zeros((0, 3), "i2")):
+        here.send(array)
+        copy = pickle.loads(there.recv_bytes())
+        assert (copy.tolist(), copy.dtype) == (array.tolist(), array.dtype)
+        assert not shmarray.is_shared(copy)
+
+
+def test_what_is_no_pickle_raises_where_it_is_received():
+    here, there = mp.Pipe()
+    here.send_bytes(b"no pickle")
+    with pytest.raises(pickle.UnpicklingError):
+        there.recv()
+    here.send("next")
+    assert there.recv() == "next"
+
+
+def test_what_cannot_be_pickled_raises_and_nothing_is_sent(files):
+    here, there = mp.Pipe()
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        here.send([np.zeros(50_000), lambda: None])
+    assert not there.poll()
+    assert files() == []
+
+
+def test_errors_are_those_of_the_standard_class():
+    for pipe in (mp.Pipe, multiprocessing.Pipe):
+        reader, writer = pipe(duplex=False)
+        assert (reader.readable, reader.writable, writer.readable, writer.writable) == (True, False, False, True)
+        with pytest.raises(OSError, match="connection is read-only"):
+            reader.send(1)
+        with pytest.raises(OSError, match="connection is write-only"):
+            writer.recv()
+        writer.send_bytes(b"12345")
+        with pytest.raises(mp.BufferTooShort) as short:
+            reader.recv_bytes_into(bytearray(4))
+        assert short.value.args == (b"12345",)
+        for wrong in ({"offset": -1}, {"size": -1}, {"offset": 6}, {"size": 6}):
+            with pytest.raises(ValueError, match=r"offset|size"):
+                writer.send_bytes(b"12345", **wrong)
+        with pytest.raises(ValueError, match="negative maxlength"):
+            reader.recv_bytes(-1)
+        writer.send_bytes(b"123456")
+        with pytest.raises(OSError, match="bad message length"):
+            reader.recv_bytes(5)
+        assert reader.closed
+        with pytest.raises(BrokenPipeError):
+            writer.send(1)
+        writer.close()
+        writer.close()
+        for use in (writer.fileno, lambda: writer.send(1), lambda: writer.send_bytes(b"")):  # noqa: B023
+            with pytest.raises(OSError, match="handle is closed"):
+                use()
+
+
+def test_the_end_is_told_after_the_last_message():
+    here, there = mp.Pipe()
+    with here:
+        here.send("last")
+    assert here.closed
+    assert there.poll()
+    assert there.recv() == "last"
+    assert there.poll()
+    with pytest.raises(EOFError):
+        there.recv()
+
+
+def test_another_descriptor_is_refused_and_stays_the_callers():
+    reader, writer = os.pipe()
+    with pytest.raises(ValueError, match="not an end of a pipe"):
+        Connection(reader)
+    with pytest.raises(ValueError, match="invalid handle"):
+        Connection(-1)
+    os.write(writer, b"still open")
+    assert os.read(reader, 100) == b"still open"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_connection_can_be_waited_for_with_others():
+    ends = [mp.Pipe() for _ in range(3)]
+    standard, its_other = multiprocessing.Pipe()
+    readers = [there for _, there in ends] + [standard]
+    assert wait(readers, 0) == []
+    ends[1][0].send(1)
+    its_other.send(1)
+    assert wait(readers) == [ends[1][1], standard]
+    ends[0][0].close()
+    assert set(wait(readers)) == {ends[0][1], ends[1][1], standard}
+    assert multiprocessing.connection.wait([ends[1][1]]) == [ends[1][1]]
+
+
+def test_poll_waits_until_there_is_something():
+    here, there = mp.Pipe()
+    assert not there.poll()
+    assert not there.poll(0.001)
+    timer = threading.Timer(0.01, here.send, [1])
+    timer.start()
+    assert there.poll(None)
+    timer.join()
+
+
+def open_descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_connections_and_sockets_travel_in_messages():
+    here, there = mp.Pipe()
+    inner, inner_other = mp.Pipe()
+    standard, standard_other = multiprocessing.Pipe()
+    one, other = socket.socketpair()
+    before = open_descriptors()
+    here.send({"ours": inner, "standard": standard, "socket": one, "array": np.arange(3)})
+    received = there.recv()
+    assert open_descriptors() == before + 3
+    for end in (inner, standard, one):
+        end.close()
+    received["ours"].send(np.arange(5))
+    assert inner_other.recv().tolist() == [0, 1, 2, 3, 4]
+    received["standard"].send("x")
+    assert standard_other.recv() == "x"
+    received["socket"].send(b"y")
+    assert other.recv(1) == b"y"
+    for end in (standard_other, other, *(received[name] for name in ("ours", "standard", "socket"))):
+        end.close()
+
+
+@pytest.mark.parametrize("count", [47, 48, 49, 500])
+def test_any_number_of_connections_travels_in_one_message(count):
+    here, there = mp.Pipe()
+    pairs = [mp.Pipe() for _ in range(count)]
+    before = open_descriptors()
+    here.send([one for one, _ in pairs])
+    received = there.recv()
+    assert open_descriptors() == before + count
+    for number, end in enumerate(received):
+        end.send(number)
+    assert [other.recv() for _, other in pairs] == list(range(count))
+
+
+def test_a_connection_in_a_message_that_nobody_received_is_closed():
+    here, there = mp.Pipe()
+    inner, other = mp.Pipe()
+    here.send([inner] * 2)
+    inner.close()
+    assert not other.poll()
+    there.close()
+    with pytest.raises(EOFError):
+        other.recv()
+
+
+def test_descriptors_of_a_message_that_cannot_be_unpickled_are_closed():
+    here, there = mp.Pipe()
+    inner, _other = mp.Pipe()
+    before = open_descriptors()
+    here.send([Unlucky(), inner])
+    with pytest.raises(ZeroDivisionError):
+        there.recv()
+    assert open_descriptors() == before
+
+
+class Unlucky:
+    def __reduce__(self):
+        return divmod, (1, 0)
+
+
+def test_a_connection_goes_through_the_standard_module_too():
+    here, there = multiprocessing.Pipe()
+    inner, other = mp.Pipe()
+    here.send(inner)
+    there.recv().send(np.arange(3))
+    assert other.recv().tolist() == [0, 1, 2]
+    multiprocessing.resource_sharer.stop()
+
+
+def test_one_end_can_be_shared_by_threads():
+    here, there = mp.Pipe()
+    got = []
+
+    def receive():
+        with contextlib.suppress(EOFError):
+            while True:
+                got.append(int(there.recv()[0]))
+
+    threads = [threading.Thread(target=receive) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(500):
+        here.send(np.full(10, number))
+    here.close()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == list(range(500))
+
+
+def answer(address, authkey):
+    """What a client does."""
+    with Client(address, authkey=authkey) as client:
+        while (array := client.recv()) is not None:
+            array += 1
+            client.send(array)
+
+
+@pytest.mark.parametrize("authkey", [None, b"secret"])
+def test_a_listener_of_this_machine_moves_arrays_by_handle(authkey, tmp_path):
+    with Listener(str(tmp_path / "address"), authkey=authkey) as listener:
+        process = mp.get_context("fork").Process(target=answer, args=(listener.address, authkey))
+        process.start()
+        with listener.accept() as connection:
+            array = shmarray.zeros(50_000)
+            before = shmarray.copied_bytes()
+            connection.send(array[5:])
+            assert connection.recv()[0] == 1
+            assert (array[5], array[4], shmarray.copied_bytes() - before) == (1, 0, 0)
+            connection.send(None)
+        process.join()
+        assert process.exitcode == 0
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_listener_has_an_address_of_its_own_choice_or_in_the_abstract_namespace():
+    for address in (None, f"\0shmarray-test-{os.getpid()}"):
+        with Listener(address) as listener:
+            assert isinstance(listener, multiprocessing.connection.Listener)
+            client = Client(listener.address)
+            with listener.accept() as accepted:
+                client.send(1)
+                assert accepted.recv() == 1
+            client.close()
+    with pytest.raises(OSError, match="listener is closed"):
+        listener.accept()
+
+
+def test_a_listener_over_tcp_carries_arrays_in_band():
+    with Listener(("127.0.0.1", 0), authkey=b"secret") as listener:
+        process = mp.get_context("fork").Process(target=answer, args=(listener.address, b"secret"))
+        process.start()
+        with listener.accept() as connection:
+            assert type(connection) is multiprocessing.connection.Connection
+            assert listener.last_accepted[0] == "127.0.0.1"
+            array = shmarray.zeros(10_000)
+            connection.send(array)
+            assert connection.recv().tolist() == [1] * 10_000
+            assert array[0] == 0
+            connection.send(None)
+        process.join()
+        assert process.exitcode == 0
+
+
+def test_a_wrong_key_is_refused():
+    with Listener(authkey=b"right") as listener:
+        process = mp.get_context("fork").Process(target=refused, args=(listener.address,))
+        process.start()
+        with pytest.raises(mp.AuthenticationError):
+            listener.accept()
+        process.join()
+        assert process.exitcode == 0
+    for wrong in (Listener, lambda authkey: Client("\0nobody", authkey=authkey)):
+        with pytest.raises(TypeError, match="authkey should be a byte string"):
+            wrong(authkey="text")
+
+
+def refused(address):
+    with pytest.raises(mp.AuthenticationError):
+        Client(address, authkey=b"wrong")
+
+
+def test_addresses_that_cannot_be_had_are_errors(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Client(str(tmp_path / "nobody"))
+    with pytest.raises(FileNotFoundError):
+        Listener(str(tmp_path / "no folder" / "address"))
+    with Listener(str(tmp_path / "taken")), pytest.raises(OSError, match="in use"):
+        Listener(str(tmp_path / "taken"))
+    with pytest.raises(ValueError, match="Family AF_PIPE is not recognized"):
+        Listener(family="AF_PIPE")
+
+
+def test_connections_of_xml_carry_what_xml_can_say():
+    with XmlListener() as listener:
+        client = XmlClient(listener.address)
+        with contextlib.closing(listener.accept()) as accepted:
+            client.send([1, "two", None])
+            assert accepted.recv() == [1, "two", None]
+        client.close()
+
+
+def test_bytes_are_not_unpickled_by_who_receives_them(tmp_path):
+    """A client that has not shown its key must not get anything unpickled."""
+    here, there = mp.Pipe()
+    marks = Marks(tmp_path / "unpickled")
+    here.send(marks)
+    with pytest.raises((mp.AuthenticationError, AssertionError, OSError)):
+        multiprocessing.connection.answer_challenge(there, b"key")
+    here, there = mp.Pipe()
+    here.send([marks, np.arange(50_000)])
+    data = there.recv_bytes()
+    assert os.listdir(tmp_path) == []
+    assert pickle.loads(data)[1].tolist() == list(range(50_000))
+    assert os.listdir(tmp_path) == ["unpickled"]
+
+
+class Marks:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)

@@ -1,0 +1,31 @@
+"""What the tests of pools and executors have in common: start methods, and looks at processes from outside."""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+METHODS = ["fork", "forkserver", "spawn"]
+quiet_forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+@pytest.fixture
+def no_main(monkeypatch):
+    """Workers need not import the program that runs the tests."""
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+
+
+def until(is_so):
+    """Looks again and again. A watchdog, and no clock of ours, ends what never comes."""
+    while not is_so():
+        os.sched_yield()
+
+
+def state(pid):
+    """R, S, T …, Z when nobody has waited for it, and None when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
