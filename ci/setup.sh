@@ -3,7 +3,8 @@
 # Debian machine, and builds.
 #
 # Each step says what it does and how long it took; its output stands in target/ci/logs. A
-# second run does only what changed.
+# second run does only what changed. A step's function runs where `set -e` has no effect: what fails
+# in its middle says `|| return`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 made=$root/target/ci
@@ -75,6 +76,39 @@ python_packages() {
     "$made/venv/bin/python" -m pip install --disable-pip-version-check -q 'maturin>=1.9,<2' numpy "$@"
 }
 
+# The other CPythons of this machine that the wheel is for, as "3.12 /usr/bin/python3.12".
+other_pythons() {
+    local version python own
+    own=$("$made/venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    for version in 3.11 3.12 3.13 3.14; do
+        [ "$version" = "$own" ] && continue
+        for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python"$version"; do
+            if "$python" -c '' 2>/dev/null; then
+                echo "$version $python"
+                break
+            fi
+        done
+    done
+}
+
+# A virtual environment with the wheel for each of them.
+wheel_for_other_pythons() {
+    local version python venv wheels=$made/wheels
+    while read -r version python; do
+        venv=$made/venv-$version
+        [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+        "$venv/bin/python" -m pip install --disable-pip-version-check -q numpy pytest
+        if ! cmp -s "$wheels/installed" "$venv/wheel"; then
+            "$venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$(newest_wheel)"
+            cp "$wheels/installed" "$venv/wheel"
+        fi
+    done < <(other_pythons)
+}
+
+newest_wheel() {
+    find "$made/wheels" -name "*.whl" -printf "%T@ %p\n" | sort -n | tail -n 1 | cut -d" " -f2
+}
+
 # Numo is the user's to choose; where no gem source answers, its tests are skipped.
 numo_gem() {
     ruby -e 'require "numo/narray"' 2>/dev/null || timeout 120 gem install --no-document numo-narray || true
@@ -96,17 +130,17 @@ c_library() {
 }
 
 command_line() {
-    cargo build --manifest-path "$root/Cargo.toml" --release -p shmarray-cli
+    cargo build --manifest-path "$root/Cargo.toml" --release -p shmarray-cli || return
     install -D "${CARGO_TARGET_DIR:-$root/target}/release/shmarray" "$made/prefix/bin/shmarray"
 }
 
 # The wheel is built and installed as a user would; pip is asked only when its contents changed.
 python_wheel() {
     local wheels=$made/wheels wheel
-    (cd "$root/bindings/python" && "$made/venv/bin/maturin" build --release --interpreter "$made/venv/bin/python" --out "$wheels")
-    wheel=$(find "$wheels" -name "*.whl" -printf "%T@ %p\n" | sort -n | tail -n 1 | cut -d" " -f2)
+    (cd "$root/bindings/python" && "$made/venv/bin/maturin" build --release --interpreter "$made/venv/bin/python" --out "$wheels") || return
+    wheel=$(newest_wheel)
     if ! cmp -s "$wheel" "$wheels/installed"; then
-        "$made/venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$wheel"
+        "$made/venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$wheel" || return
         cp "$wheel" "$wheels/installed"
     fi
 }
@@ -114,12 +148,12 @@ python_wheel() {
 # The gem is built and installed as a user would, again only when its files changed.
 ruby_gem() {
     local stage=$made/gem contents
-    "$root/bindings/ruby/stage" "$stage"
+    "$root/bindings/ruby/stage" "$stage" || return
     contents=$(cd "$stage" && find lib ext core Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
     [ "$contents" = "$(cat "$made/gems/contents" 2>/dev/null)" ] && return
-    (cd "$stage" && gem build numo-shared.gemspec -o numo-shared.gem)
+    (cd "$stage" && gem build numo-shared.gemspec -o numo-shared.gem) || return
     SHMARRAY_CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/gem \
-        gem install --local --no-document --ignore-dependencies --install-dir "$made/gems" "$stage/numo-shared.gem"
+        gem install --local --no-document --ignore-dependencies --install-dir "$made/gems" "$stage/numo-shared.gem" || return
     echo "$contents" >"$made/gems/contents"
 }
 

@@ -1,20 +1,29 @@
 """Runs every suite of tests and checks, and ends with what was skipped, a table, and one line of counts.
 
-    . ci/env; python ci/suites.py [WORD …]      only the suites whose names contain a WORD
+    . ci/env; python ci/suites.py [WORD …]      only the suites whose names contain one of the words
 
-A suite fails when its command fails, when a test in it fails, and when it ran no test.
+A suite fails when its command fails, when a test in it fails, and when it ran no test. None has a
+time limit; what takes very long is shown at its work. Two run at a time, since half of them use
+one core; they begin in the order of the list.
 """
 
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+
+import processes
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOGS = ROOT / "target/ci/logs"
+AT_ONCE = 2
+LONG_SECONDS = 900
 RUST_FILES = ["-p", "shmarray", "-p", "shmarray-ffi", "-p", "shmarray-cli"]
 EVERY_CRATE = [*RUST_FILES, "-p", "shmarray-python", "-p", "shmarray-ruby"]
 FEATURES = "half,num-complex,ndarray"
@@ -80,6 +89,15 @@ def cargo(*arguments, target_dir=None):
     return ["cargo", *arguments, *(["--target-dir", f"target/{target_dir}"] if target_dir else [])]
 
 
+def other_pythons():
+    """For each further Python that ci/test found: the tests of what changes from one Python to the next."""
+    words = "mp_surface", "mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown"
+    files = [f"bindings/python/tests/test_{word}.py" for word in (*words, "starts", "sharing", "refusals", "pickling")]
+    for venv in sorted(ROOT.glob("target/ci/venv-3.*")):
+        command = [str(venv / "bin/python"), "-m", "pytest", "-q", "-rs", *files]
+        yield f"Python {venv.name.removeprefix('venv-')}", command, pytest_line
+
+
 def conformance():
     return ["bash", "ci/conformance/run"]
 
@@ -94,7 +112,7 @@ SUITES = [
         one_check,
     ),
     ("lint: Python", ["ruff", "check", "bindings/python", "ci", "core/fuzz", "examples"], one_check),
-    ("lint: shell", ["bash", "-c", "shellcheck ci/{demo,test,env,setup.sh,cases.sh,install,loom,soak,test-c,fuzz,miri,sanitize,thread-sanitizer,valgrind} ci/conformance/run .ci/run"], one_check),
+    ("lint: shell", ["bash", "-c", "shellcheck ci/{demo,test,bench,env,setup.sh,cases.sh,install,loom,instructions,soak,test-c,fuzz,miri,sanitize,thread-sanitizer,valgrind} ci/conformance/run .ci/run"], one_check),
     ("lint: Rust", cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", "--features", "shmarray/half,shmarray/num-complex,shmarray/ndarray,shmarray/steps", "--", "-D", "warnings"), one_check),
     ("documentation: Rust", ["env", "RUSTDOCFLAGS=-D warnings", *cargo("doc", "-q", "--no-deps", "-p", "shmarray", "-p", "shmarray-ffi")], one_check),
     ("core", cargo("test", "-p", "shmarray", "--features", FEATURES), rust_tests),
@@ -111,8 +129,12 @@ SUITES = [
     ("loom", ["bash", "ci/loom"], counted_line),
     ("fuzzing", ["bash", "ci/fuzz"], counted_line),
     ("Python", ["pytest", "-q", "-rs", "bindings/python/tests"], pytest_line),
+    *other_pythons(),
     ("Python: NumPy's tests of pickling", ["python", "bindings/python/foreign/numpy_pickling.py"], counted_line),
-    ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray"], doctest_like(r"no issues found in (\d+) module")),
+    ("Python: CPython's tests of multiprocessing", ["python", "bindings/python/foreign/cpython_multiprocessing.py"], counted_line),
+    ("Python: CPython's tests of futures", ["python", "bindings/python/foreign/cpython_futures.py"], counted_line),
+    ("Python: joblib's own tests", ["python", "bindings/python/foreign/joblib_suite.py"], counted_line),
+    ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray", "--mypy-config-file", "bindings/python/pyproject.toml"], doctest_like(r"no issues found in (\d+) module")),
     ("Ruby", ["ruby", "bindings/ruby/test/all.rb", "--verbose"], minitest_line),
     ("valgrind: C and Ruby", ["bash", "ci/valgrind"], counted_line),
     ("soak: workers killed", ["bash", "ci/soak", "300"], counted_line),
@@ -120,38 +142,61 @@ SUITES = [
     ("conformance", conformance(), counted_line),
     ("README examples", ["python", "ci/readme.py"], counted_line),
     ("example: pipeline", ["bash", "examples/pipeline/run", "--quick"], one_check),
+    ("examples: Python", ["python", "examples/python/compare.py", "--small", "--rounds", "1"], counted_line),
 ]  # fmt: skip
 
 
 def run(name, command, count):
     log_path = LOGS / (re.sub(r"\W+", "-", name) + ".log")
-    print(f"{name:44} ", end="", flush=True)
     began = time.monotonic()
     environment = os.environ | {"CARGO_TERM_COLOR": "never"}
     with open(log_path, "w") as log:
-        done = subprocess.run(
+        running = subprocess.Popen(
             command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
         )
+    code = ended(running, name, log_path)
     text = log_path.read_text(errors="replace")
-    counted = count(text, done.returncode == 0)
-    if counted.failed == 0 and done.returncode != 0:
+    counted = count(text, code == 0)
+    if counted.failed == 0 and code != 0:
         counted.failed = 1  # it did not get so far as to count
     if counted.passed + counted.failed == 0:
         counted.failed, text = 1, text + "\nThis suite ran no test.\n"
-    print(
-        f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped {time.monotonic() - began:7.0f} s",
-        flush=True,
-    )
-    if counted.failed:
-        print("\n".join(text.splitlines()[-60:]))
-        print(f"The whole output is in {log_path.relative_to(ROOT)}.")
+    with one_speaks:
+        say(name, counted, time.monotonic() - began, text, log_path)
     return counted
 
 
+def ended(running, name, log_path):
+    """Waits as long as it takes. Of what takes long it says what it does, so that who hangs is known."""
+    while True:
+        try:
+            return running.wait(LONG_SECONDS)
+        except subprocess.TimeoutExpired:
+            with one_speaks:
+                print(f"{name} is still running:", *processes.under(running.pid), sep="\n  ")
+                print("\n".join(log_path.read_text(errors="replace").splitlines()[-10:]), flush=True)
+
+
+def say(name, counted, seconds, text, log_path):
+    counts = f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped"
+    print(f"{name:44} {counts} {seconds:7.0f} s", flush=True)
+    if counted.failed:
+        print("\n".join(text.splitlines()[-60:]))
+        print(f"The whole output is in {log_path.relative_to(ROOT)}.", flush=True)
+
+
+one_speaks = threading.Lock()
+
+
 def main():
+    # Who is started in the background ignores SIGINT, and so would all that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     LOGS.mkdir(parents=True, exist_ok=True)
-    chosen = [suite for suite in SUITES if all(word in suite[0] for word in sys.argv[1:])]
-    counts = [(suite[0], run(*suite)) for suite in chosen]
+    words = sys.argv[1:] or [""]
+    chosen = [suite for suite in SUITES if any(word in suite[0] for word in words)]
+    with ThreadPoolExecutor(AT_ONCE) as runners:
+        running = [(suite[0], runners.submit(run, *suite)) for suite in chosen]
+    counts = [(name, future.result()) for name, future in running]
     reasons = [f"{name}: {reason}" for name, count in counts for reason in count.reasons]
     print("\nSkipped:" if reasons else "\nNothing was skipped.")
     for reason in dict.fromkeys(reasons):

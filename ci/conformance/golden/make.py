@@ -38,6 +38,8 @@ def c_strides(shape, item_bytes):
 
 
 class Segment:
+    HEAD_BYTES = 512
+
     def __init__(self, number, dtype, shape, data, strides=None, name="", minor=0, optional=0, leases=0):
         self.id = segment_id(number)
         self.dtype = json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
@@ -51,14 +53,15 @@ class Segment:
         dtype = self.dtype.encode()
         in_first_page = 1120 + len(dtype) <= 2048
         header_bytes = 4096 if in_first_page else 4096 + -(-(1120 + len(dtype)) // 4096) * 4096
-        header_bytes += -(-512 * len(heads) // 4096) * 4096
+        header_bytes += -(-self.HEAD_BYTES * len(heads) // 4096) * 4096
         start = 256 if in_first_page else 4096
         room = 2048 if in_first_page else header_bytes - 4096
         identity = struct.pack(
-            "<8sIIQQ24sQQQIIQIIIIQI4x",
+            "<8sIIQQ24sQQQIIQIIIIQII",
             b"shmarray", 1, self.minor, 0, self.optional, self.id.encode(),
             header_bytes, header_bytes + len(self.data), len(self.data),
             kind, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases, cell_bytes, len(heads),
+            self.HEAD_BYTES if heads else 0,
         )  # fmt: skip
         words = struct.pack("<QQQ", LIVE, 0 if heads else GENERATION, PERSIST)
         ndim = len(self.shape)
@@ -71,7 +74,7 @@ class Segment:
         # A holder who died: its byte of the registry is locked by nobody.
         lease = struct.pack("<QQ", 77 << 1 | 1, 4242) if self.leases else b""
         parts = [(0, identity), (128, words), (start, description + dtype), (2304, lease)]
-        parts += [(4096 + 512 * cell, head) for cell, head in enumerate(heads)]
+        parts += [(4096 + self.HEAD_BYTES * cell, head) for cell, head in enumerate(heads)]
         for offset, part in parts:
             header[offset : offset + len(part)] = part
         return bytes(header) + self.data
@@ -112,7 +115,7 @@ class Cells(Segment):
     def write(self):
         data = b"".join((array[2] if array else b"").ljust(self.CELL_BYTES, b"\xee") for array in self.arrays)
         whole = Segment(0, "|u1", [len(data)], data)
-        whole.id = self.id
+        whole.id, whole.HEAD_BYTES = self.id, self.HEAD_BYTES
         return whole.write(2, self.CELL_BYTES, [self.head(array) for array in self.arrays])
 
     def head(self, array):
@@ -130,6 +133,12 @@ class Cells(Segment):
         fields = {"segment": f"{self.id}.{cell}", "dtype": dtype, "shape": shape}
         fields |= {"strides": c_strides(shape, dtype_item_bytes(dtype))}
         return super().handle(**(fields | changes))
+
+
+class OneCell(Cells):
+    """A cell that has its segment for itself, with as many entries as its head has room for."""
+
+    HEAD_BYTES, CELL_BYTES = 4096, 20 * 4096
 
 
 def golden_segments():
@@ -161,6 +170,7 @@ def golden_segments():
                 ("<f8", [3], struct.pack("<3d", 0.25, -8, 1e-300)),
             ],
         ),
+        "one_cell": OneCell(15, [("<u2", [40_000], bytes(range(250)) * 320)]),
     }
 
 
@@ -179,6 +189,9 @@ def bad_segments():
 
     return {
         "cells_without_heads": (cells_patched(120, struct.pack("<I", 9)), "cells"),
+        "cells_with_small_heads": (cells_patched(124, struct.pack("<I", 256)), "head_bytes"),
+        "cells_with_odd_heads": (cells_patched(124, struct.pack("<I", 520)), "head_bytes"),
+        "cells_with_huge_heads": (cells_patched(124, struct.pack("<I", 8192)), "head_bytes"),
         "no_cells": (cells_patched(120, struct.pack("<I", 0)), "cells"),
         "cells_not_pages": (cells_patched(112, struct.pack("<Q", 4095)), "cell_bytes"),
         "cells_outside": (cells_patched(112, struct.pack("<Q", 1 << 62)), "cell_bytes"),

@@ -1,0 +1,15 @@
+"""One module for each family of rows, with a function `measure(bench)`."""
+
+from rows import channel, growth, limits, memory, paths, private, reports, shared
+
+# In the order in which they are measured: the word for --only, and what it is.
+FAMILIES = {
+    "limits": limits,
+    "shared": shared,
+    "private": private,
+    "reports": reports,
+    "paths": paths,
+    "channel": channel,
+    "memory": memory,
+    "growth": growth,
+}

@@ -1,0 +1,111 @@
+"""What DESIGN asks for, as ratios of one run: each target, what was measured, and whether it is met."""
+
+import tomllib
+from dataclasses import dataclass
+
+from harness import HERE
+from rows.shared import BARE, BARE_IN_C
+
+STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
+SLACK_SECONDS = 15e-6
+
+
+@dataclass
+class Judged:
+    key: str
+    target: str
+    measured: str
+    met: bool | None  # None: not measured
+    why: str
+
+
+class Figures:
+    def __init__(self, results):
+        self._medians = {(f["row"], f["case"], f["who"]): f["median"] for f in results["figures"]}
+
+    def get(self, row, case, who):
+        return self._medians.get((row, case, who))
+
+
+def say(seconds):
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"
+
+
+def shared_targets(figures):
+    """On Python's pipe, and beside it what that would be on the bare pipe of C."""
+    for size in ("64 KiB", "4 MiB", "400 MB"):
+        ours, bare = figures.get("shared", size, "ours"), figures.get("shared", size, BARE["pipe"])
+        target = f"shared {size}, there and back: at most max(1.5 ×, + 15 µs) of 200 bytes on Python's pipe"
+        yield f"shared {size}", target, within_pipe(ours, bare), pipe_words(figures, size, ours, bare)
+
+
+def within_pipe(ours, bare):
+    return None if None in (ours, bare) else ours <= max(1.5 * bare, bare + SLACK_SECONDS)
+
+
+def pipe_words(figures, size, ours, bare):
+    if None in (ours, bare):
+        return ""
+    own, from_c = (figures.get("shared", size, who) for who in (BARE["ours"], BARE_IN_C))
+    others = [f"{name} {say(value)}" for name, value in (("on ours", own), ("from C", from_c)) if value]
+    return (
+        f"{say(ours)}; 200 bytes: {say(bare)} ({', '.join(others)}): {ours / bare:.2f} ×, + {say(max(ours - bare, 0))}"
+    )
+
+
+def faster(figures, key, target, place, other, least):
+    """At least `least` times the rate of another."""
+    ours, theirs = figures.get(*place, "ours"), figures.get(*place, other)
+    if None in (ours, theirs):
+        return key, target, None, ""
+    return key, target, theirs / ours >= least, f"{theirs / ours:.2f} × ({say(ours)} to {say(theirs)})"
+
+
+def private_targets(figures):
+    yield faster(figures, "private ray", "private 400 MB, steady: at least 1.3 × the rate of Ray", STEADY, "ray", 1.3)
+    yield faster(figures, "private pickle5", "private 400 MB, steady: at least 8 × SharedMemory and pickle 5", STEADY, "pickle5", 8)  # fmt: skip
+    yield faster(figures, "private memcpy", "private 400 MB, steady: at least 1.1 × a warm memcpy on one thread", STEADY, "memcpy, one thread", 1.1)  # fmt: skip
+    yield faster(figures, "private cold", "private 400 MB, cold: at least 2 × SharedMemory and pickle 5", COLD, "pickle5", 2)  # fmt: skip
+
+
+def below(figures, key, target, place, who, limit):
+    ours = figures.get(*place, who)
+    return key, target, None if ours is None else ours < limit, "" if ours is None else say(ours)
+
+
+def path_targets(figures):
+    cold = ("paths", "attach 1 MiB, cold")
+    bare = figures.get(*cold, "open and map")
+    for language in ("Rust", "C"):
+        ours = figures.get(*cold, language)
+        words = "" if None in (ours, bare) else f"{ours / bare:.2f} × ({say(ours)} to {say(bare)})"
+        met = None if None in (ours, bare) else ours <= 2 * bare
+        yield f"attach cold {language}", f"attach, cold, {language}: at most 2 × of open and map", met, words
+    again = ("paths", "attach 1 MiB, again")
+    for language, limit in (("Rust", 1e-6), ("C", 1e-6), ("Python", 4e-6)):
+        target = f"attach, seen before, {language}: under {say(limit)}"
+        yield below(figures, f"attach cached {language}", target, again, language, limit)
+    place = ("paths", "create and drop 1 MiB")
+    yield below(figures, "create C", "create and drop 1 MiB, warm, C: under 2 µs", place, "C", 2e-6)
+
+
+def channel_targets(figures):
+    for words in ("polling: no slower than iceoryx2's", "from Python: half of iceoryx2's Python package", "blocking: within 1.3 × of a futex", "6 MB by loan costs what 6 bytes do"):  # fmt: skip
+        yield f"channel {words}", f"channel's round trip, {words}", None, "no channel yet"
+
+
+def why(met, reason):
+    return (reason or "not explained yet") if met is False else ""
+
+
+def judge(results):
+    with open(HERE / "misses.toml", "rb") as file:
+        reasons = tomllib.load(file)
+    figures, judged = Figures(results), []
+    for rows in (shared_targets, private_targets, path_targets, channel_targets):
+        for key, target, met, words in rows(figures):
+            judged.append(Judged(key, target, words or "not measured", met, why(met, reasons.get(key))))
+    return judged
