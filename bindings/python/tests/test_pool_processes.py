@@ -152,6 +152,15 @@ def test_ctrl_c_ends_no_worker_that_waits(start, start_python):
     assert (program.status(), program.said_on_stderr()) == (0, "")
 
 
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_ctrl_c_ends_no_worker_that_begins(start, start_python):
+    before = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    before += "os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+    program = start_python(PRELUDE + before + start + "\nsay(len(pids))", "fork")
+    assert program.hear() in (1, 2)
+    assert (program.status(), program.said_on_stderr()) == (0, "")
+
+
 WORKS = """
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with shmarray.concurrent.ProcessPoolExecutor(1, context) as pool:

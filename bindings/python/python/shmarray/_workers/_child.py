@@ -43,6 +43,7 @@ def work(end: End, trade: type[Trade], initializer: Callable[..., object] | None
     """The target of a worker's process."""
     with contextlib.suppress(_wire.Gone):
         worker = _Worker(end.pipe, trade)
+        end.let_signals_in()
         if worker.is_initialized(initializer, initargs):
             while True:
                 worker.do_one()
@@ -53,7 +54,7 @@ class _Worker:
 
     def __init__(self, pipe: _core.Pipe, trade: type[Trade]) -> None:
         self._pipe, self._trade, self._pid = pipe, trade, os.getpid()
-        self._may_be_interrupted = True
+        self._may_be_interrupted = False
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
 
@@ -63,6 +64,7 @@ class _Worker:
 
     def is_initialized(self, initializer: Callable[..., object] | None, initargs: Any) -> bool:
         """Whether it is ready, and has said so."""
+        self._may_be_interrupted = initializer is not None
         refusal = None if initializer is None else self._trade.initialize(initializer, initargs)
         self._may_be_interrupted = False
         if refusal is None:

@@ -10,6 +10,7 @@ child lets go of all ends, but for the one that it was started for.
 
 import contextlib
 import os
+import signal
 import threading
 import weakref
 from collections.abc import Iterator
@@ -59,6 +60,10 @@ class End:
     def __init__(self, pipe: _core.Pipe) -> None:
         self.pipe = pipe
 
+    def let_signals_in(self) -> None:
+        """The worker can handle them now."""
+        _let_signals_in()
+
     def __reduce__(self) -> Any:
         return _arrive, (reduction.DupFd(self.pipe.fileno()),)
 
@@ -69,10 +74,23 @@ def _arrive(fd: Any) -> End:
 
 class _Starting(threading.local):
     ends: Ends | None = None
+    mask: set[signal.Signals | int] | None = None
+    """What was blocked before the fork."""
 
 
 _starting = _Starting()
 _all_ends: weakref.WeakSet[Ends] = weakref.WeakSet()
+
+
+def _hold_signals() -> None:
+    if _starting.ends is not None:
+        _starting.mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+
+
+def _let_signals_in() -> None:
+    if _starting.mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _starting.mask)
+        _starting.mask = None
 
 
 def _forget_in_child() -> None:
@@ -81,6 +99,7 @@ def _forget_in_child() -> None:
         ends.forget(null, but_there=ends is _starting.ends)
     os.close(null)
     _all_ends.clear()
+    _starting.ends = None
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_in, after_in_child=_forget_in_child)
