@@ -7,7 +7,6 @@
 //! What is read here is well formed, no more: whether it fits a segment is checked at attach.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::name::SegmentText;
 use crate::shape::{Layout, MAX_NDIM};
 
-/// The version of the handle's text.
+/// The version of the handle's text, as `write_text` writes it.
 const HANDLE_VERSION: u64 = 1;
 /// The longest handle that is read, in bytes: the longest dtype and 64 dimensions fit twice.
 pub const MAX_HANDLE_BYTES: usize = 2 * MAX_DTYPE_BYTES;
@@ -66,24 +65,37 @@ impl Descriptor {
     /// The handle: one line of text.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = String::with_capacity(160 + self.dtype.json().len());
+        let mut text = String::with_capacity(192 + self.dtype.json().len());
+        self.write_text(&mut text);
+        text
+    }
+
+    /// Appends the handle's text.
+    pub(crate) fn write_text(&self, text: &mut String) {
+        let mut number = itoa::Buffer::new();
         let Layout { shape, strides, offset } = &self.layout;
-        let _ = write!(
-            text,
-            r#"{{"shmarray":{HANDLE_VERSION},"segment":"{}","generation":{},"offset":{offset},"dtype":{},"shape":["#,
-            self.segment,
-            self.generation,
-            self.dtype.json(),
-        );
-        write_list(&mut text, shape);
+        text.push_str(r#"{"shmarray":1,"segment":""#);
+        text.push_str(self.segment.id.as_str());
+        if let Some(cell) = self.segment.cell {
+            text.push('.');
+            text.push_str(number.format(cell));
+        }
+        text.push_str(r#"","generation":"#);
+        text.push_str(number.format(self.generation));
+        text.push_str(r#","offset":"#);
+        text.push_str(number.format(*offset));
+        text.push_str(r#","dtype":"#);
+        text.push_str(self.dtype.json());
+        text.push_str(r#","shape":["#);
+        write_list(text, shape);
         text.push_str(r#"],"strides":["#);
-        write_list(&mut text, strides);
+        write_list(text, strides);
         text.push(']');
         if let Some(ticket) = self.ticket {
-            let _ = write!(text, r#","ticket":{ticket}"#);
+            text.push_str(r#","ticket":"#);
+            text.push_str(number.format(ticket));
         }
         text.push('}');
-        text
     }
 
     /// Reads a handle.
@@ -133,10 +145,11 @@ impl Fields<'_> {
     }
 }
 
-fn write_list<T: std::fmt::Display>(text: &mut String, list: &[T]) {
+fn write_list<T: itoa::Integer + Copy>(text: &mut String, list: &[T]) {
+    let mut number = itoa::Buffer::new();
     for (place, item) in list.iter().enumerate() {
-        let comma = if place == 0 { "" } else { "," };
-        let _ = write!(text, "{comma}{item}");
+        text.push_str(if place == 0 { "" } else { "," });
+        text.push_str(number.format(*item));
     }
 }
 

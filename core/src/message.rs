@@ -19,6 +19,7 @@
 //! A message is one packet, at most [`INLINE_BYTES`] with its header: so it is received whole or
 //! not at all. A longer body goes through shared memory, too.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -177,9 +178,12 @@ impl Pipe {
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            match socket::receive(self.as_fd(), INLINE_BYTES) {
-                Ok((packet, _)) if packet.is_empty() => return Ok(Received::Closed),
-                Ok((packet, locks)) => return Message::read(&packet, locks).map(Received::Message),
+            let read = |packet: &[u8], locks| match packet.is_empty() {
+                true => Ok(Received::Closed),
+                false => Message::read(packet, locks).map(Received::Message),
+            };
+            match socket::receive(self.as_fd(), INLINE_BYTES, read) {
+                Ok(received) => return received,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     if !self.wait(false, until)? {
                         return Ok(Received::TimedOut);
@@ -233,9 +237,9 @@ impl Message {
         let body = match flags & BODY_IN_ARRAY != 0 {
             true => {
                 let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
-                Array::attach_handle(handle, Access::ReadOnly)?.to_bytes()
+                Cow::Owned(Array::attach_handle(handle, Access::ReadOnly)?.to_bytes())
             }
-            false => inline.to_vec(),
+            false => Cow::Borrowed(inline),
         };
         let lines = body.get(..handles_bytes).ok_or_else(|| no_message("its handles are cut"))?;
         for line in text(lines)?.lines() {
@@ -334,34 +338,38 @@ struct Outgoing {
     packet: Vec<u8>,
     /// What keeps the tickets, one for each directory.
     locks: Vec<OwnedFd>,
-    tickets: HashMap<Directory, Identity>,
+    /// Of each directory.
+    tickets: Vec<(Directory, Identity)>,
     held: HashMap<SegmentText, (Array, u64)>,
     way: Way,
 }
 
 impl Outgoing {
     fn new(payload: &[u8], arrays: &[&Array], descriptors: usize, way: Way) -> Result<Self> {
-        let (packet, tickets, held) = (Vec::new(), HashMap::new(), HashMap::new());
-        let mut outgoing = Self { packet, locks: Vec::new(), tickets, held, way };
-        let mut body = Vec::new();
+        let (tickets, held) = (Vec::new(), HashMap::new());
+        let mut outgoing = Self { packet: Vec::new(), locks: Vec::new(), tickets, held, way };
+        let mut handles = String::with_capacity(arrays.len() * 256);
         for array in arrays {
-            body.extend_from_slice(outgoing.hold(array)?.to_text().as_bytes());
-            body.push(b'\n');
+            outgoing.hold(array)?.write_text(&mut handles);
+            handles.push('\n');
         }
-        let handles_bytes = u32::try_from(body.len()).map_err(|_| no_message("its handles are over 4 GiB"))?;
-        body.extend_from_slice(payload);
-        let inline = body.len() + HEADER_BYTES <= INLINE_BYTES;
-        let flags = if inline { 0 } else { BODY_IN_ARRAY };
-        outgoing.packet.extend_from_slice(MAGIC);
-        outgoing.packet.extend_from_slice(&VERSION.to_le_bytes());
-        outgoing.packet.push(flags);
-        outgoing.packet.push(u8::try_from(descriptors).unwrap_or(u8::MAX)); // so many are not sent
-        outgoing.packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
-        outgoing.packet.extend_from_slice(&handles_bytes.to_le_bytes());
+        let handles_bytes = u32::try_from(handles.len()).map_err(|_| no_message("its handles are over 4 GiB"))?;
+        let inline = HEADER_BYTES + handles.len() + payload.len() <= INLINE_BYTES;
+        let mut body = handles.into_bytes();
         if !inline {
+            body.extend_from_slice(payload);
             body = outgoing.share(&body)?.into_bytes();
         }
-        outgoing.packet.append(&mut body);
+        let mut packet = Vec::with_capacity(HEADER_BYTES + body.len() + payload.len());
+        packet.extend_from_slice(MAGIC);
+        packet.extend_from_slice(&VERSION.to_le_bytes());
+        packet.push(if inline { 0 } else { BODY_IN_ARRAY });
+        packet.push(u8::try_from(descriptors).unwrap_or(u8::MAX)); // so many are not sent
+        packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
+        packet.extend_from_slice(&handles_bytes.to_le_bytes());
+        packet.extend_from_slice(&body);
+        packet.extend_from_slice(if inline { payload } else { &[] });
+        outgoing.packet = packet;
         Ok(outgoing)
     }
 
@@ -382,12 +390,12 @@ impl Outgoing {
                 self.held.insert(array.handle().segment, (array.clone(), ticket.holder));
                 return Ok(ticket.holder);
             }
-            self.tickets.remove(array.directory()); // that number is taken: another
+            self.tickets.retain(|(directory, _)| directory != array.directory()); // that number is taken: another
         }
     }
 
     fn ticket(&mut self, directory: &Directory) -> Result<Identity> {
-        if let Some(ticket) = self.tickets.get(directory) {
+        if let Some((_, ticket)) = self.tickets.iter().find(|(of, _)| of == directory) {
             return Ok(*ticket);
         }
         let ticket = match self.way {
@@ -401,7 +409,7 @@ impl Outgoing {
                 ticket
             }
         };
-        self.tickets.insert(directory.clone(), ticket);
+        self.tickets.push((directory.clone(), ticket));
         Ok(ticket)
     }
 

@@ -29,7 +29,7 @@ impl SegmentId {
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let id: [u8; ID_BYTES] = bytes.try_into().ok()?;
-        id.iter().all(|byte| ID_ALPHABET.as_bytes().contains(byte)).then_some(Self(id))
+        id.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7')).then_some(Self(id))
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8; ID_BYTES] {
@@ -67,8 +67,8 @@ impl FromStr for SegmentText {
 
 /// Decimal without a sign or leading zeros: one text for one cell.
 fn parse_cell(text: &str) -> Option<u32> {
-    let cell = text.parse::<u32>().ok()?;
-    (cell.to_string() == text).then_some(cell)
+    let is_plain = text == "0" || !text.starts_with(['0', '+']);
+    text.parse::<u32>().ok().filter(|_| is_plain)
 }
 
 fn bad_segment() -> Error {

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use shmarray::{Access, Array, DType, Descriptor, Layout, Options, Order};
+use shmarray::{Access, Array, DType, Descriptor, Layout, Options, Order, Pipe, Received};
 
 /// What is called again and again, made from what is made once.
 type Path = (&'static str, fn() -> Box<dyn FnMut()>);
@@ -22,6 +22,7 @@ const PATHS: &[Path] = &[
         Box::new(move || drop(black_box(Descriptor::parse(&text).unwrap())))
     }),
     ("share and drop, 80 B", shares),
+    ("send and receive, 80 B", sends),
     ("copy out, 8 by 8 transposed", || copies_out(&create_square().transpose())),
     ("copy out, 8 by 8", || copies_out(&create_square())),
     ("get an element", || {
@@ -64,6 +65,16 @@ fn attaches(bytes: u64) -> Box<dyn FnMut()> {
     Box::new(move || {
         let _held = &array;
         drop(Array::attach(black_box(&handle), Access::ReadWrite).unwrap());
+    })
+}
+
+fn sends() -> Box<dyn FnMut()> {
+    let array = create(80);
+    let (here, there) = Pipe::pair().unwrap();
+    Box::new(move || {
+        here.send(b"", &[&array], None).unwrap();
+        let Received::Message(message) = there.receive(None).unwrap() else { panic!("no message") };
+        drop(message.array(0, Access::ReadWrite).unwrap());
     })
 }
 

@@ -154,8 +154,8 @@ impl Directory {
     }
 
     /// This user's registry, made when it is not there. Another user's file of that name is not it:
-    /// he could lock and unlock there as he likes.
-    pub(super) fn open_registry(&self) -> Result<Descriptor> {
+    /// he could lock and unlock there as he likes. With it what `fstat` says of it.
+    pub(super) fn open_registry(&self) -> Result<(Descriptor, fs::Metadata)> {
         let path = self.path().join(format!("{REGISTRY_PREFIX}{}", user()));
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -164,7 +164,7 @@ impl Directory {
         let file = opened.map_err(|error| Error::os("open", &path, error))?;
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
         match (facts.uid(), user()) {
-            (owner, user) if owner == user => Ok(file),
+            (owner, user) if owner == user => Ok((file, facts)),
             (owner, user) => Err(Error::NotOwner { path, owner, user, mode: facts.mode() & 0o777 }),
         }
     }
@@ -271,7 +271,7 @@ impl NameLock {
     /// `None` where the registry cannot be had, because somebody put something else in its place:
     /// then two who take one name away at once may take a newer array's. It is only a name.
     pub(super) fn take(directory: &Directory, name: &ArrayName) -> Option<Self> {
-        let file = directory.open_registry().ok()?;
+        let (file, _) = directory.open_registry().ok()?;
         let offset = (NAMES_OFFSET | fnv1a(name.as_str().as_bytes()) >> 2) as i64;
         lock::wait_exclusive(&file, offset).ok()?;
         Some(Self(file))

@@ -19,7 +19,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -68,8 +68,8 @@ pub(crate) fn identity(directory: &Directory) -> Option<Identity> {
 
 /// Locks a byte for this process, and its family's with it.
 fn register(directory: &Directory) -> Result<(Identity, Life)> {
-    let file = directory.open_registry()?;
-    let identity = lock_new_byte(&file, directory, PROCESS)?;
+    let (file, facts) = directory.open_registry()?;
+    let identity = lock_new_byte(&file, &facts, directory, PROCESS)?;
     lock::try_shared_at(&file, family()? as i64)
         .map_err(|error| crate::Error::os("fcntl(F_OFD_SETLK)", directory.path(), error))?;
     let life = Life::map(&file).map_err(|error| crate::Error::os("mmap", directory.path(), error))?;
@@ -77,8 +77,8 @@ fn register(directory: &Directory) -> Result<(Identity, Life)> {
 }
 
 /// Locks a byte that nobody has.
-fn lock_new_byte(file: &File, directory: &Directory, kind: u64) -> Result<Identity> {
-    let about = (cookie(file) << 40) | (kind << 32) | u64::from(std::process::id());
+fn lock_new_byte(file: &File, facts: &Metadata, directory: &Directory, kind: u64) -> Result<Identity> {
+    let about = (cookie(facts) << 40) | (kind << 32) | u64::from(std::process::id());
     loop {
         let holder = random_holder()?;
         match lock::try_exclusive_at(file, holder as i64) {
@@ -96,8 +96,8 @@ const FAMILY_MESSAGE: u64 = 2;
 
 /// A message in a pipe: its ticket, and the descriptor that keeps it and travels with it.
 pub(crate) fn message(directory: &Directory) -> Result<(Identity, OwnedFd)> {
-    let file = directory.open_registry()?;
-    let identity = lock_new_byte(&file, directory, MESSAGE)?;
+    let (file, facts) = directory.open_registry()?;
+    let identity = lock_new_byte(&file, &facts, directory, MESSAGE)?;
     Ok((identity, file.into_owned()))
 }
 
@@ -138,9 +138,8 @@ pub(crate) fn is_message(about: u64) -> bool {
 }
 
 /// 24 bits of which inode a registry is.
-fn cookie(file: &File) -> u64 {
-    let facts = file.metadata().map_or((0, 0), |facts| (facts.dev(), facts.ino()));
-    super::directory::fnv1a(format!("{facts:?}").as_bytes()) >> 40
+fn cookie(facts: &Metadata) -> u64 {
+    super::directory::fnv1a(format!("({}, {})", facts.dev(), facts.ino()).as_bytes()) >> 40
 }
 
 /// The bits of an entry's `about` that are its process's pid, as that process sees itself.
@@ -156,9 +155,8 @@ pub(crate) struct Lives {
 impl Lives {
     /// `None` when the registry cannot be asked: then everybody counts as alive.
     pub(crate) fn look(directory: &Directory) -> Option<Self> {
-        let file = directory.open_registry().ok()?;
-        let cookie = cookie(&file);
-        Some(Self { file, cookie, seen: RefCell::default() })
+        let (file, facts) = directory.open_registry().ok()?;
+        Some(Self { file, cookie: cookie(&facts), seen: RefCell::default() })
     }
 
     /// Whether that holder is known to be dead (I2).

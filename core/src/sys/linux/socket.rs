@@ -3,6 +3,7 @@
 //! `SOCK_SEQPACKET`: a message is sent and received whole or not at all, so that a process that is
 //! killed in the middle leaves no half of one to the next.
 
+use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -41,15 +42,32 @@ pub(crate) fn send(socket: BorrowedFd<'_>, message: &[u8], with: &[BorrowedFd<'_
     Ok(())
 }
 
-/// One message that is there, with its descriptors; fails with `WouldBlock` when there is none.
-/// Empty when the other end is closed. `room` is the most bytes that a message has.
-pub(crate) fn receive(socket: BorrowedFd<'_>, room: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+thread_local! {
+    /// Where this thread receives: cleared once, and not for each message.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Reads one message that is there, with its descriptors; fails with `WouldBlock` when there is none.
+/// It is empty when the other end is closed. `most_bytes` has no message more.
+pub(crate) fn receive<T>(
+    socket: BorrowedFd<'_>,
+    most_bytes: usize,
+    read: impl FnOnce(&[u8], Vec<OwnedFd>) -> T,
+) -> io::Result<T> {
     // A descriptor that found no place would be lost, and with it what it keeps: better not to receive.
     drop(socket.try_clone_to_owned()?);
-    let (mut message, mut space) = (vec![0; room], [MaybeUninit::uninit(); CONTROL_BYTES]);
+    let mut room = ROOM.try_with(Cell::take).unwrap_or_default(); // none where the thread is ending
+    room.resize(most_bytes, 0);
+    let done = receive_into(&mut room, socket).map(|(bytes, descriptors)| read(&room[..bytes], descriptors));
+    let _ = ROOM.try_with(|kept| kept.set(room));
+    done
+}
+
+fn receive_into(room: &mut [u8], socket: BorrowedFd<'_>) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut message)], &mut control, flags)?;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(room)], &mut control, flags)?;
     let mut descriptors = Vec::new();
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(all) = part {
@@ -59,8 +77,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, room: usize) -> io::Result<(Vec<u8
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is larger than any of ours"));
     }
-    message.truncate(received.bytes);
-    Ok((message, descriptors))
+    Ok((received.bytes, descriptors))
 }
 
 /// Waits until `send` or `receive` may go on: `false` when the time is over. A signal ends it with `Interrupted`.
