@@ -14,8 +14,8 @@ use super::mapped::Mapped;
 use crate::name::SegmentId;
 use crate::sys::Access;
 
-/// The most mappings of each kind.
-const MOST: usize = 64;
+/// The most mappings of each kind: what a hundred arrays in one message need, and as many again.
+const MOST: usize = 256;
 
 /// Those used last are last.
 #[derive(Default)]
