@@ -455,8 +455,11 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
 }
 
 fn read_header(label: &str, file: &sys::File) -> Result<Header> {
-    let header_bytes = Header::bytes_needed(label, &file.read_front(PAGE_BYTES)?, file.bytes())?;
-    Header::read(label, &file.read_front(header_bytes)?, file.bytes())
+    let page = file.read_front(PAGE_BYTES)?;
+    match Header::bytes_needed(label, &page, file.bytes())? {
+        all if all <= page.len() as u64 => Header::read(label, &page[..all as usize], file.bytes()),
+        all => Header::read(label, &file.read_front(all)?, file.bytes()),
+    }
 }
 
 /// Takes a name away. The array itself goes with its last holder.
