@@ -173,7 +173,8 @@ fn what_persists_waits_for_its_name_to_be_unlinked() {
 fn every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached() {
     scenario("every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached", || {
         let opaque = [DType::opaque(12).unwrap(), DType::parse("<M8[ns]").unwrap(), DType::opaque(0).unwrap()];
-        for dtype in DType::ALL.iter().chain(&opaque) {
+        let step = if cfg!(miri) { 5 } else { 1 }; // Miri is slow, and the path is the same
+        for dtype in DType::ALL.iter().chain(&opaque).step_by(step) {
             let array = Array::create(dtype.clone(), &[3, 2], &Options::default()).unwrap();
             let again = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
             assert_eq!(again.dtype(), dtype);
