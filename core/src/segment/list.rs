@@ -1,6 +1,7 @@
 //! A look at what there is.
 
-use super::{check_id, read_header};
+use super::check_id;
+use super::mapped::read_header;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::format::{EntryCopy, Header, described_cell};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::table::Table;
 use crate::error::Result;
-use crate::format::Header;
+use crate::format::{Header, PAGE_BYTES};
 use crate::lease::Leases;
 use crate::name::SegmentId;
 use crate::sys::{self, Access, Directory};
@@ -19,6 +19,15 @@ pub(super) struct Mapped {
     last: LastByLock,
     pub(super) header: Header,
     pub(super) access: Access,
+}
+
+/// What an open file says of itself. Most headers are one page, which is read once.
+pub(super) fn read_header(label: &str, file: &sys::File) -> Result<Header> {
+    let page = file.read_front(PAGE_BYTES)?;
+    match Header::bytes_needed(label, &page, file.bytes())? {
+        all if all <= page.len() as u64 => Header::read(label, &page[..all as usize], file.bytes()),
+        all => Header::read(label, &file.read_front(all)?, file.bytes()),
+    }
 }
 
 /// Gives a segment back that was held by its lock, if its mapping was the last.

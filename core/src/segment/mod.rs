@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::descriptor::{Descriptor, GENERATION_LIMIT};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::format::{Header, PAGE_BYTES};
+use crate::format::Header;
 use crate::lease::{Closed, Leases};
 use crate::name::{ArrayName, SegmentId, SegmentText, random_generation};
 use crate::shape::Layout;
@@ -36,7 +36,7 @@ use crate::words::{self, Ordering as Order};
 
 pub(crate) use fill::Fill;
 pub use list::{SegmentInfo, segments};
-use mapped::Mapped;
+use mapped::{Mapped, read_header};
 use sweep::{How, sweep_at_first_use, sweep_at_times, sweep_directory};
 pub use sweep::{Swept, sweep};
 use table::Table;
@@ -452,14 +452,6 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
     give_back_ticket(&mapped, &leases, ticket);
     drop(give_back_if_last(&mapped, text.cell, &leases));
     Ok(())
-}
-
-fn read_header(label: &str, file: &sys::File) -> Result<Header> {
-    let page = file.read_front(PAGE_BYTES)?;
-    match Header::bytes_needed(label, &page, file.bytes())? {
-        all if all <= page.len() as u64 => Header::read(label, &page[..all as usize], file.bytes()),
-        all => Header::read(label, &file.read_front(all)?, file.bytes()),
-    }
 }
 
 /// Takes a name away. The array itself goes with its last holder.

@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::mapped::Mapped;
+use super::mapped::read_header;
 use super::table::Table;
-use super::{cells, check_id, close_without_the_dead, read_header};
+use super::{cells, check_id, close_without_the_dead};
 use crate::error::Result;
 use crate::lease::Closed;
 use crate::name::SegmentId;
