@@ -449,6 +449,7 @@ impl Array {
         if layout.shape != self.layout.shape {
             return Err(Error::argument("shape", format!("{:?} into {:?}", layout.shape, self.layout.shape)));
         }
+        self.segment.prepare_stores(layout.len() * self.dtype.item_bytes());
         // SAFETY: one shape; this array is checked and writable; the caller vouches for the source.
         unsafe { copy_elements(self.end(), End { start: source.cast_mut(), layout }, self.dtype.item_bytes()) };
         Ok(())

@@ -2,15 +2,41 @@
 #![allow(unsafe_code)] // stores to memory that was just mapped
 
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
+use super::Segment;
+use super::mapped::Mapped;
 use crate::copy::{End, copy_elements, write_elements};
 use crate::error::{Error, Result};
 use crate::shape::{Layout, Order};
-use crate::sys;
+use crate::sys::{self, Access};
 use crate::words::Announced;
 
 /// From this size on elements are written to a new file. Less is a page fault or two.
 const WRITTEN_BYTES: u64 = 16 << 10;
+
+/// From this size on pages are mapped at once before they are stored to.
+const MAPPED_AT_ONCE_BYTES: u64 = 256 << 10;
+
+impl Segment {
+    /// So many bytes of the data will be stored.
+    pub(crate) fn prepare_stores(&self, bytes: u64) {
+        self.mapped.prepare_stores(bytes);
+    }
+}
+
+impl Mapped {
+    /// Before so many bytes of the data are stored: has their pages mapped, if they are most of it and this
+    /// process has not done so before. A fault for each page takes three times as long as the copy.
+    pub(super) fn prepare_stores(&self, bytes: u64) {
+        let is_most = bytes >= MAPPED_AT_ONCE_BYTES && bytes >= self.header.data_bytes / 2;
+        // A forked child has the mapping and none of its pages.
+        let is_first = || self.stored_in.swap(std::process::id(), Ordering::Relaxed) != std::process::id();
+        if is_most && self.access == Access::ReadWrite && is_first() {
+            self.mapping.populate();
+        }
+    }
+}
 
 /// What a new array begins with.
 pub(crate) enum Fill<'a> {
@@ -23,6 +49,15 @@ pub(crate) enum Fill<'a> {
 }
 
 impl Fill<'_> {
+    /// Whether `apply` stores anything.
+    pub(super) fn stores(&self, is_zero: bool) -> bool {
+        match self {
+            Self::Zeros => !is_zero,
+            Self::Nothing => false,
+            Self::Elements(..) => true,
+        }
+    }
+
     /// Fills mapped memory, of which `is_zero` says that it is zero already.
     ///
     /// # Safety

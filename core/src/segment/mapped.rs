@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::table::Table;
 use crate::error::Result;
@@ -15,10 +15,12 @@ use crate::words::{Announced, Words};
 /// One file, mapped once for each access, however many arrays lie in it.
 pub(super) struct Mapped {
     // In the order in which they go: the lock goes with the mapping.
-    mapping: sys::Mapping,
+    pub(super) mapping: sys::Mapping,
     last: LastByLock,
     pub(super) header: Header,
     pub(super) access: Access,
+    /// The process whose pages of it were mapped at once (`fill`); 0 for none.
+    pub(super) stored_in: AtomicU32,
 }
 
 /// What an open file says of itself. Most headers are one page, which is read once.
@@ -49,7 +51,7 @@ impl Mapped {
     pub(super) fn new(mapping: sys::Mapping, header: Header, access: Access) -> Self {
         let (id, directory) = (header.id, mapping.directory().clone());
         let last = LastByLock { id, directory, was_by_lock: AtomicBool::new(false) };
-        Self { mapping, last, header, access }
+        Self { mapping, last, header, access, stored_in: AtomicU32::new(0) }
     }
 
     /// Maps an open file whose header was read.

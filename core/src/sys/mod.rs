@@ -12,6 +12,7 @@
 //! | `File::takes_writes`, `write_at(offset, bytes, count)` | whether writing a new file is faster than storing to it; writes |
 //! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |
 //! | `File::mark_named(name, mark)` | mark a segment while nobody can take its name away |
+//! | `Mapping::populate()` | maps all pages of the data at once |
 //! | `Mapping::give_back_own(offset, bytes)` | of a mapping that copies on write: what was written here goes |
 //! | `Mapping::header`, `data`, `header_is_writable`, `directory` | where it is mapped, and what of |
 //! | `discard(directory, id, name)` | unlinks what the caller made dead |

@@ -91,6 +91,7 @@ impl Claimed {
         }
         if !self.is_filled {
             let data = self.mapped.data(Some(self.cell));
+            self.mapped.prepare_stores(if fill.stores(self.is_zero) { data_bytes } else { 0 });
             // SAFETY: the cell is mapped writable in the process that made its file, has room
             // for these bytes, and is this thread's alone while it is claimed.
             unsafe { fill.apply(data, data_bytes, self.is_zero) };

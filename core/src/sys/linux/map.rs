@@ -75,6 +75,14 @@ impl Mapping {
         &self.directory
     }
 
+    /// Maps all pages of the data for stores, as one fault each would. What cannot be had is not
+    /// needed: a store says so.
+    pub(crate) fn populate(&self) {
+        let data_bytes = self.bytes.saturating_sub(self.header_bytes);
+        // SAFETY: this mapping's own pages; it changes nothing in them.
+        unsafe { libc::madvise(self.data().cast(), data_bytes, libc::MADV_POPULATE_WRITE) };
+    }
+
     /// Of a mapping that copies on write: frees the pages of a part of the data that this process has
     /// written, so that it shows the file's again. `false` when the kernel refused.
     pub(crate) fn give_back_own(&self, offset: u64, bytes: u64) -> bool {
