@@ -117,7 +117,7 @@ def payload_of(obj: object) -> bytes:
 
 
 def pack_array(array: object) -> Packed | None:
-    """As ``pack``, of an array alone that needs little: it is shared, or small. None of all else."""
+    """As ``pack``, of an array alone that a handle tells all of, or that is small. None of all else."""
     if type(array) is not np.ndarray:
         return None
     hold = _core.hold_of(array)
@@ -126,9 +126,13 @@ def pack_array(array: object) -> Packed | None:
     flags, dtype = array.flags, told(array)
     if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
         return None
-    if not 0 < array.nbytes < LARGE_BYTES or (array.base is not None and _core.place(array) is not None):
+    if array.nbytes == 0 or (array.base is not None and _core.place(array) is not None):
         return None
-    return Packed(payload_of(_Small(array, dtype)), [])
+    if array.nbytes < LARGE_BYTES:
+        return Packed(payload_of(_Small(array, dtype)), [])
+    shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
+    hold = _core.hold_of(shared)
+    return Packed(_ITSELF_PRIVATE, [hold]) if hold and shared.strides == array.strides else None
 
 
 class _Small:
@@ -144,7 +148,7 @@ class _Small:
 
 def is_itself(payload: bytes | memoryview) -> bool:
     """Whether a message is nothing but the array of a handle."""
-    return payload in (_ITSELF, _ITSELF_READONLY)
+    return len(payload) == len(_ITSELF) and bytes(payload) in _MODES
 
 
 def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
@@ -187,7 +191,7 @@ def unpack(payload: bytes | memoryview, attach: Callable[[int, str], Any]) -> An
     if stream_bytes == table_end:
         return pickle.loads(memory)
     if table_end == 0:
-        return attach(0, "r" if memory == _ITSELF_READONLY else "r+").ndarray()
+        return attach(0, _MODES[bytes(memory)]).ndarray()
     parts, views = pickle.loads(memory[stream_bytes:])
     shared = itertools.count()
     memories = [attach(next(shared), part) if type(part) is str else part for part in parts]
@@ -275,5 +279,6 @@ _GLOBALS = frozenset({type, FunctionType, BuiltinFunctionType})
 _EMPTY = bytearray()
 _PICKLING = ("__reduce__", "__reduce_ex__", "__setstate__")
 _LENGTH = struct.Struct("<Q")
-_ITSELF, _ITSELF_READONLY = b"\xff" * 7 + b"\xfe", b"\xff" * 7 + b"\xfd"
+_ITSELF, _ITSELF_READONLY, _ITSELF_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))
 """Whole messages of an array that is all that its handle says. No stream is so long."""
+_MODES = {_ITSELF: "r+", _ITSELF_READONLY: "r", _ITSELF_PRIVATE: "c"}
