@@ -17,6 +17,10 @@ module Shmarray
   # What is raised when the time given is over: IO::TimeoutError where the running Ruby has it.
   TimeoutError = defined?(IO::TimeoutError) ? IO::TimeoutError : Class.new(Error)
 
+  # Raised in the place of a result whose process died with it.
+  class WorkerLost < Error
+  end
+
   class Array
     include Enumerable # over all elements in C order; to_a nests them by dimension
 

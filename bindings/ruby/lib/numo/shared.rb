@@ -20,3 +20,7 @@ end
 require "shmarray"
 Shmarray.send(:bind_numo)
 require "numo/shared/guards"
+require "numo/shared/reference"
+Numo::Shared.private_class_method :copied?, :copy_to, :shareable?
+
+Numo.autoload :Parallel, "numo/parallel"

@@ -56,19 +56,19 @@ fn text(value: Value) -> Result<Option<String>, Error> {
     RString::from_value(value).map(RString::to_string).transpose()
 }
 
-/// The keywords `name:`, `persist:`, `order:`, `mode:`.
+/// The keywords `name:`, `persist:`, `order:`, `mode:`, `uninitialized:`.
 pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
-    type Optional = (Option<Option<String>>, Option<bool>, Option<Value>, Option<u32>);
-    let names = ["name", "persist", "order", "mode"];
+    type Optional = (Option<Option<String>>, Option<bool>, Option<Value>, Option<u32>, Option<bool>);
+    let names = ["name", "persist", "order", "mode", "uninitialized"];
     let found = get_kwargs::<_, (), Optional, ()>(keywords, &[], &names)?;
-    let (name, persist, order, mode) = found.optional;
+    let (name, persist, order, mode, uninitialized) = found.optional;
     let usual = Options::default();
     Ok(Options {
         name: name.flatten(),
         persist: persist.unwrap_or(usual.persist),
         order: order.map_or(Ok(usual.order), |order| order_of(ruby, order))?,
         mode: mode.unwrap_or(usual.mode),
-        uninitialized: usual.uninitialized,
+        uninitialized: uninitialized.unwrap_or(usual.uninitialized),
     })
 }
 

@@ -18,7 +18,7 @@ use crate::{element, index};
 /// What a `Shmarray::Array` holds. A view holds the same segment and counts nothing.
 #[allow(unsafe_code)] // what the derive writes: this type under that class
 #[derive(TypedData)]
-#[magnus(class = "Shmarray::Array", free_immediately, size)]
+#[magnus(class = "Shmarray::Array", free_immediately, size, frozen_shareable)]
 pub(crate) struct ArrayObject {
     array: Array,
     counted: Option<Counted>,

@@ -1,4 +1,4 @@
-//! Running without Ruby's global lock, and telling the collector how much memory we hold.
+//! Running without Ruby's global lock, in Ractors, and telling the collector how much memory we hold.
 #![allow(unsafe_code)] // rb_thread_call_without_gvl2
 
 use std::ffi::c_void;
@@ -7,21 +7,27 @@ use std::ptr;
 use std::thread;
 
 use magnus::Ruby;
-use rb_sys::rb_thread_call_without_gvl2;
+use rb_sys::{rb_ext_ractor_safe, rb_thread_call_without_gvl2};
 
 /// From here on a copy takes longer than handing the lock over.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// Runs work that moves so many bytes; other Ruby threads run meanwhile if they are many.
 ///
-/// The work must touch nothing of Ruby's, nor memory that Ruby code could free: no Numo
-/// array of private memory, whose `free` another thread may call. It takes no lock of
-/// core's, so that a fork by another thread meanwhile leaves the child none that is taken.
+/// The work must touch nothing of Ruby's, nor memory that Ruby code could free, unless that is kept from
+/// it (`sources`). Locks of core's are free in a child that another thread forks meanwhile.
 pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     match bytes < LARGE_BYTES {
         true => work(),
         false => without_gvl(work),
     }
+}
+
+/// Tells Ruby that methods defined from here on may run in any Ractor: what is in common is core's, which
+/// has locks of its own.
+pub(crate) fn allow_ractors() {
+    // SAFETY: says something about this extension, while Ruby loads it.
+    unsafe { rb_ext_ractor_safe(true) };
 }
 
 struct Job<T, F> {

@@ -9,9 +9,11 @@
 //! | `index` | what stands between the brackets of `array[…]` |
 //! | `array` | the class `Shmarray::Array` |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
+//! | `wrap` | what others export by that protocol, as an array |
 //! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes` |
 //! | `numo` | Numo's structs, and the probe that they are what we think |
 //! | `numo_array` | Numo arrays over shared memory, made and read |
+//! | `sources` | private arrays that are being copied while other threads run |
 //! | `numo_shared` | the module `Numo::Shared` |
 //! | `messages` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
 //!
@@ -34,15 +36,19 @@ mod numo;
 mod numo_array;
 mod numo_shared;
 mod segments;
+mod sources;
+mod wrap;
 
 /// What Ruby calls when it loads the extension.
 #[magnus::init(name = "shmarray_ruby")]
 fn init(ruby: &Ruby) -> Result<(), Error> {
+    gvl::allow_ractors();
     let shmarray = ruby.define_module("Shmarray")?;
     errors::define(ruby, shmarray)?;
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
     memory_view::register(ruby);
+    wrap::define(ruby)?;
     #[cfg(target_os = "linux")]
     messages::define(ruby, shmarray)?;
     numo_shared::define_binder(shmarray)

@@ -59,7 +59,11 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     message.define_method("size", method!(MessageObject::count, 0))?;
     message.define_method("array", method!(MessageObject::array, -1))?;
     message.define_method("close", method!(MessageObject::close, 0))?;
-    message.define_method("closed?", method!(MessageObject::is_closed, 0))
+    message.define_method("closed?", method!(MessageObject::is_closed, 0))?;
+    // Each class is looked up once, under a lock, by Ruby code: were that not here and now, a thread
+    // could come in between, and wait for that lock with Ruby's.
+    let _ = (PipeObject::class(ruby), MessageObject::class(ruby));
+    Ok(())
 }
 
 fn pair(ruby: &Ruby) -> Result<RArray, Error> {

@@ -31,7 +31,8 @@ use magnus::value::ReprValue;
 use magnus::{Error, Ruby, Value};
 use rb_sys::{
     VALUE, rb_data_type_struct__bindgen_ty_1, rb_data_type_t, rb_data_typed_object_wrap,
-    rbimpl_typeddata_flags::RUBY_TYPED_FREE_IMMEDIATELY, ruby_xfree, ruby_xmalloc2, size_t,
+    rbimpl_typeddata_flags::{RUBY_TYPED_FREE_IMMEDIATELY, RUBY_TYPED_FROZEN_SHAREABLE},
+    ruby_xfree, ruby_xmalloc2, size_t,
 };
 use shmarray::{Array, Layout, Order, TypeCode};
 
@@ -70,7 +71,8 @@ fn shared_type(stock: &'static rb_data_type_t) -> rb_data_type_t {
     let mut function: rb_data_type_struct__bindgen_ty_1 = stock.function;
     function.dfree = Some(free);
     function.dsize = Some(size);
-    let flags = stock.flags | RUBY_TYPED_FREE_IMMEDIATELY as VALUE; // `free` calls no Ruby code
+    // `free` calls no Ruby code; what a frozen array shows is no Ruby object.
+    let flags = stock.flags | RUBY_TYPED_FREE_IMMEDIATELY as VALUE | RUBY_TYPED_FROZEN_SHAREABLE as VALUE;
     rb_data_type_t { function, parent: stock, flags, ..*stock }
 }
 
@@ -215,6 +217,8 @@ fn set_shape(front: &mut NArray, shape: &[usize]) -> Result<(), Error> {
 pub(crate) struct Found {
     /// The element whose indices are all zero; null before Numo has allocated any.
     pub(crate) start: *mut u8,
+    /// The array that has the elements: itself, or what it is a view of.
+    pub(crate) holder: VALUE,
     pub(crate) shape: Vec<u64>,
     /// In bytes; `None` for a view made with index arrays.
     pub(crate) strides: Option<Vec<i64>>,
@@ -240,12 +244,13 @@ pub(crate) fn read(numo: &Numo, value: Value, item_bytes: u64) -> Option<Found> 
             let view = unsafe { narray.cast::<NArrayView>().read() };
             let start = elements_of(view.data).wrapping_add(view.offset);
             let strides = strides_of(&view);
-            Some(Found { start, shape, strides, shared: is_ours(view.data), swapped, reversed })
+            Some(Found { start, holder: view.data, shape, strides, shared: is_ours(view.data), swapped, reversed })
         }
         _ => {
             let strides = Layout::contiguous(&shape, item_bytes, Order::C).ok().map(|layout| layout.strides);
-            let (start, shared) = (elements_of(value.as_raw()), is_ours(value.as_raw()));
-            Some(Found { start, shape, strides, shared, swapped, reversed })
+            let holder = value.as_raw();
+            let (start, shared) = (elements_of(holder), is_ours(holder));
+            Some(Found { start, holder, shape, strides, shared, swapped, reversed })
         }
     }
 }

@@ -3,12 +3,14 @@
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RClass, RHash, RModule, Ruby, TryConvert, Value, function};
-use shmarray::{Access, Array, DType, Layout, Options};
+use shmarray::{Access, Array, DType, Layout, Options, Order, size_bytes};
 
-use crate::array::ArrayObject;
+use crate::array::{ArrayObject, bytes_of};
 use crate::errors::{OrRaise, argument_error, type_error, with_room};
+use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
 use crate::numo_array::{Found, define_types, is_shared, make, read};
+use crate::sources::Source;
 use crate::{arguments, segments};
 
 /// Defines `Shmarray.bind_numo`, which `lib/numo/shared.rb` calls when Numo is there.
@@ -23,6 +25,9 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
     shared.define_singleton_method("new", function!(create, -1))?;
     shared.define_singleton_method("share", function!(share, 1))?;
     shared.define_singleton_method("shared?", function!(is_shared_p, 1))?;
+    shared.define_singleton_method("shareable?", function!(is_shareable, 1))?;
+    shared.define_singleton_method("copy_to", function!(copy_to, 3))?;
+    shared.define_singleton_method("copied?", function!(is_copied, 1))?;
     shared.define_singleton_method("handle", function!(handle, 1))?;
     shared.define_singleton_method("handle_to_send", function!(handle_to_send, 1))?;
     shared.define_singleton_method("attach", function!(attach, -1))?;
@@ -50,6 +55,15 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
         Err(_) => Array::attach(&arguments::handle_or_name(ruby, value)?, access).or_raise(ruby)?,
     };
     make(ruby, numo(ruby)?, array)
+}
+
+fn is_shareable(ruby: &Ruby, class: Value) -> Result<bool, Error> {
+    Ok(dtype_of(ruby, numo(ruby)?, class).is_ok())
+}
+
+/// Whether another thread copies its elements.
+fn is_copied(ruby: &Ruby, value: Value) -> Result<bool, Error> {
+    Ok(read(numo(ruby)?, value, 1).is_some_and(|found| Source::is_one(found.holder)))
 }
 
 fn is_shared_p(ruby: &Ruby, value: Value) -> Result<bool, Error> {
@@ -98,17 +112,61 @@ fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Holds Ruby's global lock all the while, because another thread could `free` the source.
+/// Copies elements to bytes of a shared array, from an offset on: the array that they are there.
+fn copy_to(ruby: &Ruby, slot: &ArrayObject, offset: u64, value: Value) -> Result<Value, Error> {
+    let (dtype, found) = find(ruby, value)?;
+    let strides = match &found.strides {
+        _ if found.swapped => return copy_to(ruby, slot, offset, value.funcall("to_host", ())?),
+        None => return copy_to(ruby, slot, offset, value.funcall("dup", ())?),
+        Some(strides) => strides,
+    };
+    let dense = Layout::contiguous(&found.shape, dtype.item_bytes(), Order::C).or_raise(ruby)?;
+    let (start, room) = (slot.array().as_ptr() as usize, bytes_of(slot.array()));
+    let end = (dense.len() * dtype.item_bytes()).checked_add(offset);
+    let array = Array::over_memory(start.wrapping_add(offset as usize), dtype.clone(), &found.shape, &dense.strides);
+    let array = array.filter(|_| end.is_some_and(|end| end <= room));
+    let array = array.ok_or_else(|| argument_error(ruby, "there is no room for the array's elements"))?;
+    let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
+    let start = Start(found.start);
+    // SAFETY: as in `copy`; and these bytes of the slot are nobody's yet.
+    #[allow(unsafe_code)]
+    let fill = || unsafe { array.fill_from(start.get(), &layout) };
+    reading(&found, &dtype, fill).or_raise(ruby)?;
+    Ok(ArrayObject::holding(ruby, array))
+}
+
 fn copy(ruby: &Ruby, dtype: DType, found: &Found, strides: &[i64]) -> Result<Value, Error> {
     let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
     if found.start.is_null() && !layout.is_empty() {
         return Err(argument_error(ruby, "the array has no elements yet: fill it first"));
     }
-    // SAFETY: Numo's array says that these are its elements; it lives on the caller's stack,
-    // and no Ruby code runs before they are copied.
+    let (start, options) = (Start(found.start), Options::default());
+    // SAFETY: Numo's array says that these are its elements; it lives on the caller's stack, and
+    // the guards keep its memory where it is.
     #[allow(unsafe_code)]
-    let shared = unsafe { Array::share(found.start, dtype, &layout, &Options::default()) };
-    make(ruby, numo(ruby)?, shared.or_raise(ruby)?)
+    let share = || unsafe { Array::share(start.get(), dtype.clone(), &layout, &options) };
+    let shared = with_room(ruby, || reading(found, &dtype, share))?;
+    make(ruby, numo(ruby)?, shared)
+}
+
+/// Reads a Numo array's elements; other Ruby threads run meanwhile if they are many.
+fn reading<T: Send>(found: &Found, dtype: &DType, work: impl FnOnce() -> T + Send) -> T {
+    let _source = Source::of(found.holder);
+    let bytes = size_bytes(&found.shape, dtype.item_bytes()).unwrap_or(u64::MAX);
+    copying(bytes as usize, work)
+}
+
+/// An address that other threads may have.
+struct Start(*mut u8);
+
+#[allow(unsafe_code)]
+// SAFETY: an address; who reads there says why he may.
+unsafe impl Sync for Start {}
+
+impl Start {
+    fn get(&self) -> *mut u8 {
+        self.0
+    }
 }
 
 /// The dtype and the elements of a Numo array that can be shared.

@@ -5,17 +5,24 @@ module Numo
     # Numo's methods that would replace the memory or the shape under a shared array.
     #
     # They stand in front of Numo::NArray's own, because a view of a shared array is an
-    # ordinary one of Numo's. Arrays in private memory go straight on.
+    # ordinary one of Numo's. Arrays in private memory go straight on, unless another thread is
+    # copying them to shared memory just now.
     module Guards
       # Ignored, as Numo ignores it for a view: the memory goes with the last view of it.
       def free
-        Shared.shared?(self) ? self : super
+        return self if Shared.shared?(self)
+
+        Guards.refuse_copied(self, __method__)
+        super
       end
 
       # Numo would take the memory of a frozen string for its own, and copies into a view
       # as if it had no offset and no strides.
       def store_binary(string, offset = 0)
-        return super unless Shared.shared?(self)
+        unless Shared.shared?(self)
+          Guards.refuse_copied(self, __method__)
+          return super
+        end
         raise TypeError, "#{string.class} is not a String" unless string.is_a?(String) # Numo 0.9 would crash
 
         bytes = string.byteslice(offset, byte_size)
@@ -49,6 +56,12 @@ module Numo
 
       def self.refuse(array, method)
         raise TypeError, "#{method}: an array in shared memory is not made anew" if Shared.shared?(array)
+
+        refuse_copied(array, method)
+      end
+
+      def self.refuse_copied(array, method)
+        raise ThreadError, "#{method}: another thread is copying this array" if Shared.send(:copied?, array)
       end
     end
 

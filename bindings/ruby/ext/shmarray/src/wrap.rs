@@ -1,0 +1,159 @@
+//! `Shmarray::Array.wrap`: whatever exports a MemoryView, as an array.
+//!
+//! Memory of a segment is the array that is there; any other is copied, in one pass whatever its strides.
+#![allow(unsafe_code)] // a C protocol of structs and callbacks
+
+use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+use std::{ptr, slice};
+
+use magnus::rb_sys::AsRawValue;
+use magnus::value::ReprValue;
+use magnus::{Error, Object, Ruby, TryConvert, TypedData, Value, function};
+use rb_sys::{
+    rb_memory_view_available_p, rb_memory_view_get, rb_memory_view_item_component_t, rb_memory_view_parse_item_format,
+    rb_memory_view_release, rb_memory_view_t, ruby_memory_view_flags, ruby_xfree, ssize_t,
+};
+use shmarray::{Array, DType, Layout, Options};
+
+use crate::array::ArrayObject;
+use crate::errors::{argument_error, type_error, with_room};
+
+/// Defines `Shmarray::Array.wrap`.
+pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
+    ArrayObject::class(ruby).define_singleton_method("wrap", function!(wrap, 1))
+}
+
+/// The array of an object's memory.
+fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
+    if <&ArrayObject>::try_convert(object).is_ok() {
+        return Ok(object);
+    }
+    let view = View::of(ruby, object)?;
+    let dtype = view.dtype().ok_or_else(|| view.refused(ruby, "its elements are no numbers of one kind"))?;
+    let layout = view.layout().ok_or_else(|| view.refused(ruby, "its elements are reached by pointers"))?;
+    let data = view.0.data.cast::<u8>();
+    if let Some(array) = Array::over_memory(data as usize, dtype.clone(), &layout.shape, &layout.strides) {
+        return Ok(ArrayObject::holding(ruby, array));
+    }
+    // SAFETY: the exporter says that these are its elements, for as long as it has not been told that
+    // the view is no longer used; no Ruby code runs before they are copied.
+    let share = || unsafe { Array::share(data, dtype.clone(), &layout, &Options::default()) };
+    Ok(ArrayObject::holding(ruby, with_room(ruby, share)?))
+}
+
+/// What an object exports, until this is dropped.
+struct View(rb_memory_view_t);
+
+impl View {
+    fn of(ruby: &Ruby, object: Value) -> Result<Self, Error> {
+        let none = || type_error(ruby, format!("{} exports no MemoryView", object.class()));
+        // SAFETY: asks about any object.
+        if !unsafe { rb_memory_view_available_p(object.as_raw()) } {
+            return Err(none());
+        }
+        let mut view = MaybeUninit::zeroed();
+        let flags = ruby_memory_view_flags::RUBY_MEMORY_VIEW_FORMAT as i32
+            | ruby_memory_view_flags::RUBY_MEMORY_VIEW_STRIDES as i32;
+        // SAFETY: an object that exports views, and room for one.
+        match unsafe { rb_memory_view_get(object.as_raw(), view.as_mut_ptr(), flags) } {
+            // SAFETY: it was filled.
+            true => Ok(Self(unsafe { view.assume_init() })),
+            false => Err(none()),
+        }
+    }
+
+    fn refused(&self, ruby: &Ruby, reason: &str) -> Error {
+        let format = match self.0.format.is_null() {
+            true => String::new(),
+            // SAFETY: a C string, while the view is used.
+            false => unsafe { CStr::from_ptr(self.0.format) }.to_string_lossy().into_owned(),
+        };
+        argument_error(ruby, format!("a MemoryView of the format {format:?} is no array of numbers: {reason}"))
+    }
+
+    /// `None` for what has indirect dimensions.
+    fn layout(&self) -> Option<Layout> {
+        let view = &self.0;
+        let (ndim, item_bytes) = (usize::try_from(view.ndim).ok()?, u64::try_from(view.item_size).ok()?);
+        // SAFETY: so many numbers, or null.
+        let shape = match unsafe { numbers(view.shape, ndim) } {
+            Some(shape) => shape.iter().map(|&count| u64::try_from(count).ok()).collect::<Option<Vec<_>>>()?,
+            None if ndim <= 1 => vec![u64::try_from(view.byte_size).ok()?.checked_div(item_bytes)?],
+            None => return None,
+        };
+        // SAFETY: as above.
+        let strides = match unsafe { numbers(view.strides, ndim) } {
+            Some(strides) => strides.to_vec(),
+            None => Layout::contiguous(&shape, item_bytes, shmarray::Order::C).ok()?.strides,
+        };
+        // SAFETY: as above.
+        let is_direct = unsafe { numbers(view.sub_offsets, ndim) }.is_none_or(|all| all.iter().all(|&one| one < 0));
+        is_direct.then_some(Layout { shape, strides, offset: 0 })
+    }
+
+    /// One number, or two that are a complex one.
+    fn dtype(&self) -> Option<DType> {
+        if self.0.format.is_null() {
+            return DType::parse("|u1").ok().filter(|_| self.0.item_size <= 1);
+        }
+        let components = Components::of(self.0.format)?;
+        let (first, all) = components.0.split_first()?;
+        let count = first.repeat + all.iter().map(|one| one.repeat).sum::<u64>();
+        let is_same = |one: &rb_memory_view_item_component_t| one.format == first.format && one.size == first.size;
+        let is_whole = count * first.size == u64::try_from(self.0.item_size).ok()?;
+        let text = text_of(first, count).filter(|_| is_whole && all.iter().all(is_same))?;
+        DType::parse(&text).ok()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: the view that was got, once.
+        unsafe { rb_memory_view_release(&raw mut self.0) };
+    }
+}
+
+/// A type string: a kind by the letter of `Array#pack`, the order of bytes, the size.
+fn text_of(component: &rb_memory_view_item_component_t, count: u64) -> Option<String> {
+    let is_little = component.size == 1 || component.little_endian_p() != 0;
+    let kind = match (component.format as u8, count) {
+        (b'c' | b's' | b'i' | b'l' | b'q' | b'j', 1) => 'i',
+        (b'C' | b'S' | b'I' | b'L' | b'Q' | b'J' | b'n' | b'N' | b'v' | b'V', 1) => 'u',
+        (b'f' | b'F' | b'd' | b'D' | b'e' | b'E' | b'g' | b'G', 1) => 'f',
+        (b'f' | b'F' | b'd' | b'D' | b'e' | b'E' | b'g' | b'G', 2) => 'c',
+        _ => return None,
+    };
+    let order = if component.size == 1 { '|' } else { '<' };
+    is_little.then(|| format!("{order}{kind}{}", component.size * count))
+}
+
+/// What a format says, in Ruby's memory.
+struct Components<'a>(&'a [rb_memory_view_item_component_t]);
+
+impl Components<'_> {
+    fn of(format: *const c_char) -> Option<Self> {
+        let (mut all, mut count, mut wrong) = (ptr::null_mut(), 0, ptr::null());
+        // SAFETY: a C string, and room for the answers.
+        let bytes = unsafe { rb_memory_view_parse_item_format(format, &raw mut all, &raw mut count, &raw mut wrong) };
+        if bytes < 0 || all.is_null() {
+            return None;
+        }
+        // SAFETY: so many were made.
+        Some(Self(unsafe { slice::from_raw_parts(all, count as usize) }))
+    }
+}
+
+impl Drop for Components<'_> {
+    fn drop(&mut self) {
+        // SAFETY: from Ruby's allocator, for whoever asked.
+        unsafe { ruby_xfree(self.0.as_ptr().cast_mut().cast()) };
+    }
+}
+
+/// # Safety
+/// Null, or so many numbers.
+unsafe fn numbers<'a>(start: *const ssize_t, count: usize) -> Option<&'a [ssize_t]> {
+    // SAFETY: the caller's.
+    (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start, count) })
+}

@@ -1,0 +1,157 @@
+# frozen_string_literal: true
+
+require "etc"
+require "numo/shared"
+
+module Numo
+  # Blocks that run in forked processes, as those of the gem parallel do. Arrays that a block returns
+  # come back through shared memory, also from within Arrays, Hashes and Structs; everything else by
+  # Marshal. What a block writes to a captured shared array is seen by all.
+  #
+  # @example Each child fills its own [3, 3], in place
+  #   images = Numo::Shared.new(Numo::Int32, [2, 3, 3])
+  #   Numo::Parallel.each_slice_of(images, in_processes: 2) { |image, i| image.fill(i + 1) }
+  #   images[1, 0, 0] # => 2
+  #
+  # @example Results
+  #   squares = Numo::Parallel.map([1, 2, 3], in_processes: 2) { |n| Numo::DFloat.new(n, n).fill(n * n) }
+  #   squares[2].shape # => [3, 3]
+  #
+  # All methods take these options:
+  #
+  # in_processes:: how many processes, at most one for each item; 0 runs everything here. The default is {processor_count}.
+  # start:: called with item and index before a job, in this process, one at a time
+  # finish:: called with item, index and result after it
+  # finish_in_order:: finish is called in the order of the items
+  # progress:: true, a title, or options of the gem ruby-progressbar, which must be installed
+  # isolation:: a new process for each item
+  #
+  # An exception in a block ends the call when the other processes have done what they do, and is raised
+  # here with its own backtrace. A process that dies raises {Shmarray::WorkerLost}.
+  module Parallel
+    # A producer (anything with +call+) returns it when there are no more items.
+    Stop = Object.new.freeze
+
+    # Raised in a block, it ends the call, whose value is then {#value}; the others do what they began.
+    class Break < StandardError
+      attr_reader :value
+
+      def initialize(value = nil)
+        super()
+        @value = value
+      end
+    end
+
+    # As {Break}, and the other processes are killed.
+    class Kill < Break
+    end
+
+    # Stands for an exception that Marshal refuses, with its class, message and backtrace.
+    class UndumpableException < StandardError
+    end
+  end
+end
+
+require "numo/parallel/jobs"
+require "numo/parallel/parcel"
+require "numo/parallel/slots"
+require "numo/parallel/child"
+require "numo/parallel/worker"
+require "numo/parallel/progress"
+require "numo/parallel/run"
+
+module Numo
+  module Parallel
+    OPTIONS = %i[in_processes start finish finish_in_order progress isolation].freeze
+    private_constant :OPTIONS
+
+    class << self
+      # What the block makes of each item, in the order of the items.
+      #
+      # @param source [Enumerable, #call, Queue] items; a producer is called until it returns {Stop}
+      # @return [Array]
+      def map(source, **options, &block)
+        run(source, options, results: true, &block)
+      end
+
+      # Calls the block with each item. What it returns is dropped in its process.
+      #
+      # @return the source
+      def each(source, **options, &block)
+        run(source, options, results: false, &block)
+      end
+
+      def map_with_index(source, **options, &block)
+        run(source, options, results: true, with_index: true, &block)
+      end
+
+      def each_with_index(source, **options, &block)
+        run(source, options, results: false, with_index: true, &block)
+      end
+
+      def flat_map(...)
+        map(...).flatten(1)
+      end
+
+      def filter_map(...)
+        map(...).select(&:itself)
+      end
+
+      # Whether the block is true for an item. The others end when that is known.
+      def any?(source, **options, &block)
+        !each(source, **options) { |*item| raise Kill, false if block.call(*item) }
+      end
+
+      # Whether the block is true for all items.
+      def all?(source, **options, &block)
+        !!each(source, **options) { |*item| raise Kill, false unless block.call(*item) }
+      end
+
+      # Calls the block with each +array[i, …]+ along an axis, and i: views, so that what is written there is
+      # seen by all.
+      #
+      # @param array [Numo::NArray] in shared memory
+      # @param axis [Integer] negative ones count from the end
+      # @return the array
+      # @raise [ArgumentError] when the array is private: what is written there would be lost
+      # @example
+      #   frames = Numo::Shared.new(Numo::UInt8, [4, 1080, 1920, 3])
+      #   Numo::Parallel.each_slice_of(frames) { |frame, i| frame.fill(i) }
+      def each_slice_of(array, axis: 0, **options)
+        raise ArgumentError, "the array is not in shared memory; Numo::Shared.share makes a copy that is" unless Shared.shared?(array)
+
+        place = axis.negative? ? axis + array.ndim : axis
+        raise IndexError, "axis #{axis} of #{array.ndim} dimensions" unless place.between?(0, array.ndim - 1)
+
+        each(0...array.shape[place], **options) do |index|
+          slice = ::Array.new(array.ndim, true)
+          slice[place] = index
+          # Numo gives a number where one dimension is left over: a view of one element can be written to.
+          yield(array.ndim == 1 ? array[index..index] : array[*slice], index)
+        end
+        array
+      end
+
+      # Processors that this process may use.
+      def processor_count
+        Etc.nprocessors
+      end
+
+      # In a block: the number of its process, from 0 on.
+      def worker_number
+        Thread.current[:numo_parallel_worker_number]
+      end
+
+      private
+
+      def run(source, options, results:, with_index: false, &block)
+        raise ArgumentError, "no block given" unless block
+
+        unknown = options.keys - OPTIONS
+        raise ArgumentError, "unknown #{unknown.size == 1 ? "option" : "options"}: #{unknown.join(", ")}" unless unknown.empty?
+
+        Run.new(Jobs.new(source), block, results:, with_index:, **options).outcome(source)
+      end
+    end
+  end
+end

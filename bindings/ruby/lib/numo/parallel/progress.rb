@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+module Numo
+  module Parallel
+    # A bar of the gem ruby-progressbar, as the gem parallel shows it.
+    module Progress
+      FORMAT = "%t |%E | %B | %a"
+
+      # What {Run} calls after each job.
+      def self.start(asked, total)
+        raise ArgumentError, "progress: nobody knows how many items a producer has" unless total
+
+        require_bar
+        options = asked == true ? { title: "Progress" } : asked
+        options = { title: options.to_str } if options.respond_to?(:to_str)
+        bar = ProgressBar.create({ total:, format: FORMAT }.merge(options))
+        -> { bar.increment }
+      end
+
+      def self.require_bar
+        require "ruby-progressbar"
+      rescue LoadError
+        raise LoadError, "progress: needs the gem ruby-progressbar"
+      end
+    end
+    private_constant :Progress
+  end
+end

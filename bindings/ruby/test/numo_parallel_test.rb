@@ -1,0 +1,299 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+require "timeout"
+
+# Numo::Parallel: what comes back, in which order, and what becomes of workers.
+class NumoParallelTest < NumoTest
+  def map(items, **options, &block)
+    Numo::Parallel.map(items, in_processes: 2, **options, &block)
+  end
+
+  # No child of this process is left.
+  def assert_no_worker
+    assert_raises(Errno::ECHILD) { Process.wait }
+  end
+
+  def test_each_child_fills_its_own_slice
+    images = Numo::Shared.new(Numo::Int32, [2, 3, 3])
+    assert_same images, Numo::Parallel.each_slice_of(images, in_processes: 2) { |image, i| image.fill(i + 1) }
+    assert_equal [[[1] * 3] * 3, [[2] * 3] * 3], images.to_a
+    assert_no_worker
+  end
+
+  def test_slices_of_any_axis
+    whole = Numo::Shared.new(Numo::DFloat, [2, 3, 4])
+    { 1 => [2, 4], -1 => [2, 3] }.each do |axis, shape|
+      Numo::Parallel.each_slice_of(whole, axis:, in_processes: 2) { |slice, i| slice.fill(slice.shape == shape ? i : -1) }
+      assert_equal whole.shape[axis] - 1, whole.max
+      assert_equal (0...whole.shape[axis]).map(&:to_f), whole.to_a.flatten.uniq.sort
+    end
+    line = Numo::Shared.new(Numo::Int8, 3)
+    Numo::Parallel.each_slice_of(line, in_processes: 2) { |one, i| one[0] = i + 5 }
+    assert_equal [5, 6, 7], line.to_a
+    assert_raises(IndexError) { Numo::Parallel.each_slice_of(line, axis: 1) { nil } }
+    assert_raises(ArgumentError) { Numo::Parallel.each_slice_of(Numo::Int8[1, 2]) { nil } }
+  end
+
+  def test_results_are_shared_arrays_in_the_order_of_the_items
+    results = map(1..5) { |n| Numo::DFloat.new(n, n).fill(n) }
+    results.each.with_index(1) do |array, n|
+      assert_instance_of Numo::DFloat, array
+      assert Numo::Shared.shared?(array)
+      assert_equal [[n.to_f] * n] * n, array.to_a
+    end
+    results[0][0, 0] = 9 # and can be written to
+    assert_equal 9, results[0][0, 0]
+  end
+
+  def test_every_class_comes_back
+    map(CLASSES) { |type| type.new(2, 2).seq }.zip(CLASSES) do |array, type|
+      assert_instance_of type, array
+      assert_equal type.new(2, 2).seq, array
+    end
+  end
+
+  Pair = ::Struct.new(:left, :right)
+
+  def test_arrays_are_found_in_arrays_hashes_and_structs
+    nested = map([3]) { |n| [Pair.new({ "a" => [Numo::Int8.new(n).fill(n)] }, :b), { c: nil }] }.first
+    assert_equal [Pair, :b, { c: nil }], [nested[0].class, nested[0].right, nested[1]]
+    found = nested[0].left["a"][0]
+    assert_equal [true, [3, 3, 3]], [Numo::Shared.shared?(found), found.to_a]
+  end
+
+  def test_what_is_one_object_stays_one
+    one, other, around = map([1]) do
+      array = Numo::UInt8.new(100).fill(7)
+      list = [array]
+      [list, list, [array].tap { |cycle| cycle << cycle }]
+    end.first
+    assert_same one, other
+    assert_same one[0], around[0]
+    assert_same around, around[1]
+  end
+
+  def test_what_the_block_keeps_is_not_changed
+    kept = nil
+    back = map([1], in_processes: 0) { kept = { a: [Numo::Int8[1]] } }.first
+    assert_same kept, back
+    refute map([1]) { |_| list = [Numo::Int8[1]]; [list, Numo::Shared.shared?(list[0])] }.first[1]
+  end
+
+  def test_a_shared_array_comes_back_itself
+    whole = Numo::Shared.new(Numo::Int32, [4, 4])
+    column, reversed = map([1, 2]) { |n| n == 1 ? whole[true, n] : whole[0, true].reverse }
+    column.fill(5)
+    reversed[0] = 9
+    assert_equal [[0, 5, 0, 9], [0, 5, 0, 0]], whole[0..1, true].to_a
+    plain = Shmarray::Array.create(:int16, 3)
+    map([1]) { plain }.first[1] = 4
+    assert_equal [0, 4, 0], plain.to_a
+  end
+
+  def test_arrays_of_no_class_that_can_be_shared_come_by_marshal
+    bits, objects, number = map([0, 1, 2]) { |n| [Numo::Bit[1, 0, 1], Numo::RObject[1, "x"], 5 * n][n] }
+    assert_equal [[1, 0, 1], [1, "x"], 10], [bits.to_a, objects.to_a, number]
+  end
+
+  def test_strided_swapped_indexed_and_empty_arrays_come_back
+    base = Numo::Int32.new(4, 6).seq
+    views = [base.transpose, base[true, [0, 2]], base[1..2, (0..) % 3], Numo::Int32.new(0, 3), base.reverse]
+    map(views.each_index) { |n| views[n] }.zip(views) { |found, view| assert_equal view.to_a, found.to_a }
+    assert_equal base.to_a, map([1]) { base.to_swapped }.first.to_a
+  end
+
+  # In the parent's memory: results of one size, of others, of none.
+  def test_results_of_many_sizes_come_back_whole
+    [0, nil].each do |pool|
+      ENV["SHMARRAY_POOL_BYTES"] = pool&.to_s
+      sizes = [200_000] * 6 + [150_000, 90_000, 10, 0, 300_000] * 2
+      map(sizes.each_with_index) { |size, n| [Numo::UInt8.new(size).fill(n), Numo::DFloat.new(size / 100).fill(n)] }
+        .zip(sizes).each_with_index do |((bytes, numbers), size), n|
+        assert_equal [[size], [size / 100]], [bytes.shape, numbers.shape]
+        assert_empty (bytes.to_a + numbers.to_a).uniq - [n, n.to_f]
+      end
+    end
+  end
+
+  def test_items_that_a_producer_gives_arrive_with_their_arrays
+    waiting = [Numo::Int8[1, 2], Numo::Shared.share(Numo::Int8[3]), 4]
+    results = map(-> { waiting.empty? ? Numo::Parallel::Stop : waiting.shift }) { |item| item + 1 }
+    assert_equal [[2, 3], [4], 5], results.map { |one| one.is_a?(Numo::NArray) ? one.to_a : one }
+    queue = Queue.new
+    [1, 2, Numo::Parallel::Stop].each { |item| queue << item }
+    assert_equal [2, 4], map(queue) { |item| item * 2 }
+  end
+
+  def test_the_whole_family_of_methods
+    parallel = Numo::Parallel
+    assert_equal [10, 21], parallel.map_with_index([10, 20], in_processes: 2) { |item, i| item + i }
+    assert_equal [1, 1, 2, 2], parallel.flat_map([1, 2], in_processes: 2) { |n| [n, n] }
+    assert_equal [1, 3], parallel.filter_map(1..3, in_processes: 2) { |n| n if n.odd? }
+    assert_equal [true, false], [2, 9].map { |n| parallel.any?([1, 2], in_processes: 2) { |m| m == n } }
+    assert_equal [true, false], [9, 2].map { |n| parallel.all?([1, 2], in_processes: 2) { |m| m < n } }
+    items = [1, 2]
+    assert_same items, parallel.each(items, in_processes: 2) { -> {} } # what it returns is dropped there
+    assert_equal [[], []], [map([]) { 1 }, parallel.each([], in_processes: 2) { 1 }]
+    assert_empty parallel.map([1, 2], in_processes: 2, isolation: true) { parallel.worker_number } - [0, 1]
+    assert_nil parallel.worker_number
+  end
+
+  def test_processes
+    parent = Process.pid
+    assert_equal [parent], parallel_pids(4, in_processes: 0)
+    refute_includes parallel_pids(4, in_processes: 2), parent
+    assert_equal 4, parallel_pids(4, in_processes: 2, isolation: true).size
+    assert_equal 1, parallel_pids(1, in_processes: 5).size
+  end
+
+  def parallel_pids(count, **options)
+    Numo::Parallel.map(Array.new(count), **options) { Process.pid }.uniq
+  end
+
+  def test_bad_arguments_are_told
+    assert_raises(ArgumentError) { map([1]) }
+    assert_raises(ArgumentError) { map([1], in_threads: 2) { 1 } }
+    assert_raises(ArgumentError) { map([1], in_processes: -1) { 1 } }
+    assert_raises(ArgumentError) { map(-> { Numo::Parallel::Stop }, progress: true) { 1 } }
+  end
+
+  def test_callbacks_hear_of_each_job_one_at_a_time
+    said = []
+    finish = ->(item, index, result) { said << [:finish, item, index, result] }
+    map([5, 6, 7], start: ->(item, index) { said << [:start, item, index] }, finish:) { |n| n + 1 }
+    assert_equal [[:start, 5, 0], [:start, 6, 1], [:start, 7, 2]], said.grep_v(->(one) { one[0] == :finish }).sort
+    assert_equal [[5, 0, 6], [6, 1, 7], [7, 2, 8]], said.select { |one| one[0] == :finish }.map { |one| one.drop(1) }.sort
+  end
+
+  # The first is done last: it waits for the second to be done.
+  def test_callbacks_in_order
+    reader, writer = IO.pipe
+    said = []
+    Numo::Parallel.each([0, 1], in_processes: 2, finish: ->(_, index, result) { said << [index, result] }, finish_in_order: true) do |n|
+      n.zero? ? reader.read(1) : writer.write("x").then { "second" }
+    end
+    assert_equal [[0, "x"], [1, "second"]], said
+  end
+
+  def test_an_exception_has_its_class_message_and_backtrace
+    error = assert_raises(IndexError) { map([1, 2]) { |n| n == 2 ? raise(IndexError, "number #{n}") : n } }
+    assert_equal "number 2", error.message
+    assert_match(/#{File.basename(__FILE__)}:\d+/, error.backtrace.first)
+    assert_raises(NotImplementedError) { map([1]) { raise NotImplementedError } }
+    assert_no_worker
+  end
+
+  def test_what_marshal_refuses_is_told
+    assert_raises(TypeError) { map([1]) { -> {} } }
+    odd = Class.new(StandardError)
+    error = assert_raises(Numo::Parallel::UndumpableException) { map([1]) { raise odd, "of no name" } }
+    assert_match(/of no name/, error.message)
+    assert_match(/#{File.basename(__FILE__)}/, error.backtrace.first)
+  end
+
+  def test_a_break_brings_its_value
+    assert_equal [1, 2], map([1, 2, 3]) { raise Numo::Parallel::Break, [1, 2] }
+    assert_nil(map([1, 2, 3]) { raise Numo::Parallel::Break })
+    never, = IO.pipe
+    assert_equal(4, map([1, 2]) { |n| n == 1 ? raise(Numo::Parallel::Kill, 4) : never.read })
+    assert_no_worker
+  end
+
+  def test_a_dead_worker_is_told_and_not_waited_for
+    { KILL: /SIGKILL/, exit: /exit code 3/ }.each do |how, says|
+      error = assert_raises(Shmarray::WorkerLost) { map([1, 2]) { |n| die(how) if n == 2 } }
+      assert_match says, error.message
+      assert_match(/item 1/, error.message)
+    end
+    assert_no_worker
+  end
+
+  def die(how)
+    how == :exit ? exit!(3) : Process.kill(how, Process.pid)
+  end
+
+  # Its pipe is still open there.
+  def test_a_dead_worker_is_told_though_a_child_of_its_own_lives
+    reader, writer = IO.pipe
+    assert_raises(Shmarray::WorkerLost) do
+      map([1]) do
+        fork { writer.close && reader.read }
+        Process.kill(:KILL, Process.pid)
+      end
+    end
+    [reader, writer].each(&:close) # and so that ends, too
+  end
+
+  def test_nothing_is_left_of_a_worker_that_dies_with_arrays
+    assert_raises(Shmarray::WorkerLost) do
+      map([1]) { @kept = Numo::Shared.new(Numo::UInt8, 1 << 20).fill(1) and Process.kill(:KILL, Process.pid) }
+    end
+    Numo::Shared.sweep
+    assert_empty segments_in
+  end
+
+  def test_who_is_interrupted_leaves_no_worker
+    never, writer = IO.pipe
+    begun, tell = IO.pipe
+    thread = Thread.new { map([1, 2]) { tell.write("x") && never.read } }
+    begun.read(2)
+    thread.kill.join
+    assert_no_worker
+    interrupted = Class.new(StandardError)
+    main = Thread.current
+    Thread.new { begun.read(2) && main.raise(interrupted) }
+    assert_raises(interrupted) { map([1, 2]) { tell.write("x") && never.read } }
+    assert_no_worker
+    writer.close
+  end
+
+  def test_ctrl_c_says_nothing_in_workers
+    output, status = ruby(<<~RUBY)
+      require "numo/shared"
+      Process.setpgrp
+      begun, tell = IO.pipe
+      Thread.new { begun.read(2) && Process.kill(:INT, 0) }
+      never, writer = IO.pipe
+      begin
+        Numo::Parallel.map([1, 2], in_processes: 2) { tell.write("x") && never.read }
+      rescue Interrupt
+        puts "interrupted"
+      end
+    RUBY
+    assert_equal ["interrupted\n", true], [output, status.success?]
+  end
+
+  # They read the end of their pipes, though a child of their parent's lives, which has what that had.
+  def test_workers_leave_when_their_parent_is_killed
+    alive, said = IO.pipe
+    never, open = IO.pipe
+    parent = fork do
+      items = [1]
+      bystander = lambda do |*|
+        fork { [said, open].each(&:close) && never.read }
+      end
+      Numo::Parallel.each(-> { items.shift || never.read }, in_processes: 2, start: bystander) { said.write("x") }
+    end
+    said.close
+    assert_equal "x", alive.read(1)
+    Process.kill(:KILL, parent)
+    Process.wait(parent)
+    assert_equal "", alive.read
+    open.close
+  end
+
+  def test_calls_inside_of_calls_and_in_threads
+    nested = map([1, 2]) { |n| Numo::Parallel.map([n, n + 1], in_processes: 2) { |m| Numo::Int32[m] }.map { |a| a[0] } }
+    assert_equal [[1, 2], [2, 3]], nested
+    threads = Array.new(3) { |t| Thread.new { map([t, t + 1]) { |n| Numo::Int32.new(50_000).fill(n) }.map { |a| a[7] } } }
+    assert_equal [[0, 1], [1, 2], [2, 3]], threads.map(&:value)
+  end
+
+  def test_a_full_shared_memory_is_told
+    in_small_tmpfs("size=1m") do
+      assert_raises(Errno::ENOSPC) { map([1]) { Numo::UInt8.zeros(2 << 20) } }
+      assert_equal 3, map([1]) { Numo::UInt8.new(1000).fill(3) }.first[999]
+    end
+  end
+end

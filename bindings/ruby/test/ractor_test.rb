@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# Arrays in several Ractors.
+class RactorTest < SharedMemoryTest
+  def setup
+    Warning[:experimental] = false # Ruby says so of Ractors
+  end
+
+  def test_a_frozen_array_is_everybodys
+    a = Shmarray::Array.create(:int32, [2, 2])
+    a[true, 1] = 7
+    fixed = Shmarray::Array.attach(a.handle, readonly: true).freeze
+    assert Ractor.shareable?(fixed)
+    refute Ractor.shareable?(a)
+    ractors = Array.new(3) { |n| Ractor.new(fixed, n) { |array, m| array.to_a.flatten.sum + array[0, 1] * m } }
+    assert_equal [14, 21, 28], ractors.map(&:take)
+  end
+
+  def test_a_ractor_attaches_and_makes_arrays
+    a = Shmarray::Array.create(:float64, 3)
+    made = Ractor.new(a.handle) do |handle|
+      Shmarray::Array.attach(handle)[1] = 2.5
+      Shmarray::Array.create(:int8, 2).tap { |array| array[0] = 1 }.freeze
+    end.take
+    assert_equal [[0.0, 2.5, 0.0], [1, 0]], [a.to_a, made.to_a]
+  end
+
+  def test_a_frozen_array_of_numo_goes_from_one_to_the_other
+    skip "no Numo gem is installed" unless NUMO
+    fixed = Numo::Shared.attach(Numo::Shared.handle(Numo::Shared.share(Numo::Int8[1, 2])), readonly: true)
+    assert Ractor.shareable?(fixed)
+    assert_same fixed, Ractor.new(fixed) { |array| array }.take # Numo's own methods are for the main Ractor
+  end
+end

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# sig/: what RBS says is what there is.
+class SignaturesTest < SharedMemoryTest
+  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message] +
+            (NUMO ? [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] : [])
+  # Ruby's own, which nobody declares.
+  ASIDE = %i[allocate inspect to_s initialize new].freeze
+
+  def setup
+    require "rbs"
+  rescue LoadError
+    skip "the gem rbs is not installed"
+  end
+
+  def definitions
+    loader = RBS::EnvironmentLoader.new
+    loader.add(path: Pathname(File.expand_path("../sig", __dir__)))
+    RBS::DefinitionBuilder.new(env: RBS::Environment.from_loader(loader).resolve_type_names)
+  end
+
+  def declared(definition, name)
+    definition.methods.select { |_, method| method.defined_in == name && method.public? }.keys
+  end
+
+  def test_every_method_is_declared_and_every_declaration_is_there
+    builder = definitions
+    MODULES.each do |mod|
+      name = RBS::TypeName.new(name: mod.name.split("::").last.to_sym, namespace: RBS::Namespace.parse("::#{mod.name}").parent)
+      assert_same_methods mod.singleton_methods(false), declared(builder.build_singleton(name), name), "#{mod}."
+      assert_same_methods mod.public_instance_methods(false), declared(builder.build_instance(name), name), "#{mod}#"
+    end
+  end
+
+  def assert_same_methods(there, declared, where)
+    assert_equal [[], []], [there - declared - ASIDE, declared - there - ASIDE], where
+  end
+end
