@@ -149,7 +149,7 @@ python_wheel() {
 ruby_gem() {
     local stage=$made/gem contents
     "$root/bindings/ruby/stage" "$stage" || return
-    contents=$(cd "$stage" && find lib ext core Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    contents=$(cd "$stage" && find lib ext core sig Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
     [ "$contents" = "$(cat "$made/gems/contents" 2>/dev/null)" ] && return
     (cd "$stage" && gem build numo-shared.gemspec -o numo-shared.gem) || return
     SHMARRAY_CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/gem \

@@ -118,6 +118,13 @@ def other_pythons():
         yield f"Python {venv.name.removeprefix('venv-')}", command, pytest_line
 
 
+def numo_examples():
+    """Only where there is a Numo: ci/setup.sh says so when there is none."""
+    asked = subprocess.run(["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL, check=False)
+    if asked.returncode == 0:
+        yield "examples: Ruby", ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"], counted_line
+
+
 def conformance():
     return ["bash", "ci/conformance/run"]
 
@@ -163,6 +170,7 @@ SUITES = [
     ("README examples", ["python", "ci/readme.py"], counted_line),
     ("example: pipeline", ["bash", "examples/pipeline/run", "--quick"], one_check),
     ("examples: Python", ["python", "examples/python/compare.py", "--small", "--rounds", "1"], counted_line),
+    *numo_examples(),
 ]  # fmt: skip
 
 

@@ -1,0 +1,13 @@
+# frozen_string_literal: true
+
+# Each simulator writes its frames where the parent has them.
+require "numo/shared"
+require_relative "simulator"
+
+PROCESSES = 2
+FRAMES = Numo::Shared.new(Numo::UInt8, [Simulator::FRAMES, *Simulator::SHAPE])
+
+in_rounds do
+  Numo::Parallel.each_slice_of(FRAMES, in_processes: PROCESSES) { |frame, number| frame.store(SIMULATOR.step(number)) }
+  (0...Simulator::FRAMES).map { |number| FRAMES[number, false] }
+end
