@@ -27,10 +27,15 @@ class RactorTest < SharedMemoryTest
     assert_equal [[0.0, 2.5, 0.0], [1, 0]], [a.to_a, made.to_a]
   end
 
-  def test_a_frozen_array_of_numo_goes_from_one_to_the_other
+  def test_numo_arrays
     skip "no Numo gem is installed" unless NUMO
-    fixed = Numo::Shared.attach(Numo::Shared.handle(Numo::Shared.share(Numo::Int8[1, 2])), readonly: true)
+    whole = Numo::Shared.share(Numo::Int8[1, 2])
+    fixed = Numo::Shared.attach(Numo::Shared.handle(whole), readonly: true)
     assert Ractor.shareable?(fixed)
-    assert_same fixed, Ractor.new(fixed) { |array| array }.take # Numo's own methods are for the main Ractor
+    same, tenfold = Ractor.new(fixed) { |array| [array, array * 10] }.take
+    assert_same fixed, same
+    assert_equal [10, 20], tenfold.to_a
+    Ractor.new(Numo::Shared.handle(whole)) { |handle| Numo::Shared.attach(handle)[1] = 7 }.take
+    assert_equal [1, 7], fixed.to_a
   end
 end
