@@ -144,4 +144,25 @@ class NumoLifetimeTest < NumoTest
     assert_equal ["", 0], [output, status.exitstatus]
     assert_empty segments_in
   end
+
+  # Other threads run while a large array is copied, and find that they cannot take its memory away.
+  def test_an_array_that_is_being_copied_cannot_be_freed
+    refusals = Array.new(50) do |n|
+      source = Numo::UInt8.new(32 << 20).fill(n)
+      copier = Thread.new { Numo::Shared.share(source[true]) } # a view: what is kept is its base
+      Thread.pass until Numo::Shared.send(:copied?, source) || !copier.alive?
+      refused = refusal { source.free }
+      shared = copier.value
+      assert_equal [n, n], [shared[0], shared[-1]]
+      break [refused] if refused # the copy was over before, now and then
+    end
+    assert_kind_of ThreadError, refusals.compact.first
+  end
+
+  def refusal
+    yield
+    nil
+  rescue ThreadError => error
+    error
+  end
 end

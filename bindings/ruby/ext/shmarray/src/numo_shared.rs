@@ -151,9 +151,11 @@ fn copy(ruby: &Ruby, dtype: DType, found: &Found, strides: &[i64]) -> Result<Val
 
 /// Reads a Numo array's elements; other Ruby threads run meanwhile if they are many.
 fn reading<T: Send>(found: &Found, dtype: &DType, work: impl FnOnce() -> T + Send) -> T {
-    let _source = Source::of(found.holder);
     let bytes = size_bytes(&found.shape, dtype.item_bytes()).unwrap_or(u64::MAX);
-    copying(bytes as usize, work)
+    match Source::of(found.holder) {
+        Some(_source) => copying(bytes as usize, work),
+        None => work(),
+    }
 }
 
 /// An address that other threads may have.

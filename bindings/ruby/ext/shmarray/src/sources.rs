@@ -1,36 +1,39 @@
 //! Private arrays of Numo's that are being copied while other Ruby threads run.
 //!
-//! Such a thread could free the memory, or have Numo replace it: the guards ask here first.
+//! Such a thread could free the memory, or have Numo replace it: the guards ask here first. No lock, which
+//! another Ractor's fork could leave taken in a child.
 
 use std::process;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rb_sys::VALUE;
 
-/// The arrays that have the elements, and the process whose threads copy them: a forked child has no such
-/// thread. Locked by who has Ruby's global lock, so never while another thread forks.
-static SOURCES: Mutex<Vec<(u32, VALUE)>> = Mutex::new(Vec::new());
+/// The arrays that have the elements; 0 is a free place.
+static SOURCES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+/// The process whose threads copy them: a forked child has no such thread.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// While this lives an array is being copied.
-pub(crate) struct Source((u32, VALUE));
+pub(crate) struct Source(&'static AtomicU64);
 
 impl Source {
-    pub(crate) fn of(holder: VALUE) -> Self {
-        let entry = (process::id(), holder);
-        SOURCES.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-        Self(entry)
+    /// `None` when there are too many: then no other thread may run meanwhile.
+    pub(crate) fn of(holder: VALUE) -> Option<Self> {
+        if PROCESS.swap(process::id(), Ordering::Relaxed) != process::id() {
+            SOURCES.iter().for_each(|place| place.store(0, Ordering::Relaxed));
+        }
+        let take = |place: &&AtomicU64| place.compare_exchange(0, holder, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        SOURCES.iter().find(take).map(Self)
     }
 
     pub(crate) fn is_one(holder: VALUE) -> bool {
-        SOURCES.lock().unwrap_or_else(PoisonError::into_inner).contains(&(process::id(), holder))
+        let is_it = |place: &AtomicU64| place.load(Ordering::Relaxed) == holder;
+        PROCESS.load(Ordering::Relaxed) == process::id() && SOURCES.iter().any(is_it)
     }
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
-        let mut sources = SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = sources.iter().position(|entry| *entry == self.0) {
-            sources.swap_remove(at);
-        }
+        self.0.store(0, Ordering::Relaxed);
     }
 }
