@@ -195,6 +195,13 @@ class NumoParallelTest < NumoTest
   def test_a_break_brings_its_value
     assert_equal [1, 2], map([1, 2, 3]) { raise Numo::Parallel::Break, [1, 2] }
     assert_nil(map([1, 2, 3]) { raise Numo::Parallel::Break })
+    odd = Class.new(StandardError)
+    because = map([1]) do
+      raise odd
+    rescue odd
+      raise Numo::Parallel::Break, "what a break had for a cause stays there"
+    end
+    assert_match(/stays there/, because)
     never, = IO.pipe
     assert_equal(4, map([1, 2]) { |n| n == 1 ? raise(Numo::Parallel::Kill, 4) : never.read })
     assert_no_worker

@@ -40,6 +40,15 @@ module Numo
         super()
         @value = value
       end
+
+      # Its value alone: a cause may be something that Marshal refuses.
+      def _dump(_level)
+        Marshal.dump(@value)
+      end
+
+      def self._load(text)
+        new(Marshal.load(text))
+      end
     end
 
     # As {Break}, and the other processes are killed.
