@@ -115,6 +115,11 @@ impl Leases {
         Some(place)
     }
 
+    /// What there is to know of who has this place is not what it was.
+    pub(crate) fn tell_about(&self, place: Place, about: u64) {
+        self.words.entries()[place].about.store(about, Release);
+    }
+
     /// Holds, if the segment is alive; else the place is free again, and who was refused closes: a
     /// cell that lives again by then may have been left by others who saw this entry.
     pub(crate) fn enter(&self, place: Place) -> bool {

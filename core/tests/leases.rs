@@ -116,6 +116,7 @@ fn a_child_holds_from_its_first_instruction_on() {
         let (mut read, mut write) = std::io::pipe().unwrap();
         let child = fork(|| {
             read.read_exact(&mut [0]).unwrap(); // the parent has let go
+            assert_eq!(shmarray::segments().unwrap()[0].holders, [std::process::id()]);
             assert_eq!(array.get::<u8>(&[2]).unwrap(), 7);
             Array::attach(&handle, Access::ReadWrite).unwrap().set(&[3], 3u8).unwrap();
         });

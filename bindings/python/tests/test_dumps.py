@@ -14,6 +14,7 @@ import pytest
 
 import shmarray
 from shmarray import _messages
+from working import sweep_after_deaths
 
 # In the bytes; together with others in a segment; in a segment of its own.
 SIZES = {"small": 10, "medium": 50_000, "large": 500_000}
@@ -243,13 +244,13 @@ def in_child(part):
 def test_a_message_of_a_killed_sender_lives_with_its_family(size, files):
     kept = shmarray.ones(3)
     data = in_child(lambda: shmarray.dumps({"private": private(size, 7), "own": shmarray.full(size, 8), "ours": kept}))
-    shmarray.sweep()
+    sweep_after_deaths()
     got = shmarray.loads(data)
     assert (got["private"].tolist(), got["own"].tolist()) == ([7] * size, [8.0] * size)
     got["ours"][0] = 5
     assert kept.tolist() == [5, 1, 1]
     del got
-    shmarray.sweep()
+    sweep_after_deaths()
     assert len(files()) == 1  # of what is kept
 
 
@@ -278,11 +279,11 @@ def test_a_receiver_that_is_killed_leaves_nothing_and_takes_nothing(size, files)
     assert in_child(receive) == bytes([7, 8])
     assert (kept[0].tolist(), kept[1].tolist()) == ([7] * size, [8.0] * size)
     del kept
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
     data = shmarray.dumps([private(size, 7), shmarray.full(size, 8)])
     assert in_child(receive) == bytes([7, 8])
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 

@@ -20,7 +20,7 @@ import shmarray.multiprocessing as mp
 import tasks
 from shmarray.concurrent import BrokenProcessPool, ProcessPoolExecutor, WorkerLost
 from tasks import Gate
-from working import METHODS, no_main, quiet_forks, state, until
+from working import METHODS, no_main, quiet_forks, state, sweep_after_deaths, until
 
 pytestmark = [quiet_forks, pytest.mark.usefixtures(no_main.__name__)]
 
@@ -30,7 +30,7 @@ def executor(request):
     """Two workers, under each start method."""
     with ProcessPoolExecutor(2, mp.get_context(request.param)) as executor:
         yield executor
-    shmarray.sweep()  # what killed workers had
+    sweep_after_deaths()  # what killed workers had
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def one():
     """An executor with one worker."""
     with ProcessPoolExecutor(1, mp.get_context("fork")) as executor:
         yield executor
-    shmarray.sweep()
+    sweep_after_deaths()
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ def test_kills_at_random_moments():
         assert executor.submit(tasks.square, 3).result() == 9
     assert len(lost) <= 50
     assert set(lost) <= {(-9, 0), (-9, 1)}
-    shmarray.sweep()
+    sweep_after_deaths()
 
 
 def test_an_initializer_that_raises_breaks_the_executor(capfd):

@@ -8,6 +8,7 @@ import pytest
 
 import shmarray
 from conftest import Life, run_forked
+from working import sweep_after_deaths
 
 ENDINGS = {"exit": "sys.exit(0)", "os._exit": "os._exit(0)", "killed": "os.kill(os.getpid(), signal.SIGKILL)"}
 STATUSES = {"exit": 0, "os._exit": 0, "killed": -9}
@@ -38,7 +39,7 @@ def say(**facts):
 def what_is_left(files, ending):
     """An ordinary end leaves nothing; after another one a sweep gives it back."""
     if ending != "exit":
-        shmarray.sweep()
+        sweep_after_deaths()
     return files()
 
 
@@ -177,7 +178,7 @@ print(min(rounds) >= 10)
 
 def test_forks_beside_threads_that_make_and_drop_leave_both_sides_working(run_python, files):
     assert run_python(HELD + BESIDE_THREADS) == "True\n"
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -252,7 +253,7 @@ sys.exit(0 if seen() == [39] * 6 else 1)
 
 def test_forty_generations_hold_at_once_and_leave_nothing(run_python, files):
     run_python(HELD + GENERATIONS)
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 

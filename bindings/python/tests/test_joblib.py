@@ -19,7 +19,7 @@ import shmarray.joblib
 import tasks
 from shmarray.concurrent import WorkerLost
 from tasks import Gate, Meeting
-from working import state, until
+from working import state, sweep_after_deaths, until
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def config(directory):  # noqa: ARG001 (workers leave before it is looked at)
     with joblib.parallel_config(backend="shmarray", n_jobs=2):
         yield
     end_spare()
-    shmarray.sweep()
+    sweep_after_deaths()
 
 
 def end_spare():

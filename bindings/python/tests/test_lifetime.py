@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import shmarray
+from working import sweep_after_deaths
 
 
 def test_a_view_outlives_its_array_and_the_segment_goes_with_the_last_one(files):
@@ -174,5 +175,5 @@ def test_a_forked_child_holds_what_its_parent_held(files):
     os.close(ours)
     os.close(theirs)
     assert os.waitstatus_to_exitcode(status) == 0
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []

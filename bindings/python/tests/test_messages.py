@@ -16,6 +16,7 @@ import pytest
 import shmarray
 from conftest import interrupted
 from shmarray._core import Hold, Pipe, handle_to_send
+from working import sweep_after_deaths
 
 # In a cell, and in a segment of its own.
 SIZES = (8, 100_000)
@@ -220,7 +221,7 @@ def test_a_killed_worker_leaves_nothing(size, files):
     _, left = there.receive()  # the worker did not
     assert left.array(0)[0] == 2
     del left
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 

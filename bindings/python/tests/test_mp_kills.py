@@ -11,6 +11,7 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.queues import Empty, Full
+from working import sweep_after_deaths
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -111,7 +112,7 @@ def test_a_queue_goes_on_exactly_as_large_as_it_was(context, kind, work, files):
         with pytest.raises(Full):
             q.put_nowait(some())
         drain(q)
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -135,7 +136,7 @@ def test_a_queue_without_a_size_goes_on(context, kind, files):
         check(q.get())
         assert q.empty()
     del ours, theirs
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -155,7 +156,7 @@ def test_a_pipe_tells_of_a_death_after_the_last_whole_message(context, files):
         kill(victim)
         with pytest.raises(EOFError):
             receive_for_ever(ours)
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -171,7 +172,7 @@ def test_who_sends_to_a_dead_process_is_told(context, files):
         with pytest.raises(BrokenPipeError):
             send_for_ever(ours)
         victim.join()
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -196,7 +197,7 @@ def test_what_was_sent_to_a_child_that_was_killed_as_it_started_is_given_back(co
         assert victim.exitcode in (0, -signal.SIGKILL)
         victim.close()
         del victim, private
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -224,7 +225,7 @@ def test_a_queue_goes_on_however_a_process_ends(context, how, files, capfd):
     q.put_nowait(some())
     drain(q)
     capfd.readouterr()  # tracebacks
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 

@@ -10,6 +10,7 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.managers import BaseManager, BaseProxy, MakeProxyType, SyncManager
+from working import sweep_after_deaths
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 def swept():
     """What ended processes held is given back by whoever looks next."""
     yield
-    shmarray.sweep()
+    sweep_after_deaths()
 
 
 @pytest.fixture(params=["fork", "forkserver", "spawn"])
@@ -113,7 +114,7 @@ def test_a_manager_of_the_users_hands_out_what_its_server_holds(method, files):
         del frames
     assert kept[0] == 2
     del kept
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -144,7 +145,7 @@ def test_what_a_killed_manager_held_is_given_back(files):
         frames[0]
     kept[0] = 1
     del kept
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
     assert manager._process.exitcode == -signal.SIGKILL
 

@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-import shmarray
 import shmarray.multiprocessing as mp
 from conftest import interrupted
 from mp_queue_work import drain, put_all
+from working import sweep_after_deaths
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -59,7 +59,7 @@ def test_closing_does_not_wait_for_what_nobody_can_receive(files):
         q.put((number, np.zeros(50_000)) if number % 100 == 0 else number)
     q.close()
     q.join_thread()
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 

@@ -17,7 +17,7 @@ from shmarray import WorkerLost, _pickling
 from shmarray.multiprocessing import _message
 from shmarray.multiprocessing.pool import Pool, ThreadPool
 from tasks import Gate
-from working import METHODS, no_main, quiet_forks, state, until
+from working import METHODS, no_main, quiet_forks, state, sweep_after_deaths, until
 
 pytestmark = [quiet_forks, pytest.mark.usefixtures(no_main.__name__)]
 
@@ -28,7 +28,7 @@ def pool(request):
     with mp.get_context(request.param).Pool(2) as pool:
         yield pool
     pool.join()
-    shmarray.sweep()  # what killed workers had
+    sweep_after_deaths()  # what killed workers had
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def one():
     with mp.get_context("fork").Pool(1) as pool:
         yield pool
     pool.join()
-    shmarray.sweep()
+    sweep_after_deaths()
 
 
 @pytest.fixture
@@ -404,7 +404,7 @@ def test_kills_at_random_moments(method, kills):
         assert set(lost) <= {(-signal.SIGKILL, 0), (-signal.SIGKILL, 1)}  # none was done twice
         assert pool.map(tasks.square, range(50)) == [n * n for n in range(50)]
     pool.join()
-    shmarray.sweep()
+    sweep_after_deaths()
 
 
 # The end.

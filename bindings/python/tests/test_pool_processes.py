@@ -6,9 +6,8 @@ import signal
 
 import pytest
 
-import shmarray
 from conftest import Life
-from working import METHODS
+from working import METHODS, sweep_after_deaths
 
 PRELUDE = """
 import json, os, signal, sys, threading, time, warnings
@@ -73,7 +72,7 @@ else:
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 def test_an_interpreter_ends_quietly_with_a_pool_that_lives(start, code, method, run_python, files):
     assert run_python(PRELUDE + start + "\n" + code, method) == ""
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 
@@ -86,7 +85,7 @@ def test_workers_leave_when_their_parent_is_killed(start, method, start_python, 
     assert program.status() == -signal.SIGKILL
     for life in lives:
         life.wait()
-    shmarray.sweep()
+    sweep_after_deaths()
     assert files() == []
 
 

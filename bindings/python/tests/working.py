@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import shmarray
+
 METHODS = ["fork", "forkserver", "spawn"]
 quiet_forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -29,3 +31,16 @@ def state(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def sweep_after_deaths():
+    """Sweeps until the dead hold nothing.
+
+    Of a process that somebody looks at in /proc just then, the memory lives on for that moment, and with it the lock.
+    """
+
+    def only_the_living_hold():
+        shmarray.sweep()
+        return all(state(pid) for segment in shmarray.segments() for pid in segment.holders)
+
+    until(only_the_living_hold)

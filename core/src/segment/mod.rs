@@ -334,9 +334,13 @@ impl Segment {
         self.childs_place.store(place.unwrap_or(BY_LOCK), Ordering::Relaxed);
     }
 
-    /// After a fork, in the child.
+    /// After a fork, in the child. Allocates nothing.
     fn become_childs(&self) {
-        self.place.store(self.childs_place.load(Ordering::Relaxed), Ordering::Relaxed);
+        let place = self.childs_place.load(Ordering::Relaxed);
+        self.place.store(place, Ordering::Relaxed);
+        if let Some(me) = sys::identity(self.directory()).filter(|_| place != BY_LOCK) {
+            self.leases().tell_about(place, me.about); // the parent could not know the pid
+        }
     }
 }
 
