@@ -37,10 +37,12 @@ def sweep_after_deaths():
     """Sweeps until the dead hold nothing.
 
     Of a process that somebody looks at in /proc just then, the memory lives on for that moment, and with it the lock.
+    A forked child that died before it could say its pid is listed with its parent's.
     """
 
     def only_the_living_hold():
         shmarray.sweep()
-        return all(state(pid) for segment in shmarray.segments() for pid in segment.holders)
+        holders = [segment.holders for segment in shmarray.segments()]
+        return all(len(set(pids)) == len(pids) and all(map(state, pids)) for pids in holders)
 
     until(only_the_living_hold)

@@ -102,11 +102,13 @@ class SharedMemoryTest < Minitest::Test
   end
 
   # Sweeps until the dead hold nothing. Of a process that somebody looks at in /proc just then, the
-  # memory lives on for that moment, and with it the lock.
+  # memory lives on for that moment, and with it the lock. A forked child that died before it could
+  # say its pid is listed with its parent's.
   def sweep_after_deaths
     loop do
       Shmarray.sweep
-      break if Shmarray.segments.flat_map { |segment| segment[:holders] }.all? { |pid| File.exist?("/proc/#{pid}") }
+      holders = Shmarray.segments.map { |segment| segment[:holders] }
+      break if holders.all? { |pids| pids.uniq == pids && pids.all? { |pid| File.exist?("/proc/#{pid}") } }
     end
   end
 
