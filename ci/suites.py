@@ -162,7 +162,7 @@ SUITES = [
     ("Python: CPython's tests of futures", ["python", "bindings/python/foreign/cpython_futures.py"], counted_line),
     ("Python: joblib's own tests", ["python", "bindings/python/foreign/joblib_suite.py"], counted_line),
     ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray", "--mypy-config-file", "bindings/python/pyproject.toml"], doctest_like(r"no issues found in (\d+) module")),
-    ("Ruby", ["ruby", "bindings/ruby/test/all.rb", "--verbose"], minitest_line),
+    ("Ruby", ["rake", "--rakefile", "bindings/ruby/Rakefile", "test", "ARGS=--verbose"], minitest_line),
     ("valgrind: C and Ruby", ["bash", "ci/valgrind"], counted_line),
     ("soak: workers killed", ["bash", "ci/soak", "300"], counted_line),
     ("golden files", ["python", "ci/conformance/golden/make.py", "--check"], doctest_like(r"^(\d+) golden files")),

@@ -11,18 +11,10 @@ require "json"
 require "open3"
 require "rbconfig"
 require "tmpdir"
-require "shmarray"
+require_relative "which"
 
-begin
-  require "numo/shared"
-  NUMO = "#{Gem.loaded_specs.keys.grep(/\Anumo-narray/).first} #{Numo::NArray::VERSION}"
-  puts "with #{NUMO}, Ruby #{RUBY_VERSION}"
-rescue LoadError => error
-  raise unless error.message.start_with?("numo/shared needs")
-
-  NUMO = nil
-  puts "without Numo, Ruby #{RUBY_VERSION}: #{error.message}"
-end
+NUMO = Which::NUMO
+puts Which.line
 
 class SharedMemoryTest < Minitest::Test
   def run

@@ -132,6 +132,45 @@ class NumoLifetimeTest < NumoTest
     assert_equal [[0, 0, 0], [7, 8, 0]], a.to_a
   end
 
+  # Each gets its view by a handle that is made when it runs already, and gives back an array of its own;
+  # every other is killed then.
+  def test_handles_go_across_eight_forked_children
+    children = ::Array.new(8) { |at| start_child { |reader, writer| work_on_handles(at, reader, writer) } }
+    a = Shared.new(Numo::Int64, [8, 4, 1000])
+    views = ::Array.new(8) { |at| at.even? ? a[at, true, true].transpose : a[at, true, (0..-1) % 2].reverse }
+    children.each { |_, _, writer| writer.puts(*views.map { |view| Shared.handle(view) }) }
+    results = children.map { |_, reader, _| Shared.attach(reader.gets.chomp) }
+    children.each { |_, _, writer| writer.puts("received") }
+    children.each { |pid, *| Process.wait(pid) }
+    sweep_after_deaths
+    8.times do |at|
+      assert_equal [200], views[at].to_a.flatten.uniq
+      assert_equal at.even? ? 800_000 : 400_000, a[at, true, true].sum
+      assert_equal views[at] * at, results[at]
+    end
+    assert_equal [Process.pid], Shared.segments.flat_map { |facts| facts[:holders] }.uniq
+  end
+
+  # A child, what it says, and what it hears.
+  def start_child
+    hears, tells = IO.pipe
+    listens, says = IO.pipe
+    pid = fork do
+      [tells, listens].each(&:close)
+      yield hears, says
+    end
+    [hears, says].each(&:close)
+    [pid, listens, tells]
+  end
+
+  def work_on_handles(at, reader, writer)
+    views = ::Array.new(8) { Shared.attach(reader.gets.chomp) }
+    200.times { views[at].inplace + 1 }
+    writer.puts Shared.handle_to_send(Shared.share(views[at] * at))
+    reader.gets # until the parent has it
+    Process.kill(:KILL, Process.pid) if at.odd?
+  end
+
   def test_the_end_of_an_interpreter_with_live_arrays_is_quiet
     output, status = ruby(<<~RUBY)
       require "numo/shared"

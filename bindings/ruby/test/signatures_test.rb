@@ -34,6 +34,13 @@ class SignaturesTest < SharedMemoryTest
     end
   end
 
+  def test_every_constant_is_declared_and_every_declaration_is_there
+    declared = definitions.env.constant_decls.keys.map(&:to_s) + definitions.env.class_decls.keys.map(&:to_s)
+    there = MODULES.grep_v(Class).flat_map { |mod| mod.constants.map { |name| "::#{mod}::#{name}" } }
+    ours = declared.grep(/\A::(Shmarray|Numo::(Shared|Parallel))::\w+\z/)
+    assert_equal [[], []], [there - ours, (NUMO ? ours : ours.grep_v(/Numo/)) - there]
+  end
+
   def assert_same_methods(there, declared, where)
     assert_equal [[], []], [there - declared - ASIDE, declared - there - ASIDE], where
   end

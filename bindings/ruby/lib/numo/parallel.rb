@@ -34,18 +34,22 @@ module Numo
 
     # Raised in a block, it ends the call, whose value is then {#value}; the others do what they began.
     class Break < StandardError
+      # What the call returns.
       attr_reader :value
 
+      # @param value [Object] what Marshal can carry
       def initialize(value = nil)
         super()
         @value = value
       end
 
       # Its value alone: a cause may be something that Marshal refuses.
+      # @return [String]
       def _dump(_level)
         Marshal.dump(@value)
       end
 
+      # @return [Break]
       def self._load(text)
         new(Marshal.load(text))
       end
@@ -79,6 +83,11 @@ module Numo
       #
       # @param source [Enumerable, #call, Queue] items; a producer is called until it returns {Stop}
       # @return [Array]
+      # @raise whatever the block raises, with its own backtrace
+      # @raise [Shmarray::WorkerLost] when a process dies
+      # @example
+      #   frames = Numo::Parallel.map(0...4, in_processes: 2) { |i| { id: i, pixels: Numo::UInt8.new(2, 3).fill(i) } }
+      #   frames[3][:pixels].to_a # => [[3, 3, 3], [3, 3, 3]]
       def map(source, **options, &block)
         run(source, options, results: true, &block)
       end
@@ -90,28 +99,52 @@ module Numo
         run(source, options, results: false, &block)
       end
 
+      # As {.map}, and the block is given the index, too.
+      #
+      # @return [Array]
+      # @example
+      #   Numo::Parallel.map_with_index(%w[a b], in_processes: 2) { |word, i| word * (i + 1) } # => ["a", "bb"]
       def map_with_index(source, **options, &block)
         run(source, options, results: true, with_index: true, &block)
       end
 
+      # As {.each}, and the block is given the index, too.
+      #
+      # @return the source
       def each_with_index(source, **options, &block)
         run(source, options, results: false, with_index: true, &block)
       end
 
+      # As {.map}, and Arrays among the results are taken apart.
+      #
+      # @return [Array]
+      # @example
+      #   Numo::Parallel.flat_map([1, 2], in_processes: 2) { |n| [n] * n } # => [1, 2, 2]
       def flat_map(...)
         map(...).flatten(1)
       end
 
+      # As {.map}, without the results that are nil or false.
+      #
+      # @return [Array]
+      # @example
+      #   Numo::Parallel.filter_map([1, 2, 3], in_processes: 2) { |n| n * n if n.odd? } # => [1, 9]
       def filter_map(...)
         map(...).select(&:itself)
       end
 
       # Whether the block is true for an item. The others end when that is known.
+      #
+      # @return [Boolean]
+      # @example
+      #   Numo::Parallel.any?([1, 2, 3], in_processes: 2) { |n| n > 2 } # => true
       def any?(source, **options, &block)
         !each(source, **options) { |*item| raise Kill, false if block.call(*item) }
       end
 
-      # Whether the block is true for all items.
+      # Whether the block is true for all items. The others end when it is not for one.
+      #
+      # @return [Boolean]
       def all?(source, **options, &block)
         !!each(source, **options) { |*item| raise Kill, false unless block.call(*item) }
       end
@@ -125,7 +158,8 @@ module Numo
       # @raise [ArgumentError] when the array is private: what is written there would be lost
       # @example
       #   frames = Numo::Shared.new(Numo::UInt8, [4, 1080, 1920, 3])
-      #   Numo::Parallel.each_slice_of(frames) { |frame, i| frame.fill(i) }
+      #   Numo::Parallel.each_slice_of(frames, in_processes: 2) { |frame, i| frame.fill(i) }
+      #   frames[3, 0, 0, true].to_a # => [3, 3, 3]
       def each_slice_of(array, axis: 0, **options)
         raise ArgumentError, "the array is not in shared memory; Numo::Shared.share makes a copy that is" unless Shared.shared?(array)
 
@@ -142,11 +176,13 @@ module Numo
       end
 
       # Processors that this process may use.
+      # @return [Integer]
       def processor_count
         Etc.nprocessors
       end
 
       # In a block: the number of its process, from 0 on.
+      # @return [Integer, nil]
       def worker_number
         Thread.current[:numo_parallel_worker_number]
       end

@@ -9,7 +9,8 @@
 //! | `index` | what stands between the brackets of `array[…]` |
 //! | `array` | the class `Shmarray::Array` |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
-//! | `wrap` | what others export by that protocol, as an array |
+//! | `io_buffer` | `IO::Buffer`s of that class's memory, and what others are of |
+//! | `wrap` | what others export by these two, as an array |
 //! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes` |
 //! | `numo` | Numo's structs, and the probe that they are what we think |
 //! | `numo_array` | Numo arrays over shared memory, made and read |
@@ -29,6 +30,7 @@ mod element;
 mod errors;
 mod gvl;
 mod index;
+mod io_buffer;
 mod memory_view;
 #[cfg(target_os = "linux")]
 mod messages;
@@ -48,6 +50,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
     memory_view::register(ruby);
+    io_buffer::define(ruby)?;
     wrap::define(ruby)?;
     #[cfg(target_os = "linux")]
     messages::define(ruby, shmarray)?;

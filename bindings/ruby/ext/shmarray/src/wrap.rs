@@ -1,4 +1,4 @@
-//! `Shmarray::Array.wrap`: whatever exports a MemoryView, as an array.
+//! `Shmarray::Array.wrap`: whatever exports a MemoryView, or an `IO::Buffer`, as an array.
 //!
 //! Memory of a segment is the array that is there; any other is copied, in one pass whatever its strides.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
@@ -14,10 +14,11 @@ use rb_sys::{
     rb_memory_view_available_p, rb_memory_view_get, rb_memory_view_item_component_t, rb_memory_view_parse_item_format,
     rb_memory_view_release, rb_memory_view_t, ruby_memory_view_flags, ruby_xfree, ssize_t,
 };
-use shmarray::{Array, DType, Layout, Options};
+use shmarray::{Array, DType, Layout, Options, Order};
 
 use crate::array::ArrayObject;
-use crate::errors::{argument_error, type_error, with_room};
+use crate::errors::{OrRaise, argument_error, type_error, with_room};
+use crate::io_buffer;
 
 /// Defines `Shmarray::Array.wrap`.
 pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
@@ -29,17 +30,30 @@ fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
     if <&ArrayObject>::try_convert(object).is_ok() {
         return Ok(object);
     }
+    if let Some((start, bytes)) = io_buffer::bytes(ruby, object)? {
+        let layout = Layout::contiguous(&[bytes as u64], 1, Order::C).or_raise(ruby)?;
+        // SAFETY: the buffer says that these are its bytes; no Ruby code runs before they are copied.
+        return unsafe { array_of(ruby, start, &DType::parse("|u1").or_raise(ruby)?, &layout) };
+    }
     let view = View::of(ruby, object)?;
     let dtype = view.dtype().ok_or_else(|| view.refused(ruby, "its elements are no numbers of one kind"))?;
     let layout = view.layout().ok_or_else(|| view.refused(ruby, "its elements are reached by pointers"))?;
-    let data = view.0.data.cast::<u8>();
-    if let Some(array) = Array::over_memory(data as usize, dtype.clone(), &layout.shape, &layout.strides) {
-        return Ok(ArrayObject::holding(ruby, array));
-    }
     // SAFETY: the exporter says that these are its elements, for as long as it has not been told that
     // the view is no longer used; no Ruby code runs before they are copied.
-    let share = || unsafe { Array::share(data, dtype.clone(), &layout, &Options::default()) };
-    Ok(ArrayObject::holding(ruby, with_room(ruby, share)?))
+    unsafe { array_of(ruby, view.0.data.cast(), &dtype, &layout) }
+}
+
+/// The array that these elements are, or else a shared copy of them.
+///
+/// # Safety
+/// There are such elements, and there will be until they are copied.
+unsafe fn array_of(ruby: &Ruby, start: *const u8, dtype: &DType, layout: &Layout) -> Result<Value, Error> {
+    let array = match Array::over_memory(start as usize, dtype.clone(), &layout.shape, &layout.strides) {
+        Some(array) => array,
+        // SAFETY: the caller's.
+        None => with_room(ruby, || unsafe { Array::share(start, dtype.clone(), layout, &Options::default()) })?,
+    };
+    Ok(ArrayObject::holding(ruby, array))
 }
 
 /// What an object exports, until this is dropped.
@@ -85,7 +99,7 @@ impl View {
         // SAFETY: as above.
         let strides = match unsafe { numbers(view.strides, ndim) } {
             Some(strides) => strides.to_vec(),
-            None => Layout::contiguous(&shape, item_bytes, shmarray::Order::C).ok()?.strides,
+            None => Layout::contiguous(&shape, item_bytes, Order::C).ok()?.strides,
         };
         // SAFETY: as above.
         let is_direct = unsafe { numbers(view.sub_offsets, ndim) }.is_none_or(|all| all.iter().all(|&one| one < 0));

@@ -17,7 +17,7 @@ module Numo
     # What was dumped is held until it is loaded for the first time, at most as long as a process lives of
     # those that have one ancestor which used shared memory (core's FORMAT.md: a family).
     class Reference
-      # The array, in shared memory.
+      # @return [Numo::NArray] in shared memory
       attr_reader :array
 
       # @param array [Numo::NArray] shared already, or it is copied there
@@ -26,10 +26,13 @@ module Numo
         @array = Shared.share(array)
       end
 
+      # @return [String]
+      # @raise [Errno::ENOSPC] when shared memory is full
       def _dump(_level)
         Shared.handle_to_send(@array)
       end
 
+      # @return [Numo::NArray]
       # @raise [Errno::ENOENT] when the array is gone
       def self._load(text)
         Shared.attach(text.dup.force_encoding(Encoding::UTF_8))

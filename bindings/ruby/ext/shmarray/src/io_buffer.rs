@@ -1,0 +1,58 @@
+//! Ruby's `IO::Buffer`, both ways: `Shmarray::Array#to_io_buffer`, and what `wrap` takes.
+//!
+//! `lib/shmarray/io_buffer.rb` keeps the array alive for as long as the buffer is there.
+#![allow(unsafe_code)] // a C protocol
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use magnus::rb_sys::{AsRawValue, FromRawValue, protect};
+use magnus::value::ReprValue;
+use magnus::{Error, Module, RClass, Ruby, TypedData, Value, method};
+use rb_sys::{VALUE, rb_io_buffer_get_bytes_for_reading};
+use shmarray::Order;
+
+use crate::array::{ArrayObject, bytes_of};
+use crate::errors::argument_error;
+
+// Where `rb_sys` has an enum, of which a set of flags is no value.
+unsafe extern "C" {
+    fn rb_io_buffer_new(base: *mut c_void, bytes: usize, flags: c_int) -> VALUE;
+}
+
+const EXTERNAL: c_int = 1;
+const READONLY: c_int = 128;
+
+/// Defines the private `Shmarray::Array#io_buffer`.
+pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
+    ArrayObject::class(ruby).define_private_method("io_buffer", method!(io_buffer, 0))
+}
+
+/// A buffer of the array's memory, which keeps nothing.
+fn io_buffer(ruby: &Ruby, this: &ArrayObject) -> Result<Value, Error> {
+    let array = this.array();
+    if !(array.is_contiguous(Order::C) || array.is_contiguous(Order::F)) {
+        return Err(argument_error(ruby, "the array's elements do not lie side by side: to_bytes makes a copy where they do"));
+    }
+    let flags = if array.is_readonly() { EXTERNAL | READONLY } else { EXTERNAL };
+    let bytes = bytes_of(array) as usize; // it is mapped
+    // SAFETY: so many bytes, while the array is there.
+    let buffer = protect(|| unsafe { rb_io_buffer_new(array.as_ptr().cast(), bytes, flags) })?;
+    // SAFETY: a new object.
+    Ok(unsafe { Value::from_raw(buffer) })
+}
+
+/// Where a buffer's bytes are, and how many; `None` for any other object.
+pub(crate) fn bytes(ruby: &Ruby, object: Value) -> Result<Option<(*const u8, usize)>, Error> {
+    let class = ruby.class_io().const_get::<_, RClass>("Buffer")?;
+    if !object.is_kind_of(class) {
+        return Ok(None);
+    }
+    let (mut base, mut bytes) = (ptr::null(), 0);
+    protect(|| {
+        // SAFETY: a buffer, and room for the answers.
+        unsafe { rb_io_buffer_get_bytes_for_reading(object.as_raw(), &raw mut base, &raw mut bytes) };
+        object.as_raw()
+    })?;
+    Ok(Some((base.cast(), bytes as usize)))
+}

@@ -1,0 +1,183 @@
+# frozen_string_literal: true
+
+module Shmarray
+  # An array of elements of one dtype in shared memory, in any number of dimensions.
+  #
+  # Elements are Integers, Floats, Complex numbers or true and false; of a dtype without a meaning here they
+  # are binary Strings. Shapes count elements, strides and offsets count bytes, both as in NumPy. A view has
+  # the memory of its base, and keeps it alive.
+  #
+  # A frozen array may go to other Ractors.
+  class Array
+    include Enumerable # over all elements in C order; to_a nests them by dimension
+
+    # More elements than this are not printed by inspect.
+    INSPECT_LIMIT = 100
+    private_constant :INSPECT_LIMIT
+
+    # @!method self.create(dtype, shape, name: nil, persist: false, order: :C, mode: 0o600, uninitialized: false)
+    #   A new array of zeros. {.new} is the same.
+    #   @param dtype [Symbol, String] a name such as +:float32+, or a type string such as +"<f4"+ ({DTYPES})
+    #   @param shape [Integer, ::Array<Integer>] elements in each dimension
+    #   @param name [String, nil] so that others can {.attach} it without a handle
+    #   @param persist [Boolean] whether it stays when nobody holds it, until {Shmarray.unlink}; needs a name
+    #   @param order [:C, :F] which dimension's elements lie side by side: the last, or the first
+    #   @param mode [Integer] the permissions of its file
+    #   @param uninitialized [Boolean] whether the elements may be whatever is there
+    #   @return [Array]
+    #   @raise [TypeError, ArgumentError] for a dtype, a shape or a name that cannot be
+    #   @raise [Errno::EEXIST] when the name is taken
+    #   @raise [Errno::ENOSPC] when shared memory is full
+    #   @example
+    #     a = Shmarray::Array.create(:float32, [2, 3])
+    #     a.to_a # => [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+    # @!method self.new(dtype, shape, **options)
+    #   As {.create}.
+    #   @return [Array]
+
+    # @!method self.attach(handle_or_name, readonly: false)
+    #   The array that a handle means, or that has this name. Nothing is copied.
+    #   @param handle_or_name [String]
+    #   @param readonly [Boolean] whether its memory is protected against writes in this process
+    #   @return [Array]
+    #   @raise [ArgumentError] for a text that is no handle, or one that does not fit its segment
+    #   @raise [Errno::ENOENT, StaleHandleError] when the array is gone
+    #   @raise [Errno::EACCES] when this user may not
+    #   @example
+    #     a = Shmarray::Array.create(:int32, 3)
+    #     b = Shmarray::Array.attach(a.handle)
+    #     b[0] = 7
+    #     a.to_a # => [7, 0, 0]
+
+    # @!method self.wrap(exporter)
+    #   The array of whatever exports a MemoryView, or is an IO::Buffer: its own memory if that is shared, else a shared
+    #   copy, in one pass.
+    #   @param exporter [Object] of Numo, of Fiddle, of other gems
+    #   @return [Array]
+    #   @raise [TypeError] when it exports none
+    #   @raise [ArgumentError] when its elements are no numbers of one kind
+    #   @raise [Errno::ENOSPC] when shared memory is full
+    #   @example
+    #     require "fiddle"
+    #     a = Shmarray::Array.wrap(Fiddle::Pointer["hello"])
+    #     a.to_bytes # => "hello"
+
+    # @!method [](*index)
+    #   An element, or a view.
+    #   @param index [Integer, Range, Enumerator::ArithmeticSequence, nil, true] one for each dimension; those that are
+    #     left out are whole, as with nil and true. Negative Integers count from the end.
+    #   @return [Object, Array] the element if there is an Integer for every dimension
+    #   @raise [IndexError] for an index that is not in the array
+    #   @raise [TypeError] for anything else
+    #   @example
+    #     a = Shmarray::Array.create(:int32, [2, 3])
+    #     a[1] = [4, 5, 6]
+    #     a[1, 2] # => 6
+    #     a[1, (0..) % 2].to_a # => [4, 6]
+    #     a[true, -1].to_a # => [0, 6]
+
+    # @!method []=(*index, value)
+    #   Writes an element, or all that an index chooses.
+    #   @param index as in {#[]}
+    #   @param value [Object, ::Array, Array] one element for all, or Arrays, or an array of the same shape and dtype
+    #   @raise [FrozenError] when the array is read-only
+    #   @raise [RangeError] for a number that its dtype does not have
+    #   @raise [ArgumentError, TypeError, IndexError] for what does not fit
+    #   @example
+    #     a = Shmarray::Array.create(:uint8, [2, 2])
+    #     a[nil] = 1
+    #     a[0, 1] = 255
+    #     a.to_a # => [[1, 255], [1, 1]]
+
+    # @!method each
+    #   Every element, in C order.
+    #   @yieldparam element [Object]
+    #   @return [self, Enumerator] an Enumerator without a block
+    #   @example
+    #     a = Shmarray::Array.create(:int8, [2, 2])
+    #     a[1] = 3
+    #     a.sum # => 6
+
+    # @!method to_a
+    #   All elements, nested by dimension; without dimensions the element.
+    #   @return [::Array]
+    #   @example
+    #     Shmarray::Array.create(:bool, [1, 2]).to_a # => [[false, false]]
+
+    # @!method to_bytes
+    #   A copy of the elements' bytes, in C order.
+    #   @return [String] binary
+    #   @example
+    #     a = Shmarray::Array.create(:uint16, 2)
+    #     a[1] = 258
+    #     a.to_bytes # => "\x00\x00\x02\x01"
+
+    # @!method shape
+    #   @return [::Array<Integer>] elements in each dimension
+    # @!method strides
+    #   @return [::Array<Integer>] bytes from one element to the next in each dimension
+    # @!method ndim
+    #   @return [Integer] how many dimensions
+    # @!method size
+    #   @return [Integer] how many elements
+    # @!method dtype
+    #   @return [String] the type string
+    #   @example
+    #     Shmarray::Array.create(:complex64, []).dtype # => "<c8"
+
+    # @!method handle
+    #   The line of text that any process on the machine can {.attach} while somebody holds the array: dtype, shape,
+    #   strides, offset and segment. It holds nothing itself.
+    #   @return [String]
+    #   @example
+    #     require "json"
+    #     a = Shmarray::Array.create(:int32, [2, 3])
+    #     JSON.parse(a.transpose.handle).values_at("dtype", "shape", "strides") # => ["<i4", [3, 2], [4, 12]]
+
+    # @!method handle_to_send
+    #   A handle that holds the array until it is attached for the first time, or given to {Shmarray.discard}; at most as
+    #   long as a process lives of those that have one ancestor which used shared memory.
+    #   @return [String]
+    #   @raise [Errno::ENOSPC] when shared memory is full
+    #   @example
+    #     text = Shmarray::Array.create(:int32, 3).handle_to_send
+    #     GC.start
+    #     Shmarray::Array.attach(text).shape # => [3]
+
+    # @!method readonly?
+    #   @return [Boolean] whether its memory is protected against writes in this process
+
+    # @!method transpose
+    #   A view with the dimensions in the opposite order.
+    #   @return [Array]
+    #   @example
+    #     Shmarray::Array.create(:int8, [2, 3, 4]).transpose.shape # => [4, 3, 2]
+
+    # @!method view(shape, strides, offset = 0)
+    #   A view of any layout inside the segment.
+    #   @param shape [Integer, ::Array<Integer>] elements
+    #   @param strides [Integer, ::Array<Integer>] bytes; 0 repeats, negative ones go backwards
+    #   @param offset [Integer] bytes from this array's first element to the view's
+    #   @return [Array]
+    #   @raise [ArgumentError] when an element would lie outside
+    #   @example
+    #     a = Shmarray::Array.create(:uint8, 4)
+    #     a[nil] = [1, 2, 3, 4]
+    #     a.view(2, -2, 3).to_a # => [4, 2]
+
+    # The elements, nested by dimension.
+    # @return [String]
+    def to_s
+      to_a.to_s
+    end
+
+    # @return [String] dtype, shape, and the elements when they are few
+    # @example
+    #   Shmarray::Array.create(:int8, 2).inspect # => "#<Shmarray::Array |i1 [2] [0, 0]>"
+    def inspect
+      elements = size > INSPECT_LIMIT ? "…" : to_s
+      "#<#{self.class} #{dtype} #{shape} #{elements}>"
+    end
+  end
+end

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# What lib/ says in comments: nothing public is without them, and the examples run.
+class DocumentationTest < SharedMemoryTest
+  LIB = File.expand_path("../lib", __dir__)
+  EXAMPLE = /^ *#( *)@example.*\n((?:^ *#(?:\1  .*)?\n)+)/
+
+  # By file and line, without the comment signs.
+  EXAMPLES = Dir["#{LIB}/**/*.rb"].sort.flat_map do |file|
+    text = File.read(file)
+    text.to_enum(:scan, EXAMPLE).map do
+      found = Regexp.last_match
+      at = "#{file.delete_prefix("#{LIB}/")}:#{found.pre_match.count("\n") + 1}"
+      [at, found[2].gsub(/^ *# */, "").gsub(/^\s*\n/, "")]
+    end
+  end.to_h
+
+  # Of whom the gem is not installed everywhere, and what reads files of the reader's.
+  SPARED = /decode\(file\)/
+
+  def test_there_are_examples
+    assert_operator EXAMPLES.size, :>, 25
+  end
+
+  EXAMPLES.each do |at, example|
+    define_method("test_example_#{at}") do
+      skip "no Numo gem is installed" if example.include?("Numo") && !NUMO
+      return if example.match?(SPARED)
+
+      expected = example.scan(/ # => (.*)$/).flatten
+      refute_empty expected, example
+      # A value is that of its line.
+      script = example.gsub(/^(.*\S) # => .*$/) { "p((#{Regexp.last_match(1)}))" }
+      output, status = ruby("require '#{NUMO ? "numo/shared" : "shmarray"}'\n#{script}")
+      assert status.success?, output
+      assert_equal expected, output.lines(chomp: true)
+    end
+  end
+
+  def documented
+    require "yard"
+    YARD::Logger.instance.level = YARD::Logger::FATAL # what it thinks of others' modules
+    YARD::Registry.clear
+    YARD.parse("#{LIB}/**/*.rb")
+    YARD::Registry
+  rescue LoadError
+    skip "the gem yard is not installed"
+  end
+
+  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message] +
+            (NUMO ? [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] : [])
+
+  def test_every_public_method_is_documented
+    registry = documented
+    names = MODULES.flat_map do |mod|
+      mod.singleton_methods(false).map { |name| "#{mod}.#{name}" } + mod.public_instance_methods(false).map { |name| "#{mod}##{name}" }
+    end
+    without = names.reject { |name| told?(registry.at(name)) }
+    assert_empty without
+    assert_operator names.size, :>, 30
+  end
+
+  # In words, or by what it returns or raises.
+  def told?(method)
+    method && (!method.docstring.empty? || method.tags.any?)
+  end
+
+  def test_every_module_and_constant_is_documented
+    without = documented.all(:module, :class, :constant).reject do |one|
+      !one.docstring.empty? || private?(one)
+    end
+    assert_empty without.map(&:path) - ["Numo"]
+  end
+
+  # Not to be named from outside, or in what is not.
+  def private?(one)
+    Object.class_eval(one.path) && false
+  rescue NameError
+    true
+  end
+end

@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+# Which Numo the tests run on, and which of ours.
+module Which
+  begin
+    require "numo/shared"
+    GEM = Gem.loaded_specs.keys.grep(/\Anumo-narray/).first
+    NUMO = "#{GEM} #{Gem.loaded_specs.fetch(GEM).version}".freeze
+  rescue LoadError => error
+    raise unless error.message.start_with?("numo/shared needs")
+
+    require "shmarray"
+    NUMO = nil
+    REASON = error.message
+  end
+
+  def self.line
+    "numo-shared #{Shmarray::VERSION}, #{NUMO ? "with #{NUMO}" : "without Numo (#{REASON})"}, Ruby #{RUBY_VERSION}"
+  end
+end
