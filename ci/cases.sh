@@ -6,6 +6,7 @@
 
 passed=0
 failed=0
+left_out= # how many, where a script leaves some out
 sources=()
 directory=
 
@@ -115,6 +116,6 @@ must_catch() {
 
 # The closing line; the exit code is 0 when nothing failed and something ran.
 closing_line() {
-    echo "$1: $passed passed, $failed failed"
+    echo "$1: $passed passed, $failed failed${left_out:+, $left_out skipped}"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

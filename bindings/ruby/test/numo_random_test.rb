@@ -20,6 +20,7 @@ class NumoRandomTest < NumoTest
     @random = Random.new(@seed)
     @pairs = []
     @done = Hash.new(0)
+    @count = Integer(ENV.fetch("OPERATIONS", 20_000))
   end
 
   def pick(list)
@@ -201,7 +202,7 @@ class NumoRandomTest < NumoTest
 
   def test_they_never_differ
     away do
-      walk(Integer(ENV.fetch("OPERATIONS", 20_000))) do |at|
+      walk(@count) do |at|
         GC.start if (at % 1000).zero?
         GC.compact if (at % 5000).zero? && GC.respond_to?(:compact)
       end
@@ -215,7 +216,7 @@ class NumoRandomTest < NumoTest
   def test_they_never_differ_under_gc_stress
     walk(100)
     GC.stress = true
-    60.times { do_one }
+    (@count / 300).times { do_one }
     GC.stress = false
     walk(100)
   ensure

@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+# Loaded before somebody's tests of Numo: every array that they make lives in shared memory.
+#
+#   ruby -I bindings/ruby/foreign -r shared_everywhere test/narray_test.rb
+#
+# At its end the program says how many that were; none is a failure.
+
+require "numo/shared"
+
+module SharedEverywhere
+  CLASSES = %i[Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 SFloat DFloat SComplex DComplex].map { |name| Numo.const_get(name) }.freeze
+  MAKERS = %i[[] zeros ones cast asarray from_binary eye linspace logspace].freeze
+  COUNTS = Hash.new(0)
+
+  # Methods of the classes themselves. Other Ractors may not use what is shared here.
+  module Makers
+    MAKERS.each do |name|
+      class_eval <<~RUBY, __FILE__, __LINE__ + 1
+        def #{name}(...)
+          SharedEverywhere.share(super, :"#{name}")
+        end
+      RUBY
+    end
+
+    def new(*shape)
+      return super unless SharedEverywhere.here?
+
+      begin
+        Numo::Shared.new(self, shape.size == 1 && shape.first.is_a?(Array) ? shape.first : shape).tap { COUNTS[:new] += 1 }
+      rescue ArgumentError, TypeError
+        super # which is to say what is wrong
+      end
+    end
+  end
+
+  def self.here?
+    !defined?(Ractor) || Ractor.current == Ractor.main
+  end
+
+  def self.share(made, maker)
+    return made unless here? && CLASSES.include?(made.class) && !made.frozen? && !Numo::Shared.shared?(made)
+
+    Numo::Shared.share(made).tap { COUNTS[maker] += 1 }
+  rescue ArgumentError
+    made # without elements yet
+  end
+
+  CLASSES.each { |type| type.singleton_class.prepend(Makers) }
+
+  main = Process.pid
+  at_exit do
+    next unless Process.pid == main
+
+    $stderr.puts "#{COUNTS.values.sum} arrays were made in shared memory: #{COUNTS}"
+    exit!(1) if COUNTS.empty?
+  end
+end
