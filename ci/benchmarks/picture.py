@@ -6,7 +6,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 import peers  # noqa: E402
-from rows import growth  # noqa: E402
+from rows import growth, ruby  # noqa: E402
 from rows.shared import BARE  # noqa: E402
 from targets import say  # noqa: E402
 
@@ -20,8 +20,8 @@ PANELS = (
     ("… the first one, cold", "private", "400 MB cold"),
     ("100 fields to the parent\n(PyTorch's report)", "reports", "100 fields of 700 × 1400 float32"),
     ("xarray.Dataset of 392 MB", "reports", "Dataset of 100 fields"),
-    ("pandas.DataFrame of 392 MB", "reports", "DataFrame of 100 columns"),
     ("BigData to a pool", "reports", "BigData to a pool, 16 chunks"),
+    ("Ruby: a frame of 6.2 MB\nfrom a worker", "ruby", ruby.CASE),
 )
 COLUMNS = 3
 STYLE = {"font.size": 9, "svg.hashsalt": "shmarray", "axes.spines.top": False, "axes.spines.right": False}

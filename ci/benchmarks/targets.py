@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass
 
 from harness import HERE
+from rows import ruby
 from rows.shared import BARE, BARE_IN_C
 
 STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
@@ -92,6 +93,16 @@ def path_targets(figures):
     yield below(figures, "create C", "create and drop 1 MiB, warm, C: under 2 µs", place, "C", 2e-6)
 
 
+def ruby_targets(figures):
+    """Times of transport alone."""
+    marshal = figures.get("ruby", ruby.CASE, ruby.WAYS["Marshal"])
+    for way, words, least in (("in place", "written in place", 5), ("map", "returned from Numo::Parallel.map", 10)):
+        ours = figures.get("ruby", ruby.CASE, ruby.WAYS[way])
+        target = f"frames in Ruby, {words}: at least {least} × the rate of Marshal through a pipe"
+        measured = None if None in (ours, marshal) else f"{marshal / ours:.1f} × ({say(ours)} to {say(marshal)})"
+        yield f"ruby {way}", target, None if measured is None else marshal / ours >= least, measured or ""
+
+
 def channel_targets(figures):
     for words in ("polling: no slower than iceoryx2's", "from Python: half of iceoryx2's Python package", "blocking: within 1.3 × of a futex", "6 MB by loan costs what 6 bytes do"):  # fmt: skip
         yield f"channel {words}", f"channel's round trip, {words}", None, "no channel yet"
@@ -105,7 +116,7 @@ def judge(results):
     with open(HERE / "misses.toml", "rb") as file:
         reasons = tomllib.load(file)
     figures, judged = Figures(results), []
-    for rows in (shared_targets, private_targets, path_targets, channel_targets):
+    for rows in (shared_targets, private_targets, ruby_targets, path_targets, channel_targets):
         for key, target, met, words in rows(figures):
             judged.append(Judged(key, target, words or "not measured", met, why(met, reasons.get(key))))
     return judged

@@ -136,6 +136,7 @@ class NumoParallelTest < NumoTest
     assert_same items, parallel.each(items, in_processes: 2) { -> {} } # what it returns is dropped there
     assert_equal [[], []], [map([]) { 1 }, parallel.each([], in_processes: 2) { 1 }]
     assert_empty parallel.map([1, 2], in_processes: 2, isolation: true) { parallel.worker_number } - [0, 1]
+    assert_equal [0], parallel.map([1, 2], in_processes: 0) { parallel.worker_number }.uniq
     assert_nil parallel.worker_number
   end
 

@@ -35,6 +35,19 @@ class WrapTest < SharedMemoryTest
     File.foreach("/proc/self/maps").find { |line| line.include?(id) && line.include?("r--s") }.to_i(16)
   end
 
+  def test_numos_arrays_are_found_or_copied
+    skip "no Numo gem is installed" unless NUMO
+
+    shared = Numo::Shared.new(Numo::Int32, [2, 3]).seq
+    found = Shmarray::Array.wrap(shared)
+    found[1, 2] = 50
+    assert_equal [["<i4", [2, 3], shared.to_a], 50], [[found.dtype, found.shape, found.to_a], shared[1, 2]]
+    assert_equal Numo::Shared.handle(shared), found.handle
+    copy = Shmarray::Array.wrap(Numo::DFloat[[1, 2], [3, 4]])
+    assert_equal [[1.0, 2.0], [3.0, 4.0]], Shmarray::Array.attach(copy.handle).to_a
+    assert_equal [[1.0, 3.0], [2.0, 4.0]], Shmarray::Array.wrap(Numo::DFloat[[1, 2], [3, 4]].transpose).to_a
+  end
+
   def test_what_exports_nothing_is_refused
     ["text", 1, nil, Object.new].each { |object| assert_raises(TypeError) { Shmarray::Array.wrap(object) } }
   end

@@ -181,10 +181,10 @@ module Numo
         Etc.nprocessors
       end
 
-      # In a block: the number of its process, from 0 on.
+      # In a block: the number of its process, from 0 on; 0 when everything runs here.
       # @return [Integer, nil]
       def worker_number
-        Thread.current[:numo_parallel_worker_number]
+        Worker.number
       end
 
       private

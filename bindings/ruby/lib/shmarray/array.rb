@@ -51,9 +51,9 @@ module Shmarray
     #     a.to_a # => [7, 0, 0]
 
     # @!method self.wrap(exporter)
-    #   The array of whatever exports a MemoryView, or is an IO::Buffer: its own memory if that is shared, else a shared
-    #   copy, in one pass.
-    #   @param exporter [Object] of Numo, of Fiddle, of other gems
+    #   The array of a Numo array, of an IO::Buffer, and of whatever exports a MemoryView: its own memory if that is
+    #   shared, else a shared copy, in one pass.
+    #   @param exporter [Numo::NArray, IO::Buffer, Object] of Fiddle, of other gems
     #   @return [Array]
     #   @raise [TypeError] when it exports none
     #   @raise [ArgumentError] when its elements are no numbers of one kind

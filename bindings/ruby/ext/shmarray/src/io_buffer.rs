@@ -32,7 +32,10 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
 fn io_buffer(ruby: &Ruby, this: &ArrayObject) -> Result<Value, Error> {
     let array = this.array();
     if !(array.is_contiguous(Order::C) || array.is_contiguous(Order::F)) {
-        return Err(argument_error(ruby, "the array's elements do not lie side by side: to_bytes makes a copy where they do"));
+        return Err(argument_error(
+            ruby,
+            "the array's elements do not lie side by side: to_bytes makes a copy where they do",
+        ));
     }
     let flags = if array.is_readonly() { EXTERNAL | READONLY } else { EXTERNAL };
     let bytes = bytes_of(array) as usize; // it is mapped

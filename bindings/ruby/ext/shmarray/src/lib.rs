@@ -10,12 +10,12 @@
 //! | `array` | the class `Shmarray::Array` |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
 //! | `io_buffer` | `IO::Buffer`s of that class's memory, and what others are of |
-//! | `wrap` | what others export by these two, as an array |
 //! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes` |
 //! | `numo` | Numo's structs, and the probe that they are what we think |
 //! | `numo_array` | Numo arrays over shared memory, made and read |
 //! | `sources` | private arrays that are being copied while other threads run |
 //! | `numo_shared` | the module `Numo::Shared` |
+//! | `wrap` | Numo's arrays, buffers and what others export, as arrays |
 //! | `messages` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
 //!
 //! They form a line: each uses only those before it. Nothing here needs Numo; those of that

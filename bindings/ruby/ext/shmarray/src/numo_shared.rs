@@ -102,7 +102,7 @@ pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
 }
 
 /// A shared copy, or the array itself when it has a handle already.
-fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
+pub(crate) fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
     let (dtype, found) = find(ruby, value)?;
     match &found.strides {
         _ if found.swapped => share(ruby, value.funcall("to_host", ())?),
@@ -189,7 +189,9 @@ fn dtype_of(ruby: &Ruby, numo: &Numo, class: Value) -> Result<DType, Error> {
     let row = RClass::try_convert(class).ok().and_then(|class| numo.class_of(ruby, class));
     let refused = || {
         let reason = match class.to_string().as_str() {
-            "Numo::Bit" => "its elements share bytes, so that processes would lose each other's writes",
+            "Numo::Bit" => {
+                "its elements share bytes, so that processes would lose each other's writes; Numo::UInt8.cast gives each its own"
+            }
             "Numo::RObject" => "its elements are objects of one process",
             _ => "it is none of Numo's classes of numbers",
         };

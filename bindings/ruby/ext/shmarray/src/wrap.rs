@@ -1,4 +1,4 @@
-//! `Shmarray::Array.wrap`: whatever exports a MemoryView, or an `IO::Buffer`, as an array.
+//! `Shmarray::Array.wrap`: a Numo array, an `IO::Buffer`, whatever exports a MemoryView, as an array.
 //!
 //! Memory of a segment is the array that is there; any other is copied, in one pass whatever its strides.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
@@ -18,7 +18,7 @@ use shmarray::{Array, DType, Layout, Options, Order};
 
 use crate::array::ArrayObject;
 use crate::errors::{OrRaise, argument_error, type_error, with_room};
-use crate::io_buffer;
+use crate::{io_buffer, numo_shared};
 
 /// Defines `Shmarray::Array.wrap`.
 pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
@@ -29,6 +29,10 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
 fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
     if <&ArrayObject>::try_convert(object).is_ok() {
         return Ok(object);
+    }
+    if numo_shared::is_numo(ruby, object) {
+        let array = numo_shared::shared_array(ruby, numo_shared::share(ruby, object)?)?;
+        return Ok(ArrayObject::holding(ruby, array));
     }
     if let Some((start, bytes)) = io_buffer::bytes(ruby, object)? {
         let layout = Layout::contiguous(&[bytes as u64], 1, Order::C).or_raise(ruby)?;

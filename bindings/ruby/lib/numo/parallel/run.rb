@@ -27,9 +27,13 @@ module Numo
       private
 
       def work_here
+        outer = Worker.number
+        Worker.number = 0
         until @failure || !(job = @jobs.take)
           attempt { done(job) { @block.call(*Child.arguments(job, @with_index)) } }
         end
+      ensure
+        Worker.number = outer
       end
 
       # Whatever interrupts the caller finds no worker left behind.

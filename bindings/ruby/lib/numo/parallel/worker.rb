@@ -11,6 +11,15 @@ module Numo
       @ends = {}.compare_by_identity
 
       class << self
+        # That of the worker whose block runs in this thread.
+        def number
+          Thread.current[:numo_parallel_worker_number]
+        end
+
+        def number=(number)
+          Thread.current[:numo_parallel_worker_number] = number
+        end
+
         def pipe
           Shmarray::Pipe.pair.tap { |here, _| @ends[here] = true }
         end
@@ -80,7 +89,7 @@ module Numo
       private
 
       def be_child(child)
-        Thread.current[:numo_parallel_worker_number] = @number
+        Worker.number = @number
         was = trap("INT", "SYSTEM_DEFAULT") # what ctrl-c did is for the parent to say
         trap("INT", was) if was == "IGNORE"
         child.work

@@ -1,0 +1,3 @@
+# frozen_string_literal: true
+
+# The specs ask for it; what they need is installed.

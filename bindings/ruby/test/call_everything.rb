@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+# Calls every method that Numo's arrays have with arguments of many kinds.
+module CallEverything
+  # The one prints; the other calls itself without end on some of these arguments, as on any array.
+  SPARED = %i[debug_info poly].freeze
+  # Those that only Ruby calls.
+  HIDDEN = %i[initialize initialize_copy marshal_load].freeze
+  KINDS = %i[itself view transpose inplace].freeze
+
+  # No negative number: Numo raises an unsigned one to that for ever, and divides the least by -1.
+  # On a fresh array, which the block gives, and on views of it; gives their number. Each array is told
+  # to +after+ with what was called.
+  def call_everything(after: nil)
+    methods = yield.methods - Object.instance_methods - SPARED + HIDDEN
+    methods.product(KINDS, arguments).count do |method, kind, given|
+      array = yield
+      call(array, method, kind, given)
+      after&.call(array, [kind, method, given])
+      true
+    end
+  end
+
+  def arguments
+    [[], [0], [1, 0], [2.5], [[1, 2, 3]], [Numo::Int32[1, 2, 3]], [true, 1], [0..1, 1], [9], ["x" * 144], [("x" * 144).freeze], [0, 0, 5], [nil], [2**70]]
+  end
+
+  private
+
+  def call(array, method, kind, given)
+    array.public_send(kind).send(method, *given) { 1 }
+  rescue StandardError, NotImplementedError, SystemStackError, NoMemoryError
+    nil
+  end
+end
