@@ -65,7 +65,7 @@ module Numo
       end
     end
 
-    NArray.prepend(Guards)
+    NArray.__send__(:prepend, Guards) # so written, YARD does not look for what is not ours
     private_constant :Guards
   end
 end
