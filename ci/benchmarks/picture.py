@@ -68,12 +68,13 @@ def floor(figures):
 
 
 def panel(axis, title, figures, limit):
-    shown = sorted((who for who in figures if who in peers.NAMES), key=lambda who: -figures[who]["median"])
+    drawn = {*peers.NAMES, *ruby.WAYS.values()}
+    shown = sorted(drawn & figures.keys(), key=lambda who: -figures[who]["median"])
     ours = figures[peers.OURS]["median"]
     seconds = [figures[who]["median"] for who in shown]
     least = min([*seconds, *([limit[1]] if limit else []), *(memcpy(figures) or [])]) / 2.5
     for place, who in enumerate(shown):
-        bar(axis, place, figures[who], ours, least, who == peers.OURS)
+        bar(axis, place, who, figures[who], ours, least)
     axis.set_yticks(range(len(shown)), [peers.label(who) for who in shown])
     axis.get_yticklabels()[shown.index(peers.OURS)].set_fontweight("bold")
     axis.set_xscale("log")
@@ -92,9 +93,9 @@ def decades(least, most):
     return ticks[:: -(-len(ticks) // 3) or 1]
 
 
-def bar(axis, place, figure, ours, least, is_ours):
-    value = figure["median"]
-    axis.barh(place, value - least, left=least, height=0.72, color=OURS if is_ours else THEIRS)
+def bar(axis, place, who, figure, ours, least):
+    value, is_ours = figure["median"], who == peers.OURS
+    axis.barh(place, value - least, left=least, height=0.72, color=OURS if peers.label(who).startswith("shmarray") else THEIRS)
     axis.plot([figure["least"], figure["most"]], [place, place], color=LIMIT, linewidth=0.8)
     words = say(value) if is_ours else f"{say(value)}  ×{value / ours:.2g}" if value / ours < 100 else f"{say(value)}  ×{value / ours:.0f}"  # fmt: skip
     edge = max(value, figure["most"])
