@@ -95,7 +95,9 @@ def decades(least, most):
 
 def bar(axis, place, who, figure, ours, least):
     value, is_ours = figure["median"], who == peers.OURS
-    axis.barh(place, value - least, left=least, height=0.72, color=OURS if peers.label(who).startswith("shmarray") else THEIRS)
+    axis.barh(
+        place, value - least, left=least, height=0.72, color=OURS if peers.label(who).startswith("shmarray") else THEIRS
+    )
     axis.plot([figure["least"], figure["most"]], [place, place], color=LIMIT, linewidth=0.8)
     words = say(value) if is_ours else f"{say(value)}  ×{value / ours:.2g}" if value / ours < 100 else f"{say(value)}  ×{value / ours:.0f}"  # fmt: skip
     edge = max(value, figure["most"])
