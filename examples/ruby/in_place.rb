@@ -5,17 +5,26 @@
 #     . ci/env; ruby examples/ruby/in_place.rb
 #
 # This is what ruby-numo/numo-narray#84 asks for: the parent allocates [2, 3, 3], each child writes its
-# [3, 3], and nothing is marshalled on the way back.
+# [3, 3], and nothing is marshalled on the way back. Only the allocation differs from a program that
+# loses what its children write.
 require "numo/shared"
 
-images = Numo::Shared.new(Numo::Int32, [2, 3, 3])
+images = Numo::Shared.new(Numo::Int32, [2, 3, 3]) # was: Numo::Int32.zeros(2, 3, 3)
 
-Numo::Parallel.each_slice_of(images, in_processes: 2) do |image, i|
-  image.store(Numo::Int32.new(3, 3).seq + 10 * i)
-end
+# With bare forks: a child has what its parent had.
+pids = Array.new(2) { |i| fork { images[i, true, true] = Numo::Int32.new(3, 3).seq + 10 * i } }
+pids.each { |pid| Process.wait(pid) }
 p images
 
-# The same with bare forks, and with the gem parallel: a child has what its parent had.
-pids = Array.new(2) { |i| fork { images[i, true, true].inplace * -1 } }
-pids.each { |pid| Process.wait(pid) }
-p images[1, 2, 2] # => -18
+# The same with the gem parallel.
+begin
+  require "parallel"
+  Parallel.each([0, 1], in_processes: 2) { |i| images[i, true, true].inplace * -1 }
+  p images[1, 2, 2] # => -18
+rescue LoadError
+  puts "the gem parallel is not installed"
+end
+
+# The same with Numo::Parallel, where each block gets its part.
+Numo::Parallel.each_slice_of(images, in_processes: 2) { |image, i| image.fill(i + 1) }
+p images[true, 0, 0] # => Numo::Int32[1, 2]
