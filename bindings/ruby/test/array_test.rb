@@ -32,15 +32,14 @@ class ArrayTest < SharedMemoryTest
 
   def test_every_dtype_keeps_its_values_in_another_process
     assert_equal Shmarray::DTYPES.sort, VALUES.keys.sort
-    VALUES.each do |dtype, values|
-      a = Shmarray::Array.create(dtype, 3)
-      values.each_with_index { |value, at| a[at] = value }
-      handle = a.handle
-      assert_equal values, in_child { Shmarray::Array.attach(handle).to_a }, dtype
-      output, status = ruby("require 'shmarray'; print Marshal.dump(Shmarray::Array.attach(ARGV[0]).to_a)", handle)
-      assert status.success?, output
-      assert_equal values, Marshal.load(output.b), dtype
+    arrays = VALUES.map do |dtype, values|
+      Shmarray::Array.create(dtype, 3).tap { |a| values.each_with_index { |value, at| a[at] = value } }
     end
+    handles = arrays.map(&:handle)
+    assert_equal VALUES.values, in_child { handles.map { |handle| Shmarray::Array.attach(handle).to_a } }
+    output, status = ruby("require 'shmarray'; print Marshal.dump(ARGV.map { |handle| Shmarray::Array.attach(handle).to_a })", *handles)
+    assert status.success?, output
+    assert_equal VALUES.values, Marshal.load(output.b)
   end
 
   def test_a_dtype_has_a_name_and_a_type_string
