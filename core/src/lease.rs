@@ -195,6 +195,29 @@ impl Leases {
         }
     }
 
+    /// Ends what no process maps and no message holds. `is_unheld` asks for both while the state is
+    /// CLOSING: who attaches takes the file's lock, then looks; so one of the two sees the other.
+    pub(crate) fn close_unmapped(&self, is_unheld: impl FnOnce() -> bool) -> Closed {
+        let found = self.words.state().load(Acquire);
+        let is_ours = match found & STATES {
+            LIVE if self.advance(found, CLOSING) => true,
+            LIVE => return Closed::Held, // somebody is at work there
+            CLOSING => false,            // by somebody who has died, or who maps it
+            _ => return Closed::Gone,
+        };
+        fence(SeqCst); // F1: then PERSIST is loaded, and the kernel asked
+        let persists = self.words.flags().load(Acquire) & PERSIST != 0;
+        let closing = if is_ours { Self::after(found, CLOSING) } else { found };
+        match !persists && is_unheld() {
+            true if self.words.state().replace(closing, Self::after(closing, DEAD)) => Closed::Last,
+            false if is_ours => {
+                self.advance(closing, LIVE);
+                Closed::Held
+            }
+            _ => Closed::Held,
+        }
+    }
+
     /// Scans, and ends this CLOSING; `None` when another was faster.
     fn settle(&self, closing: u64) -> Option<u64> {
         let next = if self.is_held() { LIVE } else { self.end() };
@@ -215,8 +238,12 @@ impl Leases {
     }
 
     fn advance(&self, from: u64, to: u64) -> bool {
-        let next = (from & !STATES).wrapping_add(EPOCH) | to; // others write it: it may be the last
-        self.words.state().replace(from, next)
+        self.words.state().replace(from, Self::after(from, to))
+    }
+
+    /// The word with the next epoch. Others write it: it may be the last.
+    fn after(from: u64, to: u64) -> u64 {
+        (from & !STATES).wrapping_add(EPOCH) | to
     }
 
     fn is_held(&self) -> bool {

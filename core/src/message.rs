@@ -29,6 +29,7 @@ use crate::descriptor::Descriptor;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::name::SegmentText;
+use crate::segment;
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Access, Directory, Identity, socket};
 
@@ -183,7 +184,10 @@ impl Pipe {
                 false => Message::read(packet, locks).map(Received::Message),
             };
             match socket::receive(self.as_fd(), INLINE_BYTES, read) {
-                Ok(received) => return received,
+                Ok(received) => {
+                    segment::look(&Directory::current());
+                    return received;
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     if !self.wait(false, until)? {
                         return Ok(Received::TimedOut);

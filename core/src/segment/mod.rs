@@ -13,6 +13,8 @@
 mod cache;
 mod cells;
 mod fill;
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+mod fork;
 mod list;
 mod mapped;
 mod pool;
@@ -37,8 +39,9 @@ use crate::words::{self, Ordering as Order};
 pub(crate) use fill::Fill;
 pub use list::{SegmentInfo, segments};
 use mapped::{Mapped, read_header};
-use sweep::{How, sweep_at_first_use, sweep_at_times, sweep_directory};
-pub use sweep::{Swept, sweep};
+pub(crate) use sweep::look;
+use sweep::{How, sweep_directory};
+pub use sweep::{Swept, sweep, sweep_dead};
 use table::Table;
 
 /// A piece of shared memory with an array in it, mapped and held.
@@ -50,6 +53,7 @@ pub(crate) struct Segment {
     /// Our entry in its lease table, or BY_LOCK.
     place: AtomicUsize,
     /// The child's, while a fork is under way.
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable", miri), allow(dead_code, reason = "no forks"))]
     childs_place: AtomicUsize,
 }
 
@@ -84,17 +88,18 @@ impl Segment {
     /// The elements that it begins with can be read, and are as many as the layout's.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn create(dtype: &DType, layout: &Layout, birth: &Birth, fill: &Fill<'_>) -> Result<Arc<Self>> {
-        process::begin();
+        process::begin()?;
         let directory = Directory::current();
-        sweep_at_first_use(&directory);
+        sweep::at_first_use(&directory);
+        let has_looked = look(&directory);
         if !birth.is_special() {
-            if let Some(cell) = cells::create(&directory, dtype, layout, fill)? {
+            if let Some(cell) = cells::create(&directory, dtype, layout, fill, has_looked)? {
                 return Ok(cell);
             }
         }
-        sweep_at_times(&directory);
         let id = SegmentId::random()?;
         let header = Header::new(id, birth.name.clone(), dtype.clone(), layout.clone(), directory.page_bytes())?;
+        sweep::before_file(&directory, header.segment_bytes());
         Self::create_file(&directory, header, birth, fill)
     }
 
@@ -149,9 +154,9 @@ impl Segment {
     }
 
     fn open(place: Place<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
-        process::begin();
+        process::begin()?;
         let directory = Directory::current();
-        sweep_at_first_use(&directory);
+        sweep::at_first_use(&directory);
         let (mapped, is_new) = match Self::map(&directory, place, access)? {
             Found::Segment(segment) => return Ok(segment), // a name led to what is mapped already
             Found::Known(mapped) => (mapped, false),
@@ -320,27 +325,14 @@ impl Segment {
         sys::link_ticket(self.directory(), &self.mapped.header.id, ticket.holder, ticket.about)
     }
 
-    /// Before a fork: what this process holds, the child will hold. Allocates nothing.
-    fn lend_to_child(&self) {
-        let leases = self.leases();
-        let childs = sys::identity_of_child(self.directory());
-        let holds = self.place.load(Ordering::Relaxed) != BY_LOCK;
-        let place = childs.filter(|_| holds).and_then(|child| leases.place(child.holder, child.about));
-        match place {
-            Some(place) => leases.set_held(place), // we hold meanwhile, so it is alive
-            None if self.mapped.header_is_writable() => hold_by_lock(&leases, &self.mapped),
-            None => {} // a reader's segment is by lock already
-        }
-        self.childs_place.store(place.unwrap_or(BY_LOCK), Ordering::Relaxed);
+    /// Whether its file has no other array.
+    fn is_alone(&self) -> bool {
+        self.mapped.header.division.is_none_or(|division| division.cells == 1)
     }
 
-    /// After a fork, in the child. Allocates nothing.
-    fn become_childs(&self) {
-        let place = self.childs_place.load(Ordering::Relaxed);
-        self.place.store(place, Ordering::Relaxed);
-        if let Some(me) = sys::identity(self.directory()).filter(|_| place != BY_LOCK) {
-            self.leases().tell_about(place, me.about); // the parent could not know the pid
-        }
+    /// Whether only its mapping holds it.
+    fn is_by_lock(&self) -> bool {
+        self.place.load(Ordering::Relaxed) == BY_LOCK
     }
 }
 
@@ -446,7 +438,7 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
         segment.give_back_ticket(ticket);
         return Ok(());
     }
-    process::begin();
+    process::begin()?;
     let (Found::Known(mapped) | Found::New(mapped)) = Segment::map(directory, Place::Id(&text.id), access)? else {
         return Ok(());
     };
@@ -463,11 +455,11 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
 /// # Errors
 /// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
 pub fn unlink(name: &str) -> Result<()> {
+    process::begin()?;
     let (directory, name) = (Directory::current(), name.parse()?);
     let mut persistent = None;
     let file = sys::unlink_name(&directory, &name, |file| {
-        let read = read_header("", file).and_then(|header| no_longer_persistent(file, header));
-        persistent = read.inspect_err(|_| file.clear_flags()).ok(); // of what is no segment, a sweep takes the rest
+        persistent = read_header("", file).and_then(|header| no_longer_persistent(file, header)).ok();
     })?;
     let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
     drop(file);

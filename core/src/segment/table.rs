@@ -45,6 +45,15 @@ impl Table {
         Self::with(|table| table.by_id.get(&(*text, access))?.upgrade())
     }
 
+    /// Whether this process holds all that a segment has: nobody's death changes anything there.
+    pub(super) fn holds_all_of(id: &SegmentId) -> bool {
+        let only = |cell| (SegmentText { id: *id, cell }, Access::ReadWrite);
+        Self::with(|table| {
+            let found = table.by_id.get(&only(None)).or_else(|| table.by_id.get(&only(Some(0))));
+            found.and_then(Weak::upgrade).is_some_and(|segment| segment.is_alone())
+        })
+    }
+
     pub(super) fn insert(segment: &Arc<Segment>) {
         let key = (segment.text(), segment.access());
         Self::with(|table| {

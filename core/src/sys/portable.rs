@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
@@ -39,6 +39,12 @@ impl Directory {
 
     pub(crate) fn page_bytes(&self) -> u64 {
         page_bytes()
+    }
+
+    /// Nobody can be known to be dead.
+    pub(crate) fn next_look(&self) -> &AtomicU64 {
+        static NEVER: AtomicU64 = AtomicU64::new(u64::MAX);
+        &NEVER
     }
 
     /// There are no cells here.
@@ -176,10 +182,6 @@ pub(crate) fn identity(_directory: &Directory) -> Option<Identity> {
     None
 }
 
-pub(crate) fn identity_of_child(_directory: &Directory) -> Option<Identity> {
-    None
-}
-
 /// Nobody can be known to be dead.
 pub(crate) struct Lives;
 
@@ -193,19 +195,30 @@ impl Lives {
     }
 }
 
-/// A forked child must attach for itself, and an exit gives nothing back.
-pub(crate) fn on_fork_and_exit(
-    _before: extern "C" fn(),
-    _in_parent: extern "C" fn(),
-    _in_child: extern "C" fn(),
-    _exit: extern "C" fn(),
-) {
+/// Nobody can be known to be dead.
+pub(crate) struct Dead;
+
+impl Dead {
+    pub(crate) fn are_swept(self) {}
 }
 
-pub(crate) fn before_fork() {}
-pub(crate) fn after_in_parent() {}
-pub(crate) fn after_in_child() {}
-pub(crate) fn remake<T>(_mutex: &parking_lot::Mutex<T>) {}
+/// What a look finds: nothing.
+pub(crate) struct Look {
+    pub(crate) dead: Option<Dead>,
+    pub(crate) was_deleted: bool,
+}
+
+pub(crate) fn look_for_dead(_directory: &Directory) -> Look {
+    Look { dead: None, was_deleted: false }
+}
+
+pub(crate) fn monotonic_ns() -> u64 {
+    0
+}
+
+pub(crate) fn thread_ns() -> u64 {
+    0
+}
 
 /// Nothing becomes dead but by its last holder's count.
 pub(crate) fn discard(_directory: &Directory, _id: &SegmentId, _name: Option<&ArrayName>) -> Result<bool> {
@@ -248,6 +261,10 @@ impl File {
         }
     }
 
+    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
+        Self::open(directory.clone(), Place::Id(id), Access::ReadWrite).map(Some)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.0.bytes()
     }
@@ -259,9 +276,6 @@ impl File {
     pub(crate) fn links(&self) -> u64 {
         1
     }
-
-    /// No sweep here looks at them.
-    pub(crate) fn clear_flags(&self) {}
 
     /// Everything is mapped already: counts this holder, and protects the data.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
@@ -354,6 +368,13 @@ pub(crate) fn punch(_directory: &Directory, _id: &SegmentId, _parts: &[(u64, u64
 
 pub(crate) fn reserve_again(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
+}
+
+/// The system does not list names.
+pub(crate) fn sweep_names(_directory: &Directory) {}
+
+pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
+    true
 }
 
 /// Nobody but the last holder can tell that a segment is not held.

@@ -16,7 +16,7 @@ mod shelves;
 use std::sync::Arc;
 
 use super::mapped::Mapped;
-use super::sweep::{How, sweep_at_times};
+use super::sweep::{self, How};
 use super::table::Table;
 use super::{Fill, Segment, pool, sys};
 use crate::descriptor::GENERATION_LIMIT;
@@ -51,6 +51,7 @@ pub(super) fn create(
     dtype: &DType,
     layout: &Layout,
     fill: &Fill<'_>,
+    has_looked: bool,
 ) -> Result<Option<Arc<Segment>>> {
     let data_bytes = size_bytes(&layout.shape, dtype.item_bytes())?;
     let description = (layout.ndim() <= CELL_NDIM).then(|| cell_description(dtype, &layout.shape)).flatten();
@@ -59,7 +60,11 @@ pub(super) fn create(
         return Ok(None);
     };
     let Some(me) = sys::identity(directory) else { return Ok(None) };
-    let claimed = match shelves::claim(directory, cell_bytes, me) {
+    let known = shelves::claim(directory, cell_bytes, me).and_then(|claimed| match has_looked {
+        true => claimed.if_found(),
+        false => Some(claimed),
+    });
+    let claimed = match known {
         Some(claimed) => claimed,
         None => match make(directory, cell_bytes, me, fill)? {
             Some(claimed) => claimed,
@@ -111,6 +116,19 @@ impl Claimed {
         Ok(Segment::register(mapped, Some(cell), data_bytes, generation, place))
     }
 
+    /// `None` when a cleaner has removed its file: no handle of it would find it. Then nothing more is
+    /// made in such files.
+    fn if_found(self) -> Option<Self> {
+        let directory = self.mapped.directory().clone();
+        if sys::is_found(&directory, &self.mapped.header.id) {
+            return Some(self);
+        }
+        sweep::say_that_files_were_removed(&directory);
+        self.undo();
+        drop(shelves::take_all(|file| sys::is_found(file.mapped.directory(), &file.mapped.header.id)));
+        None
+    }
+
     fn undo(self) {
         let leases = self.leases();
         leases.unclaim();
@@ -128,7 +146,7 @@ fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'
     if !plan.is_kept && !pool::is_small(cell_bytes, directory.page_bytes()) {
         return Ok(None);
     }
-    sweep_at_times(directory);
+    sweep::before_file(directory, cell_bytes);
     match make_planned(directory, &plan, me, fill) {
         Ok((claimed, keeper)) => {
             shelves::put(directory, &plan, &claimed.mapped, keeper);

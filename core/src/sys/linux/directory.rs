@@ -5,7 +5,7 @@
 //! | `shmarray-<id>` | a segment |
 //! | `shmarray-name-<name>` | a second link to a segment, by the name that a person gave |
 //! | `shmarray-new-<id>` | a segment being made, where the file system has no unnamed files |
-//! | `shmarray-registry-<uid>` | an empty file of locks; nothing is ever read from it |
+//! | `shmarray-registry-<uid>` | locks, and the roll of processes (`registry`) |
 //!
 //! The registry's bytes from 2^62 on are one for each name: who takes a name away locks its
 //! byte first, so that between the look and the unlink nobody can put a new array there.
@@ -19,13 +19,14 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::descriptor::{Descriptor, without_fork};
-use super::{huge, lock};
+use super::lock::{self, Patience};
+use super::{huge, registry};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 
@@ -35,7 +36,6 @@ const DEFAULT_DIRECTORY: &str = "/dev/shm";
 const SEGMENT_PREFIX: &str = "shmarray-";
 const NAME_PREFIX: &str = "shmarray-name-";
 const NEW_PREFIX: &str = "shmarray-new-";
-const REGISTRY_PREFIX: &str = "shmarray-registry-";
 /// Where the bytes that stand for names begin in the registry.
 const NAMES_OFFSET: u64 = 1 << 62;
 
@@ -50,6 +50,8 @@ struct Place {
     page_bytes: AtomicU64,
     /// [`UNKNOWN`], [`NO`] or [`YES`].
     huge_by_advice: AtomicU8,
+    /// When a look for the dead is due (`segment::sweep`).
+    next_look: AtomicU64,
 }
 
 const UNKNOWN: u8 = 0;
@@ -95,11 +97,17 @@ impl Directory {
             path: path.as_ref().to_owned(),
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
+            next_look: AtomicU64::new(0),
         }))
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// When a look for the dead is due, in nanoseconds of the system's monotonic clock.
+    pub(crate) fn next_look(&self) -> &AtomicU64 {
+        &self.0.next_look
     }
 
     /// The unit of memory protection of what is mapped there: in a hugetlbfs a huge page.
@@ -153,26 +161,15 @@ impl Directory {
         self.path().join(format!("{NEW_PREFIX}{id}"))
     }
 
-    /// This user's registry, made when it is not there. Another user's file of that name is not it:
-    /// he could lock and unlock there as he likes. With it what `fstat` says of it.
-    pub(super) fn open_registry(&self) -> Result<(Descriptor, fs::Metadata)> {
-        let path = self.path().join(format!("{REGISTRY_PREFIX}{}", user()));
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let opened = Descriptor::open(|| options.open(&path));
-        let file = opened.map_err(|error| Error::os("open", &path, error))?;
-        let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
-        match (facts.uid(), user()) {
-            (owner, user) if owner == user => Ok((file, facts)),
-            (owner, user) => Err(Error::NotOwner { path, owner, user, mode: facts.mode() & 0o777 }),
-        }
-    }
-
     /// The ids of all segments there, finished or not, whoever owns them.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
         let ids = self.names(id_in);
         ids.map_err(|error| Error::os("opendir", self.path(), error))
+    }
+
+    /// The names that people gave, whoever owns them.
+    pub(super) fn array_names(&self) -> Vec<ArrayName> {
+        self.names(|name| name.strip_prefix(NAME_PREFIX)?.parse().ok()).unwrap_or_default()
     }
 
     /// What is of use among the names of its files.
@@ -268,13 +265,15 @@ pub(super) fn create_hidden(path: &Path) -> Result<Descriptor> {
 pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] Descriptor);
 
 impl NameLock {
-    /// `None` where the registry cannot be had, because somebody put something else in its place:
-    /// then two who take one name away at once may take a newer array's. It is only a name.
-    pub(super) fn take(directory: &Directory, name: &ArrayName) -> Option<Self> {
-        let (file, _) = directory.open_registry().ok()?;
+    /// # Errors
+    /// When the registry cannot be had, or another process of this user keeps the byte: it does
+    /// that for a few system calls, unless somebody stopped it there.
+    pub(super) fn take(directory: &Directory, name: &ArrayName, patience: Patience) -> Result<Self> {
+        let file = registry::open(directory)?.file;
         let offset = (NAMES_OFFSET | fnv1a(name.as_str().as_bytes()) >> 2) as i64;
-        lock::wait_exclusive(&file, offset).ok()?;
-        Some(Self(file))
+        let taken = lock::exclusive_at(&file, offset, patience);
+        taken.map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.name_path(name), error))?;
+        Ok(Self(file))
     }
 }
 

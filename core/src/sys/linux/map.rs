@@ -104,6 +104,30 @@ impl Drop for Mapping {
     }
 }
 
+/// The first page of a file, for its words alone; it keeps no hold that its file has not.
+pub(super) struct Page {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Page {
+    pub(super) fn map(file: &File, page_bytes: u64) -> io::Result<Self> {
+        let bytes = page_bytes as usize; // whole pages alone can be unmapped, of a hugetlbfs too
+        Ok(Self { start: map(file, std::ptr::null_mut(), bytes, WRITABLE, libc::MAP_SHARED)?, bytes })
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: what `map` mapped, once; its user keeps no pointer longer.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// Maps the front of a file: where the kernel likes, or with MAP_FIXED over a part of `place`,
 /// which is the caller's.
 fn map(

@@ -21,8 +21,8 @@ use bytes::Bytes;
 pub(crate) use directory::{Directory, link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use process::{
-    Identity, Lives, after_in_child, after_in_parent, before_fork, family_message, family_of, identity,
-    identity_of_child, is_message, on_fork_and_exit, remake,
+    Dead, Identity, Lives, family_message, family_of, identity, is_message, look_for_dead, monotonic_ns,
+    thread_ns,
 };
 
 use super::{Access, Place};
@@ -99,6 +99,10 @@ impl File {
         }
     }
 
+    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
+        Self::open(directory.clone(), Place::Id(id), Access::ReadWrite).map(Some)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.count()
     }
@@ -109,10 +113,6 @@ impl File {
 
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
         Ok(self.bytes.front(bytes))
-    }
-
-    pub(crate) fn clear_flags(&self) {
-        self.bytes.clear_flags();
     }
 
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
@@ -154,6 +154,13 @@ impl File {
 
 pub(crate) fn discard(directory: &Directory, id: &SegmentId, _name: Option<&ArrayName>) -> Result<bool> {
     Ok(directory.links(|links| links.unlink(id)).is_some())
+}
+
+/// A name without its id there is not.
+pub(crate) fn sweep_names(_directory: &Directory) {}
+
+pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
+    directory.links(|links| links.ids.contains_key(id))
 }
 
 pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
