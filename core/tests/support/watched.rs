@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{POOL, directory, scenario, segments_in};
+use crate::support::{Forked, POOL, directory, fork, scenario, segments_in};
 
 /// What a process keeps for reuse in a scenario.
 #[derive(Debug, Clone, Copy)]
@@ -195,4 +195,51 @@ pub(crate) fn rest() -> ! {
     loop {
         thread::park();
     }
+}
+
+/// Something that must come to an end, and how it is called.
+pub(crate) type Deed = (&'static str, fn());
+
+/// Does each in a process of its own, all at once, after `become_who`. Says which of them hang (they are
+/// killed) and which failed.
+pub(crate) fn all_end(who: &str, become_who: impl Fn(), deeds: &[Deed]) {
+    wait_for(format!("{who}: {}", names(deeds.iter().map(|(name, _)| *name))));
+    let begin = |deed: fn()| {
+        fork(|| {
+            become_who();
+            deed();
+        })
+    };
+    let running: Vec<_> = deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect();
+    let until = Instant::now() + patience() / 2; // before the watchdog, which knows no names
+    let (mut failed, mut hang) = (Vec::new(), Vec::new());
+    for (name, child) in running {
+        match ends_in_time(&child, until) {
+            true if child.wait() == 0 => {}
+            true => failed.push(name),
+            false => {
+                hang.push(name);
+                child.kill();
+            }
+        }
+    }
+    let (failed, hang) = (names(failed), names(hang));
+    assert!(failed.is_empty() && hang.is_empty(), "{who}: these hang: {hang}; these failed: {failed}");
+}
+
+fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
+    all.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a child ends in time. It is not waited for.
+fn ends_in_time(child: &Forked, until: Instant) -> bool {
+    // SAFETY: a child that nobody has waited for; a new descriptor, or -1.
+    let life = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } as i32;
+    assert!(life >= 0, "pidfd_open: {}", Os::last_os_error());
+    let left = until.saturating_duration_since(Instant::now()).as_millis() as i32;
+    let mut ended = libc::pollfd { fd: life, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, which outlives the call.
+    let ready = unsafe { libc::poll(&mut ended, 1, left) };
+    crate::support::close(life);
+    ready > 0
 }
