@@ -18,7 +18,7 @@
 //!   its threads may still touch: that is RETIRED until its entry, not held, is the dead's.
 
 use crate::words::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::words::{BY_LOCK, PERSIST, Words, fence};
+use crate::words::{BY_LOCK, PERSIST, PUNCHED, Words, fence};
 
 const UNUSED: u64 = 0;
 const LIVE: u64 = 1;
@@ -332,12 +332,13 @@ impl Leases {
 
     /// What a dead process had claimed, or held when it ended, is free again (I3, I4). The entries
     /// of the dead are cleared first.
-    pub(crate) fn recover(&self) {
+    ///
+    /// Whether it has memory its flags say as before: PUNCHED is set before memory goes and cleared after
+    /// it was reserved. A crash in between leaves memory that PUNCHED denies: `true` then.
+    pub(crate) fn recover(&self) -> bool {
         let state = self.words.state().load(Acquire);
-        if matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries() {
-            self.words.flags().set(crate::words::PUNCHED); // its memory may be back already, or half written
-            self.advance(state, FREE);
-        }
+        let is_orphan = matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries();
+        is_orphan && self.advance(state, FREE) && self.words.flags().load(Acquire) & PUNCHED != 0
     }
 }
 

@@ -50,7 +50,7 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent};
 pub use name::{ArrayName, SegmentId, SegmentText};
-pub use segment::{SegmentInfo, Swept, segments, sweep, sweep_dead, unlink};
+pub use segment::{SegmentInfo, SegmentKind, Swept, segments, sweep, sweep_dead, unlink};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;
 

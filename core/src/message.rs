@@ -35,10 +35,12 @@ use crate::sys::{self, Access, Directory, Identity, socket};
 
 /// The most bytes of a message that travel in the socket.
 pub(crate) const INLINE_BYTES: usize = 32 << 10;
-const HEADER_BYTES: usize = 16;
+const HEADER_BYTES: usize = socket::FRONT_BYTES;
 const MAGIC: &[u8; 4] = b"shmm";
 const VERSION: u16 = 1;
 const BODY_IN_ARRAY: u8 = 1;
+/// Beside that flag: how many descriptors keep its tickets.
+const LOCKS_SHIFT: u8 = 1;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///
@@ -183,7 +185,7 @@ impl Pipe {
                 true => Ok(Received::Closed),
                 false => Message::read(packet, locks).map(Received::Message),
             };
-            match socket::receive(self.as_fd(), INLINE_BYTES, read) {
+            match socket::receive(self.as_fd(), INLINE_BYTES, descriptors_needed, read) {
                 Ok(received) => {
                     segment::look(&Directory::current());
                     return received;
@@ -301,6 +303,16 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| no_message(&error.to_string()))
 }
 
+/// How many descriptors its receiver must have room for: those that come with it, and one to open a body.
+fn descriptors_needed(front: &[u8]) -> usize {
+    match front {
+        [_, _, _, _, _, _, flags, added, ..] => {
+            usize::from(flags >> LOCKS_SHIFT) + usize::from(*added) + usize::from(flags & BODY_IN_ARRAY)
+        }
+        _ => 0, // the end, or no message of ours
+    }
+}
+
 /// The front of a packet, without what is the same in all of them.
 struct Head {
     flags: u8,
@@ -367,7 +379,7 @@ impl Outgoing {
         let mut packet = Vec::with_capacity(HEADER_BYTES + body.len() + payload.len());
         packet.extend_from_slice(MAGIC);
         packet.extend_from_slice(&VERSION.to_le_bytes());
-        packet.push(if inline { 0 } else { BODY_IN_ARRAY });
+        packet.push((outgoing.locks.len() as u8) << LOCKS_SHIFT | if inline { 0 } else { BODY_IN_ARRAY }); // 64 at most
         packet.push(u8::try_from(descriptors).unwrap_or(u8::MAX)); // so many are not sent
         packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
         packet.extend_from_slice(&handles_bytes.to_le_bytes());

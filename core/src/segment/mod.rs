@@ -37,7 +37,7 @@ use crate::sys::{self, Access, Directory, Identity, Lives, Place};
 use crate::words::{self, Ordering as Order};
 
 pub(crate) use fill::Fill;
-pub use list::{SegmentInfo, segments};
+pub use list::{SegmentInfo, SegmentKind, segments};
 use mapped::{Mapped, read_header};
 pub(crate) use sweep::look;
 use sweep::{How, sweep_directory};

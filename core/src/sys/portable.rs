@@ -52,6 +52,11 @@ impl Directory {
         Ok(0)
     }
 
+    /// The system does not say.
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+
     /// The system does not list them.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
         Ok(Vec::new())
@@ -271,6 +276,10 @@ impl File {
 
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
         Ok(self.0.front(bytes))
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.bytes()
     }
 
     pub(crate) fn links(&self) -> u64 {

@@ -92,6 +92,7 @@ impl Claimed {
         if self.leases().words.flags().load(Ordering::Acquire) & PUNCHED != 0 {
             let (offset, bytes) = self.mapped.part(Some(self.cell));
             let part = (self.mapped.header.header_bytes + offset, bytes);
+            pool::find_room(self.mapped.directory(), bytes)?;
             sys::reserve_again(self.mapped.directory(), &self.mapped.header.id, part)?;
         }
         if !self.is_filled {
@@ -140,7 +141,7 @@ impl Claimed {
 /// A cell of a new file; `None` when the array shall have a file of its own, which is smaller and
 /// knows what to say when memory is full.
 fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'_>) -> Result<Option<Claimed>> {
-    let limit = pool::limit(directory)?;
+    let limit = pool::limit(directory, cell_bytes)?;
     let mut plan = shelves::plan(directory, cell_bytes, limit);
     plan.gone.clear(); // nothing is locked
     if !plan.is_kept && !pool::is_small(cell_bytes, directory.page_bytes()) {
@@ -224,7 +225,7 @@ pub(super) fn freed(mapped: &Mapped, cell: u32) -> Option<File> {
         return end(mapped);
     }
     if whole.words.warm().add(1) > WARM_MOST && !whole.is_kept() {
-        trim(mapped);
+        trim(mapped, Trim::Warm);
         if whole.close() == Closed::Last {
             return end(mapped); // another had freed the last one, and saw ours claimed
         }
@@ -241,20 +242,42 @@ fn end(mapped: &Mapped) -> Option<File> {
 
 /// Its memory goes now, whoever has it mapped; but not under the threads of a process that ends.
 fn end_file(mapped: &Mapped) {
-    if !mapped.leases().cells().any(|cell| cell.is_retired()) {
+    let is_touched = || mapped.leases().cells().any(|cell| cell.is_retired());
+    if is_touched() {
+        recover_all(mapped); // of those that have ended by now
+    }
+    if !is_touched() {
         let (_, bytes) = mapped.part(None);
         let _ = sys::punch(mapped.directory(), &mapped.header.id, &[(mapped.header.header_bytes, bytes)]);
     }
     mapped.discard();
 }
 
+/// Which free cells give their memory back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trim {
+    /// Those that were used.
+    Warm,
+    /// And those that never were.
+    All,
+    /// And those whose mark says that they have none: somebody died between the mark and the deed.
+    EvenMarked,
+}
+
+impl Trim {
+    fn takes(self, cell: &Leases) -> bool {
+        let is_marked = cell.words.flags().load(Ordering::Acquire) & PUNCHED != 0;
+        cell.is_free() && (self != Self::Warm || !cell.is_unused()) && (self == Self::EvenMarked || !is_marked)
+    }
+}
+
 /// Gives the memory of free cells back. Returns its bytes.
-pub(super) fn trim(mapped: &Mapped) -> u64 {
+fn trim(mapped: &Mapped, which: Trim) -> u64 {
     let Some(me) = sys::identity(mapped.directory()).filter(|_| mapped.header_is_writable()) else { return 0 };
     let whole = mapped.leases();
     let mut claimed = Vec::new();
     for (cell, leases) in whole.cells().enumerate() {
-        if leases.is_free() && !leases.is_unused() && leases.words.flags().load(Ordering::Acquire) & PUNCHED == 0 {
+        if which.takes(&leases) {
             if let Some(place) = leases.place(me.holder, me.about) {
                 match leases.claim() {
                     true => claimed.push((cell as u32, leases, place)),
@@ -303,24 +326,36 @@ pub(super) fn leave_at_exit() {
     }
 }
 
+/// Frees what the dead had in a segment of cells. Whether one died between mark and deed (`recover`).
+fn recover_all(mapped: &Mapped) -> bool {
+    let whole = mapped.leases();
+    let Some(lives) = sys::Lives::look(mapped.directory()) else { return false };
+    let is_void = |holder, about| lives.is_void(holder, about);
+    let mut is_marked_in_vain = false;
+    whole.clear_void(is_void);
+    for cell in whole.cells().filter(|cell| !cell.is_unused()) {
+        cell.clear_void(is_void);
+        is_marked_in_vain |= cell.recover();
+        cell.close();
+    }
+    is_marked_in_vain
+}
+
 /// What the dead left in a segment of cells, and what may go besides. Returns the bytes that went
 /// back, and whether it ended.
 pub(super) fn sweep(mapped: &Mapped, how: How) -> (u64, bool) {
     let whole = mapped.leases();
     let counted_before = whole.words.used().load(Ordering::Relaxed);
-    if let Some(lives) = sys::Lives::look(mapped.directory()) {
-        let is_void = |holder, about| lives.is_void(holder, about);
-        whole.clear_void(is_void);
-        for cell in whole.cells().filter(|cell| !cell.is_unused()) {
-            cell.clear_void(is_void);
-            cell.recover();
-            cell.close();
-        }
-    }
+    let is_marked_in_vain = recover_all(mapped);
     let used = whole.cells().filter(Leases::is_used).count();
     // Not over what others have counted meanwhile: who frees the last cell must see that it is.
     let _ = whole.words.used().replace(counted_before, used as u64);
-    let bytes = if how == How::Quietly && whole.is_kept() { 0 } else { trim(mapped) };
+    let bytes = match how {
+        _ if is_marked_in_vain => trim(mapped, Trim::EvenMarked),
+        How::Pressing => trim(mapped, Trim::All),
+        How::Quietly if whole.is_kept() => 0,
+        How::Quietly => trim(mapped, Trim::Warm),
+    };
     let ends = used == 0 && (whole.close() == Closed::Last || whole.is_dead()); // by somebody who died of it
     if ends {
         drop(end(mapped));

@@ -181,7 +181,7 @@ impl Directory {
     }
 
     /// Bytes that the file system has left for us.
-    pub(super) fn free_bytes(&self) -> Result<u64> {
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
         let facts = self.facts()?;
         let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0, or a hugetlbfs with what is reserved
         let huge = || self.huge_pages("free_hugepages").unwrap_or(u64::MAX);

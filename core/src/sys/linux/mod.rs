@@ -125,6 +125,11 @@ impl File {
         self.bytes
     }
 
+    /// What the file has of memory, in bytes.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |facts| facts.blocks() * 512)
+    }
+
     /// How many names the file has.
     pub(crate) fn links(&self) -> u64 {
         self.file.metadata().map_or(1, |facts| facts.nlink())

@@ -34,6 +34,10 @@ impl Directory {
         Ok(super::MOST_BYTES)
     }
 
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        Ok(super::MOST_BYTES.saturating_sub(self.links(|links| links.bytes())))
+    }
+
     /// What `SHMARRAY_DIR` says now.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());

@@ -84,7 +84,7 @@ impl File {
     }
 
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, _mode: u32) -> Result<Self> {
-        let free_bytes = MOST_BYTES.saturating_sub(directory.links(|links| links.bytes()));
+        let free_bytes = directory.free_bytes()?;
         if bytes > free_bytes {
             return Err(Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory.path().to_owned() });
         }
@@ -104,6 +104,10 @@ impl File {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.count()
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> u64 {
         self.bytes.count()
     }
 
