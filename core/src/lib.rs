@@ -48,7 +48,7 @@ pub use dtype::{DType, MAX_ITEM_BYTES, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub use message::{Message, Pipe, Received, Sent};
+pub use message::{Message, Pipe, Received, Sent, family};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use segment::{SegmentInfo, SegmentKind, Swept, segments, sweep, sweep_dead, unlink};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};

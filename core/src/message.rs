@@ -218,6 +218,19 @@ impl From<Pipe> for OwnedFd {
     }
 }
 
+/// This process's family, and a descriptor that keeps it.
+///
+/// What was sent out of band, by [`Array::handle_to_send`], is held as long as a process of its sender's
+/// family lives. A forked process is of its parent's family. A launcher that starts programs tells
+/// them the number in the environment, `SHMARRAY_FAMILY`; a program is of that family from its first
+/// use of shared memory on, and until then the descriptor, which the launcher hands to it, stands for it.
+///
+/// # Errors
+/// [`Error::Os`] when the registry cannot be had.
+pub fn family() -> Result<(u64, OwnedFd)> {
+    sys::keep_family(&Directory::current())
+}
+
 /// Arrays and bytes that were received.
 ///
 /// It holds its arrays until it is dropped; those that were attached by then live on by themselves.

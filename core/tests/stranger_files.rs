@@ -146,7 +146,7 @@ fn a_segment_that_a_process_of_the_same_user_has_locked_stops_nobody() {
 
 /// Sweeps away again and again what nobody holds.
 fn sweep_all_the_time() {
-    fs::write(directory().join(format!("shmarray-{ID}")), [0; 5000]).unwrap();
+    fs::write(directory().join(format!("shmarray-new-{ID}")), [0; 5000]).unwrap(); // as a creator that died leaves it
     sweep();
 }
 

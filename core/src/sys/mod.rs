@@ -49,7 +49,7 @@ use memory as backend;
 use portable as backend;
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(crate) use linux::{Mutex, MutexGuard, family, fork, is_orphaned, keep_family, leave_rolls, message, socket};
+pub(crate) use linux::{Mutex, MutexGuard, fork, is_orphaned, keep_family, leave_rolls, message, socket};
 #[cfg(miri)]
 pub(crate) use memory::{Mutex, MutexGuard};
 #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]

@@ -48,7 +48,7 @@ pub(crate) use map::Mapping;
 use map::page_bytes;
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
-    Dead, Identity, Lives, family, family_message, family_of, identity, is_message, keep_family, leave_rolls,
+    Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls,
     look_for_dead, message,
 };
 

@@ -148,7 +148,7 @@ const FAMILY_TICKETS: u64 = 1 << 32;
 ///
 /// Two threads may both make one up; the first to store it decides. A lock would stay taken in a
 /// child that another thread forks meanwhile.
-pub(crate) fn family() -> Result<u64> {
+fn family() -> Result<u64> {
     static FAMILY: AtomicU64 = AtomicU64::new(0);
     if let known @ 1.. = FAMILY.load(Ordering::Relaxed) {
         return Ok(known);
