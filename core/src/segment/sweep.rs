@@ -7,9 +7,10 @@
 //! | every so many files or bytes that this process makes | a sweep: messages that nobody can receive any more are on no roll |
 //! | [`sweep`], and before shared memory is said to be full | a sweep that also takes what the living keep for reuse |
 //!
-//! A look costs some system calls. It takes a thirtieth of a thread's time at the most, and a sweep
-//! after it the half: so a process that does nothing but create sees a death some hundred
-//! microseconds later, and any other at its next create.
+//! A look costs some system calls, and takes a thirtieth of a thread's time at the most: so a process
+//! that does nothing but create sees a death some hundred microseconds later, and any other at its next
+//! create. A sweep follows each death that is seen, whatever it costs: that is what bounds the memory
+//! of the dead.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -160,9 +161,8 @@ pub(super) fn at_first_use(directory: &Directory) {
     }
 }
 
-/// The part of a thread's time that looks may take, and sweeps after them.
+/// The part of a thread's time that looks may take.
 const LOOKS_IN: u64 = 30;
-const SWEEPS_IN: u64 = 2;
 
 /// Sweeps when a process has died, if it is time to look. Whether it looked.
 pub(crate) fn look(directory: &Directory) -> bool {
@@ -175,11 +175,9 @@ pub(crate) fn look(directory: &Directory) -> bool {
     if found.was_deleted {
         say_that_files_were_removed(directory);
     }
-    let looked = sys::thread_ns();
-    let mut rest = (looked - began) * (LOOKS_IN - 1);
+    let rest = (sys::thread_ns() - began) * (LOOKS_IN - 1);
     if found.dead.is_some() {
         let _ = sweep_directory(directory, How::Quietly); // nobody asked for it
-        rest += (sys::thread_ns() - looked) * (SWEEPS_IN - 1);
     }
     due.store(sys::monotonic_ns() + rest, Ordering::Relaxed);
     true

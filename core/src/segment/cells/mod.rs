@@ -21,7 +21,7 @@ use super::table::Table;
 use super::{Fill, Segment, pool, sys};
 use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{CELL_NDIM, Division, Header, cell_description};
 use crate::lease::{Closed, Leases, Place};
 use crate::name::{SegmentId, random_generation};
@@ -75,7 +75,7 @@ pub(super) fn create(
         Ok(()) => claimed.begin(&description, data_bytes).map(Some),
         Err(error) => {
             claimed.undo();
-            if matches!(error, Error::NoSpace { .. }) { Ok(None) } else { Err(error) }
+            if error.kind() == ErrorKind::NoSpace { Ok(None) } else { Err(error) }
         }
     }
 }
@@ -156,7 +156,7 @@ fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'
         }
         Err(error) => {
             shelves::give_up(directory, &plan);
-            if matches!(error, Error::NoSpace { .. }) { Ok(None) } else { Err(error) }
+            if error.kind() == ErrorKind::NoSpace { Ok(None) } else { Err(error) }
         }
     }
 }
@@ -171,7 +171,7 @@ fn make_planned(
     let mut division = plan.division;
     loop {
         match new_file(directory, division, plan.is_kept, me, fill) {
-            Err(Error::NoSpace { .. }) if division.cells > 1 => division.cells /= 2,
+            Err(error) if error.kind() == ErrorKind::NoSpace && division.cells > 1 => division.cells /= 2,
             made => return made,
         }
     }

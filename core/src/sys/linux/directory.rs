@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use super::descriptor::{Descriptor, without_fork};
 use super::lock::{self, Patience};
@@ -45,6 +45,9 @@ pub(crate) struct Directory(Arc<Place>);
 
 #[derive(Debug)]
 struct Place {
+    /// As `SHMARRAY_DIR` says it.
+    named: PathBuf,
+    /// Absolute.
     path: PathBuf,
     /// 0: nobody has asked yet. No lock, which a forked child could find taken.
     page_bytes: AtomicU64,
@@ -85,7 +88,7 @@ impl Directory {
         let find = |last: &RefCell<Option<Self>>| {
             let mut last = last.try_borrow_mut().ok()?;
             match &*last {
-                Some(known) if known.path() == path => Some(known.clone()),
+                Some(known) if known.0.named == path => Some(known.clone()),
                 _ => Some(last.insert(Self::at(path)).clone()),
             }
         };
@@ -93,8 +96,10 @@ impl Directory {
     }
 
     fn at(path: impl AsRef<Path>) -> Self {
+        let named = path.as_ref().to_owned();
         Self(Arc::new(Place {
-            path: path.as_ref().to_owned(),
+            path: if named.is_absolute() { named.clone() } else { started_in().join(&named) },
+            named,
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
             next_look: AtomicU64::new(0),
@@ -222,6 +227,21 @@ impl Directory {
 fn id_in(file_name: &str) -> Option<SegmentId> {
     let id = file_name.strip_prefix(NEW_PREFIX).or_else(|| file_name.strip_prefix(SEGMENT_PREFIX))?;
     SegmentId::from_bytes(id.as_bytes())
+}
+
+static STARTED_IN: AtomicPtr<PathBuf> = AtomicPtr::new(std::ptr::null_mut());
+
+/// When the library is loaded: a relative `SHMARRAY_DIR` counts from here, wherever the program goes.
+pub(crate) fn remember_where() {
+    if let Ok(path) = std::env::current_dir() {
+        STARTED_IN.store(Box::into_raw(Box::new(path)), Ordering::Release); // read with Acquire in `started_in`
+    }
+}
+
+fn started_in() -> PathBuf {
+    // SAFETY: null, or a path that is never freed; stored with Release in `remember_where`.
+    let path = unsafe { STARTED_IN.load(Ordering::Acquire).as_ref() };
+    path.cloned().unwrap_or_default()
 }
 
 /// Our effective user.
