@@ -29,7 +29,6 @@ static AT_LOAD: extern "C" fn() = register;
 
 extern "C" fn register() {
     if !ARE_REGISTERED.swap(true, Ordering::Relaxed) {
-        fork::remember_where();
         fork::on_fork_and_exit(before, in_parent, in_child, super::process::exit);
     }
 }

@@ -98,7 +98,7 @@ impl Directory {
     fn at(path: impl AsRef<Path>) -> Self {
         let named = path.as_ref().to_owned();
         Self(Arc::new(Place {
-            path: if named.is_absolute() { named.clone() } else { started_in().join(&named) },
+            path: absolute(&named),
             named,
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
@@ -229,19 +229,38 @@ fn id_in(file_name: &str) -> Option<SegmentId> {
     SegmentId::from_bytes(id.as_bytes())
 }
 
-static STARTED_IN: AtomicPtr<PathBuf> = AtomicPtr::new(std::ptr::null_mut());
-
-/// When the library is loaded: a relative `SHMARRAY_DIR` counts from here, wherever the program goes.
-pub(crate) fn remember_where() {
-    if let Ok(path) = std::env::current_dir() {
-        STARTED_IN.store(Box::into_raw(Box::new(path)), Ordering::Release); // read with Acquire in `started_in`
-    }
+/// What a relative `SHMARRAY_DIR` meant when this process first saw it.
+struct Relative {
+    named: PathBuf,
+    path: PathBuf,
+    earlier: *const Relative,
 }
 
-fn started_in() -> PathBuf {
-    // SAFETY: null, or a path that is never freed; stored with Release in `remember_where`.
-    let path = unsafe { STARTED_IN.load(Ordering::Acquire).as_ref() };
-    path.cloned().unwrap_or_default()
+/// Never freed, and only added to: no lock that a forked child could find taken.
+static RELATIVES: AtomicPtr<Relative> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Counted from where this process was when it first saw that name, wherever it goes afterwards.
+fn absolute(named: &Path) -> PathBuf {
+    if named.is_absolute() {
+        return named.to_owned();
+    }
+    let mut latest = RELATIVES.load(Ordering::Acquire); // the exchange below is its partner
+    let mut at: *const Relative = latest;
+    // SAFETY: null, or a `Relative` that is never freed nor changed, published by the exchange below.
+    while let Some(known) = unsafe { at.as_ref() } {
+        if known.named == named {
+            return known.path.clone();
+        }
+        at = known.earlier;
+    }
+    let path = std::env::current_dir().unwrap_or_default().join(named);
+    let new = Box::into_raw(Box::new(Relative { named: named.to_owned(), path: path.clone(), earlier: latest }));
+    while let Err(other) = RELATIVES.compare_exchange(latest, new, Ordering::AcqRel, Ordering::Acquire) {
+        latest = other; // two threads that see it first at once saw it in one place
+        // SAFETY: `new` is not published yet: it is this thread's alone.
+        unsafe { (*new).earlier = latest };
+    }
+    path
 }
 
 /// Our effective user.
