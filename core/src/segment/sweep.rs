@@ -167,7 +167,8 @@ const LOOKS_IN: u64 = 30;
 /// Sweeps when a process has died, if it is time to look. Whether it looked.
 pub(crate) fn look(directory: &Directory) -> bool {
     let due = directory.next_look();
-    if sys::monotonic_ns() < due.load(Ordering::Relaxed) {
+    // The same steps in each run, where they are counted.
+    if !cfg!(feature = "steps") && sys::monotonic_ns() < due.load(Ordering::Relaxed) {
         return false;
     }
     let began = sys::thread_ns();
