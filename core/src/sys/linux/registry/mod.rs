@@ -242,13 +242,14 @@ pub(crate) fn look_for_dead(directory: &Directory) -> Look {
     Look { dead, was_deleted }
 }
 
-/// Of a registry that was deleted nobody can ask any more.
+/// Of a registry that was deleted nobody can ask any more. Its page stays mapped: its lock still answers
+/// those who have the deleted file open.
 fn register_anew(directory: &Directory, own: Identity) -> bool {
     let mut all = REGISTERED.lock();
-    let found = all.iter_mut().find(|one| one.directory.path() == directory.path());
-    let deleted = found.and_then(|one| one.own.take_if(|(identity, _)| identity.holder == own.holder));
+    if let Some(one) = all.iter_mut().find(|one| one.directory.path() == directory.path()) {
+        one.own.take_if(|(identity, _)| identity.holder == own.holder);
+    }
     drop(all);
-    std::mem::forget(deleted); // its lock still answers those who have the deleted file open
     identity(directory).is_some()
 }
 
