@@ -51,7 +51,7 @@ pub(super) fn create(
     dtype: &DType,
     layout: &Layout,
     fill: &Fill<'_>,
-    has_looked: bool,
+    shall_check: bool,
 ) -> Result<Option<Arc<Segment>>> {
     let data_bytes = size_bytes(&layout.shape, dtype.item_bytes())?;
     let description = (layout.ndim() <= CELL_NDIM).then(|| cell_description(dtype, &layout.shape)).flatten();
@@ -60,7 +60,7 @@ pub(super) fn create(
         return Ok(None);
     };
     let Some(me) = sys::identity(directory) else { return Ok(None) };
-    let known = shelves::claim(directory, cell_bytes, me).and_then(|claimed| match has_looked {
+    let known = shelves::claim(directory, cell_bytes, me).and_then(|claimed| match shall_check {
         true => claimed.if_found(),
         false => Some(claimed),
     });
@@ -148,6 +148,7 @@ fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'
         return Ok(None);
     }
     sweep::before_file(directory, cell_bytes);
+    sweep::look(directory, sweep::When::Growing);
     match make_planned(directory, &plan, me, fill) {
         Ok((claimed, keeper)) => {
             shelves::put(directory, &plan, &claimed.mapped, keeper);

@@ -29,6 +29,7 @@ use super::lock::{self, Patience};
 use super::{huge, registry};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
+use crate::sys::LastLook;
 
 /// Of linux/magic.h.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
@@ -53,8 +54,7 @@ struct Place {
     page_bytes: AtomicU64,
     /// [`UNKNOWN`], [`NO`] or [`YES`].
     huge_by_advice: AtomicU8,
-    /// When a look for the dead is due (`segment::sweep`).
-    next_look: AtomicU64,
+    last_look: LastLook,
 }
 
 const UNKNOWN: u8 = 0;
@@ -102,7 +102,7 @@ impl Directory {
             named,
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
-            next_look: AtomicU64::new(0),
+            last_look: LastLook::default(),
         }))
     }
 
@@ -110,9 +110,8 @@ impl Directory {
         &self.0.path
     }
 
-    /// When a look for the dead is due, in nanoseconds of the system's monotonic clock.
-    pub(crate) fn next_look(&self) -> &AtomicU64 {
-        &self.0.next_look
+    pub(crate) fn last_look(&self) -> &LastLook {
+        &self.0.last_look
     }
 
     /// The unit of memory protection of what is mapped there: in a hugetlbfs a huge page.
