@@ -357,7 +357,9 @@ pub(super) fn sweep(mapped: &Mapped, how: How) -> (u64, bool) {
         How::Quietly if whole.is_kept() => 0,
         How::Quietly => trim(mapped, Trim::Warm),
     };
-    let ends = used == 0 && (whole.close() == Closed::Last || whole.is_dead()); // by somebody who died of it
+    // Whoever freed the last cell meanwhile saw those claimed that were trimmed here. Or it is dead, by
+    // somebody who died of it.
+    let ends = whole.close() == Closed::Last || whole.is_dead();
     if ends {
         drop(end(mapped));
     }
