@@ -57,6 +57,11 @@ def files_in(path):
     return sorted(name for name in os.listdir(path) if not name.startswith("shmarray-registry-"))
 
 
+def allocated_bytes(directory):
+    """What the files there take, but for the registry."""
+    return sum((directory / name).stat().st_blocks for name in files_in(directory)) * 512
+
+
 def listed_arrays():
     """What shmarray lists, without what processes keep for their next arrays and what the dead left."""
     return [info for info in shmarray.segments() if info.kind == "array"]

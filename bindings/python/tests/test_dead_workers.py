@@ -10,6 +10,7 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 import tasks
+from conftest import allocated_bytes
 from shmarray.concurrent import ProcessPoolExecutor
 from working import METHODS, no_main, quiet_forks, until
 
@@ -23,12 +24,6 @@ POOLS = 20
 def listed_bytes(*kinds):
     """Of what shmarray lists, or of some kinds of that."""
     return sum(info.segment_bytes for info in shmarray.segments() if not kinds or info.kind in kinds)
-
-
-def allocated_bytes(directory):
-    """What the files there take, but for the registry."""
-    files = [path for path in directory.iterdir() if not path.name.startswith("shmarray-registry-")]
-    return sum(path.stat().st_blocks for path in files) * 512
 
 
 @pytest.fixture(params=METHODS)
