@@ -196,25 +196,29 @@ impl Leases {
     }
 
     /// Ends what no process maps and no message holds. `is_unheld` asks for both while the state is
-    /// CLOSING: who attaches takes the file's lock, then looks; so one of the two sees the other.
-    pub(crate) fn close_unmapped(&self, is_unheld: impl FnOnce() -> bool) -> Closed {
-        let found = self.words.state().load(Acquire);
-        let is_ours = match found & STATES {
-            LIVE if self.advance(found, CLOSING) => true,
-            LIVE => return Closed::Held, // somebody is at work there
-            CLOSING => false,            // by somebody who has died, or who maps it
-            _ => return Closed::Gone,
-        };
-        fence(SeqCst); // F1: then PERSIST is loaded, and the kernel asked
-        let persists = self.words.flags().load(Acquire) & PERSIST != 0;
-        let closing = if is_ours { Self::after(found, CLOSING) } else { found };
-        match !persists && is_unheld() {
-            true if self.words.state().replace(closing, Self::after(closing, DEAD)) => Closed::Last,
-            false if is_ours => {
-                self.advance(closing, LIVE);
-                Closed::Held
+    /// CLOSING: an attach takes the file's lock, then looks; so one of the two sees the other. A closer
+    /// that was overtaken starts over: another that found it held may have made it LIVE since.
+    pub(crate) fn close_unmapped(&self, is_unheld: impl Fn() -> bool) -> Closed {
+        loop {
+            let found = self.words.state().load(Acquire);
+            let is_ours = match found & STATES {
+                LIVE => true,
+                CLOSING => false, // by a process that has died, or maps it
+                _ => return Closed::Gone,
+            };
+            if is_ours && !self.advance(found, CLOSING) {
+                continue;
             }
-            _ => Closed::Held,
+            let closing = if is_ours { Self::after(found, CLOSING) } else { found };
+            fence(SeqCst); // F1: then PERSIST is loaded, and the kernel asked
+            let persists = self.words.flags().load(Acquire) & PERSIST != 0;
+            if persists || !is_unheld() {
+                self.advance(closing, LIVE); // by us, or by a process that has attached since
+                return Closed::Held;
+            }
+            if self.advance(closing, DEAD) {
+                return Closed::Last;
+            }
         }
     }
 

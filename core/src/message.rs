@@ -187,7 +187,7 @@ impl Pipe {
             };
             match socket::receive(self.as_fd(), INLINE_BYTES, descriptors_needed, read) {
                 Ok(received) => {
-                    segment::look(&Directory::current());
+                    segment::look(&Directory::current(), segment::When::Received);
                     return received;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {

@@ -8,7 +8,7 @@ mod support;
 #[path = "support/watched.rs"]
 mod watched;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
@@ -19,9 +19,9 @@ use beside_strangers::{
     ALONE, DEEDS, ID, STRANGER, USER, be_stranger, beside, beside_a_stranger, bytes, create, locked_file, named,
     open_to_all, own_name, sweep,
 };
-use shmarray::{Access, Array, Options};
+use shmarray::{Access, Array, Options, Pipe, Received, Sent};
 use support::{directory, fork, is_peer, segments_in};
-use watched::{Deed, Gate, Pool, all_end, become_user, end_abruptly, rest, wait_for, watched};
+use watched::{Deed, Gate, Pool, all_end, all_have_ended, become_user, end_abruptly, rest, wait_for, watched};
 
 /// Another process, of another user.
 #[test]
@@ -131,14 +131,37 @@ fn a_segment_that_a_process_of_the_same_user_has_locked_stops_nobody() {
             end_abruptly()
         })
         .ended();
-        let segments: Vec<_> = segments_in(&directory());
-        let locked: Vec<_> = segments
-            .iter()
-            .filter(|name| !name.contains("name"))
-            .map(|name| locked_file(&directory().join(name), 0o600))
-            .collect();
-        assert!(locked.len() >= 2, "{segments:?}");
+        let locked = all_segments_locked();
         all_end("the same user", || {}, DEEDS);
+        drop(locked);
+        shmarray::sweep().unwrap();
+    });
+}
+
+/// As a process has each of them for a moment that looks whether it can be given back.
+fn all_segments_locked() -> Vec<File> {
+    let segments = segments_in(&directory());
+    let files = segments.iter().filter(|name| !name.contains("-name-"));
+    let locked: Vec<_> = files.map(|name| locked_file(&directory().join(name), 0o600)).collect();
+    assert!(locked.len() >= 2, "{segments:?}");
+    locked
+}
+
+/// A message alone holds its arrays, and a process is stopped while it looks whether anybody can receive it.
+#[test]
+fn what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_receiver() {
+    let name = "what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_receiver";
+    watched(name, Pool::Bytes(1 << 26), || {
+        let (here, there) = Pipe::pair().unwrap();
+        fork(|| assert_eq!(there.send(b"", &[&bytes(10), &bytes(ALONE)], None).unwrap(), Sent::Sent)).ended();
+        let locked = all_segments_locked();
+        let receiver = fork(|| {
+            let Received::Message(message) = here.receive(None).unwrap() else { panic!("nothing came") };
+            // It may be an error, as long as it is not for ever.
+            [0, 1].into_iter().for_each(|index| drop(message.array(index, Access::ReadOnly)));
+        });
+        wait_for("a receiver");
+        all_have_ended("beside locked segments", vec![("receive and attach", receiver)]);
         drop(locked);
         shmarray::sweep().unwrap();
     });

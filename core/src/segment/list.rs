@@ -74,7 +74,7 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
-    let lives = if ids.is_empty() { None } else { Lives::look(&directory) }; // where nothing is, nothing is made
+    let lives = Lives::look(&directory);
     let look = |id: &SegmentId| look_into(&directory, id, lives.as_ref()).ok();
     Ok(ids.iter().filter_map(look).flatten().collect())
 }

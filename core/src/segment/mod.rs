@@ -39,9 +39,9 @@ use crate::words::{self, Ordering as Order};
 pub(crate) use fill::Fill;
 pub use list::{SegmentInfo, SegmentKind, segments};
 use mapped::{Mapped, read_header};
-pub(crate) use sweep::look;
 use sweep::{How, sweep_directory};
 pub use sweep::{Swept, sweep, sweep_dead};
+pub(crate) use sweep::{When, look};
 use table::Table;
 
 /// A piece of shared memory with an array in it, mapped and held.
@@ -91,15 +91,16 @@ impl Segment {
         process::begin()?;
         let directory = Directory::current();
         sweep::at_first_use(&directory);
-        let has_looked = look(&directory);
+        let shall_check = sweep::look_before_reuse(&directory);
         if !birth.is_special() {
-            if let Some(cell) = cells::create(&directory, dtype, layout, fill, has_looked)? {
+            if let Some(cell) = cells::create(&directory, dtype, layout, fill, shall_check)? {
                 return Ok(cell);
             }
         }
         let id = SegmentId::random()?;
         let header = Header::new(id, birth.name.clone(), dtype.clone(), layout.clone(), directory.page_bytes())?;
         sweep::before_file(&directory, header.segment_bytes());
+        look(&directory, When::Growing);
         Self::create_file(&directory, header, birth, fill)
     }
 

@@ -15,8 +15,8 @@ pub(super) fn begin() -> crate::error::Result<()> {
 pub(super) extern "C" fn exit() {
     use super::table::{TABLE, Table};
     use super::{cells, sweep};
-    if crate::sys::is_orphaned() {
-        return;
+    if crate::sys::is_orphaned() || crate::sys::fork::is_inside() {
+        return; // nothing is whole, or a signal handler that ends the process would wait for itself
     }
     let table = TABLE.lock();
     let mut is_clean = true;

@@ -7,9 +7,10 @@
 //! | every so many files or bytes that this process makes | a sweep: messages that nobody can receive any more are on no roll |
 //! | [`sweep`], and before shared memory is said to be full | a sweep that also takes what the living keep for reuse |
 //!
-//! A look costs some system calls. It takes a thirtieth of a thread's time at the most, and a sweep
-//! after it the half: so a process that does nothing but create sees a death some hundred
-//! microseconds later, and any other at its next create.
+//! A look costs some system calls, and may take a part of a thread's time only: a large one before
+//! memory is taken from the system, and a small one where what was there is used again ([`When`]).
+//! A sweep follows each death that is seen, whatever it costs: that is what bounds the memory of the
+//! dead.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -160,14 +161,43 @@ pub(super) fn at_first_use(directory: &Directory) {
     }
 }
 
-/// The part of a thread's time that looks may take, and sweeps after them.
-const LOOKS_IN: u64 = 30;
-const SWEEPS_IN: u64 = 2;
+/// What a look comes before or after, and so how often there may be one: the time between two of them is
+/// so many times what the last one took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum When {
+    /// A create that takes memory from the system.
+    Growing = 4,
+    /// A message was received.
+    Received = 40,
+    /// A create of memory that is there.
+    Reusing = 200,
+}
 
-/// Sweeps when a process has died, if it is time to look. Whether it looked.
-pub(crate) fn look(directory: &Directory) -> bool {
-    let due = directory.next_look();
-    if sys::monotonic_ns() < due.load(Ordering::Relaxed) {
+/// Sweeps when a process has died, if it is time to look.
+pub(crate) fn look(directory: &Directory, when: When) {
+    look_at(directory, when, sys::monotonic_ns());
+}
+
+/// The same before memory is used again. Whether it is time to see that its file can still be found.
+pub(super) fn look_before_reuse(directory: &Directory) -> bool {
+    let (last, now_ns) = (directory.last_look(), sys::monotonic_ns());
+    let is_due = look_at(directory, When::Reusing, now_ns) || now_ns >= last.checked_ns.load(Ordering::Relaxed);
+    if is_due {
+        last.checked_ns.store(now_ns.saturating_add(CHECK_NS), Ordering::Relaxed);
+    }
+    is_due
+}
+
+/// So long a file is taken to be there after somebody looked: a hundred times what a look takes.
+const CHECK_NS: u64 = 50_000;
+
+/// Whether it looked.
+fn look_at(directory: &Directory, when: When, now_ns: u64) -> bool {
+    let last = directory.last_look();
+    let rest_ns = || (when as u64).saturating_mul(last.took_ns.load(Ordering::Relaxed));
+    let due_ns = || last.ended_ns.load(Ordering::Relaxed).saturating_add(rest_ns());
+    // The same steps in each run, where they are counted.
+    if !cfg!(feature = "steps") && now_ns < due_ns() {
         return false;
     }
     let began = sys::thread_ns();
@@ -175,13 +205,11 @@ pub(crate) fn look(directory: &Directory) -> bool {
     if found.was_deleted {
         say_that_files_were_removed(directory);
     }
-    let looked = sys::thread_ns();
-    let mut rest = (looked - began) * (LOOKS_IN - 1);
+    last.took_ns.store(sys::thread_ns() - began, Ordering::Relaxed);
     if found.dead.is_some() {
         let _ = sweep_directory(directory, How::Quietly); // nobody asked for it
-        rest += (sys::thread_ns() - looked) * (SWEEPS_IN - 1);
     }
-    due.store(sys::monotonic_ns() + rest, Ordering::Relaxed);
+    last.ended_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
     true
 }
 

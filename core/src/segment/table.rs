@@ -47,11 +47,8 @@ impl Table {
 
     /// Whether this process holds all that a segment has: nobody's death changes anything there.
     pub(super) fn holds_all_of(id: &SegmentId) -> bool {
-        let only = |cell| (SegmentText { id: *id, cell }, Access::ReadWrite);
-        Self::with(|table| {
-            let found = table.by_id.get(&only(None)).or_else(|| table.by_id.get(&only(Some(0))));
-            found.and_then(Weak::upgrade).is_some_and(|segment| segment.is_alone())
-        })
+        let only = |cell| Self::find(&SegmentText { id: *id, cell }, Access::ReadWrite);
+        only(None).or_else(|| only(Some(0))).is_some_and(|segment| segment.is_alone())
     }
 
     pub(super) fn insert(segment: &Arc<Segment>) {

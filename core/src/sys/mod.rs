@@ -56,10 +56,12 @@ pub(crate) use memory::{Mutex, MutexGuard};
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use backend::{
-    Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back, identity,
-    is_found, is_message, link_ticket, look_for_dead, monotonic_ns, punch, reserve_again, sweep_names, sweep_tickets,
-    thread_ns, unlink_name, unlink_ticket,
+    Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back, identity, is_found,
+    is_message, link_ticket, look_for_dead, monotonic_ns, punch, reserve_again, sweep_names, sweep_tickets, thread_ns,
+    unlink_name, unlink_ticket,
 };
+
+use std::sync::atomic::AtomicU64;
 
 use crate::name::{ArrayName, SegmentId};
 
@@ -74,6 +76,17 @@ pub enum Access {
     /// Loads, and stores that nobody else sees: the kernel copies each page at its first store.
     /// What is mapped so is private memory, though a lease holds it, and has no handle.
     CopyOnWrite,
+}
+
+/// This process's last look for the dead (`segment::sweep`).
+#[derive(Debug, Default)]
+pub(crate) struct LastLook {
+    /// When it was over, by the system's monotonic clock.
+    pub(crate) ended_ns: AtomicU64,
+    /// What it took of its thread's time.
+    pub(crate) took_ns: AtomicU64,
+    /// When somebody should see again that files of ours are found.
+    pub(crate) checked_ns: AtomicU64,
 }
 
 /// By which of its two names a segment is looked for.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
-use super::{Access, Place};
+use super::{Access, LastLook, Place};
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
@@ -41,9 +41,13 @@ impl Directory {
         page_bytes()
     }
 
-    /// Nobody can be known to be dead.
-    pub(crate) fn next_look(&self) -> &AtomicU64 {
-        static NEVER: AtomicU64 = AtomicU64::new(u64::MAX);
+    /// Nobody can be known to be dead: there is never a reason to look.
+    pub(crate) fn last_look(&self) -> &LastLook {
+        static NEVER: LastLook = LastLook {
+            ended_ns: AtomicU64::new(u64::MAX),
+            took_ns: AtomicU64::new(0),
+            checked_ns: AtomicU64::new(u64::MAX),
+        };
         &NEVER
     }
 

@@ -210,7 +210,11 @@ pub(crate) fn all_end(who: &str, become_who: impl Fn(), deeds: &[Deed]) {
             deed();
         })
     };
-    let running: Vec<_> = deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect();
+    all_have_ended(who, deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect());
+}
+
+/// Waits for processes by their names. Says which of them hang (they are killed) and which failed.
+pub(crate) fn all_have_ended(who: &str, running: Vec<(&str, Forked)>) {
     let until = Instant::now() + patience() / 2; // before the watchdog, which knows no names
     let (mut failed, mut hang) = (Vec::new(), Vec::new());
     for (name, child) in running {
@@ -227,8 +231,18 @@ pub(crate) fn all_end(who: &str, become_who: impl Fn(), deeds: &[Deed]) {
     assert!(failed.is_empty() && hang.is_empty(), "{who}: these hang: {hang}; these failed: {failed}");
 }
 
+/// Each once, with how many there are of it.
 fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
-    all.into_iter().collect::<Vec<_>>().join(", ")
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for name in all {
+        match counted.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((name, 1)),
+        }
+    }
+    let said =
+        counted.into_iter().map(|(name, count)| if count == 1 { name.to_owned() } else { format!("{count} × {name}") });
+    said.collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a child ends in time. It is not waited for.

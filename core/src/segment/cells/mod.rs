@@ -21,7 +21,7 @@ use super::table::Table;
 use super::{Fill, Segment, pool, sys};
 use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{CELL_NDIM, Division, Header, cell_description};
 use crate::lease::{Closed, Leases, Place};
 use crate::name::{SegmentId, random_generation};
@@ -51,7 +51,7 @@ pub(super) fn create(
     dtype: &DType,
     layout: &Layout,
     fill: &Fill<'_>,
-    has_looked: bool,
+    shall_check: bool,
 ) -> Result<Option<Arc<Segment>>> {
     let data_bytes = size_bytes(&layout.shape, dtype.item_bytes())?;
     let description = (layout.ndim() <= CELL_NDIM).then(|| cell_description(dtype, &layout.shape)).flatten();
@@ -60,7 +60,7 @@ pub(super) fn create(
         return Ok(None);
     };
     let Some(me) = sys::identity(directory) else { return Ok(None) };
-    let known = shelves::claim(directory, cell_bytes, me).and_then(|claimed| match has_looked {
+    let known = shelves::claim(directory, cell_bytes, me).and_then(|claimed| match shall_check {
         true => claimed.if_found(),
         false => Some(claimed),
     });
@@ -75,7 +75,7 @@ pub(super) fn create(
         Ok(()) => claimed.begin(&description, data_bytes).map(Some),
         Err(error) => {
             claimed.undo();
-            if matches!(error, Error::NoSpace { .. }) { Ok(None) } else { Err(error) }
+            if error.kind() == ErrorKind::NoSpace { Ok(None) } else { Err(error) }
         }
     }
 }
@@ -148,6 +148,7 @@ fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'
         return Ok(None);
     }
     sweep::before_file(directory, cell_bytes);
+    sweep::look(directory, sweep::When::Growing);
     match make_planned(directory, &plan, me, fill) {
         Ok((claimed, keeper)) => {
             shelves::put(directory, &plan, &claimed.mapped, keeper);
@@ -156,7 +157,7 @@ fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'
         }
         Err(error) => {
             shelves::give_up(directory, &plan);
-            if matches!(error, Error::NoSpace { .. }) { Ok(None) } else { Err(error) }
+            if error.kind() == ErrorKind::NoSpace { Ok(None) } else { Err(error) }
         }
     }
 }
@@ -171,7 +172,7 @@ fn make_planned(
     let mut division = plan.division;
     loop {
         match new_file(directory, division, plan.is_kept, me, fill) {
-            Err(Error::NoSpace { .. }) if division.cells > 1 => division.cells /= 2,
+            Err(error) if error.kind() == ErrorKind::NoSpace && division.cells > 1 => division.cells /= 2,
             made => return made,
         }
     }

@@ -22,13 +22,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use super::descriptor::{Descriptor, without_fork};
 use super::lock::{self, Patience};
 use super::{huge, registry};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
+use crate::sys::LastLook;
 
 /// Of linux/magic.h.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
@@ -45,13 +46,15 @@ pub(crate) struct Directory(Arc<Place>);
 
 #[derive(Debug)]
 struct Place {
+    /// As `SHMARRAY_DIR` says it.
+    named: PathBuf,
+    /// Absolute.
     path: PathBuf,
     /// 0: nobody has asked yet. No lock, which a forked child could find taken.
     page_bytes: AtomicU64,
     /// [`UNKNOWN`], [`NO`] or [`YES`].
     huge_by_advice: AtomicU8,
-    /// When a look for the dead is due (`segment::sweep`).
-    next_look: AtomicU64,
+    last_look: LastLook,
 }
 
 const UNKNOWN: u8 = 0;
@@ -85,7 +88,7 @@ impl Directory {
         let find = |last: &RefCell<Option<Self>>| {
             let mut last = last.try_borrow_mut().ok()?;
             match &*last {
-                Some(known) if known.path() == path => Some(known.clone()),
+                Some(known) if known.0.named == path => Some(known.clone()),
                 _ => Some(last.insert(Self::at(path)).clone()),
             }
         };
@@ -93,11 +96,13 @@ impl Directory {
     }
 
     fn at(path: impl AsRef<Path>) -> Self {
+        let named = path.as_ref().to_owned();
         Self(Arc::new(Place {
-            path: path.as_ref().to_owned(),
+            path: absolute(&named),
+            named,
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
-            next_look: AtomicU64::new(0),
+            last_look: LastLook::default(),
         }))
     }
 
@@ -105,9 +110,8 @@ impl Directory {
         &self.0.path
     }
 
-    /// When a look for the dead is due, in nanoseconds of the system's monotonic clock.
-    pub(crate) fn next_look(&self) -> &AtomicU64 {
-        &self.0.next_look
+    pub(crate) fn last_look(&self) -> &LastLook {
+        &self.0.last_look
     }
 
     /// The unit of memory protection of what is mapped there: in a hugetlbfs a huge page.
@@ -222,6 +226,40 @@ impl Directory {
 fn id_in(file_name: &str) -> Option<SegmentId> {
     let id = file_name.strip_prefix(NEW_PREFIX).or_else(|| file_name.strip_prefix(SEGMENT_PREFIX))?;
     SegmentId::from_bytes(id.as_bytes())
+}
+
+/// What a relative `SHMARRAY_DIR` meant when this process first saw it.
+struct Relative {
+    named: PathBuf,
+    path: PathBuf,
+    earlier: *const Relative,
+}
+
+/// Never freed, and only added to: no lock that a forked child could find taken.
+static RELATIVES: AtomicPtr<Relative> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Counted from where this process was when it first saw that name, wherever it goes afterwards.
+fn absolute(named: &Path) -> PathBuf {
+    if named.is_absolute() {
+        return named.to_owned();
+    }
+    let mut latest = RELATIVES.load(Ordering::Acquire); // the exchange below is its partner
+    let mut at: *const Relative = latest;
+    // SAFETY: null, or a `Relative` that is never freed nor changed, published by the exchange below.
+    while let Some(known) = unsafe { at.as_ref() } {
+        if known.named == named {
+            return known.path.clone();
+        }
+        at = known.earlier;
+    }
+    let path = std::env::current_dir().unwrap_or_default().join(named);
+    let new = Box::into_raw(Box::new(Relative { named: named.to_owned(), path: path.clone(), earlier: latest }));
+    while let Err(other) = RELATIVES.compare_exchange(latest, new, Ordering::AcqRel, Ordering::Acquire) {
+        latest = other; // two threads that see it first at once saw it in one place
+        // SAFETY: `new` is not published yet: it is this thread's alone.
+        unsafe { (*new).earlier = latest };
+    }
+    path
 }
 
 /// Our effective user.

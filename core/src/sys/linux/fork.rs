@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use super::descriptor::before_fork as close_gate;
 pub(crate) use super::mutex::free_in_child;
-use super::mutex::is_inside;
+pub(crate) use super::mutex::is_inside;
 pub(crate) use super::registry::{after_in_child, after_in_parent, identity_of_child, register_child, registered};
 
 thread_local! {

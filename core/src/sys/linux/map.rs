@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 
 use super::{Access, Directory, huge};
 
-/// One reservation at the most, so that a signal costs no more than one of them again.
+/// One reservation at the most, so that a signal costs no more than one of them again; and at the least.
 const STEP_BYTES: u64 = 256 << 20;
+const LEAST_STEP_BYTES: u64 = 64 << 10;
 
 /// A segment in memory until dropped: its header shared and to write, its data as asked for.
 ///
@@ -228,18 +229,30 @@ pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// Reserves the pages of a part of a file.
+///
+/// The kernel undoes a reservation that a signal interrupts. So each one that is interrupted makes the
+/// next smaller: with a timer that is faster than a large one, too, this comes to its end.
 pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let (mut done, bytes) = (offset, offset + bytes);
-    while done < bytes {
-        let step = STEP_BYTES.min(bytes - done);
+    let (mut done, end, mut most) = (offset, offset + bytes, STEP_BYTES);
+    while done < end {
+        let step = most.min(end - done);
         match allocate(file, done, step) {
             Ok(()) => done += step,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return write_zeros(file, done, bytes),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => most = (most / 2).max(LEAST_STEP_BYTES),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return write_zeros(file, done, end),
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// The largest file that this process may make: beyond it the kernel sends SIGXFSZ, which ends a process
+/// that does not expect it.
+pub(super) fn file_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` has room for the answer.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
 /// Writes memory that others may change meanwhile: then some of its bytes.

@@ -48,8 +48,8 @@ pub(crate) use map::Mapping;
 use map::page_bytes;
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
-    Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls,
-    look_for_dead, message,
+    Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls, look_for_dead,
+    message,
 };
 
 use super::{Access, Place};
@@ -304,6 +304,10 @@ fn open_existing(path: &Path, access: Access) -> io::Result<Descriptor> {
 
 /// Reserves every page now, so that touching one can never be a bus error.
 fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
+    let limit_bytes = map::file_limit();
+    if bytes > limit_bytes {
+        return Err(Error::FileTooLarge { asked_bytes: bytes, limit_bytes }); // the kernel would send SIGXFSZ
+    }
     if bytes > directory.free_bytes()? {
         return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
     }

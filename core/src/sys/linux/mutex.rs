@@ -134,7 +134,7 @@ fn leave() {
 }
 
 /// Whether a fork by this thread would wait for this thread itself.
-pub(super) fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     LOCKS.with(Cell::get) > 0
 }
 

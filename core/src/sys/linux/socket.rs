@@ -63,13 +63,23 @@ pub(crate) fn receive<T>(
 ) -> io::Result<T> {
     let mut front = [0; FRONT_BYTES];
     let (bytes, _) = recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-    let room: io::Result<Vec<_>> = (0..needed(&front[..bytes])).map(|_| socket.try_clone_to_owned()).collect();
-    drop(room?);
+    find_room(socket, needed(&front[..bytes]))?;
     let mut room = ROOM.try_with(Cell::take).unwrap_or_default(); // none where the thread is ending
     room.resize(most_bytes, 0);
     let done = receive_into(&mut room, socket).map(|(bytes, descriptors)| read(&room[..bytes], descriptors));
     let _ = ROOM.try_with(|kept| kept.set(room));
     done
+}
+
+/// Whether there is room for so many descriptors now.
+fn find_room(socket: BorrowedFd<'_>, count: usize) -> io::Result<()> {
+    match count {
+        0 => Ok(()),
+        _ => {
+            let _taken = socket.try_clone_to_owned()?;
+            find_room(socket, count - 1)
+        }
+    }
 }
 
 fn receive_into(room: &mut [u8], socket: BorrowedFd<'_>) -> io::Result<(usize, Vec<OwnedFd>)> {

@@ -10,6 +10,7 @@ use super::bytes::Bytes;
 use super::{Lives, Mutex, Place};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
+use crate::sys::LastLook;
 
 /// Where segments live: nothing but a name here.
 #[derive(Clone, Debug)]
@@ -48,9 +49,13 @@ impl Directory {
         &self.0
     }
 
-    /// Nobody dies here.
-    pub(crate) fn next_look(&self) -> &AtomicU64 {
-        static NEVER: AtomicU64 = AtomicU64::new(u64::MAX);
+    /// Nobody dies here: there is never a reason to look.
+    pub(crate) fn last_look(&self) -> &LastLook {
+        static NEVER: LastLook = LastLook {
+            ended_ns: AtomicU64::new(u64::MAX),
+            took_ns: AtomicU64::new(0),
+            checked_ns: AtomicU64::new(u64::MAX),
+        };
         &NEVER
     }
 

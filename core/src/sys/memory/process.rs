@@ -75,4 +75,3 @@ pub(crate) fn monotonic_ns() -> u64 {
 pub(crate) fn thread_ns() -> u64 {
     0
 }
-

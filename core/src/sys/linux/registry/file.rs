@@ -43,6 +43,15 @@ pub(in crate::sys::linux) fn open(directory: &Directory) -> Result<Registry> {
     }
 }
 
+/// The same without making one: an error of the kind `NotFound` where there is none.
+pub(super) fn find(directory: &Directory) -> io::Result<Registry> {
+    let random = || random_names(directory).iter().find_map(|path| open_at(path, false).ok());
+    match open_at(&directory.path().join(plain_name()), false) {
+        Err(error) if is_squatted(&error) => random().ok_or_else(|| io::ErrorKind::NotFound.into()),
+        found => found,
+    }
+}
+
 /// All that this user has there.
 pub(super) fn all(directory: &Directory) -> Vec<Registry> {
     let plain = open_at(&directory.path().join(plain_name()), false).ok();

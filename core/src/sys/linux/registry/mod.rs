@@ -185,10 +185,13 @@ pub(crate) struct Lives {
 }
 
 impl Lives {
-    /// `None` when the registry cannot be asked: then everybody counts as alive.
+    /// `None` when there is no registry, or it cannot be asked: then everybody counts as alive.
     pub(crate) fn look(directory: &Directory) -> Option<Self> {
-        let registry = open(directory).ok()?;
-        Some(Self { directory: directory.clone(), registry, others: OnceCell::new(), seen: RefCell::default() })
+        file::find(directory).ok().map(|registry| Self::of(directory, registry))
+    }
+
+    fn of(directory: &Directory, registry: Registry) -> Self {
+        Self { directory: directory.clone(), registry, others: OnceCell::new(), seen: RefCell::default() }
     }
 
     /// Whether that holder is known to be dead (I2).
@@ -233,7 +236,13 @@ pub(crate) struct Look {
 /// Looks whether somebody on the roll has died. Costs four system calls, and one for each process on it.
 pub(crate) fn look_for_dead(directory: &Directory) -> Look {
     let own = registered(directory);
-    let Some(lives) = Lives::look(directory) else { return Look { dead: None, was_deleted: false } };
+    let lives = match file::find(directory) {
+        Ok(registry) => Lives::of(directory, registry),
+        Err(error) => {
+            let is_gone = error.kind() == io::ErrorKind::NotFound;
+            return Look { dead: None, was_deleted: is_gone && own.is_some_and(|own| register_anew(directory, own)) };
+        }
+    };
     let cookie = lives.registry.cookie();
     let was_deleted = own.is_some_and(|own| lives.registry_of(own.cookie()).is_none() && register_anew(directory, own));
     let mut holders = roll::holders(&lives.registry.file);
@@ -242,13 +251,14 @@ pub(crate) fn look_for_dead(directory: &Directory) -> Look {
     Look { dead, was_deleted }
 }
 
-/// Of a registry that was deleted nobody can ask any more.
+/// Of a registry that was deleted nobody can ask any more. Its page stays mapped: its lock still answers
+/// those who have the deleted file open.
 fn register_anew(directory: &Directory, own: Identity) -> bool {
     let mut all = REGISTERED.lock();
-    let found = all.iter_mut().find(|one| one.directory.path() == directory.path());
-    let deleted = found.and_then(|one| one.own.take_if(|(identity, _)| identity.holder == own.holder));
+    if let Some(one) = all.iter_mut().find(|one| one.directory.path() == directory.path()) {
+        one.own.take_if(|(identity, _)| identity.holder == own.holder);
+    }
     drop(all);
-    std::mem::forget(deleted); // its lock still answers those who have the deleted file open
     identity(directory).is_some()
 }
 

@@ -21,6 +21,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::super::lock;
+use super::super::map::file_limit;
 use super::FAMILIES;
 
 /// The most processes on it.
@@ -76,8 +77,10 @@ fn replace(file: &File, at: usize, from: u64, to: u64) -> bool {
         return false;
     }
     let (mut entry, offset) = ([0; ENTRY_BYTES], (at * ENTRY_BYTES) as u64);
-    let is_known = file.read_at(&mut entry, offset).is_ok(); // beyond the end it stays 0
-    let replaced = is_known && u64::from_le_bytes(entry) == from && file.write_all_at(&to.to_le_bytes(), offset).is_ok();
+    let may_be = offset + ENTRY_BYTES as u64 <= file_limit();
+    let is_known = may_be && file.read_at(&mut entry, offset).is_ok(); // beyond the end it stays 0
+    let replaced =
+        is_known && u64::from_le_bytes(entry) == from && file.write_all_at(&to.to_le_bytes(), offset).is_ok();
     lock::unlock_at(file, LOCKS + at as i64);
     replaced
 }
