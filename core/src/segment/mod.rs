@@ -53,7 +53,6 @@ pub(crate) struct Segment {
     /// Our entry in its lease table, or BY_LOCK.
     place: AtomicUsize,
     /// The child's, while a fork is under way.
-    #[cfg_attr(any(not(target_os = "linux"), feature = "portable", miri), allow(dead_code, reason = "no forks"))]
     childs_place: AtomicUsize,
 }
 
