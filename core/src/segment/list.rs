@@ -71,9 +71,12 @@ pub struct SegmentInfo {
 pub fn segments() -> Result<Vec<SegmentInfo>> {
     begin()?;
     let directory = Directory::current();
+    let mut ids = directory.segment_ids()?;
+    ids.sort_unstable();
+    ids.dedup(); // one that is being made may have two names
     let lives = Lives::look(&directory);
     let look = |id: &SegmentId| look_into(&directory, id, lives.as_ref()).ok();
-    Ok(directory.segment_ids()?.iter().filter_map(look).flatten().collect())
+    Ok(ids.iter().filter_map(look).flatten().collect())
 }
 
 /// One file, as it was when it was read.
