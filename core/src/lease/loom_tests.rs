@@ -256,6 +256,7 @@ mod bodies {
         let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
         cell.place(DEAD_HOLDER, 0).unwrap();
         assert!(cell.claim());
+        cell.words.flags().set(PUNCHED); // before the memory goes
         memory.punch();
         let sweep = move || {
             clear_dead(cell);
