@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "timeout"
 require_relative "helper"
 
 # Beyond ulimit -f: an error that does not blame the memory, and no death by SIGXFSZ.
@@ -24,7 +25,7 @@ class FileLimitTest < SharedMemoryTest
       refute_blames_memory(assert_raises(StandardError) { Shmarray::Array.create(:uint8, 4 * LIMIT) })
       before = handled
       Process.kill(:XFSZ, Process.pid)
-      Thread.pass until handled > before
+      Timeout.timeout(120, nil, "the handler did not run") { Thread.pass until handled > before }
       assert_works_below
       nil
     end
