@@ -1,5 +1,6 @@
 //! What the operations of the table do: each prepares, and returns what is traced.
 
+use std::cell::RefCell;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -50,8 +51,28 @@ pub(crate) fn unlink(name: &'static str) -> Traced {
 pub(crate) fn fork(handles: &[String]) -> Traced {
     let arrays = hold(handles);
     Box::new(move || {
-        // SAFETY: both go on as a process of this test does.
-        assert!(unsafe { libc::fork() } >= 0);
+        forked();
+        arrays.into()
+    })
+}
+
+/// Whether this is the child.
+fn forked() -> bool {
+    // SAFETY: both go on as a process of this test does.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
+        child => child == 0,
+    }
+}
+
+/// The child uses the library.
+pub(crate) fn fork_and_create(handles: &[String]) -> Traced {
+    let mut arrays = hold(handles);
+    Box::new(move || {
+        if forked() {
+            drop(arrays.pop());
+            arrays.extend([NEW, NEW_FILE].map(|bytes| new(bytes, &options("")).unwrap()));
+        }
         arrays.into()
     })
 }
@@ -233,13 +254,27 @@ pub(crate) fn receive_in_vain(stage: &Stage) -> Traced {
     })
 }
 
+thread_local! {
+    /// A handle by an unknown way, until it has come: its message holds as long as this family lives.
+    static UNUSED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// After an operation that failed.
+pub(crate) fn discard_what_is_unused() {
+    if let Some(text) = UNUSED.take() {
+        shmarray::discard(&text).unwrap();
+    }
+}
+
 /// A handle by an unknown way, which holds until it is discarded.
 pub(crate) fn discard(stage: &Stage, what: &str) -> Traced {
     let arrays = hold(&[stage.handle(what)]);
     Box::new(move || {
         let text = arrays[0].handle_to_send().unwrap().to_text();
         drop(arrays);
+        UNUSED.set(Some(text.clone()));
         shmarray::discard(&text).unwrap();
+        UNUSED.take();
         Kept::default()
     })
 }
@@ -250,7 +285,10 @@ pub(crate) fn send_to_oneself(stage: &Stage, what: &str) -> Traced {
     Box::new(move || {
         let text = arrays[0].handle_to_send().unwrap().to_text();
         drop(arrays);
-        vec![Array::attach(&text, Access::ReadOnly).unwrap()].into()
+        UNUSED.set(Some(text.clone()));
+        let array = Array::attach(&text, Access::ReadOnly).unwrap();
+        UNUSED.take();
+        vec![array].into()
     })
 }
 

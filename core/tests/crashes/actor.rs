@@ -1,10 +1,9 @@
 //! A process that operates: started, prepared, and taken from step to step.
 
 use crate::actions::warm_up;
-use crate::forkers::held_for_the_child;
-use crate::operations::Operation;
+use crate::operations::{Operation, Traced};
 use crate::process::{self, Line, Outcome, Process, said, start};
-use crate::stage::{Stage, keep};
+use crate::stage::{Kept, Stage, keep};
 use crate::tracer::{self, Step, Stop, Tracee};
 
 /// A process that operates, stopped before its first step.
@@ -23,13 +22,13 @@ impl Actor {
     pub(crate) fn start(
         operation: &'static Operation,
         stage: &Stage,
-        threads: impl FnOnce(&Stage),
+        run: impl FnOnce(&Stage, Traced) -> (Kept, Option<String>),
     ) -> Outcome<(Process, Option<Line>)> {
         let (here, there) = Line::pair();
         let mut here = Some(here);
         let mut process = start(|line| {
             here.take(); // else neither child nor parent would see that the other end is closed
-            perform(operation, stage, threads, line, there);
+            perform(operation, stage, run, line, there);
         });
         process.line.hear()?;
         Ok((process, here))
@@ -80,6 +79,14 @@ impl Actor {
         Ok(())
     }
 
+    /// The child that it forked, which has not begun yet, and who else is there. It has gone on to its own end.
+    pub(crate) fn into_child(mut self) -> Outcome<(Self, Vec<Process>)> {
+        self.run_to_end()?;
+        let tracee = self.tracee.take_child().ok_or("it forked no child")?;
+        let (pid, line) = (tracee.pid, self.child.take().ok_or("a second child")?);
+        Ok((Self::new(Process { pid, line }, None, tracee), self.survivors(true)))
+    }
+
     /// Who is still there of it and its child, no longer traced.
     pub(crate) fn survivors(mut self, lives: bool) -> Vec<Process> {
         let child = self.tracee.take_child().map(|child| {
@@ -95,8 +102,15 @@ impl Actor {
     }
 }
 
-/// In the process that operates, and in its child.
-fn perform(operation: &Operation, stage: &Stage, threads: impl FnOnce(&Stage), line: &mut Line, childs: Line) {
+/// In the process that operates, and in its child. `run` runs the operation, and has the tracer be
+/// there; what it says beside is told before all else.
+fn perform(
+    operation: &Operation,
+    stage: &Stage,
+    run: impl FnOnce(&Stage, Traced) -> (Kept, Option<String>),
+    line: &mut Line,
+    childs: Line,
+) {
     if operation.warm {
         warm_up();
     }
@@ -106,17 +120,22 @@ fn perform(operation: &Operation, stage: &Stage, threads: impl FnOnce(&Stage), l
         stage.know(&left);
     }
     let traced = (operation.prepare)(stage);
-    threads(stage);
     let parent = std::process::id();
-    drop(std::hint::black_box(vec![0u8; 100 << 10])); // room, so that no step is the allocator's own
-    tracer::begin();
-    let mut kept = traced();
-    tracer::end();
-    kept.arrays.extend(held_for_the_child());
+    let (kept, word) = run(stage, traced);
     if std::process::id() == parent {
         drop(childs)
     } else {
         *line = childs
     }
+    word.into_iter().for_each(|word| line.tell(&word));
     keep(kept, line);
+}
+
+/// From the first step to the last.
+pub(crate) fn in_steps<T>(traced: impl FnOnce() -> T) -> T {
+    drop(std::hint::black_box(vec![0u8; 100 << 10])); // room, so that no step is the allocator's own
+    tracer::begin();
+    let done = traced();
+    tracer::end();
+    done
 }

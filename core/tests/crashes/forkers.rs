@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use shmarray::{Access, Array, Error, Pipe, Received, Sent};
 
+use crate::operations::Operation;
 use crate::process::{FAILED, Line, Outcome, Process, said, start, unwound, wait};
 use crate::stage::{NEW, NEW_FILE, Stage, check, new, options};
 
@@ -66,7 +67,7 @@ fn live(kept: &str) {
 }
 
 /// Makes arrays in a cell and in a file of their own, attaches them, and lets go of them.
-fn use_it(kept: &str) {
+pub(crate) fn use_it(kept: &str) {
     for bytes in [NEW, NEW_FILE] {
         let array = new(bytes, &options("")).unwrap();
         check(&array);
@@ -93,6 +94,8 @@ struct Before {
     held: Mutex<Option<Array>>,
     pipe: (Pipe, Pipe),
     line: Mutex<Line>,
+    /// The operation ends the process.
+    ends: bool,
 }
 
 static BEFORE: OnceLock<Before> = OnceLock::new();
@@ -103,11 +106,12 @@ pub(crate) const CALLS: &str = "calls ";
 pub(crate) const SIGNAL: libc::c_int = libc::SIGUSR1;
 
 /// Has the signal fork a child of this process, which says by the line what became of its calls.
-pub(crate) fn fork_at_signal(line: Line, stage: &Stage, was_used: bool) {
+pub(crate) fn fork_at_signal(line: Line, stage: &Stage, operation: &Operation) {
     let kept = stage.handle("kept");
-    let held = was_used.then(|| new(NEW_FILE, &options("")).unwrap());
+    let held = operation.warm.then(|| new(NEW_FILE, &options("")).unwrap());
     let pipe = Pipe::pair().unwrap();
-    let before = Before { kept, held: Mutex::new(held), pipe, line: Mutex::new(line) };
+    let ends = operation.name.starts_with("end of a process");
+    let before = Before { kept, held: Mutex::new(held), pipe, line: Mutex::new(line), ends };
     assert!(BEFORE.set(before).is_ok(), "once in a process");
     // SAFETY: plain numbers, for which zeros are valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -165,6 +169,7 @@ fn refused_calls(before: &Before, line: &mut Line) -> Outcome<usize> {
         match call(before) {
             Ok(()) => {}
             Err(Error::Unsupported { .. }) => refused += 1,
+            Err(Error::SegmentNotFound { .. }) if before.ends => {} // its parent had given it back
             Err(error) => return Err(error.to_string()),
         }
     }

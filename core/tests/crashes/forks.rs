@@ -9,9 +9,9 @@ use std::fmt;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::actor::Actor;
+use crate::actor::{Actor, in_steps};
 use crate::asleep::{Thread, group, is_of_this_program, nobody_moves, threads_of};
-use crate::forkers::{CALLS, FORK, SIGNAL, USE, fork_at_signal, lead_group, start_thread};
+use crate::forkers::{CALLS, FORK, SIGNAL, USE, fork_at_signal, held_for_the_child, lead_group, start_thread};
 use crate::operations::Operation;
 use crate::process::{self, Line, Outcome, Pid, caught};
 use crate::run::{Case, Counts, Worker, difference, spread};
@@ -113,12 +113,15 @@ impl Scene {
         let lines = [(); 2].map(|()| Line::pair());
         let [(here, there), (second, seconds)] = lines;
         let case = Case { first: self.operation, beside: None };
-        let (stage, actor, _) = case.set_up(|stage| {
+        let (stage, actor, _) = case.set_up(|stage, traced| {
             lead_group();
-            if self.forks == Forks::ASignalHandler {
-                return fork_at_signal(there, stage, self.operation.warm);
+            match self.forks {
+                Forks::ASignalHandler => fork_at_signal(there, stage, self.operation),
+                _ => [there, seconds].into_iter().for_each(|line| start_thread(line, stage)),
             }
-            [there, seconds].into_iter().for_each(|line| start_thread(line, stage));
+            let mut kept = in_steps(traced);
+            kept.arrays.extend(held_for_the_child());
+            (kept, None)
         })?;
         let mut threads = vec![Beside { id: 0, line: here }, Beside { id: 0, line: second }];
         if self.forks != Forks::ASignalHandler {

@@ -4,14 +4,15 @@
 //! A step is a system call (before it, and after it) or a store to shared memory, as core with
 //! the feature `steps` announces it. `operations` is the table, to which rows are added; `stage`
 //! says what must hold after each death; `tracer` counts and kills; `watch` shows that nothing was left
-//! uncounted; `forks` has the process fork, and `asleep` finds who hangs then. `tracer` changes
-//! registers, so all of this is for x86-64.
+//! uncounted; `forks` has the process fork, and `asleep` finds who hangs then; `faults` has system
+//! calls fail. `tracer` changes registers, so all of this is for x86-64.
 #![cfg(all(target_os = "linux", not(feature = "portable"), target_arch = "x86_64", target_env = "gnu"))]
 #![allow(missing_docs, unsafe_code)]
 
 mod actions;
 mod actor;
 mod asleep;
+mod faults;
 mod forkers;
 mod forks;
 mod operations;
@@ -26,6 +27,7 @@ mod watch;
 #[path = "../support/watched.rs"]
 mod watched;
 
+use faults::fail_at_steps;
 use forks::{Forks, REFUSED, USE_WAITED, WAITED, WORKED, fork_at_steps};
 use operations::{OPERATIONS, Operation, UNANNOUNCED, Victim};
 use pairs::PAIRS;
@@ -39,6 +41,9 @@ const LONG_BESIDE: (usize, usize) = (usize::MAX, 32);
 
 /// At so many steps of each operation, evenly spread, its process forks. With SHMARRAY_LONG=1: at every step.
 const FORKS: usize = 6;
+
+/// So many calls of each operation fail. With SHMARRAY_LONG=1: each, with every error that it can have.
+const FAULTS: usize = 12;
 
 fn is_long() -> bool {
     std::env::var("SHMARRAY_LONG").is_ok_and(|long| long == "1")
@@ -128,5 +133,16 @@ fn a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody
         let children = [WORKED, REFUSED].map(|what| counts.tallied(what));
         counts.fail_unless_well(operations_beside_threads().count());
         assert!(children.iter().all(|times| *times > 0), "not both within locks and outside: {children:?}");
+    });
+}
+
+#[test]
+fn a_system_call_that_fails_breaks_nothing_and_leaves_nothing() {
+    scenario("a_system_call_that_fails_breaks_nothing_and_leaves_nothing", || {
+        let most = if is_long() { usize::MAX } else { FAULTS };
+        let counts = in_workers(|worker, counts| {
+            OPERATIONS.iter().for_each(|operation| fail_at_steps(operation, most, worker, counts));
+        });
+        counts.fail_unless_well(OPERATIONS.len());
     });
 }

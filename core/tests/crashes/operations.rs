@@ -193,6 +193,14 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         least: 4,
         ..PLAIN
     },
+    Operation {
+        name: "fork, the child, which creates and closes",
+        props: &[Given, Cell],
+        prepare: |stage| fork_and_create(&["given", "cell", "kept"].map(|what| stage.handle(what))),
+        victim: Victim::ItsChild,
+        least: 100,
+        ..PLAIN
+    },
     Operation { name: "sweep", props: &[Leftovers, Lasting, Named], prepare: |_| sweep(), least: 60, ..PLAIN },
     Operation { name: "sweep, first use", warm: false, props: &[Leftovers], prepare: |_| sweep(), least: 60, ..PLAIN },
     Operation {

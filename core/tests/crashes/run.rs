@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use crate::actor::Actor;
-use crate::operations::{Operation, Victim};
+use crate::actor::{Actor, in_steps};
+use crate::operations::{Operation, Traced, Victim};
 use crate::process::{self, Line, Outcome, Process, caught, start};
-use crate::stage::{Prop, Stage};
+use crate::stage::{Kept, Prop, Stage};
 use crate::tracer::Step;
 use crate::watch::{Watched, watch};
 
@@ -26,7 +26,7 @@ impl Case {
     }
 
     fn try_run(self, kill_at: Option<usize>) -> Outcome<Vec<Step>> {
-        let (stage, first, mut second) = self.set_up(|_| {})?;
+        let (stage, first, mut second) = self.set_up(alone)?;
         if let (Some(second), Some((_, steps))) = (&mut second, self.beside) {
             for _ in 0..steps {
                 second.step(None)?.ok_or("the other ended before its step")?;
@@ -52,13 +52,16 @@ impl Case {
         Ok(steps)
     }
 
-    /// `threads`: what else there is to be in the first's process.
-    pub(crate) fn set_up(self, threads: impl FnOnce(&Stage)) -> Outcome<(Stage, Actor, Option<Actor>)> {
+    /// `run`: how the first's process runs its operation.
+    pub(crate) fn set_up(
+        self,
+        run: impl FnOnce(&Stage, Traced) -> (Kept, Option<String>),
+    ) -> Outcome<(Stage, Actor, Option<Actor>)> {
         thread_local!(static STAGES: Cell<usize> = const { Cell::new(0) });
         STAGES.set(STAGES.get() + 1);
         let mut stage = Stage::new(self.first.props, STAGES.get())?;
-        let first = Actor::start(self.first, &stage, threads)?;
-        let second = self.beside.map(|(beside, _)| Actor::start(beside, &stage, |_| {})).transpose()?;
+        let first = Actor::start(self.first, &stage, run)?;
+        let second = self.beside.map(|(beside, _)| Actor::start(beside, &stage, alone)).transpose()?;
         let left = stage.leave_leftovers()?;
         let first = Actor::prepare(first, &left)?;
         let second = second.map(|second| Actor::prepare(second, &left)).transpose()?;
@@ -67,6 +70,11 @@ impl Case {
         }
         Ok((stage, first, second))
     }
+}
+
+/// The operation, and nothing beside it.
+fn alone(_: &Stage, traced: Traced) -> (Kept, Option<String>) {
+    (in_steps(traced), None)
 }
 
 /// The steps of the first, until it is killed or at its end; and who survives of it.
@@ -87,14 +95,10 @@ fn die(mut first: Actor, mut second: Option<&mut Actor>, kill_at: Option<usize>)
 }
 
 /// The same for its child. The parent has gone on meanwhile.
-fn child_dies(mut parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, Vec<Process>)> {
-    parent.run_to_end()?;
-    let tracee = parent.tracee.take_child().ok_or("it forked no child")?;
-    let (pid, line) = (tracee.pid, parent.child.take().ok_or("a second child")?);
-    let child = Actor::new(Process { pid, line }, None, tracee);
-    let mut survivors = parent.survivors(true);
+fn child_dies(parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, Vec<Process>)> {
+    let (child, mut survivors) = parent.into_child()?;
     if kill_at.is_some() {
-        process::is_killed_orphan(pid);
+        process::is_killed_orphan(child.process.pid);
     }
     let (steps, child) = die(child, None, kill_at)?;
     survivors.extend(child);
@@ -105,7 +109,7 @@ fn child_dies(mut parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, 
 pub(crate) fn watched(operation: &'static Operation, counts: &mut Counts) {
     let case = Case { first: operation, beside: None };
     let watch = || -> Outcome<Watched> {
-        let (_stage, mut first, _) = case.set_up(|_| {})?;
+        let (_stage, mut first, _) = case.set_up(alone)?;
         let whom = match operation.victim {
             Victim::Itself => &mut first.tracee,
             Victim::ItsChild => {

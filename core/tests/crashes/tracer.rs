@@ -96,6 +96,8 @@ pub(crate) struct Tracee {
     runs: bool,
     /// A signal to hand on.
     signal: i32,
+    /// What the call that it is in is to fail with.
+    error: Option<i32>,
     /// Forked under our eyes; it has not done anything yet.
     child: Option<Pid>,
     /// It has not ended.
@@ -116,7 +118,7 @@ impl Tracee {
     }
 
     fn stopped(pid: Pid) -> Self {
-        Self { pid, inside: None, runs: false, signal: 0, child: None, is_there: true }
+        Self { pid, inside: None, runs: false, signal: 0, error: None, child: None, is_there: true }
     }
 
     /// The child that it forked, if it did: traced as well, and not yet begun.
@@ -222,8 +224,26 @@ impl Tracee {
                 self.inside = Some(call);
                 if call.is_end() { Stop::End } else { Stop::Enter(call) }
             }
-            // A forked child leaves a call that it did not enter.
-            _ => Stop::Leave(self.inside.take().unwrap_or(Call { number: libc::SYS_clone, arguments: [0; 6] })),
+            _ => {
+                if let Some(error) = self.error.take() {
+                    self.set_registers(&libc::user_regs_struct { rax: -i64::from(error) as u64, ..self.registers() });
+                }
+                // A forked child leaves a call that it did not enter.
+                Stop::Leave(self.inside.take().unwrap_or(Call { number: libc::SYS_clone, arguments: [0; 6] }))
+            }
+        }
+    }
+
+    /// The call that it is to enter, or has entered.
+    pub(crate) fn call_inside(&self) -> Option<Call> {
+        self.inside
+    }
+
+    /// Has the call that it is to enter fail, whether or not it is done.
+    pub(crate) fn fail_call(&mut self, error: i32, is_done: bool) {
+        self.error = Some(error);
+        if !is_done {
+            self.set_registers(&libc::user_regs_struct { orig_rax: u64::MAX, ..self.registers() });
         }
     }
 
@@ -425,6 +445,13 @@ pub(crate) fn call_name(number: i64) -> String {
         SYS_unlink,
         SYS_ppoll,
         SYS_poll,
-        SYS_rt_sigreturn
+        SYS_rt_sigreturn,
+        SYS_sigaltstack,
+        SYS_getuid,
+        SYS_rename,
+        SYS_ftruncate,
+        SYS_getppid,
+        SYS_clock_gettime,
+        SYS_prlimit64
     )
 }
