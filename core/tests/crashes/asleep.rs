@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::fs;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::process::Pid;
 use crate::tracer::call_name;
@@ -28,14 +29,47 @@ pub(crate) fn threads_of(processes: impl IntoIterator<Item = Pid>) -> Vec<Thread
     processes.into_iter().flat_map(ids).filter_map(|(process, id)| Thread::look(process, id)).collect()
 }
 
-/// A process that leads a group, and those of its group.
-pub(crate) fn group(leader: Pid) -> Vec<Pid> {
-    let is_in = |pid: &Pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-        after_name.split(' ').nth(2).and_then(|group| group.parse().ok()) == Some(leader)
+/// Ids of the processes of a scene, in memory that all of them share. To look at every process of the
+/// machine for them would keep the memory, and with it the locks, of those that die elsewhere.
+struct Family {
+    count: AtomicUsize,
+    ids: [AtomicI32; 500],
+}
+
+static FAMILY: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
+
+fn family() -> Option<&'static Family> {
+    // SAFETY: null, or what `begin_family` mapped, which stays; its numbers are valid in any state.
+    unsafe { FAMILY.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Nobody is in the family of this process, until processes enter it.
+pub(crate) fn begin_family() {
+    if let Some(family) = family() {
+        return family.count.store(0, Ordering::Relaxed);
+    }
+    let (anywhere, writable) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
+    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping of zeros, where the kernel likes.
+    let place = unsafe { libc::mmap(anywhere, size_of::<Family>(), writable, shared, -1, 0) };
+    assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    FAMILY.store(place.cast(), Ordering::Relaxed);
+}
+
+pub(crate) fn enter_family(process: Pid) {
+    if let Some(family) = family() {
+        let place = family.ids.get(family.count.fetch_add(1, Ordering::Relaxed));
+        place.expect("no scene has so many processes").store(process, Ordering::Relaxed);
+    }
+}
+
+/// All that have entered.
+pub(crate) fn all_of_family() -> Vec<Pid> {
+    let ids = |family: &'static Family| {
+        let count = family.count.load(Ordering::Relaxed).min(family.ids.len());
+        family.ids[..count].iter().map(|id| id.load(Ordering::Relaxed)).collect()
     };
-    names("/proc").filter(is_in).collect()
+    family().map(ids).unwrap_or_default()
 }
 
 fn names(directory: &str) -> impl Iterator<Item = Pid> + use<> {

@@ -190,6 +190,11 @@ const EVERY_CALL: &[(&str, Call)] = &[
         }
         None => Ok(()),
     }),
+    ("find the array in memory that is shared", |before| {
+        let found = |held: &Array| Array::over_memory(held.as_ptr() as usize, held.dtype().clone(), &[NEW_FILE], &[1]);
+        before.held().as_ref().and_then(found).inspect(check);
+        Ok(())
+    }),
     ("sweep", |_| shmarray::sweep().map(drop)),
     ("sweep of the dead", |_| shmarray::sweep_dead().map(drop)),
     ("list", |_| shmarray::segments().map(drop)),

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::actor::{Actor, in_steps};
-use crate::asleep::{Thread, group, is_of_this_program, nobody_moves, threads_of};
+use crate::asleep::{Thread, all_of_family, begin_family, enter_family, is_of_this_program, nobody_moves, threads_of};
 use crate::forkers::{CALLS, FORK, SIGNAL, USE, fork_at_signal, held_for_the_child, lead_group, start_thread};
 use crate::operations::Operation;
 use crate::process::{self, Line, Outcome, Pid, caught};
@@ -110,6 +110,7 @@ impl Scene {
     }
 
     fn set_up(self) -> Outcome<(Stage, Both)> {
+        begin_family();
         let lines = [(); 2].map(|()| Line::pair());
         let [(here, there), (second, seconds)] = lines;
         let case = Case { first: self.operation, beside: None };
@@ -204,6 +205,7 @@ impl Both {
                 None => {}
             }
         };
+        enter_family(child.pid);
         child.detach();
         let refused = self.refused_calls()?;
         self.met.push(if refused == "0" { WORKED } else { REFUSED });
@@ -264,7 +266,7 @@ impl Both {
         let (pid, until) = (self.actor.process.pid, Instant::now() + patience());
         let (mut before, mut has_waited) = (Vec::new(), false);
         while !is_there(self, if may_wait.is_some() { GLANCE } else { LOOK }) {
-            let now = threads_of(if may_wait.is_some() { vec![pid] } else { group(pid) });
+            let now = threads_of(if may_wait.is_some() { vec![pid] } else { all_of_family() });
             let hangs = nobody_moves(&now, &before);
             match may_wait.filter(|thread| hangs && self.waits_for_traced(*thread, &now)) {
                 Some(thread) => {

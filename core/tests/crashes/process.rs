@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::asleep::enter_family;
+
 pub(crate) type Pid = libc::pid_t;
 pub(crate) type Outcome<T> = Result<T, String>;
 
@@ -66,6 +68,7 @@ pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
+        enter_family(std::process::id() as Pid);
         STARTED.take(); // those of our parent are not ours to end
         drop(here);
         let outcome = caught(|| role(&mut there));
