@@ -57,7 +57,7 @@ pub(super) fn enter(file: &File, holder: u64) {
     let entries = entries(file).unwrap_or_default();
     let free = (0..MOST).filter(|at| entries.get(*at).is_none_or(|entry| *entry == 0));
     for at in free.take(MOST) {
-        if replace(file, at, 0, holder).unwrap_or(true) {
+        if replace(file, at, 0, holder) {
             return;
         }
     }
@@ -67,31 +67,20 @@ pub(super) fn enter(file: &File, holder: u64) {
 pub(super) fn leave(file: &File, holder: u64) {
     let entries = entries(file).unwrap_or_default();
     if let Some(at) = entries.iter().position(|entry| *entry == holder) {
-        let _ = replace(file, at, holder, 0);
+        replace(file, at, holder, 0);
     }
 }
 
-fn replace(file: &File, at: usize, from: u64, to: u64) -> io::Result<bool> {
-    match lock::try_exclusive_at(file, LOCKS + at as i64) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::EACCES) => {
-            return Ok(false);
-        }
-        Err(error) => return Err(error),
+/// Whether the entry was `from` and is now `to`.
+fn replace(file: &File, at: usize, from: u64, to: u64) -> bool {
+    if lock::try_exclusive_at(file, LOCKS + at as i64).is_err() {
+        return false;
     }
-    let replaced = replace_locked(file, at, from, to);
+    let (mut entry, offset) = ([0; ENTRY_BYTES], (at * ENTRY_BYTES) as u64);
+    let may_be = offset + ENTRY_BYTES as u64 <= file_limit();
+    let is_known = may_be && file.read_at(&mut entry, offset).is_ok(); // beyond the end it stays 0
+    let replaced =
+        is_known && u64::from_le_bytes(entry) == from && file.write_all_at(&to.to_le_bytes(), offset).is_ok();
     lock::unlock_at(file, LOCKS + at as i64);
     replaced
-}
-
-fn replace_locked(file: &File, at: usize, from: u64, to: u64) -> io::Result<bool> {
-    let (mut entry, offset) = ([0; ENTRY_BYTES], (at * ENTRY_BYTES) as u64);
-    if offset + ENTRY_BYTES as u64 > file_limit() {
-        return Ok(false);
-    }
-    file.read_at(&mut entry, offset)?; // beyond the end it stays 0
-    if u64::from_le_bytes(entry) != from {
-        return Ok(false);
-    }
-    file.write_all_at(&to.to_le_bytes(), offset).map(|()| true)
 }
