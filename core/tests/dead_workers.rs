@@ -94,13 +94,26 @@ fn the_dead_leave_at_most_what_one_held(work: impl Fn(), end: End, use_it: impl 
     for round in 0..WORKERS {
         wait_for(format!("worker {round}, and what its supervisor does then"));
         worker_comes_and_goes(&work, end);
-        use_it();
-        let there = used();
+        let most = own + of_one + SLACK;
+        let there = used_after_a_use_or_while_proc_is_read(&use_it, most);
         assert!(
-            there <= own + of_one + SLACK,
+            there <= most,
             "{there} bytes are there after worker {round}: {own} are the supervisor's, {of_one} what a worker held"
         );
     }
+}
+
+/// The kernel keeps the memory, and with it the life, of a process that another program looks at in
+/// /proc while it dies. So where it is too much once, a few more uses are made before that is said.
+fn used_after_a_use_or_while_proc_is_read(use_it: impl Fn(), most: u64) -> u64 {
+    const USES: usize = 5;
+    (0..USES)
+        .map(|_| {
+            use_it();
+            used()
+        })
+        .find(|there| *there <= most)
+        .unwrap_or_else(used)
 }
 
 fn use_of_the_pool() {

@@ -60,7 +60,7 @@ pub(crate) fn wait_for(what: impl Into<String>) {
 }
 
 /// Two minutes, for what takes no second. `SHMARRAY_WATCHDOG_SECONDS` is for those who expect a hang.
-fn patience() -> Duration {
+pub(crate) fn patience() -> Duration {
     let seconds = std::env::var("SHMARRAY_WATCHDOG_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(120))
 }

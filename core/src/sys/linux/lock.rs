@@ -41,13 +41,15 @@ pub(super) enum Patience {
     Much,
 }
 
-/// Tries without sleeping, then tries a millisecond apart.
-const TRIES: usize = 64;
+/// Tries without sleeping, then tries a millisecond apart. Where steps are counted few tell as much.
+const TRIES: usize = if cfg!(feature = "steps") { 2 } else { 64 };
 
 impl Patience {
     fn sleeps(self) -> usize {
         match self {
+            Self::Little if cfg!(feature = "steps") => 1,
             Self::Little => 20,
+            Self::Much if cfg!(feature = "steps") => 2,
             Self::Much => 1000,
         }
     }
@@ -63,7 +65,7 @@ pub(super) fn exclusive_at(file: &File, offset: i64, patience: Patience) -> io::
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
-    Err(io::ErrorKind::WouldBlock.into())
+    Err(io::Error::from_raw_os_error(libc::EAGAIN))
 }
 
 /// Takes a byte for us alone, or fails with `WouldBlock`.
