@@ -36,6 +36,7 @@ pub(crate) mod segment;
 
 pub(crate) mod element;
 pub(crate) mod array;
+pub(crate) mod reduce;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) mod message;
 #[cfg(feature = "ndarray")]
@@ -50,6 +51,7 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent};
 pub use name::{ArrayName, SegmentId, SegmentText};
+pub use reduce::{Number, Reduced, Reduction};
 pub use segment::{SegmentInfo, Swept, segments, sweep, unlink};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;
