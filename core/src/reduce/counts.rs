@@ -8,13 +8,16 @@
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt::Display;
 
-use super::Ended;
+use super::results::Number;
 use super::walk::Sink;
+use super::{AT_ONCE, Ended};
 use crate::error::{Error, Result};
 
 /// Rows of equally many counts.
 pub(super) struct Counts {
     rows: usize,
+    /// Counts of a row for which there is memory, and those that are given.
+    room: usize,
     columns: usize,
     counts: Vec<u64>,
 }
@@ -77,37 +80,45 @@ fn counted_by_tables(run: &[u8]) -> [u32; 256] {
 impl Counts {
     /// No counts yet, in rows of that many at least.
     pub(super) fn new(rows: usize, columns: usize) -> Result<Self> {
-        let mut counts = Self { rows, columns: 0, counts: vec![] };
+        let mut counts = Self { rows, room: 0, columns: 0, counts: vec![] };
         counts.widen(columns)?;
         Ok(counts)
     }
 
-    /// The rows, cut to the greatest number there is, but not below `least` columns.
-    pub(super) fn into_rows(self, least: usize) -> (usize, impl Iterator<Item = u64>) {
+    /// Cuts the rows to the greatest number there is, but not below `least` columns.
+    pub(super) fn cut(&mut self, least: usize) {
         let used = |row: &[u64]| row.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
-        let rows = self.counts.chunks_exact(self.columns.max(1));
-        let columns = rows.map(used).max().unwrap_or(0).max(least);
-        (
-            columns,
-            (0..self.rows * columns).map(move |place| self.counts[place / columns * self.columns + place % columns]),
-        )
+        let rows = self.counts.chunks_exact(self.room.max(1));
+        self.columns = rows.map(used).max().unwrap_or(0).max(least);
+    }
+
+    /// How long the rows are.
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// All counts in C order, by and by.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = Vec<Number>> {
+        let rows = self.counts.chunks_exact(self.room.max(1)).map(|row| &row[..self.columns]);
+        let number = |&count: &u64| Number::Integer(count.into());
+        rows.flat_map(|row| row.chunks(AT_ONCE)).map(move |counts| counts.iter().map(number).collect())
     }
 
     fn count(&mut self, row: usize, number: impl Countable) -> Result<()> {
         let column = number.column().ok_or_else(|| negative(number))?;
-        if column >= self.columns {
+        if column >= self.room {
             self.widen_for(column)?;
         }
-        self.counts[row * self.columns + column] += 1;
+        self.counts[row * self.room + column] += 1;
         Ok(())
     }
 
     fn add(&mut self, row: usize, found: &[u32; 256]) -> Result<()> {
         let used = found.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
-        if used > self.columns {
+        if used > self.room {
             self.widen(used)?;
         }
-        let counts = &mut self.counts[row * self.columns..][..used];
+        let counts = &mut self.counts[row * self.room..][..used];
         counts.iter_mut().zip(found).for_each(|(count, &more)| *count += u64::from(more));
         Ok(())
     }
@@ -116,18 +127,18 @@ impl Counts {
     #[cold]
     fn widen_for(&mut self, column: usize) -> Result<()> {
         let columns = column.saturating_add(1);
-        self.widen(columns.max(2 * self.columns)).or_else(|_| self.widen(columns))
+        self.widen(columns.max(2 * self.room)).or_else(|_| self.widen(columns))
     }
 
     fn widen(&mut self, columns: usize) -> Result<()> {
         let count = self.rows.checked_mul(columns).ok_or_else(|| too_many(self.rows, columns))?;
         let mut wider = zeros(count).ok_or_else(|| too_many(self.rows, columns))?;
-        if self.columns > 0 {
-            for (to, from) in wider.chunks_exact_mut(columns).zip(self.counts.chunks_exact(self.columns)) {
-                to[..self.columns].copy_from_slice(from);
+        if self.room > 0 {
+            for (to, from) in wider.chunks_exact_mut(columns).zip(self.counts.chunks_exact(self.room)) {
+                to[..self.room].copy_from_slice(from);
             }
         }
-        (self.columns, self.counts) = (columns, wider);
+        (self.room, self.counts) = (columns, wider);
         Ok(())
     }
 }

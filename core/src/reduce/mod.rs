@@ -43,7 +43,7 @@ use crate::array::Array;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use request::Request;
-use results::{dtype_of, fill, room};
+use results::{Results, dtype_of};
 
 /// What becomes of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,17 +232,17 @@ impl Array {
 }
 
 fn counted(request: &Request<'_>, dtype: DType, min_length: u64, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
-    let (columns, counts) = request.count(min_length, go_on)?;
-    let results = room(dtype, &[&request.kept_shape()[..], &[columns as u64]].concat())?;
-    fill(&results, &mut counts.map(|count| Number::Integer(count.into())))?;
-    Ok(Reduced::Array(results))
+    let counts = request.count(min_length, go_on)?;
+    let mut results = Results::new(dtype, &[&request.kept_shape()[..], &[counts.columns() as u64]].concat())?;
+    counts.numbers().try_for_each(|numbers| results.push(&numbers))?;
+    Ok(Reduced::Array(results.into_array()))
 }
 
 /// The room is asked for first: that says how much there is.
 fn folded(request: &Request<'_>, dtype: DType, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
-    let results = room(dtype, &request.kept_shape())?;
-    request.fold(go_on, &mut |numbers| fill(&results, numbers))?;
-    Ok(Reduced::Array(results))
+    let mut results = Results::new(dtype, &request.kept_shape())?;
+    request.fold(go_on, &mut |numbers| results.push(numbers))?;
+    Ok(Reduced::Array(results.into_array()))
 }
 
 /// Why a reduction ended early.
@@ -259,3 +259,6 @@ impl From<Error> for Stop {
 }
 
 type Ended<T = ()> = std::result::Result<T, Stop>;
+
+/// How many results are given at once.
+const AT_ONCE: usize = 256;

@@ -9,7 +9,7 @@ use super::results::Number;
 use super::sums::{Fold, Summand};
 use super::vectors::{self, Loop};
 use super::walk::{Sink, Walk, c_steps};
-use super::{Ended, Reduction};
+use super::{AT_ONCE, Ended, Reduction};
 use crate::copy::End;
 use crate::dtype::TypeCode;
 use crate::error::{Error, Result};
@@ -24,8 +24,8 @@ pub(super) struct Request<'a> {
     kept: Vec<bool>,
 }
 
-type Numbers<'a> = dyn Iterator<Item = Number> + 'a;
 type GoOn<'a> = &'a mut dyn FnMut() -> bool;
+type Give<'a> = &'a mut dyn FnMut(&[Number]) -> Result<()>;
 
 impl<'a> Request<'a> {
     /// `None` are all axes. The dtype is one that the reduction takes.
@@ -65,25 +65,26 @@ impl<'a> Request<'a> {
         dims.filter(|(_, kept)| !**kept).map(|(&count, _)| count).product()
     }
 
-    /// Rows of counts, and how long they are.
-    pub(super) fn count(&self, min_length: u64, go_on: GoOn<'_>) -> Ended<(usize, impl Iterator<Item = u64> + use<>)> {
+    /// Rows of counts, at least so long.
+    pub(super) fn count(&self, min_length: u64, go_on: GoOn<'_>) -> Ended<Counts> {
         let mut counts = Counts::new(self.results(), min_length as usize)?;
         with_integers!(self.code, T => self.walk::<T>(&mut counts, go_on), else Ok(()))?;
-        Ok(counts.into_rows(min_length as usize))
+        counts.cut(min_length as usize);
+        Ok(counts)
     }
 
     /// The result, of all elements.
     pub(super) fn one(&self, go_on: GoOn<'_>) -> Ended<Number> {
         let mut found = Number::Integer(0);
         self.fold(go_on, &mut |numbers| {
-            found = numbers.next().unwrap_or(found);
+            found = numbers[0];
             Ok(())
         })?;
         Ok(found)
     }
 
-    /// Gives the results in C order.
-    pub(super) fn fold(&self, go_on: GoOn<'_>, give: &mut dyn FnMut(&mut Numbers<'_>) -> Result<()>) -> Ended {
+    /// Gives the results in C order, some at once.
+    pub(super) fn fold(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         match self.reduction {
             Reduction::Min => {
                 with_numbers!(self.code, T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give), else Ok(()))
@@ -97,28 +98,25 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn fold_by<T: Item, F: Fold<T::Number>>(
-        &self,
-        go_on: GoOn<'_>,
-        give: &mut dyn FnMut(&mut Numbers<'_>) -> Result<()>,
-    ) -> Ended {
+    fn fold_by<T: Item, F: Fold<T::Number>>(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         let mut folds = Folds::<F>::new(self.results() * self.parts())?;
         self.walk::<T>(&mut folds, go_on)?;
         let mean_of = (self.reduction == Reduction::Mean).then(|| self.of_each());
-        let mut numbers = folds.0.into_iter().map(|fold| fold.number(mean_of));
-        match self.code {
-            TypeCode::Complex64 | TypeCode::Complex128 => give(&mut std::iter::from_fn(|| complex(&mut numbers)))?,
-            TypeCode::Bool => give(&mut numbers.map(|number| self.truth(number)))?,
-            _ => give(&mut numbers)?,
+        for folds in folds.0.chunks(AT_ONCE) {
+            let numbers: Vec<_> = folds.iter().map(|fold| fold.number(mean_of)).collect();
+            give(&self.of_elements(numbers))?;
         }
         Ok(())
     }
 
-    /// The least and the greatest of truths is one.
-    fn truth(&self, number: Number) -> Number {
-        match (self.reduction, number) {
-            (Reduction::Min | Reduction::Max, Number::Integer(number)) => Number::Bool(number != 0),
-            _ => number,
+    /// The numbers of parts as those of elements, and the least and the greatest of truths as one.
+    fn of_elements(&self, numbers: Vec<Number>) -> Vec<Number> {
+        let truth =
+            |number: Number| if number == Number::Integer(0) { Number::Bool(false) } else { Number::Bool(true) };
+        match (self.code, self.reduction) {
+            (TypeCode::Complex64 | TypeCode::Complex128, _) => numbers.chunks_exact(2).map(complex).collect(),
+            (TypeCode::Bool, Reduction::Min | Reduction::Max) => numbers.into_iter().map(truth).collect(),
+            _ => numbers,
         }
     }
 
@@ -169,10 +167,10 @@ fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
     Ok(kept)
 }
 
-fn complex(numbers: &mut impl Iterator<Item = Number>) -> Option<Number> {
-    match (numbers.next(), numbers.next()) {
-        (Some(Number::Float(re)), Some(Number::Float(im))) => Some(Number::Complex(re, im)),
-        _ => None,
+fn complex(parts: &[Number]) -> Number {
+    match *parts {
+        [Number::Float(re), Number::Float(im)] => Number::Complex(re, im),
+        _ => unreachable!("the parts of a complex number are floats"),
     }
 }
 

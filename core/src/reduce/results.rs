@@ -63,52 +63,91 @@ fn refused(reduction: Reduction, dtype: &DType, needed: &str) -> Error {
     Error::DTypeMismatch { expected: format!("one of {needed}, which {reduction} needs"), found: dtype.to_string() }
 }
 
-/// A new array of results, still without values.
-pub(super) fn room(dtype: DType, shape: &[u64]) -> Result<Array> {
-    Array::create(dtype, shape, &Options { uninitialized: true, ..Options::default() })
+/// A new array, which is filled in C order.
+pub(super) struct Results {
+    array: Array,
+    next: *mut u8,
+    missing: usize,
 }
 
-/// Writes all elements of a new array, in C order.
-pub(super) fn fill(results: &Array, numbers: impl Iterator<Item = Number>) -> Result<()> {
-    let (code, item_bytes) = (results.dtype().code(), results.dtype().item_bytes() as usize);
-    let places = (0..results.layout().len() as usize).map(|index| results.as_ptr().wrapping_add(index * item_bytes));
-    places.zip(numbers).try_for_each(|(place, number)| {
-        let item = item_of(code, number)?;
-        // SAFETY: the elements of a new array lie side by side, and this is one of them; an item of its dtype has
-        // that many bytes, at most the sixteen that there are.
-        unsafe { std::ptr::copy_nonoverlapping(item.as_ptr(), place, item_bytes) };
+impl Results {
+    pub(super) fn new(dtype: DType, shape: &[u64]) -> Result<Self> {
+        let array = Array::create(dtype, shape, &Options { uninitialized: true, ..Options::default() })?;
+        let (next, missing) = (array.as_ptr(), array.layout().len() as usize);
+        Ok(Self { array, next, missing })
+    }
+
+    /// The array, when all are there.
+    pub(super) fn into_array(self) -> Array {
+        debug_assert_eq!(self.missing, 0);
+        self.array
+    }
+
+    /// Writes the next elements.
+    pub(super) fn push(&mut self, numbers: &[Number]) -> Result<()> {
+        let code = self.array.dtype().code();
+        let no_room = |number: Number| no_room(code, number);
+        let half = |number| f16::from_f64(float(number)).to_le_bytes();
+        let single = |part: f64| (part as f32).to_le_bytes();
+        match code {
+            TypeCode::Bool | TypeCode::Int8 | TypeCode::UInt8 => self.store(numbers, |number| Ok(element::<1>(number))),
+            TypeCode::Int16 | TypeCode::UInt16 => self.store(numbers, |number| Ok(element::<2>(number))),
+            TypeCode::Int32 | TypeCode::UInt32 => self.store(numbers, |number| Ok(element::<4>(number))),
+            TypeCode::Int64 => self.store(numbers, |number| {
+                i64::try_from(whole(number)).map(i64::to_le_bytes).map_err(|_| no_room(number))
+            }),
+            TypeCode::UInt64 => self.store(numbers, |number| {
+                u64::try_from(whole(number)).map(u64::to_le_bytes).map_err(|_| no_room(number))
+            }),
+            TypeCode::Float16 => self.store(numbers, |number| Ok(half(number))),
+            TypeCode::Float32 => self.store(numbers, |number| Ok(single(float(number)))),
+            TypeCode::Float64 => self.store(numbers, |number| Ok(float(number).to_le_bytes())),
+            TypeCode::Complex64 => self.store(numbers, |number| Ok(parts(number).map(single))),
+            TypeCode::Complex128 => self.store(numbers, |number| Ok(parts(number).map(f64::to_le_bytes))),
+            TypeCode::Opaque => unreachable!("no result has such a dtype"),
+        }
+    }
+
+    /// `Item` is the bytes of one element.
+    fn store<Item>(&mut self, numbers: &[Number], item: impl Fn(Number) -> Result<Item>) -> Result<()> {
+        debug_assert_eq!(size_of::<Item>() as u64, self.array.dtype().item_bytes());
+        for &number in &numbers[..numbers.len().min(self.missing)] {
+            // SAFETY: the elements of a new array lie side by side; this one is missing, so it is among them.
+            unsafe { self.next.cast::<Item>().write_unaligned(item(number)?) };
+            self.next = self.next.wrapping_add(size_of::<Item>());
+            self.missing -= 1;
+        }
         Ok(())
-    })
+    }
 }
 
-/// The bytes of a number as an element of a dtype, and zeros.
-fn item_of(code: TypeCode, number: Number) -> Result<[u8; 16]> {
-    Ok(match (code, number) {
-        (TypeCode::Int64, Number::Integer(whole)) => {
-            bytes(&i64::try_from(whole).map_err(|_| no_room(code, whole))?.to_le_bytes())
-        }
-        (TypeCode::UInt64, Number::Integer(whole)) => {
-            bytes(&u64::try_from(whole).map_err(|_| no_room(code, whole))?.to_le_bytes())
-        }
-        (TypeCode::Float16, Number::Float(number)) => bytes(&f16::from_f64(number).to_le_bytes()),
-        (TypeCode::Float32, Number::Float(number)) => bytes(&(number as f32).to_le_bytes()),
-        (TypeCode::Complex64, Number::Complex(re, im)) => {
-            bytes([re as f32, im as f32].map(f32::to_le_bytes).as_flattened())
-        }
-        (_, Number::Complex(re, im)) => bytes([re, im].map(f64::to_le_bytes).as_flattened()),
-        (_, Number::Float(number)) => bytes(&number.to_le_bytes()),
-        (_, Number::Integer(whole)) => whole.to_le_bytes(), // an element's own: its lower bytes
-        (_, Number::Bool(truth)) => bytes(&[truth.into()]),
-    })
+fn whole(number: Number) -> i128 {
+    match number {
+        Number::Bool(truth) => truth.into(),
+        Number::Integer(whole) => whole,
+        Number::Float(_) | Number::Complex(..) => unreachable!("whole numbers give whole numbers"),
+    }
 }
 
-fn bytes(some: &[u8]) -> [u8; 16] {
-    let mut all = [0; 16];
-    all[..some.len()].copy_from_slice(some);
-    all
+fn float(number: Number) -> f64 {
+    parts(number)[0]
 }
 
-fn no_room(code: TypeCode, sum: i128) -> Error {
+fn parts(number: Number) -> [f64; 2] {
+    match number {
+        Number::Float(number) => [number, 0.0],
+        Number::Complex(re, im) => [re, im],
+        Number::Bool(_) | Number::Integer(_) => unreachable!("floats give floats"),
+    }
+}
+
+/// The bytes of a number that is an element: the lower ones.
+fn element<const BYTES: usize>(number: Number) -> [u8; BYTES] {
+    let bytes = whole(number).to_le_bytes();
+    std::array::from_fn(|at| bytes[at])
+}
+
+fn no_room(code: TypeCode, sum: Number) -> Error {
     let dtype = DType::from_code(code).map_or_else(String::new, |dtype| dtype.to_string());
     Error::argument("elements", format!("their sum {sum} does not fit {dtype}; without an axis it is exact"))
 }

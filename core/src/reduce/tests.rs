@@ -79,7 +79,7 @@ fn reduced(bytes: &[u8], layout: &Layout, code: TypeCode, reduction: Reduction, 
     let request = unsafe { Request::new(from, code, reduction, Some(axes))? };
     let mut results = vec![];
     let ended = request.fold(&mut || true, &mut |numbers| {
-        results.extend(numbers);
+        results.extend_from_slice(numbers);
         Ok(())
     });
     match ended {
@@ -100,7 +100,11 @@ fn counted(
     let request = unsafe { Request::new(from, code, Reduction::Bincount { min_length }, Some(axes))? };
     match request.count(min_length, &mut || true) {
         Err(Stop::Failed(error)) => Err(error),
-        ended => Ok(ended.map(|(columns, counts)| (columns, counts.collect())).expect("nobody asked it to stop")),
+        ended => {
+            let counts = ended.expect("nobody asked it to stop");
+            let numbers = counts.numbers().flatten().map(|count| whole(count) as u64);
+            Ok((counts.columns(), numbers.collect()))
+        }
     }
 }
 
