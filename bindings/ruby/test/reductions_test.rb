@@ -224,8 +224,8 @@ class ReductionsTest < SharedMemoryTest
       require "shmarray"
       a = Shmarray::Array.create(:uint8, 1).view(2**37, 0)
       trap(:USR1) { print "handled "; Process.kill(:INT, Process.pid) }
-      fork { Process.kill(:USR1, Process.ppid) }
       begin
+        fork { Process.kill(:USR1, Process.ppid) }
         a.min
         print "went on to its end"
       rescue Interrupt
