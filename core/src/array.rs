@@ -455,7 +455,7 @@ impl Array {
         Ok(())
     }
 
-    fn end(&self) -> End<'_> {
+    pub(crate) fn end(&self) -> End<'_> {
         End { start: self.segment.data_start().as_ptr(), layout: &self.layout }
     }
 }

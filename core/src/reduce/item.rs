@@ -1,0 +1,91 @@
+//! Elements as they lie in memory, and the numbers that arithmetic knows them as.
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+/// An element of a dtype with arithmetic, or one of the two parts of a complex one.
+pub(super) trait Item: FromBytes + Immutable + KnownLayout + Copy {
+    /// What is reduced.
+    type Number: Copy;
+
+    /// The numbers of elements: themselves, or in `space`.
+    fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<Self::Number>) -> &'a [Self::Number];
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => {$(
+        impl Item for $type {
+            type Number = Self;
+
+            fn numbers<'a>(items: &'a [Self], _: &'a mut Vec<Self>) -> &'a [Self] {
+                items
+            }
+        }
+    )*};
+}
+
+numbers!(i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
+
+/// A bool of any bits: all but 0 are true.
+#[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub(super) struct Truth(u8);
+
+impl Item for Truth {
+    /// 0 or 1.
+    type Number = u8;
+
+    fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<u8>) -> &'a [u8] {
+        space.clear();
+        space.extend(items.iter().map(|truth| u8::from(truth.0 != 0)));
+        space
+    }
+}
+
+impl Item for f16 {
+    /// Exact.
+    type Number = f32;
+
+    fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<f32>) -> &'a [f32] {
+        space.resize(items.len(), 0.0);
+        items.convert_to_f32_slice(space);
+        space
+    }
+}
+
+/// Evaluates `$body` with `$item` as the type of a dtype's elements, if they are whole numbers.
+macro_rules! with_integers {
+    ($code:expr, $item:ident => $body:expr, else $other:expr) => {
+        match $code {
+            TypeCode::Bool => with_integers!(@ Truth, $item => $body),
+            TypeCode::Int8 => with_integers!(@ i8, $item => $body),
+            TypeCode::Int16 => with_integers!(@ i16, $item => $body),
+            TypeCode::Int32 => with_integers!(@ i32, $item => $body),
+            TypeCode::Int64 => with_integers!(@ i64, $item => $body),
+            TypeCode::UInt8 => with_integers!(@ u8, $item => $body),
+            TypeCode::UInt16 => with_integers!(@ u16, $item => $body),
+            TypeCode::UInt32 => with_integers!(@ u32, $item => $body),
+            TypeCode::UInt64 => with_integers!(@ u64, $item => $body),
+            _ => $other,
+        }
+    };
+    (@ $type:ty, $item:ident => $body:expr) => {{
+        type $item = $type;
+        $body
+    }};
+}
+
+/// As [`with_integers`], also for floats, and for complex numbers with the type of their parts.
+macro_rules! with_numbers {
+    ($code:expr, $item:ident => $body:expr, else $other:expr) => {
+        match $code {
+            TypeCode::Float16 => with_integers!(@ f16, $item => $body),
+            TypeCode::Float32 | TypeCode::Complex64 => with_integers!(@ f32, $item => $body),
+            TypeCode::Float64 | TypeCode::Complex128 => with_integers!(@ f64, $item => $body),
+            whole => with_integers!(whole, $item => $body, else $other),
+        }
+    };
+}
+
+pub(super) use {with_integers, with_numbers};
