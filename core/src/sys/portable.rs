@@ -286,6 +286,10 @@ impl File {
         self.bytes()
     }
 
+    pub(crate) fn is_held(&self) -> bool {
+        true
+    }
+
     pub(crate) fn links(&self) -> u64 {
         1
     }

@@ -130,6 +130,11 @@ impl File {
         self.file.metadata().map_or(0, |facts| facts.blocks() * 512)
     }
 
+    /// Whether anybody else holds the file.
+    pub(crate) fn is_held(&self) -> bool {
+        !lock::is_unheld(&self.file)
+    }
+
     /// How many names the file has.
     pub(crate) fn links(&self) -> u64 {
         self.file.metadata().map_or(1, |facts| facts.nlink())

@@ -110,6 +110,10 @@ impl File {
         self.bytes.count()
     }
 
+    pub(crate) fn is_held(&self) -> bool {
+        true
+    }
+
     pub(crate) fn links(&self) -> u64 {
         self.directory.links(|links| links.count(&self.bytes))
     }

@@ -134,6 +134,7 @@ pub(crate) fn family_message(directory: &Directory) -> Result<Identity> {
 
 /// A descriptor that keeps this process's family alive wherever it goes, and the family's number.
 pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
+    identity_or_error(directory)?; // this process is of it from now on
     let registry = open(directory)?;
     lock_family(&registry.file, directory)?;
     Ok((family()?, registry.file.into_owned()))
