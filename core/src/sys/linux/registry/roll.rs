@@ -52,12 +52,19 @@ pub(super) fn holders(file: &File) -> Vec<u64> {
     entries.into_iter().filter(|entry| (1..FAMILIES).contains(entry)).collect()
 }
 
-/// Enters a process. Without room it goes without.
+/// Enters a process. Without room it goes without. Allocates nothing, and needs little of a stack: a
+/// signal handler may have forked.
 pub(super) fn enter(file: &File, holder: u64) {
-    let entries = entries(file).unwrap_or_default();
-    let free = (0..MOST).filter(|at| entries.get(*at).is_none_or(|entry| *entry == 0));
-    for at in free.take(MOST) {
-        if replace(file, at, 0, holder) {
+    const PART: usize = 32;
+    let mut bytes = [0; PART * ENTRY_BYTES];
+    for first in (0..MOST).step_by(PART) {
+        bytes.fill(0); // as what lies beyond the end
+        if file.read_at(&mut bytes, (first * ENTRY_BYTES) as u64).is_err() {
+            return;
+        }
+        let entries = bytes.chunks_exact(ENTRY_BYTES).zip(first..);
+        let mut free = entries.filter(|(entry, _)| entry.iter().all(|byte| *byte == 0)).map(|(_, at)| at);
+        if free.any(|at| replace(file, at, 0, holder)) {
             return;
         }
     }
