@@ -19,6 +19,7 @@ mod list;
 mod mapped;
 mod pool;
 mod process;
+pub(crate) use process::begin;
 mod sweep;
 mod table;
 
@@ -136,6 +137,7 @@ impl Segment {
 
     /// The segment of a handle, mapped now or found in the table.
     pub(crate) fn attach(handle: &Descriptor, access: Access) -> Result<Arc<Self>> {
+        process::begin()?;
         let (text, expected) = (&handle.segment, handle.generation);
         let segment = match Table::find(text, access) {
             Some(segment) => segment,
@@ -311,11 +313,15 @@ impl Segment {
 
     /// A message with this segment was received, or is unwanted.
     pub(crate) fn give_back_ticket(&self, ticket: u64) {
+        if process::begin().is_err() {
+            return; // its parent's
+        }
         give_back_ticket(&self.mapped, &self.leases(), ticket);
     }
 
     /// Holds for a message, by an entry or by a link.
     pub(crate) fn hold_for_message(&self, ticket: Identity) -> Result<bool> {
+        process::begin()?;
         let leases = self.leases();
         if leases.hold_for_message(ticket.holder, ticket.about) {
             return Ok(true);
@@ -338,6 +344,11 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        if process::begin().is_err() {
+            // An orphan: its tables may not be whole, and its leases are its parent's.
+            std::mem::forget(Arc::clone(&self.mapped));
+            return;
+        }
         Table::remove(self);
         drop(self.leave());
         self.keep_mapping();
@@ -433,6 +444,7 @@ fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
 /// # Errors
 /// As attaching it.
 pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -> Result<()> {
+    process::begin()?;
     let (text, access) = (&handle.segment, Access::ReadWrite);
     if let Some(segment) = Table::find(text, access).or_else(|| Table::find(text, Access::ReadOnly)) {
         segment.give_back_ticket(ticket);
@@ -459,7 +471,11 @@ pub fn unlink(name: &str) -> Result<()> {
     let (directory, name) = (Directory::current(), name.parse()?);
     let mut persistent = None;
     let file = sys::unlink_name(&directory, &name, |file| {
-        persistent = read_header("", file).and_then(|header| no_longer_persistent(file, header)).ok();
+        match read_header("", file) {
+            Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
+            header => persistent = Some(no_longer_persistent(file, header?)?),    // else the name stays
+        }
+        Ok(())
     })?;
     let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
     drop(file);

@@ -263,11 +263,15 @@ pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
 
 /// Takes a name away. `before` is run first, while nobody else can change the name: what it
 /// marks is marked before the name is gone. Returns the segment, held.
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&File) -> Result<()>,
+) -> Result<File> {
     let path = directory.name_path(name);
     let _lock = NameLock::take(directory, name, Patience::Much)?;
     let file = File::open(directory.clone(), Place::Name(name), Access::ReadWrite)?;
-    before(&file);
+    before(&file)?;
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
     Ok(file)
 }
