@@ -71,17 +71,31 @@ pub(crate) struct File {
 impl File {
     /// A file of `bytes` zeros that has no name yet.
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
-        let (file, hidden) = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes))?;
-        let path = directory.segment_path(id);
-        let created = Self { file, directory, path, bytes, is_writable: true, hidden };
-        created.prepare(mode)?;
-        Ok(created)
+        loop {
+            let unnamed = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes));
+            let (file, hidden) = unnamed?;
+            let (directory, path) = (directory.clone(), directory.segment_path(id));
+            let created = Self { file, directory, path, bytes, is_writable: true, hidden };
+            if created.hold()? {
+                created.prepare(mode)?;
+                return Ok(created);
+            }
+        }
     }
 
-    /// Holds the new file, gives it its mode and its memory.
+    /// Holds the new file. `false` when it had a name and a sweep was faster, which took it for a dead
+    /// creator's.
+    fn hold(&self) -> Result<bool> {
+        match lock::try_shared(&self.file) {
+            Ok(()) => Ok(self.hidden.is_none() || self.links() > 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.hidden.is_some() => Ok(false),
+            Err(error) => Err(Error::os("fcntl(F_OFD_SETLK)", &self.path, error)),
+        }
+    }
+
+    /// Gives the new file its mode and its memory.
     fn prepare(&self, mode: u32) -> Result<()> {
         let Self { file, directory, path, bytes, .. } = self;
-        lock::try_shared(file).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", path, error))?;
         if mode & 0o177 != 0 {
             // Asked for by the user: the umask does not cut it.
             let permissions = fs::Permissions::from_mode(mode);
