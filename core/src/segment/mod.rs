@@ -22,6 +22,7 @@ mod process;
 pub(crate) use process::begin;
 mod sweep;
 mod table;
+mod unlink;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use sweep::{How, sweep_directory};
 pub use sweep::{Swept, sweep, sweep_dead};
 pub(crate) use sweep::{When, look};
 use table::Table;
+pub use unlink::unlink;
 
 /// A piece of shared memory with an array in it, mapped and held.
 pub(crate) struct Segment {
@@ -460,38 +462,6 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
     give_back_ticket(&mapped, &leases, ticket);
     drop(give_back_if_last(&mapped, text.cell, &leases));
     Ok(())
-}
-
-/// Takes a name away. The array itself goes with its last holder.
-///
-/// # Errors
-/// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
-pub fn unlink(name: &str) -> Result<()> {
-    process::begin()?;
-    let (directory, name) = (Directory::current(), name.parse()?);
-    let mut persistent = None;
-    let file = sys::unlink_name(&directory, &name, |file| {
-        match read_header("", file) {
-            Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
-            header => persistent = Some(no_longer_persistent(file, header?)?),    // else the name stays
-        }
-        Ok(())
-    })?;
-    let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
-    drop(file);
-    if close_without_the_dead(&mapped.leases(), &directory) == Closed::Last {
-        sys::discard(&directory, &mapped.header.id, None)?;
-    }
-    let id = mapped.header.id;
-    drop(mapped);
-    sys::give_back(&directory, &id).map(drop)
-}
-
-/// Before the name goes: a crash in between must not leave what persists without a name.
-fn no_longer_persistent(file: &sys::File, header: Header) -> Result<Mapped> {
-    let mapped = Mapped::map(file, header, Access::ReadWrite)?;
-    mapped.leases().words.flags().clear(words::PERSIST);
-    Ok(mapped)
 }
 
 fn check_id(place: Place<'_>, header: &Header) -> Result<()> {
