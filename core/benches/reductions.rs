@@ -1,6 +1,4 @@
 //! Reductions of arrays that lie in the cache, that do not, and that are strided, in bytes and time.
-//!
-//! Beside NumPy: ci/benchmarks/programs/reductions.py.
 #![allow(missing_docs)]
 
 use divan::{Bencher, black_box, counter::BytesCount};

@@ -92,6 +92,7 @@ fn an_element_that_repeats_counts_as_often() {
 fn every_dtype_gives_what_numpy_gives_or_says_why_not() {
     scenario("every_dtype_gives_what_numpy_gives_or_says_why_not", || {
         let sums = "<i8 <i8 <i8 <i8 <i8 <u8 <u8 <u8 <u8 <f2 <f4 <f8 <c8 <c16";
+        assert_eq!(sums.split(' ').count(), DType::ALL.len());
         for (dtype, sum) in DType::ALL.iter().zip(sums.split(' ')) {
             let a = array(dtype.text(), &[2, 3], Order::C);
             let complex = dtype.text().starts_with("<c");
@@ -106,7 +107,7 @@ fn every_dtype_gives_what_numpy_gives_or_says_why_not() {
                 }
             }
             match complex || float {
-                true => assert_refused(&a, COUNTS, "not one of whole numbers, which bincount needs"),
+                true => assert_refused(&a, COUNTS, "not one of integers, which bincount needs"),
                 false => assert_eq!(along(&a, COUNTS, &[0]).dtype().text(), "<u8"),
             }
         }
@@ -175,8 +176,8 @@ fn complex_numbers_are_added_up_by_their_parts() {
 }
 
 #[test]
-fn nothing_has_a_sum_and_counts_but_no_mean_and_no_extremes() {
-    scenario("nothing_has_a_sum_and_counts_but_no_mean_and_no_extremes", || {
+fn no_elements_have_a_sum_and_counts_but_no_mean_and_no_extremes() {
+    scenario("no_elements_have_a_sum_and_counts_but_no_mean_and_no_extremes", || {
         let a = array("<i4", &[0, 3], Order::C);
         assert_eq!(a.sum().unwrap(), Number::Integer(0));
         assert_eq!(numbers(&a.sum_along(&[0]).unwrap()), [0, 0, 0]);
@@ -187,7 +188,7 @@ fn nothing_has_a_sum_and_counts_but_no_mean_and_no_extremes() {
             for axes in [None, Some(&[0][..])] {
                 let error = a.reduce(reduction, axes, &mut || true).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-                assert!(error.to_string().contains(&format!("no elements of which {reduction} could be")), "{error}");
+                assert!(error.to_string().contains(&format!("no elements to take the {reduction} of")), "{error}");
             }
             assert_eq!(along(&a, reduction, &[1]).shape(), [0], "no results, so none is missing");
         }

@@ -25,9 +25,9 @@ from tqdm import tqdm
 HERE = pathlib.Path(__file__).parent
 PHOTOS = ("coffee.png", "chelsea.png", "astronaut.png", "hubble_deep_field.jpg", "motorcycle_left.png")
 ROUNDS, QUICK_ROUNDS = 20, 5
-# How many times as fast as pickled bytes it must be.
+# How many times as fast as by pickled bytes it is to be.
 TARGETS = {"handing over": 5.0, "end to end": 1.5}
-# Ruby's part without Numo may take so many times what it takes with it. A loop in Ruby took a hundred.
+# Ruby's part may take at most so many times as long without Numo. A loop in Ruby takes a hundred times as long.
 WITHOUT_NUMO = 3.0
 
 
@@ -61,11 +61,11 @@ class Worker:
         self.process.stdin.flush()
 
     def seconds(self):
-        """How long it worked, as it says after each photograph."""
+        """The seconds of work that it reports after each photograph."""
         return int(self.line()) / 1e9
 
     def end(self):
-        """Array bytes that it copied, as it says last."""
+        """The array bytes that it copied, which it reports last."""
         self.process.stdin.close()
         copied = int(self.line())
         if self.process.wait() != 0:
@@ -234,7 +234,7 @@ def print_table(comparison, rounds):
 
 
 def missed(comparisons):
-    """What is too slow, in words."""
+    """A line for each target that is missed."""
     for comparison in comparisons:
         for title, target in TARGETS.items():
             times = comparison.times(title.replace(" ", "_"))
@@ -243,7 +243,7 @@ def missed(comparisons):
 
 
 def slow_without_numo(comparisons):
-    """That Ruby's part takes too long without Numo, in words, if it does."""
+    """A line if Ruby's part takes too long without Numo."""
     if len(comparisons) == 2:
         with_numo, without = (comparison.median("counting")[0] for comparison in comparisons)
         print(f"\nRuby's part takes {without / with_numo:.2f} times as long without Numo.")

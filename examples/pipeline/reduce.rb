@@ -37,7 +37,7 @@ def counts_of(photo)
   Numo::UInt64[*(0..2).map { |channel| photo[true, true, channel].flatten.bincount(minlength: 256) }]
 end
 
-# What the block gives, and the nanoseconds that it took.
+# The block's value, and the nanoseconds that it took.
 def timed
   began = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
   [yield, Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) - began]
@@ -51,7 +51,7 @@ def reduce_handles
   end
 end
 
-# What pickle.dumps(bytes, protocol=5) writes for more than 64 KiB.
+# Reads the output of pickle.dumps(bytes, protocol=5) for more than 64 KiB.
 def read_pickle
   size = $stdin.read(7).unpack1("@3L<")
   bytes = $stdin.read(size)

@@ -38,7 +38,7 @@ fn print_values(array: &Array) -> Result<()> {
     }
 }
 
-/// Those that the elements have: complex numbers have no order, others no arithmetic.
+/// Minimum, mean and maximum; complex numbers have only a mean, opaque elements none of them.
 fn print_statistics(array: &Array) -> Result<()> {
     let code = array.dtype().code();
     if array.layout().is_empty() || code == TypeCode::Opaque {
@@ -55,7 +55,7 @@ fn print_statistics(array: &Array) -> Result<()> {
     Ok(())
 }
 
-/// With the digits that the element has among the values.
+/// The number with the digits that the values above have.
 fn as_element(code: TypeCode, number: Number) -> String {
     match (code, number) {
         (TypeCode::Float16 | TypeCode::Float32, Number::Float(float)) => (float as f32).to_string(),

@@ -1,7 +1,7 @@
-//! How often each whole number stands there, from 0 on: a row of counts for each result.
+//! How many elements are 0, 1, 2 …: a row of counts for each result.
 //!
-//! The rows grow as greater numbers come, so that the elements are read once: another process may
-//! change them in between.
+//! The rows grow with the numbers, so that each element is read once: a maximum that was found in a
+//! pass before need not hold in the next one, because another process may write meanwhile.
 
 #![allow(unsafe_code)] // zeros that the system gives
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// Rows of equally many counts.
 pub(super) struct Counts {
     rows: usize,
-    /// Counts of a row for which there is memory, and those that are given.
+    /// The length of a row in memory, and of the row that is given.
     room: usize,
     columns: usize,
     counts: Vec<u64>,
@@ -24,7 +24,7 @@ pub(super) struct Counts {
 
 /// A number that can be counted.
 pub(super) trait Countable: Copy + Display {
-    /// The number itself, if it is not negative.
+    /// The place of its count; `None` if it is negative.
     fn column(self) -> Option<usize>;
 
     /// Counts a run of one result.
@@ -60,7 +60,7 @@ impl Countable for u8 {
 
 /// Runs from this length on.
 const WORTH_TABLES: usize = 1 << 10;
-/// So that equal neighbours, which are common, need not wait for one another.
+/// Equal neighbours are common, and an increment that follows another one of the same count waits for it.
 const TABLES: usize = 4;
 
 fn counted_by_tables(run: &[u8]) -> [u32; 256] {
@@ -78,26 +78,26 @@ fn counted_by_tables(run: &[u8]) -> [u32; 256] {
 }
 
 impl Counts {
-    /// No counts yet, in rows of that many at least.
+    /// Rows of that many zeros.
     pub(super) fn new(rows: usize, columns: usize) -> Result<Self> {
         let mut counts = Self { rows, room: 0, columns: 0, counts: vec![] };
         counts.widen(columns)?;
         Ok(counts)
     }
 
-    /// Cuts the rows to the greatest number there is, but not below `least` columns.
+    /// Cuts the rows behind the maximum of all numbers, but leaves `least` columns.
     pub(super) fn cut(&mut self, least: usize) {
         let used = |row: &[u64]| row.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
         let rows = self.counts.chunks_exact(self.room.max(1));
         self.columns = rows.map(used).max().unwrap_or(0).max(least);
     }
 
-    /// How long the rows are.
+    /// The length of the rows that [`Counts::numbers`] gives.
     pub(super) fn columns(&self) -> usize {
         self.columns
     }
 
-    /// All counts in C order, by and by.
+    /// All counts in C order, [`AT_ONCE`] at a time.
     pub(super) fn numbers(&self) -> impl Iterator<Item = Vec<Number>> {
         let rows = self.counts.chunks_exact(self.room.max(1)).map(|row| &row[..self.columns]);
         let number = |&count: &u64| Number::Integer(count.into());
@@ -123,7 +123,7 @@ impl Counts {
         Ok(())
     }
 
-    /// So that the rows need not be moved for every number that is greater by one.
+    /// At least doubles the rows, so that ever larger numbers move them seldom.
     #[cold]
     fn widen_for(&mut self, column: usize) -> Result<()> {
         let columns = column.saturating_add(1);
@@ -154,8 +154,8 @@ impl<N: Countable> Sink<N> for Counts {
     }
 }
 
-/// Memory that takes no room before it is counted in: one great number makes a long row. `None` if there is not
-/// so much.
+/// Zeros that the system provides page by page, when they are written: one large number makes a long row. `None`
+/// if there is not enough memory.
 fn zeros(count: usize) -> Option<Vec<u64>> {
     let layout = Layout::array::<u64>(count).ok().filter(|layout| layout.size() > 0);
     let Some(layout) = layout else {
@@ -163,7 +163,7 @@ fn zeros(count: usize) -> Option<Vec<u64>> {
     };
     // SAFETY: the layout has a size.
     let start = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-    // SAFETY: from the global allocator, with the layout of so many numbers, all of them zero.
+    // SAFETY: the global allocator gave it with this layout, that of `count` numbers, and zeros are numbers.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, count, count) })
 }
 

@@ -1,13 +1,13 @@
-//! The least and the greatest number. One that is no number makes the result none, as in NumPy.
+//! Minimum and maximum. A NaN makes the result NaN, as in NumPy.
 
 use super::results::Number;
 use super::sums::Fold;
 
-/// The least number so far.
+/// The minimum so far.
 #[derive(Clone, Copy)]
 pub(super) struct Least<N>(N);
 
-/// The greatest number so far.
+/// The maximum so far.
 #[derive(Clone, Copy)]
 pub(super) struct Greatest<N>(N);
 
@@ -47,7 +47,7 @@ macro_rules! float_extremes {
                 self.0 = if stays { self.0 } else { number };
             }
 
-            /// What is no number is never better, so it is looked for apart.
+            /// Two passes: no comparison finds a NaN, and the block is in the cache.
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
                 self.take(found_in_lanes(run, <$type>::$start, |number, found| number $better found));
@@ -65,10 +65,10 @@ macro_rules! float_extremes {
 float_extremes!(Least, INFINITY, <: f32, f64);
 float_extremes!(Greatest, NEG_INFINITY, >: f32, f64);
 
-/// Numbers compared at once.
+/// Numbers that are compared at once.
 const LANES: usize = 32;
 
-/// Goes to each number that is better than the one found before it, lane by lane.
+/// The number that is better than all others, found lane by lane.
 #[inline(always)]
 fn found_in_lanes<N: Copy>(run: &[N], start: N, better: impl Fn(N, N) -> bool) -> N {
     let pick = |found, number| if better(number, found) { number } else { found };

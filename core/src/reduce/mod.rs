@@ -1,4 +1,4 @@
-//! Sums, means, extremes and counts of an array's elements, wherever its strides put them.
+//! Sums, means, extremes and counts of an array's elements, for any strides.
 //!
 //! | | sum | mean | min, max | bincount |
 //! |---|---|---|---|---|
@@ -9,20 +9,21 @@
 //! | complex64, complex128 | same | complex128 | refused: they have no order | refused |
 //! | any other | refused | refused | refused | refused |
 //!
-//! Over all elements the result is a [`Number`] that is not rounded to the dtype of that table; along
-//! axes it is a new array of it. Then a sum of whole numbers that does not fit is an error.
+//! The table gives the dtype of the results along axes, which are a new array; an integer sum that
+//! does not fit its dtype is an error. Over all elements the result is a [`Number`], which is not
+//! rounded to a dtype.
 //!
-//! Of no elements the sum is 0, and no number counts; a least, a greatest and a mean do not exist, which is
-//! an error. What is no number (NaN) makes sums, means and extremes that it takes part in none.
+//! The sum of no elements is 0 and all their counts are 0; their mean, minimum and maximum are
+//! errors. A NaN among the elements makes their sum, mean, minimum and maximum NaN.
 //!
 //! | file | |
 //! |---|---|
-//! | `request` | which dimensions stay, and who does what along the others |
+//! | `request` | which dimensions are kept, and which loop reduces the others |
 //! | `item` | elements as numbers |
 //! | `walk` | the order in which elements are read, and how: another process may write to them |
 //! | `sums`, `extremes`, `counts` | the loops, with their sources and bounds |
-//! | `vectors` | the processors that they are compiled for |
-//! | `results` | numbers, and arrays of them |
+//! | `vectors` | those loops compiled for wider vector instructions |
+//! | `results` | a number, or a new array of them |
 
 mod counts;
 mod extremes;
@@ -45,30 +46,30 @@ use crate::error::{Error, Result};
 use request::Request;
 use results::{Results, dtype_of};
 
-/// What becomes of elements.
+/// How elements are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// What they add up to.
+    /// Their sum.
     Sum,
-    /// Their sum by their number.
+    /// Their arithmetic mean.
     Mean,
-    /// The least.
+    /// Their minimum.
     Min,
-    /// The greatest.
+    /// Their maximum.
     Max,
-    /// How often 0, 1, 2 … stand among them, up to the greatest.
+    /// How many of them are 0, 1, 2 …, up to their maximum.
     Bincount {
-        /// Counts at least.
+        /// The least number of counts.
         min_length: u64,
     },
 }
 
-/// What a reduction gives.
+/// The result of a reduction.
 #[derive(Debug, Clone)]
 pub enum Reduced {
-    /// Of all elements.
+    /// Over all elements.
     Number(Number),
-    /// Along axes, and counts.
+    /// Along axes, and of [`Reduction::Bincount`].
     Array(Array),
 }
 
@@ -84,10 +85,10 @@ impl fmt::Display for Reduction {
     }
 }
 
-/// Reductions. The module's table in the source says which dtypes they take and give.
+/// Reductions. The table in the source of this module gives the dtype of each result.
 impl Array {
-    /// The sum of all elements: exact for whole numbers, else off by at most 2⁻⁴⁸ of the sum of the
-    /// magnitudes, however many they are.
+    /// The sum of all elements: exact for integers; for floats its error is at most 2⁻⁴⁸ times the
+    /// sum of their magnitudes, for up to 10¹¹ of them.
     ///
     /// ```
     /// use shmarray::{Array, DType, Number, Options};
@@ -113,15 +114,15 @@ impl Array {
         self.over_all(Reduction::Mean)
     }
 
-    /// The least element.
+    /// The minimum of all elements.
     ///
     /// # Errors
-    /// As [`Array::mean`], and [`Error::DTypeMismatch`] for complex numbers, which have no order.
+    /// As [`Array::mean`], and [`Error::DTypeMismatch`] for complex numbers: they have no order.
     pub fn min(&self) -> Result<Number> {
         self.over_all(Reduction::Min)
     }
 
-    /// The greatest element.
+    /// The maximum of all elements.
     ///
     /// # Errors
     /// As [`Array::min`].
@@ -129,25 +130,25 @@ impl Array {
         self.over_all(Reduction::Max)
     }
 
-    /// How often 0, 1, 2 … stand among all elements: up to the greatest, and at least so many counts.
+    /// How many of all elements are 0, 1, 2 …, up to their maximum; at least `min_length` counts.
     ///
     /// # Errors
-    /// [`Error::DTypeMismatch`] unless they are whole numbers; [`Error::InvalidArgument`] for a negative one, or
-    /// one too great to have counts up to it; [`Error::NoSpace`].
+    /// [`Error::DTypeMismatch`] unless they are integers or `bool`; [`Error::InvalidArgument`] for a negative
+    /// element, or one so large that there is no memory for the counts; [`Error::NoSpace`].
     pub fn bincount(&self, min_length: u64) -> Result<Self> {
         self.along(Reduction::Bincount { min_length }, None)
     }
 
-    /// The sums along some axes: a new array of the others.
+    /// The sums along these axes: a new array with the other dimensions.
     ///
     /// # Errors
-    /// As [`Array::sum`]; [`Error::InvalidArgument`] for an axis that is not there or stands twice, and for a sum
-    /// that its dtype cannot hold; [`Error::NoSpace`].
+    /// As [`Array::sum`]; [`Error::InvalidArgument`] for an axis that does not exist or is named twice, and for a
+    /// sum that does not fit its dtype; [`Error::NoSpace`].
     pub fn sum_along(&self, axes: &[usize]) -> Result<Self> {
         self.along(Reduction::Sum, Some(axes))
     }
 
-    /// The means along some axes.
+    /// The means along these axes.
     ///
     /// # Errors
     /// As [`Array::mean`] and [`Array::sum_along`].
@@ -155,7 +156,7 @@ impl Array {
         self.along(Reduction::Mean, Some(axes))
     }
 
-    /// The least elements along some axes.
+    /// The minima along these axes.
     ///
     /// # Errors
     /// As [`Array::min`] and [`Array::sum_along`].
@@ -163,7 +164,7 @@ impl Array {
         self.along(Reduction::Min, Some(axes))
     }
 
-    /// The greatest elements along some axes.
+    /// The maxima along these axes.
     ///
     /// # Errors
     /// As [`Array::min`] and [`Array::sum_along`].
@@ -171,7 +172,7 @@ impl Array {
         self.along(Reduction::Max, Some(axes))
     }
 
-    /// Counts along some axes. The last dimension of the result is that of the numbers counted.
+    /// The counts along these axes. They are the last dimension of the result.
     ///
     /// ```
     /// use shmarray::{Array, DType, Options};
@@ -192,19 +193,19 @@ impl Array {
     fn over_all(&self, reduction: Reduction) -> Result<Number> {
         match self.reduce(reduction, None, &mut || true)? {
             Some(Reduced::Number(number)) => Ok(number),
-            _ => unreachable!("it gives a number of all elements, and went on to its end"),
+            _ => unreachable!("a reduction over all elements that is never stopped gives a number"),
         }
     }
 
     fn along(&self, reduction: Reduction, axes: Option<&[usize]>) -> Result<Self> {
         match self.reduce(reduction, axes, &mut || true)? {
             Some(Reduced::Array(array)) => Ok(array),
-            _ => unreachable!("it gives an array of results, and went on to its end"),
+            _ => unreachable!("a reduction along axes that is never stopped gives an array"),
         }
     }
 
-    /// Any reduction, of all elements or along some axes, that can be stopped: before each block of elements, some
-    /// microseconds' work, it asks `go_on`. `None` if it was stopped.
+    /// Any reduction, over all elements or along `axes`, which the caller can stop: it calls `go_on` before each
+    /// block of elements, which takes microseconds. Returns `None` if `go_on` returned `false`.
     ///
     /// # Errors
     /// As the method of the reduction's name.
@@ -238,7 +239,7 @@ fn counted(request: &Request<'_>, dtype: DType, min_length: u64, go_on: &mut dyn
     Ok(Reduced::Array(results.into_array()))
 }
 
-/// The room is asked for first: that says how much there is.
+/// The results are allocated first: that fails with a clear error when there is no room.
 fn folded(request: &Request<'_>, dtype: DType, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
     let mut results = Results::new(dtype, &request.kept_shape())?;
     request.fold(go_on, &mut |numbers| results.push(numbers))?;
@@ -260,5 +261,5 @@ impl From<Error> for Stop {
 
 type Ended<T = ()> = std::result::Result<T, Stop>;
 
-/// How many results are given at once.
+/// How many results are passed on at once.
 const AT_ONCE: usize = 256;

@@ -1,10 +1,10 @@
-//! One reduction of an array's elements: which dimensions stay, and what is done along the others.
+//! One reduction of an array's elements: the dimensions that are kept, and the loop for the others.
 
 use half::f16;
 
 use super::counts::Counts;
 use super::extremes::{Greatest, Least};
-use super::item::{Item, Truth, with_integers, with_numbers};
+use super::item::{Item, Truth, with_integers, with_numbers, with_type};
 use super::results::Number;
 use super::sums::{Fold, Summand};
 use super::vectors::{self, Loop};
@@ -15,12 +15,12 @@ use crate::dtype::TypeCode;
 use crate::error::{Error, Result};
 use crate::shape::Layout;
 
-/// A reduction that has a meaning for these elements.
+/// A reduction of elements whose dtype it takes.
 pub(super) struct Request<'a> {
     from: End<'a>,
     code: TypeCode,
     reduction: Reduction,
-    /// Of each dimension.
+    /// Whether each dimension is kept.
     kept: Vec<bool>,
 }
 
@@ -28,10 +28,10 @@ type GoOn<'a> = &'a mut dyn FnMut() -> bool;
 type Give<'a> = &'a mut dyn FnMut(&[Number]) -> Result<()>;
 
 impl<'a> Request<'a> {
-    /// `None` are all axes. The dtype is one that the reduction takes.
+    /// `None` stands for all axes. `dtype_of` accepted the dtype.
     ///
     /// # Safety
-    /// The elements can be read, as [`Walk::run`] needs it, and are of the dtype.
+    /// The layout was checked against memory that stays mapped at its start, and its items are of that dtype.
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(
         from: End<'a>,
@@ -43,13 +43,13 @@ impl<'a> Request<'a> {
         let request = Self { from, code, reduction, kept };
         let needs_one = matches!(reduction, Reduction::Min | Reduction::Max | Reduction::Mean);
         if needs_one && request.of_each() == 0 && request.results() > 0 {
-            let text = format!("{:?} has no elements of which {reduction} could be", from.layout.shape);
+            let text = format!("{:?} has no elements to take the {reduction} of", from.layout.shape);
             return Err(Error::argument("shape", text));
         }
         Ok(request)
     }
 
-    /// Elements along each dimension that stays.
+    /// Elements along each dimension that is kept.
     pub(super) fn kept_shape(&self) -> Vec<u64> {
         let dims = self.from.layout.shape.iter().zip(&self.kept);
         dims.filter(|(_, kept)| **kept).map(|(&count, _)| count).collect()
@@ -65,15 +65,15 @@ impl<'a> Request<'a> {
         dims.filter(|(_, kept)| !**kept).map(|(&count, _)| count).product()
     }
 
-    /// Rows of counts, at least so long.
+    /// Counts the elements; at least `min_length` counts for each result.
     pub(super) fn count(&self, min_length: u64, go_on: GoOn<'_>) -> Ended<Counts> {
         let mut counts = Counts::new(self.results(), min_length as usize)?;
-        with_integers!(self.code, T => self.walk::<T>(&mut counts, go_on), else Ok(()))?;
+        with_integers!(self.code, T => self.walk::<T>(&mut counts, go_on), else self.refused())?;
         counts.cut(min_length as usize);
         Ok(counts)
     }
 
-    /// The result, of all elements.
+    /// The result over all elements.
     pub(super) fn one(&self, go_on: GoOn<'_>) -> Ended<Number> {
         let mut found = Number::Integer(0);
         self.fold(go_on, &mut |numbers| {
@@ -83,17 +83,17 @@ impl<'a> Request<'a> {
         Ok(found)
     }
 
-    /// Gives the results in C order, some at once.
+    /// Calls `give` with the results in C order, [`AT_ONCE`] at a time.
     pub(super) fn fold(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         match self.reduction {
             Reduction::Min => {
-                with_numbers!(self.code, T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give), else Ok(()))
+                with_numbers!(self.code, T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give), else self.refused())
             }
             Reduction::Max => {
-                with_numbers!(self.code, T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give), else Ok(()))
+                with_numbers!(self.code, T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give), else self.refused())
             }
             _ => {
-                with_numbers!(self.code, T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give), else Ok(()))
+                with_numbers!(self.code, T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give), else self.refused())
             }
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// The numbers of parts as those of elements, and the least and the greatest of truths as one.
+    /// Joins the parts of complex numbers, and turns the extremes of a `bool` array into [`Number::Bool`].
     fn of_elements(&self, numbers: Vec<Number>) -> Vec<Number> {
         let truth =
             |number: Number| if number == Number::Integer(0) { Number::Bool(false) } else { Number::Bool(true) };
@@ -120,7 +120,11 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Numbers of an element.
+    fn refused(&self) -> ! {
+        unreachable!("{:?} has no {}, as `dtype_of` says", self.code, self.reduction)
+    }
+
+    /// Numbers in an element: two in a complex one.
     fn parts(&self) -> usize {
         if matches!(self.code, TypeCode::Complex64 | TypeCode::Complex128) { 2 } else { 1 }
     }
@@ -132,12 +136,12 @@ impl<'a> Request<'a> {
         }
         let (layout, steps) = self.numbers(size_of::<T>());
         let walk = Walk::new(End { start: self.from.start, layout: &layout }, size_of::<T>(), &steps);
-        // SAFETY: `new`'s; a complex element is two numbers, side by side.
+        // SAFETY: the caller of `new` vouched for the elements; a complex element is two numbers, side by side.
         unsafe { walk.run::<T>(sink, go_on) }
     }
 
-    /// Where the numbers are, and by how many results each dimension steps. The parts of complex elements are
-    /// one dimension more, which stays.
+    /// Where the numbers are, and how many results each dimension steps over. The parts of complex elements are
+    /// one more dimension, which is kept.
     fn numbers(&self, number_bytes: usize) -> (Layout, Vec<isize>) {
         let (mut layout, parts) = (self.from.layout.clone(), self.parts());
         let mut kept_steps = c_steps(&self.kept_shape(), parts as i64).into_iter();
@@ -152,7 +156,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Which dimensions stay: all but the axes.
+/// Whether each dimension is kept: all but the axes.
 fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
     let Some(axes) = axes else {
         return Ok(vec![false; ndim]);

@@ -1,4 +1,4 @@
-//! What comes out: a number, or an array of the dtype that NumPy gives it.
+//! Results: a number, or a new array of the dtype that NumPy would give it.
 #![allow(unsafe_code)] // stores to a new array
 
 use std::fmt;
@@ -10,14 +10,14 @@ use crate::array::{Array, Options};
 use crate::dtype::{DType, TypeCode};
 use crate::error::{Error, Result};
 
-/// One number that a reduction gives, not rounded to the array's dtype.
+/// The result of a reduction over all elements. It is not rounded to the array's dtype.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// The least or the greatest of a `bool` array.
+    /// The minimum or maximum of a `bool` array.
     Bool(bool),
-    /// A whole number. The sum of whole numbers is exact.
+    /// An integer. Sums of integers are exact.
     Integer(i128),
-    /// A float, and the mean of real numbers.
+    /// A float, or a mean of real numbers.
     Float(f64),
     /// The real and the imaginary part of a complex number.
     Complex(f64, f64),
@@ -34,36 +34,52 @@ impl fmt::Display for Number {
     }
 }
 
-/// The dtype of results along axes, which is NumPy's but for the means of `float16` and `float32`.
+/// The dtype of results along axes: NumPy's, except that means of `float16` and `float32` are `float64`.
 ///
 /// # Errors
-/// [`Error::DTypeMismatch`] where the reduction has no meaning.
+/// [`Error::DTypeMismatch`] where the reduction is not defined.
 pub(super) fn dtype_of(reduction: Reduction, dtype: &DType) -> Result<DType> {
-    use TypeCode::{Complex64, Complex128, Float16, Float32, Float64, Int64, Opaque, UInt8, UInt16, UInt32, UInt64};
-    let code = match (reduction, dtype.code()) {
-        (_, Opaque) => return Err(refused(reduction, dtype, "numbers")),
-        (Reduction::Min | Reduction::Max, Complex64 | Complex128) => {
-            return Err(refused(reduction, dtype, "numbers that have an order"));
-        }
-        (Reduction::Bincount { .. }, Float16 | Float32 | Float64 | Complex64 | Complex128) => {
-            return Err(refused(reduction, dtype, "whole numbers"));
-        }
-        (Reduction::Bincount { .. }, _) => UInt64,
-        (Reduction::Mean, Complex64 | Complex128) => Complex128,
-        (Reduction::Mean, _) => Float64,
-        (Reduction::Sum, UInt8 | UInt16 | UInt32 | UInt64) => UInt64,
-        (Reduction::Sum, floats @ (Float16 | Float32 | Float64 | Complex64 | Complex128)) => floats,
-        (Reduction::Sum, _) => Int64,
-        (Reduction::Min | Reduction::Max, same) => same,
+    let refused = |needed| Err(refused(reduction, dtype, needed));
+    let code = match (reduction, kind_of(dtype.code())) {
+        (_, Kind::None) => return refused("numbers"),
+        (Reduction::Min | Reduction::Max, Kind::Complex) => return refused("numbers that have an order"),
+        (Reduction::Bincount { .. }, Kind::Float | Kind::Complex) => return refused("integers"),
+        (Reduction::Bincount { .. }, Kind::Signed | Kind::Unsigned) => TypeCode::UInt64,
+        (Reduction::Mean, Kind::Complex) => TypeCode::Complex128,
+        (Reduction::Mean, Kind::Signed | Kind::Unsigned | Kind::Float) => TypeCode::Float64,
+        (Reduction::Sum, Kind::Signed) => TypeCode::Int64,
+        (Reduction::Sum, Kind::Unsigned) => TypeCode::UInt64,
+        (Reduction::Sum, Kind::Float | Kind::Complex) => dtype.code(),
+        (Reduction::Min | Reduction::Max, Kind::Signed | Kind::Unsigned | Kind::Float) => dtype.code(),
     };
-    DType::from_code(code).ok_or_else(|| refused(reduction, dtype, "numbers"))
+    DType::from_code(code).map_or_else(|| refused("numbers"), Ok)
+}
+
+/// Kinds of numbers that are reduced alike.
+enum Kind {
+    None,
+    /// `bool` counts as signed, as in NumPy.
+    Signed,
+    Unsigned,
+    Float,
+    Complex,
+}
+
+fn kind_of(code: TypeCode) -> Kind {
+    match code {
+        TypeCode::Opaque => Kind::None,
+        TypeCode::Bool | TypeCode::Int8 | TypeCode::Int16 | TypeCode::Int32 | TypeCode::Int64 => Kind::Signed,
+        TypeCode::UInt8 | TypeCode::UInt16 | TypeCode::UInt32 | TypeCode::UInt64 => Kind::Unsigned,
+        TypeCode::Float16 | TypeCode::Float32 | TypeCode::Float64 => Kind::Float,
+        TypeCode::Complex64 | TypeCode::Complex128 => Kind::Complex,
+    }
 }
 
 fn refused(reduction: Reduction, dtype: &DType, needed: &str) -> Error {
     Error::DTypeMismatch { expected: format!("one of {needed}, which {reduction} needs"), found: dtype.to_string() }
 }
 
-/// A new array, which is filled in C order.
+/// A new array that is filled in C order.
 pub(super) struct Results {
     array: Array,
     next: *mut u8,
@@ -77,7 +93,7 @@ impl Results {
         Ok(Self { array, next, missing })
     }
 
-    /// The array, when all are there.
+    /// The array, after all elements were pushed.
     pub(super) fn into_array(self) -> Array {
         debug_assert_eq!(self.missing, 0);
         self.array
@@ -112,7 +128,7 @@ impl Results {
     fn store<Item>(&mut self, numbers: &[Number], item: impl Fn(Number) -> Result<Item>) -> Result<()> {
         debug_assert_eq!(size_of::<Item>() as u64, self.array.dtype().item_bytes());
         for &number in &numbers[..numbers.len().min(self.missing)] {
-            // SAFETY: the elements of a new array lie side by side; this one is missing, so it is among them.
+            // SAFETY: the elements of a new array lie side by side, and `missing` of them begin at `next`.
             unsafe { self.next.cast::<Item>().write_unaligned(item(number)?) };
             self.next = self.next.wrapping_add(size_of::<Item>());
             self.missing -= 1;
@@ -125,7 +141,7 @@ fn whole(number: Number) -> i128 {
     match number {
         Number::Bool(truth) => truth.into(),
         Number::Integer(whole) => whole,
-        Number::Float(_) | Number::Complex(..) => unreachable!("whole numbers give whole numbers"),
+        Number::Float(_) | Number::Complex(..) => unreachable!("reductions of integers give integers"),
     }
 }
 
@@ -137,11 +153,11 @@ fn parts(number: Number) -> [f64; 2] {
     match number {
         Number::Float(number) => [number, 0.0],
         Number::Complex(re, im) => [re, im],
-        Number::Bool(_) | Number::Integer(_) => unreachable!("floats give floats"),
+        Number::Bool(_) | Number::Integer(_) => unreachable!("reductions of floats give floats"),
     }
 }
 
-/// The bytes of a number that is an element: the lower ones.
+/// The bytes of an integer that fits them: the lower ones.
 fn element<const BYTES: usize>(number: Number) -> [u8; BYTES] {
     let bytes = whole(number).to_le_bytes();
     std::array::from_fn(|at| bytes[at])

@@ -1,43 +1,43 @@
-//! Sums and means: exact for whole numbers, pairwise and compensated for floats.
+//! Sums and means: exact for integers, pairwise and compensated for floats.
 //!
-//! Whole numbers are added up in 128 bits, which no array's sum overflows.
+//! Integers are added in 128 bits, which the sum of no array overflows.
 //!
-//! Floats are added up as binary64, whatever they are. The numbers of a block are added in pairs of
-//! pairs (pairwise summation; Higham, "The accuracy of floating point summation", SIAM J. Sci.
-//! Comput. 14, 1993), and what each addition to the total rounds away is kept and added in the end
-//! (Sum2 of Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26, 2005,
-//! with Knuth's TwoSum). With u = 2⁻⁵³ a number goes through at most 16 + 4 additions in its leaf and
-//! 6 above it, so a block's sum is off by at most 26 u times the sum of the numbers' magnitudes; the
-//! totals add 2 u, and (2⁻⁵³ m)² for m blocks. Together, for fewer than 2²⁶ blocks (some 10¹¹ numbers
-//! that lie side by side): at most [`ERROR_BOUND`] times the sum of the magnitudes.
+//! All floats are added as binary64. The numbers of a block are added in pairs of pairs (pairwise
+//! summation; Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993).
+//! The rounding error of each addition of a block to the total is kept, and added in the end (Sum2 of
+//! Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26, 2005, with Knuth's
+//! TwoSum). Let u = 2⁻⁵³. A number takes part in at most 16 + 4 additions in its leaf and in 6 above
+//! it, so the error of a block's sum is at most 26 u times the sum of the magnitudes of its numbers;
+//! the totals add 2 u, and (u m)² for m blocks. Together, for fewer than 2²⁶ blocks (10¹¹ numbers side
+//! by side), the error is at most [`ERROR_BOUND`] times the sum of the magnitudes.
 
 use half::f16;
 
 use super::results::Number;
 use super::walk::BLOCK_BYTES;
 
-/// See the module. The tests hold it to this.
+/// The module's comment derives it; the tests check it.
 #[cfg(test)]
 pub(super) const ERROR_BOUND: f64 = 32.0 * (f64::EPSILON / 2.0);
 
-/// How numbers of one result become one.
+/// Folds the numbers of one result.
 pub(super) trait Fold<N>: Copy {
-    /// Of no numbers.
+    /// The fold of no numbers.
     const START: Self;
 
     fn take(&mut self, number: N);
 
     fn take_run(&mut self, run: &[N]);
 
-    /// The sum, the least …; the mean of so many if that is asked.
+    /// The result; with `mean_of` the sum divided by that count.
     fn number(self, mean_of: Option<u64>) -> Number;
 }
 
-/// The sum of whole numbers.
+/// The sum of integers.
 #[derive(Clone, Copy)]
 pub(super) struct Whole(i128);
 
-/// The sum of floats, and what its additions have rounded away.
+/// The sum of floats, and the sum of its rounding errors.
 #[derive(Clone, Copy)]
 pub(super) struct Compensated {
     sum: f64,
@@ -63,7 +63,7 @@ macro_rules! whole_summands {
                 self.0 += i128::from(number);
             }
 
-            /// A block has too few numbers for the wider type to overflow.
+            /// A block has too few numbers for the wider type to overflow ([`BLOCK_BYTES`]).
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
                 self.0 += i128::from(run.iter().map(|&number| <$wide>::from(number)).sum::<$wide>());
@@ -92,7 +92,7 @@ macro_rules! long_summands {
                 self.0 += i128::from(number);
             }
 
-            /// The lower and the upper halves, whose sums fit.
+            /// The lower and the upper halves apart: their sums fit.
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
                 let low: u64 = run.iter().map(|&number| number as u64 & u64::from(u32::MAX)).sum();
@@ -157,18 +157,18 @@ impl Compensated {
         self.sum = sum;
     }
 
-    /// What was rounded away from an infinity is no number.
+    /// The rounding errors of an infinite sum are NaN, and are left out.
     fn sum(self) -> f64 {
         if self.rest.is_finite() { self.sum + self.rest } else { self.sum }
     }
 }
 
-/// Sums at once, in as many lanes.
+/// Partial sums of a leaf.
 const LANES: usize = 16;
-/// Numbers that are added lane by lane.
+/// Numbers that are added to the lanes one after the other.
 const LEAF: usize = 16 * LANES;
 
-/// More than a block has.
+/// At least as many leaves as a block has.
 const MOST_LEAVES: usize = BLOCK_BYTES / size_of::<f16>() / LEAF + 1;
 
 #[inline(always)]
@@ -189,7 +189,7 @@ fn leaf<N: Copy + Into<f64>>(run: &[N]) -> f64 {
     in_pairs(&mut lanes)
 }
 
-/// Their number is a power of two.
+/// The sum of a power of two of numbers.
 #[inline(always)]
 fn in_pairs(sums: &mut [f64]) -> f64 {
     let mut count = sums.len();

@@ -262,7 +262,7 @@ proptest! {
         let reduction = if mean { Reduction::Mean } else { Reduction::Sum };
         let found = reduced(&bytes, &layout, code, reduction, &axes(&dims));
         if mean && elements.first().is_some_and(Vec::is_empty) {
-            prop_assert!(found.unwrap_err().to_string().contains("no elements of which mean could be"));
+            prop_assert!(found.unwrap_err().to_string().contains("no elements to take the mean of"));
         } else {
             assert_sums(&found.unwrap(), &elements, mean)?;
         }
@@ -279,7 +279,7 @@ proptest! {
         let reduction = if least { Reduction::Min } else { Reduction::Max };
         let found = reduced(&bytes, &layout, code, reduction, &axes(&dims));
         if elements.first().is_some_and(Vec::is_empty) {
-            prop_assert!(found.unwrap_err().to_string().contains("no elements of which m"));
+            prop_assert!(found.unwrap_err().to_string().contains("no elements to take the m"));
             return Ok(());
         }
         let found = found.unwrap();
@@ -383,7 +383,7 @@ fn a_number_too_great_to_be_counted_is_refused() {
 }
 
 #[test]
-fn whoever_is_asked_before_a_block_can_stop_it() {
+fn a_reduction_can_be_stopped_before_each_block() {
     let bytes = vec![1; 10 * walk::BLOCK_BYTES];
     let layout = row(bytes.len(), 1);
     let from = End { start: bytes.as_ptr().cast_mut(), layout: &layout };

@@ -1,8 +1,8 @@
-//! Loops with the vector instructions that this processor has beyond those that every one has.
-#![allow(unsafe_code)] // a function for those processors alone
+//! Loops compiled twice: for every processor of the architecture, and for those with AVX2.
+#![allow(unsafe_code)] // calls of a function that needs AVX2
 
-/// A loop whose `run` and all that it calls are always inlined: so it is compiled for each of the
-/// processors below. The order of its additions is the same for all.
+/// A loop whose `run`, and whatever that calls, is always inlined: so it is compiled with the
+/// instructions of the function that runs it. The order of its additions is the same in both.
 pub(super) trait Loop {
     fn run(self);
 }

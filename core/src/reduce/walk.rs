@@ -1,13 +1,14 @@
-//! In which order a reduction reads: blocks of elements, copied aside, each read once.
+//! The order in which a reduction reads: blocks of elements, copied aside, each element once.
 //!
-//! As in NumPy's iterator a reduction is an assignment to results whose step is zero along what is
-//! reduced. The dimensions are sorted by the steps of the elements, so that memory is read as it
-//! lies; those of one element go, and neighbours that are one dimension in both ends are merged.
+//! As in NumPy's iterator, a reduction is an assignment to results whose step is zero along the
+//! reduced dimensions. The dimensions are sorted by the strides of the elements, so that memory is
+//! read in its own order; dimensions of one element are dropped, and neighbours that are one
+//! dimension in both the elements and the results are merged.
 //!
-//! Another process may write to the elements meanwhile, so no slice is made of them: a block of
-//! them, as many as stay in the processor's first cache, is copied into private memory, and the
-//! loops over that are ordinary ones, which the compiler makes vector instructions of. Every
-//! element is read once: what was checked cannot change before it is used.
+//! Another process may write to the elements meanwhile, so no slice is made of them. A block of
+//! elements that fits the first-level cache is copied into private memory, and ordinary loops, which
+//! the compiler vectorises, reduce that. Each element is read once, so a value that was checked
+//! cannot change before it is used.
 #![allow(unsafe_code)] // copies out of the memory of an array
 
 use std::cmp::Reverse;
@@ -20,21 +21,21 @@ use super::{Ended, Stop};
 use crate::copy::{End, copy_in_parts};
 use crate::shape::Layout;
 
-/// What is read at once.
+/// Size of a block.
 pub(super) const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 16 << 10 };
-/// A shorter innermost dimension costs more than its elements: then the next one is made innermost.
+/// A loop over a shorter innermost dimension costs more than its elements: then the next one becomes innermost.
 const SHORT: usize = 8;
 
-/// What a reduction does with numbers.
+/// Takes the numbers of a walk.
 pub(super) trait Sink<N> {
-    /// Takes numbers of one result. They are at most as many as bytes in a block.
+    /// Takes numbers of one result: at most as many as a block has.
     fn take_run(&mut self, result: usize, run: &[N]) -> Ended;
 
-    /// Takes a number for each of several results: that one, and others `step` apart.
+    /// Takes one number for each of several results: `result` and the next ones, `step` apart.
     fn take_each(&mut self, result: usize, step: isize, row: &[N]) -> Ended;
 }
 
-/// How a dimension steps: `from` bytes among the elements, `to` among the results, by number.
+/// How a dimension steps: `from` bytes among the elements, `to` places among the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Dim {
     count: usize,
@@ -57,7 +58,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// `steps` say by how many results a dimension moves, 0 where it is reduced. There are elements.
+    /// `steps` are the places by which each dimension moves among the results: 0 where it is reduced. There is at
+    /// least one element.
     pub(super) fn new(from: End<'_>, item_bytes: usize, steps: &[isize]) -> Self {
         let strides = from.layout.strides.iter().zip(steps);
         let dims = from.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
@@ -69,7 +71,7 @@ impl Walk {
         Self { whole, item_bytes }
     }
 
-    /// Gives the sink all elements, while `go_on` says so before each block.
+    /// Gives the sink all elements. Calls `go_on` before each block, and stops if it returns `false`.
     ///
     /// # Safety
     /// The layout was checked against memory that is mapped at its start, and its items have that size.
@@ -87,7 +89,7 @@ impl Walk {
             }
             let part = part.with_long_rows();
             let bytes = &mut buffer.as_mut_bytes()[..part.count() * self.item_bytes];
-            // SAFETY: the caller's; the elements of a part are among those of the whole.
+            // SAFETY: the caller vouches for all elements, and those of a part are among them.
             unsafe { part.read_into(bytes, self.item_bytes) };
             let (items, _) = <[T]>::ref_from_prefix_with_elems(bytes, part.count())
                 .expect("a block begins at a word and has bytes for all its elements");
@@ -95,7 +97,7 @@ impl Walk {
         })
     }
 
-    /// How much of each dimension a block has: what fits, the innermost first.
+    /// Elements of a block along each dimension: as many as fit, the innermost dimension first.
     fn block_counts(&self) -> Vec<usize> {
         let mut room = BLOCK_BYTES / self.item_bytes;
         let mut counts: Vec<_> = self.whole.dims.iter().map(|dim| dim.count).collect();
@@ -113,7 +115,7 @@ impl Part {
         self.dims.iter().map(|dim| dim.count).product()
     }
 
-    /// Reads a dimension from its other end if it goes backwards.
+    /// Reads a dimension from its other end if its stride is negative.
     fn turn_forward(&mut self, dim: usize) {
         let Dim { count, from, to } = self.dims[dim];
         if from < 0 {
@@ -169,10 +171,10 @@ impl Part {
     /// Copies the elements aside, in the order of the dimensions.
     ///
     /// # Safety
-    /// They can be read, and are as many bytes.
+    /// The elements can be read, and take as many bytes as the buffer has.
     unsafe fn read_into(&self, bytes: &mut [u8], item_bytes: usize) {
         if self.is_dense(item_bytes) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller vouches for so many bytes, which lie side by side; the buffer is private.
             unsafe { std::ptr::copy_nonoverlapping(self.from, bytes.as_mut_ptr(), bytes.len()) };
         } else {
             let shape: Vec<_> = self.dims.iter().map(|dim| dim.count as u64).collect();
@@ -181,10 +183,10 @@ impl Part {
             let from = Layout { shape, strides, offset: 0 };
             let to = End { start: bytes.as_mut_ptr(), layout: &to };
             let from = End { start: self.from.cast_mut(), layout: &from };
-            // SAFETY: the caller's; the bytes are private.
+            // SAFETY: the caller vouches for the elements; the buffer is private, and `to` are its bytes.
             unsafe { copy_in_parts(to, from, item_bytes as u64, 1) };
         }
-        // The compiler must not read the elements once more in the place of their copy.
+        // The compiler must not replace a read of the copy by another read of the elements.
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -220,7 +222,7 @@ fn reduce<N>(dims: &[Dim], result: isize, run: &[N], sink: &mut impl Sink<N>) ->
     }
 }
 
-/// By how much each index moves, in C order: `item` for the last.
+/// The step of each dimension in C order: `item` for the last.
 pub(super) fn c_steps(shape: &[u64], item: i64) -> Vec<i64> {
     let mut steps = vec![0; shape.len()];
     let mut step = item;

@@ -1,25 +1,24 @@
 # frozen_string_literal: true
 
 module Shmarray
-  # Sums, means, extremes and counts. Core makes them, wherever the array's strides put its elements: nothing is copied,
-  # no element becomes an object, and other threads run meanwhile if there are many. What interrupts the thread, Ctrl-C
-  # or a timeout, ends them.
+  # Sums, means, extremes and counts, for any strides. They copy nothing and make no object of an element. Over large
+  # arrays they run without Ruby's lock, so other threads run meanwhile, and Ctrl-C, Timeout and Thread#raise end them.
   #
-  # Over all elements the result is a number. Along an axis it is an array in shared memory, since those who share
-  # arrays go on with it: it has a dtype, a shape and a handle, and +to_a+ makes Arrays of it.
+  # Over all elements the result is a number. Along axes it is a new array in shared memory and not a Ruby Array: it
+  # keeps its dtype and shape, it can be reduced again or handed to another process, and +to_a+ makes Ruby Arrays of it.
   class Array
     # @overload sum(axis: nil)
-    #   The sum of the elements; of truths how many are true.
+    #   The sum of the elements; +true+ counts as 1. The sum of no elements is 0.
     #
-    #   The sum of whole numbers is exact. Floats are added up in pairs, as binary64, and what is rounded away is added in
-    #   the end: off by at most 2⁻⁴⁸ times the sum of their magnitudes, however many they are. Of no elements it is 0.
-    #   @param axis [Integer, ::Array<Integer>, nil] what is added up: one axis, several, or all elements. Negative ones
-    #     count from the last.
-    #   @return [Integer, Float, Complex] of all elements
-    #   @return [Array] along axes: of +int64+ for truths and signed numbers, of +uint64+ for unsigned ones, else of the
-    #     same dtype
+    #   The sum of Integers is exact. Floats are added as binary64 by pairwise and compensated summation: the error is at
+    #   most 2⁻⁴⁸ times the sum of their magnitudes, for up to 10¹¹ elements.
+    #   @param axis [Integer, ::Array<Integer>, nil] the axes to add along; nil for all elements. Negative axes count from
+    #     the last.
+    #   @return [Integer, Float, Complex] over all elements
+    #   @return [Array] along axes: of +int64+ for +bool+ and signed integers, of +uint64+ for unsigned integers, else of
+    #     the same dtype
     #   @raise [TypeError] for a dtype without arithmetic
-    #   @raise [ArgumentError] for an axis that is not there, and along axes for a sum that its dtype cannot hold
+    #   @raise [ArgumentError] for an axis that does not exist, and along axes for a sum that does not fit the dtype
     #   @raise [Errno::ENOSPC] when there is no room for the array
     #   @example
     #     a = Shmarray::Array.create(:uint8, [2, 3])
@@ -33,11 +32,11 @@ module Shmarray
       enumerable?(init, axis, block) ? super(*init, &block) : reduction(:sum, axis, 0)
     end
 
-    # The mean of the elements: of whole numbers their exact sum by their number.
+    # The mean of the elements: their sum, as {#sum} adds them, divided by their number.
     # @param axis as in {#sum}
-    # @return [Float, Complex] of all elements
+    # @return [Float, Complex] over all elements
     # @return [Array] along axes: of +float64+, or of +complex128+ for complex numbers
-    # @raise [ArgumentError] for an axis that is not there, or if there are no elements
+    # @raise [ArgumentError] for an axis that does not exist, or if there are no elements
     # @raise [TypeError, Errno::ENOSPC] as in {#sum}
     # @example
     #   a = Shmarray::Array.create(:int32, [2, 2])
@@ -49,11 +48,11 @@ module Shmarray
     end
 
     # @overload min(axis: nil)
-    #   The least element. If one is not a number (NaN), neither is the least.
+    #   The minimum of the elements; NaN if one of them is NaN.
     #   @param axis as in {#sum}
-    #   @return [Integer, Float, Boolean] of all elements
+    #   @return [Integer, Float, Boolean] over all elements
     #   @return [Array] along axes: of the same dtype
-    #   @raise [ArgumentError] for an axis that is not there, or if there are no elements
+    #   @raise [ArgumentError] for an axis that does not exist, or if there are no elements
     #   @raise [TypeError] for complex numbers, which have no order, and for a dtype without arithmetic
     #   @raise [Errno::ENOSPC] when there is no room for the array
     #   @example
@@ -68,7 +67,7 @@ module Shmarray
     end
 
     # @overload max(axis: nil)
-    #   The greatest element, as {#min}.
+    #   The maximum of the elements; NaN if one of them is NaN. Arguments and errors are those of {#min}.
     #   @example
     #     a = Shmarray::Array.create(:bool, [2, 2])
     #     a[0, 1] = true
@@ -93,15 +92,15 @@ module Shmarray
       enumerable?([], axis, block) ? super(&block) : [min(axis: axis), max(axis: axis)]
     end
 
-    # How often 0, 1, 2 … stand among the elements: up to the greatest of them.
+    # How many elements are 0, 1, 2 …, up to their maximum.
     #
-    # Without an axis it counts all elements, whatever the shape, as +sum+ adds all up. (+Numo::NArray#bincount+ counts
-    # along the last axis: +axis: -1+ here.)
-    # @param minlength [Integer] how many counts there are at least
-    # @param axis [Integer, ::Array<Integer>, nil] as in {#sum}; the counts then are one dimension more, the last
+    # Without an axis it counts all elements of any shape, as {#sum} adds all. (+Numo::NArray#bincount+ counts along the
+    # last axis, which is +axis: -1+ here.)
+    # @param minlength [Integer] the least number of counts
+    # @param axis [Integer, ::Array<Integer>, nil] as in {#sum}; the counts are the last dimension of the result
     # @return [Array] of +uint64+
     # @raise [TypeError] for floats and complex numbers
-    # @raise [ArgumentError] for a negative element, or one too great to have counts up to it
+    # @raise [ArgumentError] for a negative element, or one so large that there is no memory for the counts
     # @raise [Errno::ENOSPC] when there is no room for the counts
     # @example A photograph's histograms, one of each colour
     #   photo = Shmarray::Array.create(:uint8, [480, 640, 3])

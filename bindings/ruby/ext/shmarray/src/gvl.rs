@@ -35,7 +35,7 @@ pub(crate) fn allow_ractors() {
 }
 
 /// Runs work on so many bytes that asks now and then whether to go on. If they are many, other Ruby threads run
-/// meanwhile, and what interrupts this one is heard: a signal's handler runs, and an exception ends the work.
+/// meanwhile, signal handlers run, and an exception that is raised in this thread ends the work.
 ///
 /// The work must touch nothing of Ruby's, as in [`copying`].
 pub(crate) fn stoppable<T: Send>(
@@ -49,8 +49,9 @@ pub(crate) fn stoppable<T: Send>(
     let thread = unsafe { rb_thread_current() };
     let mut raised = None;
     let go_on = &mut || {
-        // A function to unblock the thread would not do: of a signal Ruby calls it only while other threads wait.
-        // SAFETY: the thread is this one, and Ruby says that this needs no lock.
+        // Ruby's flag is asked instead of passing an unblocking function: when the last other thread has ended, Ruby
+        // (3.1) does not call that function for a signal.
+        // SAFETY: this thread lives, and Ruby documents the function as safe without the lock.
         if unsafe { rb_thread_interrupted(thread) } != 0 {
             raised = with_gvl(check_interrupts).err();
         }

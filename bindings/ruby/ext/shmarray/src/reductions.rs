@@ -16,7 +16,7 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
     ArrayObject::class(ruby).define_private_method("reduction", method!(reduce, 3))
 }
 
-/// A number, or a new array. Its room is looked for once more when arrays that nobody refers to have gone.
+/// A number, or a new array. If there is no room for that, unreferenced arrays are collected, and it tries again.
 fn reduce(ruby: &Ruby, this: &ArrayObject, name: Symbol, axis: Value, min_length: Value) -> Result<Value, Error> {
     let array = this.array();
     let axes = arguments::axes(ruby, axis, array.shape().len())?;
@@ -29,7 +29,7 @@ fn reduce(ruby: &Ruby, this: &ArrayObject, name: Symbol, axis: Value, min_length
     match reduced.or_raise(ruby)? {
         Some(Reduced::Number(number)) => Ok(to_ruby(ruby, number)),
         Some(Reduced::Array(results)) => Ok(ArrayObject::holding(ruby, results)),
-        None => unreachable!("what stopped it was raised"),
+        None => unreachable!("an exception stopped it, and was raised"),
     }
 }
 
