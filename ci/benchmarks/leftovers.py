@@ -5,6 +5,7 @@ no leftover. A sweep comes first, since what dead processes held is given back a
 the library.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ import subprocess
 SHARED = pathlib.Path("/dev/shm")
 OF_THE_CONTENDERS = re.compile(r"(shmarray-(?!registry-)|bench-|psm_|torch_|iox2_|plasma).*")
 PROC = pathlib.Path("/proc")
+MAPPING = re.compile(r"^\S+ \S+ \S+ (\w+):(\w+) (\d+)", re.M)
 
 
 def files(folder=SHARED):
@@ -22,18 +24,20 @@ def files(folder=SHARED):
 
 def since(before, folder=SHARED):
     subprocess.run(["shmarray", "sweep"], env=os.environ | {"SHMARRAY_DIR": str(folder)}, check=True, stdout=2)
-    return sorted(files(folder) - before - held(folder))
+    new, held = files(folder) - before, set(held_files())
+    return sorted(name for name in new if identity((folder / name).stat()) not in held)
 
 
-def held(folder):
-    """The names of the files there that some process has mapped or open."""
-    return {pathlib.Path(place).name for place in places() if pathlib.Path(place).parent == folder}
+def identity(status):
+    return os.major(status.st_dev), os.minor(status.st_dev), status.st_ino
 
 
-def places():
+def held_files():
+    """What processes have mapped or open, by identity: a file that was linked late has no name in its mapping."""
     for process in PROC.glob("[0-9]*"):
-        try:
-            yield from re.findall(r" (/\S*)$", (process / "maps").read_text(errors="replace"), re.M)
-            yield from (os.readlink(descriptor) for descriptor in (process / "fd").iterdir())
-        except OSError:  # it has ended, or is another user's
-            continue
+        with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
+            for major, minor, inode in MAPPING.findall((process / "maps").read_text(errors="replace")):
+                yield int(major, 16), int(minor, 16), int(inode)
+            for descriptor in list((process / "fd").iterdir()):
+                with contextlib.suppress(FileNotFoundError):  # it has closed it meanwhile
+                    yield identity(descriptor.stat())
