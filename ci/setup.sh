@@ -21,15 +21,15 @@ step() {
     printf '%-58s' "$1 …"
     local began=$SECONDS status=0
     "$2" >"$(log_of "$2")" 2>&1 || status=$?
-    has_ended "$2" "$began" "$status"
+    has_ended "$2" $((SECONDS - began)) "$status"
 }
 
-# has_ended FUNCTION BEGAN STATUS: the rest of its line.
+# has_ended FUNCTION SECONDS STATUS: the rest of its line.
 has_ended() {
     local log
     log=$(log_of "$1")
     if [ "$3" -eq 0 ]; then
-        printf '%4d s\n' $((SECONDS - $2))
+        printf '%4d s\n' "$2"
     else
         printf 'FAILED\n'
         tail -n 40 "$log"
@@ -38,21 +38,27 @@ has_ended() {
     fi
 }
 
-# beside TITLE FUNCTION: begins it, and the next steps run meanwhile; steps_beside ends the wait for it.
+# beside TITLE FUNCTION: begins it, and the next steps run meanwhile. steps_beside waits for all that were begun.
 beside() {
-    ("$2" || exit) >"$(log_of "$2")" 2>&1 &
-    begun+=("$! $2 $SECONDS $1")
+    (
+        began=$SECONDS status=0
+        "$2" >"$(log_of "$2")" 2>&1 || status=$?
+        echo $((SECONDS - began)) >"$(log_of "$2").seconds"
+        exit "$status"
+    ) &
+    begun+=("$! $2 $1")
 }
 
 begun=()
 steps_beside() {
-    local pid function began title status
-    while read -r pid function began title; do
-        printf '%-58s' "$title, begun $((SECONDS - began)) s ago …"
+    local one pid function title status
+    for one in "${begun[@]}"; do
+        read -r pid function title <<<"$one"
+        printf '%-58s' "$title, beside …"
         status=0
         wait "$pid" || status=$?
-        has_ended "$function" "$began" "$status"
-    done < <([ ${#begun[@]} -eq 0 ] || printf '%s\n' "${begun[@]}")
+        has_ended "$function" "$(cat "$(log_of "$function").seconds")" "$status"
+    done
     begun=()
 }
 
@@ -183,10 +189,15 @@ ruby_gem() {
     echo "$contents" >"$made/gems/contents"
 }
 
+# The title and function of a step that needs the wheel, and can run while the gem is built.
+beside_the_gem=()
+
 build_everything() {
     rust_toolchain >/dev/null || { rust_toolchain; exit 1; }
     step "C library and command line: build and install" c_library
     steps_beside
     step "Python wheel: build and install" python_wheel
+    [ ${#beside_the_gem[@]} -eq 0 ] || beside "${beside_the_gem[@]}"
     step "Ruby gem: build and install" ruby_gem
+    steps_beside
 }
