@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 
 def pytest_configure():
-    """As after a login: `nohup` ignores SIGHUP, a background job SIGINT, and a child that is to die of one would live."""
+    """As after a login: `nohup` ignores SIGHUP, a background job SIGINT, and a child that is to die of it lives."""
     for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # which Python ignores itself
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
