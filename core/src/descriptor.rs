@@ -123,7 +123,11 @@ impl Descriptor {
 
 impl Fields<'_> {
     fn check(&self) -> Result<()> {
-        let numbers = [("generation", self.generation, GENERATION_LIMIT), ("offset", self.offset, i64::MAX as u64)];
+        let numbers = [
+            ("generation", self.generation, GENERATION_LIMIT),
+            ("offset", self.offset, i64::MAX as u64),
+            ("ticket", self.ticket.unwrap_or(0), GENERATION_LIMIT),
+        ];
         if self.shmarray != HANDLE_VERSION {
             return Err(Error::handle("shmarray", format!("version {}, this reads {HANDLE_VERSION}", self.shmarray)));
         }

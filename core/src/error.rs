@@ -161,6 +161,18 @@ pub enum Error {
         directory: PathBuf,
     },
 
+    /// This process may not make so large a file, however much is free.
+    #[error(
+        "{asked_bytes} bytes of shared memory are a file larger than this process may make, {limit_bytes} bytes: \
+         raise its limit on the size of files (ulimit -f, RLIMIT_FSIZE)"
+    )]
+    FileTooLarge {
+        /// Size asked for, the header included.
+        asked_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+
     /// The file belongs to somebody who has not shared it.
     #[error("{} belongs to user {owner}, not to user {user}, and its mode {mode:04o} does not share it", path.display())]
     NotOwner {
@@ -217,7 +229,7 @@ pub enum ErrorKind {
     OutOfBounds,
     /// A write to a read-only array.
     ReadOnly,
-    /// Shared memory is full.
+    /// Shared memory is full, or this process may not have so much in one piece.
     NoSpace,
     /// The system or the owner says no.
     PermissionDenied,
@@ -262,7 +274,7 @@ impl Error {
             Self::DTypeMismatch { .. } => ErrorKind::DTypeMismatch,
             Self::OutOfBounds { .. } | Self::IndexOutOfBounds { .. } => ErrorKind::OutOfBounds,
             Self::ReadOnly => ErrorKind::ReadOnly,
-            Self::NoSpace { .. } => ErrorKind::NoSpace,
+            Self::NoSpace { .. } | Self::FileTooLarge { .. } => ErrorKind::NoSpace,
             Self::NotOwner { .. } => ErrorKind::PermissionDenied,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Os { source, .. } => os_kind(source),

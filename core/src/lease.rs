@@ -18,7 +18,7 @@
 //!   its threads may still touch: that is RETIRED until its entry, not held, is the dead's.
 
 use crate::words::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::words::{BY_LOCK, PERSIST, Words, fence};
+use crate::words::{BY_LOCK, PERSIST, PUNCHED, Words, fence};
 
 const UNUSED: u64 = 0;
 const LIVE: u64 = 1;
@@ -195,6 +195,33 @@ impl Leases {
         }
     }
 
+    /// Ends what no process maps and no message holds. `is_unheld` asks for both while the state is
+    /// CLOSING: an attach takes the file's lock, then looks; so one of the two sees the other. A closer
+    /// that was overtaken starts over: another that found it held may have made it LIVE since.
+    pub(crate) fn close_unmapped(&self, is_unheld: impl Fn() -> bool) -> Closed {
+        loop {
+            let found = self.words.state().load(Acquire);
+            let is_ours = match found & STATES {
+                LIVE => true,
+                CLOSING => false, // by a process that has died, or maps it
+                _ => return Closed::Gone,
+            };
+            if is_ours && !self.advance(found, CLOSING) {
+                continue;
+            }
+            let closing = if is_ours { Self::after(found, CLOSING) } else { found };
+            fence(SeqCst); // F1: then PERSIST is loaded, and the kernel asked
+            let persists = self.words.flags().load(Acquire) & PERSIST != 0;
+            if persists || !is_unheld() {
+                self.advance(closing, LIVE); // by us, or by a process that has attached since
+                return Closed::Held;
+            }
+            if self.advance(closing, DEAD) {
+                return Closed::Last;
+            }
+        }
+    }
+
     /// Scans, and ends this CLOSING; `None` when another was faster.
     fn settle(&self, closing: u64) -> Option<u64> {
         let next = if self.is_held() { LIVE } else { self.end() };
@@ -215,8 +242,12 @@ impl Leases {
     }
 
     fn advance(&self, from: u64, to: u64) -> bool {
-        let next = (from & !STATES).wrapping_add(EPOCH) | to; // others write it: it may be the last
-        self.words.state().replace(from, next)
+        self.words.state().replace(from, Self::after(from, to))
+    }
+
+    /// The word with the next epoch. Others write it: it may be the last.
+    fn after(from: u64, to: u64) -> u64 {
+        (from & !STATES).wrapping_add(EPOCH) | to
     }
 
     fn is_held(&self) -> bool {
@@ -305,12 +336,13 @@ impl Leases {
 
     /// What a dead process had claimed, or held when it ended, is free again (I3, I4). The entries
     /// of the dead are cleared first.
-    pub(crate) fn recover(&self) {
+    ///
+    /// Whether it has memory its flags say as before: PUNCHED is set before memory goes and cleared after
+    /// it was reserved. A crash in between leaves memory that PUNCHED denies: `true` then.
+    pub(crate) fn recover(&self) -> bool {
         let state = self.words.state().load(Acquire);
-        if matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries() {
-            self.words.flags().set(crate::words::PUNCHED); // its memory may be back already, or half written
-            self.advance(state, FREE);
-        }
+        let is_orphan = matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries();
+        is_orphan && self.advance(state, FREE) && self.words.flags().load(Acquire) & PUNCHED != 0
     }
 }
 

@@ -20,6 +20,10 @@
 //! the repository says where everything is.
 //!
 //! Modules form a line: each uses only those before it.
+#![cfg_attr(
+    any(not(target_os = "linux"), feature = "portable", miri),
+    allow(dead_code, unused_imports, reason = "forks, exits and messages are the Linux backend's; there it is denied")
+)]
 
 // The line. ci/tidy.py checks it.
 pub(crate) mod error;
@@ -36,6 +40,7 @@ pub(crate) mod segment;
 
 pub(crate) mod element;
 pub(crate) mod array;
+pub(crate) mod reduce;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) mod message;
 #[cfg(feature = "ndarray")]
@@ -48,9 +53,10 @@ pub use dtype::{DType, MAX_ITEM_BYTES, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub use message::{Message, Pipe, Received, Sent};
+pub use message::{Message, Pipe, Received, Sent, family};
 pub use name::{ArrayName, SegmentId, SegmentText};
-pub use segment::{SegmentInfo, Swept, segments, sweep, unlink};
+pub use reduce::{Number, Reduced, Reduction};
+pub use segment::{SegmentInfo, SegmentKind, Swept, segments, sweep, sweep_dead, unlink};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;
 

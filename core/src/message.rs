@@ -29,15 +29,18 @@ use crate::descriptor::Descriptor;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::name::SegmentText;
+use crate::segment;
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Access, Directory, Identity, socket};
 
 /// The most bytes of a message that travel in the socket.
 pub(crate) const INLINE_BYTES: usize = 32 << 10;
-const HEADER_BYTES: usize = 16;
+const HEADER_BYTES: usize = socket::FRONT_BYTES;
 const MAGIC: &[u8; 4] = b"shmm";
 const VERSION: u16 = 1;
 const BODY_IN_ARRAY: u8 = 1;
+/// Beside that flag: how many descriptors keep its tickets.
+const LOCKS_SHIFT: u8 = 1;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///
@@ -126,6 +129,7 @@ impl Pipe {
         descriptors: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
     ) -> Result<Sent> {
+        segment::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let outgoing = Outgoing::new(payload, arrays, descriptors.len(), Way::Pipe)?;
         match self.send_whole(outgoing, descriptors, until) {
@@ -176,14 +180,18 @@ impl Pipe {
     /// has no descriptor left: then nothing was received. [`Error::InvalidArgument`] when what came
     /// is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
+        segment::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let read = |packet: &[u8], locks| match packet.is_empty() {
                 true => Ok(Received::Closed),
                 false => Message::read(packet, locks).map(Received::Message),
             };
-            match socket::receive(self.as_fd(), INLINE_BYTES, read) {
-                Ok(received) => return received,
+            match socket::receive(self.as_fd(), INLINE_BYTES, descriptors_needed, read) {
+                Ok(received) => {
+                    segment::look(&Directory::current(), segment::When::Received);
+                    return received;
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     if !self.wait(false, until)? {
                         return Ok(Received::TimedOut);
@@ -210,6 +218,19 @@ impl From<Pipe> for OwnedFd {
     fn from(pipe: Pipe) -> Self {
         pipe.0
     }
+}
+
+/// This process's family, and a descriptor that keeps it.
+///
+/// What was sent out of band, by [`Array::handle_to_send`], is held as long as a process of its sender's
+/// family lives. A forked process is of its parent's family. A launcher that starts programs tells
+/// them the number in the environment, `SHMARRAY_FAMILY`; a program is of that family from its first
+/// use of shared memory on, and until then the descriptor, which the launcher hands to it, stands for it.
+///
+/// # Errors
+/// [`Error::Os`] when the registry cannot be had.
+pub fn family() -> Result<(u64, OwnedFd)> {
+    sys::keep_family(&Directory::current())
 }
 
 /// Arrays and bytes that were received.
@@ -297,6 +318,16 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| no_message(&error.to_string()))
 }
 
+/// How many descriptors its receiver must have room for: those that come with it, and one to open a body.
+fn descriptors_needed(front: &[u8]) -> usize {
+    match front {
+        [_, _, _, _, _, _, flags, added, ..] => {
+            usize::from(flags >> LOCKS_SHIFT) + usize::from(*added) + usize::from(flags & BODY_IN_ARRAY)
+        }
+        _ => 0, // the end, or no message of ours
+    }
+}
+
 /// The front of a packet, without what is the same in all of them.
 struct Head {
     flags: u8,
@@ -363,7 +394,7 @@ impl Outgoing {
         let mut packet = Vec::with_capacity(HEADER_BYTES + body.len() + payload.len());
         packet.extend_from_slice(MAGIC);
         packet.extend_from_slice(&VERSION.to_le_bytes());
-        packet.push(if inline { 0 } else { BODY_IN_ARRAY });
+        packet.push((outgoing.locks.len() as u8) << LOCKS_SHIFT | if inline { 0 } else { BODY_IN_ARRAY }); // 64 at most
         packet.push(u8::try_from(descriptors).unwrap_or(u8::MAX)); // so many are not sent
         packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
         packet.extend_from_slice(&handles_bytes.to_le_bytes());

@@ -29,22 +29,8 @@ pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use modelled::{AtomicU64, Ordering, Words, fence};
 
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-use crate::format::WORDS_OFFSET;
+pub(crate) use crate::format::{BY_LOCK, PERSIST, PUNCHED};
 use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
-
-/// Where the state and the flags stand in the file, for who gives a segment back without mapping it.
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(crate) const STATE_OFFSET: u64 = WORDS_OFFSET as u64;
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(crate) const FLAGS_OFFSET: u64 = WORDS_OFFSET as u64 + 16;
-
-/// The array outlives its holders until somebody unlinks its name.
-pub(crate) const PERSIST: u64 = 1;
-/// Somebody holds by the file's lock alone: only who has that lock exclusively gives it back.
-pub(crate) const BY_LOCK: u64 = 2;
-/// The memory of a cell was given back: it must be reserved before it is touched.
-pub(crate) const PUNCHED: u64 = 4;
 
 /// A word in shared memory. It has the operations that the protocol needs, and no others; each
 /// that stores is announced.

@@ -139,6 +139,7 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
         let again = attach(&small.handle().to_text()).unwrap();
         let ticket = camera.handle_to_send().unwrap().to_text();
         let mut listed = shmarray::segments().unwrap();
+        listed.retain(|info| info.kind == shmarray::SegmentKind::Array); // beside the rest of their segment
         listed.sort_by_key(|info| info.segment_bytes);
         let told = |info: &shmarray::SegmentInfo| {
             assert!(info.creator_pid == std::process::id() && info.created_ns > 0 && !info.persists);

@@ -361,10 +361,13 @@ fn a_registry_that_another_user_made_is_not_used() {
         let mut another = Peer::start("stranger");
         assert_eq!(another.ask(&format!("attach {made}")), "holds 7");
         stranger.kill();
-        assert_eq!(another.ask("sweep"), "swept 0");
+        assert_eq!(another.ask("sweep"), "swept 0", "another holds it");
         another.kill();
+        assert_eq!(shmarray::sweep().unwrap().segments, 0, "not even root maps what is not its own");
+        let mut third = Peer::start("stranger");
+        assert_eq!(third.ask("sweep"), "swept 1");
+        third.end();
         drop(trap);
-        shmarray::sweep().unwrap();
     });
 }
 

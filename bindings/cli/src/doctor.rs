@@ -43,10 +43,17 @@ pub(crate) fn run(json: bool) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(report::has_problem(&findings))))
 }
 
+/// Where segments live, and how much room there is.
+#[cfg(target_os = "linux")]
+pub(crate) fn room() -> (std::path::PathBuf, directory::Room) {
+    let directory = read::directory(&read::System::this());
+    (directory.path, directory.room)
+}
+
 /// All checks, in the order in which a person wants to read them.
 #[cfg(target_os = "linux")]
 fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
-    let read::Facts { directory, container, memory, huge, logout, limits, release, entries, registry } = facts;
+    let read::Facts { directory, container, memory, huge, logout, limits, release, parts, entries, registry } = facts;
     let mut findings = vec![kernel::release(release), directory::place(directory)];
     if directory.is_usable() {
         findings.extend([
@@ -60,7 +67,8 @@ fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
     }
     findings.extend(limits::all(limits));
     if directory.is_usable() {
-        findings.extend(leftovers::all(entries));
+        findings.push(leftovers::segments(parts));
+        findings.extend(leftovers::files(entries));
         findings.push(leftovers::registry(registry.as_ref()));
     }
     findings

@@ -1,14 +1,14 @@
-//! `shmarray ls`: the segments that exist.
+//! `shmarray ls`: every byte of shared memory that the library has, and who has it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde_json::json;
-use shmarray::SegmentInfo;
+use shmarray::{SegmentInfo, SegmentKind};
 
 pub(crate) fn print(as_json: bool) -> Result<()> {
     let mut segments = shmarray::segments()?;
-    segments.sort_by_key(|segment| segment.created_ns);
+    segments.sort_by_key(|segment| (segment.created_ns, segment.segment.cell)); // the rest of a segment is before its cells
     match as_json {
         true => println!("{}", serde_json::to_string_pretty(&segments.iter().map(to_json).collect::<Vec<_>>())?),
         false => print_table(&segments),
@@ -19,6 +19,7 @@ pub(crate) fn print(as_json: bool) -> Result<()> {
 fn to_json(segment: &SegmentInfo) -> serde_json::Value {
     json!({
         "segment": segment.segment.to_string(),
+        "kind": segment.kind.as_str(),
         "name": segment.name,
         "segment_bytes": segment.segment_bytes,
         "dtype": segment.dtype.text(),
@@ -32,11 +33,12 @@ fn to_json(segment: &SegmentInfo) -> serde_json::Value {
 }
 
 fn print_table(segments: &[SegmentInfo]) {
-    let heads = ["SEGMENT", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE", "PERSISTS", "TICKETS", "HOLDERS"];
+    let heads = ["SEGMENT", "KIND", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE", "PERSISTS", "TICKETS", "HOLDERS"];
     print_row(&heads.map(str::to_owned));
     for segment in segments {
         print_row(&[
             segment.segment.to_string(),
+            segment.kind.as_str().to_owned(),
             segment.name.clone().unwrap_or_else(|| "-".to_owned()),
             segment.segment_bytes.to_string(),
             age(segment.created_ns),
@@ -44,23 +46,46 @@ fn print_table(segments: &[SegmentInfo]) {
             format!("{:?}", segment.shape),
             (if segment.persists { "yes" } else { "-" }).to_owned(),
             segment.tickets.to_string(),
-            holders(segment),
+            segment.holders.iter().map(|pid| process(*pid)).collect::<Vec<_>>().join(", "),
         ]);
     }
+    println!("{}", totals(segments));
 }
 
-fn print_row([segment, name, bytes, age, dtype, shape, persists, tickets, holders]: &[String; 9]) {
-    let which = format!("{segment:28}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}");
+fn print_row([segment, kind, name, bytes, age, dtype, shape, persists, tickets, holders]: &[String; 10]) {
+    let which = format!("{segment:28}  {kind:7}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}");
     println!("{which}  {persists:8}  {tickets:>7}  {holders}");
 }
 
-/// `4711 python, 4712 ruby`; who holds by lock alone is not known.
-fn holders(segment: &SegmentInfo) -> String {
-    let named = segment.holders.iter().map(|pid| format!("{pid} {}", command(*pid)));
-    named.collect::<Vec<_>>().join(", ")
+/// The bytes of each kind, and what there is to have.
+fn totals(segments: &[SegmentInfo]) -> String {
+    let total = |kind| bytes_of(segments, kind);
+    let [arrays, pools, remains] = [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains].map(total);
+    format!("total: arrays {arrays}, pools {pools}, remains {remains} bytes{}", room().unwrap_or_default())
 }
 
-/// The command of a process of this pid namespace, or `?`.
+/// What all of one kind take.
+pub(crate) fn bytes_of(segments: &[SegmentInfo], kind: SegmentKind) -> u64 {
+    segments.iter().filter(|segment| segment.kind == kind).map(|segment| segment.segment_bytes).sum()
+}
+
+#[cfg(target_os = "linux")]
+fn room() -> Option<String> {
+    let (path, room) = crate::doctor::room();
+    let of_all = if room.total_bytes > 0 { format!(" of {}", room.total_bytes) } else { String::new() };
+    Some(format!("; {} has {}{of_all} bytes free", path.display(), room.free_bytes))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn room() -> Option<String> {
+    None
+}
+
+/// A process of this pid namespace with its command, as in `4711 python`; `?` where that cannot be known.
+pub(crate) fn process(pid: u32) -> String {
+    format!("{pid} {}", command(pid))
+}
+
 fn command(pid: u32) -> String {
     let command = std::fs::read_to_string(format!("/proc/{pid}/comm"));
     command.map_or_else(|_| "?".to_owned(), |command| command.trim_end().to_owned())

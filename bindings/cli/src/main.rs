@@ -19,7 +19,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the arrays that exist: segment, name, size, age, dtype, shape, and who holds them: processes and messages.
+    /// List all shared memory that the library has: arrays and who holds them, what pools keep, what dead processes left.
     Ls {
         /// As JSON, for programs.
         #[arg(long)]

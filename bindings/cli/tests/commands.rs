@@ -1,9 +1,14 @@
 //! What the commands print, of arrays that another process holds.
 #![allow(missing_docs)]
 
+mod maker;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, Output};
 
-use shmarray::{Array, DType, Options};
+use num_complex::Complex;
+use shmarray::{Array, DType, Element, Options};
 
 /// The command, in this process's directory of segments.
 fn shmarray(arguments: &[&str]) -> Output {
@@ -25,6 +30,11 @@ fn named(name: &str) -> Array {
     array
 }
 
+#[test]
+fn maker() {
+    maker::run();
+}
+
 /// A name that no other test or run of it has.
 fn unique(name: &str) -> String {
     format!("{name}.{}", std::process::id())
@@ -39,6 +49,41 @@ fn show_prints_values_and_statistics() {
         assert!(shown.contains("minimum  -2\nmean     2\nmaximum  6"), "{shown}");
     }
     assert!(printed(&["show", &array.transpose().handle().to_text()]).contains("values   1 3 -2 6"));
+}
+
+/// What is shown after the values of an array with these elements.
+fn statistics<T: Element>(elements: &[T]) -> String {
+    let array = Array::create(T::dtype(), &[elements.len() as u64], &Options::default()).unwrap();
+    for (place, &value) in elements.iter().enumerate() {
+        array.set(&[place as u64], value).unwrap();
+    }
+    let shown = printed(&["show", &array.handle().to_text()]);
+    shown.split_once("values ").unwrap().1.split_once('\n').unwrap().1.replace('\n', "; ")
+}
+
+#[test]
+fn statistics_are_of_the_elements_as_they_are() {
+    assert_eq!(statistics(&[1u8, 2, 4, 2]), "minimum  1; mean     2.25; maximum  4; ");
+    assert_eq!(statistics(&[u64::MAX, u64::MAX - 1]).split("; ").next(), Some("minimum  18446744073709551614"));
+    let (least, mean) = (i64::MIN, i64::MIN as f64);
+    assert_eq!(statistics(&[least, least]), format!("minimum  {least}; mean     {mean}; maximum  {least}; "));
+    assert_eq!(statistics(&[0.1f32, 0.5]).split("; ").next(), Some("minimum  0.1"));
+    assert_eq!(statistics(&[1.5f64, f64::NAN, 0.5]), "minimum  NaN; mean     NaN; maximum  NaN; ");
+    assert_eq!(statistics(&[f64::INFINITY, 1.0]), "minimum  1; mean     inf; maximum  inf; ");
+    assert_eq!(statistics(&[true, false]), "minimum  false; mean     0.5; maximum  true; ");
+    assert_eq!(
+        statistics(&[half::f16::from_f32(0.1)]),
+        "minimum  0.099975586; mean     0.0999755859375; maximum  0.099975586; "
+    );
+    assert_eq!(statistics(&[Complex::new(1.5f32, -2.0), Complex::new(0.5, 1.0)]), "mean     1-0.5i; ");
+    assert_eq!(statistics::<f64>(&[]), "");
+}
+
+#[test]
+fn an_array_of_bytes_without_a_meaning_has_no_statistics() {
+    let array = Array::create(DType::parse("|S3").unwrap(), &[2], &Options::default()).unwrap();
+    let shown = printed(&["show", &array.handle().to_text()]);
+    assert!(shown.ends_with("bytes    00 00 00 00 00 00\n"), "{shown}");
 }
 
 #[test]
@@ -74,6 +119,77 @@ fn ls_tells_a_cell_by_its_number_and_counts_the_messages_that_hold() {
     assert!(printed(&["show", &array.handle().to_text()]).contains(&text));
     shmarray::discard(&handle).unwrap();
     assert_eq!(listed(&array).unwrap()["tickets"], 0);
+}
+
+/// All that `ls --json` lists in a directory.
+fn all_in(directory: &Path) -> Vec<serde_json::Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
+    serde_json::from_slice(&command.args(["ls", "--json"]).env("SHMARRAY_DIR", directory).output().unwrap().stdout)
+        .unwrap()
+}
+
+fn bytes_of(all: &[serde_json::Value], kind: &str) -> u64 {
+    all.iter().filter(|one| one["kind"] == kind).map(|one| one["segment_bytes"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn ls_tells_arrays_from_what_pools_keep() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let keeper = maker::Keeper::new(directory.path(), None);
+    let all = all_in(directory.path());
+    assert!(all.iter().all(|one| one["kind"] == "pool" && one["holders"][0]["pid"] == keeper.pid()), "{all:?}");
+    assert!(bytes_of(&all, "pool") >= 80_000, "{all:?}");
+    drop(keeper);
+    assert_eq!(all_in(directory.path()), [] as [serde_json::Value; 0]);
+}
+
+#[test]
+fn ls_shows_what_a_dead_process_held_or_sent_as_held_by_nobody() {
+    for deed in ["hold", "send in a pipe", "send out of band"] {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        maker::dies(deed, directory.path(), None);
+        let all = all_in(directory.path());
+        let is_remains = |one: &serde_json::Value| {
+            (&one["kind"], &one["tickets"], &one["holders"]) == (&"remains".into(), &0.into(), &serde_json::json!([]))
+        };
+        assert!(all.iter().all(is_remains) && bytes_of(&all, "remains") >= 80_000, "{deed}: {all:?}");
+    }
+}
+
+#[test]
+fn ls_shows_what_a_dead_process_sent_to_its_living_family_as_held_by_a_message() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let _living = maker::Keeper::new(directory.path(), Some(FAMILY));
+    maker::dies("send out of band", directory.path(), Some(FAMILY));
+    let mut all = all_in(directory.path());
+    all.retain(|one| one["tickets"] == 1);
+    assert!(all.len() == 1 && all[0]["kind"] == "array" && all[0]["holders"] == serde_json::json!([]), "{all:?}");
+}
+
+/// As core/FORMAT.md has them.
+const FAMILY: u64 = 1 << 52 | 7 << 32;
+
+#[test]
+fn the_last_line_of_ls_sums_up_all_bytes() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let _keeper = maker::Keeper::new(directory.path(), None);
+    maker::dies("hold", directory.path(), None);
+    let output = Command::new(env!("CARGO_BIN_EXE_shmarray")).arg("ls").env("SHMARRAY_DIR", directory.path()).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let all = all_in(directory.path());
+    let bytes @ [arrays, pools, remains] = ["array", "pool", "remains"].map(|kind| bytes_of(&all, kind));
+    let total =
+        format!("total: arrays {arrays}, pools {pools}, remains {remains} bytes; {} has ", directory.path().display());
+    assert!(text.lines().last().unwrap().starts_with(&total), "{text}");
+    assert!(pools > 0 && remains > 0, "{text}");
+    assert_eq!(bytes.iter().sum::<u64>(), allocated_bytes(directory.path()), "{text}");
+}
+
+/// What the files there take, but for the registry.
+fn allocated_bytes(directory: &Path) -> u64 {
+    let files = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let files = files.filter(|file| !file.file_name().to_str().unwrap().starts_with("shmarray-registry-"));
+    files.map(|file| file.metadata().unwrap().blocks() * 512).sum()
 }
 
 #[test]

@@ -2,8 +2,10 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod maker;
+
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -31,6 +33,11 @@ fn finding(directory: &Path, check: &str) -> Value {
 
 fn one(findings: Vec<Value>, check: &str) -> Value {
     findings.into_iter().find(|finding| finding["check"] == check).unwrap()
+}
+
+#[test]
+fn maker() {
+    maker::run();
 }
 
 #[track_caller]
@@ -93,17 +100,17 @@ fn a_missing_directory_is_a_problem_and_fails() {
 fn a_held_segment_is_no_leftover() {
     let (array, file, directory) = array_and_directory();
     fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
-    says(&finding(directory.path(), "segments"), "ok", "1 segment");
+    says(&finding(directory.path(), "segments"), "ok", "1 array");
     drop(array);
 }
 
 #[test]
-fn a_segment_of_cells_is_one_and_no_stranger() {
+fn an_array_in_a_cell_is_one_and_no_stranger() {
     let array = Array::create(DType::parse("<i2").unwrap(), &[3], &Options::default()).unwrap();
     let directory = tempfile::tempdir_in(home()).unwrap();
     let file = format!("shmarray-{}", array.handle().segment.id);
     fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
-    says(&finding(directory.path(), "segments"), "ok", "1 segment");
+    says(&finding(directory.path(), "segments"), "ok", "1 array");
     says(&finding(directory.path(), "strange files"), "ok", "none");
     drop(array);
 }
@@ -112,21 +119,32 @@ fn a_segment_of_cells_is_one_and_no_stranger() {
 fn a_segment_that_a_message_holds_is_no_leftover() {
     let (array, file, directory) = array_and_directory();
     let handle = array.handle_to_send().unwrap().to_text();
-    fs::copy(home().join(&file), directory.path().join(&file)).unwrap();
+    fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
+    drop(array);
     says(&finding(directory.path(), "segments"), "ok", "1 held by messages alone");
     shmarray::discard(&handle).unwrap();
 }
 
 #[test]
-fn a_segment_that_nobody_holds_is_left_for_sweep() {
-    let (_array, file, directory) = array_and_directory();
-    let left = directory.path().join(&file);
-    fs::copy(home().join(&file), &left).unwrap();
+fn what_dead_processes_left_is_for_sweep() {
+    let directory = tempfile::tempdir_in(home()).unwrap();
+    maker::dies("hold", directory.path(), None);
     let found = finding(directory.path(), "segments");
-    says(&found, "look", "nobody holds 1 of them");
+    says(&found, "look", "no arrays; dead processes left ");
     assert_eq!(found["remedy"], "shmarray sweep");
-    assert!(left.exists(), "doctor gives nothing back");
+    assert_eq!(finding(directory.path(), "segments"), found, "doctor gives nothing back");
     assert!(shmarray(directory.path(), &["sweep"]).status.success());
+    says(&finding(directory.path(), "segments"), "ok", "none");
+}
+
+#[test]
+fn what_pools_keep_is_told_with_the_processes_that_keep_it() {
+    let directory = tempfile::tempdir_in(home()).unwrap();
+    let keeper = maker::Keeper::new(directory.path(), None);
+    let found = finding(directory.path(), "segments");
+    says(&found, "ok", "no arrays; pools keep ");
+    says(&found, "ok", &format!(": {} doctor-", keeper.pid()));
+    drop(keeper);
     says(&finding(directory.path(), "segments"), "ok", "none");
 }
 
@@ -143,18 +161,18 @@ fn a_segment_in_the_making_is_told_from_one_whose_maker_died() {
 }
 
 #[test]
-fn files_that_are_no_segments_are_strange_and_the_remedy_helps() {
+fn files_that_are_no_segments_are_strange_and_a_sweep_leaves_them_alone() {
     let directory = tempfile::tempdir().unwrap();
     let noise = directory.path().join(format!("shmarray-{}", "a".repeat(24)));
     fs::write(&noise, "noise").unwrap();
     let found = finding(directory.path(), "strange files");
     says(&found, "look", "1 file named like ours but no segment");
-    assert_eq!(found["remedy"], "shmarray sweep");
+    assert!(found["remedy"].as_str().unwrap().starts_with("look at them"), "{found}");
     assert!(shmarray(directory.path(), &["sweep"]).status.success());
-    says(&finding(directory.path(), "strange files"), "ok", "none");
+    assert_eq!(finding(directory.path(), "strange files"), found);
+    fs::remove_file(&noise).unwrap();
     symlink("/etc/passwd", &noise).unwrap();
-    let found = finding(directory.path(), "strange files");
-    assert!(found["remedy"].as_str().unwrap().contains("rm -r"));
+    assert_eq!(finding(directory.path(), "strange files"), found);
 }
 
 #[test]
@@ -172,13 +190,29 @@ fn a_name_that_leads_nowhere_is_told_and_the_remedy_helps() {
 fn the_registry_is_ours_alone() {
     let directory = tempfile::tempdir().unwrap();
     says(&finding(directory.path(), "registry"), "ok", "none yet");
-    let user = fs::metadata(directory.path()).map(|facts| std::os::unix::fs::MetadataExt::uid(&facts)).unwrap();
-    let registry = directory.path().join(format!("shmarray-registry-{user}"));
+    let registry = registry(directory.path());
     fs::write(&registry, "").unwrap();
-    for (mode, verdict) in [(0o600, "ok"), (0o666, "look"), (0o400, "problem")] {
+    for (mode, verdict) in [(0o600, "ok"), (0o666, "look"), (0o400, "look")] {
         fs::set_permissions(&registry, fs::Permissions::from_mode(mode)).unwrap();
         says(&finding(directory.path(), "registry"), verdict, if mode == 0o600 { "ours alone" } else { "has mode" });
     }
+}
+
+#[test]
+fn a_registry_that_is_none_is_no_problem_since_the_library_uses_another() {
+    let directory = tempfile::tempdir_in(home()).unwrap();
+    let registry = registry(directory.path());
+    fs::create_dir(&registry).unwrap();
+    says(&finding(directory.path(), "registry"), "look", "is no file: the library will make another");
+    maker::dies("hold", directory.path(), None);
+    let file_name = registry.file_name().unwrap().to_str().unwrap();
+    says(&finding(directory.path(), "registry"), "look", &format!("is no file: the library uses {file_name}-"));
+    says(&finding(directory.path(), "segments"), "look", "dead processes left");
+}
+
+/// Where this user's registry should be.
+fn registry(directory: &Path) -> PathBuf {
+    directory.join(format!("shmarray-registry-{}", fs::metadata(directory).unwrap().uid()))
 }
 
 #[test]

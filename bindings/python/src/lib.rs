@@ -189,22 +189,26 @@ fn sweep(py: Python<'_>) -> PyResult<(u64, u64)> {
     Ok((swept.segments, swept.bytes))
 }
 
-/// Id, name, size in bytes, dtype text, shape, holders' pids, tickets, whether it persists, creator's
-/// pid, nanoseconds since 1970.
-type Facts<'py> = (String, Option<String>, u64, String, Bound<'py, PyTuple>, Bound<'py, PyTuple>, u64, bool, u32, u64);
+/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told to
+/// whoever uses shared memory next.
+#[pyfunction]
+fn sweep_dead(py: Python<'_>) {
+    let _ = py.detach(shmarray::sweep_dead);
+}
 
 /// The facts of each segment, in the order of the fields of `shmarray.SegmentInfo`.
 #[pyfunction]
-fn segments(py: Python<'_>) -> PyResult<Vec<Facts<'_>>> {
+fn segments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyTuple>>> {
     let infos = py.detach(shmarray::segments).map_err(to_py)?;
     infos.into_iter().map(|info| facts(py, info)).collect()
 }
 
-fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Facts<'_>> {
-    let (id, dtype) = (info.segment.to_string(), info.dtype.text().to_owned());
+fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Bound<'_, PyTuple>> {
+    let (segment, dtype) = (info.segment.to_string(), info.dtype.text());
     let (shape, holders) = (PyTuple::new(py, info.shape)?, PyTuple::new(py, info.holders)?);
-    let (name, bytes, maker) = (info.name, info.segment_bytes, info.creator_pid);
-    Ok((id, name, bytes, dtype, shape, holders, info.tickets, info.persists, maker, info.created_ns))
+    let which = (segment, info.name, info.segment_bytes, dtype, shape).into_pyobject(py)?;
+    let who = (holders, info.tickets, info.persists, info.creator_pid, info.created_ns, info.kind.as_str());
+    which.as_sequence().concat(who.into_pyobject(py)?.as_sequence())?.to_tuple()
 }
 
 /// Bytes of array data that this process has copied with this library so far.
@@ -268,13 +272,13 @@ mod _core {
     use super::hold::Hold;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::messages::{Message, Pipe};
+    use super::messages::{Message, Pipe, family};
     #[pymodule_export]
     use super::plain::is_plain;
     #[pymodule_export]
     use super::{
         attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, hold_of, hold_sent, is_shared,
-        place, segments, share, sweep, unlink,
+        place, segments, share, sweep, sweep_dead, unlink,
     };
 
     #[pymodule_export]

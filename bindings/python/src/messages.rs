@@ -110,6 +110,13 @@ impl Pipe {
     }
 }
 
+/// The number of this process's family, and a descriptor that keeps it, which is the caller's to close.
+#[pyfunction]
+pub(crate) fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
+    let (number, keeper) = py.detach(shmarray::family).map_err(to_py)?;
+    Ok((number, keeper.into_raw_fd()))
+}
+
 /// Holds the arrays that were received. Those that were asked for live on by themselves.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Message {

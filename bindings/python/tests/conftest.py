@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import shmarray
+
 SHARED_MEMORY = Path("/dev/shm")
 
 PEER = """
@@ -59,8 +61,18 @@ def directory(monkeypatch):
 
 
 def files_in(path):
-    """The files there, without the registry, which is an empty file of locks."""
+    """The files there, without the registry, which stays."""
     return sorted(name for name in os.listdir(path) if not name.startswith("shmarray-registry-"))
+
+
+def allocated_bytes(directory):
+    """What the files there take, but for the registry."""
+    return sum((directory / name).stat().st_blocks for name in files_in(directory)) * 512
+
+
+def listed_arrays():
+    """What shmarray lists, without what processes keep for their next arrays and what the dead left."""
+    return [info for info in shmarray.segments() if info.kind == "array"]
 
 
 @pytest.fixture

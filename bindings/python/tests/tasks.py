@@ -96,6 +96,19 @@ def large_shared(number):
     return shmarray.full(1_250_000, number, "f8")
 
 
+def keep(size):
+    """The worker has it until it ends."""
+    kept.append(shmarray.ones(size, "u1"))
+
+
+kept = []
+
+
+def keep_and_end(size):
+    keep(size)
+    ends("SIGKILL")
+
+
 def fill(row, number):
     row[:] = number
 

@@ -87,6 +87,7 @@ def maker(size, named):
 
 
 def fill_drop_and_fill(directory, size, named):
+    shmarray.zeros(1)  # makes the registry, which stays
     make, empty = maker(size, named), free_bytes(directory)
     made, said = until_full(directory, make)
     check_facts(said, size, directory)
@@ -246,7 +247,7 @@ def test_a_file_system_without_room_for_even_the_registry_is_full(small_tmpfs):
     assert files_in(directory) == ["theirs"]
 
 
-def hold_without_a_registry():
+def hold_beside_what_is_no_registry():
     a = shmarray.full(100, 7)
     text = str(shmarray.handle(a))
     code = "import sys, shmarray\nprint(shmarray.attach(sys.argv[1]).sum(), shmarray.sweep().segments)"
@@ -255,8 +256,8 @@ def hold_without_a_registry():
     assert shmarray.attach(text).sum() == 700
 
 
-def test_arrays_are_held_where_the_registry_has_no_place(directory):
+def test_arrays_are_held_where_the_registrys_name_is_taken(directory):
     (directory / f"shmarray-registry-{os.geteuid()}").mkdir()
-    run_forked(hold_without_a_registry)
+    run_forked(hold_beside_what_is_no_registry)
     shmarray.sweep()
     assert files_in(directory) == []

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import interrupted
+from conftest import interrupted, listed_arrays
 from shmarray._core import Hold, Pipe, handle_to_send
 from working import sweep_after_deaths
 
@@ -177,7 +177,7 @@ def test_closed_ends_are_told():
         with pytest.raises(OSError, match="closed"):
             use()
     there.close()
-    assert shmarray.segments()[0].tickets == 0
+    assert listed_arrays()[0].tickets == 0
 
 
 def test_an_answer_arrives_though_its_sender_left_a_task_unread():
@@ -195,7 +195,7 @@ def test_a_message_holds_though_its_sender_has_ended(size, files):
     here, there = Pipe.pair()
     assert in_child(lambda: there.send(b"", [marked(size, 7)])) == 0
     assert (shmarray.sweep().segments, len(files())) == (0, 1)
-    assert [info.tickets for info in shmarray.segments()] == [1]
+    assert [info.tickets for info in listed_arrays()] == [1]
     a = here.receive()[1].array(0)
     assert shmarray.sweep().segments == 0
     assert a.tolist() == [7] * size

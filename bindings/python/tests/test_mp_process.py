@@ -254,7 +254,12 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("ending", ["killed", "os._exit"])
-def test_arguments_arrive_though_the_parent_ends_at_once(method, ending, tmp_path, start_python, files):
+@pytest.mark.parametrize("is_taken", [False, True], ids=["", "the registry's name is taken"])
+def test_arguments_arrive_though_the_parent_ends_at_once(
+    method, ending, is_taken, tmp_path, start_python, files, directory
+):
+    if is_taken:
+        (directory / f"shmarray-registry-{os.geteuid()}").mkdir()
     program, said = tmp_path / "program.py", tmp_path / "said"
     program.write_text(PARENT_ENDS)
     os.mkfifo(said)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import shmarray
+from conftest import listed_arrays
 
 
 def test_another_process_sees_what_is_written_and_writes_what_is_seen(peer):
@@ -216,7 +217,7 @@ def test_a_handle_survives_white_space_around_its_fields():
 def test_segments_says_what_exists():
     a = shmarray.zeros((2, 3), ">i2", name="frames")
     b = shmarray.zeros(4, [("x", "<i4")])
-    infos = {info.name: info for info in shmarray.segments()}
+    infos = {info.name: info for info in listed_arrays()}
     frames, other = infos["frames"], infos[None]
     assert (frames.segment, other.segment) == (shmarray.handle(a).segment, shmarray.handle(b).segment)
     assert (frames.dtype, frames.shape, other.shape) == (">i2", (2, 3), (4,))

@@ -15,22 +15,26 @@ require "shmarray_ruby"
 # Core's errors that Ruby has a class for are raised as that ({ERROR_CLASSES}), all others as {Error}.
 module Shmarray
   # @!method self.segments
-  #   What exists: one Hash for each array that this process may look at.
+  #   All of shared memory that this library has and this process may look at, one Hash for each part.
   #
-  #   Its keys are +:segment+ and +:name+ (Strings, the name may be nil), +:bytes+, +:dtype+, +:shape+, +:holders+ (pids;
-  #   some may have died since), +:tickets+ (messages that hold it), +:persists+, +:creator_pid+ and +:created_at+ (a Time).
+  #   Its +:kind+ is +:array+ (which a process or a message holds, or that persists), +:pool+ (memory that processes keep
+  #   for their next arrays) or +:remains+ (what dead processes left: the next use of the library gives it back). The other
+  #   keys are +:segment+ and +:name+ (Strings, the name may be nil), +:bytes+ (of shared memory), +:dtype+, +:shape+,
+  #   +:holders+ (pids of the living), +:tickets+ (messages that hold it and can still be received), +:persists+,
+  #   +:creator_pid+ and +:created_at+ (a Time).
   #   @return [::Array<Hash{Symbol => Object}>]
   #   @raise [SystemCallError] when the directory cannot be read
   #   @example
   #     a = Shmarray::Array.create(:uint8, [480, 640], name: "camera")
   #     found = Shmarray.segments.find { |facts| facts[:name] == "camera" }
-  #     found.values_at(:dtype, :shape, :persists) # => ["|u1", [480, 640], false]
+  #     found.values_at(:kind, :dtype, :shape, :persists) # => [:array, "|u1", [480, 640], false]
   #     found[:holders] == [Process.pid] # => true
 
   # @!method self.sweep
   #   Gives back what dead processes held, and what this one keeps for its next arrays.
   #
-  #   Nobody need call it: the first use in a process does it, and so does a create when shared memory is full.
+  #   Nobody need call it: creating and receiving arrays gives back what the dead held, and what is kept goes when
+  #   shared memory is full.
   #   @return [Hash{Symbol => Integer}] +:segments+ and +:bytes+ that were given back
   #   @raise [SystemCallError] when the directory cannot be read
   #   @example
@@ -72,7 +76,7 @@ module Shmarray
   class WorkerLost < Error
   end
 
-  private_class_method :bind_numo
+  private_class_method :bind_numo, :sweep_dead
 
   # @!parse
   #   # The version of the gem and of core.
@@ -94,5 +98,6 @@ module Shmarray
 end
 
 require "shmarray/array"
+require "shmarray/reductions"
 require "shmarray/io_buffer"
 require "shmarray/pipe" if defined?(Shmarray::Pipe)

@@ -217,9 +217,9 @@ class ArrayTest < SharedMemoryTest
 
   def test_segments_are_told_with_what_they_hold
     a = Shmarray::Array.create(:float32, [2, 3], mode: 0o640)
-    facts = Shmarray.segments.fetch(0)
+    facts = listed_arrays.fetch(0)
     assert_equal JSON.parse(a.handle)["segment"], facts[:segment]
-    assert_equal [nil, "<f4", [2, 3], Process.pid], facts.values_at(:name, :dtype, :shape, :creator_pid)
+    assert_equal [:array, nil, "<f4", [2, 3], Process.pid], facts.values_at(:kind, :name, :dtype, :shape, :creator_pid)
     assert_kind_of Time, facts[:created_at]
     assert_operator facts[:bytes], :>=, 24
     assert_equal 0o640, File.stat(File.join(ENV.fetch("SHMARRAY_DIR"), segments_in.first)).mode & 0o777

@@ -27,9 +27,14 @@ class SharedMemoryTest < Minitest::Test
     result
   end
 
-  # The files of segments and names, without the lock file.
+  # What there is, without what processes keep for their next arrays and what the dead left.
+  def listed_arrays
+    Shmarray.segments.select { |facts| facts[:kind] == :array }
+  end
+
+  # The files of segments and names, without the registry.
   def segments_in(dir = ENV.fetch("SHMARRAY_DIR"))
-    Dir.children(dir).grep(/\Ashmarray-/).grep_v(/\Ashmarray-registry-\d+\z/)
+    Dir.children(dir).grep(/\Ashmarray-/).grep_v(/\Ashmarray-registry-/)
   end
 
   # Another Ruby, which knows nothing of this one but its environment.

@@ -30,6 +30,7 @@ class LifetimeTest < SharedMemoryTest
     Process.kill(:KILL, pid)
     Process.wait(pid)
     assert_equal 2, segments_in.size
+    assert_equal [[:remains, [], 0]], Shmarray.segments.map { |facts| facts.values_at(:kind, :holders, :tickets) }
     assert_equal 1, Shmarray.sweep[:segments]
     assert_empty segments_in
     assert_raises(Errno::ENOENT) { Shmarray::Array.attach(handle) }

@@ -233,14 +233,6 @@ class NumoParallelTest < NumoTest
     [reader, writer].each(&:close) # and so that ends, too
   end
 
-  def test_nothing_is_left_of_a_worker_that_dies_with_arrays
-    assert_raises(Shmarray::WorkerLost) do
-      map([1]) { @kept = Numo::Shared.new(Numo::UInt8, 1 << 20).fill(1) and Process.kill(:KILL, Process.pid) }
-    end
-    Numo::Shared.sweep
-    assert_empty segments_in
-  end
-
   def test_who_is_interrupted_leaves_no_worker
     never, writer = IO.pipe
     begun, tell = IO.pipe

@@ -5,7 +5,7 @@ use std::mem::size_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::{Header, LEASE_BYTES, LEASES_OFFSET, MAX_HEADER_BYTES, PAGE_BYTES, WORDS_OFFSET};
+use super::{BY_LOCK, Header, LEASE_BYTES, LEASES_OFFSET, MAX_HEADER_BYTES, PAGE_BYTES, WORDS_OFFSET};
 use crate::dtype::DType;
 
 /// Where the heads of cells start.
@@ -14,6 +14,8 @@ pub(crate) const HEADS_OFFSET: usize = PAGE_BYTES as usize;
 /// segment for itself, as many hold what is large.
 pub(crate) const SMALL_HEAD_BYTES: u32 = 512;
 pub(crate) const LARGE_HEAD_BYTES: u32 = 4096;
+/// Where its flags are.
+const CELL_FLAGS_OFFSET: usize = 16;
 /// Where its description starts: for people.
 pub(crate) const CELL_DESCRIPTION_OFFSET: usize = 32;
 /// Size of that.
@@ -68,21 +70,36 @@ const _: () = {
 };
 
 impl Header {
+    /// The entries of a copy of the header, but for those of its cells.
+    pub(crate) fn own_entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
+        let own = bytes.get(LEASES_OFFSET..PAGE_BYTES as usize).unwrap_or_default().chunks_exact(LEASE_BYTES);
+        own.take(self.leases_count as usize).map(EntryCopy::read).filter(|entry| entry.holder != 0)
+    }
+
     /// The entries of a copy of the header, of all its cells.
     pub(crate) fn entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
-        let own = bytes.get(LEASES_OFFSET..PAGE_BYTES as usize).unwrap_or_default().chunks_exact(LEASE_BYTES);
         let (cells, head_bytes) =
             self.division.map_or((0, SMALL_HEAD_BYTES), |division| (division.cells, division.head_bytes));
         let heads =
             bytes.get(HEADS_OFFSET..).unwrap_or_default().chunks_exact(head_bytes as usize).take(cells as usize);
         let of_cells = heads.flat_map(|head| head[CELL_ENTRIES_OFFSET..].chunks_exact(LEASE_BYTES));
-        own.take(self.leases_count as usize).chain(of_cells).map(EntryCopy::read).filter(|entry| entry.holder != 0)
+        self.own_entries(bytes).chain(of_cells.map(EntryCopy::read).filter(|entry| entry.holder != 0))
     }
 
     /// The entries of a cell that an array is in, from a copy of its head.
     pub(crate) fn entries_of_live_cell(head: &[u8]) -> Option<Vec<EntryCopy>> {
         let entries = head.get(CELL_ENTRIES_OFFSET..)?.chunks_exact(LEASE_BYTES).map(EntryCopy::read);
         matches!(head[0] & 7, 1 | 2).then(|| entries.filter(|entry| entry.holder != 0).collect())
+    }
+
+    /// Whether somebody holds a segment by its lock alone, from a copy of the header: then nobody is named.
+    pub(crate) fn is_by_lock(&self, bytes: &[u8]) -> bool {
+        self.leases_count == 0 || self.flags(bytes) & BY_LOCK != 0
+    }
+
+    /// The same of a cell, from a copy of its head.
+    pub(crate) fn is_cell_by_lock(head: &[u8]) -> bool {
+        head.get(CELL_FLAGS_OFFSET).is_some_and(|byte| u64::from(*byte) & BY_LOCK != 0)
     }
 
     /// The flags in a copy of the header.

@@ -49,6 +49,12 @@ pub(crate) const KIND_CELLS: u32 = 2;
 /// Places in the lease table of a new segment of cells: who made it keeps it by one.
 pub(crate) const KEEPERS: u32 = 1;
 
+/// The array outlives its holders until somebody unlinks its name.
+pub(crate) const PERSIST: u64 = 1;
+/// Somebody holds by the file's lock alone: it is given back when the kernel says that nobody has that lock.
+pub(crate) const BY_LOCK: u64 = 2;
+/// The memory of a cell was given back: it must be reserved before it is touched.
+pub(crate) const PUNCHED: u64 = 4;
 /// Where the words start, and where each is; see `words`.
 pub(crate) const WORDS_OFFSET: usize = 128;
 /// Where the description of the array stands, unless its dtype is too long for the first page.

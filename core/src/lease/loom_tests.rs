@@ -50,6 +50,7 @@ scenarios! {
     a_cell_is_trimmed_or_used_and_never_both: 3;
     no_cell_lives_in_a_dead_file: 3;
     of_two_who_free_cells_at_once_one_ends_the_file: 4;
+    who_trims_beside_the_last_to_leave_ends_the_file: 2;
     who_holds_by_lock_is_seen_or_refused: 4;
     what_no_longer_persists_is_ended_once: 4;
     a_dead_holders_place_is_cleared_and_its_next_holders_is_not: 1;
@@ -206,6 +207,23 @@ mod bodies {
         assert_eq!(free(file, 0, first, memory) + there.join().unwrap(), 1);
     }
 
+    /// The last to leave may see a cell that is claimed to be trimmed, and then does not end the file.
+    pub(super) fn who_trims_beside_the_last_to_leave_ends_the_file() {
+        let (file, memory) = (file(2, 2), [Memory::new(), Memory::new()]);
+        file.words.used().add(1);
+        let first = make(file.cell(0).unwrap(), 1, memory[0], 5).unwrap();
+        let trims = spawn(move || {
+            let other = file.cell(1).unwrap();
+            let place = other.place(3, 30).unwrap();
+            if other.claim() {
+                other.unclaim();
+            }
+            other.leave(place);
+            last(file)
+        });
+        assert_eq!(free(file, 0, first, memory) + trims.join().unwrap(), 1);
+    }
+
     pub(super) fn who_holds_by_lock_is_seen_or_refused() {
         let (segment, first) = held_segment(1);
         let by_lock = spawn(move || usize::from(segment.hold_by_lock()));
@@ -256,6 +274,7 @@ mod bodies {
         let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
         cell.place(DEAD_HOLDER, 0).unwrap();
         assert!(cell.claim());
+        cell.words.flags().set(PUNCHED); // before the memory goes
         memory.punch();
         let sweep = move || {
             clear_dead(cell);

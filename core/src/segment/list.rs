@@ -1,31 +1,57 @@
-//! A look at what there is.
+//! A look at what there is: every byte of shared memory that this library has, and who holds it.
+//!
+//! Files are read, never mapped: they may be another user's.
 
 use super::check_id;
 use super::mapped::read_header;
+use super::process::begin;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::format::{EntryCopy, Header, described_cell};
+use crate::format::{Division, EntryCopy, Header, described_cell};
 use crate::name::{SegmentId, SegmentText};
-use crate::sys::{self, Access, Directory, Place};
+use crate::sys::{self, Access, Directory, Lives, Place};
 use crate::words::PERSIST;
 
-/// What there is to know of an array without attaching it.
+/// What a part of shared memory is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// An array that a process or a message holds, or that persists.
+    Array,
+    /// Memory that processes keep for their next arrays.
+    Pool,
+    /// What dead processes left. The next use of the library by its owner gives it back.
+    Remains,
+}
+
+impl SegmentKind {
+    /// `array`, `pool` or `remains`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Pool => "pool",
+            Self::Remains => "remains",
+        }
+    }
+}
+
+/// What there is to know of an array without attaching it, or of memory that is no array now.
 #[derive(Debug, Clone)]
 pub struct SegmentInfo {
-    /// Its segment, and its cell there.
+    /// Its segment, and its cell there. What is no array is the rest of a segment, without a cell.
     pub segment: SegmentText,
     /// The name a person gave it.
     pub name: Option<String>,
-    /// Size in bytes: of a segment with its header, of a cell.
+    /// Size in bytes of shared memory, with the header where that is not shared with other arrays.
     pub segment_bytes: u64,
-    /// Element type.
+    /// Element type; `|u1` of what is no array.
     pub dtype: DType,
     /// Shape, in elements.
     pub shape: Vec<u64>,
-    /// The pids of the processes that hold it by a lease, as each saw itself. Some may have died
-    /// since, and who holds by lock alone is not among them.
+    /// The pids of the living processes that hold it by a lease, or keep it in their pool, as each
+    /// saw itself. Who holds by lock alone is not among them.
     pub holders: Vec<u32>,
-    /// How many messages hold it.
+    /// How many messages that can still be received hold it.
     pub tickets: u64,
     /// Whether it stays without holders until its name is unlinked.
     pub persists: bool,
@@ -33,62 +59,127 @@ pub struct SegmentInfo {
     pub creator_pid: u32,
     /// When it was made: nanoseconds since 1970. Of a cell, when its segment was.
     pub created_ns: u64,
+    /// Whether it is an array, memory of a pool, or what dead processes left.
+    pub kind: SegmentKind,
 }
 
-/// The arrays that exist and that we may look into.
+/// What exists and we may look into: arrays, messages' arrays, pools, and what dead processes left.
 ///
 /// # Errors
-/// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
+/// [`Error::Os`](crate::Error::Os) when the directory cannot be read;
+/// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
 pub fn segments() -> Result<Vec<SegmentInfo>> {
+    begin()?;
     let directory = Directory::current();
-    Ok(directory.segment_ids()?.iter().filter_map(|id| look_into(&directory, id).ok()).flatten().collect())
+    let mut ids = directory.segment_ids()?;
+    ids.sort_unstable();
+    ids.dedup(); // one that is being made may have two names
+    let lives = Lives::look(&directory);
+    let look = |id: &SegmentId| look_into(&directory, id, lives.as_ref()).ok();
+    Ok(ids.iter().filter_map(look).flatten().collect())
 }
 
-fn look_into(directory: &Directory, id: &SegmentId) -> Result<Vec<SegmentInfo>> {
+/// One file, as it was when it was read.
+struct Copied<'a> {
+    header: Header,
+    bytes: Vec<u8>,
+    /// What the file has of memory.
+    allocated_bytes: u64,
+    /// Whether a process has it mapped: else no entry of a process counts.
+    is_mapped: bool,
+    lives: Option<&'a Lives>,
+}
+
+fn look_into(directory: &Directory, id: &SegmentId, lives: Option<&Lives>) -> Result<Vec<SegmentInfo>> {
     let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadOnly)?;
     let header = read_header(id.as_str(), &file)?;
     check_id(Place::Id(id), &header)?;
-    let copy = file.read_front(header.header_bytes)?;
-    if let Some(division) = header.division {
-        return Ok((0..division.cells).filter_map(|cell| look_into_cell(&header, &copy, cell)).collect());
+    let bytes = file.read_front(header.header_bytes)?;
+    let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
+    let copied = Copied { header, bytes, allocated_bytes, is_mapped, lives };
+    Ok(match copied.header.division {
+        Some(division) => copied.cells(division),
+        None => vec![copied.whole(file.links())],
+    })
+}
+
+impl Copied<'_> {
+    fn whole(&self, links: u64) -> SegmentInfo {
+        let header = &self.header;
+        let entries: Vec<_> = header.entries(&self.bytes).collect();
+        let name = header.name.as_ref().map(ToString::to_string);
+        let linked = links.saturating_sub(1 + u64::from(name.is_some()));
+        let persists = header.flags(&self.bytes) & PERSIST != 0;
+        let array = (header.dtype.clone(), header.layout.shape.clone());
+        let info = self.info(None, self.allocated_bytes, array, &entries);
+        let tickets = info.tickets + linked;
+        let is_by_lock = self.is_mapped && header.is_by_lock(&self.bytes);
+        let is_held = persists || tickets > 0 || !info.holders.is_empty() || is_by_lock;
+        let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
+        SegmentInfo { name, persists, tickets, kind, ..info }
     }
-    let segment = SegmentText { id: *id, cell: None };
-    let entries: Vec<_> = header.entries(&copy).collect();
-    let name = header.name.as_ref().map(ToString::to_string);
-    let info =
-        info(&header, segment, header.segment_bytes(), (header.dtype.clone(), header.layout.shape.clone()), &entries);
-    let linked = file.links().saturating_sub(1 + u64::from(name.is_some()));
-    let persists = header.flags(&copy) & PERSIST != 0;
-    Ok(vec![SegmentInfo { name, persists, tickets: info.tickets + linked, ..info }])
-}
 
-fn look_into_cell(header: &Header, copy: &[u8], cell: u32) -> Option<SegmentInfo> {
-    let division = header.division?;
-    let start = division.head_offset(cell);
-    let head = copy.get(start..start + division.head_bytes as usize)?;
-    let entries = Header::entries_of_live_cell(head)?;
-    let segment = SegmentText { id: header.id, cell: Some(cell) };
-    Some(info(header, segment, division.cell_bytes, described_cell(head)?, &entries))
-}
+    /// The arrays in cells, and the rest.
+    fn cells(&self, division: Division) -> Vec<SegmentInfo> {
+        let mut infos: Vec<_> = (0..division.cells).filter_map(|cell| self.cell(division, cell)).collect();
+        match infos.first_mut() {
+            Some(only) if division.cells == 1 => only.segment_bytes = self.allocated_bytes,
+            _ => {
+                let arrays_bytes = infos.iter().map(|info| info.segment_bytes).sum();
+                infos.push(self.rest(self.allocated_bytes.saturating_sub(arrays_bytes)));
+            }
+        }
+        infos
+    }
 
-fn info(
-    header: &Header,
-    segment: SegmentText,
-    bytes: u64,
-    array: (DType, Vec<u64>),
-    entries: &[EntryCopy],
-) -> SegmentInfo {
-    let held = || entries.iter().filter(|entry| entry.held);
-    SegmentInfo {
-        segment,
-        name: None,
-        segment_bytes: bytes,
-        dtype: array.0,
-        shape: array.1,
-        holders: held().filter(|entry| !sys::is_message(entry.about)).map(EntryCopy::pid).collect(),
-        tickets: held().filter(|entry| sys::is_message(entry.about)).count() as u64,
-        persists: false,
-        creator_pid: header.creator_pid,
-        created_ns: header.created_ns,
+    fn cell(&self, division: Division, cell: u32) -> Option<SegmentInfo> {
+        let start = division.head_offset(cell);
+        let head = self.bytes.get(start..start + division.head_bytes as usize)?;
+        let entries = Header::entries_of_live_cell(head)?;
+        let info = self.info(Some(cell), division.cell_bytes, described_cell(head)?, &entries);
+        let is_by_lock = self.is_mapped && Header::is_cell_by_lock(head);
+        let is_held = !info.holders.is_empty() || info.tickets > 0 || is_by_lock;
+        let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
+        Some(SegmentInfo { kind, ..info })
+    }
+
+    /// Of a segment of cells, what no array has: its header, and cells that are free. It is what dead
+    /// processes left when no living one keeps it and none of its cells is in use.
+    fn rest(&self, bytes: u64) -> SegmentInfo {
+        let all: Vec<_> = self.header.entries(&self.bytes).collect();
+        let own: Vec<_> = self.header.own_entries(&self.bytes).collect();
+        let is_anybodys = self.pids(&all).next().is_some() || self.tickets(&all) > 0;
+        let kind = if is_anybodys { SegmentKind::Pool } else { SegmentKind::Remains };
+        SegmentInfo { kind, ..self.info(None, bytes, (self.header.dtype.clone(), vec![bytes]), &own) }
+    }
+
+    fn info(&self, cell: Option<u32>, bytes: u64, array: (DType, Vec<u64>), entries: &[EntryCopy]) -> SegmentInfo {
+        SegmentInfo {
+            segment: SegmentText { id: self.header.id, cell },
+            name: None,
+            segment_bytes: bytes,
+            dtype: array.0,
+            shape: array.1,
+            holders: self.pids(entries).collect(),
+            tickets: self.tickets(entries),
+            persists: false,
+            creator_pid: self.header.creator_pid,
+            created_ns: self.header.created_ns,
+            kind: SegmentKind::Array,
+        }
+    }
+
+    fn holding<'a>(&'a self, entries: &'a [EntryCopy]) -> impl Iterator<Item = &'a EntryCopy> {
+        let is_void = |entry: &EntryCopy| self.lives.is_some_and(|lives| lives.is_void(entry.holder, entry.about));
+        entries.iter().filter(move |entry| entry.held && !is_void(entry))
+    }
+
+    fn pids<'a>(&'a self, entries: &'a [EntryCopy]) -> impl Iterator<Item = u32> + use<'a> {
+        let is_holder = |entry: &&EntryCopy| self.is_mapped && !sys::is_message(entry.about);
+        self.holding(entries).filter(is_holder).map(EntryCopy::pid)
+    }
+
+    fn tickets(&self, entries: &[EntryCopy]) -> u64 {
+        self.holding(entries).filter(|entry| sys::is_message(entry.about)).count() as u64
     }
 }

@@ -13,12 +13,16 @@
 mod cache;
 mod cells;
 mod fill;
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+mod fork;
 mod list;
 mod mapped;
 mod pool;
 mod process;
+pub(crate) use process::begin;
 mod sweep;
 mod table;
+mod unlink;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -35,11 +39,13 @@ use crate::sys::{self, Access, Directory, Identity, Lives, Place};
 use crate::words::{self, Ordering as Order};
 
 pub(crate) use fill::Fill;
-pub use list::{SegmentInfo, segments};
+pub use list::{SegmentInfo, SegmentKind, segments};
 use mapped::{Mapped, read_header};
-use sweep::{How, sweep_at_first_use, sweep_at_times, sweep_directory};
-pub use sweep::{Swept, sweep};
+use sweep::{How, sweep_directory};
+pub use sweep::{Swept, sweep, sweep_dead};
+pub(crate) use sweep::{When, look};
 use table::Table;
+pub use unlink::unlink;
 
 /// A piece of shared memory with an array in it, mapped and held.
 pub(crate) struct Segment {
@@ -84,17 +90,19 @@ impl Segment {
     /// The elements that it begins with can be read, and are as many as the layout's.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn create(dtype: &DType, layout: &Layout, birth: &Birth, fill: &Fill<'_>) -> Result<Arc<Self>> {
-        process::begin();
+        process::begin()?;
         let directory = Directory::current();
-        sweep_at_first_use(&directory);
+        sweep::at_first_use(&directory);
+        let shall_check = sweep::look_before_reuse(&directory);
         if !birth.is_special() {
-            if let Some(cell) = cells::create(&directory, dtype, layout, fill)? {
+            if let Some(cell) = cells::create(&directory, dtype, layout, fill, shall_check)? {
                 return Ok(cell);
             }
         }
-        sweep_at_times(&directory);
         let id = SegmentId::random()?;
         let header = Header::new(id, birth.name.clone(), dtype.clone(), layout.clone(), directory.page_bytes())?;
+        sweep::before_file(&directory, header.segment_bytes());
+        look(&directory, When::Growing);
         Self::create_file(&directory, header, birth, fill)
     }
 
@@ -131,6 +139,7 @@ impl Segment {
 
     /// The segment of a handle, mapped now or found in the table.
     pub(crate) fn attach(handle: &Descriptor, access: Access) -> Result<Arc<Self>> {
+        process::begin()?;
         let (text, expected) = (&handle.segment, handle.generation);
         let segment = match Table::find(text, access) {
             Some(segment) => segment,
@@ -149,9 +158,9 @@ impl Segment {
     }
 
     fn open(place: Place<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
-        process::begin();
+        process::begin()?;
         let directory = Directory::current();
-        sweep_at_first_use(&directory);
+        sweep::at_first_use(&directory);
         let (mapped, is_new) = match Self::map(&directory, place, access)? {
             Found::Segment(segment) => return Ok(segment), // a name led to what is mapped already
             Found::Known(mapped) => (mapped, false),
@@ -306,11 +315,15 @@ impl Segment {
 
     /// A message with this segment was received, or is unwanted.
     pub(crate) fn give_back_ticket(&self, ticket: u64) {
+        if process::begin().is_err() {
+            return; // its parent's
+        }
         give_back_ticket(&self.mapped, &self.leases(), ticket);
     }
 
     /// Holds for a message, by an entry or by a link.
     pub(crate) fn hold_for_message(&self, ticket: Identity) -> Result<bool> {
+        process::begin()?;
         let leases = self.leases();
         if leases.hold_for_message(ticket.holder, ticket.about) {
             return Ok(true);
@@ -320,32 +333,24 @@ impl Segment {
         sys::link_ticket(self.directory(), &self.mapped.header.id, ticket.holder, ticket.about)
     }
 
-    /// Before a fork: what this process holds, the child will hold. Allocates nothing.
-    fn lend_to_child(&self) {
-        let leases = self.leases();
-        let childs = sys::identity_of_child(self.directory());
-        let holds = self.place.load(Ordering::Relaxed) != BY_LOCK;
-        let place = childs.filter(|_| holds).and_then(|child| leases.place(child.holder, child.about));
-        match place {
-            Some(place) => leases.set_held(place), // we hold meanwhile, so it is alive
-            None if self.mapped.header_is_writable() => hold_by_lock(&leases, &self.mapped),
-            None => {} // a reader's segment is by lock already
-        }
-        self.childs_place.store(place.unwrap_or(BY_LOCK), Ordering::Relaxed);
+    /// Whether its file has no other array.
+    fn is_alone(&self) -> bool {
+        self.mapped.header.division.is_none_or(|division| division.cells == 1)
     }
 
-    /// After a fork, in the child. Allocates nothing.
-    fn become_childs(&self) {
-        let place = self.childs_place.load(Ordering::Relaxed);
-        self.place.store(place, Ordering::Relaxed);
-        if let Some(me) = sys::identity(self.directory()).filter(|_| place != BY_LOCK) {
-            self.leases().tell_about(place, me.about); // the parent could not know the pid
-        }
+    /// Whether only its mapping holds it.
+    fn is_by_lock(&self) -> bool {
+        self.place.load(Ordering::Relaxed) == BY_LOCK
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        if process::begin().is_err() {
+            // An orphan: its tables may not be whole, and its leases are its parent's.
+            std::mem::forget(Arc::clone(&self.mapped));
+            return;
+        }
         Table::remove(self);
         drop(self.leave());
         self.keep_mapping();
@@ -441,12 +446,13 @@ fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
 /// # Errors
 /// As attaching it.
 pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -> Result<()> {
+    process::begin()?;
     let (text, access) = (&handle.segment, Access::ReadWrite);
     if let Some(segment) = Table::find(text, access).or_else(|| Table::find(text, Access::ReadOnly)) {
         segment.give_back_ticket(ticket);
         return Ok(());
     }
-    process::begin();
+    process::begin()?;
     let (Found::Known(mapped) | Found::New(mapped)) = Segment::map(directory, Place::Id(&text.id), access)? else {
         return Ok(());
     };
@@ -456,34 +462,6 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
     give_back_ticket(&mapped, &leases, ticket);
     drop(give_back_if_last(&mapped, text.cell, &leases));
     Ok(())
-}
-
-/// Takes a name away. The array itself goes with its last holder.
-///
-/// # Errors
-/// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
-pub fn unlink(name: &str) -> Result<()> {
-    let (directory, name) = (Directory::current(), name.parse()?);
-    let mut persistent = None;
-    let file = sys::unlink_name(&directory, &name, |file| {
-        let read = read_header("", file).and_then(|header| no_longer_persistent(file, header));
-        persistent = read.inspect_err(|_| file.clear_flags()).ok(); // of what is no segment, a sweep takes the rest
-    })?;
-    let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
-    drop(file);
-    if close_without_the_dead(&mapped.leases(), &directory) == Closed::Last {
-        sys::discard(&directory, &mapped.header.id, None)?;
-    }
-    let id = mapped.header.id;
-    drop(mapped);
-    sys::give_back(&directory, &id).map(drop)
-}
-
-/// Before the name goes: a crash in between must not leave what persists without a name.
-fn no_longer_persistent(file: &sys::File, header: Header) -> Result<Mapped> {
-    let mapped = Mapped::map(file, header, Access::ReadWrite)?;
-    mapped.leases().words.flags().clear(words::PERSIST);
-    Ok(mapped)
 }
 
 fn check_id(place: Place<'_>, header: &Header) -> Result<()> {

@@ -3,7 +3,8 @@
 //! A process keeps what it made and nobody uses, to use it again: its pages are there, its mapping
 //! too, here and in processes that had it. What it keeps, in use or free, is never more than the
 //! limit, so that an idle process does not keep more either: what is beyond it is made for one
-//! array and goes with it.
+//! array and goes with it. Nor do all processes' pools together take the last quarter of the file
+//! system: a process that makes something when less is free does not keep it.
 
 use crate::error::{Error, Result};
 use crate::sys::Directory;
@@ -17,8 +18,28 @@ const SMALL_PAGES: [u64; 6] = [1, 2, 3, 5, 9, 17];
 /// Sizes of larger ones between a power of two and the next: at most an eighth is for nothing.
 const STEPS: u64 = 8;
 
-/// Bytes that this process may keep in a directory; 0 turns the pool off.
-pub(super) fn limit(directory: &Directory) -> Result<u64> {
+/// No pool grows into this part of a file system: together they leave it to others.
+const FREE_PART: u64 = 4;
+
+/// Bytes that this process may keep in a directory when it makes so many more; 0 turns the pool off.
+pub(super) fn limit(directory: &Directory, wanted: u64) -> Result<u64> {
+    let limit = own_limit(directory)?;
+    Ok(if limit > 0 && find_room(directory, wanted).is_ok() { limit } else { 0 })
+}
+
+/// Whether a pool may grow by so many bytes.
+///
+/// # Errors
+/// [`Error::NoSpace`] when it may not: the memory is there, but not to be kept.
+pub(super) fn find_room(directory: &Directory, wanted: u64) -> Result<()> {
+    let (free_bytes, total_bytes) = (directory.free_bytes()?, directory.total_bytes()?);
+    if free_bytes.saturating_sub(wanted) >= total_bytes / FREE_PART {
+        return Ok(());
+    }
+    Err(Error::NoSpace { asked_bytes: wanted, free_bytes, directory: directory.path().to_owned() })
+}
+
+fn own_limit(directory: &Directory) -> Result<u64> {
     match std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
         None => Ok(directory.total_bytes()? / DEFAULT_PART),
         Some(text) => {

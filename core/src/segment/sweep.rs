@@ -1,16 +1,27 @@
 //! Giving back what dead processes held.
+//!
+//! | when | what |
+//! |---|---|
+//! | the first use in a process that was not forked | a sweep of everything |
+//! | a create, a message that was received, [`sweep_dead`], an ordinary end | a look at the roll of processes; a sweep when one of them has died |
+//! | every so many files or bytes that this process makes | a sweep: messages that nobody can receive any more are on no roll |
+//! | [`sweep`], and before shared memory is said to be full | a sweep that also takes what the living keep for reuse |
+//!
+//! A look costs some system calls, and may take a part of a thread's time only: a large one before
+//! memory is taken from the system, and a small one where what was there is used again ([`When`]).
+//! A sweep follows each death that is seen, whatever it costs: that is what bounds the memory of the
+//! dead.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::mapped::Mapped;
-use super::mapped::read_header;
+use super::mapped::{Mapped, read_header};
+use super::process::begin;
 use super::table::Table;
 use super::{cells, check_id, close_without_the_dead};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lease::Closed;
 use crate::name::SegmentId;
-use crate::sys::{self, Access, Directory, Lives, Place};
+use crate::sys::{self, Dead, Directory, Lives, Place};
 
 /// What a sweep gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,12 +35,26 @@ pub struct Swept {
 /// Gives back what dead processes held, and the memory that living ones only keep for reuse: this
 /// process's pool, and free cells of others.
 ///
-/// Nobody needs to call this: the first use of the library in each process does, and its end.
+/// Nobody needs to call this: creating and receiving arrays does what is needed.
 ///
 /// # Errors
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
 pub fn sweep() -> Result<Swept> {
+    begin()?;
     sweep_directory(&Directory::current(), How::Pressing)
+}
+
+/// Gives back what dead processes held, if any has died: for those who have just waited for one.
+///
+/// # Errors
+/// As [`sweep`].
+pub fn sweep_dead() -> Result<Swept> {
+    begin()?;
+    let directory = Directory::current();
+    match sys::look_for_dead(&directory).dead {
+        Some(_) => sweep_directory(&directory, How::Quietly),
+        None => Ok(Swept::default()),
+    }
 }
 
 /// Whether a sweep takes what is only kept for reuse, too.
@@ -42,34 +67,56 @@ pub(super) enum How {
 }
 
 pub(super) fn sweep_directory(directory: &Directory, how: How) -> Result<Swept> {
+    let dead = sys::look_for_dead(directory).dead; // who dies from now on is the next sweep's
     drop(Table::empty_cache(how == How::Pressing));
     let mut swept = Swept { bytes: cells::let_go(how), ..Swept::default() };
     let ids = directory.segment_ids()?;
-    let mut seen = 0; // of what stays
     if let Some(lives) = Lives::look(directory) {
         sys::sweep_tickets(directory, &lives);
     }
+    let (mut seen, mut is_whole) = (0, true); // seen: of what stays
     for id in &ids {
-        // What cannot be given back by us, another user's for one, does not stop us.
-        let (bytes, ended) = match sys::give_back(directory, id) {
-            Ok(Some(bytes)) => (bytes, true),
-            _ => give_back_mapped(directory, id, how, &mut seen).unwrap_or_default(),
-        };
-        seen += usize::from(!ended);
-        swept.segments += u64::from(ended);
-        swept.bytes += bytes;
+        match sweep_one(directory, id, how, &mut seen) {
+            Ok((bytes, ended)) => {
+                seen += usize::from(!ended);
+                swept.segments += u64::from(ended);
+                swept.bytes += bytes;
+            }
+            Err(error) => is_whole &= !is_shortage(&error), // what is not ours to give does not stop us
+        }
     }
+    sys::sweep_names(directory);
     SEEN_BY_SWEEP.store(seen, Ordering::Relaxed);
+    CREATES.store(0, Ordering::Relaxed);
+    MADE_BYTES.store(0, Ordering::Relaxed);
+    if is_whole {
+        dead.into_iter().for_each(Dead::are_swept);
+    }
     Ok(swept)
 }
 
-/// Gives back what is mapped somewhere, but by nobody who holds it any more. Returns its bytes,
-/// and whether it is gone.
-fn give_back_mapped(directory: &Directory, id: &SegmentId, how: How, seen: &mut usize) -> Result<(u64, bool)> {
-    let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadWrite)?;
+/// This process, and not the segment, is why it could not be looked at.
+fn is_shortage(error: &Error) -> bool {
+    matches!(error, Error::Os { source, .. } if source.kind() != std::io::ErrorKind::NotFound)
+}
+
+/// Returns the bytes that went back, and whether the segment is gone.
+fn sweep_one(directory: &Directory, id: &SegmentId, how: How, seen: &mut usize) -> Result<(u64, bool)> {
+    if how == How::Quietly && Table::holds_all_of(id) {
+        return Ok((0, false));
+    }
+    match sys::give_back(directory, id)? {
+        Some(bytes) => Ok((bytes, true)),
+        None => sweep_mapped(directory, id, how, seen),
+    }
+}
+
+/// The same of what is mapped somewhere, but perhaps by nobody who holds it any more.
+fn sweep_mapped(directory: &Directory, id: &SegmentId, how: How, seen: &mut usize) -> Result<(u64, bool)> {
+    let Some(file) = sys::File::open_own(directory, id)? else { return Ok((0, false)) };
     let header = read_header(id.as_str(), &file)?;
     check_id(Place::Id(id), &header)?;
-    let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
+    let mapped = Mapped::map(&file, header, sys::Access::ReadWrite)?;
     drop(file); // the mapping holds it: if that is the last hold, its end gives the segment back
     let leases = mapped.leases();
     let segment_bytes = mapped.header.segment_bytes();
@@ -84,40 +131,114 @@ fn give_back_mapped(directory: &Directory, id: &SegmentId, how: How, seen: &mut 
     Ok((if ended { segment_bytes } else { 0 }, ended))
 }
 
-/// How many segments the last sweep of this process looked at, and creates since.
+/// How many segments the last sweep of this process looked at; files and bytes that were made since.
 static SEEN_BY_SWEEP: AtomicUsize = AtomicUsize::new(0);
 static CREATES: AtomicUsize = AtomicUsize::new(0);
-/// Creates between two sweeps, at the least.
+static MADE_BYTES: AtomicU64 = AtomicU64::new(0);
+/// Files between two sweeps, at the least, and bytes; and bytes for each segment that the last one
+/// looked at, which take longer to make than a look.
 const CREATES_BETWEEN_SWEEPS: usize = 64;
+const BYTES_BETWEEN_SWEEPS: u64 = 64 << 20;
+const BYTES_OF_A_LOOK: u64 = 1 << 20;
 
-/// Where this process used the library first.
-static FIRST_DIRECTORY: OnceLock<Directory> = OnceLock::new();
-/// An end of a process is not made longer by more than a few milliseconds.
-const SEEN_AT_EXIT: usize = 256;
-
-/// The first use in a process gives back what dead processes left.
-pub(super) fn sweep_at_first_use(directory: &Directory) {
-    FIRST_DIRECTORY.get_or_init(|| {
-        let _ = sweep_directory(directory, How::Quietly); // one that cannot be read is reported by what comes next
-        directory.clone()
-    });
-}
-
-/// So does its end, for those that died meanwhile: when there is little to look at.
-pub(super) fn sweep_at_exit() {
-    if let Some(directory) = FIRST_DIRECTORY.get()
-        && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT
-    {
-        let _ = sweep_directory(directory, How::Quietly); // nobody is left to be told
-    }
-}
-
-/// So does a create now and then that makes a file: as often as its cost, a look at each segment, allows.
-pub(super) fn sweep_at_times(directory: &Directory) {
-    sweep_at_first_use(directory);
+/// Before a create that makes a file of so many bytes.
+pub(super) fn before_file(directory: &Directory, bytes: u64) {
+    let seen = SEEN_BY_SWEEP.load(Ordering::Relaxed);
     let creates = CREATES.fetch_add(1, Ordering::Relaxed);
-    if creates >= CREATES_BETWEEN_SWEEPS.max(SEEN_BY_SWEEP.load(Ordering::Relaxed)) {
-        CREATES.store(0, Ordering::Relaxed);
-        let _ = sweep_directory(directory, How::Quietly);
+    let made_bytes = MADE_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    let is_much = made_bytes >= BYTES_BETWEEN_SWEEPS.max(seen as u64 * BYTES_OF_A_LOOK);
+    if is_much || creates >= CREATES_BETWEEN_SWEEPS.max(seen) {
+        let _ = sweep_directory(directory, How::Quietly); // one that cannot be read is reported by what comes next
     }
 }
+
+/// Whether this process, or the one that forked it, has made or attached anything.
+static WAS_USED: AtomicBool = AtomicBool::new(false);
+
+/// The first use in a process gives back what dead processes left. No other thread waits for it, and
+/// no child: a forked process was begun by its parent.
+pub(super) fn at_first_use(directory: &Directory) {
+    if !WAS_USED.load(Ordering::Relaxed) && !WAS_USED.swap(true, Ordering::Relaxed) {
+        let _ = sweep_directory(directory, How::Quietly); // one that cannot be read is reported by what comes next
+    }
+}
+
+/// What a look comes before or after, and so how often there may be one: the time between two of them is
+/// so many times what the last one took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum When {
+    /// A create that takes memory from the system.
+    Growing = 4,
+    /// A message was received.
+    Received = 40,
+    /// A create of memory that is there.
+    Reusing = 200,
+}
+
+/// Sweeps when a process has died, if it is time to look.
+pub(crate) fn look(directory: &Directory, when: When) {
+    look_at(directory, when, sys::monotonic_ns());
+}
+
+/// The same before memory is used again. Whether it is time to see that its file can still be found.
+pub(super) fn look_before_reuse(directory: &Directory) -> bool {
+    let (last, now_ns) = (directory.last_look(), sys::monotonic_ns());
+    let is_due = look_at(directory, When::Reusing, now_ns) || now_ns >= last.checked_ns.load(Ordering::Relaxed);
+    if is_due {
+        last.checked_ns.store(now_ns.saturating_add(CHECK_NS), Ordering::Relaxed);
+    }
+    is_due
+}
+
+/// So long a file is taken to be there after somebody looked: a hundred times what a look takes.
+const CHECK_NS: u64 = 50_000;
+
+/// Whether it looked.
+fn look_at(directory: &Directory, when: When, now_ns: u64) -> bool {
+    let last = directory.last_look();
+    let rest_ns = || (when as u64).saturating_mul(last.took_ns.load(Ordering::Relaxed));
+    let due_ns = || last.ended_ns.load(Ordering::Relaxed).saturating_add(rest_ns());
+    // The same steps in each run, where they are counted.
+    if !cfg!(feature = "steps") && now_ns < due_ns() {
+        return false;
+    }
+    let began = sys::thread_ns();
+    let found = sys::look_for_dead(directory);
+    if found.was_deleted {
+        say_that_files_were_removed(directory);
+    }
+    last.took_ns.store(sys::thread_ns() - began, Ordering::Relaxed);
+    if found.dead.is_some() {
+        let _ = sweep_directory(directory, How::Quietly); // nobody asked for it
+    }
+    last.ended_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
+    true
+}
+
+/// Said once by a process: what it has given out cannot be found any more.
+pub(super) fn say_that_files_were_removed(directory: &Directory) {
+    static WAS_SAID: AtomicBool = AtomicBool::new(false);
+    if !WAS_SAID.swap(true, Ordering::Relaxed) {
+        eprintln!(
+            "shmarray: another program removed files of this process from {}. Arrays that it has stay readable here; \
+             their handles find nothing any more. New arrays are made in new files. (systemd-logind removes a user's \
+             files at logout unless RemoveIPC=no: see `shmarray doctor`.)",
+            directory.path().display()
+        );
+    }
+}
+
+/// The end of a process. `is_clean`: nothing of it stays that somebody must sweep.
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+pub(super) fn at_exit(is_clean: bool) {
+    if WAS_USED.load(Ordering::Relaxed) && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
+        let _ = sweep_dead(); // nobody is left to be told
+    }
+    if is_clean {
+        sys::leave_rolls();
+    }
+}
+
+/// An end of a process is not made longer by more than a few milliseconds.
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+const SEEN_AT_EXIT: usize = 256;

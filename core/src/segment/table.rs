@@ -45,6 +45,12 @@ impl Table {
         Self::with(|table| table.by_id.get(&(*text, access))?.upgrade())
     }
 
+    /// Whether this process holds all that a segment has: nobody's death changes anything there.
+    pub(super) fn holds_all_of(id: &SegmentId) -> bool {
+        let only = |cell| Self::find(&SegmentText { id: *id, cell }, Access::ReadWrite);
+        only(None).or_else(|| only(Some(0))).is_some_and(|segment| segment.is_alone())
+    }
+
     pub(super) fn insert(segment: &Arc<Segment>) {
         let key = (segment.text(), segment.access());
         Self::with(|table| {

@@ -4,10 +4,10 @@
 //!
 //! | item | does |
 //! |---|---|
-//! | `Directory::current()`, `path`, `segment_ids`, `total_bytes`, `page_bytes` | where segments live now; what there is, how much may be, and the unit of memory protection |
+//! | `Directory::current()`, `path`, `segment_ids`, `total_bytes`, `free_bytes`, `page_bytes` | where segments live now; what there is, how much may be, and the unit of memory protection |
 //! | `File::create(directory, id, bytes, mode)` | a new file that nobody can see yet, its memory reserved, held by us |
-//! | `File::open(directory, place, access)` | an existing file, held by us |
-//! | `File::bytes`, `read_front(n)` | its size; a copy of its first bytes |
+//! | `File::open(directory, place, access)`, `open_own(directory, id)` | an existing file, held by us; only if it is this user's |
+//! | `File::bytes`, `allocated_bytes`, `is_held`, `read_front(n)` | its size; what it has of memory; whether another holds it; a copy of its first bytes |
 //! | `File::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
 //! | `File::takes_writes`, `write_at(offset, bytes, count)` | whether writing a new file is faster than storing to it; writes |
 //! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |
@@ -21,10 +21,14 @@
 //! | `message(directory)`, `family_message(directory)`, `is_message`, `family_of` | tickets of messages: in a pipe of ours, with the descriptor that keeps it; of a way that nobody knows |
 //! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry |
 //! | `punch(directory, id, parts)`, `reserve_again` | give memory of a part back, and take it again |
-//! | `before_fork`, `after_in_parent`, `after_in_child`, `identity_of_child` | a child's identity, made before it is there |
-//! | `give_back(directory, id)` | give a segment back if nobody holds it; returns the bytes |
+//! | `give_back(directory, id)`, `sweep_names` | give a segment back if nobody holds it; returns the bytes |
+//! | `look_for_dead(directory)`, `Dead::are_swept` | processes that have died and may have left something; registers anew where a cleaner removed the registry |
+//! | `is_found(directory, id)` | whether an id leads to a file |
 //! | `unlink_name(directory, name, before)` | take a name away |
-//! | `Mutex`, `MutexGuard`, `remake` | for what this process has; made anew in a forked child |
+//! | `Mutex`, `MutexGuard` | for what this process has |
+//! | `monotonic_ns`, `thread_ns` | clocks: of the system, and of this thread's work |
+//!
+//! Only the Linux backend has `fork`: what a child inherits, and locks that it does.
 //!
 //! *Holding* a file keeps it from being given back. On Linux the kernel keeps the hold and
 //! drops it when the holder dies; the portable backend counts, and a crash leaves its count. In the
@@ -45,17 +49,19 @@ use memory as backend;
 use portable as backend;
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(crate) use linux::{message, socket};
+pub(crate) use linux::{Mutex, MutexGuard, fork, is_orphaned, keep_family, leave_rolls, message, socket};
 #[cfg(miri)]
 pub(crate) use memory::{Mutex, MutexGuard};
-#[cfg(not(miri))]
+#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use backend::{
-    Directory, File, Identity, Lives, Mapping, after_in_child, after_in_parent, before_fork, discard, family_message,
-    family_of, give_back, identity, identity_of_child, is_message, link_ticket, on_fork_and_exit, punch, remake,
-    reserve_again, sweep_tickets, unlink_name, unlink_ticket,
+    Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back, identity, is_found,
+    is_message, link_ticket, look_for_dead, monotonic_ns, punch, reserve_again, sweep_names, sweep_tickets, thread_ns,
+    unlink_name, unlink_ticket,
 };
+
+use std::sync::atomic::AtomicU64;
 
 use crate::name::{ArrayName, SegmentId};
 
@@ -70,6 +76,17 @@ pub enum Access {
     /// Loads, and stores that nobody else sees: the kernel copies each page at its first store.
     /// What is mapped so is private memory, though a lease holds it, and has no handle.
     CopyOnWrite,
+}
+
+/// This process's last look for the dead (`segment::sweep`).
+#[derive(Debug, Default)]
+pub(crate) struct LastLook {
+    /// When it was over, by the system's monotonic clock.
+    pub(crate) ended_ns: AtomicU64,
+    /// What it took of its thread's time.
+    pub(crate) took_ns: AtomicU64,
+    /// When somebody should see again that files of ours are found.
+    pub(crate) checked_ns: AtomicU64,
 }
 
 /// By which of its two names a segment is looked for.

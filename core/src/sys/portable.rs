@@ -12,11 +12,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
-use super::{Access, Place};
+use super::{Access, LastLook, Place};
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
@@ -41,8 +41,23 @@ impl Directory {
         page_bytes()
     }
 
+    /// Nobody can be known to be dead: there is never a reason to look.
+    pub(crate) fn last_look(&self) -> &LastLook {
+        static NEVER: LastLook = LastLook {
+            ended_ns: AtomicU64::new(u64::MAX),
+            took_ns: AtomicU64::new(0),
+            checked_ns: AtomicU64::new(u64::MAX),
+        };
+        &NEVER
+    }
+
     /// There are no cells here.
     pub(crate) fn total_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// The system does not say.
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
         Ok(0)
     }
 
@@ -176,10 +191,6 @@ pub(crate) fn identity(_directory: &Directory) -> Option<Identity> {
     None
 }
 
-pub(crate) fn identity_of_child(_directory: &Directory) -> Option<Identity> {
-    None
-}
-
 /// Nobody can be known to be dead.
 pub(crate) struct Lives;
 
@@ -193,19 +204,30 @@ impl Lives {
     }
 }
 
-/// A forked child must attach for itself, and an exit gives nothing back.
-pub(crate) fn on_fork_and_exit(
-    _before: extern "C" fn(),
-    _in_parent: extern "C" fn(),
-    _in_child: extern "C" fn(),
-    _exit: extern "C" fn(),
-) {
+/// Nobody can be known to be dead.
+pub(crate) struct Dead;
+
+impl Dead {
+    pub(crate) fn are_swept(self) {}
 }
 
-pub(crate) fn before_fork() {}
-pub(crate) fn after_in_parent() {}
-pub(crate) fn after_in_child() {}
-pub(crate) fn remake<T>(_mutex: &parking_lot::Mutex<T>) {}
+/// What a look finds: nothing.
+pub(crate) struct Look {
+    pub(crate) dead: Option<Dead>,
+    pub(crate) was_deleted: bool,
+}
+
+pub(crate) fn look_for_dead(_directory: &Directory) -> Look {
+    Look { dead: None, was_deleted: false }
+}
+
+pub(crate) fn monotonic_ns() -> u64 {
+    0
+}
+
+pub(crate) fn thread_ns() -> u64 {
+    0
+}
 
 /// Nothing becomes dead but by its last holder's count.
 pub(crate) fn discard(_directory: &Directory, _id: &SegmentId, _name: Option<&ArrayName>) -> Result<bool> {
@@ -248,6 +270,10 @@ impl File {
         }
     }
 
+    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
+        Self::open(directory.clone(), Place::Id(id), Access::ReadWrite).map(Some)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.0.bytes()
     }
@@ -256,12 +282,17 @@ impl File {
         Ok(self.0.front(bytes))
     }
 
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        true
+    }
+
     pub(crate) fn links(&self) -> u64 {
         1
     }
-
-    /// No sweep here looks at them.
-    pub(crate) fn clear_flags(&self) {}
 
     /// Everything is mapped already: counts this holder, and protects the data.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
@@ -356,6 +387,13 @@ pub(crate) fn reserve_again(_directory: &Directory, _id: &SegmentId, _part: (u64
     Ok(())
 }
 
+/// The system does not list names.
+pub(crate) fn sweep_names(_directory: &Directory) {}
+
+pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
+    true
+}
+
 /// Nobody but the last holder can tell that a segment is not held.
 pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {
     Ok(None)
@@ -363,7 +401,11 @@ pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Optio
 
 /// Takes a name away. `before` marks the segment first. What persisted without holders goes with
 /// its name: it cannot be attached, so that nobody else will give it back.
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&File) -> Result<()>,
+) -> Result<File> {
     let id = directory.named(name)?;
     let path = directory.name_path(name);
     let opened = File::open(directory.clone(), Place::Id(&id), Access::ReadWrite);
@@ -371,7 +413,7 @@ pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl 
     let file = opened?;
     match file.0.words().holders().load(Ordering::Acquire) {
         0 => drop(ShmemConf::new().os_id(os_id(&id)).open().map(|mut shmem| shmem.set_owner(true))),
-        _ => before(&file),
+        _ => before(&file)?,
     }
     Ok(file)
 }

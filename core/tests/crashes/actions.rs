@@ -37,10 +37,11 @@ pub(crate) fn sweep() -> Traced {
     })
 }
 
-/// Another may have been faster, if there is another.
+/// Another may have been faster, if there is another, or stands still with the name's lock.
 pub(crate) fn unlink(name: &'static str) -> Traced {
     Box::new(move || match shmarray::unlink(name) {
         Ok(()) | Err(Error::NameNotFound { .. }) => Kept::default(),
+        Err(error) if error.os_errno() == Some(libc::EAGAIN) => Kept::default(),
         Err(error) => panic!("unlink: {error}"),
     })
 }

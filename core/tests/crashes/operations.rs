@@ -144,7 +144,13 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         least: 4,
         ..PLAIN
     },
-    Operation { name: "close as the last", props: &[Given], prepare: |stage| close(&[stage.handle("given")]), ..PLAIN },
+    Operation {
+        name: "close as the last",
+        props: &[Given],
+        prepare: |stage| close(&[stage.handle("given")]),
+        least: 9,
+        ..PLAIN
+    },
     Operation {
         name: "close as the last, with a name",
         props: &[Contested],

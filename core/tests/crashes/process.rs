@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 pub(crate) type Pid = libc::pid_t;
 pub(crate) type Outcome<T> = Result<T, String>;
@@ -32,6 +34,15 @@ impl Line {
         }
     }
 
+    /// Whether something can be heard, perhaps that the other has ended, within that time.
+    pub(crate) fn has_word(&self, most: Duration) -> bool {
+        let mut heard = libc::pollfd { fd: self.0.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let most = libc::timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+        // SAFETY: one structure, and a time; both outlive the call.
+        let ready = unsafe { libc::ppoll(&raw mut heard, 1, &raw const most, std::ptr::null()) };
+        ready > 0 || !self.0.buffer().is_empty()
+    }
+
     pub(crate) fn says_no_more(&mut self) -> Outcome<()> {
         match self.hear() {
             Ok(line) => Err(format!("it was to end, but said {line}")),
@@ -40,7 +51,7 @@ impl Line {
     }
 }
 
-const FAILED: &str = "failed: ";
+pub(crate) const FAILED: &str = "failed: ";
 
 /// Another process, at the other end of a line.
 pub(crate) struct Process {
@@ -59,7 +70,9 @@ pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
         drop(here);
         let outcome = caught(|| role(&mut there));
         outcome.as_ref().inspect_err(|what| there.tell(&format!("{FAILED}{what}"))).ok();
-        std::process::exit(i32::from(outcome.is_err()));
+        // std's own exit would wait in a child for the thread of its parent that was in it.
+        // SAFETY: takes a number and does not return.
+        unsafe { libc::exit(i32::from(outcome.is_err())) };
     }
     is_started(pid);
     Process { pid, line: here }
@@ -69,8 +82,14 @@ pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
 pub(crate) fn caught<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(|info| LAST_PANIC.set(Some(info.to_string().replace('\n', " ")))));
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+    let done = unwound(body);
     std::panic::set_hook(before);
+    done
+}
+
+/// The same in a further thread of a process whose first thread is inside of [`caught`].
+pub(crate) fn unwound<T>(body: impl FnOnce() -> T) -> Outcome<T> {
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     done.map_err(|_| LAST_PANIC.take().unwrap_or_default())
 }
 
@@ -102,6 +121,12 @@ pub(crate) fn end_all() {
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
     let _ = all_ended_well();
+}
+
+/// Kills a process that leads a group, and all of the group.
+pub(crate) fn end_group(leader: Pid) {
+    // SAFETY: a process of this stage, and those that it has forked.
+    unsafe { libc::kill(-leader, libc::SIGKILL) };
 }
 
 /// Kills a child of ours.

@@ -3,122 +3,18 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use crate::actions::warm_up;
+use crate::actor::Actor;
 use crate::operations::{Operation, Victim};
-use crate::process::{self, Line, Outcome, Process, caught, said, start};
-use crate::stage::{Prop, Stage, keep};
-use crate::tracer::{self, Step, Stop, Tracee};
+use crate::process::{self, Line, Outcome, Process, caught, start};
+use crate::stage::{Prop, Stage};
+use crate::tracer::Step;
 use crate::watch::{Watched, watch};
-
-/// A process that operates, stopped before its first step.
-struct Actor {
-    process: Process,
-    /// To the child that it may fork.
-    child: Option<Line>,
-    tracee: Tracee,
-    is_done: bool,
-    /// Its last step was to wait.
-    waits: bool,
-}
-
-impl Actor {
-    /// Up to where it has used the library, if it is to.
-    fn start(operation: &'static Operation, stage: &Stage) -> Outcome<(Process, Option<Line>)> {
-        let (here, there) = Line::pair();
-        let mut here = Some(here);
-        let mut process = start(|line| {
-            here.take(); // else neither child nor parent would see that the other end is closed
-            perform(operation, stage, line, there);
-        });
-        process.line.hear()?;
-        Ok((process, here))
-    }
-
-    fn prepare((mut process, child): (Process, Option<Line>), left: &str) -> Outcome<Self> {
-        process.line.tell(left);
-        let tracee = Tracee::attach(process.pid).map_err(|what| process.line.hear().err().unwrap_or(what))?;
-        Ok(Self { process, child, tracee, is_done: false, waits: false })
-    }
-
-    /// To its next step; `None` at its end. While it waits the other goes on, if there is one.
-    fn step(&mut self, mut beside: Option<&mut Self>) -> Outcome<Option<Step>> {
-        while !self.is_done {
-            let stop = self.tracee.next();
-            let waited = std::mem::replace(&mut self.waits, matches!(stop, Stop::Waits(_)));
-            match &stop {
-                Stop::Waits(call) if waited => {
-                    let other = beside.as_deref_mut().filter(|other| !other.is_done);
-                    let other = other.ok_or_else(|| format!("waits for nobody in system call {}", call.number))?;
-                    other.step(None)?;
-                }
-                Stop::Fault(place) => return Err(format!("a fault at {place:#x}")),
-                Stop::End | Stop::Gone(_) => self.has_ended(&stop)?,
-                _ if stop.step().is_some() => return Ok(stop.step()),
-                _ => {}
-            }
-        }
-        Ok(None)
-    }
-
-    fn has_ended(&mut self, how: &Stop) -> Outcome<()> {
-        self.is_done = true;
-        let Stop::Gone(status) = how else { return Ok(()) };
-        process::is_over(self.process.pid);
-        match status {
-            0 => Ok(()),
-            _ => Err(self.process.line.hear().err().unwrap_or(said(*status))),
-        }
-    }
-
-    fn run_to_end(&mut self) -> Outcome<()> {
-        while self.step(None)?.is_some() {}
-        Ok(())
-    }
-
-    /// Who is still there of it and its child, no longer traced.
-    fn survivors(mut self, lives: bool) -> Vec<Process> {
-        let child = self.tracee.take_child().map(|child| {
-            let pid = child.pid;
-            child.detach();
-            Process { pid, line: self.child.take().expect("one child") }
-        });
-        let itself = lives.then(|| {
-            self.tracee.detach();
-            self.process
-        });
-        itself.into_iter().chain(child).collect()
-    }
-}
-
-/// In the process that operates, and in its child.
-fn perform(operation: &Operation, stage: &Stage, line: &mut Line, childs: Line) {
-    if operation.warm {
-        warm_up();
-    }
-    line.tell("ready");
-    let left = line.hear().expect("is told where the leftovers are");
-    if !left.is_empty() {
-        stage.know(&left);
-    }
-    let traced = (operation.prepare)(stage);
-    let parent = std::process::id();
-    drop(std::hint::black_box(vec![0u8; 100 << 10])); // room, so that no step is the allocator's own
-    tracer::begin();
-    let kept = traced();
-    tracer::end();
-    if std::process::id() == parent {
-        drop(childs)
-    } else {
-        *line = childs
-    }
-    keep(kept, line);
-}
 
 /// Who operates: one, or one beside another that stands still after so many steps.
 #[derive(Clone, Copy)]
-struct Case {
-    first: &'static Operation,
-    beside: Option<(&'static Operation, usize)>,
+pub(crate) struct Case {
+    pub(crate) first: &'static Operation,
+    pub(crate) beside: Option<(&'static Operation, usize)>,
 }
 
 impl Case {
@@ -130,7 +26,7 @@ impl Case {
     }
 
     fn try_run(self, kill_at: Option<usize>) -> Outcome<Vec<Step>> {
-        let (stage, first, mut second) = self.set_up()?;
+        let (stage, first, mut second) = self.set_up(|_| {})?;
         if let (Some(second), Some((_, steps))) = (&mut second, self.beside) {
             for _ in 0..steps {
                 second.step(None)?.ok_or("the other ended before its step")?;
@@ -156,12 +52,13 @@ impl Case {
         Ok(steps)
     }
 
-    fn set_up(self) -> Outcome<(Stage, Actor, Option<Actor>)> {
+    /// `threads`: what else there is to be in the first's process.
+    pub(crate) fn set_up(self, threads: impl FnOnce(&Stage)) -> Outcome<(Stage, Actor, Option<Actor>)> {
         thread_local!(static STAGES: Cell<usize> = const { Cell::new(0) });
         STAGES.set(STAGES.get() + 1);
         let mut stage = Stage::new(self.first.props, STAGES.get())?;
-        let first = Actor::start(self.first, &stage)?;
-        let second = self.beside.map(|(beside, _)| Actor::start(beside, &stage)).transpose()?;
+        let first = Actor::start(self.first, &stage, threads)?;
+        let second = self.beside.map(|(beside, _)| Actor::start(beside, &stage, |_| {})).transpose()?;
         let left = stage.leave_leftovers()?;
         let first = Actor::prepare(first, &left)?;
         let second = second.map(|second| Actor::prepare(second, &left)).transpose()?;
@@ -194,7 +91,7 @@ fn child_dies(mut parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, 
     parent.run_to_end()?;
     let tracee = parent.tracee.take_child().ok_or("it forked no child")?;
     let (pid, line) = (tracee.pid, parent.child.take().ok_or("a second child")?);
-    let child = Actor { process: Process { pid, line }, child: None, tracee, is_done: false, waits: false };
+    let child = Actor::new(Process { pid, line }, None, tracee);
     let mut survivors = parent.survivors(true);
     if kill_at.is_some() {
         process::is_killed_orphan(pid);
@@ -208,7 +105,7 @@ fn child_dies(mut parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, 
 pub(crate) fn watched(operation: &'static Operation, counts: &mut Counts) {
     let case = Case { first: operation, beside: None };
     let watch = || -> Outcome<Watched> {
-        let (_stage, mut first, _) = case.set_up()?;
+        let (_stage, mut first, _) = case.set_up(|_| {})?;
         let whom = match operation.victim {
             Victim::Itself => &mut first.tracee,
             Victim::ItsChild => {
@@ -277,7 +174,7 @@ fn at_every_step(case: Case, name: &str, most: usize, worker: Worker, counts: &m
     };
     let kills = spread(&(1..=steps.len()).collect::<Vec<_>>(), most);
     let mine = kills.iter().enumerate().filter(|(index, _)| worker.has(*index)).map(|(_, kill_at)| *kill_at);
-    counts.waits += steps.iter().filter(|step| matches!(step, Step::Wait(_))).count();
+    counts.tally(WAITS, steps.iter().filter(|step| matches!(step, Step::Wait(_))).count());
     let runs = mine.map(|kill_at| match case.run(Some(kill_at)) {
         Ok(died) if died == steps[..kill_at] => {}
         Ok(died) => counts.failed(name, &format!("killed at {kill_at}: {}", difference(&died, &steps))),
@@ -289,7 +186,7 @@ fn at_every_step(case: Case, name: &str, most: usize, worker: Worker, counts: &m
     Some((kills.len(), runs))
 }
 
-fn difference(one: &[Step], other: &[Step]) -> String {
+pub(crate) fn difference(one: &[Step], other: &[Step]) -> String {
     let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
     let said = |steps: &[Step]| steps.get(at).map_or("nothing".to_owned(), ToString::to_string);
     format!("step {} is {}, and in another run {}", at + 1, said(one), said(other))
@@ -306,7 +203,7 @@ fn stands(steps: &[Step]) -> Vec<usize> {
 }
 
 /// At most so many, evenly, the first and the last included.
-fn spread(all: &[usize], most: usize) -> Vec<usize> {
+pub(crate) fn spread(all: &[usize], most: usize) -> Vec<usize> {
     if all.len() <= most {
         return all.to_vec();
     }
@@ -326,18 +223,21 @@ impl Worker {
     }
 }
 
+/// How often the victim had to wait for the other.
+pub(crate) const WAITS: &str = "somebody waited for a process that stood still";
+
 /// Runs of each row: how many there are to be, and how many there were.
 #[derive(Default)]
 pub(crate) struct Counts {
     rows: BTreeMap<String, (usize, usize)>,
     failures: Vec<String>,
     notes: Vec<String>,
-    /// How often the victim had to wait for the other.
-    pub(crate) waits: usize,
+    /// How often something happened.
+    tallies: BTreeMap<String, usize>,
 }
 
 impl Counts {
-    fn row(&mut self, name: &str, steps: usize, runs: usize) {
+    pub(crate) fn row(&mut self, name: &str, steps: usize, runs: usize) {
         let row = self.rows.entry(name.to_owned()).or_insert((steps, 0));
         row.1 += runs;
         if row.0 != steps {
@@ -345,12 +245,20 @@ impl Counts {
         }
     }
 
-    fn failed(&mut self, name: &str, what: &str) {
+    pub(crate) fn failed(&mut self, name: &str, what: &str) {
         self.failures.push(format!("{name}: {what}"));
     }
 
     fn note(&mut self, note: &str) {
         self.notes.push(note.to_owned());
+    }
+
+    pub(crate) fn tally(&mut self, what: &str, times: usize) {
+        *self.tallies.entry(what.to_owned()).or_default() += times;
+    }
+
+    pub(crate) fn tallied(&self, what: &str) -> usize {
+        self.tallies.get(what).copied().unwrap_or_default()
     }
 
     pub(crate) fn runs(&self) -> usize {
@@ -370,6 +278,7 @@ impl Counts {
             }
         }
         self.notes.iter().for_each(|note| eprintln!("{note}"));
+        self.tallies.iter().for_each(|(what, times)| eprintln!("{times:6} times {what}"));
         eprintln!("{} runs, {} failed", self.runs(), self.failures.len());
         assert!(self.failures.is_empty(), "{} failed:\n{}", self.failures.len(), self.failures.join("\n"));
         assert_eq!(self.rows.len(), rows);
@@ -379,7 +288,7 @@ impl Counts {
         self.rows.iter().for_each(|(name, (steps, runs))| line.tell(&format!("row\t{name}\t{steps}\t{runs}")));
         self.failures.iter().for_each(|failure| line.tell(&format!("failure\t{failure}")));
         self.notes.iter().for_each(|note| line.tell(&format!("note\t{note}")));
-        line.tell(&format!("waits\t{}", self.waits));
+        self.tallies.iter().for_each(|(what, times)| line.tell(&format!("tally\t{what}\t{times}")));
         line.tell("done");
     }
 
@@ -387,7 +296,7 @@ impl Counts {
     fn hear(&mut self, said: &str) -> bool {
         match said.splitn(4, '\t').collect::<Vec<_>>().as_slice() {
             ["row", name, steps, runs] => self.row(name, steps.parse().unwrap(), runs.parse().unwrap()),
-            ["waits", waits] => self.waits += waits.parse::<usize>().unwrap(),
+            ["tally", what, times] => self.tally(what, times.parse().unwrap()),
             ["failure", ..] => self.failures.push(said["failure\t".len()..].to_owned()),
             ["note", ..] => self.note(&said["note\t".len()..]),
             _ => return false,

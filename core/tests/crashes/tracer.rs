@@ -264,6 +264,13 @@ impl Tracee {
         if killed { Ok(()) } else { Err(format!("it was to die by SIGKILL, but {}", said(status))) }
     }
 
+    /// A signal to this thread of its process, which comes when the thread goes on.
+    pub(crate) fn send_signal(&self, signal: libc::c_int) {
+        // SAFETY: takes numbers only.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.pid, signal) };
+        assert_eq!(sent, 0, "tgkill: {}", io::Error::last_os_error());
+    }
+
     /// Lets it go on by itself.
     pub(crate) fn detach(&self) {
         self.request(libc::PTRACE_DETACH, 0).expect("a stopped tracee is let go");
@@ -283,8 +290,15 @@ pub(crate) fn begin() {
     // SAFETY: takes numbers only.
     let traced = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0usize, 0usize) };
     assert!(traced == 0, "{}", not_permitted(io::Error::last_os_error()));
-    // SAFETY: this very process stops; whoever traces it lets it go on.
-    unsafe { libc::kill(std::process::id() as Pid, libc::SIGSTOP) };
+    stop_this_thread();
+}
+
+/// This very thread and no other, if there are others, until whoever traces it lets it go on.
+fn stop_this_thread() {
+    // SAFETY: takes nothing and cannot fail.
+    let own = unsafe { libc::gettid() };
+    // SAFETY: takes numbers only.
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), own, libc::SIGSTOP) };
 }
 
 /// In the traced process: to here.
@@ -357,7 +371,7 @@ impl fmt::Display for Step {
     }
 }
 
-fn call_name(number: i64) -> String {
+pub(crate) fn call_name(number: i64) -> String {
     macro_rules! names {
         ($($name:ident),*) => {
             match number {
@@ -404,6 +418,13 @@ fn call_name(number: i64) -> String {
         SYS_renameat2,
         SYS_socketpair,
         SYS_pipe2,
-        SYS_gettid
+        SYS_gettid,
+        SYS_recvfrom,
+        SYS_sendto,
+        SYS_wait4,
+        SYS_unlink,
+        SYS_ppoll,
+        SYS_poll,
+        SYS_rt_sigreturn
     )
 }

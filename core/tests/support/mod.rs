@@ -181,7 +181,8 @@ impl Forked {
         self.0
     }
 
-    fn wait(&self) -> i32 {
+    /// Waits for it. Returns its status as the system tells it.
+    pub fn wait(&self) -> i32 {
         let mut status = 0;
         // SAFETY: a child of ours, and room for its status.
         let waited = unsafe { c::waitpid(self.0, &mut status, 0) };

@@ -1,6 +1,67 @@
-//! Leftovers: segments that nobody holds, files that are none of ours, and the registry.
+//! Shared memory that is in use, kept or left over; files that are none of ours; and the registry.
+
+use shmarray::SegmentKind;
 
 use super::finding::{Finding, count, size};
+
+/// A part of shared memory, as `shmarray::segments` says it.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) kind: SegmentKind,
+    pub(crate) bytes: u64,
+    /// Living processes, each with its command.
+    pub(crate) holders: Vec<String>,
+    /// Messages that hold it.
+    pub(crate) tickets: u64,
+    /// Outlives its holders, as somebody asked.
+    pub(crate) persists: bool,
+}
+
+pub(crate) fn segments(parts: &[Part]) -> Finding {
+    const CHECK: &str = "segments";
+    let [arrays, pools, remains] =
+        [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains].map(|kind| of_kind(parts, kind));
+    let mut found = match arrays.len() {
+        0 => "no arrays".to_owned(),
+        many => format!("{}, {}{}", count(many, "array"), total(&arrays), special(&arrays)),
+    };
+    if !pools.is_empty() {
+        found += &format!("; pools keep {}: {}", total(&pools), keepers(&pools));
+    }
+    match (remains.is_empty(), parts.is_empty()) {
+        (true, true) => Finding::ok(CHECK, "none"),
+        (true, false) => Finding::ok(CHECK, found + "; nothing left over"),
+        (false, _) => {
+            Finding::look(CHECK, format!("{found}; dead processes left {}", total(&remains)), "shmarray sweep")
+        }
+    }
+}
+
+fn of_kind(parts: &[Part], kind: SegmentKind) -> Vec<&Part> {
+    parts.iter().filter(|part| part.kind == kind).collect()
+}
+
+fn total(parts: &[&Part]) -> String {
+    size(parts.iter().map(|part| part.bytes).sum())
+}
+
+/// Arrays that no process holds.
+fn special(arrays: &[&Part]) -> String {
+    let is_under_way = |part: &&&Part| part.holders.is_empty() && !part.persists && part.tickets > 0;
+    let special = [
+        (arrays.iter().filter(|part| part.persists).count(), "kept until their names go"),
+        (arrays.iter().filter(is_under_way).count(), "held by messages alone"),
+    ];
+    special.iter().filter(|(many, _)| *many > 0).map(|(many, why)| format!("; {many} {why}")).collect()
+}
+
+/// Each once.
+fn keepers(pools: &[&Part]) -> String {
+    let mut keepers: Vec<_> = pools.iter().flat_map(|part| &part.holders).map(String::as_str).collect();
+    keepers.sort_unstable();
+    keepers.dedup();
+    keepers.join(", ")
+}
 
 /// What a file is by its name; a name itself is without the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,84 +83,53 @@ pub(crate) struct Entry {
     pub(crate) is_regular: bool,
     /// By a process. `None` when we may not look.
     pub(crate) held: Option<bool>,
-    /// Messages that hold it, or its cells.
-    pub(crate) tickets: u64,
-    /// Outlives its holders, as somebody asked.
-    pub(crate) persists: bool,
     pub(crate) links: u64,
 }
 
 impl Entry {
-    fn is_abandoned(&self) -> bool {
-        self.held == Some(false) && !self.persists && self.tickets == 0
-    }
-
-    /// Until the message is received, or a sweep finds that nobody can.
-    fn is_under_way(&self) -> bool {
-        self.held == Some(false) && !self.persists && self.tickets > 0
+    fn is_unheld(&self) -> bool {
+        self.held == Some(false)
     }
 }
 
-pub(crate) fn all(entries: &[Entry]) -> [Finding; 4] {
-    [segments(entries), half_made(entries), strangers(entries), names(entries)]
-}
-
-fn segments(entries: &[Entry]) -> Finding {
-    const CHECK: &str = "segments";
-    let segments = || entries.iter().filter(|entry| entry.kind == Kind::Segment && entry.is_segment);
-    let abandoned: Vec<_> = segments().filter(|entry| entry.is_abandoned()).collect();
-    let special = [
-        (segments().filter(|entry| entry.persists).count(), "kept until their names go"),
-        (segments().filter(|entry| entry.is_under_way()).count(), "held by messages alone"),
-    ];
-    let special: String = special.iter().filter(|(many, _)| *many > 0).map(|(n, why)| format!("; {n} {why}")).collect();
-    let found = format!("{}, {}{special}", count(segments().count(), "segment"), total(segments()));
-    match (abandoned.len(), segments().count()) {
-        (0, 0) => Finding::ok(CHECK, "none"),
-        (0, _) if special.is_empty() => Finding::ok(CHECK, format!("{found}, none left over")),
-        (0, _) => Finding::ok(CHECK, found),
-        (left, _) => Finding::look(
-            CHECK,
-            format!("{found}; nobody holds {left} of them, {}", total(abandoned.into_iter())),
-            "shmarray sweep",
-        ),
-    }
-}
-
-fn total<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
-    size(entries.map(|entry| entry.bytes).sum())
+pub(crate) fn files(entries: &[Entry]) -> [Finding; 3] {
+    [half_made(entries), strangers(entries), names(entries)]
 }
 
 fn half_made(entries: &[Entry]) -> Finding {
     const CHECK: &str = "half-made";
     let half_made = || entries.iter().filter(|entry| entry.kind == Kind::HalfMade);
-    let abandoned: Vec<_> = half_made().filter(|entry| entry.is_abandoned()).collect();
+    let abandoned: Vec<_> = half_made().filter(|entry| entry.is_unheld()).collect();
     match (abandoned.len(), half_made().count()) {
         (0, 0) => Finding::ok(CHECK, "none"),
         (0, making) => Finding::ok(CHECK, format!("{making} being made now")),
         (left, _) => Finding::look(
             CHECK,
-            format!("{} of makers that died, {}", count(left, "file"), total(abandoned.into_iter())),
+            format!(
+                "{} of makers that died, {}",
+                count(left, "file"),
+                size(abandoned.iter().map(|entry| entry.bytes).sum())
+            ),
             "shmarray sweep",
         ),
     }
 }
 
-/// Named like segments, and none. What a running process holds may be of a newer version.
+/// Named like segments, and none: a sweep leaves them alone. What a running process holds may be of a newer version.
 fn strangers(entries: &[Entry]) -> Finding {
     const CHECK: &str = "strange files";
     let is_strange = |entry: &&Entry| match entry.is_regular {
-        true => entry.kind == Kind::Segment && !entry.is_segment && entry.is_abandoned(),
+        true => entry.kind == Kind::Segment && !entry.is_segment && entry.is_unheld(),
         false => true,
     };
     let strange: Vec<_> = entries.iter().filter(is_strange).collect();
     let Some(first) = strange.first() else { return Finding::ok(CHECK, "none") };
-    let remedy = match strange.iter().all(|entry| entry.is_regular) {
-        true => "shmarray sweep",
-        false => "look at them, then rm -r what is neither yours nor needed",
-    };
     let named = count(strange.len(), "file");
-    Finding::look(CHECK, format!("{named} named like ours but no segment: {}", first.file), remedy)
+    Finding::look(
+        CHECK,
+        format!("{named} named like ours but no segment: {}", first.file),
+        "look at them, then rm -r what is neither yours nor needed",
+    )
 }
 
 /// A name is a second link: one that is the only link leads to no segment that a handle finds.
@@ -107,7 +137,7 @@ fn names(entries: &[Entry]) -> Finding {
     const CHECK: &str = "names";
     let names = || entries.iter().filter(|entry| matches!(entry.kind, Kind::Name(_)) && entry.is_regular);
     let astray = |entry: &Entry| match &entry.kind {
-        Kind::Name(name) if entry.links == 1 && entry.held == Some(false) => Some(name.clone()),
+        Kind::Name(name) if entry.links == 1 && entry.is_unheld() => Some(name.clone()),
         _ => None,
     };
     let astray: Vec<_> = names().filter_map(astray).collect();
@@ -123,7 +153,7 @@ fn names(entries: &[Entry]) -> Finding {
     }
 }
 
-/// The file of locks of this user.
+/// The file that tells which processes of this user live, by its usual name.
 #[derive(Debug, Clone)]
 pub(crate) struct Registry {
     pub(crate) path: String,
@@ -131,26 +161,30 @@ pub(crate) struct Registry {
     pub(crate) owner: u32,
     pub(crate) user: u32,
     pub(crate) mode: u32,
+    pub(crate) links: u64,
+    /// The name of one that is used in its place.
+    pub(crate) instead: Option<String>,
 }
 
 pub(crate) fn registry(registry: Option<&Registry>) -> Finding {
     const CHECK: &str = "registry";
-    let Some(Registry { path, is_regular, owner, user, mode }) = registry else {
+    let Some(Registry { path, is_regular, owner, user, mode, links, instead }) = registry else {
         return Finding::ok(CHECK, "none yet: the first use makes it");
     };
+    let instead = match instead {
+        Some(name) => format!("the library uses {name} instead"),
+        None => "the library will make another".to_owned(),
+    };
     match mode & 0o777 {
-        _ if !is_regular => Finding::problem(CHECK, format!("{path} is no file"), format!("sudo rm -r {path}")),
-        _ if owner != user => Finding::problem(
-            CHECK,
-            format!("{path} belongs to uid {owner}, who can make names wait"),
-            format!("sudo rm {path}"),
-        ),
+        _ if !is_regular => Finding::look(CHECK, format!("{path} is no file: {instead}"), format!("sudo rm -r {path}")),
+        _ if owner != user => {
+            Finding::look(CHECK, format!("{path} belongs to uid {owner}: {instead}"), format!("sudo rm {path}"))
+        }
+        _ if *links != 1 => Finding::look(CHECK, format!("{path} has {links} names: {instead}"), format!("rm {path}")),
         0o600 => Finding::ok(CHECK, "ours alone (mode 0600)"),
-        mode if mode & 0o600 != 0o600 => Finding::problem(
-            CHECK,
-            format!("{path} has mode {mode:04o}: we cannot lock names"),
-            format!("chmod 600 {path}"),
-        ),
+        mode if mode & 0o600 != 0o600 => {
+            Finding::look(CHECK, format!("{path} has mode {mode:04o}: {instead}"), format!("chmod 600 {path}"))
+        }
         mode => Finding::look(
             CHECK,
             format!("{path} has mode {mode:04o}: others can make names wait"),
@@ -164,18 +198,17 @@ mod tests {
     use super::*;
     use crate::doctor::finding::{Verdict, says};
 
+    fn part(kind: SegmentKind) -> Part {
+        Part { kind, bytes: 4096, holders: vec!["7 ruby".to_owned()], tickets: 0, persists: false }
+    }
+
+    fn unheld(kind: SegmentKind) -> Part {
+        Part { holders: Vec::new(), ..part(kind) }
+    }
+
     fn entry(kind: Kind) -> Entry {
-        Entry {
-            file: "shmarray-x".to_owned(),
-            kind,
-            bytes: 4096,
-            is_segment: true,
-            is_regular: true,
-            held: Some(true),
-            tickets: 0,
-            persists: false,
-            links: 2,
-        }
+        let file = "shmarray-x".to_owned();
+        Entry { file, kind, bytes: 4096, is_segment: true, is_regular: true, held: Some(true), links: 2 }
     }
 
     fn named() -> Entry {
@@ -183,30 +216,29 @@ mod tests {
     }
 
     #[test]
-    fn segments_that_nobody_holds_are_left_over() {
-        let held = || entry(Kind::Segment);
-        let left = || Entry { held: Some(false), ..held() };
+    fn what_dead_processes_left_is_left_over() {
+        let (array, left) = (part(SegmentKind::Array), unheld(SegmentKind::Remains));
         says(&segments(&[]), Verdict::Ok, "none", "");
-        says(&segments(&[held(), named()]), Verdict::Ok, "1 segment, 4 KiB, none left over", "");
-        let found = "3 segments, 12 KiB; nobody holds 2 of them, 8 KiB";
-        says(&segments(&[held(), left(), left()]), Verdict::Look, found, "shmarray sweep");
+        says(&segments(std::slice::from_ref(&array)), Verdict::Ok, "1 array, 4 KiB; nothing left over", "");
+        let found = "1 array, 4 KiB; dead processes left 8 KiB";
+        says(&segments(&[array, left.clone(), left.clone()]), Verdict::Look, found, "shmarray sweep");
+        says(&segments(&[left]), Verdict::Look, "no arrays; dead processes left 4 KiB", "shmarray sweep");
     }
 
     #[test]
-    fn what_persists_or_is_anothers_is_not_left_over() {
-        let left = Entry { held: Some(false), ..entry(Kind::Segment) };
-        let kept = Entry { persists: true, ..left.clone() };
-        says(&segments(&[kept]), Verdict::Ok, "1 segment, 4 KiB; 1 kept until their names go", "");
-        says(&segments(&[Entry { held: None, ..left }]), Verdict::Ok, "none left over", "");
+    fn pools_are_told_with_the_processes_that_keep_them() {
+        let (one, other) =
+            (part(SegmentKind::Pool), Part { holders: vec!["8 python".to_owned()], ..part(SegmentKind::Pool) });
+        let found = "no arrays; pools keep 12 KiB: 7 ruby, 8 python; nothing left over";
+        says(&segments(&[other, one.clone(), one]), Verdict::Ok, found, "");
     }
 
     #[test]
-    fn what_a_message_holds_is_not_left_over() {
-        let sent = Entry { held: Some(false), tickets: 2, ..entry(Kind::Segment) };
-        let left = Entry { tickets: 0, ..sent.clone() };
-        says(&segments(std::slice::from_ref(&sent)), Verdict::Ok, "1 segment, 4 KiB; 1 held by messages alone", "");
-        let found = "2 segments, 8 KiB; 1 held by messages alone; nobody holds 1 of them";
-        says(&segments(&[sent, left]), Verdict::Look, found, "shmarray sweep");
+    fn what_persists_or_is_under_way_is_not_left_over() {
+        let kept = Part { persists: true, ..unheld(SegmentKind::Array) };
+        says(&segments(&[kept]), Verdict::Ok, "1 array, 4 KiB; 1 kept until their names go; nothing", "");
+        let sent = Part { tickets: 2, ..unheld(SegmentKind::Array) };
+        says(&segments(&[sent]), Verdict::Ok, "1 array, 4 KiB; 1 held by messages alone; nothing", "");
     }
 
     #[test]
@@ -224,8 +256,8 @@ mod tests {
         let folder = Entry { is_regular: false, held: None, ..noise.clone() };
         let newer = Entry { held: Some(true), ..noise.clone() };
         says(&strangers(&[entry(Kind::Segment), named(), newer]), Verdict::Ok, "none", "");
-        says(&strangers(std::slice::from_ref(&noise)), Verdict::Look, "1 file named like ours", "shmarray sweep");
-        says(&strangers(&[noise, folder]), Verdict::Look, "2 files named like ours", "rm -r");
+        says(&strangers(std::slice::from_ref(&noise)), Verdict::Look, "1 file named like ours", "look at them");
+        says(&strangers(&[noise, folder]), Verdict::Look, "2 files named like ours", "look at them");
     }
 
     #[test]
@@ -241,13 +273,21 @@ mod tests {
     #[test]
     fn the_registry_is_a_file_of_ours_alone() {
         let path = "/dev/shm/shmarray-registry-7".to_owned();
-        let ours = Registry { path, is_regular: true, owner: 7, user: 7, mode: 0o100_600 };
+        let ours = Registry { path, is_regular: true, owner: 7, user: 7, mode: 0o100_600, links: 1, instead: None };
         let with = |mode| registry(Some(&Registry { mode, ..ours.clone() }));
         says(&registry(None), Verdict::Ok, "none yet", "");
         says(&with(0o100_600), Verdict::Ok, "ours alone", "");
         says(&with(0o100_666), Verdict::Look, "mode 0666", "chmod 600 /dev/shm/shmarray-registry-7");
-        says(&with(0o100_000), Verdict::Problem, "cannot lock names", "chmod 600");
-        says(&registry(Some(&Registry { owner: 8, ..ours.clone() })), Verdict::Problem, "uid 8", "sudo rm /dev");
-        says(&registry(Some(&Registry { is_regular: false, ..ours })), Verdict::Problem, "no file", "sudo rm -r");
+        says(&with(0o100_000), Verdict::Look, "mode 0000: the library will make another", "chmod 600");
+        let (linked, instead) = (Registry { links: 2, ..ours.clone() }, Some("shmarray-registry-7-x".to_owned()));
+        says(&registry(Some(&linked)), Verdict::Look, "2 names", "rm /dev");
+        let squatted = Registry { owner: 8, instead, ..ours.clone() };
+        says(
+            &registry(Some(&squatted)),
+            Verdict::Look,
+            "uid 8: the library uses shmarray-registry-7-x",
+            "sudo rm /dev",
+        );
+        says(&registry(Some(&Registry { is_regular: false, ..ours })), Verdict::Look, "no file", "sudo rm -r");
     }
 }

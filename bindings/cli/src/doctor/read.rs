@@ -4,13 +4,15 @@ mod entries;
 mod machine;
 mod mounts;
 
+pub(crate) use mounts::directory;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::directory::{Container, Directory};
-use super::leftovers::{Entry, Registry};
+use super::leftovers::{Entry, Part, Registry};
 use super::limits::Limits;
 use super::logout::Logout;
 use super::memory::{Huge, Memory};
@@ -24,6 +26,7 @@ pub(crate) struct Facts {
     pub(crate) logout: Logout,
     pub(crate) limits: Limits,
     pub(crate) release: String,
+    pub(crate) parts: Vec<Part>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) registry: Option<Registry>,
 }
@@ -62,6 +65,8 @@ impl System {
 pub(crate) fn facts(system: &System) -> Result<Facts> {
     let user = nix::unistd::geteuid().as_raw();
     let directory = mounts::directory(system);
+    let registry = entries::registry(&directory.path, user); // as it was before this process used it
+    let segments = if directory.is_usable() { shmarray::segments()? } else { Vec::new() };
     Ok(Facts {
         container: machine::container(system, std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()),
         memory: machine::memory(system),
@@ -69,8 +74,9 @@ pub(crate) fn facts(system: &System) -> Result<Facts> {
         logout: machine::logout(system, user, &directory.path),
         limits: machine::limits(system, user)?,
         release: system.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
-        entries: if directory.is_usable() { entries::entries(&directory.path, user)? } else { Vec::new() },
-        registry: entries::registry(&directory.path, user),
+        parts: segments.iter().map(entries::part).collect(),
+        entries: if directory.is_usable() { entries::entries(&directory.path, user, &segments)? } else { Vec::new() },
+        registry,
         directory,
     })
 }

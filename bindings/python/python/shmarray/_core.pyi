@@ -1,6 +1,6 @@
 import sys
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeVar, final
+from typing import Any, Literal, SupportsIndex, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ __all__ = [
     "create",
     "create_permuted",
     "discard",
+    "family",
     "handle",
     "handle_to_send",
     "hold_of",
@@ -30,6 +31,7 @@ __all__ = [
     "segments",
     "share",
     "sweep",
+    "sweep_dead",
     "unlink",
 ]
 
@@ -132,6 +134,22 @@ def is_plain(object: object) -> bool: ...
 def is_shared(array: object) -> bool: ...
 def unlink(name: str) -> None: ...
 def sweep() -> tuple[int, int]: ...
-def segments() -> list[tuple[str, str | None, int, str, tuple[int, ...], tuple[int, ...], int, bool, int, int]]: ...
+def sweep_dead() -> None: ...
+def family() -> tuple[int, int]: ...
+def segments() -> list[
+    tuple[
+        str,
+        str | None,
+        int,
+        str,
+        tuple[int, ...],
+        tuple[int, ...],
+        int,
+        bool,
+        int,
+        int,
+        Literal["array", "pool", "remains"],
+    ]
+]: ...
 def copied_bytes() -> int: ...
 def _error_classes() -> list[tuple[str, type[BaseException] | None]]: ...

@@ -1,6 +1,6 @@
 """Handing arrays over: handles, attaching, names, and what there is in shared memory."""
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +19,31 @@ class Swept(NamedTuple):
 
 
 class SegmentInfo(NamedTuple):
-    """What there is to know of an array without attaching it."""
+    """What there is to know of an array without attaching it, or of memory that is no array now."""
 
     segment: str
-    """Its segment's id; of a small array with its cell there, as ``id.17``."""
+    """Its segment's id; of an array that has a cell there, with the cell's number, as ``id.17``."""
     name: str | None
     """The name that somebody gave it."""
     segment_bytes: int
-    """Its size in bytes: of a segment with its header, of a cell."""
+    """Bytes of shared memory that it takes, with the header where no other array has it, too."""
     dtype: str
-    """Element type of its array, as in a handle."""
+    """Element type of its array, as in a handle; ``|u1`` of what is no array."""
     shape: tuple[int, ...]
     """Shape of its array, in elements."""
     holders: tuple[int, ...]
-    """The processes that hold it, as each saw itself. Some may have died since."""
+    """The living processes that hold it, or keep it in their pool, as each saw itself."""
     tickets: int
-    """How many messages hold it."""
+    """How many messages that can still be received hold it."""
     persists: bool
     """Whether it stays without holders until its name is unlinked."""
     creator_pid: int
     """The process that made it, as that process saw itself."""
     created_ns: int
     """When it was made: nanoseconds since 1970. Of a cell, when its segment was."""
+    kind: Literal["array", "pool", "remains"]
+    """What it is: an array that a process or a message holds, or that persists; memory that processes
+    keep for their next arrays; what dead processes left, which the next use of the library gives back."""
 
 
 def share(obj: _Object) -> _Object:
@@ -136,8 +139,8 @@ def unlink(name: str) -> None:
 def sweep() -> Swept:
     """Gives back what dead processes held and what living ones only keep for reuse, and says how much.
 
-    Nobody needs to call this: the first use of the library in each process does for the dead,
-    and what is kept goes when shared memory is full. It empties this process's pool
+    Nobody needs to call this: creating and receiving arrays gives back what the dead held, and
+    what is kept goes when shared memory is full. It empties this process's pool
     (``SHMARRAY_POOL_BYTES``) and the free memory of others'.
 
     >>> import shmarray
@@ -148,11 +151,12 @@ def sweep() -> Swept:
 
 
 def segments() -> list[SegmentInfo]:
-    """The arrays that exist and that this process may look into.
+    """All of shared memory that this library has and that this process may look into: arrays, what
+    processes keep for their next arrays, and what dead processes left. Every byte is in one of them.
 
     >>> import shmarray
     >>> a = shmarray.zeros((2, 3), "i4", name="frames")
-    >>> [(info.name, info.dtype, info.shape) for info in shmarray.segments()]
+    >>> [(info.name, info.dtype, info.shape) for info in shmarray.segments() if info.kind == "array"]
     [('frames', '<i4', (2, 3))]
     """
     return [SegmentInfo(*facts) for facts in _core.segments()]

@@ -22,7 +22,11 @@ const NEEDED: &[(&str, Loss, &str)] = &[
         Loss::Release,
         "a_cell_that_is_used_again_is_one_life_at_a_time",
     ),
-    ("self.words.state().replace(from, next)", Loss::Release, "a_cell_that_is_used_again_is_one_life_at_a_time"),
+    (
+        "self.words.state().replace(from, Self::after(from, to))",
+        Loss::Release,
+        "a_cell_that_is_used_again_is_one_life_at_a_time",
+    ),
 ];
 
 fn fails_without(weaker: Weaker, scenario: &Scenario) -> bool {

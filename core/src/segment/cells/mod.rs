@@ -16,12 +16,12 @@ mod shelves;
 use std::sync::Arc;
 
 use super::mapped::Mapped;
-use super::sweep::{How, sweep_at_times};
+use super::sweep::{self, How};
 use super::table::Table;
 use super::{Fill, Segment, pool, sys};
 use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{CELL_NDIM, Division, Header, cell_description};
 use crate::lease::{Closed, Leases, Place};
 use crate::name::{SegmentId, random_generation};
@@ -51,6 +51,7 @@ pub(super) fn create(
     dtype: &DType,
     layout: &Layout,
     fill: &Fill<'_>,
+    shall_check: bool,
 ) -> Result<Option<Arc<Segment>>> {
     let data_bytes = size_bytes(&layout.shape, dtype.item_bytes())?;
     let description = (layout.ndim() <= CELL_NDIM).then(|| cell_description(dtype, &layout.shape)).flatten();
@@ -59,7 +60,11 @@ pub(super) fn create(
         return Ok(None);
     };
     let Some(me) = sys::identity(directory) else { return Ok(None) };
-    let claimed = match shelves::claim(directory, cell_bytes, me) {
+    let known = shelves::claim(directory, cell_bytes, me).and_then(|claimed| match shall_check {
+        true => claimed.if_found(),
+        false => Some(claimed),
+    });
+    let claimed = match known {
         Some(claimed) => claimed,
         None => match make(directory, cell_bytes, me, fill)? {
             Some(claimed) => claimed,
@@ -70,9 +75,23 @@ pub(super) fn create(
         Ok(()) => claimed.begin(&description, data_bytes).map(Some),
         Err(error) => {
             claimed.undo();
-            if matches!(error, Error::NoSpace { .. }) { Ok(None) } else { Err(error) }
+            match error.kind() {
+                ErrorKind::NoSpace => Ok(None),
+                ErrorKind::Os if forget_removed(directory) => Ok(None),
+                _ => Err(error),
+            }
         }
     }
+}
+
+/// Files that a cleaner has removed: no handle of an array in them would find it, so nothing more is made
+/// there. Whether there were any.
+fn forget_removed(directory: &Directory) -> bool {
+    let removed = shelves::take_all(|file| sys::is_found(file.mapped.directory(), &file.mapped.header.id));
+    if !removed.is_empty() {
+        sweep::say_that_files_were_removed(directory);
+    }
+    !removed.is_empty()
 }
 
 impl Claimed {
@@ -87,6 +106,7 @@ impl Claimed {
         if self.leases().words.flags().load(Ordering::Acquire) & PUNCHED != 0 {
             let (offset, bytes) = self.mapped.part(Some(self.cell));
             let part = (self.mapped.header.header_bytes + offset, bytes);
+            pool::find_room(self.mapped.directory(), bytes)?;
             sys::reserve_again(self.mapped.directory(), &self.mapped.header.id, part)?;
         }
         if !self.is_filled {
@@ -111,6 +131,17 @@ impl Claimed {
         Ok(Segment::register(mapped, Some(cell), data_bytes, generation, place))
     }
 
+    /// `None` when a cleaner has removed its file.
+    fn if_found(self) -> Option<Self> {
+        let directory = self.mapped.directory().clone();
+        if sys::is_found(&directory, &self.mapped.header.id) {
+            return Some(self);
+        }
+        self.undo();
+        forget_removed(&directory);
+        None
+    }
+
     fn undo(self) {
         let leases = self.leases();
         leases.unclaim();
@@ -122,13 +153,14 @@ impl Claimed {
 /// A cell of a new file; `None` when the array shall have a file of its own, which is smaller and
 /// knows what to say when memory is full.
 fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'_>) -> Result<Option<Claimed>> {
-    let limit = pool::limit(directory)?;
+    let limit = pool::limit(directory, cell_bytes)?;
     let mut plan = shelves::plan(directory, cell_bytes, limit);
     plan.gone.clear(); // nothing is locked
     if !plan.is_kept && !pool::is_small(cell_bytes, directory.page_bytes()) {
         return Ok(None);
     }
-    sweep_at_times(directory);
+    sweep::before_file(directory, cell_bytes);
+    sweep::look(directory, sweep::When::Growing);
     match make_planned(directory, &plan, me, fill) {
         Ok((claimed, keeper)) => {
             shelves::put(directory, &plan, &claimed.mapped, keeper);
@@ -137,7 +169,7 @@ fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'
         }
         Err(error) => {
             shelves::give_up(directory, &plan);
-            if matches!(error, Error::NoSpace { .. }) { Ok(None) } else { Err(error) }
+            if error.kind() == ErrorKind::NoSpace { Ok(None) } else { Err(error) }
         }
     }
 }
@@ -152,7 +184,7 @@ fn make_planned(
     let mut division = plan.division;
     loop {
         match new_file(directory, division, plan.is_kept, me, fill) {
-            Err(Error::NoSpace { .. }) if division.cells > 1 => division.cells /= 2,
+            Err(error) if error.kind() == ErrorKind::NoSpace && division.cells > 1 => division.cells /= 2,
             made => return made,
         }
     }
@@ -206,7 +238,7 @@ pub(super) fn freed(mapped: &Mapped, cell: u32) -> Option<File> {
         return end(mapped);
     }
     if whole.words.warm().add(1) > WARM_MOST && !whole.is_kept() {
-        trim(mapped);
+        trim(mapped, Trim::Warm);
         if whole.close() == Closed::Last {
             return end(mapped); // another had freed the last one, and saw ours claimed
         }
@@ -223,20 +255,42 @@ fn end(mapped: &Mapped) -> Option<File> {
 
 /// Its memory goes now, whoever has it mapped; but not under the threads of a process that ends.
 fn end_file(mapped: &Mapped) {
-    if !mapped.leases().cells().any(|cell| cell.is_retired()) {
+    let is_touched = || mapped.leases().cells().any(|cell| cell.is_retired());
+    if is_touched() {
+        recover_all(mapped); // of those that have ended by now
+    }
+    if !is_touched() {
         let (_, bytes) = mapped.part(None);
         let _ = sys::punch(mapped.directory(), &mapped.header.id, &[(mapped.header.header_bytes, bytes)]);
     }
     mapped.discard();
 }
 
+/// Which free cells give their memory back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trim {
+    /// Those that were used.
+    Warm,
+    /// And those that never were.
+    All,
+    /// And those whose mark says that they have none: somebody died between the mark and the deed.
+    EvenMarked,
+}
+
+impl Trim {
+    fn takes(self, cell: &Leases) -> bool {
+        let is_marked = cell.words.flags().load(Ordering::Acquire) & PUNCHED != 0;
+        cell.is_free() && (self != Self::Warm || !cell.is_unused()) && (self == Self::EvenMarked || !is_marked)
+    }
+}
+
 /// Gives the memory of free cells back. Returns its bytes.
-pub(super) fn trim(mapped: &Mapped) -> u64 {
+fn trim(mapped: &Mapped, which: Trim) -> u64 {
     let Some(me) = sys::identity(mapped.directory()).filter(|_| mapped.header_is_writable()) else { return 0 };
     let whole = mapped.leases();
     let mut claimed = Vec::new();
     for (cell, leases) in whole.cells().enumerate() {
-        if leases.is_free() && !leases.is_unused() && leases.words.flags().load(Ordering::Acquire) & PUNCHED == 0 {
+        if which.takes(&leases) {
             if let Some(place) = leases.place(me.holder, me.about) {
                 match leases.claim() {
                     true => claimed.push((cell as u32, leases, place)),
@@ -285,25 +339,39 @@ pub(super) fn leave_at_exit() {
     }
 }
 
+/// Frees what the dead had in a segment of cells. Whether one died between mark and deed (`recover`).
+fn recover_all(mapped: &Mapped) -> bool {
+    let whole = mapped.leases();
+    let Some(lives) = sys::Lives::look(mapped.directory()) else { return false };
+    let is_void = |holder, about| lives.is_void(holder, about);
+    let mut is_marked_in_vain = false;
+    whole.clear_void(is_void);
+    for cell in whole.cells().filter(|cell| !cell.is_unused()) {
+        cell.clear_void(is_void);
+        is_marked_in_vain |= cell.recover();
+        cell.close();
+    }
+    is_marked_in_vain
+}
+
 /// What the dead left in a segment of cells, and what may go besides. Returns the bytes that went
 /// back, and whether it ended.
 pub(super) fn sweep(mapped: &Mapped, how: How) -> (u64, bool) {
     let whole = mapped.leases();
     let counted_before = whole.words.used().load(Ordering::Relaxed);
-    if let Some(lives) = sys::Lives::look(mapped.directory()) {
-        let is_void = |holder, about| lives.is_void(holder, about);
-        whole.clear_void(is_void);
-        for cell in whole.cells().filter(|cell| !cell.is_unused()) {
-            cell.clear_void(is_void);
-            cell.recover();
-            cell.close();
-        }
-    }
+    let is_marked_in_vain = recover_all(mapped);
     let used = whole.cells().filter(Leases::is_used).count();
     // Not over what others have counted meanwhile: who frees the last cell must see that it is.
     let _ = whole.words.used().replace(counted_before, used as u64);
-    let bytes = if how == How::Quietly && whole.is_kept() { 0 } else { trim(mapped) };
-    let ends = used == 0 && (whole.close() == Closed::Last || whole.is_dead()); // by somebody who died of it
+    let bytes = match how {
+        _ if is_marked_in_vain => trim(mapped, Trim::EvenMarked),
+        How::Pressing => trim(mapped, Trim::All),
+        How::Quietly if whole.is_kept() => 0,
+        How::Quietly => trim(mapped, Trim::Warm),
+    };
+    // Whoever freed the last cell meanwhile saw those claimed that were trimmed here. Or it is dead, by
+    // somebody who died of it.
+    let ends = whole.close() == Closed::Last || whole.is_dead();
     if ends {
         drop(end(mapped));
     }

@@ -320,8 +320,11 @@ impl File {
         let leases = self.mapped.leases();
         let is_any = leases.words.used().load(Ordering::Relaxed) < u64::from(self.unused);
         let cells: Vec<_> = leases.cells().take(if is_any { self.unused as usize } else { 0 }).collect();
-        let cells = cells.into_iter().inspect(Leases::recover).zip(0..);
-        cells.filter(|(cell, _)| cell.is_free()).map(|(_, number)| number)
+        let is_free = |cell: &Leases| {
+            cell.recover(); // what the dead had claimed
+            cell.is_free()
+        };
+        cells.into_iter().zip(0..).filter(move |(cell, _)| is_free(cell)).map(|(_, number)| number)
     }
 
     /// Keeps it no longer. Whether nobody else needs it either: then it has ended, here.

@@ -7,7 +7,7 @@
 //!
 //! Invariant: while nobody holds `GATE` alone, a descriptor is in `OPEN` or its thread is in
 //! `open` or `drop`. A fork holds it alone (`before_fork`), so the child's `OPEN` is exact.
-#![allow(unsafe_code)] // close in a child, locks made anew
+#![allow(unsafe_code)] // close in a child
 
 use std::fs::File;
 use std::io;
@@ -15,11 +15,12 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use parking_lot::lock_api::RawRwLock as _;
-use parking_lot::{Mutex, RawRwLock, RwLock};
+use super::mutex::{Gate, Mutex};
 
-static GATE: RwLock<()> = RwLock::new(());
+static GATE: Gate = Gate::new();
 static OPEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+/// More than all threads of most programs have open at once.
+const AT_ONCE: usize = 64;
 
 /// An open file whose descriptor no forked child keeps.
 pub(super) struct Descriptor(ManuallyDrop<File>);
@@ -27,15 +28,20 @@ pub(super) struct Descriptor(ManuallyDrop<File>);
 impl Descriptor {
     /// Opens by `open`, which must not open a second one in this way.
     pub(super) fn open(open: impl FnOnce() -> io::Result<File>) -> io::Result<Self> {
-        let _no_fork = GATE.read();
+        let _no_fork = GATE.enter();
         let file = open()?;
-        OPEN.lock().push(file.as_raw_fd());
+        let mut numbers = OPEN.lock();
+        if numbers.capacity() == 0 {
+            numbers.reserve(AT_ONCE); // a fork opens one, and may not allocate
+        }
+        numbers.push(file.as_raw_fd());
+        drop(numbers);
         Ok(Self(ManuallyDrop::new(file)))
     }
 
     /// One that children do keep, as they keep a socket.
     pub(super) fn into_owned(mut self) -> OwnedFd {
-        let _no_fork = GATE.read();
+        let _no_fork = GATE.enter();
         // SAFETY: `self` is forgotten at once.
         let file = unsafe { ManuallyDrop::take(&mut self.0) };
         std::mem::forget(self);
@@ -63,7 +69,7 @@ impl Deref for Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        let _no_fork = GATE.read();
+        let _no_fork = GATE.enter();
         forget(&self.0);
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut self.0) };
@@ -72,18 +78,17 @@ impl Drop for Descriptor {
 
 /// What opens a descriptor and closes it again, when no fork may come between.
 pub(super) fn without_fork<T>(read: impl FnOnce() -> T) -> T {
-    let _no_fork = GATE.read();
+    let _no_fork = GATE.enter();
     read()
 }
 
 /// The last that a fork waits for: nobody who is in the gate waits for anything of this library.
-pub(super) fn before_fork() {
-    std::mem::forget(GATE.write());
+pub(crate) fn before_fork() {
+    GATE.close();
 }
 
 pub(super) fn after_in_parent() {
-    // SAFETY: `before_fork` locked it in this thread.
-    unsafe { GATE.force_unlock_write() };
+    GATE.open();
 }
 
 /// Closes what other threads of the parent had open. Allocates nothing.
@@ -94,10 +99,7 @@ pub(super) fn after_in_child() {
         // SAFETY: this child's copy of a descriptor whose thread is not here.
         unsafe { libc::close(fd) };
     }
-    // SAFETY: only the raw state is used, and there is no other thread.
-    let raw = std::ptr::from_ref(unsafe { GATE.raw() }).cast_mut();
-    // SAFETY: a `RawRwLock` is an atomic word: it may be written through a shared reference.
-    unsafe { raw.write(RawRwLock::INIT) };
+    GATE.open();
 }
 
 #[cfg(test)]

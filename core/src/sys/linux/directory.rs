@@ -5,7 +5,7 @@
 //! | `shmarray-<id>` | a segment |
 //! | `shmarray-name-<name>` | a second link to a segment, by the name that a person gave |
 //! | `shmarray-new-<id>` | a segment being made, where the file system has no unnamed files |
-//! | `shmarray-registry-<uid>` | an empty file of locks; nothing is ever read from it |
+//! | `shmarray-registry-<uid>` | locks, and the roll of processes (`registry`) |
 //!
 //! The registry's bytes from 2^62 on are one for each name: who takes a name away locks its
 //! byte first, so that between the look and the unlink nobody can put a new array there.
@@ -13,21 +13,24 @@
 
 use std::cell::RefCell;
 use std::ffi::CString;
+use std::fmt::Write;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use super::descriptor::{Descriptor, without_fork};
-use super::{huge, lock};
+use super::lock::{self, Patience};
+use super::{huge, registry};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
+use crate::sys::LastLook;
 
 /// Of linux/magic.h.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
@@ -35,7 +38,6 @@ const DEFAULT_DIRECTORY: &str = "/dev/shm";
 const SEGMENT_PREFIX: &str = "shmarray-";
 const NAME_PREFIX: &str = "shmarray-name-";
 const NEW_PREFIX: &str = "shmarray-new-";
-const REGISTRY_PREFIX: &str = "shmarray-registry-";
 /// Where the bytes that stand for names begin in the registry.
 const NAMES_OFFSET: u64 = 1 << 62;
 
@@ -45,11 +47,15 @@ pub(crate) struct Directory(Arc<Place>);
 
 #[derive(Debug)]
 struct Place {
+    /// As `SHMARRAY_DIR` says it.
+    named: PathBuf,
+    /// Absolute.
     path: PathBuf,
     /// 0: nobody has asked yet. No lock, which a forked child could find taken.
     page_bytes: AtomicU64,
     /// [`UNKNOWN`], [`NO`] or [`YES`].
     huge_by_advice: AtomicU8,
+    last_look: LastLook,
 }
 
 const UNKNOWN: u8 = 0;
@@ -83,7 +89,7 @@ impl Directory {
         let find = |last: &RefCell<Option<Self>>| {
             let mut last = last.try_borrow_mut().ok()?;
             match &*last {
-                Some(known) if known.path() == path => Some(known.clone()),
+                Some(known) if known.0.named == path => Some(known.clone()),
                 _ => Some(last.insert(Self::at(path)).clone()),
             }
         };
@@ -91,15 +97,22 @@ impl Directory {
     }
 
     fn at(path: impl AsRef<Path>) -> Self {
+        let named = path.as_ref().to_owned();
         Self(Arc::new(Place {
-            path: path.as_ref().to_owned(),
+            path: absolute(&named),
+            named,
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
+            last_look: LastLook::default(),
         }))
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    pub(crate) fn last_look(&self) -> &LastLook {
+        &self.0.last_look
     }
 
     /// The unit of memory protection of what is mapped there: in a hugetlbfs a huge page.
@@ -153,26 +166,15 @@ impl Directory {
         self.path().join(format!("{NEW_PREFIX}{id}"))
     }
 
-    /// This user's registry, made when it is not there. Another user's file of that name is not it:
-    /// he could lock and unlock there as he likes. With it what `fstat` says of it.
-    pub(super) fn open_registry(&self) -> Result<(Descriptor, fs::Metadata)> {
-        let path = self.path().join(format!("{REGISTRY_PREFIX}{}", user()));
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let opened = Descriptor::open(|| options.open(&path));
-        let file = opened.map_err(|error| Error::os("open", &path, error))?;
-        let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
-        match (facts.uid(), user()) {
-            (owner, user) if owner == user => Ok((file, facts)),
-            (owner, user) => Err(Error::NotOwner { path, owner, user, mode: facts.mode() & 0o777 }),
-        }
-    }
-
     /// The ids of all segments there, finished or not, whoever owns them.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
         let ids = self.names(id_in);
         ids.map_err(|error| Error::os("opendir", self.path(), error))
+    }
+
+    /// The names that people gave, whoever owns them.
+    pub(super) fn array_names(&self) -> Vec<ArrayName> {
+        self.names(|name| name.strip_prefix(NAME_PREFIX)?.parse().ok()).unwrap_or_default()
     }
 
     /// What is of use among the names of its files.
@@ -184,7 +186,7 @@ impl Directory {
     }
 
     /// Bytes that the file system has left for us.
-    pub(super) fn free_bytes(&self) -> Result<u64> {
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
         let facts = self.facts()?;
         let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0, or a hugetlbfs with what is reserved
         let huge = || self.huge_pages("free_hugepages").unwrap_or(u64::MAX);
@@ -225,6 +227,40 @@ impl Directory {
 fn id_in(file_name: &str) -> Option<SegmentId> {
     let id = file_name.strip_prefix(NEW_PREFIX).or_else(|| file_name.strip_prefix(SEGMENT_PREFIX))?;
     SegmentId::from_bytes(id.as_bytes())
+}
+
+/// What a relative `SHMARRAY_DIR` meant when this process first saw it.
+struct Relative {
+    named: PathBuf,
+    path: PathBuf,
+    earlier: *const Relative,
+}
+
+/// Never freed, and only added to: no lock that a forked child could find taken.
+static RELATIVES: AtomicPtr<Relative> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Counted from where this process was when it first saw that name, wherever it goes afterwards.
+fn absolute(named: &Path) -> PathBuf {
+    if named.is_absolute() {
+        return named.to_owned();
+    }
+    let mut latest = RELATIVES.load(Ordering::Acquire); // the exchange below is its partner
+    let mut at: *const Relative = latest;
+    // SAFETY: null, or a `Relative` that is never freed nor changed, published by the exchange below.
+    while let Some(known) = unsafe { at.as_ref() } {
+        if known.named == named {
+            return known.path.clone();
+        }
+        at = known.earlier;
+    }
+    let path = std::env::current_dir().unwrap_or_default().join(named);
+    let new = Box::into_raw(Box::new(Relative { named: named.to_owned(), path: path.clone(), earlier: latest }));
+    while let Err(other) = RELATIVES.compare_exchange(latest, new, Ordering::AcqRel, Ordering::Acquire) {
+        latest = other; // two threads that see it first at once saw it in one place
+        // SAFETY: `new` is not published yet: it is this thread's alone.
+        unsafe { (*new).earlier = latest };
+    }
+    path
 }
 
 /// Our effective user.
@@ -268,19 +304,40 @@ pub(super) fn create_hidden(path: &Path) -> Result<Descriptor> {
 pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] Descriptor);
 
 impl NameLock {
-    /// `None` where the registry cannot be had, because somebody put something else in its place:
-    /// then two who take one name away at once may take a newer array's. It is only a name.
-    pub(super) fn take(directory: &Directory, name: &ArrayName) -> Option<Self> {
-        let (file, _) = directory.open_registry().ok()?;
-        let offset = (NAMES_OFFSET | fnv1a(name.as_str().as_bytes()) >> 2) as i64;
-        lock::wait_exclusive(&file, offset).ok()?;
-        Some(Self(file))
+    /// # Errors
+    /// When the registry cannot be had, or another process of this user keeps the byte: it does
+    /// that for a few system calls, unless somebody stopped it there.
+    pub(super) fn take(directory: &Directory, name: &ArrayName, patience: Patience) -> Result<Self> {
+        let file = registry::open(directory)?.file;
+        let mut hash = Fnv1a::new();
+        let _ = hash.write_str(name.as_str()); // it takes everything
+        let offset = (NAMES_OFFSET | hash.value() >> 2) as i64;
+        let taken = lock::exclusive_at(&file, offset, patience);
+        taken.map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.name_path(name), error))?;
+        Ok(Self(file))
     }
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo): which byte stands for a name is part of the format.
-pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+/// FNV-1a, 64 bits (Fowler, Noll, Vo), of text: which byte stands for a name is part of the format.
+pub(super) struct Fnv1a(u64);
+
+impl Fnv1a {
+    pub(super) fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.0
+    }
+}
+
+impl std::fmt::Write for Fnv1a {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+        Ok(())
+    }
 }
 
 fn c_path(path: &Path) -> CString {

@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 
 use super::{Access, Directory, huge};
 
-/// One reservation at the most, so that a signal costs no more than one of them again.
+/// One reservation at the most, so that a signal costs no more than one of them again; and at the least.
 const STEP_BYTES: u64 = 256 << 20;
+const LEAST_STEP_BYTES: u64 = 64 << 10;
 
 /// A segment in memory until dropped: its header shared and to write, its data as asked for.
 ///
@@ -100,6 +101,30 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly what `new` mapped, once; every pointer into it is kept behind a
         // `Segment`, which owns this.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// The first page of a file, for its words alone; it keeps no hold that its file has not.
+pub(super) struct Page {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Page {
+    pub(super) fn map(file: &File, page_bytes: u64) -> io::Result<Self> {
+        let bytes = page_bytes as usize; // whole pages alone can be unmapped, of a hugetlbfs too
+        Ok(Self { start: map(file, std::ptr::null_mut(), bytes, WRITABLE, libc::MAP_SHARED)?, bytes })
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: what `map` mapped, once; its user keeps no pointer longer.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -204,18 +229,30 @@ pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// Reserves the pages of a part of a file.
+///
+/// The kernel undoes a reservation that a signal interrupts. So each one that is interrupted makes the
+/// next smaller: with a timer that is faster than a large one, too, this comes to its end.
 pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let (mut done, bytes) = (offset, offset + bytes);
-    while done < bytes {
-        let step = STEP_BYTES.min(bytes - done);
+    let (mut done, end, mut most) = (offset, offset + bytes, STEP_BYTES);
+    while done < end {
+        let step = most.min(end - done);
         match allocate(file, done, step) {
             Ok(()) => done += step,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return write_zeros(file, done, bytes),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => most = (most / 2).max(LEAST_STEP_BYTES),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return write_zeros(file, done, end),
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// The largest file that this process may make: beyond it the kernel sends SIGXFSZ, which ends a process
+/// that does not expect it.
+pub(super) fn file_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` has room for the answer.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
 /// Writes memory that others may change meanwhile: then some of its bytes.

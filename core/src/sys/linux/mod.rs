@@ -4,8 +4,8 @@
 //! file description, which the mapping keeps alive after the descriptor is closed: so a
 //! process keeps no descriptor for an array, nothing that closes descriptors can drop the
 //! hold, and the kernel drops it when the mapping goes, however the process ends. A forked
-//! child has the mapping and with it the hold. Who can take the lock exclusively knows that
-//! nobody holds the segment, and gives it back.
+//! child has the mapping and with it the hold. Nobody of this library takes the lock exclusively:
+//! `give_back` asks the kernel whether anybody has it.
 //!
 //! What a crash leaves at each step:
 //!
@@ -15,19 +15,19 @@
 //! | create: link the id | a segment that nobody holds | any sweep |
 //! | create: link the name | the same, with a name | any sweep, or the next create of that name |
 //! | attach: open, lock, check, map, close | nothing | the kernel |
-//! | give back: lock exclusively | nothing; the lock is gone | any sweep |
+//! | give back: CLOSING | a segment that the next who attaches makes LIVE again | any sweep |
 //! | give back: DEAD | a segment that refuses to be attached | any sweep |
 //! | give back: unlink the name, unlink the id | the same, or memory that the kernel frees | any sweep |
-//!
-//! An attach that finds the exclusive lock taken waits for it: a message may hold the segment, and
-//! who sweeps finds that out. The wait is for a few system calls of another process, or its death.
 
 mod descriptor;
 mod directory;
+pub(crate) mod fork;
+mod give_back;
 mod huge;
 mod links;
 mod lock;
 mod map;
+mod mutex;
 mod registry;
 pub(crate) mod socket;
 
@@ -39,19 +39,22 @@ use std::path::{Path, PathBuf};
 use descriptor::Descriptor;
 pub(crate) use directory::Directory;
 use directory::{NameLock, link_file};
+pub(crate) use fork::is_orphaned;
+pub(crate) use give_back::{discard, give_back, sweep_names};
+use give_back::{give_back_named, is_same};
 pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
+use lock::Patience;
 pub(crate) use map::Mapping;
 use map::page_bytes;
+pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
-    Identity, Lives, after_in_child, after_in_parent, before_fork, family_message, family_of, identity,
-    identity_of_child, is_message, message, on_fork_and_exit, remake,
+    Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls, look_for_dead,
+    message,
 };
 
 use super::{Access, Place};
 use crate::error::{Error, Result};
-use crate::format::{Header, MAGIC};
 use crate::name::{ArrayName, SegmentId};
-use crate::{lease, words};
 
 /// A segment's file, open and held.
 pub(crate) struct File {
@@ -68,17 +71,31 @@ pub(crate) struct File {
 impl File {
     /// A file of `bytes` zeros that has no name yet.
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
-        let (file, hidden) = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes))?;
-        let path = directory.segment_path(id);
-        let created = Self { file, directory, path, bytes, is_writable: true, hidden };
-        created.prepare(mode)?;
-        Ok(created)
+        loop {
+            let unnamed = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes));
+            let (file, hidden) = unnamed?;
+            let (directory, path) = (directory.clone(), directory.segment_path(id));
+            let created = Self { file, directory, path, bytes, is_writable: true, hidden };
+            if created.hold()? {
+                created.prepare(mode)?;
+                return Ok(created);
+            }
+        }
     }
 
-    /// Holds the new file, gives it its mode and its memory.
+    /// Holds the new file. `false` when it had a name and a sweep was faster, which took it for a dead
+    /// creator's.
+    fn hold(&self) -> Result<bool> {
+        match lock::try_shared(&self.file) {
+            Ok(()) => Ok(self.hidden.is_none() || self.links() > 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.hidden.is_some() => Ok(false),
+            Err(error) => Err(Error::os("fcntl(F_OFD_SETLK)", &self.path, error)),
+        }
+    }
+
+    /// Gives the new file its mode and its memory.
     fn prepare(&self, mode: u32) -> Result<()> {
         let Self { file, directory, path, bytes, .. } = self;
-        lock::try_shared(file).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", path, error))?;
         if mode & 0o177 != 0 {
             // Asked for by the user: the umask does not cut it.
             let permissions = fs::Permissions::from_mode(mode);
@@ -99,18 +116,37 @@ impl File {
         };
         let opened = open_for(&path, access);
         let (file, is_writable) = opened.map_err(|error| not_found("open", error))?;
-        lock::wait_shared(&file).map_err(|error| not_found("fcntl(F_OFD_SETLKW)", error))?;
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
         if facts.nlink() == 0 {
             return Err(missing(&directory, place));
         }
         check_owner(place, &path, &facts)?;
+        lock::try_shared(&file).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", &path, error))?;
         Ok(Self { file, directory, path, bytes: facts.len(), is_writable, hidden: None })
+    }
+
+    /// The file of a segment if it is this user's: nobody maps a stranger's unasked.
+    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
+        match Self::open(directory.clone(), Place::Id(id), Access::ReadWrite) {
+            Ok(file) if file.file.metadata().is_ok_and(|facts| facts.uid() == directory::user()) => Ok(Some(file)),
+            Ok(_) | Err(Error::NotOwner { .. } | Error::InvalidSegment { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Size of the file.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What the file has of memory, in bytes.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |facts| facts.blocks() * 512)
+    }
+
+    /// Whether anybody else holds the file.
+    pub(crate) fn is_held(&self) -> bool {
+        !lock::is_unheld(&self.file)
     }
 
     /// How many names the file has.
@@ -140,11 +176,6 @@ impl File {
         &self.path
     }
 
-    /// Of a file that nobody can attach: no flag of it keeps a sweep from giving it back.
-    pub(crate) fn clear_flags(&self) {
-        let _ = self.file.write_all_at(&[0; 8], words::FLAGS_OFFSET);
-    }
-
     /// Maps the whole file. The mapping carries the hold on when the file is closed.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         Mapping::new(self, access, header_bytes).map_err(|error| Error::os("mmap", &self.path, error))
@@ -166,7 +197,9 @@ impl File {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(or_full(Error::os("linkat", &path, error), &self.directory, self.bytes));
                 }
-                Err(_) if attempt == 0 => give_back_leftover(&self.directory, &path),
+                Err(_) if attempt == 0 => {
+                    let _ = give_back_named(&self.directory, name); // held: found taken again, and said so
+                }
                 Err(_) => break,
             }
         }
@@ -179,7 +212,7 @@ impl File {
     pub(crate) fn mark_named(&self, name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
         let path = self.directory.name_path(name);
         let facts = self.file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
-        let _lock = NameLock::take(&self.directory, name);
+        let _lock = NameLock::take(&self.directory, name, Patience::Much)?;
         if is_same(&path, &facts) {
             mark();
         }
@@ -195,66 +228,22 @@ impl Drop for File {
     }
 }
 
-/// Unlinks a segment that has become dead by the caller's hand, and its name. `false` when somebody
-/// who met it dead was faster.
-pub(crate) fn discard(directory: &Directory, id: &SegmentId, name: Option<&ArrayName>) -> Result<bool> {
-    let path = directory.segment_path(id);
-    if let (Some(name), Ok(facts)) = (name, fs::symlink_metadata(&path)) {
-        unlink_if_same(directory, name, &facts)?;
-    }
-    unlink_segment(&path)
+/// Nanoseconds of the system's monotonic clock.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-fn unlink_segment(path: &Path) -> Result<bool> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::os("unlink", path, error)),
-    }
+/// Nanoseconds that this thread has worked.
+pub(crate) fn thread_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Gives a segment back if nobody holds it and it need not persist. Returns its bytes.
-pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
-    let hidden = directory.hidden_path(id);
-    if fs::symlink_metadata(directory.segment_path(id)).is_ok_and(|facts| is_same(&hidden, &facts)) {
-        let _ = fs::remove_file(&hidden); // it has its id: its creator is about to do this, or died
-    }
-    match give_back_file(directory, id, &directory.segment_path(id))? {
-        Some(bytes) => Ok(Some(bytes)),
-        None => give_back_file(directory, id, &hidden),
-    }
-}
-
-fn give_back_file(directory: &Directory, id: &SegmentId, path: &Path) -> Result<Option<u64>> {
-    let Ok(file) = open_existing(path, Access::ReadWrite) else {
-        return Ok(None); // gone already, or not ours to give
-    };
-    // First without its lock: while we have that, an attach must wait.
-    if persists(&file) || !lock::is_unheld(&file) {
-        return Ok(None);
-    }
-    let front = front(&file).unwrap_or_default();
-    let header = Header::read("", &front, u64::MAX).ok().filter(|header| header.id == *id);
-    if header.as_ref().is_some_and(|header| is_under_way(directory, &file, header)) {
-        return Ok(None);
-    }
-    // The name's lock before the segment's, as in `unlink_name`.
-    let name = header.as_ref().and_then(|header| header.name.as_ref());
-    let _lock = name.map(|name| NameLock::take(directory, name));
-    if !lock::try_exclusive(&file) || header.as_ref().is_some_and(|header| is_under_way(directory, &file, header)) {
-        return Ok(None);
-    }
-    let facts = file.metadata().map_err(|error| Error::os("fstat", path, error))?;
-    let name = name.map(|name| directory.name_path(name)).filter(|name| is_same(name, &facts));
-    let more_links = facts.nlink() > 1 + u64::from(name.is_some());
-    if facts.nlink() == 0 || more_links && links::has_tickets(directory, id) {
-        return Ok(None); // gone already, or a message holds it
-    }
-    let _ = file.write_all_at(&lease::DEAD.to_le_bytes(), words::STATE_OFFSET); // a short file has no state
-    if let Some(name) = name {
-        fs::remove_file(&name).map_err(|error| Error::os("unlink", name, error))?;
-    }
-    Ok(unlink_segment(path)?.then_some(facts.blocks() * 512))
+#[allow(unsafe_code)]
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` has room for the answer; both clocks are always there.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Gives the memory of a part of a segment back; what was there is zero from then on.
@@ -281,13 +270,22 @@ fn at_parts(
     Ok(())
 }
 
+/// Whether an id leads to a file.
+pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
+    fs::symlink_metadata(directory.segment_path(id)).is_ok()
+}
+
 /// Takes a name away. `before` is run first, while nobody else can change the name: what it
 /// marks is marked before the name is gone. Returns the segment, held.
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&File) -> Result<()>,
+) -> Result<File> {
     let path = directory.name_path(name);
-    let _lock = NameLock::take(directory, name);
+    let _lock = NameLock::take(directory, name, Patience::Much)?;
     let file = File::open(directory.clone(), Place::Name(name), Access::ReadWrite)?;
-    before(&file);
+    before(&file)?;
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
     Ok(file)
 }
@@ -329,6 +327,10 @@ fn open_existing(path: &Path, access: Access) -> io::Result<Descriptor> {
 
 /// Reserves every page now, so that touching one can never be a bus error.
 fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
+    let limit_bytes = map::file_limit();
+    if bytes > limit_bytes {
+        return Err(Error::FileTooLarge { asked_bytes: bytes, limit_bytes }); // the kernel would send SIGXFSZ
+    }
     if bytes > directory.free_bytes()? {
         return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
     }
@@ -382,62 +384,5 @@ fn missing(directory: &Directory, place: Place<'_>) -> Error {
     match place {
         Place::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
         Place::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
-    }
-}
-
-/// Noise does not persist: only a segment says that it does.
-fn persists(file: &fs::File) -> bool {
-    let mut front = [0; words::FLAGS_OFFSET as usize + 8];
-    let read = file.read_exact_at(&mut front, 0).is_ok();
-    read && front.starts_with(&MAGIC) && front[words::FLAGS_OFFSET as usize] & words::PERSIST as u8 != 0
-}
-
-/// What [`Header::read`] needs of an open file.
-fn front(file: &fs::File) -> Result<Vec<u8>> {
-    let failed = |error| Error::os("pread", "", error);
-    let bytes = file.metadata().map_err(failed)?.len();
-    let read = |count: u64| {
-        let mut front = vec![0; count.min(bytes) as usize];
-        let read = file.read_exact_at(&mut front, 0);
-        read.map(|()| front).map_err(failed)
-    };
-    let first = read(crate::format::PAGE_BYTES)?;
-    read(Header::bytes_needed("", &first, bytes)?)
-}
-
-/// Whether a message holds a segment that nobody maps: no process can.
-fn is_under_way(directory: &Directory, file: &fs::File, header: &Header) -> bool {
-    let mut front = vec![0; header.header_bytes as usize];
-    if file.read_exact_at(&mut front, 0).is_err() {
-        return false; // cut short meanwhile: nobody can attach it
-    }
-    let mut messages = header.entries(&front).filter(|entry| entry.held && is_message(entry.about)).peekable();
-    if messages.peek().is_none() {
-        return false;
-    }
-    let lives = Lives::look(directory);
-    messages.any(|entry| lives.as_ref().is_none_or(|lives| !lives.is_void(entry.holder, entry.about)))
-}
-
-fn is_same(path: &Path, facts: &fs::Metadata) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (facts.dev(), facts.ino()))
-}
-
-/// Removes a name if it still leads to that file. The lock keeps a new array of that name out.
-fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata) -> Result<()> {
-    let path = directory.name_path(name);
-    let _lock = NameLock::take(directory, name);
-    match is_same(&path, facts) {
-        true => fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error)),
-        false => Ok(()),
-    }
-}
-
-fn give_back_leftover(directory: &Directory, path: &Path) {
-    let Ok(file) = open_existing(path, Access::ReadOnly) else { return };
-    let header = front(&file).and_then(|front| Header::read("", &front, u64::MAX));
-    drop(file);
-    if let Ok(header) = header {
-        let _ = give_back(directory, &header.id); // held: the caller finds the name taken and says so
     }
 }

@@ -13,9 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair, sockopt,
 };
 
+/// The front of a message, by which its receiver prepares.
+pub(crate) const FRONT_BYTES: usize = 16;
 /// The most descriptors with one message.
 pub(crate) const DESCRIPTORS_MOST: usize = 64;
 
@@ -49,18 +51,35 @@ thread_local! {
 
 /// Reads one message that is there, with its descriptors; fails with `WouldBlock` when there is none.
 /// It is empty when the other end is closed. `most_bytes` has no message more.
+///
+/// A descriptor that found no place would be lost, and with it what it keeps. So first `needed` says of
+/// a message's front how many there must be room for: without room it fails with `EMFILE`, and
+/// the message stays where it is.
 pub(crate) fn receive<T>(
     socket: BorrowedFd<'_>,
     most_bytes: usize,
+    needed: impl FnOnce(&[u8]) -> usize,
     read: impl FnOnce(&[u8], Vec<OwnedFd>) -> T,
 ) -> io::Result<T> {
-    // A descriptor that found no place would be lost, and with it what it keeps: better not to receive.
-    drop(socket.try_clone_to_owned()?);
+    let mut front = [0; FRONT_BYTES];
+    let (bytes, _) = recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+    find_room(socket, needed(&front[..bytes]))?;
     let mut room = ROOM.try_with(Cell::take).unwrap_or_default(); // none where the thread is ending
     room.resize(most_bytes, 0);
     let done = receive_into(&mut room, socket).map(|(bytes, descriptors)| read(&room[..bytes], descriptors));
     let _ = ROOM.try_with(|kept| kept.set(room));
     done
+}
+
+/// Whether there is room for so many descriptors now.
+fn find_room(socket: BorrowedFd<'_>, count: usize) -> io::Result<()> {
+    match count {
+        0 => Ok(()),
+        _ => {
+            let _taken = socket.try_clone_to_owned()?;
+            find_room(socket, count - 1)
+        }
+    }
 }
 
 fn receive_into(room: &mut [u8], socket: BorrowedFd<'_>) -> io::Result<(usize, Vec<OwnedFd>)> {
@@ -74,7 +93,10 @@ fn receive_into(room: &mut [u8], socket: BorrowedFd<'_>) -> io::Result<(usize, V
             descriptors.extend(all);
         }
     }
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE.into()); // another thread took the room, or another process that message
+    }
+    if received.flags.contains(ReturnFlags::TRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is larger than any of ours"));
     }
     Ok((received.bytes, descriptors))

@@ -80,10 +80,6 @@ impl Bytes {
         self.words().state().store(lease::DEAD, Ordering::Release);
     }
 
-    pub(super) fn clear_flags(&self) {
-        self.words().flags().store(0, Ordering::Relaxed);
-    }
-
     /// Makes a part of them zero.
     pub(super) fn clear(&self, offset: u64, bytes: u64) {
         // SAFETY: a part of the file, which the caller has claimed.

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::bytes::Bytes;
 use super::{Lives, Mutex, Place};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
+use crate::sys::LastLook;
 
 /// Where segments live: nothing but a name here.
 #[derive(Clone, Debug)]
@@ -33,6 +35,10 @@ impl Directory {
         Ok(super::MOST_BYTES)
     }
 
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        Ok(super::MOST_BYTES.saturating_sub(self.links(|links| links.bytes())))
+    }
+
     /// What `SHMARRAY_DIR` says now.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
@@ -41,6 +47,16 @@ impl Directory {
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Nobody dies here: there is never a reason to look.
+    pub(crate) fn last_look(&self) -> &LastLook {
+        static NEVER: LastLook = LastLook {
+            ended_ns: AtomicU64::new(u64::MAX),
+            took_ns: AtomicU64::new(0),
+            checked_ns: AtomicU64::new(u64::MAX),
+        };
+        &NEVER
     }
 
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {

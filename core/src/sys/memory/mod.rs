@@ -21,8 +21,7 @@ use bytes::Bytes;
 pub(crate) use directory::{Directory, link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use process::{
-    Identity, Lives, after_in_child, after_in_parent, before_fork, family_message, family_of, identity,
-    identity_of_child, is_message, on_fork_and_exit, remake,
+    Dead, Identity, Lives, family_message, family_of, identity, is_message, look_for_dead, monotonic_ns, thread_ns,
 };
 
 use super::{Access, Place};
@@ -84,7 +83,7 @@ impl File {
     }
 
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, _mode: u32) -> Result<Self> {
-        let free_bytes = MOST_BYTES.saturating_sub(directory.links(|links| links.bytes()));
+        let free_bytes = directory.free_bytes()?;
         if bytes > free_bytes {
             return Err(Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory.path().to_owned() });
         }
@@ -99,8 +98,20 @@ impl File {
         }
     }
 
+    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
+        Self::open(directory.clone(), Place::Id(id), Access::ReadWrite).map(Some)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.count()
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.bytes.count()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        true
     }
 
     pub(crate) fn links(&self) -> u64 {
@@ -109,10 +120,6 @@ impl File {
 
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
         Ok(self.bytes.front(bytes))
-    }
-
-    pub(crate) fn clear_flags(&self) {
-        self.bytes.clear_flags();
     }
 
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
@@ -156,18 +163,31 @@ pub(crate) fn discard(directory: &Directory, id: &SegmentId, _name: Option<&Arra
     Ok(directory.links(|links| links.unlink(id)).is_some())
 }
 
+/// A name without its id there is not.
+pub(crate) fn sweep_names(_directory: &Directory) {}
+
+pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
+    directory.links(|links| links.ids.contains_key(id))
+}
+
 pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
     Ok(directory.links(|links| links.give_back(id)))
 }
 
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&File) -> Result<()>,
+) -> Result<File> {
     let unlinked = directory.links(|links| {
         let file = File { bytes: Arc::clone(links.names.get(name.as_str())?), directory: directory.clone() };
-        before(&file);
-        links.names.remove(name.as_str());
-        Some(file)
+        let marked = before(&file);
+        if marked.is_ok() {
+            links.names.remove(name.as_str());
+        }
+        Some(marked.map(|()| file))
     });
-    unlinked.ok_or_else(|| missing(directory, Place::Name(name)))
+    unlinked.unwrap_or_else(|| Err(missing(directory, Place::Name(name))))
 }
 
 /// A store, so that Miri sees a race with who still looks there.

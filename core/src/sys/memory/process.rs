@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Directory, Mutex};
+use super::Directory;
 use crate::error::Result;
 
 /// A process or a message as its entries name it.
@@ -21,10 +21,6 @@ const FAMILY_TICKETS: u64 = 1 << 32;
 
 pub(crate) fn identity(_directory: &Directory) -> Option<Identity> {
     Some(Identity { holder: HOLDER, about: std::process::id().into() })
-}
-
-pub(crate) fn identity_of_child(_directory: &Directory) -> Option<Identity> {
-    None
 }
 
 /// A ticket of this process's family.
@@ -55,16 +51,27 @@ impl Lives {
     }
 }
 
-/// Miri runs no handlers at exit.
-pub(crate) fn on_fork_and_exit(
-    _before: extern "C" fn(),
-    _in_parent: extern "C" fn(),
-    _in_child: extern "C" fn(),
-    _exit: extern "C" fn(),
-) {
+/// Nobody dies here.
+pub(crate) struct Dead;
+
+impl Dead {
+    pub(crate) fn are_swept(self) {}
 }
 
-pub(crate) fn before_fork() {}
-pub(crate) fn after_in_parent() {}
-pub(crate) fn after_in_child() {}
-pub(crate) fn remake<T>(_mutex: &Mutex<T>) {}
+/// What a look finds: nothing.
+pub(crate) struct Look {
+    pub(crate) dead: Option<Dead>,
+    pub(crate) was_deleted: bool,
+}
+
+pub(crate) fn look_for_dead(_directory: &Directory) -> Look {
+    Look { dead: None, was_deleted: false }
+}
+
+pub(crate) fn monotonic_ns() -> u64 {
+    0
+}
+
+pub(crate) fn thread_ns() -> u64 {
+    0
+}

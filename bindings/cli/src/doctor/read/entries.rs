@@ -2,38 +2,44 @@
 //!
 //! Nothing is locked: the kernel is only asked who has a lock.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use shmarray::SegmentInfo;
 
-use crate::doctor::leftovers::{Entry, Kind, Registry};
+use crate::doctor::finding::quoted;
+use crate::doctor::leftovers::{Entry, Kind, Part, Registry};
+use crate::list::process;
 
 // As in core/FORMAT.md.
 const PREFIX: &str = "shmarray-";
-const MAGIC: &[u8] = b"shmarray";
-const FLAGS_OFFSET: usize = 144;
-const PERSIST: u8 = 1;
 
-pub(super) fn entries(directory: &Path, user: u32) -> Result<Vec<Entry>> {
-    let mut tickets = HashMap::new();
-    for array in shmarray::segments()? {
-        *tickets.entry(array.segment.id.to_string()).or_insert(0) += array.tickets;
-    }
-    let there = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
-    let names = there.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut entries: Vec<_> = names.filter_map(|name| entry(directory, name, user, &tickets)).collect();
+pub(super) fn part(info: &SegmentInfo) -> Part {
+    let SegmentInfo { kind, segment_bytes, tickets, persists, .. } = *info;
+    Part { kind, bytes: segment_bytes, holders: info.holders.iter().copied().map(process).collect(), tickets, persists }
+}
+
+/// The files there that are named like ours. `segments`: those that are some.
+pub(super) fn entries(directory: &Path, user: u32, segments: &[SegmentInfo]) -> Result<Vec<Entry>> {
+    let ids: HashSet<_> = segments.iter().map(|info| info.segment.id.to_string()).collect();
+    let names = names(directory).with_context(|| format!("cannot list {}", directory.display()))?;
+    let mut entries: Vec<_> = names.filter_map(|name| entry(directory, name, user, &ids)).collect();
     entries.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(entries)
 }
 
-/// `None` when it is not named like one of ours, or is gone by now. `tickets` has those of each whole segment.
-fn entry(directory: &Path, file: String, user: u32, tickets: &HashMap<String, u64>) -> Option<Entry> {
+fn names(directory: &Path) -> io::Result<impl Iterator<Item = String>> {
+    Ok(fs::read_dir(directory)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()))
+}
+
+/// `None` when it is not named like one of ours, or is gone by now.
+fn entry(directory: &Path, file: String, user: u32, segments: &HashSet<String>) -> Option<Entry> {
     let rest = file.strip_prefix(PREFIX)?;
     let kind = kind(rest)?;
     let path = directory.join(&file);
@@ -41,11 +47,9 @@ fn entry(directory: &Path, file: String, user: u32, tickets: &HashMap<String, u6
     let ours = user == 0 || facts.uid() == user;
     let opened = facts.is_file().then(|| open(&path)).and_then(io::Result::ok).filter(|_| ours);
     Some(Entry {
-        is_segment: tickets.contains_key(rest),
-        tickets: tickets.get(rest).copied().unwrap_or(0),
+        is_segment: segments.contains(rest),
         is_regular: facts.is_file() || !ours,
         held: opened.as_ref().and_then(is_held),
-        persists: opened.as_ref().is_some_and(persists),
         bytes: facts.size(),
         links: facts.nlink(),
         kind,
@@ -80,17 +84,29 @@ fn is_held(file: &fs::File) -> Option<bool> {
     Some(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-fn persists(file: &fs::File) -> bool {
-    let mut front = [0; FLAGS_OFFSET + 1];
-    let read = file.read_exact_at(&mut front, 0).is_ok();
-    read && front.starts_with(MAGIC) && front[FLAGS_OFFSET] & PERSIST != 0
+/// The file that should be this user's registry, as a shell takes its name.
+pub(super) fn registry(directory: &Path, user: u32) -> Option<Registry> {
+    let name = format!("{PREFIX}registry-{user}");
+    let path = directory.join(&name);
+    let facts = fs::symlink_metadata(&path).ok()?;
+    Some(Registry {
+        path: quoted(&path),
+        is_regular: facts.is_file(),
+        owner: facts.uid(),
+        user,
+        mode: facts.mode(),
+        links: facts.nlink(),
+        instead: others(directory, &(name + "-"), user),
+    })
 }
 
-pub(super) fn registry(directory: &Path, user: u32) -> Option<Registry> {
-    let path = directory.join(format!("{PREFIX}registry-{user}"));
-    let facts = fs::symlink_metadata(&path).ok()?;
-    let (is_regular, owner, mode) = (facts.is_file(), facts.uid(), facts.mode());
-    Some(Registry { path: crate::doctor::finding::quoted(&path), is_regular, owner, user, mode })
+/// The registry that the library uses when that file cannot be one: the first of this user's by name.
+fn others(directory: &Path, start: &str, user: u32) -> Option<String> {
+    let is_ours = |name: &String| {
+        let facts = fs::symlink_metadata(directory.join(name));
+        name.starts_with(start) && facts.is_ok_and(|facts| facts.is_file() && facts.uid() == user)
+    };
+    names(directory).ok()?.filter(is_ours).min()
 }
 
 #[cfg(test)]
@@ -107,19 +123,5 @@ mod tests {
         for other in ["registry-0", "name-a b", "name-", "new-x", "x", &format!("{ID}.0"), &format!("{ID}x")] {
             assert_eq!(kind(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn only_what_says_so_persists() {
-        let root = tempfile::tempdir().unwrap();
-        let with = |magic: &[u8], flags: u8| {
-            let path = root.path().join("file");
-            let mut front = vec![0; 4096];
-            front[..magic.len()].copy_from_slice(magic);
-            front[FLAGS_OFFSET] = flags;
-            fs::write(&path, front).unwrap();
-            persists(&open(&path).unwrap())
-        };
-        assert_eq!([with(MAGIC, 1), with(MAGIC, 0), with(b"shmarrax", 1)], [true, false, false]);
     }
 }

@@ -12,7 +12,7 @@ use nix::unistd::{AccessFlags, access};
 use super::System;
 use crate::doctor::directory::{Directory, Is, Mount, Room};
 
-pub(super) fn directory(system: &System) -> Directory {
+pub(crate) fn directory(system: &System) -> Directory {
     let chosen = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
     let path = chosen.as_ref().map_or("/dev/shm".into(), PathBuf::from);
     let mounts = system.text("/proc/self/mountinfo").unwrap_or_default();

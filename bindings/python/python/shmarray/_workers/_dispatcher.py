@@ -99,7 +99,8 @@ class Dispatcher:
             for worker in self._workers:
                 worker.terminate()
                 worker.let_go()
-                worker.process.join()
+            for worker in self._workers:
+                worker.reap()
             raise
 
     def submit(self, task: Task) -> None:
@@ -236,7 +237,7 @@ class Dispatcher:
             returned = worker.take_all_back()
             self._failed_starts += not worker.is_ready
             self._let_go(worker)
-        worker.process.join()
+        worker.reap()
         with self._lock:
             self._alive -= 1
         self._waiting.extendleft(reversed(returned))

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
+from .. import _core
 from .._errors import ending
 from ..multiprocessing import _descriptors
 from ..multiprocessing._message import Packed
@@ -116,6 +117,11 @@ class Worker:
         """It leaves when it has done what it does."""
         self.was_let_go = True
         self._ends.close()
+
+    def reap(self) -> None:
+        """Waits until it has ended, and gives back what it held."""
+        self.process.join()
+        _core.sweep_dead()
 
 
 def _is_small(packed: Packed) -> bool:

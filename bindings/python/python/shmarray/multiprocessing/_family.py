@@ -1,24 +1,18 @@
 """The family of this process, which keeps messages whose way nobody knows, is that of those it starts.
 
-A process is in its family from its first use of shared memory on. Until then what keeps the family
-for a process that is being started is a lock in the registry (FORMAT.md), on a descriptor that is
-sent to it with its arguments.
+A process is in its family from its first use of shared memory on. Until then what keeps the family for a process
+that is being started is a descriptor, which is sent to it with its arguments.
 """
 
 import contextlib
-import json
 import os
 from typing import Any
 
 from .. import _core
-from .._create import empty
 from ._descriptors import Descriptor
-from ._locks import SHARED, lock
 from .reduction import DupFd
 
 _VARIABLE, _PREFIX = "SHMARRAY_FAMILY", "SHMARRAY_"
-_FAMILY_BITS = ~((1 << 32) - 1)
-"""Those of a ticket that say its family, which is also a byte of the registry."""
 
 
 class _Process:
@@ -33,9 +27,8 @@ def say() -> None:
     """Has the children that are started from now on be of this process's family, and this process in it."""
     if _Process.family is None:
         with contextlib.suppress(OSError, MemoryError):  # without shared memory there are no messages to keep
-            handle = _core.handle_to_send(empty(1))
-            _Process.family = json.loads(str(handle))["ticket"] & _FAMILY_BITS
-            _core.discard(handle)
+            _Process.family, fd = _core.family()
+            os.close(fd)
     if _Process.family is not None:
         os.environ[_VARIABLE] = str(_Process.family)
 
@@ -56,14 +49,8 @@ def _arrive(descriptor: Any) -> Keeper:
 
 def keeper() -> Keeper | None:
     """For a process that is being started."""
-    if _Process.family is None:
-        return None
-    directory = os.environ.get("SHMARRAY_DIR") or "/dev/shm"
     with contextlib.suppress(OSError):
-        path = os.path.join(directory, f"shmarray-registry-{os.geteuid()}")
-        keeper = Keeper(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
-        lock(keeper.fileno(), SHARED, _Process.family)
-        return keeper
+        return None if _Process.family is None else Keeper(_core.family()[1])
     return None
 
 

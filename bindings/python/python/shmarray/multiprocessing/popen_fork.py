@@ -4,11 +4,12 @@ from multiprocessing import popen_fork
 from typing import Any
 
 from . import _family
+from ._reaping import Reaping
 
 __all__ = ["Popen"]
 
 
-class Popen(popen_fork.Popen):
+class Popen(Reaping, popen_fork.Popen):
     """As the standard one. The child has what its parent had."""
 
     def _launch(self, process_obj: Any) -> None:

@@ -7,11 +7,12 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 from . import _parcel, forkserver, spawn
+from ._reaping import Reaping
 
 __all__ = ["Popen"]
 
 
-class Popen(popen_forkserver.Popen):
+class Popen(Reaping, popen_forkserver.Popen):
     """As the standard one, with the process object in a parcel and by this package's server."""
 
     if TYPE_CHECKING:

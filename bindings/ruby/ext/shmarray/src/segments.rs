@@ -12,6 +12,7 @@ use crate::errors::OrRaise;
 pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.const_set("VERSION", shmarray::VERSION)?;
     shmarray.define_singleton_method("sweep", function!(sweep, 0))?;
+    shmarray.define_singleton_method("sweep_dead", function!(sweep_dead, 0))?;
     shmarray.define_singleton_method("segments", function!(segments, 0))?;
     shmarray.define_singleton_method("unlink", function!(unlink, 1))?;
     shmarray.define_singleton_method("discard", function!(discard, 1))?;
@@ -27,6 +28,12 @@ pub(crate) fn sweep(ruby: &Ruby) -> Result<RHash, Error> {
     Ok(facts)
 }
 
+/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told to
+/// whoever uses shared memory next.
+fn sweep_dead() {
+    let _ = shmarray::sweep_dead();
+}
+
 /// What exists, one Hash for each.
 pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
     let list = ruby.ary_new();
@@ -39,6 +46,7 @@ pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
 fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
     let facts = ruby.hash_new();
     facts.aset(ruby.to_symbol("segment"), info.segment.to_string())?;
+    facts.aset(ruby.to_symbol("kind"), ruby.to_symbol(info.kind.as_str()))?;
     facts.aset(ruby.to_symbol("name"), info.name)?;
     facts.aset(ruby.to_symbol("bytes"), info.segment_bytes)?;
     facts.aset(ruby.to_symbol("dtype"), info.dtype.text())?;

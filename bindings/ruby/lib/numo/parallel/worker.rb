@@ -81,9 +81,11 @@ module Numo
         nil # it has ended
       end
 
+      # Until it has ended, and what it held is given back.
       def wait
         @ring.join
         @bell.close
+        Shmarray.send(:sweep_dead)
       end
 
       private

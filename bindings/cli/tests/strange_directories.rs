@@ -1,0 +1,171 @@
+//! What the commands say, and that they end, where strangers, idle pools and dead processes have left something.
+#![allow(missing_docs)]
+#![cfg(target_os = "linux")]
+
+#[path = "../../../core/tests/support/mod.rs"]
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use serde_json::Value;
+use shmarray::{Array, DType, Options, Pipe};
+use support::{POOL, Peer, directory, is_peer, scenario, serve};
+
+const MIB: u64 = 1 << 20;
+const ID: &str = "abcdefghijklmnopqrstuvwx";
+const STRANGER: u32 = 65_534;
+
+/// Two minutes, for what takes no second: what hangs is killed, and named.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// The command, which must end.
+fn shmarray(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
+    let running = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (pid, (tell, ended)) = (running.id(), mpsc::channel());
+    thread::spawn(move || tell.send(running.wait_with_output()));
+    match ended.recv_timeout(WATCHDOG) {
+        Ok(output) => output.unwrap(),
+        Err(_) => {
+            support::kill(pid as i32);
+            panic!("the watchdog waited {} s for shmarray {}", WATCHDOG.as_secs(), arguments.join(" "));
+        }
+    }
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = shmarray(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Vec<Value> {
+    let read: Value = serde_json::from_slice(&shmarray(arguments).stdout).unwrap();
+    read.as_array().unwrap().clone()
+}
+
+fn bytes(count: u64) -> Array {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+}
+
+/// A file of another user, of which everybody may know, and which is locked from its first byte to its last.
+fn strangers_locked_file(name: &str) -> File {
+    let path = directory().join(name);
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
+    chown(&path, Some(STRANGER), None).unwrap();
+    let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+    fcntl(&file, FcntlArg::F_OFD_SETLK(&libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 })).unwrap();
+    file
+}
+
+fn is_root_or_skips(test: &str) -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        eprintln!("\nskipped {test}: it needs root");
+    }
+    is_root
+}
+
+/// Each of these ends, whatever it says; `ls` and `doctor` have something to say.
+fn all_commands_end_beside(test: &str, file: &str) {
+    if !is_root_or_skips(test) {
+        return;
+    }
+    scenario(test, || {
+        let locked = strangers_locked_file(file);
+        for arguments in [&["ls"][..], &["ls", "--json"], &["sweep"]] {
+            printed(arguments);
+        }
+        for arguments in [&["doctor"][..], &["doctor", "--json"], &["show", "camera"], &["rm", "camera"]] {
+            shmarray(arguments);
+        }
+        assert!(!json(&["doctor", "--json"]).is_empty());
+        drop(locked);
+        fs::remove_file(directory().join(file)).unwrap();
+    });
+}
+
+#[test]
+fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_segment() {
+    let name = "every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_segment";
+    all_commands_end_beside(name, &format!("shmarray-{ID}"));
+}
+
+#[test]
+fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_name() {
+    let name = "every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_name";
+    all_commands_end_beside(name, "shmarray-name-camera");
+}
+
+#[test]
+fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_the_registry() {
+    let name = "every_command_ends_beside_a_strangers_locked_file_in_the_place_of_the_registry";
+    all_commands_end_beside(name, "shmarray-registry-0");
+}
+
+/// Has what it is told, and is idle or killed then.
+#[test]
+fn another() {
+    if !is_peer("another") {
+        return;
+    }
+    let mut pipes = Vec::new();
+    serve(|line| {
+        match line {
+            "pool" => drop(bytes(8 * MIB)),
+            _ => {
+                let pipe = Pipe::pair().unwrap();
+                pipe.0.send(b"", &[&bytes(200_000)], None).unwrap();
+                pipes.push(pipe);
+            }
+        }
+        "done".to_owned()
+    });
+}
+
+/// A scenario with a pool.
+fn pooled(test: &str, body: impl FnOnce()) {
+    scenario(test, || {
+        // SAFETY: no other thread of the scenario's process looks at the environment.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::env::set_var(POOL, (64 * MIB).to_string());
+        }
+        body();
+    });
+}
+
+#[test]
+fn ls_and_doctor_account_for_what_an_idle_pool_keeps() {
+    pooled("ls_and_doctor_account_for_what_an_idle_pool_keeps", || {
+        let mut another = Peer::start("another");
+        assert_eq!(another.ask("pool"), "done");
+        let listed: u64 = json(&["ls", "--json"]).iter().map(|one| one["segment_bytes"].as_u64().unwrap()).sum();
+        assert!(listed >= 8 * MIB, "ls lists {listed} bytes, and a process keeps {}", 8 * MIB);
+        let doctor = json(&["doctor", "--json"]);
+        let segments = doctor.iter().find(|finding| finding["check"] == "segments").unwrap();
+        assert_ne!(segments["found"], "none", "{segments}");
+        another.end();
+    });
+}
+
+#[test]
+fn ls_does_not_list_a_message_of_a_dead_process_as_if_it_were_under_way() {
+    pooled("ls_does_not_list_a_message_of_a_dead_process_as_if_it_were_under_way", || {
+        let mut another = Peer::start("another");
+        assert_eq!(another.ask("message"), "done");
+        let tickets = || json(&["ls", "--json"]).iter().map(|one| one["tickets"].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(tickets(), 1, "it is under way while its pipe is there");
+        another.kill();
+        assert_eq!(tickets(), 0, "nobody can receive it");
+        printed(&["sweep"]);
+    });
+}

@@ -1,0 +1,364 @@
+//! The registry: which holders live. A file whose bytes are locked, and in it the roll of processes.
+//!
+//! A process is a random byte below 2^52, locked exclusively and kept by a mapping, so that no
+//! closing of descriptors can drop it. The mapping is not inherited: a forked child gets a byte
+//! of its own, which the parent locks for it before the fork (I1), so that the child holds what
+//! its parent held from its first instruction on.
+//!
+//! An entry's cookie says which inode its holder locked. When the registry is deleted and made anew,
+//! locks on the old one cannot be asked any more: such holders count as alive (I2): processes until
+//! nobody maps the segment, messages until they are received or discarded. A process that finds its
+//! registry deleted registers in the new one (`look_for_dead`).
+//!
+//! | byte | locked | by | stands for |
+//! |---|---|---|---|
+//! | 1 … 2^52 − 1, random | exclusively | a process's mapping | a process |
+//! | the same | exclusively | the descriptor that a message carries (`SCM_RIGHTS`) | a message in a pipe of ours |
+//! | 2^52 + f·2^32, f random | shared | the mappings of all processes of a family | the messages that are sent out of band: a ticket 2^52 + f·2^32 + r lives as long as family f |
+#![allow(unsafe_code)] // mmap, madvise, munmap, and the table in a forked child
+
+mod file;
+mod roll;
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::descriptor;
+use super::directory::Directory;
+use super::lock;
+use super::mutex::{Mutex, MutexGuard, free_in_child};
+use crate::error::{Error, Result};
+use crate::name::{random_bits, random_holder};
+use file::Registry;
+pub(super) use file::open;
+
+/// A process as its entries name it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    pub(crate) holder: u64,
+    pub(crate) about: u64,
+}
+
+impl Identity {
+    fn cookie(&self) -> u64 {
+        self.about >> 40
+    }
+}
+
+/// A process's place in the registry of one directory.
+struct Registered {
+    directory: Directory,
+    /// Where its registry is.
+    path: PathBuf,
+    /// `None` in a child whose byte could not be had: it holds by lock alone until it gets one.
+    own: Option<(Identity, Life)>,
+    /// The child's, between the preparation of a fork and its end.
+    child: Option<(Identity, Life)>,
+}
+
+static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
+
+/// This process in that directory's registry; `None` when the registry cannot be had: then
+/// segments are held by their lock alone.
+pub(crate) fn identity(directory: &Directory) -> Option<Identity> {
+    identity_or_error(directory).ok()
+}
+
+fn identity_or_error(directory: &Directory) -> Result<Identity> {
+    let mut all = REGISTERED.lock();
+    let at = all.iter().position(|one| one.directory.path() == directory.path());
+    if let Some(own) = at.and_then(|at| all[at].own.as_ref()) {
+        return Ok(own.0);
+    }
+    family()?; // known from now on, so that a fork need not ask
+    let (registry, path) = file::open_and_name(directory)?;
+    let registered = register(&registry).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", &path, error));
+    let (identity, life) = registered?;
+    life.keep_from_children();
+    let own = Some((identity, life));
+    match at {
+        Some(at) => (all[at].own, all[at].path) = (own, path),
+        None => all.push(Registered { directory: directory.clone(), path, own, child: None }),
+    }
+    Ok(identity)
+}
+
+/// Locks a byte for a process, and its family's with it, and enters it on the roll. Allocates nothing.
+fn register(registry: &Registry) -> io::Result<(Identity, Life)> {
+    let identity = lock_new_byte(registry, PROCESS)?;
+    lock_family(&registry.file)?;
+    let life = Life::map(&registry.file)?;
+    roll::enter(&registry.file, identity.holder);
+    Ok((identity, life))
+}
+
+fn lock_family(file: &File) -> io::Result<()> {
+    lock::try_shared_at(file, family().map_err(io::Error::other)? as i64)
+}
+
+/// Locks a byte that nobody has.
+fn lock_new_byte(registry: &Registry, kind: u64) -> io::Result<Identity> {
+    let about = (registry.cookie << 40) | (kind << 32) | u64::from(std::process::id());
+    loop {
+        let holder = random_holder().map_err(io::Error::other)?;
+        match lock::try_exclusive_at(&registry.file, holder as i64) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            locked => return locked.map(|()| Identity { holder, about }),
+        }
+    }
+}
+
+fn not_locked(directory: &Directory) -> impl FnOnce(io::Error) -> Error + use<'_> {
+    |error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error)
+}
+
+/// Kinds of holders, in bits 32–39 of `about`.
+const PROCESS: u64 = 0;
+const MESSAGE: u64 = 1;
+const FAMILY_MESSAGE: u64 = 2;
+
+/// A message in a pipe: its ticket, and the descriptor that keeps it and travels with it.
+pub(crate) fn message(directory: &Directory) -> Result<(Identity, OwnedFd)> {
+    let registry = open(directory)?;
+    let identity = lock_new_byte(&registry, MESSAGE).map_err(not_locked(directory))?;
+    Ok((identity, registry.file.into_owned()))
+}
+
+/// A message that is sent out of band: a ticket of this process's family.
+///
+/// # Errors
+/// As registering: a ticket that no registry knows would never end.
+pub(crate) fn family_message(directory: &Directory) -> Result<Identity> {
+    let own = identity_or_error(directory)?;
+    let about = (own.cookie() << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
+    Ok(Identity { holder: family()? | (random_bits()? >> 32).max(1), about })
+}
+
+/// A descriptor that keeps this process's family alive wherever it goes, and the family's number.
+pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
+    identity_or_error(directory)?; // this process is of it from now on
+    let registry = open(directory)?;
+    lock_family(&registry.file).map_err(not_locked(directory))?;
+    Ok((family()?, registry.file.into_owned()))
+}
+
+/// Where families' bytes begin.
+const FAMILIES: u64 = 1 << 52;
+/// How many tickets each has.
+const FAMILY_TICKETS: u64 = 1 << 32;
+
+/// This process's family: its parent's, the one that a launcher named, or a new one.
+///
+/// Two threads may both make one up; the first to store it decides. A lock would stay taken in a
+/// child that another thread forks meanwhile.
+fn family() -> Result<u64> {
+    static FAMILY: AtomicU64 = AtomicU64::new(0);
+    if let known @ 1.. = FAMILY.load(Ordering::Relaxed) {
+        return Ok(known);
+    }
+    let named = std::env::var("SHMARRAY_FAMILY").ok().and_then(|text| text.parse().ok());
+    let family = match named.filter(|number| family_of(*number) == Some(*number)) {
+        Some(family) => family,
+        None => FAMILIES | ((random_bits()? % (FAMILIES / FAMILY_TICKETS)) * FAMILY_TICKETS),
+    };
+    let stored = FAMILY.compare_exchange(0, family, Ordering::Relaxed, Ordering::Relaxed);
+    Ok(stored.map_or_else(|first| first, |_| family))
+}
+
+/// The family of a ticket, if it has one.
+pub(crate) fn family_of(ticket: u64) -> Option<u64> {
+    (FAMILIES..2 * FAMILIES).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))
+}
+
+/// Whether an entry is a message's.
+pub(crate) fn is_message(about: u64) -> bool {
+    (about >> 32) & 0xff != PROCESS
+}
+
+/// The bits of an entry's `about` that are its process's pid, as that process sees itself.
+const PID: u64 = 0xffff_ffff;
+
+/// A look at who lives. What it has seen it does not ask again.
+pub(crate) struct Lives {
+    directory: Directory,
+    registry: Registry,
+    /// Further registries of this user's, looked for when an entry cites one.
+    others: OnceCell<Vec<Registry>>,
+    seen: RefCell<HashMap<(u64, u64), bool>>,
+}
+
+impl Lives {
+    /// `None` when there is no registry, or it cannot be asked: then everybody counts as alive.
+    pub(crate) fn look(directory: &Directory) -> Option<Self> {
+        file::find(directory).ok().map(|registry| Self::of(directory, registry))
+    }
+
+    fn of(directory: &Directory, registry: Registry) -> Self {
+        Self { directory: directory.clone(), registry, others: OnceCell::new(), seen: RefCell::default() }
+    }
+
+    /// Whether that holder is known to be dead (I2).
+    pub(crate) fn is_void(&self, holder: u64, about: u64) -> bool {
+        let (byte, cookie) = (family_of(holder).unwrap_or(holder), about >> 40);
+        if let Some(seen) = self.seen.borrow().get(&(cookie, byte)) {
+            return *seen;
+        }
+        let is_void = self.registry_of(cookie).is_some_and(|registry| lock::is_free_at(&registry.file, byte as i64));
+        self.seen.borrow_mut().insert((cookie, byte), is_void);
+        is_void
+    }
+
+    fn registry_of(&self, cookie: u64) -> Option<&Registry> {
+        if cookie == self.registry.cookie {
+            return Some(&self.registry);
+        }
+        self.others.get_or_init(|| file::all(&self.directory)).iter().find(|other| other.cookie == cookie)
+    }
+}
+
+/// Processes on the roll that are dead: what they held may still be there.
+pub(crate) struct Dead {
+    registry: Registry,
+    holders: Vec<u64>,
+}
+
+impl Dead {
+    /// Everything that they held was given back.
+    pub(crate) fn are_swept(self) {
+        self.holders.iter().for_each(|holder| roll::leave(&self.registry.file, *holder));
+    }
+}
+
+/// What a look at the registry finds.
+pub(crate) struct Look {
+    pub(crate) dead: Option<Dead>,
+    /// This process's registry had been deleted: it has registered anew.
+    pub(crate) was_deleted: bool,
+}
+
+/// Looks whether somebody on the roll has died. Costs four system calls, and one for each process on it.
+pub(crate) fn look_for_dead(directory: &Directory) -> Look {
+    let own = registered(directory);
+    let lives = match file::find(directory) {
+        Ok(registry) => Lives::of(directory, registry),
+        Err(error) => {
+            let is_gone = error.kind() == io::ErrorKind::NotFound;
+            return Look { dead: None, was_deleted: is_gone && own.is_some_and(|own| register_anew(directory, own)) };
+        }
+    };
+    let cookie = lives.registry.cookie;
+    let was_deleted = own.is_some_and(|own| lives.registry_of(own.cookie()).is_none() && register_anew(directory, own));
+    let mut holders = roll::holders(&lives.registry.file);
+    holders.retain(|holder| lives.is_void(*holder, cookie << 40));
+    let dead = (!holders.is_empty()).then(|| Dead { registry: lives.registry, holders });
+    Look { dead, was_deleted }
+}
+
+/// Of a registry that was deleted nobody can ask any more. Its page stays mapped: its lock still answers
+/// those who have the deleted file open.
+fn register_anew(directory: &Directory, own: Identity) -> bool {
+    let mut all = REGISTERED.lock();
+    if let Some(one) = all.iter_mut().find(|one| one.directory.path() == directory.path()) {
+        one.own.take_if(|(identity, _)| identity.holder == own.holder);
+    }
+    drop(all);
+    identity(directory).is_some()
+}
+
+/// At an ordinary end: nothing of this process will be left.
+pub(crate) fn leave_rolls() {
+    let own = |one: &Registered| Some((one.directory.clone(), one.own.as_ref()?.0));
+    let all: Vec<_> = REGISTERED.lock().iter().filter_map(own).collect();
+    for (directory, identity) in all {
+        if let Ok(registry) = open(&directory) {
+            roll::leave(&registry.file, identity.holder);
+        }
+    }
+}
+
+/// A page of the registry, mapped for nothing but the lock that it keeps.
+struct Life(*mut libc::c_void);
+
+// SAFETY: an address that is only ever unmapped.
+unsafe impl Send for Life {}
+
+const LIFE_BYTES: usize = 4096;
+
+impl Life {
+    fn map(file: &File) -> io::Result<Self> {
+        let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+        // SAFETY: a new mapping that nobody may touch, where the kernel likes.
+        let life = unsafe { libc::mmap(anywhere, LIFE_BYTES, libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
+        match life == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(Self(life)),
+        }
+    }
+
+    fn keep_from_children(&self) {
+        // SAFETY: the page that `map` mapped.
+        unsafe { libc::madvise(self.0, LIFE_BYTES, libc::MADV_DONTFORK) };
+    }
+
+    fn end(self) {
+        // SAFETY: the page that `map` mapped, once: `self` is gone.
+        unsafe { libc::munmap(self.0, LIFE_BYTES) };
+    }
+}
+
+/// Before a fork: locks a byte for the child in each registry. The table stays locked until
+/// `after_in_parent` or `after_in_child`. Allocates nothing: a signal handler that forks may have
+/// interrupted the allocator.
+pub(crate) fn register_child() {
+    let mut all = REGISTERED.lock();
+    for one in all.iter_mut() {
+        one.child = file::open_at(&one.path, true).and_then(|registry| register(&registry)).ok();
+    }
+    MutexGuard::leak(all);
+}
+
+/// Between the two: the child's identity (I1).
+pub(crate) fn identity_of_child(directory: &Directory) -> Option<Identity> {
+    // SAFETY: `register_child` locked the table in this very thread and nobody else gets it meanwhile.
+    let all = unsafe { &*REGISTERED.data_ptr() };
+    let registered = all.iter().find(|one| one.directory.path() == directory.path())?;
+    registered.child.as_ref().map(|(identity, _)| *identity)
+}
+
+/// After a fork, in the parent: only the child keeps the child's byte.
+pub(crate) fn after_in_parent() {
+    descriptor::after_in_parent();
+    // SAFETY: as in `identity_of_child`: the table is locked in this thread.
+    let all = unsafe { &mut *REGISTERED.data_ptr() };
+    for (_, life) in all.iter_mut().filter_map(|registered| registered.child.take()) {
+        life.end();
+    }
+    // SAFETY: `register_child` locked it in this thread.
+    unsafe { REGISTERED.force_unlock() };
+}
+
+/// After a fork, in the child: it is who its parent said. Allocates nothing.
+pub(crate) fn after_in_child() {
+    descriptor::after_in_child();
+    // SAFETY: as in `identity_of_child`: the table is locked in this thread, and there is no other.
+    let all = unsafe { &mut *REGISTERED.data_ptr() };
+    for registered in all.iter_mut() {
+        let pid = u64::from(std::process::id());
+        let child = registered.child.take();
+        registered.own = child.map(|(one, life)| (Identity { about: one.about & !PID | pid, ..one }, life));
+        // The parent's pages are not in this process: nothing to unmap.
+        registered.own.as_ref().inspect(|(_, life)| life.keep_from_children());
+    }
+    free_in_child(&REGISTERED);
+}
+
+/// This process in that directory's registry, if it has registered.
+pub(crate) fn registered(directory: &Directory) -> Option<Identity> {
+    let all = REGISTERED.lock();
+    all.iter().find(|one| one.directory.path() == directory.path())?.own.as_ref().map(|(identity, _)| *identity)
+}

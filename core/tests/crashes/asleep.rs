@@ -1,0 +1,99 @@
+//! What the threads of a process wait for, as /proc shows it, and whether any of them will go on.
+//!
+//! A process in which all threads sleep, twice in a row and without having run in between, goes on
+//! only when somebody outside does something. So a hang is found as soon as it is there, without a
+//! limit in time.
+
+use std::fmt;
+use std::fs;
+
+use crate::process::Pid;
+use crate::tracer::call_name;
+
+/// A thread at one moment.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Thread {
+    process: Pid,
+    pub(crate) id: Pid,
+    state: char,
+    /// The system call that it is in, and its first argument.
+    call: Option<(i64, u64)>,
+    /// How often it has stopped to run.
+    switches: String,
+}
+
+/// All threads of some processes; who ends meanwhile is left out.
+pub(crate) fn threads_of(processes: impl IntoIterator<Item = Pid>) -> Vec<Thread> {
+    let ids = |process: Pid| names(&format!("/proc/{process}/task")).map(move |id| (process, id));
+    processes.into_iter().flat_map(ids).filter_map(|(process, id)| Thread::look(process, id)).collect()
+}
+
+/// A process that leads a group, and those of its group.
+pub(crate) fn group(leader: Pid) -> Vec<Pid> {
+    let is_in = |pid: &Pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        after_name.split(' ').nth(2).and_then(|group| group.parse().ok()) == Some(leader)
+    };
+    names("/proc").filter(is_in).collect()
+}
+
+fn names(directory: &str) -> impl Iterator<Item = Pid> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+impl Thread {
+    fn look(process: Pid, id: Pid) -> Option<Self> {
+        let read = |what: &str| fs::read_to_string(format!("/proc/{process}/task/{id}/{what}")).ok();
+        let status = read("status")?;
+        let state = status.lines().find_map(|line| line.strip_prefix("State:"))?.trim().chars().next()?;
+        let switches = status.lines().filter(|line| line.contains("ctxt_switches")).collect();
+        Some(Self { process, id, state, call: read("syscall").and_then(|text| call(&text)), switches })
+    }
+
+    fn is_at_rest(&self) -> bool {
+        matches!(self.state, 'S' | 't' | 'T' | 'Z')
+    }
+
+    /// Whoever traces it has stopped it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state == 't'
+    }
+
+    /// The futex that it sleeps in.
+    pub(crate) fn futex(&self) -> Option<u64> {
+        let (call, place) = self.call.filter(|_| self.state == 'S')?;
+        (call == libc::SYS_futex).then_some(place)
+    }
+}
+
+/// "202 0x7f… …"; "running" of who is in no call.
+fn call(text: &str) -> Option<(i64, u64)> {
+    let mut fields = text.split(' ');
+    let number = fields.next()?.parse().ok()?;
+    let first = u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok()?;
+    Some((number, first))
+}
+
+/// Whether none of them runs, and none has since they were looked at before.
+pub(crate) fn nobody_moves(now: &[Thread], before: &[Thread]) -> bool {
+    !now.is_empty() && now == before && now.iter().all(Thread::is_at_rest)
+}
+
+/// Whether that address is a static of this program: a lock of the library, as it is linked here, and
+/// not one of the C library's.
+pub(crate) fn is_of_this_program(place: u64) -> bool {
+    unsafe extern "C" {
+        static __data_start: u8;
+        static _end: u8;
+    }
+    (&raw const __data_start as u64..&raw const _end as u64).contains(&place)
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.call.map_or("no system call".to_owned(), |(call, _)| call_name(call));
+        write!(f, "thread {} of process {}: state {} in {at}", self.id, self.process, self.state)
+    }
+}

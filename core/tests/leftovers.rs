@@ -1,0 +1,176 @@
+//! Links that lead nowhere or elsewhere, messages of the dead, numbers beyond what FORMAT allows.
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+#[path = "support/watched.rs"]
+mod watched;
+
+use std::fs;
+use std::path::PathBuf;
+
+use shmarray::{Access, Array, DType, Descriptor, Error, ErrorKind, Options, Pipe};
+use support::{Peer, directory, fork, is_peer, segments_in, serve};
+use watched::{Pool, end_abruptly, used, wait_for, watched};
+
+const POOL: Pool = Pool::Bytes(1 << 26);
+const MIB: u64 = 1 << 20;
+const ID: &str = "abcdefghijklmnopqrstuvwx";
+
+fn bytes(count: u64) -> Array {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+}
+
+fn named(name: &str, persist: bool) -> Result<Array, Error> {
+    let options = Options { name: Some(name.to_owned()), persist, ..Options::default() };
+    Array::create(DType::parse("|u1").unwrap(), &[MIB], &options)
+}
+
+fn name_file(name: &str) -> PathBuf {
+    directory().join(format!("shmarray-name-{name}"))
+}
+
+fn segment_file(array: &Array) -> PathBuf {
+    directory().join(format!("shmarray-{}", array.handle().segment.id))
+}
+
+/// A file of the user's own that has nothing to do with us, and a second link to it by a name of ours.
+fn with_a_link_to_a_foreign_file(link: &str, use_it: impl FnOnce()) {
+    let contents: Vec<u8> = (0..10_000u32).map(|n| (n * 7 % 251) as u8 + 1).collect();
+    let (file, link) = (directory().join("thesis"), directory().join(link));
+    fs::write(&file, &contents).unwrap();
+    fs::hard_link(&file, &link).unwrap();
+    wait_for(format!("what is done beside {}", link.display()));
+    use_it();
+    assert!(fs::read(&file).unwrap() == contents, "{} has changed what it is a link to", link.display());
+    fs::remove_file(file).unwrap();
+    let _ = fs::remove_file(link); // a sweep may have taken it away, since it is no segment
+}
+
+#[test]
+fn a_link_to_a_foreign_file_in_the_place_of_a_segment_changes_nothing_in_it() {
+    watched("a_link_to_a_foreign_file_in_the_place_of_a_segment_changes_nothing_in_it", POOL, || {
+        for link in [format!("shmarray-{ID}"), format!("shmarray-new-{ID}")] {
+            with_a_link_to_a_foreign_file(&link, || {
+                fork(|| drop(bytes(10))).ended();
+                shmarray::sweep().unwrap();
+                shmarray::segments().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_link_to_a_foreign_file_in_the_place_of_a_name_changes_nothing_in_it() {
+    watched("a_link_to_a_foreign_file_in_the_place_of_a_name_changes_nothing_in_it", POOL, || {
+        with_a_link_to_a_foreign_file("shmarray-name-camera", || {
+            assert!(Array::attach("camera", Access::ReadWrite).is_err());
+            let _ = named("camera", false).map(drop); // an error, or one in its place
+            let _ = shmarray::unlink("camera"); // the same
+            shmarray::sweep().unwrap();
+        });
+    });
+}
+
+/// Makes an array by the name that it is told, and holds it.
+#[test]
+fn holder() {
+    if is_peer("holder") {
+        let mut held = Vec::new();
+        serve(|name| {
+            held.push(named(name, false).unwrap());
+            segment_file(&held[held.len() - 1]).to_string_lossy().into_owned()
+        });
+    }
+}
+
+/// By a cleaner, or `rm` of what `ls` shows: the id is gone, the name has stayed.
+fn after_its_id_was_removed(then: impl FnOnce(Peer)) {
+    let mut holder = Peer::start("holder");
+    fs::remove_file(holder.ask("camera")).unwrap();
+    then(holder);
+    wait_for("a sweep");
+    shmarray::sweep().unwrap();
+    let (left, used) = (segments_in(&directory()), used());
+    assert!(left.is_empty() && used < MIB, "{left:?} pins {used} bytes");
+    let again = named("camera", false);
+    assert!(again.is_ok(), "it cannot be given again: {}", again.err().unwrap());
+}
+
+#[test]
+fn a_name_whose_segment_is_gone_is_free_when_its_holder_was_killed() {
+    watched("a_name_whose_segment_is_gone_is_free_when_its_holder_was_killed", POOL, || {
+        after_its_id_was_removed(Peer::kill);
+    });
+}
+
+#[test]
+fn a_name_whose_segment_is_gone_is_free_when_its_holder_has_ended() {
+    watched("a_name_whose_segment_is_gone_is_free_when_its_holder_has_ended", POOL, || {
+        after_its_id_was_removed(Peer::end);
+    });
+}
+
+#[test]
+fn a_name_that_persists_and_whose_segment_is_gone_is_free_when_it_is_unlinked() {
+    watched("a_name_that_persists_and_whose_segment_is_gone_is_free_when_it_is_unlinked", POOL, || {
+        let array = named("camera", true).unwrap();
+        fs::remove_file(segment_file(&array)).unwrap();
+        shmarray::unlink("camera").unwrap();
+        assert!(!name_file("camera").exists());
+        named("camera", false).unwrap();
+        drop(array);
+    });
+}
+
+/// The arrays that `segments` says a message holds.
+fn listed_with_tickets() -> Vec<String> {
+    let listed = shmarray::segments().unwrap().into_iter();
+    listed.filter(|info| info.tickets > 0).map(|info| info.segment.to_string()).collect()
+}
+
+/// It was sent by a process that had both ends of its pipe: nobody can receive it.
+#[test]
+fn a_message_of_a_dead_process_is_not_listed_as_if_it_were_under_way() {
+    watched("a_message_of_a_dead_process_is_not_listed_as_if_it_were_under_way", POOL, || {
+        let held = bytes(10); // this process has swept at its first use
+        fork(|| {
+            let (here, _there) = Pipe::pair().unwrap();
+            here.send(b"", &[&held, &bytes(200_000), &bytes(100)], None).unwrap();
+            end_abruptly()
+        })
+        .ended();
+        assert_eq!(listed_with_tickets(), Vec::<String>::new(), "nobody can receive these");
+        shmarray::sweep().unwrap();
+    });
+}
+
+#[test]
+fn a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way() {
+    watched("a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way", POOL, || {
+        // A family of its own, since nobody here has used the library yet.
+        fork(|| {
+            [bytes(10), bytes(200_000)].iter().for_each(|array| drop(array.handle_to_send().unwrap()));
+            end_abruptly()
+        })
+        .ended();
+        assert_eq!(listed_with_tickets(), Vec::<String>::new(), "all of their family are dead");
+        shmarray::sweep().unwrap();
+    });
+}
+
+/// FORMAT: "the hold of its message, below 2^53".
+#[test]
+fn a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not() {
+    watched("a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not", POOL, || {
+        let array = bytes(10);
+        let with = |ticket: u64| array.handle().to_text().replace("]}", &format!("],\"ticket\":{ticket}}}"));
+        assert_eq!(Descriptor::parse(&with((1 << 53) - 1)).unwrap().ticket, Some((1 << 53) - 1));
+        for ticket in [1 << 53, (1 << 53) + 1, u64::MAX] {
+            let refused = Descriptor::parse(&with(ticket));
+            let Err(error) = refused else { panic!("a ticket of {ticket} is accepted") };
+            assert_eq!(error.kind(), ErrorKind::InvalidHandle);
+            assert!(error.to_string().contains("ticket"), "{error}");
+        }
+    });
+}

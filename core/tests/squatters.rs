@@ -1,0 +1,161 @@
+//! Before a user's first use a stranger has taken the place of the user's registry: everything works.
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
+#![allow(missing_docs)]
+
+#[path = "support/beside_strangers.rs"]
+mod beside_strangers;
+mod support;
+#[path = "support/watched.rs"]
+mod watched;
+
+use std::fs;
+
+use beside_strangers::{ALONE, DEEDS, USER, be_stranger, beside_a_stranger, bytes, open_to_all};
+use shmarray::{Access, Pipe, Received};
+use support::{Peer, directory, fork, is_peer, segments_in};
+use watched::{Deed, all_end, become_user, end_abruptly, wait_for};
+
+/// Another process, of another user.
+#[test]
+fn stranger() {
+    if is_peer("stranger") {
+        be_stranger();
+    }
+}
+
+/// Nobody will receive it: its sender had both ends.
+fn dead_with_a_message_under_way() {
+    fork(|| {
+        let (_here, there) = Pipe::pair().unwrap();
+        there.send(b"", &[&bytes(10), &bytes(ALONE)], None).unwrap();
+        end_abruptly()
+    })
+    .ended();
+}
+
+/// Nobody will attach it, and all of its family are dead.
+fn dead_with_a_message_out_of_band() {
+    fork(|| {
+        let arrays = [bytes(10), bytes(ALONE)];
+        arrays.iter().for_each(|array| drop(array.handle_to_send().unwrap()));
+        drop(arrays);
+        end_abruptly()
+    })
+    .ended();
+}
+
+/// From one process to another, which then has the only hold.
+fn received_from_an_ended_process() {
+    let (here, there) = Pipe::pair().unwrap();
+    fork(|| {
+        let array = bytes(ALONE);
+        array.set(&[7], 7u8).unwrap();
+        there.send(&[5; 50_000], &[&array], None).unwrap();
+    })
+    .ended();
+    let Received::Message(message) = here.receive(None).unwrap() else { panic!("nothing came") };
+    assert_eq!(message.payload(), [5; 50_000]);
+    let array = message.array(0, Access::ReadOnly).unwrap();
+    drop(message);
+    assert_eq!(array.get::<u8>(&[7]).unwrap(), 7);
+    shmarray::sweep().unwrap();
+    assert_eq!(array.get::<u8>(&[7]).unwrap(), 7);
+}
+
+/// What a child was handed by a fork, and what it made, of which one dies and one lives.
+fn held_beyond_a_fork() {
+    let array = bytes(10);
+    fork(|| {
+        let own = bytes(ALONE);
+        array.set(&[7], 7u8).unwrap();
+        std::mem::forget(own);
+        end_abruptly()
+    })
+    .ended();
+    shmarray::sweep().unwrap();
+    assert_eq!(array.get::<u8>(&[7]).unwrap(), 7);
+}
+
+const DEATHS: &[Deed] = &[
+    ("die with arrays", || {
+        std::mem::forget([bytes(10), bytes(ALONE)]);
+        end_abruptly()
+    }),
+    ("die with a message out of band", dead_with_a_message_out_of_band),
+];
+
+const DEEDS_WITHOUT_A_REGISTRY: &[Deed] = &[
+    ("die with a message under way", dead_with_a_message_under_way),
+    ("receive from a process that has ended", received_from_an_ended_process),
+    ("hold what a fork handed on", held_beyond_a_fork),
+];
+
+/// Before a user's first use somebody else has taken the name that the user's registry has by FORMAT.
+fn beside_a_squatter(user: u32, what: &str, deeds: &[Deed]) {
+    open_to_all();
+    let mut squatter = Peer::start("stranger");
+    wait_for("the squatter");
+    assert_eq!(squatter.ask(&format!("{what} shmarray-registry-{user}")), "done");
+    let who = format!("user {user} beside {what} in the place of its registry");
+    all_end(&who, || become_user(user), deeds);
+    fork(|| {
+        become_user(user);
+        shmarray::sweep().unwrap();
+        assert_eq!(segments_in(&directory()), Vec::<String>::new(), "{who}: segments were left");
+    })
+    .ended();
+    squatter.end();
+    let path = directory().join(format!("shmarray-registry-{user}"));
+    let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)); // root may have taken it away
+}
+
+fn all_works_beside(squats: [(u32, &str); 2]) {
+    let deeds = [DEEDS, DEEDS_WITHOUT_A_REGISTRY, DEATHS].concat();
+    squats.into_iter().for_each(|(user, what)| beside_a_squatter(user, what, &deeds));
+}
+
+#[test]
+fn a_squatters_file_in_the_place_of_the_registry_takes_nothing_from_anybody() {
+    beside_a_stranger("a_squatters_file_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
+        all_works_beside([(0, "file 644"), (USER, "file 644")]);
+    });
+}
+
+#[test]
+fn a_squatters_locked_file_in_the_place_of_the_registry_takes_nothing_from_anybody() {
+    beside_a_stranger("a_squatters_locked_file_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
+        all_works_beside([(0, "locked 600"), (USER, "locked 666")]);
+    });
+}
+
+#[test]
+fn a_squatters_directory_in_the_place_of_the_registry_takes_nothing_from_anybody() {
+    beside_a_stranger("a_squatters_directory_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
+        all_works_beside([(0, "directory 755"), (USER, "directory 755")]);
+    });
+}
+
+#[test]
+fn a_squatters_fifo_in_the_place_of_the_registry_takes_nothing_from_anybody() {
+    beside_a_stranger("a_squatters_fifo_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
+        all_works_beside([(0, "fifo 666"), (USER, "fifo 666")]);
+    });
+}
+
+#[test]
+fn a_squatters_link_in_the_place_of_the_registry_takes_nothing_from_anybody() {
+    beside_a_stranger("a_squatters_link_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
+        all_works_beside([(0, "link 777"), (USER, "link 777")]);
+        assert!(fs::symlink_metadata(directory().join("nothing")).is_err(), "nobody follows it");
+    });
+}
+
+/// As `dumps` does for a socket of the user's. That the family has gone must be seen without its registry.
+#[test]
+fn what_the_dead_left_beside_a_squatter_is_given_back() {
+    beside_a_stranger("what_the_dead_left_beside_a_squatter_is_given_back", || {
+        for what in ["file 644", "directory 755", "fifo 666", "link 777"] {
+            beside_a_squatter(USER, what, DEATHS);
+        }
+    });
+}

@@ -1,0 +1,259 @@
+//! Scenarios under a watchdog: what hangs is killed, and the test says what it waited for.
+#![allow(dead_code, unsafe_code, reason = "each test uses some of it")]
+
+use std::ffi::CString;
+use std::fs;
+use std::io::{Error as Os, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Forked, POOL, directory, fork, scenario, segments_in};
+
+/// What a process keeps for reuse in a scenario.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pool {
+    Off,
+    Bytes(u64),
+    /// As for a user who sets nothing.
+    Default,
+}
+
+/// A scenario that must come to an end. When it waits for one thing for longer than the watchdog
+/// allows, or fails, all of its processes are killed.
+pub(crate) fn watched(test: &str, pool: Pool, body: impl FnOnce()) {
+    scenario(test, || {
+        // SAFETY: takes numbers only. All processes of the scenario are in its group.
+        unsafe { libc::setpgid(0, 0) };
+        set_pool(pool);
+        wait_for("the beginning of the scenario");
+        thread::spawn(watch);
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        if outcome.is_err() {
+            kill_group();
+        }
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    });
+}
+
+fn set_pool(pool: Pool) {
+    let limit = match pool {
+        Pool::Default => "", // as good as unset
+        Pool::Off => "0",
+        Pool::Bytes(bytes) => &bytes.to_string(),
+    };
+    // SAFETY: no other thread of the scenario's process looks at the environment yet.
+    unsafe { std::env::set_var(POOL, limit) };
+}
+
+/// What the scenario waits for now, and since when.
+static WAITED_FOR: Mutex<Option<(String, Instant)>> = Mutex::new(None);
+
+/// Says what the scenario waits for from now on. The watchdog starts anew.
+pub(crate) fn wait_for(what: impl Into<String>) {
+    *WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner) = Some((what.into(), Instant::now()));
+}
+
+/// Two minutes, for what takes no second. `SHMARRAY_WATCHDOG_SECONDS` is for those who expect a hang.
+pub(crate) fn patience() -> Duration {
+    let seconds = std::env::var("SHMARRAY_WATCHDOG_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(120))
+}
+
+fn watch() {
+    let patience = patience();
+    loop {
+        let left = {
+            let waited_for = WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((what, since)) = &*waited_for else { return };
+            if since.elapsed() > patience {
+                eprintln!("\nthe watchdog waited {} s for {what}", patience.as_secs());
+                kill_group();
+            }
+            patience.saturating_sub(since.elapsed())
+        };
+        thread::park_timeout(left + Duration::from_millis(1));
+    }
+}
+
+fn kill_group() {
+    // SAFETY: the group that `watched` has made, this process with it.
+    unsafe { libc::kill(0, libc::SIGKILL) };
+}
+
+/// Whether this process may become other users and mount. If not, says that the test is skipped.
+pub(crate) fn is_root_or_skips(test: &str) -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        eprintln!("\nskipped {test}: it needs root");
+    }
+    is_root
+}
+
+/// From now on another user, without other groups.
+pub(crate) fn become_user(user: u32) {
+    // SAFETY: takes no memory.
+    assert_eq!(unsafe { libc::setgroups(0, std::ptr::null()) }, 0, "needs root");
+    // SAFETY: takes only a number.
+    assert_eq!(unsafe { libc::setgid(user) }, 0);
+    // SAFETY: takes only a number.
+    assert_eq!(unsafe { libc::setuid(user) }, 0);
+}
+
+/// Mounts a file system of this many bytes where the scenario has its directory, for this thread
+/// and its children alone. What has no name counts there, too.
+pub(crate) fn mount_own(bytes: u64) -> Result<(), Os> {
+    // SAFETY: concerns this thread and those that it starts.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return Err(Os::last_os_error());
+    }
+    mount(c"none", c"/", c"", libc::MS_REC | libc::MS_PRIVATE, c"")?;
+    let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
+    mount(c"tmpfs", &place, c"tmpfs", 0, &CString::new(format!("mode=1777,size={bytes}")).unwrap())
+}
+
+fn mount(
+    what: &std::ffi::CStr,
+    place: &std::ffi::CStr,
+    kind: &std::ffi::CStr,
+    flags: libc::c_ulong,
+    options: &std::ffi::CStr,
+) -> Result<(), Os> {
+    // SAFETY: strings that outlive the call.
+    match unsafe { libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) } {
+        0 => Ok(()),
+        _ => Err(Os::last_os_error()),
+    }
+}
+
+/// A scenario in a file system of its own, which is empty at the end.
+pub(crate) fn watched_in_own_memory(test: &str, bytes: u64, pool: Pool, body: impl FnOnce()) {
+    if !is_root_or_skips(test) {
+        return;
+    }
+    watched(test, pool, || {
+        mount_own(bytes).unwrap();
+        body();
+        wait_for("the sweep at the end");
+        shmarray::sweep().unwrap();
+        assert_eq!(segments_in(&directory()), Vec::<String>::new(), "segments were left");
+    });
+}
+
+/// Shared memory in use in the file system of the scenario, named or not.
+pub(crate) fn used_in_own_memory() -> u64 {
+    let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
+    let mut facts = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: a C string, and room for the answer.
+    assert_eq!(unsafe { libc::statvfs(place.as_ptr(), facts.as_mut_ptr()) }, 0);
+    // SAFETY: the call filled it.
+    let facts = unsafe { facts.assume_init() };
+    (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+}
+
+/// Shared memory of the files in the scenario's directory, each file once.
+pub(crate) fn used() -> u64 {
+    let files = fs::read_dir(directory()).unwrap().filter_map(|entry| entry.unwrap().metadata().ok());
+    let mut sizes: Vec<_> = files.map(|facts| (facts.ino(), facts.blocks() * 512)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes.into_iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Lets others go on, one for each byte.
+pub(crate) struct Gate(UnixStream, UnixStream);
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        let (read, write) = UnixStream::pair().unwrap();
+        Self(read, write)
+    }
+
+    pub(crate) fn open(&self) {
+        (&self.1).write_all(&[1]).unwrap();
+    }
+
+    pub(crate) fn wait(&self) {
+        (&self.0).read_exact(&mut [0]).unwrap();
+    }
+}
+
+/// Ends this process as `os._exit` does: no exit handler runs.
+pub(crate) fn end_abruptly() -> ! {
+    // SAFETY: takes a number and does not return.
+    unsafe { libc::_exit(0) }
+}
+
+/// Until somebody kills this process.
+pub(crate) fn rest() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
+/// Something that must come to an end, and how it is called.
+pub(crate) type Deed = (&'static str, fn());
+
+/// Does each in a process of its own, all at once, after `become_who`. Says which of them hang (they are
+/// killed) and which failed.
+pub(crate) fn all_end(who: &str, become_who: impl Fn(), deeds: &[Deed]) {
+    wait_for(format!("{who}: {}", names(deeds.iter().map(|(name, _)| *name))));
+    let begin = |deed: fn()| {
+        fork(|| {
+            become_who();
+            deed();
+        })
+    };
+    all_have_ended(who, deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect());
+}
+
+/// Waits for processes by their names. Says which of them hang (they are killed) and which failed.
+pub(crate) fn all_have_ended(who: &str, running: Vec<(&str, Forked)>) {
+    let until = Instant::now() + patience() / 2; // before the watchdog, which knows no names
+    let (mut failed, mut hang) = (Vec::new(), Vec::new());
+    for (name, child) in running {
+        match ends_in_time(&child, until) {
+            true if child.wait() == 0 => {}
+            true => failed.push(name),
+            false => {
+                hang.push(name);
+                child.kill();
+            }
+        }
+    }
+    let (failed, hang) = (names(failed), names(hang));
+    assert!(failed.is_empty() && hang.is_empty(), "{who}: these hang: {hang}; these failed: {failed}");
+}
+
+/// Each once, with how many there are of it.
+fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for name in all {
+        match counted.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((name, 1)),
+        }
+    }
+    let said =
+        counted.into_iter().map(|(name, count)| if count == 1 { name.to_owned() } else { format!("{count} × {name}") });
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a child ends in time. It is not waited for.
+fn ends_in_time(child: &Forked, until: Instant) -> bool {
+    // SAFETY: a child that nobody has waited for; a new descriptor, or -1.
+    let life = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } as i32;
+    assert!(life >= 0, "pidfd_open: {}", Os::last_os_error());
+    let left = until.saturating_duration_since(Instant::now()).as_millis() as i32;
+    let mut ended = libc::pollfd { fd: life, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, which outlives the call.
+    let ready = unsafe { libc::poll(&mut ended, 1, left) };
+    crate::support::close(life);
+    ready > 0
+}

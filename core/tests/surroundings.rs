@@ -1,0 +1,253 @@
+//! What a program, its shell and its sandbox do around the library: limits, timers, directories, filters.
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+#[path = "support/watched.rs"]
+mod watched;
+
+use std::fs;
+use std::path::PathBuf;
+
+use shmarray::{Access, Array, DType, Error, ErrorKind, Layout, Options, Order, Pipe, Received};
+use support::{Peer, directory, fork, is_peer, segments_in, serve};
+use watched::{Pool, wait_for, watched};
+
+const MIB: u64 = 1 << 20;
+
+fn create(count: u64) -> Result<Array, Error> {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default())
+}
+
+fn bytes(count: u64) -> Array {
+    create(count).unwrap()
+}
+
+fn named(name: &str) -> Result<Array, Error> {
+    let options = Options { name: Some(name.to_owned()), ..Options::default() };
+    Array::create(DType::parse("|u1").unwrap(), &[100], &options)
+}
+
+/// `ulimit -f`, in bytes. What goes beyond it is ended by a signal, unless that is dealt with.
+fn limit_files(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a limit of this process, which is only read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+}
+
+/// What this process does at SIGXFSZ.
+fn action() -> libc::sighandler_t {
+    // SAFETY: plain numbers, for which zeros are valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: room for the answer; nothing is changed.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut action) }, 0);
+    action.sa_sigaction
+}
+
+/// An array that goes beyond the limit is an error that does not say that memory is full: there is
+/// plenty. And the program's signals are its own.
+fn is_refused(what: &str, made: Result<Array, Error>) {
+    let error = made.err().unwrap_or_else(|| panic!("{what} goes beyond the limit"));
+    if let Error::NoSpace { asked_bytes, free_bytes, .. } = &error {
+        panic!("{what}: it is not memory that is short of {asked_bytes} bytes, {free_bytes} are free: {error}");
+    }
+    assert_eq!(action(), libc::SIG_DFL, "{what} changed what the program does at the signal");
+}
+
+/// In a child, which the signal would end.
+fn beyond_the_limit(test: &str, pool: Pool, deed: fn()) {
+    watched(test, pool, || {
+        fork(|| {
+            limit_files(2 * MIB);
+            deed();
+            drop(bytes(MIB)); // what stays below the limit goes on working
+        })
+        .ended();
+        shmarray::sweep().unwrap();
+    });
+}
+
+#[test]
+fn an_array_beyond_the_file_size_limit_is_an_error_and_no_death() {
+    let name = "an_array_beyond_the_file_size_limit_is_an_error_and_no_death";
+    beyond_the_limit(name, Pool::Off, || is_refused("a large array", create(4 * MIB)));
+}
+
+#[test]
+fn an_array_of_the_pool_beyond_the_file_size_limit_is_an_error_and_no_death() {
+    let name = "an_array_of_the_pool_beyond_the_file_size_limit_is_an_error_and_no_death";
+    beyond_the_limit(name, Pool::Bytes(64 * MIB), || is_refused("a large array", create(4 * MIB)));
+}
+
+#[test]
+fn a_copy_beyond_the_file_size_limit_is_an_error_and_no_death() {
+    let name = "a_copy_beyond_the_file_size_limit_is_an_error_and_no_death";
+    beyond_the_limit(name, Pool::Bytes(64 * MIB), || {
+        let source = vec![1u8; 4 << 20];
+        let layout = Layout::contiguous(&[4 * MIB], 1, Order::C).unwrap();
+        let dtype = DType::parse("|u1").unwrap();
+        // SAFETY: the source has the elements of the layout.
+        let shared = unsafe { Array::share(source.as_ptr(), dtype, &layout, &Options::default()) };
+        is_refused("a copy of a large array", shared);
+    });
+}
+
+#[test]
+fn a_long_payload_beyond_the_file_size_limit_is_an_error_and_no_death() {
+    let name = "a_long_payload_beyond_the_file_size_limit_is_an_error_and_no_death";
+    beyond_the_limit(name, Pool::Bytes(64 * MIB), || {
+        let (here, there) = Pipe::pair().unwrap();
+        here.send(&[1; 4 << 20], &[], None).unwrap_err();
+        here.send(b"short", &[], None).unwrap();
+        let Received::Message(message) = there.receive(None).unwrap() else { panic!("nothing came") };
+        assert_eq!(message.payload(), b"short");
+    });
+}
+
+/// The limit came after the pool was warm: memory that was given back is reserved again.
+#[test]
+fn a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death() {
+    let name = "a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death";
+    watched(name, Pool::Bytes(64 * MIB), || {
+        fork(|| {
+            drop(bytes(8 * MIB));
+            fork(|| assert!(shmarray::sweep().unwrap().bytes >= 8 * MIB)).ended(); // takes the memory, and leaves the segment
+            limit_files(2 * MIB);
+            let again = create(8 * MIB);
+            drop(again.inspect(|array| array.set(&[8 * MIB - 1], 1u8).unwrap()));
+        })
+        .ended();
+        shmarray::sweep().unwrap();
+    });
+}
+
+extern "C" fn count_nothing(_: libc::c_int) {}
+
+/// So often a profiler's timer ends what the kernel does for this process.
+fn set_timer(microseconds: i64) {
+    let handler = count_nothing as extern "C" fn(libc::c_int);
+    // SAFETY: plain numbers, for which zeros are valid. Without SA_RESTART.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // SAFETY: a function that stays, and a structure that is only read.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()) }, 0);
+    let often = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+    let often = libc::itimerval { it_interval: often, it_value: often };
+    // SAFETY: one structure, which is only read.
+    assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &often, std::ptr::null_mut()) }, 0);
+}
+
+#[test]
+fn a_fast_timer_does_not_keep_a_large_array_from_being_made() {
+    watched("a_fast_timer_does_not_keep_a_large_array_from_being_made", Pool::Off, || {
+        for microseconds in [5_000, 1_000, 200] {
+            wait_for(format!("an array of 256 MiB beside a timer of {microseconds} µs"));
+            // In a child the thread is the only one, so the signals are its own.
+            fork(|| {
+                set_timer(microseconds);
+                let array = bytes(256 * MIB);
+                set_timer(0);
+                array.set(&[256 * MIB - 1], 1u8).unwrap();
+            })
+            .ended();
+        }
+    });
+}
+
+/// A process whose SHMARRAY_DIR is relative, and which goes elsewhere.
+#[test]
+fn wanderer() {
+    if !is_peer("wanderer") {
+        return;
+    }
+    let home = directory();
+    std::env::set_current_dir(&home).unwrap();
+    for place in ["here", "elsewhere", "elsewhere/here"] {
+        fs::create_dir_all(home.join(place)).unwrap();
+    }
+    // SAFETY: nothing else in this process looks at the environment now.
+    unsafe { std::env::set_var("SHMARRAY_DIR", "here") };
+    serve(|_| {
+        let wandered = wander();
+        let left: Vec<_> = ["here", "elsewhere/here"].iter().flat_map(|place| segments_in(&home.join(place))).collect();
+        match wandered {
+            // Refused for what it is: that is as good.
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => "fine".to_owned(),
+            Err(error) => error.to_string(),
+            Ok(()) if left.is_empty() => "fine".to_owned(),
+            Ok(()) => format!("{left:?} are left"),
+        }
+    });
+    fs::remove_dir_all(home.join("here")).unwrap();
+    fs::remove_dir_all(home.join("elsewhere")).unwrap();
+}
+
+/// Arrays from before go on working, in this process and in a child, and go with their last holder.
+fn wander() -> Result<(), Error> {
+    let arrays = [create(10)?, create(200_000)?, named("camera")?];
+    std::env::set_current_dir("elsewhere").unwrap();
+    for array in &arrays {
+        array.set(&[7], 7u8)?;
+        Array::attach(&array.handle().to_text(), Access::ReadOnly)?;
+    }
+    let (here, there) = Pipe::pair()?;
+    here.send(&[1; 50_000], &[&arrays[0], &arrays[1], &create(10)?], None)?;
+    drop(arrays);
+    let Received::Message(message) = there.receive(None)? else { panic!("nothing came") };
+    let received = message.array(1, Access::ReadOnly)?;
+    drop(message);
+    assert_eq!(received.get::<u8>(&[7])?, 7);
+    drop((received, named("lidar")?));
+    shmarray::sweep().map(drop)
+}
+
+#[test]
+fn a_relative_directory_is_refused_or_stays_the_same_when_the_process_goes_elsewhere() {
+    let name = "a_relative_directory_is_refused_or_stays_the_same_when_the_process_goes_elsewhere";
+    for pool in [Pool::Off, Pool::Bytes(64 * MIB)] {
+        watched(name, pool, || {
+            let mut wanderer = Peer::start("wanderer");
+            assert_eq!(wanderer.ask("wander"), "fine", "{pool:?}");
+            wanderer.end();
+        });
+    }
+}
+
+/// From now on every `statx` of this process fails, as under a filter that knows it not.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))] // musl asks by another call
+fn refuse_statx() {
+    let step =
+        |code: u32, jump_true, jump_false, k| libc::sock_filter { code: code as u16, jt: jump_true, jf: jump_false, k };
+    let mut filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // the call's number
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_statx as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOMEM as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: takes numbers only.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    // SAFETY: a filter that outlives the call.
+    let filtered = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
+    assert_eq!(filtered, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// The kernel has no memory for a moment, or a sandbox refuses the call.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[test]
+fn a_named_array_that_ends_where_statx_fails_leaves_no_name() {
+    watched("a_named_array_that_ends_where_statx_fails_leaves_no_name", Pool::Off, || {
+        fork(|| {
+            let array = named("camera").unwrap();
+            refuse_statx();
+            assert!(fs::symlink_metadata(directory()).is_err(), "statx fails");
+            drop(array);
+            watched::end_abruptly()
+        })
+        .ended();
+        shmarray::sweep().unwrap();
+        let left: Vec<PathBuf> = segments_in(&directory()).into_iter().map(PathBuf::from).collect();
+        assert_eq!(left, Vec::<PathBuf>::new(), "the name has no array any more");
+        named("camera").unwrap();
+    });
+}

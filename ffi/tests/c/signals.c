@@ -1,0 +1,151 @@
+// Signals in C: a limit of file sizes is an error and no death, and a fork in a signal handler does not hang.
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+
+#include <cmocka.h>
+
+#include <shmarray.h>
+
+#include "children.h"
+#include "directory.h"
+
+enum { LIMIT = 1 << 20, HANDLED = 300, WATCHDOG_SECONDS = 120 };
+
+static int nothing_is_left(void **state) {
+    (void)state;
+    (void)shma_sweep(NULL, NULL, NULL);
+    return files_in_directory();
+}
+
+static int32_t make(int64_t bytes, shma_array **array, shma_error *error) {
+    return shma_array_create(SHMA_UINT8, 1, &bytes, NULL, array, error);
+}
+
+static void limit_files(void) {
+    const struct rlimit limit = {LIMIT, RLIM_INFINITY};
+    must(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+// It is not memory that is short, and the message does not say so.
+static void must_be_refused(int32_t status, const shma_error *error) {
+    must(status < 0);
+    must(!strstr(error->message, "shared memory is full"));
+}
+
+static int go_beyond_the_limit(void *unused) {
+    (void)unused;
+    static char memory[4 * LIMIT];
+    const int64_t count = sizeof memory;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = NULL;
+    struct sigaction action;
+    limit_files();
+    must_be_refused(make(count, &array, &error), &error);
+    must_be_refused(shma_array_share(memory, SHMA_UINT8, 1, &count, NULL, NULL, &array, &error), &error);
+    must(sigaction(SIGXFSZ, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+    must(make(LIMIT / 2, &array, NULL) == SHMA_OK);
+    ((uint8_t *)shma_array_data(array))[LIMIT / 2 - 1] = 1;
+    shma_array_close(array);
+    return 0;
+}
+
+static void an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death(void **state) {
+    (void)state;
+    const struct child child = start_child(go_beyond_the_limit, NULL);
+    assert_int_equal(ended(&child), 0);
+}
+
+static volatile sig_atomic_t forked, refused;
+
+// As crash reporters and profilers do it.
+static void fork_in_handler(int unused) {
+    (void)unused;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    if (child > 0)
+        forked++;
+    else
+        refused++;
+}
+
+// One signal comes soon.
+static void set_timer(suseconds_t microseconds) {
+    const struct itimerval once = {{0, 0}, {0, microseconds}};
+    must(setitimer(ITIMER_REAL, &once, NULL) == 0);
+}
+
+static void use_the_library(void) {
+    for (int64_t bytes = 10; bytes < 1 << 19; bytes *= 20) {
+        shma_array *array = NULL;
+        must(make(bytes, &array, NULL) == SHMA_OK);
+        ((uint8_t *)shma_array_data(array))[bytes - 1] = 1;
+        shma_array_close(array);
+    }
+}
+
+// The only thread of its process: what the C library itself does in a fork waits for nobody then.
+static int work_beside_a_timer(void *unused) {
+    (void)unused;
+    signal(SIGALRM, fork_in_handler);
+    for (suseconds_t round = 1; forked + refused < HANDLED; round++) {
+        set_timer(round % 150 + 1);
+        use_the_library();
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
+    set_timer(0);
+    return 0;
+}
+
+// Whether a child ends in time. It is killed if not.
+static int ends_in_time(pid_t pid) {
+    struct pollfd end = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
+    const int ends = end.fd >= 0 && poll(&end, 1, WATCHDOG_SECONDS * 1000) > 0;
+    if (!ends)
+        kill(pid, SIGKILL);
+    close(end.fd);
+    return ends;
+}
+
+// It may be refused, or end the process with a word about why; it must not hang without one.
+static void a_fork_in_a_signal_handler_works_or_is_refused(void **state) {
+    (void)state;
+    FILE *said = tmpfile();
+    const int errors = dup(2);
+    assert_non_null(said);
+    dup2(fileno(said), 2);
+    const struct child child = start_child(work_beside_a_timer, NULL);
+    dup2(errors, 2);
+    close(errors);
+    const int ends = ends_in_time(child.pid);
+    const int status = ended(&child);
+    char text[4096] = "";
+    rewind(said);
+    text[fread(text, 1, sizeof text - 1, said)] = 0;
+    fclose(said);
+    if (!ends)
+        fail_msg("the watchdog waited %d s for a process that forks in a signal handler", WATCHDOG_SECONDS);
+    if (status != 0 && !strstr(text, "fork"))
+        fail_msg("it ended with status %#x and said: %s", (unsigned)status, text);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death),
+        TEST(a_fork_in_a_signal_handler_works_or_is_refused),
+    };
+    return cmocka_run_group_tests_name("signals", tests, NULL, NULL);
+}
