@@ -4,11 +4,21 @@
 # Who calls `run` sets `directory`, the SHMARRAY_DIR that each program gets anew; who calls
 # `build` sets `sources`, the files that a program may be made from.
 
+# Which form of its checks a script runs: `--short` is what ci/test has time for, `--long` what that
+# leaves out, and without a word it runs both.
+form=both
+case ${1-} in
+    --short | --long) form=${1#--} && shift ;;
+esac
+
 passed=0
 failed=0
 left_out= # how many, where a script leaves some out
 sources=()
 directory=
+
+is_short() { [ "$form" != long ]; }
+is_long() { [ "$form" != short ]; }
 
 # A case of a script's own: a name, then a command whose success it is.
 case_of() {
@@ -60,6 +70,7 @@ run() {
     local label=$1 log status=0 good all
     shift
     rm -rf "$directory" && mkdir "$directory"
+    printf '%-40s ' "$label" # first, so that the log says what one that hangs is
     # Nothing is kept for reuse: each file there tells of an array.
     log=$(SHMARRAY_DIR=$directory SHMARRAY_POOL_BYTES=0 "$@" 2>&1) || status=$?
     good=$(counted "$log" '\[  PASSED  \] ([0-9]+) test' 'test cases: +[0-9]+ \| +([0-9]+) passed')
@@ -67,8 +78,8 @@ run() {
     if [ "$all" -eq "$good" ] && { [ "$status" -ne 0 ] || [ "$all" -eq 0 ]; }; then
         all=$((all + 1))
     fi
+    printf '%3d passed, %d failed\n' "$good" $((all - good))
     [ "$all" -eq "$good" ] || echo "$log"
-    printf '%-40s %3d passed, %d failed\n' "$label" "$good" $((all - good))
     passed=$((passed + good))
     failed=$((failed + all - good))
     case_of "$label leaves nothing in shared memory" nothing_is_left_in "$directory"

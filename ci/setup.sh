@@ -11,12 +11,25 @@ made=$root/target/ci
 logs=$made/logs
 mkdir -p "$logs"
 
+# Where a step's output goes: of the same function in two scripts there are two.
+log_of() {
+    echo "$logs/$(basename "$0")-$1.log"
+}
+
 # step TITLE FUNCTION: runs it with its output in a log, a line of progress on the screen.
 step() {
-    local title=$1 log=$logs/$2.log began=$SECONDS
-    printf '%-58s' "$title …"
-    if "$2" >"$log" 2>&1; then
-        printf '%4d s\n' $((SECONDS - began))
+    printf '%-58s' "$1 …"
+    local began=$SECONDS status=0
+    "$2" >"$(log_of "$2")" 2>&1 || status=$?
+    has_ended "$2" $((SECONDS - began)) "$status"
+}
+
+# has_ended FUNCTION SECONDS STATUS: the rest of its line.
+has_ended() {
+    local log
+    log=$(log_of "$1")
+    if [ "$3" -eq 0 ]; then
+        printf '%4d s\n' "$2"
     else
         printf 'FAILED\n'
         tail -n 40 "$log"
@@ -25,11 +38,34 @@ step() {
     fi
 }
 
-# The Debian packages that building and testing need, less those that are there.
+# beside TITLE FUNCTION: begins it, and the next steps run meanwhile. steps_beside waits for all that were begun.
+beside() {
+    (
+        began=$SECONDS status=0
+        "$2" >"$(log_of "$2")" 2>&1 || status=$?
+        echo $((SECONDS - began)) >"$(log_of "$2").seconds"
+        exit "$status"
+    ) &
+    begun+=("$! $2 $1")
+}
+
+begun=()
+steps_beside() {
+    local one pid function title status
+    for one in "${begun[@]}"; do
+        read -r pid function title <<<"$one"
+        printf '%-58s' "$title, beside …"
+        status=0
+        wait "$pid" || status=$?
+        has_ended "$function" "$(cat "$(log_of "$function").seconds")" "$status"
+    done
+    begun=()
+}
+
+# debian_packages NAME…: what building needs, and these, less those that are there.
 debian_packages() {
     local package missing=()
-    for package in build-essential pkg-config cmake clang libclang-dev ruby-full ruby-minitest \
-        python3-venv python3-dev "$@"; do
+    for package in build-essential pkg-config libclang-dev ruby ruby-dev python3-venv python3-dev "$@"; do
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
     done
     [ ${#missing[@]} -eq 0 ] && return
@@ -129,11 +165,6 @@ c_library() {
     "$root/ci/install" "$made/prefix"
 }
 
-command_line() {
-    cargo build --manifest-path "$root/Cargo.toml" --release -p shmarray-cli || return
-    install -D "${CARGO_TARGET_DIR:-$root/target}/release/shmarray" "$made/prefix/bin/shmarray"
-}
-
 # The wheel is built and installed as a user would; pip is asked only when its contents changed.
 python_wheel() {
     local wheels=$made/wheels wheel
@@ -145,22 +176,28 @@ python_wheel() {
     fi
 }
 
-# The gem is built and installed as a user would, again only when its files changed.
+# The gem is built and installed as a user would, again only when its files changed. Its own copy of
+# core is compiled once more; what core is built from is found where the others have built it.
 ruby_gem() {
     local stage=$made/gem contents
     "$root/bindings/ruby/stage" "$stage" || return
-    contents=$(cd "$stage" && find lib ext core sig Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    contents=$(cd "$stage" && find lib ext sig Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
     [ "$contents" = "$(cat "$made/gems/contents" 2>/dev/null)" ] && return
     (cd "$stage" && gem build numo-shared.gemspec -o numo-shared.gem) || return
-    SHMARRAY_CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/gem \
+    SHMARRAY_CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} \
         gem install --local --no-document --ignore-dependencies --install-dir "$made/gems" "$stage/numo-shared.gem" || return
     echo "$contents" >"$made/gems/contents"
 }
 
+# The title and function of a step that needs the wheel, and can run while the gem is built.
+beside_the_gem=()
+
 build_everything() {
     rust_toolchain >/dev/null || { rust_toolchain; exit 1; }
-    step "C library: build and install" c_library
-    step "Command line" command_line
+    step "C library and command line: build and install" c_library
+    steps_beside
     step "Python wheel: build and install" python_wheel
+    [ ${#beside_the_gem[@]} -eq 0 ] || beside "${beside_the_gem[@]}"
     step "Ruby gem: build and install" ruby_gem
+    steps_beside
 }

@@ -1,118 +1,129 @@
 """Runs every suite of tests and checks, and ends with what was skipped, a table, and one line of counts.
 
-    . ci/env; python ci/suites.py [WORD …]      only the suites whose names contain one of the words
+    . ci/env; python ci/suites.py [--long] [WORD …]      only the suites whose names contain one of the words
 
-A suite fails when its command fails, when a test in it fails, and when it ran no test. None has a
-time limit; what takes very long is shown at its work. Two run at a time, since half of them use
-one core. Those that take longest begin first, so that no core is idle in the end; the others follow
-in the order of the list.
+SHORT has them all, in the form that a newcomer has time for. LONG has what those forms leave out,
+under the same names: neither does again what the other has done. CONTRIBUTING.md has the list.
+
+More run at a time than there are cores, since some of them mostly wait. Those that take longest
+begin first, so that no core is idle in the end; the others follow in the order of the list.
+running.py says when a suite has failed.
 """
 
 import os
-import pathlib
-import re
-import signal
+import shlex
 import subprocess
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
-import processes
+from counting import counted_line, doctest_like, minitest_line, one_check, pytest_line, rust_tests
+from running import ROOT, expect_children, run
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LOGS = ROOT / "target/ci/logs"
-AT_ONCE = 2
-LONGEST = (
-    "Python",
-    "Miri",
-    "sanitizers: threads in core",
-    "C and C++",
-    "valgrind: C and Ruby",
-    "core, crashes",
-    "core",
-    "loom",
-    "Python: CPython's tests of multiprocessing",
-    "sanitizers: C and C++",
-    "Ruby",
-)
-LONG_SECONDS = 900
-RUST_FILES = ["-p", "shmarray", "-p", "shmarray-ffi", "-p", "shmarray-cli"]
-EVERY_CRATE = [*RUST_FILES, "-p", "shmarray-python", "-p", "shmarray-ruby"]
+AT_ONCE = len(os.sched_getaffinity(0)) + 1
+LONGEST = {
+    "short": (
+        "Miri",
+        "Python",
+        "sanitizers: threads in core",
+        "core",
+        "core, crashes",
+        "lint: Rust",
+        "valgrind: C and Ruby",
+        "Python: joblib's own tests",
+        "Python: CPython's tests of multiprocessing",
+        "loom",
+        "Ruby",
+        "C ABI and command line",
+        "core, musl",
+        "C and C++",
+        "sanitizers: C and C++",
+    ),
+    "long": (
+        "core, crashes",
+        "Miri",
+        "soak: workers killed",
+        "fuzzing",
+        "valgrind: C and Ruby",
+        "Python",
+        "sanitizers: threads in core",
+    ),
+}
+BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
+EVERY_CRATE = ["-p", "shmarray", *BINDINGS, "-p", "shmarray-python", "-p", "shmarray-ruby"]
+# The same for all tests of core, so that what it is built from is compiled once for them.
 FEATURES = "half,num-complex,ndarray"
-PORTABLE = f"""set -e
-portable() {{ cargo test -p shmarray --features portable,{FEATURES} "$@"; }}
-portable --lib --tests
-portable --doc
-"""
-"""Without the examples: the driver of the conformance tests lies where they are put."""
 MUSL = "x86_64-unknown-linux-musl"
+MUSL_SHORT = ("arrays", "leases", "messages", "linux")
+MUSL_LONG = sorted({path.stem for path in ROOT.glob("core/tests/*.rs")} - {*MUSL_SHORT})
 TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu")
-
-
-@dataclass
-class Count:
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    reasons: list = field(default_factory=list)
-
-
-def one_check(log, succeeded):
-    """A command that is one check."""
-    return Count(passed=int(succeeded), failed=int(not succeeded))
-
-
-def rust_tests(log, _):
-    """A test that finds that it cannot run here passes, and says so in a line: it counts as skipped."""
-    found = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", log, re.M)
-    passed, failed, ignored = (sum(int(row[column]) for row in found) for column in range(3))
-    reasons = re.findall(r"^skipped (.+)$", log, re.M)
-    return Count(passed - len(reasons), failed, ignored + len(reasons), reasons)
-
-
-def counted_line(log, _):
-    """The last `… N passed, N failed[, N skipped]`, and lines that say why something was skipped."""
-    found = re.findall(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", log)
-    passed, failed, skipped = found[-1] if found else (0, 0, 0)
-    return Count(int(passed), int(failed), int(skipped or 0), re.findall(r"^skipped (.+)$", log, re.M))
-
-
-def pytest_line(log, _):
-    last = (log.strip().splitlines() or [""])[-1]
-    number = lambda word: sum(int(n) for n in re.findall(rf"(\d+) {word}", last))
-    reasons = re.findall(r"^SKIPPED \[\d+\] \S+ (.+)$", log, re.M)
-    return Count(number("passed"), number("failed") + number("error"), number("skipped"), reasons)
-
-
-def minitest_line(log, _):
-    found = re.findall(r"(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips", log)
-    runs, failures, errors, skips = (
-        (sum(map(int, column)) for column in zip(*found, strict=True)) if found else (0, 0, 0, 0)
+SCRIPTS = "ci/{demo,test,bench,env,setup.sh,cases.sh,install,loom,instructions,soak,test-c,fuzz,miri,sanitize,thread-sanitizer,valgrind} ci/conformance/run .ci/run"
+CRASH_SHORT = [
+    "a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing",
+    "a_store_that_is_not_announced_is_found",
+]
+CRASH_LONG = [
+    "a_crash_at_any_step_beside_another_operation_costs_nobody_anything",
+    "every_store_to_a_header_is_announced",
+]
+PYTHON_LONG = " or ".join(
+    (
+        "(test_mp_kills and (spawn or forkserver))",
+        "test_a_queue_without_a_size_goes_on",
+        "test_a_pipe_tells_of_a_death_after_the_last_whole_message",
+        "test_threads_may_use_arrays_to_the_end",
+        "(test_an_interpreter_ends_quietly_with_a_pool_that_lives and (spawn or forkserver))",
+        "test_kills_at_random_moments",
     )
-    reasons = re.findall(r"Skipped:\n.*\n(.+)$", log, re.M)
-    return Count(runs - failures - errors - skips, failures + errors, skips, reasons)
-
-
-def doctest_like(words):
-    """A checker whose closing line says how much it looked at."""
-
-    def count(log, succeeded):
-        looked = sum(int(n) for n in re.findall(words, log))
-        return Count(passed=looked if succeeded else 0, failed=int(not succeeded))
-
-    return count
+)
+"""Of the tests of Python, those that kill many processes or start many interpreters."""
+OTHER_SHORT = ("mp_surface", "sharing", "refusals", "pickling")
+OTHER_LONG = ("mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown", "starts")
+"""Of those, the files about what changes from one Python to the next."""
 
 
 def cargo(*arguments):
     return ["cargo", *arguments]
 
 
-def other_pythons():
-    """For each further Python that ci/test found: the tests of what changes from one Python to the next."""
-    words = "mp_surface", "mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown"
-    files = [f"bindings/python/tests/test_{word}.py" for word in (*words, "starts", "sharing", "refusals", "pickling")]
+def bash(script, *arguments):
+    return ["bash", script, *arguments]
+
+
+def python(script, *arguments):
+    return ["python", script, *arguments]
+
+
+def crashes(*tests):
+    return cargo("test", "-p", "shmarray", "--features", f"steps,{FEATURES}", "--test", "crashes", "--", *tests)
+
+
+def portable(*tests):
+    """Without the examples: the driver of the conformance tests lies where they are put."""
+    return cargo("test", "-p", "shmarray", "--features", f"portable,{FEATURES}", *tests)
+
+
+def musl(files, *others):
+    """The files of core/tests with these names, and what `others` choose of the rest."""
+    return cargo(
+        "test",
+        "-p",
+        "shmarray",
+        "--features",
+        FEATURES,
+        "--target",
+        MUSL,
+        *(f"--test={name}" for name in files),
+        *others,
+    )
+
+
+def one_after_the_other(*commands):
+    return ["bash", "-c", "set -e; " + "; ".join(map(shlex.join, commands))]
+
+
+def other_pythons(words):
+    """For each further Python that ci/test found."""
+    files = [f"bindings/python/tests/test_{word}.py" for word in words]
     for venv in sorted(ROOT.glob("target/ci/venv-3.*")):
         command = [str(venv / "bin/python"), "-m", "pytest", "-q", "-rs", *files]
         yield f"Python {venv.name.removeprefix('venv-')}", command, pytest_line
@@ -125,115 +136,95 @@ def numo_examples():
         yield "examples: Ruby", ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"], counted_line
 
 
-def conformance():
-    return ["bash", "ci/conformance/run"]
-
-
-SUITES = [
-    ("house rules", ["python", "ci/tidy.py"], counted_line),
+SHORT = [
+    ("house rules", python("ci/tidy.py"), counted_line),
+    ("suites and watch", ["pytest", "-q", "-rs", "ci/test_running.py", "ci/benchmarks/test_leftovers.py"], pytest_line),
     ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
     ("format: Python", ["ruff", "format", "--check", "bindings/python", "ci", "core/fuzz", "examples"], one_check),
-    (
-        "format: C and C++",
-        ["bash", "-c", "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"],
-        one_check,
-    ),
+    ("format: C and C++", ["bash", "-c", "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"], one_check),
     ("lint: Python", ["ruff", "check", "bindings/python", "ci", "core/fuzz", "examples"], one_check),
-    ("lint: shell", ["bash", "-c", "shellcheck ci/{demo,test,bench,env,setup.sh,cases.sh,install,loom,instructions,soak,test-c,fuzz,miri,sanitize,thread-sanitizer,valgrind} ci/conformance/run .ci/run"], one_check),
-    ("lint: Rust", cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", "--features", "shmarray/half,shmarray/num-complex,shmarray/ndarray,shmarray/steps", "--", "-D", "warnings"), one_check),
+    ("lint: shell", ["bash", "-c", f"shellcheck {SCRIPTS}"], one_check),
+    ("lint: Rust", cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", "--features", "shmarray/ndarray,shmarray/steps", "--", "-D", "warnings"), one_check),
     ("documentation: Rust", ["env", "RUSTDOCFLAGS=-D warnings", *cargo("doc", "-q", "--no-deps", "-p", "shmarray", "-p", "shmarray-ffi")], one_check),
     ("core", cargo("test", "-p", "shmarray", "--features", FEATURES), rust_tests),
-    ("core, crashes", cargo("test", "-p", "shmarray", "--features", "steps", "--test", "crashes"), rust_tests),
-    ("core, portable backend", ["bash", "-c", PORTABLE], rust_tests),
-    ("core, musl", cargo("test", "-p", "shmarray", "--features", FEATURES, "--target", MUSL), rust_tests),
+    ("core, crashes", crashes(*CRASH_SHORT), rust_tests),
+    ("core, portable backend", one_after_the_other(portable("--lib", "--tests"), portable("--doc")), rust_tests),
+    ("core, musl", musl(MUSL_SHORT), rust_tests),
     *[(f"core compiles for {target}", cargo("check", "-q", "-p", "shmarray", "--target", target), one_check) for target in TARGETS],
-    ("C ABI", cargo("test", "-p", "shmarray-ffi"), rust_tests),
-    ("command line", cargo("test", "-p", "shmarray-cli"), rust_tests),
-    ("C and C++", ["bash", "ci/test-c"], counted_line),
-    ("sanitizers: C and C++", ["bash", "ci/sanitize"], counted_line),
-    ("sanitizers: threads in core", ["bash", "ci/thread-sanitizer"], counted_line),
-    ("Miri", ["bash", "ci/miri"], counted_line),
-    ("loom", ["bash", "ci/loom"], counted_line),
-    ("fuzzing", ["bash", "ci/fuzz"], counted_line),
-    ("Python", ["pytest", "-q", "-rs", "bindings/python/tests"], pytest_line),
-    *other_pythons(),
-    ("Python: NumPy's tests of pickling", ["python", "bindings/python/foreign/numpy_pickling.py"], counted_line),
-    ("Python: CPython's tests of multiprocessing", ["python", "bindings/python/foreign/cpython_multiprocessing.py"], counted_line),
-    ("Python: CPython's tests of futures", ["python", "bindings/python/foreign/cpython_futures.py"], counted_line),
-    ("Python: joblib's own tests", ["python", "bindings/python/foreign/joblib_suite.py"], counted_line),
+    ("C ABI and command line", cargo("test", *BINDINGS), rust_tests),
+    ("C and C++", bash("ci/test-c", "--short"), counted_line),
+    ("sanitizers: C and C++", bash("ci/sanitize", "--short"), counted_line),
+    ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--short"), counted_line),
+    ("Miri", bash("ci/miri", "--short"), counted_line),
+    ("loom", bash("ci/loom", "--short"), counted_line),
+    ("fuzzing", bash("ci/fuzz", "--short"), counted_line),
+    ("Python", ["pytest", "-q", "-rs", "bindings/python/tests", "-k", f"not ({PYTHON_LONG})"], pytest_line),
+    *other_pythons(OTHER_SHORT),
+    ("Python: NumPy's tests of pickling", python("bindings/python/foreign/numpy_pickling.py"), counted_line),
+    ("Python: CPython's tests of multiprocessing", python("bindings/python/foreign/cpython_multiprocessing.py"), counted_line),
+    ("Python: CPython's tests of futures", python("bindings/python/foreign/cpython_futures.py"), counted_line),
+    ("Python: joblib's own tests", python("bindings/python/foreign/joblib_suite.py"), counted_line),
     ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray", "--mypy-config-file", "bindings/python/pyproject.toml"], doctest_like(r"no issues found in (\d+) module")),
     ("Ruby", ["rake", "--rakefile", "bindings/ruby/Rakefile", "test", "ARGS=--verbose"], minitest_line),
-    ("valgrind: C and Ruby", ["bash", "ci/valgrind"], counted_line),
-    ("soak: workers killed", ["bash", "ci/soak", "300"], counted_line),
-    ("golden files", ["python", "ci/conformance/golden/make.py", "--check"], doctest_like(r"^(\d+) golden files")),
-    ("conformance", conformance(), counted_line),
-    ("README examples", ["python", "ci/readme.py"], counted_line),
-    ("example: pipeline", ["bash", "examples/pipeline/run", "--quick"], one_check),
-    ("examples: Python", ["python", "examples/python/compare.py", "--small", "--rounds", "1"], counted_line),
+    ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
+    ("soak: workers killed", bash("ci/soak", "300"), counted_line),
+    ("golden files", python("ci/conformance/golden/make.py", "--check"), doctest_like(r"^(\d+) golden files")),
+    ("conformance", bash("ci/conformance/run"), counted_line),
+    ("README examples", python("ci/readme.py"), counted_line),
+    ("README's commands to install", python("ci/installing.py", "--short"), counted_line),
+    ("benchmarks: what is published", python("ci/benchmarks/check.py"), counted_line),
+    ("example: pipeline", bash("examples/pipeline/run", "--quick"), one_check),
+    ("examples: Python", python("examples/python/compare.py", "--small", "--rounds", "1"), counted_line),
     *numo_examples(),
 ]  # fmt: skip
 
-
-def run(name, command, count):
-    log_path = LOGS / (re.sub(r"\W+", "-", name) + ".log")
-    began = time.monotonic()
-    environment = os.environ | {"CARGO_TERM_COLOR": "never"}
-    with open(log_path, "w") as log:
-        running = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
-        )
-    code = ended(running, name, log_path)
-    text = log_path.read_text(errors="replace")
-    counted = count(text, code == 0)
-    if counted.failed == 0 and code != 0:
-        counted.failed = 1  # it did not get so far as to count
-    if counted.passed + counted.failed == 0:
-        counted.failed, text = 1, text + "\nThis suite ran no test.\n"
-    with one_speaks:
-        say(name, counted, time.monotonic() - began, text, log_path)
-    return counted
+LONG = [
+    ("core, crashes", ["env", "SHMARRAY_LONG=1", *crashes(*CRASH_LONG)], rust_tests),
+    ("core, musl", one_after_the_other(musl(MUSL_LONG, "--lib"), musl((), "--doc")), rust_tests),
+    ("C and C++", bash("ci/test-c", "--long"), counted_line),
+    ("sanitizers: C and C++", bash("ci/sanitize", "--long"), counted_line),
+    ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--long"), counted_line),
+    ("Miri", bash("ci/miri", "--long"), counted_line),
+    ("loom", bash("ci/loom", "--long"), counted_line),
+    ("fuzzing", bash("ci/fuzz", "60"), counted_line),
+    ("Python", ["pytest", "-q", "-rs", "bindings/python/tests", "-k", PYTHON_LONG], pytest_line),
+    *other_pythons(OTHER_LONG),
+    ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
+    ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
+    ("README's commands to install", python("ci/installing.py"), counted_line),
+]  # fmt: skip
 
 
-def ended(running, name, log_path):
-    """Waits as long as it takes. Of what takes long it says what it does, so that who hangs is known."""
-    while True:
-        try:
-            return running.wait(LONG_SECONDS)
-        except subprocess.TimeoutExpired:
-            with one_speaks:
-                print(f"{name} is still running:", *processes.under(running.pid), sep="\n  ")
-                print("\n".join(log_path.read_text(errors="replace").splitlines()[-10:]), flush=True)
-
-
-def say(name, counted, seconds, text, log_path):
-    counts = f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped"
-    print(f"{name:44} {counts} {seconds:7.0f} s", flush=True)
-    if counted.failed:
-        print("\n".join(text.splitlines()[-60:]))
-        print(f"The whole output is in {log_path.relative_to(ROOT)}.", flush=True)
-
-
-one_speaks = threading.Lock()
+def chosen(words):
+    """The suites that the words name, and the order in which they begin."""
+    form = "long" if words[:1] == ["--long"] else "short"
+    words = words[form == "long" :] or [""]
+    suites = [suite for suite in (LONG if form == "long" else SHORT) if any(word in suite[0] for word in words)]
+    first = LONGEST[form]
+    return suites, sorted(suites, key=lambda suite: first.index(suite[0]) if suite[0] in first else len(first))
 
 
 def main():
-    # Who is started in the background ignores SIGINT, and so would all that the tests start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    LOGS.mkdir(parents=True, exist_ok=True)
-    words = sys.argv[1:] or [""]
-    chosen = [suite for suite in SUITES if any(word in suite[0] for word in words)]
-    longest_first = sorted(chosen, key=lambda suite: LONGEST.index(suite[0]) if suite[0] in LONGEST else len(LONGEST))
+    expect_children()
+    suites, longest_first = chosen(sys.argv[1:])
     with ThreadPoolExecutor(AT_ONCE) as runners:
         running = {suite[0]: runners.submit(run, *suite) for suite in longest_first}
-    counts = [(suite[0], running[suite[0]].result()) for suite in chosen]
-    reasons = [f"{name}: {reason}" for name, count in counts for reason in count.reasons]
+    report([(suite[0], *running[suite[0]].result()) for suite in suites])
+
+
+def report(results):
+    """What was skipped and why, the table, the line of counts; exits with 0 when all is well."""
+    counts = [count for _, count, _ in results]
+    reasons = [f"{name}: {reason}" for name, count, _ in results for reason in count.reasons]
     print("\nSkipped:" if reasons else "\nNothing was skipped.")
     for reason in dict.fromkeys(reasons):
         print(f"  {reasons.count(reason)} × {reason}")
-    print(f"\n{'suite':44} {'passed':>7} {'failed':>7} {'skipped':>8}")
-    for name, count in counts:
-        print(f"{name:44} {count.passed:7} {count.failed:7} {count.skipped:8}")
-    total = [sum(getattr(count, kind) for _, count in counts) for kind in ("passed", "failed", "skipped")]
+    print(f"\n{'suite':44} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'of processors':>14}")
+    for name, count, (seconds, used) in results:
+        print(f"{name:44} {count.passed:7} {count.failed:7} {count.skipped:8} {seconds:8.0f} {used:14.0f}")
+    total = [sum(getattr(count, kind) for count in counts) for kind in ("passed", "failed", "skipped")]
+    processors = sum(used for _, _, (_, used) in results)
+    print(f"{'together':44} {total[0]:7} {total[1]:7} {total[2]:8} {'':8} {processors:14.0f}")
     print(f"\n{total[0]} passed, {total[1]} failed, {total[2]} skipped")
     sys.exit(bool(total[1]) or not total[0])
 

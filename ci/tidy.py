@@ -9,6 +9,8 @@ import statistics
 import subprocess
 import sys
 
+import suites
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_LINES = {"file": 500, "function": 60}
 MEDIAN_BELOW, NINE_OF_TEN_BELOW = 9, 25
@@ -18,6 +20,8 @@ HOSTS = re.compile(
     r"(https?://(?:index\.)?(?:crates\.io|pypi\.org|rubygems\.org|registry\.npmjs\.org|deb\.debian\.org))"
 )
 PROSE = {"CHANGELOG.md"}
+# Suites that a machine may lack what is needed for.
+ABSENT_HERE = {"Python 3.x", "examples: Ruby"}
 
 passed, failures = 0, []
 
@@ -116,6 +120,39 @@ def no_words_that_are_not_ours():
         check(not HOSTS.search(text), f"{path.relative_to(ROOT)} names a registry's host: {HOSTS.search(text)}")
 
 
+def every_suite_is_in_the_table():
+    """CONTRIBUTING says of each suite what ci/test and ci/test --long run of it, and names no other."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    table = {name: long != "–" for name, _, long in rows}
+    short, long = (
+        {re.sub(r"^Python 3\.\d+$", "Python 3.x", suite[0]) for suite in form} for form in (suites.SHORT, suites.LONG)
+    )
+    check(len(short) > 30, "suites.py lists no suites")
+    for name in sorted(short | long):
+        check(name in short, f"{name} has no form in ci/test")
+        check(table.get(name) == (name in long), f"CONTRIBUTING's table of suites is wrong about {name}")
+    for name in table.keys() - short - ABSENT_HERE - {"suite", "---"}:
+        check(False, f"CONTRIBUTING's table names a suite that is not there: {name}")
+
+
+def features(*packages):
+    """Each crate that they are built from, with its features."""
+    chosen = [word for package in packages for word in ("-p", package)]
+    command = ["cargo", "tree", *chosen, "--edges", "normal,build", "--prefix", "none", "--format", "{p} [{f}]"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return {line.removesuffix(" (*)") for line in said.splitlines() if line.strip()}
+
+
+def core_is_built_once():
+    """Another set of features anywhere below core, and a binding builds core again: see the workspace's Cargo.toml."""
+    names = {line.split()[0] for line in features("shmarray")}
+    below = {line for line in features("shmarray-ffi", "shmarray-cli") if line.split()[0] in names}
+    check(len(below) > 20, "cargo names nothing that core is built from")
+    for package in ("shmarray-python", "shmarray-ruby"):
+        for line in sorted(below - features(package)):
+            check(False, f"{package} has other features than ffi and the command line of {line}")
+
+
 def main():
     for rule in (
         modules_form_a_line,
@@ -123,6 +160,8 @@ def main():
         files_are_rooms,
         modules_say_what_they_are,
         no_words_that_are_not_ours,
+        every_suite_is_in_the_table,
+        core_is_built_once,
     ):
         rule()
     for line in failures:

@@ -6,11 +6,12 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 import peers  # noqa: E402
+import report  # noqa: E402
 from rows import growth, ruby  # noqa: E402
 from rows.shared import BARE  # noqa: E402
 from targets import say  # noqa: E402
 
-OURS, THEIRS, LIMIT, QUIET = "#d1495b", "#8d99ae", "#2b2d42", "#6c757d"
+OURS, THEIRS, LIMIT, QUIET = "#d1495b", "#5c6b8a", "#2b2d42", "#6c757d"
 # Title, row, case.
 PANELS = (
     ("Shared array of 400 MB,\nthere and an answer back", "shared", "400 MB"),
@@ -28,12 +29,13 @@ STYLE = {"font.size": 9, "svg.hashsalt": "shmarray", "axes.spines.top": False, "
 
 
 def draw(results, folder):
-    made = []
+    """Each picture carries the words that stand beside it, so that a check sees whether they are of one run."""
+    made, metadata = [], {"Date": None, "Description": report.caption(results)}
     with plt.rc_context(STYLE):
-        for name, figure in (("results.svg", bars(results)), ("growth.svg", curves(results))):
+        for name, figure in (("results.svg", panels(results)), ("growth.svg", curves(results))):
             if figure is None:
                 continue
-            figure.savefig(folder / name, metadata={"Date": None})
+            figure.savefig(folder / name, metadata=metadata)
             plt.close(figure)
             made.append(folder / name)
     return made
@@ -44,20 +46,24 @@ def found(results, row, case):
     return {figure["who"]: figure for figure in figures}
 
 
-def bars(results):
-    panels = [(title, found(results, row, case)) for title, row, case in PANELS]
-    panels = [panel for panel in panels if peers.OURS in panel[1]]
-    if not panels:
+def panels(results):
+    shown = [(title, found(results, row, case)) for title, row, case in PANELS]
+    shown = [panel for panel in shown if peers.OURS in panel[1]]
+    if not shown:
         return None
-    lines = -(-len(panels) // COLUMNS)
+    lines = -(-len(shown) // COLUMNS)
     figure, axes = plt.subplots(
-        lines, COLUMNS, figsize=(11, 0.5 + 2.45 * lines), squeeze=False, layout="constrained", facecolor="white"
+        lines, COLUMNS, figsize=(12, 0.5 + 2.2 * lines), squeeze=False, layout="constrained", facecolor="white"
     )
-    for axis, (title, figures) in zip(axes.flat, panels, strict=False):
+    for axis, (title, figures) in zip(axes.flat, shown, strict=False):
         panel(axis, title, figures, floor(figures))
-    for axis in axes.flat[len(panels) :]:
+    for axis in axes.flat[len(shown) :]:
         axis.set_visible(False)
-    figure.suptitle("Time until the answer is back: shorter is better (log scale; × of shmarray's)", fontsize=11)
+    figure.suptitle(
+        "Time until the answer is back: further left is better. Points are medians, lines reach from the least to the most;"
+        " log scale; × of shmarray's",
+        fontsize=10.5,
+    )
     return figure
 
 
@@ -71,37 +77,46 @@ def panel(axis, title, figures, limit):
     drawn = {*peers.NAMES, *ruby.WAYS.values()}
     shown = sorted(drawn & figures.keys(), key=lambda who: -figures[who]["median"])
     ours = figures[peers.OURS]["median"]
-    seconds = [figures[who]["median"] for who in shown]
-    least = min([*seconds, *([limit[1]] if limit else []), *(memcpy(figures) or [])]) / 2.5
     for place, who in enumerate(shown):
-        bar(axis, place, who, figures[who], ours, least)
+        point(axis, place, who, figures[who], ours)
     axis.set_yticks(range(len(shown)), [peers.label(who) for who in shown])
     axis.get_yticklabels()[shown.index(peers.OURS)].set_fontweight("bold")
-    axis.set_xscale("log")
-    axis.set_xlim(least, max(seconds) * (max(seconds) / least) ** 0.75)
+    axis.set_ylim(-0.6, len(shown) - 0.4)
     axis.set_title(title, fontsize=9.5, fontweight="bold", loc="left")
     axis.tick_params(axis="y", length=0)
-    axis.xaxis.set_major_formatter(lambda value, _: say(value))
-    axis.set_xticks(decades(least, max(seconds)))
-    axis.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    scale(axis, [figures[who][end] for who in shown for end in ("least", "most")], limit, memcpy(figures))
     limits(axis, figures, limit)
 
 
-def decades(least, most):
-    """Three ticks at most, no further than bars go: the room beyond is for words."""
-    ticks = [10.0**n for n in range(-9, 4) if least <= 10.0**n <= 3 * most]
-    return ticks[:: -(-len(ticks) // 3) or 1]
+def scale(axis, values, limit, copies):
+    values = [*values, *([limit[1]] if limit else []), *copies]
+    least, most = min(values) / 1.5, max(values) * 1.5
+    axis.set_xscale("log")
+    axis.set_xlim(least, most)
+    axis.set_xticks(ticks(least, most))
+    axis.xaxis.set_major_formatter(lambda value, _: say(value))
+    axis.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axis.grid(alpha=0.25)
 
 
-def bar(axis, place, who, figure, ours, least):
+def ticks(least, most):
+    """Two or three: powers of ten, and where there is only one of them also three times and a third of it."""
+    within = lambda steps: [step * 10.0**n for n in range(-9, 4) for step in steps if least <= step * 10.0**n <= most]
+    tens = within([1])
+    return tens[:: -(-len(tens) // 3)] if len(tens) > 1 else within([1, 3])
+
+
+def point(axis, place, who, figure, ours):
+    """The median, a line from the least to the most, and the number in a column of its own beside the axis."""
     value, is_ours = figure["median"], who == peers.OURS
-    axis.barh(
-        place, value - least, left=least, height=0.72, color=OURS if peers.label(who).startswith("shmarray") else THEIRS
-    )
-    axis.plot([figure["least"], figure["most"]], [place, place], color=LIMIT, linewidth=0.8)
-    words = say(value) if is_ours else f"{say(value)}  ×{value / ours:.2g}" if value / ours < 100 else f"{say(value)}  ×{value / ours:.0f}"  # fmt: skip
-    edge = max(value, figure["most"])
-    axis.text(edge * 1.06, place, words, va="center", fontsize=8, fontweight="bold" if is_ours else "normal")
+    color = OURS if peers.label(who).startswith("shmarray") else THEIRS
+    axis.plot([figure["least"], figure["most"]], [place, place], color=color, linewidth=1.5, solid_capstyle="butt")
+    axis.plot([value], [place], "o", color=color, markersize=6)
+    times = "" if is_ours else f"  ×{value / ours:.2g}" if value / ours < 100 else f"  ×{value / ours:.0f}"
+    axis.annotate(
+        f"{say(value)}{times}", (1, place), (5, 0), xycoords=axis.get_yaxis_transform(), textcoords="offset points",
+        va="center", fontsize=8, fontweight="bold" if is_ours else "normal",
+    )  # fmt: skip
 
 
 def memcpy(figures):

@@ -14,6 +14,7 @@ ROWS = {
     "memory": "Memory, in multiples of the array",
     "growth": "Growth",
 }
+CAPTIONED = {who: peers.label(who) for who in ("ours", "ray", "pickle5", "pipe")}
 MARKS = {True: "met", False: "**missed**", None: "–"}
 
 
@@ -88,8 +89,20 @@ def cell(figure):
 
 
 def failures(results):
-    if not results["failed"] and not results["left_behind"]:
-        return []
     lines = [f"* {peers.label(f['who'])}, {f['row']}, {f['case']}: {f['why']}" for f in results["failed"]]
-    lines += [f"* left in shared memory: {name}" for name in results["left_behind"]]
-    return ["## What failed", "\n".join(lines)]
+    lines += [f"* left in shared memory: {name}" for name in results.get("left_behind") or []]
+    if results.get("left_behind") is None:
+        lines.append("* What this run left in shared memory was not counted.")
+    return ["## What failed", "\n".join(lines)] if lines else []
+
+
+def caption(results):
+    """The words beside the picture in the README, from the same figures."""
+    figures = targets.Figures(results)
+    medians = {who: figures.get(*targets.STEADY, who) for who in CAPTIONED}
+    times = [f"{name} {targets.say(medians[who])}" for who, name in CAPTIONED.items() if medians[who] is not None]
+    return (
+        f"Time until an answer is back. A private array of 400 MB, steady: {', '.join(times)}"
+        if times
+        else "A run without figures of private arrays of 400 MB"
+    )

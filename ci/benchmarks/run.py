@@ -9,18 +9,17 @@ import argparse
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import time
 
+import leftovers
 import machine
 import peers
 import picture
 import report
 import rows
 from harness import HERE, MADE, Bench
-
-SHARED = pathlib.Path("/dev/shm")
-# What libraries keep for their next use, by design.
-KEPT = {f"shmarray-registry-{os.getuid()}"}
 
 
 def options():
@@ -29,6 +28,7 @@ def options():
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help=", ".join(rows.FAMILIES))
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--draw", action="store_true", help="measure nothing: report and pictures from results.json")
+    parser.add_argument("--only-measure", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     unknown = [word for word in chosen.only if not families([word])]
     if unknown:
@@ -42,41 +42,46 @@ def families(words):
     return {name: family for name, family in rows.FAMILIES.items() if not words or any(word in name for word in words)}
 
 
-def names(folder):
-    return set(os.listdir(folder)) if folder.is_dir() else set()
-
-
 def measure(chosen, path):
     """Written after each family: a run that is broken off has what it measured."""
-    bench, before, seconds = Bench(chosen.quick), names(SHARED), {}
+    bench, seconds = Bench(chosen.quick), {}
     facts = {"machine": machine.facts(), "versions": machine.versions(), "absent": peers.absent()}
     for name, family in families(chosen.only).items():
         began = time.monotonic()
         family.measure(bench)
         seconds[name] = round(time.monotonic() - began, 1)
-        whole = facts | {"left_behind": ours_left(before), "took_seconds": seconds} | bench.results.as_json()
-        path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+        write(path, facts | {"took_seconds": seconds} | bench.results.as_json())
     bench.bar.close()
 
 
-def ours_left(before):
-    """What this run left in shared memory, other programs' aside."""
-    prefixes = ("shmarray-", "bench-", "psm_", "torch_", "iox2_", "plasma")
-    new = names(SHARED) - before - KEPT
-    return sorted(name for name in new if name.startswith(prefixes) and (SHARED / name).is_file())
+def write(path, results):
+    path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+
+
+def measure_in_a_process(path):
+    """In one of its own: arrays that it keeps for reuse are not left behind, they go with it."""
+    before = leftovers.files()
+    subprocess.run([sys.executable, *sys.argv, "--only-measure"], check=True)
+    write(path, json.loads(path.read_text()) | {"left_behind": leftovers.since(before)})
 
 
 def main():
     chosen = options()
     chosen.out.mkdir(parents=True, exist_ok=True)
     path = chosen.out / "results.json"
+    if chosen.only_measure:
+        return measure(chosen, path)
     if not chosen.draw:
-        measure(chosen, path)
-    results = json.loads(path.read_text())
-    (chosen.out / "RESULTS.md").write_text(report.text(results))
-    drawn = picture.draw(results, chosen.out)
+        measure_in_a_process(path)
+    return publish(chosen.out, json.loads(path.read_text()))
+
+
+def publish(folder, results):
+    (folder / "RESULTS.md").write_text(report.text(results))
+    drawn = picture.draw(results, folder)
     print(report.summary(results))
-    print(f"written: {', '.join(os.path.relpath(name) for name in [path, chosen.out / 'RESULTS.md', *drawn])}")
+    print(f"the README's words beside the picture: {report.caption(results)}")
+    print(f"written: {', '.join(os.path.relpath(name) for name in [folder / 'RESULTS.md', *drawn])}")
 
 
 if __name__ == "__main__":

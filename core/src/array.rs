@@ -183,6 +183,7 @@ impl Array {
     /// `None` when the memory is private. The address is never read.
     #[must_use]
     pub fn over_memory(address: usize, dtype: DType, shape: &[u64], strides: &[i64]) -> Option<Self> {
+        crate::segment::begin().ok()?;
         let segment = Segment::containing(address)?;
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
@@ -284,6 +285,7 @@ impl Array {
     /// # Errors
     /// [`Error::Os`]; [`Error::Unsupported`] on the portable backend.
     pub fn handle_to_send(&self) -> Result<Descriptor> {
+        crate::segment::begin()?;
         loop {
             let ticket = sys::family_message(self.segment.directory())?;
             if self.hold_for_message(ticket)? {
@@ -455,7 +457,7 @@ impl Array {
         Ok(())
     }
 
-    fn end(&self) -> End<'_> {
+    pub(crate) fn end(&self) -> End<'_> {
         End { start: self.segment.data_start().as_ptr(), layout: &self.layout }
     }
 }

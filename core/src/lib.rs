@@ -40,6 +40,7 @@ pub(crate) mod segment;
 
 pub(crate) mod element;
 pub(crate) mod array;
+pub(crate) mod reduce;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) mod message;
 #[cfg(feature = "ndarray")]
@@ -54,6 +55,7 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent, family};
 pub use name::{ArrayName, SegmentId, SegmentText};
+pub use reduce::{Number, Reduced, Reduction};
 pub use segment::{SegmentInfo, SegmentKind, Swept, segments, sweep, sweep_dead, unlink};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;

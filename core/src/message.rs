@@ -129,6 +129,7 @@ impl Pipe {
         descriptors: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
     ) -> Result<Sent> {
+        segment::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let outgoing = Outgoing::new(payload, arrays, descriptors.len(), Way::Pipe)?;
         match self.send_whole(outgoing, descriptors, until) {
@@ -179,6 +180,7 @@ impl Pipe {
     /// has no descriptor left: then nothing was received. [`Error::InvalidArgument`] when what came
     /// is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
+        segment::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let read = |packet: &[u8], locks| match packet.is_empty() {

@@ -1,14 +1,19 @@
 """Photographs through three languages: Python shares, C++ filters in place, Ruby counts, Python draws.
 
-Every photograph is one array in shared memory; what goes through the pipes is a line of text.
-The same work with pickled bytes through pipes runs beside it, and a table compares the two.
+Every photograph is one array in shared memory; what goes through the pipes is a line of text. The same
+work with pickled bytes through pipes runs beside it, round by round, and a table compares the two: each
+process says how long it worked, and all the rest of the time goes into handing over. Ruby does its part
+with Numo, where that is installed, and without.
 """
 
 import argparse
 import pathlib
 import pickle
+import statistics
 import subprocess
+import sys
 import time
+from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
@@ -19,19 +24,24 @@ from tqdm import tqdm
 
 HERE = pathlib.Path(__file__).parent
 PHOTOS = ("coffee.png", "chelsea.png", "astronaut.png", "hubble_deep_field.jpg", "motorcycle_left.png")
+ROUNDS, QUICK_ROUNDS = 20, 5
+# How many times as fast as by pickled bytes it is to be.
+TARGETS = {"handing over": 5.0, "end to end": 1.5}
+# Ruby's part may take at most so many times as long without Numo. A loop in Ruby takes a hundred times as long.
+WITHOUT_NUMO = 3.0
 
 
-class Stages:
-    """Seconds by stage, in the order in which the stages first ran."""
+@dataclass
+class Round:
+    """Seconds of one round of all photographs."""
 
-    def __init__(self):
-        self.seconds = {}
+    end_to_end: float = 0.0
+    filtering: float = 0.0
+    counting: float = 0.0
 
-    def run(self, name, work, *arguments):
-        began = time.perf_counter()
-        result = work(*arguments)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
-        return result
+    @property
+    def handing_over(self):
+        return self.end_to_end - self.filtering - self.counting
 
 
 class Worker:
@@ -50,18 +60,113 @@ class Worker:
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
-    def do(self, line):
-        self.tell(line.encode() + b"\n")
-        if self.line() != "done":
-            raise RuntimeError(f"{self.process.args[0]} did not do what it was asked")
+    def seconds(self):
+        """The seconds of work that it reports after each photograph."""
+        return int(self.line()) / 1e9
 
     def end(self):
-        """What it says last, if anything: the bytes it copied."""
+        """The array bytes that it copied, which it reports last."""
         self.process.stdin.close()
-        said = self.process.stdout.read().decode().split()
+        copied = int(self.line())
         if self.process.wait() != 0:
             raise RuntimeError(f"{self.process.args[0]} ended with status {self.process.returncode}")
-        return int(said[-1]) if said else 0
+        return copied
+
+
+class ByHandle:
+    """The pipeline as it is meant: arrays stay where they are."""
+
+    def __init__(self, filter_command, *ruby_arguments):
+        self.edges = Worker(filter_command)
+        self.reducer = Worker("ruby", HERE / "reduce.rb", *ruby_arguments)
+        self.ruby = self.reducer.line()
+        self.copied = self.through_pipes = 0
+
+    def photograph(self, frame):
+        """The edges, their counts, and the seconds that finding each took."""
+        copied_before = shmarray.copied_bytes()
+        photo, counts = shmarray.array(frame), shmarray.zeros((3, 256), "<u8")
+        self.copied += shmarray.copied_bytes() - copied_before
+        handle = str(shmarray.handle(photo))
+        self.edges.tell(f"{handle}\n".encode())
+        filtering = self.edges.seconds()
+        self.reducer.tell(f"{handle}\t{shmarray.handle(counts)}\n".encode())
+        return photo, counts, filtering, self.reducer.seconds()
+
+    def end(self):
+        self.copied += self.edges.end() + self.reducer.end()
+
+
+class ByPickle:
+    """The same work, with pickled bytes through pipes."""
+
+    def __init__(self, filter_command, *ruby_arguments):
+        self.edges = Worker(filter_command, "--bytes")
+        self.reducer = Worker("ruby", HERE / "reduce.rb", "--bytes", *ruby_arguments)
+        self.ruby = self.reducer.line()
+        self.copied = self.through_pipes = 0
+
+    def photograph(self, frame):
+        """As ByHandle's."""
+        self.send(self.edges, frame)
+        photo = np.frombuffer(pickle.load(self.edges.process.stdout), np.uint8).reshape(frame.shape)
+        filtering = self.edges.seconds()
+        self.send(self.reducer, photo)
+        counts = np.frombuffer(self.reducer.process.stdout.read(3 * 256 * 8), "<u8").reshape(3, 256)
+        self.through_pipes += 3 * photo.nbytes + counts.nbytes
+        return photo, counts, filtering, self.reducer.seconds()
+
+    @staticmethod
+    def send(worker, frame):
+        worker.tell(b"%d %d\n" % frame.shape[:2] + pickle.dumps(frame.tobytes(), protocol=5))
+
+    def end(self):
+        self.copied += self.edges.end() + self.reducer.end()
+
+
+class Comparison:
+    """Both ways with one kind of Ruby, one after the other in each round."""
+
+    def __init__(self, filter_command, *ruby_arguments):
+        self.ways = ByHandle(filter_command, *ruby_arguments), ByPickle(filter_command, *ruby_arguments)
+        self.ruby = self.ways[0].ruby
+        self.rounds = [], []
+        self.results = None
+
+    def round(self, photographs, progress):
+        both = []
+        for way, rounds in zip(self.ways, self.rounds, strict=True):
+            seconds, results = one_round(way, photographs, progress)
+            rounds.append(seconds)
+            both.append(results)
+        check(photographs, *both)
+        self.results = both[0]
+
+    def end(self):
+        for way in self.ways:
+            way.end()
+
+    def median(self, part):
+        """Seconds of a round by handle and by pickle."""
+        return [statistics.median(getattr(one, part) for one in rounds) for rounds in self.rounds]
+
+    def times(self, part):
+        """How many times as fast handles are, by the median of the rounds."""
+        pairs = zip(*self.rounds, strict=True)
+        return statistics.median(getattr(pickled, part) / getattr(handled, part) for handled, pickled in pairs)
+
+
+def one_round(way, photographs, progress):
+    seconds, results = Round(), []
+    for frame in photographs:
+        began = time.perf_counter()
+        photo, counts, filtering, counting = way.photograph(frame)
+        seconds.end_to_end += time.perf_counter() - began
+        seconds.filtering += filtering
+        seconds.counting += counting
+        results.append((photo, counts))
+        progress.update()
+    return seconds, results
 
 
 def load_photographs():
@@ -72,57 +177,29 @@ def load_photographs():
     return photographs
 
 
-def by_handle(frames, filter_command):
-    """The pipeline as it is meant: arrays stay where they are."""
-    stages, moved = Stages(), 0
-    edges, reducer = Worker(filter_command), Worker("ruby", HERE / "reduce.rb")
-    ruby = reducer.line()
-    copied_before, results = shmarray.copied_bytes(), []
-    for frame in tqdm(frames, desc="by handle      ", unit="photo"):
-        photo = stages.run("share (Python)", shmarray.array, frame)
-        counts = shmarray.zeros((3, 256), "<u8")
-        handles = str(shmarray.handle(photo)), str(shmarray.handle(counts))
-        stages.run("filter (C++)", edges.do, handles[0])
-        stages.run("count (Ruby)", reducer.do, "\t".join(handles))
-        moved += 2 * photo.nbytes + counts.nbytes
-        results.append((photo, counts))
-    copied = shmarray.copied_bytes() - copied_before + edges.end() + reducer.end()
-    return results, stages.seconds, moved, copied, ruby
-
-
-def by_pickle(frames, filter_command):
-    """The same work, with pickled bytes through pipes."""
-    stages, results, moved = Stages(), [], 0
-    edges, reducer = Worker(filter_command, "--bytes"), Worker("ruby", HERE / "reduce.rb", "--bytes")
-    reducer.line()
-
-    def send(worker, frame):
-        worker.tell(b"%d %d\n" % frame.shape[:2] + pickle.dumps(frame.tobytes(), protocol=5))
-
-    def filtered(frame):
-        send(edges, frame)
-        return np.frombuffer(pickle.load(edges.process.stdout), np.uint8).reshape(frame.shape)
-
-    def counted(frame):
-        send(reducer, frame)
-        return np.frombuffer(reducer.process.stdout.read(3 * 256 * 8), "<u8").reshape(3, 256)
-
-    for frame in tqdm(frames, desc="by pickled pipe", unit="photo"):
-        photo = stages.run("filter (C++)", filtered, frame)
-        counts = stages.run("count (Ruby)", counted, photo)
-        moved += 3 * photo.nbytes + counts.nbytes
-        results.append((photo, counts))
-    edges.end(), reducer.end()
-    return results, stages.seconds, moved
-
-
-def check(frames, handled, pickled):
+def check(photographs, handled, pickled):
     """Both ways have the same pixels and counts, and the counts are NumPy's."""
-    for frame, (photo, counts), (other_photo, other_counts) in zip(frames, handled, pickled, strict=True):
+    for frame, (photo, counts), (other_photo, other_counts) in zip(photographs, handled, pickled, strict=True):
         assert photo.shape == frame.shape and not np.array_equal(photo, frame)
         np.testing.assert_array_equal(photo, other_photo)
         np.testing.assert_array_equal(counts, other_counts)
-        np.testing.assert_array_equal(counts[1], np.bincount(photo[..., 1].ravel(), minlength=256))
+        for channel in range(3):
+            np.testing.assert_array_equal(counts[channel], np.bincount(photo[..., channel].ravel(), minlength=256))
+
+
+def compare(photographs, filter_command, rounds):
+    """With Numo and without it; where it is not installed only without."""
+    comparisons = [Comparison(filter_command)]
+    if comparisons[0].ruby.startswith("Numo"):
+        comparisons.append(Comparison(filter_command, "--without-numo"))
+    total = rounds * len(comparisons) * 2 * len(photographs)
+    with tqdm(total=total, desc="both ways", unit="photo") as progress:
+        for _ in range(rounds):
+            for comparison in comparisons:
+                comparison.round(photographs, progress)
+    for comparison in comparisons:
+        comparison.end()
+    return comparisons
 
 
 def draw(photographs, results, path):
@@ -131,7 +208,7 @@ def draw(photographs, results, path):
 
     figure, rows = plt.subplots(len(photographs), 3, figsize=(12, 3.1 * len(photographs)), layout="constrained")
     titles = ("input: shared by Python", "edges: in place, by C++", "values of the edges: counted by Ruby")
-    for row, photograph, (edges, counts) in zip(rows, photographs, results, strict=False):
+    for row, photograph, (edges, counts) in zip(rows, photographs, results, strict=True):
         for axes, picture in zip(row[:2], (photograph, edges), strict=True):
             axes.imshow(picture)
             axes.axis("off")
@@ -143,39 +220,58 @@ def draw(photographs, results, path):
     figure.savefig(path, dpi=80)
 
 
-def print_table(frames, ruby, handled, pickled):
-    (_, by_handle_seconds, moved, copied, _), (_, by_pickle_seconds, through_pipes) = handled, pickled
-    print(f"\n{len(frames)} photographs, {sum(frame.nbytes for frame in frames) / 1e6:.1f} MB; Ruby counts with {ruby}")
-    print(f"{'':34}{'by handle':>14}{'pickled pipe':>14}")
-    print(f"{'array bytes handed over by handle':34}{moved:14,}{0:14,}")
-    print(f"{'array bytes copied by the library':34}{copied:14,}{0:14,}")
-    print(f"{'array bytes through pipes':34}{0:14,}{through_pipes:14,}")
-    for stage in by_handle_seconds:
-        other = by_pickle_seconds.get(stage)
-        print(
-            f"{stage:34}{by_handle_seconds[stage] * 1e3:11.1f} ms"
-            + (f"{other * 1e3:11.1f} ms" if other else f"{'-':>14}")
-        )
-    totals = sum(by_handle_seconds.values()), sum(by_pickle_seconds.values())
-    print(
-        f"{'all stages':34}{totals[0] * 1e3:11.1f} ms{totals[1] * 1e3:11.1f} ms   ({totals[1] / totals[0]:.2f} times)"
-    )
+def print_table(comparison, rounds):
+    print(f"\nRuby counts with {comparison.ruby}")
+    print(f"{'':38}{'by handle':>14}{'pickled pipe':>14}")
+    rows = {"work: filter (C++)": "filtering", "work: count (Ruby)": "counting", "handing over": "handing_over"}
+    for title, part in (rows | {"end to end": "end_to_end"}).items():
+        handled, pickled = comparison.median(part)
+        faster = f"{comparison.times(part):9.1f} times" if title in TARGETS else ""
+        print(f"{title:38}{handled * 1e3:11.2f} ms{pickled * 1e3:11.2f} ms{faster}")
+    for title, part in {"bytes copied by the library": "copied", "bytes through pipes": "through_pipes"}.items():
+        handled, pickled = (getattr(way, part) // rounds for way in comparison.ways)
+        print(f"{f'array {title}':38}{handled:14,}{pickled:14,}")
+
+
+def missed(comparisons):
+    """A line for each target that is missed."""
+    for comparison in comparisons:
+        for title, target in TARGETS.items():
+            times = comparison.times(title.replace(" ", "_"))
+            if times < target:
+                yield f"{title}, Ruby with {comparison.ruby}: {times:.2f} times as fast, the target is {target}"
+
+
+def slow_without_numo(comparisons):
+    """A line if Ruby's part takes too long without Numo."""
+    if len(comparisons) == 2:
+        with_numo, without = (comparison.median("counting")[0] for comparison in comparisons)
+        print(f"\nRuby's part takes {without / with_numo:.2f} times as long without Numo.")
+        if without > WITHOUT_NUMO * with_numo:
+            yield f"Ruby's part without Numo must take at most {WITHOUT_NUMO} times what it takes with Numo"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filter", required=True, help="the compiled filter.cpp")
     parser.add_argument("--picture", default="pipeline.png", help="where the picture goes")
-    parser.add_argument("--quick", action="store_true", help="each photograph once")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--strict", action="store_true", help="fail when a target is missed")
     options = parser.parse_args()
     photographs = load_photographs()
-    frames = photographs * (1 if options.quick else 10)
-    handled = by_handle(frames, options.filter)
-    pickled = by_pickle(frames, options.filter)
-    check(frames, handled[0], pickled[0])
-    draw(photographs, handled[0], options.picture)
-    print_table(frames, handled[4], handled, pickled)
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    comparisons = compare(photographs, options.filter, rounds)
+    draw(photographs, comparisons[0].results, options.picture)
+    size = sum(photograph.nbytes for photograph in photographs) / 1e6
+    print(f"\n{len(photographs)} photographs, {size:.1f} MB: medians of {rounds} rounds")
+    for comparison in comparisons:
+        print_table(comparison, rounds)
+    failures, misses = list(slow_without_numo(comparisons)), list(missed(comparisons))
+    for line in misses:
+        print(f"missed (other programs at work here make it miss, too): {line}")
     print(f"picture: {options.picture}")
+    if failures + misses * options.strict:
+        sys.exit("\n".join(failures) or 1)
 
 
 if __name__ == "__main__":

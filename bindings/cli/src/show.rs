@@ -3,7 +3,7 @@
 use anyhow::Result;
 use half::f16;
 use num_complex::Complex;
-use shmarray::{Access, Array, Element, TypeCode};
+use shmarray::{Access, Array, Element, Number, TypeCode};
 
 /// Values printed; of a larger array only the first.
 const SHOWN: u64 = 100;
@@ -14,37 +14,53 @@ pub(crate) fn print(handle_or_name: &str) -> Result<()> {
     println!("shape    {:?}", array.shape());
     println!("strides  {:?} bytes, offset {}", array.strides(), array.layout().offset);
     println!("segment  {}, generation {}", array.handle().segment, array.handle().generation);
+    print_values(&array)?;
+    print_statistics(&array)
+}
+
+fn print_values(array: &Array) -> Result<()> {
     match array.dtype().code() {
-        TypeCode::Bool => real::<bool>(&array, |value| f64::from(u8::from(value))),
-        TypeCode::Int8 => real::<i8>(&array, f64::from),
-        TypeCode::Int16 => real::<i16>(&array, f64::from),
-        TypeCode::Int32 => real::<i32>(&array, f64::from),
-        TypeCode::Int64 => real::<i64>(&array, |value| value as f64),
-        TypeCode::UInt8 => real::<u8>(&array, f64::from),
-        TypeCode::UInt16 => real::<u16>(&array, f64::from),
-        TypeCode::UInt32 => real::<u32>(&array, f64::from),
-        TypeCode::UInt64 => real::<u64>(&array, |value| value as f64),
-        TypeCode::Float16 => real::<f16>(&array, f64::from),
-        TypeCode::Float32 => real::<f32>(&array, f64::from),
-        TypeCode::Float64 => real::<f64>(&array, |value| value),
-        TypeCode::Complex64 => values::<Complex<f32>>(&array),
-        TypeCode::Complex128 => values::<Complex<f64>>(&array),
-        TypeCode::Opaque => bytes(&array),
+        TypeCode::Bool => values::<bool>(array),
+        TypeCode::Int8 => values::<i8>(array),
+        TypeCode::Int16 => values::<i16>(array),
+        TypeCode::Int32 => values::<i32>(array),
+        TypeCode::Int64 => values::<i64>(array),
+        TypeCode::UInt8 => values::<u8>(array),
+        TypeCode::UInt16 => values::<u16>(array),
+        TypeCode::UInt32 => values::<u32>(array),
+        TypeCode::UInt64 => values::<u64>(array),
+        TypeCode::Float16 => values::<f16>(array),
+        TypeCode::Float32 => values::<f32>(array),
+        TypeCode::Float64 => values::<f64>(array),
+        TypeCode::Complex64 => values::<Complex<f32>>(array),
+        TypeCode::Complex128 => values::<Complex<f64>>(array),
+        TypeCode::Opaque => bytes(array),
     }
 }
 
-/// Values and statistics of what has an order.
-fn real<T: Element + std::fmt::Display>(array: &Array, number: fn(T) -> f64) -> Result<()> {
-    values::<T>(array)?;
-    let (mut low, mut high, mut sum) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
-    for k in 0..array.layout().len() {
-        let value = number(array.get::<T>(&index(array, k))?);
-        (low, high, sum) = (low.min(value), high.max(value), sum + value);
+/// Minimum, mean and maximum; complex numbers have only a mean, opaque elements none of them.
+fn print_statistics(array: &Array) -> Result<()> {
+    let code = array.dtype().code();
+    if array.layout().is_empty() || code == TypeCode::Opaque {
+        return Ok(());
     }
-    if !array.layout().is_empty() {
-        println!("minimum  {low}\nmean     {}\nmaximum  {high}", sum / array.layout().len() as f64);
+    let ordered = !matches!(code, TypeCode::Complex64 | TypeCode::Complex128);
+    if ordered {
+        println!("minimum  {}", as_element(code, array.min()?));
+    }
+    println!("mean     {}", array.mean()?);
+    if ordered {
+        println!("maximum  {}", as_element(code, array.max()?));
     }
     Ok(())
+}
+
+/// The number with the digits that the values above have.
+fn as_element(code: TypeCode, number: Number) -> String {
+    match (code, number) {
+        (TypeCode::Float16 | TypeCode::Float32, Number::Float(float)) => (float as f32).to_string(),
+        _ => number.to_string(),
+    }
 }
 
 fn values<T: Element + std::fmt::Display>(array: &Array) -> Result<()> {

@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use shmarray::{Array, DType, Options};
+use num_complex::Complex;
+use shmarray::{Array, DType, Element, Options};
 
 /// The command, in this process's directory of segments.
 fn shmarray(arguments: &[&str]) -> Output {
@@ -48,6 +49,41 @@ fn show_prints_values_and_statistics() {
         assert!(shown.contains("minimum  -2\nmean     2\nmaximum  6"), "{shown}");
     }
     assert!(printed(&["show", &array.transpose().handle().to_text()]).contains("values   1 3 -2 6"));
+}
+
+/// What is shown after the values of an array with these elements.
+fn statistics<T: Element>(elements: &[T]) -> String {
+    let array = Array::create(T::dtype(), &[elements.len() as u64], &Options::default()).unwrap();
+    for (place, &value) in elements.iter().enumerate() {
+        array.set(&[place as u64], value).unwrap();
+    }
+    let shown = printed(&["show", &array.handle().to_text()]);
+    shown.split_once("values ").unwrap().1.split_once('\n').unwrap().1.replace('\n', "; ")
+}
+
+#[test]
+fn statistics_are_of_the_elements_as_they_are() {
+    assert_eq!(statistics(&[1u8, 2, 4, 2]), "minimum  1; mean     2.25; maximum  4; ");
+    assert_eq!(statistics(&[u64::MAX, u64::MAX - 1]).split("; ").next(), Some("minimum  18446744073709551614"));
+    let (least, mean) = (i64::MIN, i64::MIN as f64);
+    assert_eq!(statistics(&[least, least]), format!("minimum  {least}; mean     {mean}; maximum  {least}; "));
+    assert_eq!(statistics(&[0.1f32, 0.5]).split("; ").next(), Some("minimum  0.1"));
+    assert_eq!(statistics(&[1.5f64, f64::NAN, 0.5]), "minimum  NaN; mean     NaN; maximum  NaN; ");
+    assert_eq!(statistics(&[f64::INFINITY, 1.0]), "minimum  1; mean     inf; maximum  inf; ");
+    assert_eq!(statistics(&[true, false]), "minimum  false; mean     0.5; maximum  true; ");
+    assert_eq!(
+        statistics(&[half::f16::from_f32(0.1)]),
+        "minimum  0.099975586; mean     0.0999755859375; maximum  0.099975586; "
+    );
+    assert_eq!(statistics(&[Complex::new(1.5f32, -2.0), Complex::new(0.5, 1.0)]), "mean     1-0.5i; ");
+    assert_eq!(statistics::<f64>(&[]), "");
+}
+
+#[test]
+fn an_array_of_bytes_without_a_meaning_has_no_statistics() {
+    let array = Array::create(DType::parse("|S3").unwrap(), &[2], &Options::default()).unwrap();
+    let shown = printed(&["show", &array.handle().to_text()]);
+    assert!(shown.ends_with("bytes    00 00 00 00 00 00\n"), "{shown}");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-/// Segments and names in SHMARRAY_DIR. The registry of locks stays by design.
+/// Segments and names in SHMARRAY_DIR. The registry stays by design.
 int files_in_directory();
 
 /// Checks that a test leaves as much as it found.

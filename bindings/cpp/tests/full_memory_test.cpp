@@ -99,6 +99,7 @@ void fill_drop_and_fill(std::int64_t size, bool named) {
     const SmallDirectory small("size=4m");
     if (small.place().empty())
         return;
+    make(1, false); // makes the registry, which stays
     const auto empty = small.free_bytes();
     auto made = fill_memory(size, named, small);
     const std::size_t count = made.size();

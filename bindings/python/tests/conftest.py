@@ -30,6 +30,14 @@ for line in sys.stdin:
 """
 
 
+def pytest_configure():
+    """As after a login: `nohup` ignores SIGHUP, a background job SIGINT, and a child that is to die of it lives."""
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # which Python ignores itself
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def pytest_collection_finish():
     """What the tests import is large, and no garbage: to look at it after each test took more time than the tests."""
     gc.collect()

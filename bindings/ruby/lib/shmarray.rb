@@ -98,5 +98,6 @@ module Shmarray
 end
 
 require "shmarray/array"
+require "shmarray/reductions"
 require "shmarray/io_buffer"
 require "shmarray/pipe" if defined?(Shmarray::Pipe)

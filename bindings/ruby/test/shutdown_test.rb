@@ -20,7 +20,7 @@ class ShutdownTest < SharedMemoryTest
       made[1, 2] = 7
       raise "not the same" unless again[0, 2] == 7 && Shmarray::Array.attach(array.handle).shape == array.shape
 
-      Shmarray.unlink(Shmarray.segments.filter_map { |info| info[:name] }.first)
+      Shmarray.unlink(Shmarray.segments.find { |info| made.handle.include?(info[:segment]) }[:name])
       Shmarray.sweep
       REPORT.syswrite(".")
     end

@@ -1,4 +1,4 @@
-//! Any bytes as a segment's file: refused or attached, never a panic or a signal, and nothing is left.
+//! Any bytes as a segment's file: refused or attached, never a panic or a signal, and no segment is left.
 //!
 //! The first byte of an input says what of the file is made right before it is tried, so that
 //! mutations also get behind the first checks; the rest are the file's bytes:
@@ -183,12 +183,21 @@ fn is_under_way(file: &[u8]) -> bool {
     entries.into_iter().any(|entry| entry[0] & 1 != 0 && entry[12] != 0)
 }
 
-/// Without its name nothing persists, and nobody holds it: a sweep gives everything back.
+/// Without its name nothing persists, and nobody holds it: a sweep gives everything back. What is no
+/// segment, so that nobody lists it, stays as it was.
 fn nothing_is_left(file: &[u8]) {
     let _ = shmarray::unlink(NAME);
     shmarray::sweep().unwrap();
-    if file.len() > PAGE_BYTES && is_under_way(file) {
+    let is_segment = shmarray::segments().unwrap().iter().any(|info| info.segment.id.as_str() == ID);
+    if !is_segment {
+        assert!(
+            fs::read(segment_path()).is_ok_and(|left| left == file) || !segment_path().exists(),
+            "a stranger's file was changed"
+        );
+    }
+    if !is_segment || file.len() > PAGE_BYTES && is_under_way(file) {
         let _ = fs::remove_file(segment_path());
+        let _ = fs::remove_file(name_path());
     }
     let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = entries.filter(|name| !name.to_string_lossy().starts_with("shmarray-registry-")).collect();

@@ -42,7 +42,7 @@ pub(crate) struct End<'a> {
 
 impl End<'_> {
     /// The element whose indices are all zero.
-    fn first(self) -> *mut u8 {
+    pub(crate) fn first(self) -> *mut u8 {
         self.start.wrapping_add(self.layout.offset as usize)
     }
 }

@@ -37,7 +37,7 @@ extern "C" fn register() {
 ///
 /// # Errors
 /// [`Error::Unsupported`] in a process that a signal handler forked inside of this library.
-pub(super) fn begin() -> Result<()> {
+pub(crate) fn begin() -> Result<()> {
     if !ARE_REGISTERED.load(Ordering::Relaxed) {
         register(); // a linker left AT_LOAD out
     }

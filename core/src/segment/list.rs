@@ -85,6 +85,8 @@ struct Copied<'a> {
     bytes: Vec<u8>,
     /// What the file has of memory.
     allocated_bytes: u64,
+    /// Whether a process has it mapped: else no entry of a process counts.
+    is_mapped: bool,
     lives: Option<&'a Lives>,
 }
 
@@ -93,7 +95,8 @@ fn look_into(directory: &Directory, id: &SegmentId, lives: Option<&Lives>) -> Re
     let header = read_header(id.as_str(), &file)?;
     check_id(Place::Id(id), &header)?;
     let bytes = file.read_front(header.header_bytes)?;
-    let copied = Copied { header, bytes, allocated_bytes: file.allocated_bytes(), lives };
+    let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
+    let copied = Copied { header, bytes, allocated_bytes, is_mapped, lives };
     Ok(match copied.header.division {
         Some(division) => copied.cells(division),
         None => vec![copied.whole(file.links())],
@@ -110,7 +113,7 @@ impl Copied<'_> {
         let array = (header.dtype.clone(), header.layout.shape.clone());
         let info = self.info(None, self.allocated_bytes, array, &entries);
         let tickets = info.tickets + linked;
-        let is_by_lock = header.is_by_lock(&self.bytes);
+        let is_by_lock = self.is_mapped && header.is_by_lock(&self.bytes);
         let is_held = persists || tickets > 0 || !info.holders.is_empty() || is_by_lock;
         let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
         SegmentInfo { name, persists, tickets, kind, ..info }
@@ -134,7 +137,8 @@ impl Copied<'_> {
         let head = self.bytes.get(start..start + division.head_bytes as usize)?;
         let entries = Header::entries_of_live_cell(head)?;
         let info = self.info(Some(cell), division.cell_bytes, described_cell(head)?, &entries);
-        let is_held = !info.holders.is_empty() || info.tickets > 0 || Header::is_cell_by_lock(head);
+        let is_by_lock = self.is_mapped && Header::is_cell_by_lock(head);
+        let is_held = !info.holders.is_empty() || info.tickets > 0 || is_by_lock;
         let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
         Some(SegmentInfo { kind, ..info })
     }
@@ -171,7 +175,8 @@ impl Copied<'_> {
     }
 
     fn pids<'a>(&'a self, entries: &'a [EntryCopy]) -> impl Iterator<Item = u32> + use<'a> {
-        self.holding(entries).filter(|entry| !sys::is_message(entry.about)).map(EntryCopy::pid)
+        let is_holder = |entry: &&EntryCopy| self.is_mapped && !sys::is_message(entry.about);
+        self.holding(entries).filter(is_holder).map(EntryCopy::pid)
     }
 
     fn tickets(&self, entries: &[EntryCopy]) -> u64 {

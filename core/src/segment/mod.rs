@@ -19,8 +19,10 @@ mod list;
 mod mapped;
 mod pool;
 mod process;
+pub(crate) use process::begin;
 mod sweep;
 mod table;
+mod unlink;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -43,6 +45,7 @@ use sweep::{How, sweep_directory};
 pub use sweep::{Swept, sweep, sweep_dead};
 pub(crate) use sweep::{When, look};
 use table::Table;
+pub use unlink::unlink;
 
 /// A piece of shared memory with an array in it, mapped and held.
 pub(crate) struct Segment {
@@ -136,6 +139,7 @@ impl Segment {
 
     /// The segment of a handle, mapped now or found in the table.
     pub(crate) fn attach(handle: &Descriptor, access: Access) -> Result<Arc<Self>> {
+        process::begin()?;
         let (text, expected) = (&handle.segment, handle.generation);
         let segment = match Table::find(text, access) {
             Some(segment) => segment,
@@ -311,11 +315,15 @@ impl Segment {
 
     /// A message with this segment was received, or is unwanted.
     pub(crate) fn give_back_ticket(&self, ticket: u64) {
+        if process::begin().is_err() {
+            return; // its parent's
+        }
         give_back_ticket(&self.mapped, &self.leases(), ticket);
     }
 
     /// Holds for a message, by an entry or by a link.
     pub(crate) fn hold_for_message(&self, ticket: Identity) -> Result<bool> {
+        process::begin()?;
         let leases = self.leases();
         if leases.hold_for_message(ticket.holder, ticket.about) {
             return Ok(true);
@@ -338,6 +346,11 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        if process::begin().is_err() {
+            // An orphan: its tables may not be whole, and its leases are its parent's.
+            std::mem::forget(Arc::clone(&self.mapped));
+            return;
+        }
         Table::remove(self);
         drop(self.leave());
         self.keep_mapping();
@@ -433,6 +446,7 @@ fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
 /// # Errors
 /// As attaching it.
 pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -> Result<()> {
+    process::begin()?;
     let (text, access) = (&handle.segment, Access::ReadWrite);
     if let Some(segment) = Table::find(text, access).or_else(|| Table::find(text, Access::ReadOnly)) {
         segment.give_back_ticket(ticket);
@@ -448,34 +462,6 @@ pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -
     give_back_ticket(&mapped, &leases, ticket);
     drop(give_back_if_last(&mapped, text.cell, &leases));
     Ok(())
-}
-
-/// Takes a name away. The array itself goes with its last holder.
-///
-/// # Errors
-/// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
-pub fn unlink(name: &str) -> Result<()> {
-    process::begin()?;
-    let (directory, name) = (Directory::current(), name.parse()?);
-    let mut persistent = None;
-    let file = sys::unlink_name(&directory, &name, |file| {
-        persistent = read_header("", file).and_then(|header| no_longer_persistent(file, header)).ok();
-    })?;
-    let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
-    drop(file);
-    if close_without_the_dead(&mapped.leases(), &directory) == Closed::Last {
-        sys::discard(&directory, &mapped.header.id, None)?;
-    }
-    let id = mapped.header.id;
-    drop(mapped);
-    sys::give_back(&directory, &id).map(drop)
-}
-
-/// Before the name goes: a crash in between must not leave what persists without a name.
-fn no_longer_persistent(file: &sys::File, header: Header) -> Result<Mapped> {
-    let mapped = Mapped::map(file, header, Access::ReadWrite)?;
-    mapped.leases().words.flags().clear(words::PERSIST);
-    Ok(mapped)
 }
 
 fn check_id(place: Place<'_>, header: &Header) -> Result<()> {

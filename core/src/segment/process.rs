@@ -1,12 +1,12 @@
 //! The begin and the end of this process's use of shared memory.
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(super) use super::fork::begin;
+pub(crate) use super::fork::begin;
 
 /// Where nothing follows a fork or an exit there is nothing to begin.
 #[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(super) fn begin() -> crate::error::Result<()> {
+pub(crate) fn begin() -> crate::error::Result<()> {
     Ok(())
 }
 

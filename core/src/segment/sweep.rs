@@ -152,10 +152,12 @@ pub(super) fn before_file(directory: &Directory, bytes: u64) {
     }
 }
 
+/// Whether this process, or the one that forked it, has made or attached anything.
+static WAS_USED: AtomicBool = AtomicBool::new(false);
+
 /// The first use in a process gives back what dead processes left. No other thread waits for it, and
 /// no child: a forked process was begun by its parent.
 pub(super) fn at_first_use(directory: &Directory) {
-    static WAS_USED: AtomicBool = AtomicBool::new(false);
     if !WAS_USED.load(Ordering::Relaxed) && !WAS_USED.swap(true, Ordering::Relaxed) {
         let _ = sweep_directory(directory, How::Quietly); // one that cannot be read is reported by what comes next
     }
@@ -229,7 +231,7 @@ pub(super) fn say_that_files_were_removed(directory: &Directory) {
 /// The end of a process. `is_clean`: nothing of it stays that somebody must sweep.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(super) fn at_exit(is_clean: bool) {
-    if SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
+    if WAS_USED.load(Ordering::Relaxed) && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
         let _ = sweep_dead(); // nobody is left to be told
     }
     if is_clean {

@@ -7,7 +7,7 @@
 //! | `Directory::current()`, `path`, `segment_ids`, `total_bytes`, `free_bytes`, `page_bytes` | where segments live now; what there is, how much may be, and the unit of memory protection |
 //! | `File::create(directory, id, bytes, mode)` | a new file that nobody can see yet, its memory reserved, held by us |
 //! | `File::open(directory, place, access)`, `open_own(directory, id)` | an existing file, held by us; only if it is this user's |
-//! | `File::bytes`, `allocated_bytes`, `read_front(n)` | its size; what it has of memory; a copy of its first bytes |
+//! | `File::bytes`, `allocated_bytes`, `is_held`, `read_front(n)` | its size; what it has of memory; whether another holds it; a copy of its first bytes |
 //! | `File::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
 //! | `File::takes_writes`, `write_at(offset, bytes, count)` | whether writing a new file is faster than storing to it; writes |
 //! | `File::publish(id)`, `link_name(name)` | let others see it, by id and by name |

@@ -286,6 +286,10 @@ impl File {
         self.bytes()
     }
 
+    pub(crate) fn is_held(&self) -> bool {
+        true
+    }
+
     pub(crate) fn links(&self) -> u64 {
         1
     }
@@ -397,7 +401,11 @@ pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Optio
 
 /// Takes a name away. `before` marks the segment first. What persisted without holders goes with
 /// its name: it cannot be attached, so that nobody else will give it back.
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&File) -> Result<()>,
+) -> Result<File> {
     let id = directory.named(name)?;
     let path = directory.name_path(name);
     let opened = File::open(directory.clone(), Place::Id(&id), Access::ReadWrite);
@@ -405,7 +413,7 @@ pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl 
     let file = opened?;
     match file.0.words().holders().load(Ordering::Acquire) {
         0 => drop(ShmemConf::new().os_id(os_id(&id)).open().map(|mut shmem| shmem.set_owner(true))),
-        _ => before(&file),
+        _ => before(&file)?,
     }
     Ok(file)
 }

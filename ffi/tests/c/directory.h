@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Segments and names there, or -1 when it cannot be read. The registry of locks stays by design.
+// Segments and names there, or -1 when it cannot be read. The registry stays by design.
 static inline int files_in_directory(void) {
     const char *path = getenv("SHMARRAY_DIR");
     DIR *directory = path ? opendir(path) : NULL;
@@ -60,6 +60,16 @@ static inline char *names_in_directory(void) {
     free(entries);
     fclose(text);
     return names;
+}
+
+// Of whoever had one there.
+static inline void remove_registries(const char *path) {
+    DIR *directory = opendir(path);
+    for (struct dirent *entry = directory ? readdir(directory) : NULL; entry; entry = readdir(directory))
+        if (strncmp(entry->d_name, "shmarray-registry-", 18) == 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory)
+        closedir(directory);
 }
 
 // Where SHMARRAY_DIR was before it became small.

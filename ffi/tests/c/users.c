@@ -120,11 +120,7 @@ static int finish(void **state) {
     const int status = nobody.pid ? ended(&nobody) : 0;
     if (shma_sweep(NULL, NULL, NULL) != SHMA_OK || files_in_directory() != 0 || status != 0)
         return 1;
-    for (int user = 0; user <= NOBODY; user += NOBODY) {
-        char registry[4200];
-        snprintf(registry, sizeof registry, "%s/shmarray-registry-%d", place, user);
-        unlink(registry);
-    }
+    remove_registries(place);
     const int removed = rmdir(place);
     setenv("SHMARRAY_DIR", of_all_tests, 1);
     return removed;

@@ -75,9 +75,23 @@ pub(super) fn create(
         Ok(()) => claimed.begin(&description, data_bytes).map(Some),
         Err(error) => {
             claimed.undo();
-            if error.kind() == ErrorKind::NoSpace { Ok(None) } else { Err(error) }
+            match error.kind() {
+                ErrorKind::NoSpace => Ok(None),
+                ErrorKind::Os if forget_removed(directory) => Ok(None),
+                _ => Err(error),
+            }
         }
     }
+}
+
+/// Files that a cleaner has removed: no handle of an array in them would find it, so nothing more is made
+/// there. Whether there were any.
+fn forget_removed(directory: &Directory) -> bool {
+    let removed = shelves::take_all(|file| sys::is_found(file.mapped.directory(), &file.mapped.header.id));
+    if !removed.is_empty() {
+        sweep::say_that_files_were_removed(directory);
+    }
+    !removed.is_empty()
 }
 
 impl Claimed {
@@ -117,16 +131,14 @@ impl Claimed {
         Ok(Segment::register(mapped, Some(cell), data_bytes, generation, place))
     }
 
-    /// `None` when a cleaner has removed its file: no handle of it would find it. Then nothing more is
-    /// made in such files.
+    /// `None` when a cleaner has removed its file.
     fn if_found(self) -> Option<Self> {
         let directory = self.mapped.directory().clone();
         if sys::is_found(&directory, &self.mapped.header.id) {
             return Some(self);
         }
-        sweep::say_that_files_were_removed(&directory);
         self.undo();
-        drop(shelves::take_all(|file| sys::is_found(file.mapped.directory(), &file.mapped.header.id)));
+        forget_removed(&directory);
         None
     }
 

@@ -19,6 +19,8 @@ use super::mutex::{Gate, Mutex};
 
 static GATE: Gate = Gate::new();
 static OPEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+/// More than all threads of most programs have open at once.
+const AT_ONCE: usize = 64;
 
 /// An open file whose descriptor no forked child keeps.
 pub(super) struct Descriptor(ManuallyDrop<File>);
@@ -28,7 +30,12 @@ impl Descriptor {
     pub(super) fn open(open: impl FnOnce() -> io::Result<File>) -> io::Result<Self> {
         let _no_fork = GATE.enter();
         let file = open()?;
-        OPEN.lock().push(file.as_raw_fd());
+        let mut numbers = OPEN.lock();
+        if numbers.capacity() == 0 {
+            numbers.reserve(AT_ONCE); // a fork opens one, and may not allocate
+        }
+        numbers.push(file.as_raw_fd());
+        drop(numbers);
         Ok(Self(ManuallyDrop::new(file)))
     }
 

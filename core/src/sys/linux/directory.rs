@@ -13,6 +13,7 @@
 
 use std::cell::RefCell;
 use std::ffi::CString;
+use std::fmt::Write;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io;
@@ -308,16 +309,35 @@ impl NameLock {
     /// that for a few system calls, unless somebody stopped it there.
     pub(super) fn take(directory: &Directory, name: &ArrayName, patience: Patience) -> Result<Self> {
         let file = registry::open(directory)?.file;
-        let offset = (NAMES_OFFSET | fnv1a(name.as_str().as_bytes()) >> 2) as i64;
+        let mut hash = Fnv1a::new();
+        let _ = hash.write_str(name.as_str()); // it takes everything
+        let offset = (NAMES_OFFSET | hash.value() >> 2) as i64;
         let taken = lock::exclusive_at(&file, offset, patience);
         taken.map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.name_path(name), error))?;
         Ok(Self(file))
     }
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo): which byte stands for a name is part of the format.
-pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+/// FNV-1a, 64 bits (Fowler, Noll, Vo), of text: which byte stands for a name is part of the format.
+pub(super) struct Fnv1a(u64);
+
+impl Fnv1a {
+    pub(super) fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.0
+    }
+}
+
+impl std::fmt::Write for Fnv1a {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+        Ok(())
+    }
 }
 
 fn c_path(path: &Path) -> CString {

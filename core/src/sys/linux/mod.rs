@@ -71,17 +71,31 @@ pub(crate) struct File {
 impl File {
     /// A file of `bytes` zeros that has no name yet.
     pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
-        let (file, hidden) = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes))?;
-        let path = directory.segment_path(id);
-        let created = Self { file, directory, path, bytes, is_writable: true, hidden };
-        created.prepare(mode)?;
-        Ok(created)
+        loop {
+            let unnamed = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes));
+            let (file, hidden) = unnamed?;
+            let (directory, path) = (directory.clone(), directory.segment_path(id));
+            let created = Self { file, directory, path, bytes, is_writable: true, hidden };
+            if created.hold()? {
+                created.prepare(mode)?;
+                return Ok(created);
+            }
+        }
     }
 
-    /// Holds the new file, gives it its mode and its memory.
+    /// Holds the new file. `false` when it had a name and a sweep was faster, which took it for a dead
+    /// creator's.
+    fn hold(&self) -> Result<bool> {
+        match lock::try_shared(&self.file) {
+            Ok(()) => Ok(self.hidden.is_none() || self.links() > 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.hidden.is_some() => Ok(false),
+            Err(error) => Err(Error::os("fcntl(F_OFD_SETLK)", &self.path, error)),
+        }
+    }
+
+    /// Gives the new file its mode and its memory.
     fn prepare(&self, mode: u32) -> Result<()> {
         let Self { file, directory, path, bytes, .. } = self;
-        lock::try_shared(file).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", path, error))?;
         if mode & 0o177 != 0 {
             // Asked for by the user: the umask does not cut it.
             let permissions = fs::Permissions::from_mode(mode);
@@ -128,6 +142,11 @@ impl File {
     /// What the file has of memory, in bytes.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |facts| facts.blocks() * 512)
+    }
+
+    /// Whether anybody else holds the file.
+    pub(crate) fn is_held(&self) -> bool {
+        !lock::is_unheld(&self.file)
     }
 
     /// How many names the file has.
@@ -258,11 +277,15 @@ pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
 
 /// Takes a name away. `before` is run first, while nobody else can change the name: what it
 /// marks is marked before the name is gone. Returns the segment, held.
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&File) -> Result<()>,
+) -> Result<File> {
     let path = directory.name_path(name);
     let _lock = NameLock::take(directory, name, Patience::Much)?;
     let file = File::open(directory.clone(), Place::Name(name), Access::ReadWrite)?;
-    before(&file);
+    before(&file)?;
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
     Ok(file)
 }

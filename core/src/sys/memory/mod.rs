@@ -110,6 +110,10 @@ impl File {
         self.bytes.count()
     }
 
+    pub(crate) fn is_held(&self) -> bool {
+        true
+    }
+
     pub(crate) fn links(&self) -> u64 {
         self.directory.links(|links| links.count(&self.bytes))
     }
@@ -170,14 +174,20 @@ pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<
     Ok(directory.links(|links| links.give_back(id)))
 }
 
-pub(crate) fn unlink_name(directory: &Directory, name: &ArrayName, before: impl FnOnce(&File)) -> Result<File> {
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&File) -> Result<()>,
+) -> Result<File> {
     let unlinked = directory.links(|links| {
         let file = File { bytes: Arc::clone(links.names.get(name.as_str())?), directory: directory.clone() };
-        before(&file);
-        links.names.remove(name.as_str());
-        Some(file)
+        let marked = before(&file);
+        if marked.is_ok() {
+            links.names.remove(name.as_str());
+        }
+        Some(marked.map(|()| file))
     });
-    unlinked.ok_or_else(|| missing(directory, Place::Name(name)))
+    unlinked.unwrap_or_else(|| Err(missing(directory, Place::Name(name))))
 }
 
 /// A store, so that Miri sees a race with who still looks there.

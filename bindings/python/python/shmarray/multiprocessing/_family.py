@@ -1,6 +1,6 @@
 """The family of this process, which keeps messages whose way nobody knows, is that of those it starts.
 
-A process is in its family from its first array on. Until then what keeps the family for a process
+A process is in its family from its first use of shared memory on. Until then what keeps the family for a process
 that is being started is a descriptor, which is sent to it with its arguments.
 """
 
@@ -9,7 +9,6 @@ import os
 from typing import Any
 
 from .. import _core
-from .._create import empty
 from ._descriptors import Descriptor
 from .reduction import DupFd
 
@@ -28,7 +27,6 @@ def say() -> None:
     """Has the children that are started from now on be of this process's family, and this process in it."""
     if _Process.family is None:
         with contextlib.suppress(OSError, MemoryError):  # without shared memory there are no messages to keep
-            empty(1)
             _Process.family, fd = _core.family()
             os.close(fd)
     if _Process.family is not None:

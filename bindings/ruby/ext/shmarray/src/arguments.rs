@@ -32,6 +32,28 @@ pub(crate) fn strides(ruby: &Ruby, value: Value) -> Result<Vec<i64>, Error> {
     }
 }
 
+/// Axes of an array of so many dimensions: an Integer, or an Array of them; negative ones count from the last.
+/// nil for none.
+pub(crate) fn axes(ruby: &Ruby, value: Value, ndim: usize) -> Result<Option<Vec<usize>>, Error> {
+    let axis = |value: Value| {
+        let axis = integer(ruby, "axis", value)?.to_i64().ok();
+        let wrapped = axis.map(|axis| if axis < 0 { axis.saturating_add(ndim as i64) } else { axis });
+        let there = wrapped.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim);
+        there.ok_or_else(|| argument_error(ruby, format!("invalid axis: {value} of {ndim} dimensions")))
+    };
+    match RArray::from_value(value) {
+        Some(axes) => axes.into_iter().map(axis).collect::<Result<_, _>>().map(Some),
+        None if value.is_nil() => Ok(None),
+        None => Ok(Some(vec![axis(value)?])),
+    }
+}
+
+/// How many counts there are at least.
+pub(crate) fn min_length(ruby: &Ruby, value: Value) -> Result<u64, Error> {
+    let wrong = |_| argument_error(ruby, format!("invalid minlength: {value} is negative or too large"));
+    integer(ruby, "minlength", value)?.to_u64().map_err(wrong)
+}
+
 fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> {
     let wrong = || type_error(ruby, format!("invalid {argument}: {} is not an Integer", value.inspect()));
     Integer::from_value(value).ok_or_else(wrong)

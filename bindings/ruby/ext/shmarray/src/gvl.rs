@@ -1,13 +1,17 @@
 //! Running without Ruby's global lock, in Ractors, and telling the collector how much memory we hold.
-#![allow(unsafe_code)] // rb_thread_call_without_gvl2
+#![allow(unsafe_code)] // rb_thread_call_without_gvl2 and what it calls
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::thread;
 
-use magnus::Ruby;
-use rb_sys::{rb_ext_ractor_safe, rb_thread_call_without_gvl2};
+use magnus::rb_sys::protect;
+use magnus::{Error, Ruby};
+use rb_sys::{
+    Qnil, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_call_without_gvl2, rb_thread_check_ints,
+    rb_thread_current, rb_thread_interrupted,
+};
 
 /// From here on a copy takes longer than handing the lock over.
 const LARGE_BYTES: usize = 1 << 20;
@@ -30,6 +34,57 @@ pub(crate) fn allow_ractors() {
     unsafe { rb_ext_ractor_safe(true) };
 }
 
+/// Runs work on so many bytes that asks now and then whether to go on. If they are many, other Ruby threads run
+/// meanwhile, signal handlers run, and an exception that is raised in this thread ends the work.
+///
+/// The work must touch nothing of Ruby's, as in [`copying`].
+pub(crate) fn stoppable<T: Send>(
+    bytes: usize,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> T + Send,
+) -> Result<T, Error> {
+    if bytes < LARGE_BYTES {
+        return Ok(work(&mut || true));
+    }
+    // SAFETY: this is a thread of Ruby's.
+    let thread = unsafe { rb_thread_current() };
+    let mut raised = None;
+    let go_on = &mut || {
+        // Ruby's flag is asked instead of passing an unblocking function: when the last other thread has ended, Ruby
+        // (3.1) does not call that function for a signal.
+        // SAFETY: this thread lives, and Ruby documents the function as safe without the lock.
+        if unsafe { rb_thread_interrupted(thread) } != 0 {
+            raised = with_gvl(check_interrupts).err();
+        }
+        raised.is_none()
+    };
+    let mut job = Job { work: Some(move || work(go_on)), done: None };
+    job.run();
+    if job.work.is_some() {
+        check_interrupts()?; // one was pending, so Ruby did not call it
+        job.run();
+    }
+    let done = job.finish();
+    raised.map_or(Ok(done), Err)
+}
+
+fn check_interrupts() -> Result<(), Error> {
+    let checked = protect(|| {
+        // SAFETY: this thread has the lock; what it raises is caught.
+        unsafe { rb_thread_check_ints() };
+        Qnil.into()
+    });
+    checked.map(|_| ())
+}
+
+/// Runs what touches Ruby, in the middle of work that has given the lock away.
+fn with_gvl<T>(work: impl FnOnce() -> T) -> T {
+    let mut job = Job { work: Some(work), done: None };
+    // SAFETY: `run` takes exactly this type, and the call is over before `job` goes. It lets no panic out, and
+    // its work no exception.
+    unsafe { rb_thread_call_with_gvl(Some(job.runner()), ptr::from_mut(&mut job).cast()) };
+    job.finish()
+}
+
 struct Job<T, F> {
     work: Option<F>,
     done: Option<thread::Result<T>>,
@@ -37,20 +92,35 @@ struct Job<T, F> {
 
 fn without_gvl<T: Send, F: FnOnce() -> T + Send>(work: F) -> T {
     let mut job = Job { work: Some(work), done: None };
-    let data = ptr::from_mut(&mut job).cast::<c_void>();
-    // SAFETY: `run` takes exactly this type, and the call is over before `job` goes. The
-    // variant with a 2 raises nothing, so no Rust frame is jumped over.
-    unsafe { rb_thread_call_without_gvl2(Some(run::<T, F>), data, None, ptr::null_mut()) };
-    match (job.done, job.work) {
-        (Some(Ok(result)), _) => result,
-        (Some(Err(panic)), _) => resume_unwind(panic),
-        (None, Some(work)) => work(), // an interrupt was pending, so Ruby did not call it
-        (None, None) => unreachable!("work that was taken was done"),
+    job.run();
+    job.finish()
+}
+
+impl<T, F: FnOnce() -> T> Job<T, F> {
+    /// Without the lock; not at all if an interrupt is pending.
+    fn run(&mut self) {
+        let data = ptr::from_mut(self).cast::<c_void>();
+        // SAFETY: `run` takes exactly this type, and the call is over before the job goes. The
+        // variant with a 2 raises nothing, so no Rust frame is jumped over.
+        unsafe { rb_thread_call_without_gvl2(Some(self.runner()), data, None, ptr::null_mut()) };
+    }
+
+    fn runner(&self) -> unsafe extern "C" fn(*mut c_void) -> *mut c_void {
+        run::<T, F>
+    }
+
+    fn finish(self) -> T {
+        match (self.done, self.work) {
+            (Some(Ok(result)), _) => result,
+            (Some(Err(panic)), _) => resume_unwind(panic),
+            (None, Some(work)) => work(), // an interrupt was pending, so Ruby did not call it
+            (None, None) => unreachable!("work that was taken was done"),
+        }
     }
 }
 
 unsafe extern "C" fn run<T, F: FnOnce() -> T>(data: *mut c_void) -> *mut c_void {
-    // SAFETY: `without_gvl` passes its job, which it does not touch meanwhile.
+    // SAFETY: a `Job` passes itself, and does not touch itself meanwhile.
     let job = unsafe { &mut *data.cast::<Job<T, F>>() };
     if let Some(work) = job.work.take() {
         job.done = Some(catch_unwind(AssertUnwindSafe(work)));

@@ -8,6 +8,7 @@
 //! | `element` | one element as a Ruby object |
 //! | `index` | what stands between the brackets of `array[…]` |
 //! | `array` | the class `Shmarray::Array` |
+//! | `reductions` | its sums, means, extremes and counts |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
 //! | `io_buffer` | `IO::Buffer`s of that class's memory, and what others are of |
 //! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes` |
@@ -37,6 +38,7 @@ mod messages;
 mod numo;
 mod numo_array;
 mod numo_shared;
+mod reductions;
 mod segments;
 mod sources;
 mod wrap;
@@ -49,6 +51,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     errors::define(ruby, shmarray)?;
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
+    reductions::define(ruby)?;
     memory_view::register(ruby);
     io_buffer::define(ruby)?;
     wrap::define(ruby)?;

@@ -8,13 +8,14 @@
 //! When the stranger's file goes away, older processes stay in the registry that they have. Entries
 //! say which one it is (`cookie`), and [`all`] finds both.
 
+use std::fmt::Write;
 use std::fs::{Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::super::descriptor::Descriptor;
-use super::super::directory::{Directory, fnv1a, user};
+use super::super::directory::{Directory, Fnv1a, user};
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
 
@@ -23,21 +24,27 @@ const PREFIX: &str = "shmarray-registry-";
 /// An open registry.
 pub(in crate::sys::linux) struct Registry {
     pub(in crate::sys::linux) file: Descriptor,
-    pub(super) facts: Metadata,
+    /// 24 bits of which inode it is.
+    pub(super) cookie: u64,
 }
 
-impl Registry {
-    /// 24 bits of which inode it is.
-    pub(super) fn cookie(&self) -> u64 {
-        fnv1a(format!("({}, {})", self.facts.dev(), self.facts.ino()).as_bytes()) >> 40
-    }
+/// Of FNV-1a over the device and the inode as text.
+fn cookie(facts: &Metadata) -> u64 {
+    let mut hash = Fnv1a::new();
+    let _ = write!(hash, "({}, {})", facts.dev(), facts.ino()); // it takes everything
+    hash.value() >> 40
 }
 
 /// This user's registry, made when there is none.
 pub(in crate::sys::linux) fn open(directory: &Directory) -> Result<Registry> {
+    open_and_name(directory).map(|(registry, _)| registry)
+}
+
+/// The same, and where it is: a fork opens it there, where nothing may be allocated.
+pub(super) fn open_and_name(directory: &Directory) -> Result<(Registry, PathBuf)> {
     let plain = directory.path().join(plain_name());
     match open_at(&plain, true) {
-        Ok(registry) => Ok(registry),
+        Ok(registry) => Ok((registry, plain)),
         Err(error) if is_squatted(&error) => open_random(directory),
         Err(error) => Err(Error::os("open", plain, error)),
     }
@@ -68,11 +75,13 @@ fn is_squatted(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
-fn open_random(directory: &Directory) -> Result<Registry> {
+fn open_random(directory: &Directory) -> Result<(Registry, PathBuf)> {
     let failed = |error| Error::os("open", directory.path().join(plain_name()), error);
     for attempt in 0..2 {
-        if let Some(registry) = random_names(directory).iter().find_map(|path| open_at(path, false).ok()) {
-            return Ok(registry);
+        for path in random_names(directory) {
+            if let Ok(registry) = open_at(&path, false) {
+                return Ok((registry, path));
+            }
         }
         if attempt == 0 {
             let path = directory.path().join(format!("{}-{}", plain_name(), SegmentId::random()?));
@@ -91,7 +100,8 @@ fn random_names(directory: &Directory) -> Vec<PathBuf> {
     paths
 }
 
-fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
+/// Allocates nothing where the path is short.
+pub(super) fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(makes).truncate(false).mode(0o600);
     options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
@@ -103,5 +113,5 @@ fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
     if facts.mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?; // who may open it may lock it
     }
-    Ok(Registry { file, facts })
+    Ok(Registry { cookie: cookie(&facts), file })
 }

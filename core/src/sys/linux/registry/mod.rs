@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::descriptor;
@@ -52,6 +53,8 @@ impl Identity {
 /// A process's place in the registry of one directory.
 struct Registered {
     directory: Directory,
+    /// Where its registry is.
+    path: PathBuf,
     /// `None` in a child whose byte could not be had: it holds by lock alone until it gets one.
     own: Option<(Identity, Life)>,
     /// The child's, between the preparation of a fork and its end.
@@ -72,42 +75,46 @@ fn identity_or_error(directory: &Directory) -> Result<Identity> {
     if let Some(own) = at.and_then(|at| all[at].own.as_ref()) {
         return Ok(own.0);
     }
-    let (identity, life) = register(directory)?;
+    family()?; // known from now on, so that a fork need not ask
+    let (registry, path) = file::open_and_name(directory)?;
+    let registered = register(&registry).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", &path, error));
+    let (identity, life) = registered?;
     life.keep_from_children();
     let own = Some((identity, life));
     match at {
-        Some(at) => all[at].own = own,
-        None => all.push(Registered { directory: directory.clone(), own, child: None }),
+        Some(at) => (all[at].own, all[at].path) = (own, path),
+        None => all.push(Registered { directory: directory.clone(), path, own, child: None }),
     }
     Ok(identity)
 }
 
-/// Locks a byte for a process, and its family's with it, and enters it on the roll.
-fn register(directory: &Directory) -> Result<(Identity, Life)> {
-    let registry = open(directory)?;
-    let identity = lock_new_byte(&registry, directory, PROCESS)?;
-    lock_family(&registry.file, directory)?;
-    let life = Life::map(&registry.file).map_err(|error| Error::os("mmap", directory.path(), error))?;
+/// Locks a byte for a process, and its family's with it, and enters it on the roll. Allocates nothing.
+fn register(registry: &Registry) -> io::Result<(Identity, Life)> {
+    let identity = lock_new_byte(registry, PROCESS)?;
+    lock_family(&registry.file)?;
+    let life = Life::map(&registry.file)?;
     roll::enter(&registry.file, identity.holder);
     Ok((identity, life))
 }
 
-fn lock_family(file: &File, directory: &Directory) -> Result<()> {
-    let locked = lock::try_shared_at(file, family()? as i64);
-    locked.map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error))
+fn lock_family(file: &File) -> io::Result<()> {
+    lock::try_shared_at(file, family().map_err(io::Error::other)? as i64)
 }
 
 /// Locks a byte that nobody has.
-fn lock_new_byte(registry: &Registry, directory: &Directory, kind: u64) -> Result<Identity> {
-    let about = (registry.cookie() << 40) | (kind << 32) | u64::from(std::process::id());
+fn lock_new_byte(registry: &Registry, kind: u64) -> io::Result<Identity> {
+    let about = (registry.cookie << 40) | (kind << 32) | u64::from(std::process::id());
     loop {
-        let holder = random_holder()?;
+        let holder = random_holder().map_err(io::Error::other)?;
         match lock::try_exclusive_at(&registry.file, holder as i64) {
-            Ok(()) => return Ok(Identity { holder, about }),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(Error::os("fcntl(F_OFD_SETLK)", directory.path(), error)),
+            locked => return locked.map(|()| Identity { holder, about }),
         }
     }
+}
+
+fn not_locked(directory: &Directory) -> impl FnOnce(io::Error) -> Error + use<'_> {
+    |error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error)
 }
 
 /// Kinds of holders, in bits 32–39 of `about`.
@@ -118,7 +125,7 @@ const FAMILY_MESSAGE: u64 = 2;
 /// A message in a pipe: its ticket, and the descriptor that keeps it and travels with it.
 pub(crate) fn message(directory: &Directory) -> Result<(Identity, OwnedFd)> {
     let registry = open(directory)?;
-    let identity = lock_new_byte(&registry, directory, MESSAGE)?;
+    let identity = lock_new_byte(&registry, MESSAGE).map_err(not_locked(directory))?;
     Ok((identity, registry.file.into_owned()))
 }
 
@@ -134,8 +141,9 @@ pub(crate) fn family_message(directory: &Directory) -> Result<Identity> {
 
 /// A descriptor that keeps this process's family alive wherever it goes, and the family's number.
 pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
+    identity_or_error(directory)?; // this process is of it from now on
     let registry = open(directory)?;
-    lock_family(&registry.file, directory)?;
+    lock_family(&registry.file).map_err(not_locked(directory))?;
     Ok((family()?, registry.file.into_owned()))
 }
 
@@ -206,10 +214,10 @@ impl Lives {
     }
 
     fn registry_of(&self, cookie: u64) -> Option<&Registry> {
-        if cookie == self.registry.cookie() {
+        if cookie == self.registry.cookie {
             return Some(&self.registry);
         }
-        self.others.get_or_init(|| file::all(&self.directory)).iter().find(|other| other.cookie() == cookie)
+        self.others.get_or_init(|| file::all(&self.directory)).iter().find(|other| other.cookie == cookie)
     }
 }
 
@@ -243,7 +251,7 @@ pub(crate) fn look_for_dead(directory: &Directory) -> Look {
             return Look { dead: None, was_deleted: is_gone && own.is_some_and(|own| register_anew(directory, own)) };
         }
     };
-    let cookie = lives.registry.cookie();
+    let cookie = lives.registry.cookie;
     let was_deleted = own.is_some_and(|own| lives.registry_of(own.cookie()).is_none() && register_anew(directory, own));
     let mut holders = roll::holders(&lives.registry.file);
     holders.retain(|holder| lives.is_void(*holder, cookie << 40));
@@ -304,11 +312,12 @@ impl Life {
 }
 
 /// Before a fork: locks a byte for the child in each registry. The table stays locked until
-/// `after_in_parent` or `after_in_child`.
+/// `after_in_parent` or `after_in_child`. Allocates nothing: a signal handler that forks may have
+/// interrupted the allocator.
 pub(crate) fn register_child() {
     let mut all = REGISTERED.lock();
     for one in all.iter_mut() {
-        one.child = register(&one.directory).ok();
+        one.child = file::open_at(&one.path, true).and_then(|registry| register(&registry)).ok();
     }
     MutexGuard::leak(all);
 }

@@ -34,13 +34,8 @@ const LOCKS: i64 = 1 << 61;
 pub(super) fn entries(file: &File) -> io::Result<Vec<u64>> {
     let mut bytes = [0; MOST * ENTRY_BYTES];
     let mut count = 0;
-    loop {
-        match file.read_at(&mut bytes[count..], count as u64) {
-            Ok(0) => break,
-            Ok(more) => count += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    while let more @ 1.. = read_at(file, &mut bytes[count..], count)? {
+        count += more;
     }
     let words = bytes[..count].chunks_exact(ENTRY_BYTES);
     Ok(words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect())
@@ -52,13 +47,20 @@ pub(super) fn holders(file: &File) -> Vec<u64> {
     entries.into_iter().filter(|entry| (1..FAMILIES).contains(entry)).collect()
 }
 
-/// Enters a process. Without room it goes without.
+/// Enters a process. Without room it goes without. Allocates nothing, and needs little of a stack: a
+/// signal handler may have forked.
 pub(super) fn enter(file: &File, holder: u64) {
-    let entries = entries(file).unwrap_or_default();
-    let free = (0..MOST).filter(|at| entries.get(*at).is_none_or(|entry| *entry == 0));
-    for at in free.take(MOST) {
-        if replace(file, at, 0, holder) {
+    const PART: usize = 32;
+    let mut bytes = [0; PART * ENTRY_BYTES];
+    for first in (0..MOST).step_by(PART) {
+        bytes.fill(0); // as what lies beyond the end
+        if read_at(file, &mut bytes, first * ENTRY_BYTES).is_err() {
             return;
+        }
+        let entries = bytes.chunks_exact(ENTRY_BYTES).zip(first..);
+        let mut free = entries.filter(|(entry, _)| entry.iter().all(|byte| *byte == 0)).map(|(_, at)| at);
+        if free.any(|at| replace(file, at, 0, holder).unwrap_or(true)) {
+            return; // an error at one entry is an error at all of them
         }
     }
 }
@@ -67,20 +69,40 @@ pub(super) fn enter(file: &File, holder: u64) {
 pub(super) fn leave(file: &File, holder: u64) {
     let entries = entries(file).unwrap_or_default();
     if let Some(at) = entries.iter().position(|entry| *entry == holder) {
-        replace(file, at, holder, 0);
+        let _ = replace(file, at, holder, 0); // one that stays is taken off after another look
     }
 }
 
-/// Whether the entry was `from` and is now `to`.
-fn replace(file: &File, at: usize, from: u64, to: u64) -> bool {
-    if lock::try_exclusive_at(file, LOCKS + at as i64).is_err() {
-        return false;
+/// Whether the entry was `from` and is now `to`. An error: it could not be asked.
+fn replace(file: &File, at: usize, from: u64, to: u64) -> io::Result<bool> {
+    match lock::try_exclusive_at(file, LOCKS + at as i64) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+        Err(error) => return Err(error),
     }
-    let (mut entry, offset) = ([0; ENTRY_BYTES], (at * ENTRY_BYTES) as u64);
-    let may_be = offset + ENTRY_BYTES as u64 <= file_limit();
-    let is_known = may_be && file.read_at(&mut entry, offset).is_ok(); // beyond the end it stays 0
-    let replaced =
-        is_known && u64::from_le_bytes(entry) == from && file.write_all_at(&to.to_le_bytes(), offset).is_ok();
+    let replaced = replace_locked(file, at, from, to);
     lock::unlock_at(file, LOCKS + at as i64);
     replaced
+}
+
+fn replace_locked(file: &File, at: usize, from: u64, to: u64) -> io::Result<bool> {
+    let (mut entry, offset) = ([0; ENTRY_BYTES], at * ENTRY_BYTES);
+    if (offset + ENTRY_BYTES) as u64 > file_limit() {
+        return Ok(false); // a write would be answered with SIGXFSZ
+    }
+    read_at(file, &mut entry, offset)?; // beyond the end it stays 0
+    if u64::from_le_bytes(entry) != from {
+        return Ok(false);
+    }
+    file.write_all_at(&to.to_le_bytes(), offset as u64).map(|()| true)
+}
+
+/// How many bytes were read: fewer at the end of the file.
+fn read_at(file: &File, bytes: &mut [u8], offset: usize) -> io::Result<usize> {
+    loop {
+        match file.read_at(bytes, offset as u64) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
 }

@@ -1,0 +1,119 @@
+"""Follows the README's commands to install from a clone, and runs its first example of each language.
+
+    python ci/installing.py --short    in this folder, where ci/test has compiled most of it
+    python ci/installing.py            in a clone of it, where nothing has been compiled
+
+Each in a clean environment: a home of its own with nothing in it, and nothing of ci/env on the paths.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+OF_CI_ENV = ("PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "GEM_PATH", "VIRTUAL_ENV", "PYTHONPATH")
+NOT_PUBLISHED = r"pip install shmarray|gem install numo-shared|cargo (?:add|install) shmarray|^shmarray = \""
+# For each section: the language of its example, what a user has before, where the commands run, and what runs then.
+SECTIONS = {
+    "Python": ("python", f"{sys._base_executable} -m venv ~/venv; . ~/venv/bin/activate", "~/shmarray", "python ~/example.python"),
+    "Ruby": ("ruby", "export GEM_HOME=~/gems", "~/shmarray", "ruby ~/example.ruby"),
+    "C++": ("cpp", "", "~/shmarray", "c++ -std=c++17 ~/example.cpp -o ~/cpp $(pkg-config --cflags --libs shmarray); ~/cpp; ~/.local/bin/shmarray ls"),
+    "C": ("c", "", "~/shmarray", "cc ~/example.c -o ~/c $(pkg-config --cflags --libs shmarray); ~/c"),
+    "Rust": ("rust", "cargo init -q --name example ~/example", "~/example", "cp ~/example.rust src/main.rs; cargo run -q"),
+}  # fmt: skip
+# The commands of one are those of the other, and are there already.
+SAME_COMMANDS = {"C": "C++"}
+WITHOUT_NUMO = 'require "shmarray"\nraise unless Shmarray::Array.create(:float32, [2, 3]).shape == [2, 3]\n'
+
+
+def section(title):
+    return re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", README, re.M | re.S)[1]
+
+
+def blocks(title, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", section(title), re.M | re.S)
+
+
+def example(title, language):
+    text = blocks(title, language)[0]
+    if language == "rust":  # as rustdoc runs it
+        return "fn main() -> Result<(), shmarray::Error> {\n" + re.sub(r"^# Ok.*", "Ok(())", text, flags=re.M) + "}\n"
+    if (
+        language == "ruby"
+        and subprocess.run(["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL).returncode
+    ):
+        return WITHOUT_NUMO
+    return text
+
+
+def environment(home, short):
+    made = str(ROOT / "target/ci")
+    paths = [path for path in os.environ["PATH"].split(os.pathsep) if not path.startswith(made)]
+    real = pathlib.Path.home()
+    tools = {"CARGO_HOME": str(real / ".cargo"), "RUSTUP_HOME": str(real / ".rustup")}
+    unset = OF_CI_ENV if short else (*OF_CI_ENV, "CARGO_TARGET_DIR")
+    clean = {name: value for name, value in os.environ.items() if name not in unset}
+    return tools | clean | {"HOME": str(home), "PATH": os.pathsep.join(paths)}
+
+
+def clone(to):
+    """What git knows of this folder, committed or not."""
+    listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, text=True)
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
+def script(title, home, short):
+    language, before, folder, then = SECTIONS[title]
+    (home / f"example.{language}").write_text(example(title, language))
+    commands = blocks(SAME_COMMANDS.get(title, title), "sh")
+    assert commands, f"the README says no command to install for {title}"
+    if short and language == "rust":
+        before += f"; export CARGO_TARGET_DIR={ROOT / 'target/ci/installing'}"
+    return "\n".join(["set -euo pipefail", before, f"cd {folder}", *commands, then])
+
+
+def follow(title, home, short):
+    """Whether the commands and the example succeed."""
+    text = script(title, home, short)
+    done = subprocess.run(
+        ["bash", "-c", text], env=environment(home, short), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    print(f"{title}: {'well' if done.returncode == 0 else 'FAILED'}", flush=True)
+    if done.returncode:
+        print(text, done.stdout[-6000:], sep="\n")
+    return done.returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true")
+    short = parser.parse_args().short
+    promised = re.findall(
+        NOT_PUBLISHED,
+        "\n".join(path.read_text() for path in (ROOT / "README.md", *ROOT.glob("bindings/*/README.md"))),
+        re.M,
+    )
+    for words in promised:
+        print(f"FAILED: a README says `{words}`, and nothing is published")
+    with tempfile.TemporaryDirectory(prefix="shmarray-home-") as home:
+        home = pathlib.Path(home)
+        if short:
+            (home / "shmarray").symlink_to(ROOT)
+        else:
+            clone(home / "shmarray")
+        done = [follow(title, home, short) for title in SECTIONS]
+    print(f"README's commands: {sum(done) + (not promised)} passed, {done.count(False) + bool(promised)} failed")
+    sys.exit(not all(done) or bool(promised))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+//! Sums, means, extremes and counts of an array's elements, for any strides.
+//!
+//! | | sum | mean | min, max | bincount |
+//! |---|---|---|---|---|
+//! | bool | int64 | float64 | bool | uint64 |
+//! | int8 to int64 | int64 | float64 | same | uint64 |
+//! | uint8 to uint64 | uint64 | float64 | same | uint64 |
+//! | float16, float32, float64 | same | float64 | same | refused |
+//! | complex64, complex128 | same | complex128 | refused: they have no order | refused |
+//! | any other | refused | refused | refused | refused |
+//!
+//! The table gives the dtype of the results along axes, which are a new array; an integer sum that
+//! does not fit its dtype is an error. Over all elements the result is a [`Number`], which is not
+//! rounded to a dtype.
+//!
+//! The sum of no elements is 0 and all their counts are 0; their mean, minimum and maximum are
+//! errors. A NaN among the elements makes their sum, mean, minimum and maximum NaN.
+//!
+//! | file | |
+//! |---|---|
+//! | `request` | which dimensions are kept, and which loop reduces the others |
+//! | `item` | elements as numbers |
+//! | `walk` | the order in which elements are read, and how: another process may write to them |
+//! | `sums`, `extremes`, `counts` | the loops, with their sources and bounds |
+//! | `vectors` | those loops compiled for wider vector instructions |
+//! | `results` | a number, or a new array of them |
+
+mod counts;
+mod extremes;
+mod item;
+mod request;
+mod results;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod vectors;
+mod walk;
+
+use std::fmt;
+
+pub use results::Number;
+
+use crate::array::Array;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use request::Request;
+use results::{Results, dtype_of};
+
+/// How elements are reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    /// Their sum.
+    Sum,
+    /// Their arithmetic mean.
+    Mean,
+    /// Their minimum.
+    Min,
+    /// Their maximum.
+    Max,
+    /// How many of them are 0, 1, 2 …, up to their maximum.
+    Bincount {
+        /// The least number of counts.
+        min_length: u64,
+    },
+}
+
+/// The result of a reduction.
+#[derive(Debug, Clone)]
+pub enum Reduced {
+    /// Over all elements.
+    Number(Number),
+    /// Along axes, and of [`Reduction::Bincount`].
+    Array(Array),
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Bincount { .. } => "bincount",
+        })
+    }
+}
+
+/// Reductions. The table in the source of this module gives the dtype of each result.
+impl Array {
+    /// The sum of all elements: exact for integers; for floats its error is at most 2⁻⁴⁸ times the
+    /// sum of their magnitudes, for up to 10¹¹ of them.
+    ///
+    /// ```
+    /// use shmarray::{Array, DType, Number, Options};
+    /// let a = Array::create(DType::parse("|u1")?, &[2, 3], &Options::default())?;
+    /// a.set(&[0, 0], 250u8)?;
+    /// a.set(&[1, 2], 100u8)?;
+    /// assert_eq!(a.sum()?, Number::Integer(350));
+    /// assert_eq!(a.max_along(&[0])?.get::<u8>(&[2])?, 100);
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::DTypeMismatch`] for a dtype without arithmetic.
+    pub fn sum(&self) -> Result<Number> {
+        self.over_all(Reduction::Sum)
+    }
+
+    /// The mean of all elements.
+    ///
+    /// # Errors
+    /// As [`Array::sum`], and [`Error::InvalidArgument`] if there are none.
+    pub fn mean(&self) -> Result<Number> {
+        self.over_all(Reduction::Mean)
+    }
+
+    /// The minimum of all elements.
+    ///
+    /// # Errors
+    /// As [`Array::mean`], and [`Error::DTypeMismatch`] for complex numbers: they have no order.
+    pub fn min(&self) -> Result<Number> {
+        self.over_all(Reduction::Min)
+    }
+
+    /// The maximum of all elements.
+    ///
+    /// # Errors
+    /// As [`Array::min`].
+    pub fn max(&self) -> Result<Number> {
+        self.over_all(Reduction::Max)
+    }
+
+    /// How many of all elements are 0, 1, 2 …, up to their maximum; at least `min_length` counts.
+    ///
+    /// # Errors
+    /// [`Error::DTypeMismatch`] unless they are integers or `bool`; [`Error::InvalidArgument`] for a negative
+    /// element, or one so large that there is no memory for the counts; [`Error::NoSpace`].
+    pub fn bincount(&self, min_length: u64) -> Result<Self> {
+        self.along(Reduction::Bincount { min_length }, None)
+    }
+
+    /// The sums along these axes: a new array with the other dimensions.
+    ///
+    /// # Errors
+    /// As [`Array::sum`]; [`Error::InvalidArgument`] for an axis that does not exist or is named twice, and for a
+    /// sum that does not fit its dtype; [`Error::NoSpace`].
+    pub fn sum_along(&self, axes: &[usize]) -> Result<Self> {
+        self.along(Reduction::Sum, Some(axes))
+    }
+
+    /// The means along these axes.
+    ///
+    /// # Errors
+    /// As [`Array::mean`] and [`Array::sum_along`].
+    pub fn mean_along(&self, axes: &[usize]) -> Result<Self> {
+        self.along(Reduction::Mean, Some(axes))
+    }
+
+    /// The minima along these axes.
+    ///
+    /// # Errors
+    /// As [`Array::min`] and [`Array::sum_along`].
+    pub fn min_along(&self, axes: &[usize]) -> Result<Self> {
+        self.along(Reduction::Min, Some(axes))
+    }
+
+    /// The maxima along these axes.
+    ///
+    /// # Errors
+    /// As [`Array::min`] and [`Array::sum_along`].
+    pub fn max_along(&self, axes: &[usize]) -> Result<Self> {
+        self.along(Reduction::Max, Some(axes))
+    }
+
+    /// The counts along these axes. They are the last dimension of the result.
+    ///
+    /// ```
+    /// use shmarray::{Array, DType, Options};
+    /// let photo = Array::create(DType::parse("|u1")?, &[480, 640, 3], &Options::default())?;
+    /// photo.set(&[0, 0, 2], 255u8)?;
+    /// let counts = photo.bincount_along(&[0, 1], 256)?; // of each colour
+    /// assert_eq!(counts.shape(), [3, 256]);
+    /// assert_eq!(counts.get::<u64>(&[2, 0])?, 480 * 640 - 1);
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Array::bincount`] and [`Array::sum_along`].
+    pub fn bincount_along(&self, axes: &[usize], min_length: u64) -> Result<Self> {
+        self.along(Reduction::Bincount { min_length }, Some(axes))
+    }
+
+    fn over_all(&self, reduction: Reduction) -> Result<Number> {
+        match self.reduce(reduction, None, &mut || true)? {
+            Some(Reduced::Number(number)) => Ok(number),
+            _ => unreachable!("a reduction over all elements that is never stopped gives a number"),
+        }
+    }
+
+    fn along(&self, reduction: Reduction, axes: Option<&[usize]>) -> Result<Self> {
+        match self.reduce(reduction, axes, &mut || true)? {
+            Some(Reduced::Array(array)) => Ok(array),
+            _ => unreachable!("a reduction along axes that is never stopped gives an array"),
+        }
+    }
+
+    /// Any reduction, over all elements or along `axes`, which the caller can stop: it calls `go_on` before each
+    /// block of elements, which takes microseconds. Returns `None` if `go_on` returned `false`.
+    ///
+    /// # Errors
+    /// As the method of the reduction's name.
+    #[allow(unsafe_code)]
+    pub fn reduce(
+        &self,
+        reduction: Reduction,
+        axes: Option<&[usize]>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Reduced>> {
+        let dtype = dtype_of(reduction, self.dtype())?;
+        // SAFETY: the layout was checked against the segment, which this array keeps.
+        let request = unsafe { Request::new(self.end(), self.dtype().code(), reduction, axes)? };
+        let reduced = match (reduction, axes) {
+            (Reduction::Bincount { min_length }, _) => counted(&request, dtype, min_length, go_on),
+            (_, None) => request.one(go_on).map(Reduced::Number),
+            (_, Some(_)) => folded(&request, dtype, go_on),
+        };
+        match reduced {
+            Ok(reduced) => Ok(Some(reduced)),
+            Err(Stop::Asked) => Ok(None),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+}
+
+fn counted(request: &Request<'_>, dtype: DType, min_length: u64, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
+    let counts = request.count(min_length, go_on)?;
+    let mut results = Results::new(dtype, &[&request.kept_shape()[..], &[counts.columns() as u64]].concat())?;
+    counts.numbers().try_for_each(|numbers| results.push(&numbers))?;
+    Ok(Reduced::Array(results.into_array()))
+}
+
+/// The results are allocated first: that fails with a clear error when there is no room.
+fn folded(request: &Request<'_>, dtype: DType, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
+    let mut results = Results::new(dtype, &request.kept_shape())?;
+    request.fold(go_on, &mut |numbers| results.push(numbers))?;
+    Ok(Reduced::Array(results.into_array()))
+}
+
+/// Why a reduction ended early.
+#[derive(Debug)]
+enum Stop {
+    Asked,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+type Ended<T = ()> = std::result::Result<T, Stop>;
+
+/// How many results are passed on at once.
+const AT_ONCE: usize = 256;

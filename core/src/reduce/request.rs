@@ -1,0 +1,238 @@
+//! One reduction of an array's elements: the dimensions that are kept, and the loop for the others.
+
+use half::f16;
+
+use super::counts::Counts;
+use super::extremes::{Greatest, Least};
+use super::item::{Item, Truth, with_integers, with_numbers, with_type};
+use super::results::Number;
+use super::sums::{Fold, Summand};
+use super::vectors::{self, Loop};
+use super::walk::{Sink, Walk, c_steps};
+use super::{AT_ONCE, Ended, Reduction};
+use crate::copy::End;
+use crate::dtype::TypeCode;
+use crate::error::{Error, Result};
+use crate::shape::Layout;
+
+/// A reduction of elements whose dtype it takes.
+pub(super) struct Request<'a> {
+    from: End<'a>,
+    code: TypeCode,
+    reduction: Reduction,
+    /// Whether each dimension is kept.
+    kept: Vec<bool>,
+}
+
+type GoOn<'a> = &'a mut dyn FnMut() -> bool;
+type Give<'a> = &'a mut dyn FnMut(&[Number]) -> Result<()>;
+
+impl<'a> Request<'a> {
+    /// `None` stands for all axes. `dtype_of` accepted the dtype.
+    ///
+    /// # Safety
+    /// The layout was checked against memory that stays mapped at its start, and its items are of that dtype.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn new(
+        from: End<'a>,
+        code: TypeCode,
+        reduction: Reduction,
+        axes: Option<&[usize]>,
+    ) -> Result<Self> {
+        let kept = kept(from.layout.ndim(), axes)?;
+        let request = Self { from, code, reduction, kept };
+        let needs_one = matches!(reduction, Reduction::Min | Reduction::Max | Reduction::Mean);
+        if needs_one && request.of_each() == 0 && request.results() > 0 {
+            let text = format!("{:?} has no elements to take the {reduction} of", from.layout.shape);
+            return Err(Error::argument("shape", text));
+        }
+        Ok(request)
+    }
+
+    /// Elements along each dimension that is kept.
+    pub(super) fn kept_shape(&self) -> Vec<u64> {
+        let dims = self.from.layout.shape.iter().zip(&self.kept);
+        dims.filter(|(_, kept)| **kept).map(|(&count, _)| count).collect()
+    }
+
+    fn results(&self) -> usize {
+        self.kept_shape().iter().product::<u64>() as usize
+    }
+
+    /// Elements of each result.
+    fn of_each(&self) -> u64 {
+        let dims = self.from.layout.shape.iter().zip(&self.kept);
+        dims.filter(|(_, kept)| !**kept).map(|(&count, _)| count).product()
+    }
+
+    /// Counts the elements; at least `min_length` counts for each result.
+    pub(super) fn count(&self, min_length: u64, go_on: GoOn<'_>) -> Ended<Counts> {
+        let mut counts = Counts::new(self.results(), min_length as usize)?;
+        with_integers!(self.code, T => self.walk::<T>(&mut counts, go_on), else self.refused())?;
+        counts.cut(min_length as usize);
+        Ok(counts)
+    }
+
+    /// The result over all elements.
+    pub(super) fn one(&self, go_on: GoOn<'_>) -> Ended<Number> {
+        let mut found = Number::Integer(0);
+        self.fold(go_on, &mut |numbers| {
+            found = numbers[0];
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `give` with the results in C order, [`AT_ONCE`] at a time.
+    pub(super) fn fold(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
+        match self.reduction {
+            Reduction::Min => {
+                with_numbers!(self.code, T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give), else self.refused())
+            }
+            Reduction::Max => {
+                with_numbers!(self.code, T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give), else self.refused())
+            }
+            _ => {
+                with_numbers!(self.code, T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give), else self.refused())
+            }
+        }
+    }
+
+    fn fold_by<T: Item, F: Fold<T::Number>>(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
+        let mut folds = Folds::<F>::new(self.results() * self.parts())?;
+        self.walk::<T>(&mut folds, go_on)?;
+        let mean_of = (self.reduction == Reduction::Mean).then(|| self.of_each());
+        for folds in folds.0.chunks(AT_ONCE) {
+            let numbers: Vec<_> = folds.iter().map(|fold| fold.number(mean_of)).collect();
+            give(&self.of_elements(numbers))?;
+        }
+        Ok(())
+    }
+
+    /// Joins the parts of complex numbers, and turns the extremes of a `bool` array into [`Number::Bool`].
+    fn of_elements(&self, numbers: Vec<Number>) -> Vec<Number> {
+        let truth =
+            |number: Number| if number == Number::Integer(0) { Number::Bool(false) } else { Number::Bool(true) };
+        match (self.code, self.reduction) {
+            (TypeCode::Complex64 | TypeCode::Complex128, _) => numbers.chunks_exact(2).map(complex).collect(),
+            (TypeCode::Bool, Reduction::Min | Reduction::Max) => numbers.into_iter().map(truth).collect(),
+            _ => numbers,
+        }
+    }
+
+    fn refused(&self) -> ! {
+        unreachable!("{:?} has no {}, as `dtype_of` says", self.code, self.reduction)
+    }
+
+    /// Numbers in an element: two in a complex one.
+    fn parts(&self) -> usize {
+        if matches!(self.code, TypeCode::Complex64 | TypeCode::Complex128) { 2 } else { 1 }
+    }
+
+    #[allow(unsafe_code)]
+    fn walk<T: Item>(&self, sink: &mut impl Sink<T::Number>, go_on: GoOn<'_>) -> Ended {
+        if self.from.layout.is_empty() {
+            return Ok(());
+        }
+        let (layout, steps) = self.numbers(size_of::<T>());
+        let walk = Walk::new(End { start: self.from.start, layout: &layout }, size_of::<T>(), &steps);
+        // SAFETY: the caller of `new` vouched for the elements; a complex element is two numbers, side by side.
+        unsafe { walk.run::<T>(sink, go_on) }
+    }
+
+    /// Where the numbers are, and how many results each dimension steps over. The parts of complex elements are
+    /// one more dimension, which is kept.
+    fn numbers(&self, number_bytes: usize) -> (Layout, Vec<isize>) {
+        let (mut layout, parts) = (self.from.layout.clone(), self.parts());
+        let mut kept_steps = c_steps(&self.kept_shape(), parts as i64).into_iter();
+        let step = |&kept: &bool| if kept { kept_steps.next().unwrap_or(0) as isize } else { 0 };
+        let mut steps: Vec<_> = self.kept.iter().map(step).collect();
+        if parts > 1 {
+            layout.shape.push(parts as u64);
+            layout.strides.push(number_bytes as i64);
+            steps.push(1);
+        }
+        (layout, steps)
+    }
+}
+
+/// Whether each dimension is kept: all but the axes.
+fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
+    let Some(axes) = axes else {
+        return Ok(vec![false; ndim]);
+    };
+    let mut kept = vec![true; ndim];
+    for &axis in axes {
+        let dim = kept.get_mut(axis).ok_or_else(|| Error::argument("axis", format!("{axis} of {ndim} dimensions")))?;
+        if !std::mem::replace(dim, false) {
+            return Err(Error::argument("axis", format!("{axis} stands twice")));
+        }
+    }
+    Ok(kept)
+}
+
+fn complex(parts: &[Number]) -> Number {
+    match *parts {
+        [Number::Float(re), Number::Float(im)] => Number::Complex(re, im),
+        _ => unreachable!("the parts of a complex number are floats"),
+    }
+}
+
+/// The results so far, in C order.
+struct Folds<F>(Vec<F>);
+
+impl<F: Clone> Folds<F> {
+    fn new<N>(count: usize) -> Result<Self>
+    where
+        F: Fold<N>,
+    {
+        let mut folds = Vec::new();
+        let full = |_| Error::argument("shape", format!("{count} results are more than there is memory for"));
+        folds.try_reserve_exact(count).map_err(full)?;
+        folds.resize(count, F::START);
+        Ok(Self(folds))
+    }
+}
+
+impl<N: Copy, F: Fold<N>> Sink<N> for Folds<F> {
+    fn take_run(&mut self, result: usize, run: &[N]) -> Ended {
+        vectors::run(Run { fold: &mut self.0[result], run });
+        Ok(())
+    }
+
+    fn take_each(&mut self, result: usize, step: isize, row: &[N]) -> Ended {
+        if step == 1 {
+            vectors::run(Row { folds: &mut self.0[result..][..row.len()], row });
+        } else {
+            let results = (0..).map(|index| result.wrapping_add_signed(index * step));
+            results.zip(row).for_each(|(result, &number)| self.0[result].take(number));
+        }
+        Ok(())
+    }
+}
+
+struct Run<'a, F, N> {
+    fold: &'a mut F,
+    run: &'a [N],
+}
+
+impl<N, F: Fold<N>> Loop for Run<'_, F, N> {
+    #[inline(always)]
+    fn run(self) {
+        self.fold.take_run(self.run);
+    }
+}
+
+struct Row<'a, F, N> {
+    folds: &'a mut [F],
+    row: &'a [N],
+}
+
+impl<N: Copy, F: Fold<N>> Loop for Row<'_, F, N> {
+    #[inline(always)]
+    fn run(self) {
+        for (fold, &number) in self.folds.iter_mut().zip(self.row) {
+            fold.take(number);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Loops compiled twice: for every processor of the architecture, and for those with AVX2.
+#![allow(unsafe_code)] // calls of a function that needs AVX2
+
+/// A loop whose `run`, and whatever that calls, is always inlined: so it is compiled with the
+/// instructions of the function that runs it. The order of its additions is the same in both.
+pub(super) trait Loop {
+    fn run(self);
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) fn run(work: impl Loop) {
+    #[target_feature(enable = "avx2")]
+    unsafe fn with_avx2(work: impl Loop) {
+        work.run();
+    }
+    match std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it.
+        true => unsafe { with_avx2(work) },
+        false => work.run(),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn run(work: impl Loop) {
+    work.run();
+}

@@ -1,0 +1,41 @@
+//! Taking a name away, and with it what keeps an array that persists.
+
+use super::mapped::{Mapped, read_header};
+use super::{close_without_the_dead, process};
+use crate::error::{Error, Result};
+use crate::format::Header;
+use crate::lease::Closed;
+use crate::sys::{self, Access, Directory};
+use crate::words;
+
+/// Takes a name away. The array itself goes with its last holder.
+///
+/// # Errors
+/// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
+pub fn unlink(name: &str) -> Result<()> {
+    process::begin()?;
+    let (directory, name) = (Directory::current(), name.parse()?);
+    let mut persistent = None;
+    let file = sys::unlink_name(&directory, &name, |file| {
+        match read_header("", file) {
+            Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
+            header => persistent = Some(no_longer_persistent(file, header?)?),    // else the name stays
+        }
+        Ok(())
+    })?;
+    let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
+    drop(file);
+    if close_without_the_dead(&mapped.leases(), &directory) == Closed::Last {
+        sys::discard(&directory, &mapped.header.id, None)?;
+    }
+    let id = mapped.header.id;
+    drop(mapped);
+    sys::give_back(&directory, &id).map(drop)
+}
+
+/// Before the name goes: a crash in between must not leave what persists without a name.
+fn no_longer_persistent(file: &sys::File, header: Header) -> Result<Mapped> {
+    let mapped = Mapped::map(file, header, Access::ReadWrite)?;
+    mapped.leases().words.flags().clear(words::PERSIST);
+    Ok(mapped)
+}
