@@ -94,7 +94,8 @@ fn is_none_of_ours(error: &io::Error) -> bool {
 }
 
 impl Found {
-    /// Whether it has ended: here, or earlier by somebody who died of it.
+    /// Whether it has ended: here, or earlier by somebody who died of it. What nobody holds in a state
+    /// that no segment can have, which nobody could ever attach, has ended, too.
     #[allow(unsafe_code)]
     fn ends(&self, directory: &Directory) -> Result<bool> {
         let is_unheld = || lock::is_unheld(&self.file) && !self.is_under_way(directory);
@@ -106,7 +107,7 @@ impl Found {
         // SAFETY: the first page of a valid header, mapped until `page` is dropped. Of the entries
         // none is asked for here.
         let leases = Leases::of_segment(unsafe { Words::new(page.start(), 0, None) });
-        Ok(leases.close_unmapped(is_unheld) == Closed::Last || leases.is_dead())
+        Ok(leases.close_unmapped(is_unheld) != Closed::Held)
     }
 
     /// Whether a message holds a segment that nobody maps: by an entry, or by a link.
