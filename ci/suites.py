@@ -40,6 +40,7 @@ LONGEST = {
     ),
     "long": (
         "core, crashes",
+        "core, faults",
         "Miri",
         "soak: workers killed",
         "fuzzing",
@@ -56,10 +57,13 @@ MUSL = "x86_64-unknown-linux-musl"
 MUSL_SHORT = ("arrays", "leases", "messages", "linux")
 MUSL_LONG = sorted({path.stem for path in ROOT.glob("core/tests/*.rs")} - {*MUSL_SHORT})
 TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu")
-SCRIPTS = "ci/{demo,test,bench,env,setup.sh,cases.sh,install,loom,instructions,soak,test-c,fuzz,miri,sanitize,thread-sanitizer,valgrind} ci/conformance/run .ci/run"
+SCRIPTS = "ci/{demo,test,bench,env,setup.sh,cases.sh,install,loom,instructions,soak,test-c,fuzz,inject,miri,sanitize,thread-sanitizer,valgrind} ci/conformance/run .ci/run"
 CRASH_SHORT = [
     "a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing",
     "a_store_that_is_not_announced_is_found",
+    "a_system_call_that_fails_breaks_nothing_and_leaves_nothing",
+    "a_child_forked_at_any_step_of_another_threads_operation_goes_on",
+    "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
 ]
 CRASH_LONG = [
     "a_crash_at_any_step_beside_another_operation_costs_nobody_anything",
@@ -180,6 +184,7 @@ SHORT = [
 
 LONG = [
     ("core, crashes", ["env", "SHMARRAY_LONG=1", *crashes(*CRASH_LONG)], rust_tests),
+    ("core, faults", bash("ci/inject"), counted_line),
     ("core, musl", one_after_the_other(musl(MUSL_LONG, "--lib"), musl((), "--doc")), rust_tests),
     ("C and C++", bash("ci/test-c", "--long"), counted_line),
     ("sanitizers: C and C++", bash("ci/sanitize", "--long"), counted_line),

@@ -127,7 +127,6 @@ fn a_child_forked_at_any_step_of_another_threads_operation_goes_on() {
 }
 
 #[test]
-#[ignore = "the tracer now and then loses the child of a handler that forks beside a traced call"]
 fn a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody() {
     scenario("a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody", || {
         let counts = forks_at_steps(&[Forks::ASignalHandler]);
