@@ -230,6 +230,7 @@ impl From<Pipe> for OwnedFd {
 /// # Errors
 /// [`Error::Os`] when the registry cannot be had.
 pub fn family() -> Result<(u64, OwnedFd)> {
+    segment::begin()?;
     sys::keep_family(&Directory::current())
 }
 

@@ -217,6 +217,7 @@ const EVERY_CALL: &[(&str, Call)] = &[
         Some(held) => shmarray::discard(&held.handle_to_send()?.to_text()),
         None => Ok(()),
     }),
+    ("make a pipe", |_| Pipe::pair().map(drop)),
     ("name its family", |_| shmarray::family().map(drop)),
     ("drop", |before| {
         before.held().take();
