@@ -20,9 +20,10 @@
 //! not at all. A longer body goes through shared memory, too.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 use crate::array::{Array, Options};
 use crate::descriptor::Descriptor;
@@ -372,13 +373,13 @@ struct Outgoing {
     locks: Vec<OwnedFd>,
     /// Of each directory.
     tickets: Vec<(Directory, Identity)>,
-    held: HashMap<SegmentText, (Array, u64)>,
+    held: FxHashMap<SegmentText, (Array, u64)>,
     way: Way,
 }
 
 impl Outgoing {
     fn new(payload: &[u8], arrays: &[&Array], descriptors: usize, way: Way) -> Result<Self> {
-        let (tickets, held) = (Vec::new(), HashMap::new());
+        let (tickets, held) = (Vec::new(), FxHashMap::default());
         let mut outgoing = Self { packet: Vec::new(), locks: Vec::new(), tickets, held, way };
         let mut handles = String::with_capacity(arrays.len() * 256);
         for array in arrays {

@@ -1,7 +1,9 @@
 //! What this process has mapped and holds, by id and by address.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+
+use rustc_hash::FxHashMap;
 
 use super::Segment;
 use super::cache::Cache;
@@ -12,10 +14,10 @@ use crate::sys::{Access, Mutex};
 /// What this process has mapped and holds.
 #[derive(Default)]
 pub(super) struct Table {
-    by_id: HashMap<(SegmentText, Access), Weak<Segment>>,
+    by_id: FxHashMap<(SegmentText, Access), Weak<Segment>>,
     /// By where the data starts, and by the segment: without data, two may start at one place.
     by_address: BTreeMap<(usize, usize), Weak<Segment>>,
-    mapped: HashMap<(SegmentId, Access), Weak<Mapped>>,
+    mapped: FxHashMap<(SegmentId, Access), Weak<Mapped>>,
     cache: Cache,
 }
 

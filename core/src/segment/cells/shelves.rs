@@ -4,8 +4,10 @@
 //! cells are free. A cell that this process freed is known at once; one that another process freed
 //! is found by a look at the files, as many as making a new one would cost.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::{Claimed, claim_cell, end_file};
 use crate::format::{Division, LARGE_HEAD_BYTES, PAGE_BYTES, SMALL_HEAD_BYTES};
@@ -42,7 +44,7 @@ pub(in crate::segment) struct File {
 struct Shelf {
     directory: Directory,
     cell_bytes: u64,
-    files: HashMap<SegmentId, File>,
+    files: FxHashMap<SegmentId, File>,
     /// Cells that this process itself has freed.
     free: Vec<(SegmentId, u32)>,
     /// The order in which files are looked at.
@@ -219,7 +221,7 @@ impl Shelves {
 
 impl Shelf {
     fn new(directory: Directory, cell_bytes: u64) -> Self {
-        let (files, free, ring) = (HashMap::new(), Vec::new(), VecDeque::new());
+        let (files, free, ring) = (FxHashMap::default(), Vec::new(), VecDeque::new());
         Self { directory, cell_bytes, files, free, ring, newest: None, kept_bytes: 0 }
     }
 
