@@ -133,7 +133,7 @@ wheel_for_other_pythons() {
     while read -r version python; do
         venv=$made/venv-$version
         [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-        "$venv/bin/python" -m pip install --disable-pip-version-check -q numpy pytest
+        "$venv/bin/python" -m pip install --disable-pip-version-check -q numpy pytest tqdm
         if ! cmp -s "$wheels/installed" "$venv/wheel"; then
             "$venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$(newest_wheel)"
             cp "$wheels/installed" "$venv/wheel"

@@ -53,6 +53,8 @@ BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
 EVERY_CRATE = ["-p", "shmarray", *BINDINGS, "-p", "shmarray-python", "-p", "shmarray-ruby"]
 # The same for all tests of core, so that what it is built from is compiled once for them.
 FEATURES = "half,num-complex,ndarray"
+# What a test prints that finds that it cannot run here.
+SAYING = ["--", "--show-output"]
 MUSL = "x86_64-unknown-linux-musl"
 MUSL_SHORT = ("arrays", "leases", "messages", "linux")
 MUSL_LONG = sorted({path.stem for path in ROOT.glob("core/tests/*.rs")} - {*MUSL_SHORT})
@@ -150,12 +152,12 @@ SHORT = [
     ("lint: shell", ["bash", "-c", f"shellcheck {SCRIPTS}"], one_check),
     ("lint: Rust", cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", "--features", "shmarray/ndarray,shmarray/steps", "--", "-D", "warnings"), one_check),
     ("documentation: Rust", ["env", "RUSTDOCFLAGS=-D warnings", *cargo("doc", "-q", "--no-deps", "-p", "shmarray", "-p", "shmarray-ffi")], one_check),
-    ("core", cargo("test", "-p", "shmarray", "--features", FEATURES), rust_tests),
+    ("core", cargo("test", "-p", "shmarray", "--features", FEATURES, *SAYING), rust_tests),
     ("core, crashes", crashes(*CRASH_SHORT), rust_tests),
-    ("core, portable backend", one_after_the_other(portable("--lib", "--tests"), portable("--doc")), rust_tests),
-    ("core, musl", musl(MUSL_SHORT), rust_tests),
+    ("core, portable backend", one_after_the_other(portable("--lib", "--tests", *SAYING), portable("--doc")), rust_tests),
+    ("core, musl", musl(MUSL_SHORT, *SAYING), rust_tests),
     *[(f"core compiles for {target}", cargo("check", "-q", "-p", "shmarray", "--target", target), one_check) for target in TARGETS],
-    ("C ABI and command line", cargo("test", *BINDINGS), rust_tests),
+    ("C ABI and command line", cargo("test", *BINDINGS, *SAYING), rust_tests),
     ("C and C++", bash("ci/test-c", "--short"), counted_line),
     ("sanitizers: C and C++", bash("ci/sanitize", "--short"), counted_line),
     ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--short"), counted_line),
@@ -185,7 +187,7 @@ SHORT = [
 LONG = [
     ("core, crashes", ["env", "SHMARRAY_LONG=1", *crashes(*CRASH_LONG)], rust_tests),
     ("core, faults", bash("ci/inject"), counted_line),
-    ("core, musl", one_after_the_other(musl(MUSL_LONG, "--lib"), musl((), "--doc")), rust_tests),
+    ("core, musl", one_after_the_other(musl(MUSL_LONG, "--lib", *SAYING), musl((), "--doc")), rust_tests),
     ("C and C++", bash("ci/test-c", "--long"), counted_line),
     ("sanitizers: C and C++", bash("ci/sanitize", "--long"), counted_line),
     ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--long"), counted_line),

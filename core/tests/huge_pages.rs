@@ -3,20 +3,48 @@
 #![allow(missing_docs, unsafe_code)]
 
 mod support;
+#[path = "support/watched.rs"]
+mod watched;
 
 use std::path::Path;
 use std::process::Command;
 
-use shmarray::{Access, Array, DType, Error, Layout, Options, Order};
+use shmarray::{Access, Array, DType, Error, Layout, Options, Order, Pipe, Received, SegmentInfo, SegmentKind};
 use support::{POOL, directory, fork, scenario, segments_in};
+use watched::end_abruptly;
 
 /// A scenario in a hugetlbfs; it needs root, and pages that the administrator has reserved.
 fn in_hugetlbfs(test: &str, limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
-    let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-    if free.ok().and_then(|free| free.trim().parse().ok()).is_none_or(|free: u32| free < 32) {
-        return println!("skipped {test}: fewer than 32 huge pages are reserved (vm.nr_hugepages)");
-    }
+    let Some(_reserved) = Reserved::pages(48) else {
+        return println!("skipped {test}: the system reserves no huge pages for it (vm.nr_hugepages)");
+    };
     in_mounted(test, ["-t", "hugetlbfs", "-o", "pagesize=2M", "none"], limit, body);
+}
+
+/// Huge pages that the system reserves in addition, while this lives.
+struct Reserved(i64);
+
+const PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+
+impl Reserved {
+    fn pages(count: i64) -> Option<Self> {
+        (change_reserved(count)? >= count).then_some(Self(count))
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        change_reserved(-self.0);
+    }
+}
+
+/// How many there are then. Tests beside this one change it, too, so one does at a time.
+fn change_reserved(by: i64) -> Option<i64> {
+    let lock = std::fs::File::create(std::env::temp_dir().join("shmarray-test-huge-pages.lock")).ok()?;
+    lock.lock().ok()?;
+    let now = || std::fs::read_to_string(PAGES).ok()?.trim().parse::<i64>().ok();
+    std::fs::write(PAGES, (now()? + by).max(0).to_string()).ok()?;
+    now()
 }
 
 fn in_mounted(test: &str, mount: [&str; 5], limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
@@ -84,6 +112,42 @@ fn huge_pages_are_kept_and_used_again() {
         bytes_are_passed_and_given_back();
         let segments: Vec<_> = (0..3).map(|_| counted(5_000_000).handle().segment.id).collect();
         assert!(segments.iter().all(|id| *id == segments[0]));
+    });
+}
+
+#[test]
+fn in_huge_pages_neither_a_child_nor_a_parent_keeps_what_the_other_leaves() {
+    in_hugetlbfs("in_huge_pages_neither_a_child_nor_a_parent_keeps_what_the_other_leaves", "0", || {
+        let kept = counted(100);
+        let child = fork(|| {
+            std::mem::forget(counted(3 << 20));
+            end_abruptly();
+        });
+        child.ended();
+        shmarray::sweep().unwrap();
+        assert_eq!(shmarray::segments().unwrap().len(), 1, "the dead child's stays beside its parent");
+        let (here, there) = Pipe::pair().unwrap();
+        let parent = fork(|| {
+            let common = counted(50); // so that both map its segment
+            let lasting = fork(|| {
+                there.send(b"", &[], None).unwrap();
+                let Received::Message(_) = there.receive(None).unwrap() else { panic!("told nothing") };
+            });
+            std::mem::forget((counted(3 << 20), counted(60), common, lasting));
+            end_abruptly();
+        });
+        parent.ended();
+        drop(there);
+        let Received::Message(_) = here.receive(None).unwrap() else { panic!("nobody lives") };
+        shmarray::sweep().unwrap();
+        let is_array = |info: &SegmentInfo| info.kind == SegmentKind::Array;
+        let arrays = shmarray::segments().unwrap().into_iter().filter(is_array);
+        let mut shapes: Vec<_> = arrays.map(|info| info.shape).collect();
+        shapes.sort();
+        assert_eq!(shapes, [[50], [100]], "the dead parent's stay beside its child");
+        here.send(b"", &[], None).unwrap();
+        assert!(matches!(here.receive(None).unwrap(), Received::Closed), "the child ends");
+        assert!(is_counted(&kept));
     });
 }
 

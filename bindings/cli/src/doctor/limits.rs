@@ -88,7 +88,7 @@ fn file_size(limits: &Limits) -> Finding {
     match limits.file_bytes.soft {
         Some(bytes) => Finding::look(
             CHECK,
-            format!("{}: who makes a larger array is killed by SIGXFSZ", size(bytes)),
+            format!("{}: a larger array is an error", size(bytes)),
             raise("ulimit -f unlimited", "fsize", limits.file_bytes),
         ),
         None => Finding::ok(CHECK, "no limit"),

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -281,33 +282,33 @@ pub(crate) fn leave_rolls() {
     }
 }
 
-/// A page of the registry, mapped for nothing but the lock that it keeps.
-struct Life(*mut libc::c_void);
+/// A page of the registry, mapped for nothing but the lock that it keeps: its address, its size.
+struct Life(*mut libc::c_void, usize);
 
 // SAFETY: an address that is only ever unmapped.
 unsafe impl Send for Life {}
 
-const LIFE_BYTES: usize = 4096;
-
 impl Life {
     fn map(file: &File) -> io::Result<Self> {
         let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+        let bytes = file.metadata()?.blksize() as usize; // a page; of a hugetlbfs a huge one, of which no part has advice
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         // SAFETY: a new mapping that nobody may touch, where the kernel likes.
-        let life = unsafe { libc::mmap(anywhere, LIFE_BYTES, libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
+        let life = unsafe { libc::mmap(anywhere, bytes, libc::PROT_NONE, flags, fd, 0) };
         match life == libc::MAP_FAILED {
             true => Err(io::Error::last_os_error()),
-            false => Ok(Self(life)),
+            false => Ok(Self(life, bytes)),
         }
     }
 
     fn keep_from_children(&self) {
         // SAFETY: the page that `map` mapped.
-        unsafe { libc::madvise(self.0, LIFE_BYTES, libc::MADV_DONTFORK) };
+        unsafe { libc::madvise(self.0, self.1, libc::MADV_DONTFORK) };
     }
 
     fn end(self) {
         // SAFETY: the page that `map` mapped, once: `self` is gone.
-        unsafe { libc::munmap(self.0, LIFE_BYTES) };
+        unsafe { libc::munmap(self.0, self.1) };
     }
 }
 
