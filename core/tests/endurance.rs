@@ -114,7 +114,7 @@ fn children_of_a_busy_process_go_on_and_leave_nothing() {
             living.into_iter().for_each(Forked::ended);
             stop.store(true, Ordering::Relaxed);
         });
-        println!("{} children beside {} rounds of threads", times(1_000), rounds.into_inner());
+        eprintln!("{} children beside {} rounds of threads", times(1_000), rounds.into_inner());
         wait_for("the end");
         nothing_is_left();
     });
@@ -165,7 +165,7 @@ fn a_supervisor_of_workers_that_die_does_not_grow() {
             most = most.max(used());
             assert!(used() <= 2 * WORKER_MOST + (1 << 23), "{} bytes are there after worker {number}", used());
         }
-        println!("{} workers, {received} messages, at most {most} bytes", times(100));
+        eprintln!("{} workers, {received} messages, at most {most} bytes", times(100));
         drop((here, there));
         wait_for("the end");
         nothing_is_left();
@@ -263,7 +263,7 @@ fn seven_users_beside_a_hostile_one_lose_nothing_and_wait_for_nobody() {
         users.into_iter().for_each(Forked::ended);
         root.ended();
         hostile.kill();
-        println!("{} users, {} rounds each", USERS.len() + 1, times(20));
+        eprintln!("{} users, {} rounds each", USERS.len() + 1, times(20));
         for entry in fs::read_dir(directory()).unwrap().flatten() {
             if is_of(&entry, HOSTILE) {
                 fs::remove_file(entry.path()).unwrap(); // root may
