@@ -100,7 +100,7 @@ def caption(results):
     """The words beside the picture in the README, from the same figures."""
     figures = targets.Figures(results)
     medians = {who: figures.get(*targets.STEADY, who) for who in CAPTIONED}
-    times = [f"{name} {targets.say(medians[who])}" for who, name in CAPTIONED.items() if medians[who] is not None]
+    times = [f"{name}: {targets.say(medians[who])}" for who, name in CAPTIONED.items() if medians[who] is not None]
     return (
         f"Time until an answer is back. A private array of 400 MB, steady: {', '.join(times)}"
         if times
