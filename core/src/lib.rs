@@ -53,10 +53,10 @@ pub use dtype::{DType, MAX_ITEM_BYTES, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub use message::{Message, Pipe, Received, Sent, family};
+pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use reduce::{Number, Reduced, Reduction};
-pub use segment::{SegmentInfo, SegmentKind, Swept, segments, sweep, sweep_dead, unlink};
+pub use segment::{SegmentInfo, SegmentKind, Swept, is_better_copied, segments, sweep, sweep_dead, unlink};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;
 

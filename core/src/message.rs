@@ -21,6 +21,7 @@
 
 use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -42,6 +43,8 @@ const VERSION: u16 = 1;
 const BODY_IN_ARRAY: u8 = 1;
 /// Beside that flag: how many descriptors keep its tickets.
 const LOCKS_SHIFT: u8 = 1;
+/// In the byte of the sender's descriptors: the body is a file, whose descriptor is the last.
+const BODY_IN_FILE: u8 = 1 << 7;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///
@@ -111,8 +114,8 @@ impl Pipe {
     /// Without a timeout it waits until there is room.
     ///
     /// # Errors
-    /// [`Error::Os`], with `EINTR` when a signal ended the wait; [`Error::NoSpace`] when a long
-    /// payload finds no room in shared memory. Then nothing was sent.
+    /// [`Error::Os`], with `EINTR` when a signal ended the wait. Then nothing was sent. A long payload
+    /// that finds no room in shared memory goes beside it: see [`in_band_bytes`].
     pub fn send(&self, payload: &[u8], arrays: &[&Array], timeout: Option<Duration>) -> Result<Sent> {
         self.send_with(payload, arrays, &[], timeout)
     }
@@ -148,7 +151,9 @@ impl Pipe {
         descriptors: &[BorrowedFd<'_>],
         until: Option<Instant>,
     ) -> Result<Sent> {
-        let with: Vec<_> = outgoing.locks.iter().map(AsFd::as_fd).chain(descriptors.iter().copied()).collect();
+        let locks = outgoing.locks.iter().map(AsFd::as_fd);
+        let with: Vec<_> =
+            locks.chain(descriptors.iter().copied()).chain(outgoing.file.as_ref().map(AsFd::as_fd)).collect();
         if with.len() > socket::DESCRIPTORS_MOST {
             let most = socket::DESCRIPTORS_MOST;
             return Err(Error::argument(
@@ -242,7 +247,7 @@ pub fn family() -> Result<(u64, OwnedFd)> {
 pub struct Message {
     payload: Vec<u8>,
     handles: Vec<Descriptor>,
-    /// The handle of the body, where that came through shared memory.
+    /// The handle of the body, where that came in shared memory.
     body: Option<Descriptor>,
     /// Those that the sender added.
     descriptors: Vec<OwnedFd>,
@@ -252,17 +257,19 @@ pub struct Message {
 
 impl Message {
     fn read(packet: &[u8], mut locks: Vec<OwnedFd>) -> Result<Self> {
-        let Head { flags, descriptors, arrays, handles_bytes } = Head::read(packet)?;
+        let Head { flags, descriptors, has_file, arrays, handles_bytes } = Head::read(packet)?;
+        let file = if has_file { locks.pop() } else { None };
         let own = locks.len().checked_sub(descriptors).ok_or_else(|| no_message("its descriptors are not with it"))?;
         let descriptors = locks.split_off(own);
         let mut message = Self { payload: Vec::new(), handles: Vec::new(), body: None, descriptors, _locks: locks };
         let inline = &packet[HEADER_BYTES..];
-        let body = match flags & BODY_IN_ARRAY != 0 {
-            true => {
+        let body = match file {
+            Some(file) => Cow::Owned(sys::read_memory_file(file).map_err(|error| Error::os("read", "", error))?),
+            None if flags & BODY_IN_ARRAY != 0 => {
                 let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
                 Cow::Owned(Array::attach_handle(handle, Access::ReadOnly)?.to_bytes())
             }
-            false => Cow::Borrowed(inline),
+            None => Cow::Borrowed(inline),
         };
         let lines = body.get(..handles_bytes).ok_or_else(|| no_message("its handles are cut"))?;
         for line in text(lines)?.lines() {
@@ -324,7 +331,8 @@ fn text(bytes: &[u8]) -> Result<&str> {
 fn descriptors_needed(front: &[u8]) -> usize {
     match front {
         [_, _, _, _, _, _, flags, added, ..] => {
-            usize::from(flags >> LOCKS_SHIFT) + usize::from(*added) + usize::from(flags & BODY_IN_ARRAY)
+            let body = usize::from(flags & BODY_IN_ARRAY) + usize::from(added & BODY_IN_FILE > 0);
+            usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body
         }
         _ => 0, // the end, or no message of ours
     }
@@ -334,6 +342,7 @@ fn descriptors_needed(front: &[u8]) -> usize {
 struct Head {
     flags: u8,
     descriptors: usize,
+    has_file: bool,
     arrays: usize,
     handles_bytes: usize,
 }
@@ -348,7 +357,8 @@ impl Head {
         match u16::from_le_bytes([packet[4], packet[5]]) {
             VERSION => Ok(Self {
                 flags: packet[6],
-                descriptors: packet[7].into(),
+                descriptors: (packet[7] & !BODY_IN_FILE).into(),
+                has_file: packet[7] & BODY_IN_FILE != 0,
                 arrays: number(8),
                 handles_bytes: number(12),
             }),
@@ -371,6 +381,8 @@ struct Outgoing {
     packet: Vec<u8>,
     /// What keeps the tickets, one for each directory.
     locks: Vec<OwnedFd>,
+    /// A long body that found no room in shared memory.
+    file: Option<OwnedFd>,
     /// Of each directory.
     tickets: Vec<(Directory, Identity)>,
     held: FxHashMap<SegmentText, (Array, u64)>,
@@ -380,7 +392,7 @@ struct Outgoing {
 impl Outgoing {
     fn new(payload: &[u8], arrays: &[&Array], descriptors: usize, way: Way) -> Result<Self> {
         let (tickets, held) = (Vec::new(), FxHashMap::default());
-        let mut outgoing = Self { packet: Vec::new(), locks: Vec::new(), tickets, held, way };
+        let mut outgoing = Self { packet: Vec::new(), locks: Vec::new(), file: None, tickets, held, way };
         let mut handles = String::with_capacity(arrays.len() * 256);
         for array in arrays {
             outgoing.hold(array)?.write_text(&mut handles);
@@ -391,13 +403,15 @@ impl Outgoing {
         let mut body = handles.into_bytes();
         if !inline {
             body.extend_from_slice(payload);
-            body = outgoing.share(&body)?.into_bytes();
+            body = outgoing.place(&body)?;
         }
+        let in_array = !inline && outgoing.file.is_none();
+        let in_file = if outgoing.file.is_some() { BODY_IN_FILE } else { 0 };
         let mut packet = Vec::with_capacity(HEADER_BYTES + body.len() + payload.len());
         packet.extend_from_slice(MAGIC);
         packet.extend_from_slice(&VERSION.to_le_bytes());
-        packet.push((outgoing.locks.len() as u8) << LOCKS_SHIFT | if inline { 0 } else { BODY_IN_ARRAY }); // 64 at most
-        packet.push(u8::try_from(descriptors).unwrap_or(u8::MAX)); // so many are not sent
+        packet.push((outgoing.locks.len() as u8) << LOCKS_SHIFT | if in_array { BODY_IN_ARRAY } else { 0 }); // 64 at most
+        packet.push(in_file | u8::try_from(descriptors).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE)); // of more none is sent
         packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
         packet.extend_from_slice(&handles_bytes.to_le_bytes());
         packet.extend_from_slice(&body);
@@ -446,6 +460,19 @@ impl Outgoing {
         Ok(ticket)
     }
 
+    /// What stands for a long body: the handle of shared memory with it; nothing where there is no room,
+    /// and it goes in a file without a name, that no file system limits.
+    fn place(&mut self, body: &[u8]) -> Result<Vec<u8>> {
+        match self.share(body) {
+            Ok(handle) => Ok(handle.into_bytes()),
+            Err(error) => {
+                self.file = Some(sys::memory_file(body).map_err(|_| error)?);
+                IN_BAND.fetch_add(body.len() as u64, Ordering::Relaxed);
+                Ok(Vec::new())
+            }
+        }
+    }
+
     /// The handle of shared memory with a long body.
     #[allow(unsafe_code)]
     fn share(&mut self, body: &[u8]) -> Result<String> {
@@ -454,6 +481,16 @@ impl Outgoing {
         let shared = unsafe { Array::share(body.as_ptr(), DType::parse("|u1")?, &layout, &Options::default()) }?;
         self.hold(&shared).map(|handle| handle.to_text())
     }
+}
+
+/// See [`in_band_bytes`].
+static IN_BAND: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of messages that this process sent beside shared memory so far, because that had no room for
+/// them. They arrive all the same, and are copied once more.
+#[must_use]
+pub fn in_band_bytes() -> u64 {
+    IN_BAND.load(Ordering::Relaxed)
 }
 
 impl Drop for Outgoing {

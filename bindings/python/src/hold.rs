@@ -13,10 +13,11 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::Array;
+use shmarray::{Access, Array, DType, Descriptor, Layout};
 
-use crate::dtypes;
+use crate::errors::to_py;
 use crate::memory::ndarray;
+use crate::{dtypes, memory};
 
 /// To unmap so much takes longer than it may take to get the GIL again.
 const SLOW_TO_DROP_BYTES: u64 = 8 << 20;
@@ -84,12 +85,6 @@ fn give_back(array: Array) {
 
 #[pymethods]
 impl Hold {
-    /// The array that this is of, as a plain ndarray.
-    fn ndarray<'py>(hold: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let dtype = dtypes::to_numpy(hold.py(), hold.get().array().dtype())?;
-        ndarray_over(&dtype, hold)
-    }
-
     /// Whether its pages are protected from stores.
     #[getter]
     fn readonly(&self) -> bool {
@@ -125,14 +120,49 @@ impl Hold {
     }
 }
 
-/// A plain ndarray over an array, whose base is the array's hold.
-pub(crate) fn to_ndarray<'py>(dtype: &Bound<'py, PyAny>, array: Array) -> PyResult<Bound<'py, PyAny>> {
-    ndarray_over(dtype, &Bound::new(dtype.py(), Hold::new(array))?)
+/// The memory of an array that was sent, where this process has it, and how it is laid out there.
+pub(crate) struct Received<'py> {
+    memory: Bound<'py, PyAny>,
+    layout: Layout,
+    dtype: DType,
 }
 
-fn ndarray_over<'py>(dtype: &Bound<'py, PyAny>, hold: &Bound<'py, Hold>) -> PyResult<Bound<'py, PyAny>> {
-    let (py, layout) = (dtype.py(), hold.get().array().layout());
+impl<'py> Received<'py> {
+    /// A hold; or a copy, where the array is this process's alone and is better copied.
+    pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
+        let is_copied = access == Access::CopyOnWrite && shmarray::is_better_copied(handle);
+        let access = if is_copied { Access::ReadOnly } else { access };
+        let array = Array::attach_handle(handle, access).map_err(to_py)?;
+        let (layout, dtype) = (array.layout().clone(), array.dtype().clone());
+        let memory = match is_copied {
+            true => memory::private_copy(py, &array.whole())?,
+            false => Bound::new(py, Hold::new(array))?.into_any(),
+        };
+        Ok(Self { memory, layout, dtype })
+    }
+
+    pub(crate) fn into_memory(self) -> Bound<'py, PyAny> {
+        self.memory
+    }
+
+    pub(crate) fn ndarray(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        ndarray_over(&dtypes::to_numpy(py, &self.dtype)?, &self.memory, &self.layout)
+    }
+}
+
+/// A plain ndarray over an array, whose base is the array's hold.
+pub(crate) fn to_ndarray<'py>(dtype: &Bound<'py, PyAny>, array: Array) -> PyResult<Bound<'py, PyAny>> {
+    let layout = array.layout().clone();
+    ndarray_over(dtype, Bound::new(dtype.py(), Hold::new(array))?.as_any(), &layout)
+}
+
+fn ndarray_over<'py>(
+    dtype: &Bound<'py, PyAny>,
+    memory: &Bound<'py, PyAny>,
+    layout: &Layout,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = dtype.py();
     let shape = PyTuple::new(py, &layout.shape)?;
     let strides = PyTuple::new(py, &layout.strides)?;
-    ndarray(py)?.call1((shape, dtype, hold, layout.offset, strides))
+    ndarray(py)?.call1((shape, dtype, memory, layout.offset, strides))
 }

@@ -22,7 +22,7 @@ use shmarray::{Access, Array, Descriptor, Options, Order};
 
 use errors::{to_py, value_error};
 use handles::Handle;
-use hold::Hold;
+use hold::{Hold, Received};
 use memory::{LARGE_BYTES, Memory};
 
 /// A new array, of zeros or with what is there.
@@ -111,11 +111,27 @@ fn parse_access(mode: &str) -> PyResult<Access> {
     }
 }
 
-/// The hold of the array of a handle that was sent, whose message goes on holding it, too.
+/// The array of a handle that was sent, whose message goes on holding it, too: as `Message.array`.
 #[pyfunction]
-fn hold_sent(text: &str, mode: &str) -> PyResult<Hold> {
-    let handle = Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? };
-    Array::attach_handle(&handle, parse_access(mode)?).map(Hold::new).map_err(to_py)
+fn sent_array<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
+    Received::of(py, &untaken(text)?, parse_access(mode)?)?.ndarray(py)
+}
+
+/// The memory of that: as `Message.memory`.
+#[pyfunction]
+fn sent_memory<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
+    Received::of(py, &untaken(text)?, parse_access(mode)?).map(Received::into_memory)
+}
+
+/// A handle that was sent, without its ticket.
+fn untaken(text: &str) -> PyResult<Descriptor> {
+    Ok(Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? })
+}
+
+/// Bytes of messages that this process sent beside shared memory so far, since that had no room for them.
+#[pyfunction]
+fn in_band_bytes() -> u64 {
+    shmarray::in_band_bytes()
 }
 
 /// Where in shared memory an ndarray lies: a hold of all data of its segment, the address of that,
@@ -277,8 +293,8 @@ mod _core {
     use super::plain::is_plain;
     #[pymodule_export]
     use super::{
-        attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, hold_of, hold_sent, is_shared,
-        place, segments, share, sweep, sweep_dead, unlink,
+        attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, hold_of, in_band_bytes,
+        is_shared, place, segments, sent_array, sent_memory, share, sweep, sweep_dead, unlink,
     };
 
     #[pymodule_export]

@@ -99,6 +99,22 @@ impl<'a, 'py> Memory<'a, 'py> {
     }
 }
 
+/// A copy of an array's bytes in memory of this process's own: an ndarray of bytes. Other threads of Python
+/// run meanwhile.
+pub(crate) fn private_copy<'py>(py: Python<'py>, bytes: &Array) -> PyResult<Bound<'py, PyAny>> {
+    let count = bytes.layout().len();
+    let copy = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "empty"), (count, "u1"))?;
+    let address = Memory::of(&copy)?.address;
+    // SAFETY: `empty` has allocated so many bytes, which nobody else has yet, and keeps them while `copy` lives.
+    let room = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, count as usize) };
+    match count {
+        0..LARGE_BYTES => bytes.read_into(room),
+        _ => py.detach(|| bytes.read_into(room)),
+    }
+    .map_err(to_py)?;
+    Ok(copy)
+}
+
 /// As many numbers as there are at an address; NumPy has none there when it needs none.
 ///
 /// # Safety

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
-use shmarray::{Access, Array, Received, Sent};
+use shmarray::{Access, Array, Descriptor, Sent};
 
 use crate::errors::{to_py, value_error};
-use crate::hold::Hold;
+use crate::hold::Received;
 use crate::memory::LARGE_BYTES;
-use crate::{dtypes, hold, memory, parse_access};
+use crate::{memory, parse_access};
 
 // Those of Linux.
 const EINTR: i32 = 4;
@@ -103,9 +103,9 @@ impl Pipe {
             _ => wait(py, timeout, attempt)?,
         };
         match received {
-            Received::Message(message) => Ok((PyBytes::new(py, message.payload()), Message::new(message))),
-            Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
-            Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
+            shmarray::Received::Message(message) => Ok((PyBytes::new(py, message.payload()), Message::new(message))),
+            shmarray::Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
+            shmarray::Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
         }
     }
 }
@@ -130,10 +130,9 @@ impl Message {
         Self { message, descriptors }
     }
 
-    fn attached(&self, index: i64, access: Access) -> PyResult<Array> {
-        let place = usize::try_from(index).ok().filter(|place| *place < self.__len__());
-        let none = || PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__()));
-        self.message.array(place.ok_or_else(none)?, access).map_err(to_py)
+    fn handle(&self, index: i64) -> PyResult<&Descriptor> {
+        let found = usize::try_from(index).ok().and_then(|index| self.message.handles().get(index));
+        found.ok_or_else(|| PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__())))
     }
 }
 
@@ -152,18 +151,17 @@ impl Message {
     /// One of the arrays, as a plain ndarray; `mode` is "r+", "r" or, for private memory, "c".
     #[pyo3(signature = (index, mode="r+"))]
     fn array<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.attached(index, parse_access(mode)?)?;
-        hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+        Received::of(py, self.handle(index)?, parse_access(mode)?)?.ndarray(py)
     }
 
-    /// The hold of one of the arrays.
-    fn hold(&self, index: i64, mode: &str) -> PyResult<Hold> {
-        self.attached(index, parse_access(mode)?).map(Hold::new)
+    /// The memory of one of the arrays: a hold; or, of private memory that is better copied, an ndarray of bytes.
+    fn memory<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
+        Received::of(py, self.handle(index)?, parse_access(mode)?).map(Received::into_memory)
     }
 
     /// A copy of one of the arrays as bytes, in C order. Other threads of Python run meanwhile.
     fn read<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let array = self.attached(index, Access::ReadOnly)?;
+        let array = Array::attach_handle(self.handle(index)?, Access::ReadOnly).map_err(to_py)?;
         let length = array.layout().len() * array.dtype().item_bytes();
         PyBytes::new_with(py, length as usize, |bytes| py.detach(|| array.read_into(bytes)).map_err(to_py))
     }

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use super::relief;
 use super::table::Table;
 use crate::error::Result;
 use crate::format::{Header, PAGE_BYTES};
@@ -51,6 +52,7 @@ impl Mapped {
     pub(super) fn new(mapping: sys::Mapping, header: Header, access: Access) -> Self {
         let (id, directory) = (header.id, mapping.directory().clone());
         let last = LastByLock { id, directory, was_by_lock: AtomicBool::new(false) };
+        relief::file_was_mapped();
         Self { mapping, last, header, access, stored_in: AtomicU32::new(0) }
     }
 
@@ -131,6 +133,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        relief::file_was_unmapped();
         Table::remove_mapped(self);
         self.last.was_by_lock.store(self.leases().is_by_lock(), Ordering::Relaxed);
     }

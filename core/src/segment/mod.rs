@@ -20,6 +20,7 @@ mod mapped;
 mod pool;
 mod process;
 pub(crate) use process::begin;
+mod relief;
 mod sweep;
 mod table;
 mod unlink;
@@ -41,6 +42,7 @@ use crate::words::{self, Ordering as Order};
 pub(crate) use fill::Fill;
 pub use list::{SegmentInfo, SegmentKind, segments};
 use mapped::{Mapped, read_header};
+pub use relief::is_better_copied;
 use sweep::{How, sweep_directory};
 pub use sweep::{Swept, sweep, sweep_dead};
 pub(crate) use sweep::{When, look};
@@ -57,6 +59,7 @@ pub(crate) struct Segment {
     place: AtomicUsize,
     /// The child's, while a fork is under way.
     childs_place: AtomicUsize,
+    _kept: Option<relief::Kept>,
 }
 
 /// No entry: the mapping's lock is what holds.
@@ -213,7 +216,8 @@ impl Segment {
 
     fn register(mapped: Arc<Mapped>, cell: Option<u32>, data_bytes: u64, generation: u64, place: usize) -> Arc<Self> {
         let (place, childs_place) = (AtomicUsize::new(place), AtomicUsize::new(BY_LOCK));
-        let segment = Arc::new(Self { mapped, cell, data_bytes, generation, place, childs_place });
+        let _kept = (mapped.access == Access::CopyOnWrite).then(|| relief::Kept::of(data_bytes));
+        let segment = Arc::new(Self { mapped, cell, data_bytes, generation, place, childs_place, _kept });
         Table::insert(&segment);
         segment
     }

@@ -49,7 +49,9 @@ use memory as backend;
 use portable as backend;
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(crate) use linux::{Mutex, MutexGuard, fork, is_orphaned, keep_family, leave_rolls, message, socket};
+pub(crate) use linux::{
+    Mutex, MutexGuard, fork, is_orphaned, keep_family, leave_rolls, memory_file, message, read_memory_file, socket,
+};
 #[cfg(miri)]
 pub(crate) use memory::{Mutex, MutexGuard};
 #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
@@ -57,8 +59,8 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use backend::{
     Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back, identity, is_found,
-    is_message, link_ticket, look_for_dead, monotonic_ns, punch, reserve_again, sweep_names, sweep_tickets, thread_ns,
-    unlink_name, unlink_ticket,
+    is_message, link_ticket, look_for_dead, monotonic_ns, most_mappings, punch, reserve_again, sweep_names,
+    sweep_tickets, thread_ns, unlink_name, unlink_ticket,
 };
 
 use std::sync::atomic::AtomicU64;

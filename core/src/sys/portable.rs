@@ -225,6 +225,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     0
 }
 
+/// Not known here.
+pub(crate) fn most_mappings() -> usize {
+    usize::MAX
+}
+
 pub(crate) fn thread_ns() -> u64 {
     0
 }

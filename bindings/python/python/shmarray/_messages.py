@@ -25,7 +25,7 @@ def dumps(obj: object) -> bytes:
     process's family have gone: what was forked of it or together with it, and what
     ``shmarray.multiprocessing`` started. They can be loaded on this machine.
 
-    Raises what ``pickle.dumps`` does, and MemoryError when shared memory is full.
+    Raises what ``pickle.dumps`` does. What finds no room in shared memory is in the bytes.
 
     >>> import numpy, shmarray
     >>> data = shmarray.dumps({"frame": numpy.zeros((480, 640))})
@@ -68,7 +68,7 @@ def loads(data: "Buffer") -> Any:
     """
     handles, payload = _split(data)
     try:
-        obj = _pickling.unpack(payload, lambda index, mode: _core.hold_sent(handles[index], mode))
+        obj = _pickling.unpack(payload, _Sent(handles))
     except (FileNotFoundError, StaleHandleError) as error:
         if gone := [handle for handle in handles if _is_gone(handle)]:
             raise _loss(type(error), gone, len(handles)) from error
@@ -105,9 +105,22 @@ def _give_back(handles: Iterable[str]) -> None:
         _core.discard(handle)
 
 
+class _Sent:
+    """The arrays of handles, as those of ``_core.Message``."""
+
+    def __init__(self, handles: Sequence[str]) -> None:
+        self._handles = handles
+
+    def array(self, index: int, mode: str) -> Any:
+        return _core.sent_array(self._handles[index], mode)
+
+    def memory(self, index: int, mode: str) -> Any:
+        return _core.sent_memory(self._handles[index], mode)
+
+
 def _is_gone(handle: str) -> bool:
     try:
-        _core.hold_sent(handle, "r")
+        _core.sent_memory(handle, "r")
     except (FileNotFoundError, StaleHandleError):
         return True
     return False

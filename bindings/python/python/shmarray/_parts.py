@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _overlaps
+from . import _core, _overlaps, _shortage
 from ._core import Hold
 from ._overlaps import Copy, Member, Strides
 
@@ -74,6 +74,7 @@ class Plan:
     """Where in the parts lies what fills each place of a stream. Adds the parts that are missing."""
 
     def __init__(self, places: Sequence[Place], parts: Parts, large_bytes: int, private_mode: str) -> None:
+        """With the ``private_mode`` "c" what finds no room in shared memory travels in the message."""
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(places)
         self._places, self._private_mode = places, private_mode
@@ -125,7 +126,13 @@ class Plan:
     def _in_segment(self, source: Array) -> Part:
         if source.dtype.isbuiltin != 1:
             source = source.view(f"V{source.itemsize}")  # not every dtype can be told to other languages
-        shared = _core.share(source, "C", None, False, 0o600)
+        try:
+            shared = _core.share(source, "C", None, False, 0o600)
+        except _shortage.FULL as error:
+            if self._private_mode != "c":
+                raise
+            _shortage.tell(error)
+            return Part(None, None, bytearray(source.tobytes()))
         place = _core.place(shared)
         assert place is not None
         return Part(self._private_mode, place[0], _NOTHING)

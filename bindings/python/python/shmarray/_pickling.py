@@ -25,11 +25,11 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arrow, _core
+from . import _arrow, _core, _shortage
 from ._core import Hold
 from ._parts import LARGE_BYTES, Array, Parts, Place, Plan, View, told
 
@@ -130,7 +130,10 @@ def pack_array(array: object) -> Packed | None:
         return None
     if array.nbytes < LARGE_BYTES:
         return Packed(payload_of(_Small(array, dtype)), [])
-    shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
+    try:
+        shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
+    except _shortage.FULL:
+        return None  # and is told of where its memory is put in the message
     hold = _core.hold_of(shared)
     return Packed(_ITSELF_PRIVATE, [hold]) if hold and shared.strides == array.strides else None
 
@@ -154,7 +157,7 @@ def is_itself(payload: bytes | memoryview) -> bool:
 def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     """An object as a message for a pipe that carries arrays.
 
-    Raises what pickling raises, and MemoryError when shared memory is full.
+    Raises what pickling raises.
     """
     writer = _idle.pop(pickler, None) or pickler()
     writer.begin()
@@ -183,18 +186,25 @@ def _pack(obj: object, writer: Pickler) -> Packed:
     return Packed(writer.stream.getvalue(), [part.hold for part in parts if part.hold is not None])
 
 
-def unpack(payload: bytes | memoryview, attach: Callable[[int, str], Any]) -> Any:
-    """The object of a message. ``attach(index, mode)`` gives one of its holds, as ``_core.Message.hold`` does."""
+class Arrays(Protocol):
+    """Those that came with a message, as ``_core.Message`` has them."""
+
+    def array(self, index: int, mode: str) -> Any: ...
+    def memory(self, index: int, mode: str) -> Any: ...
+
+
+def unpack(payload: bytes | memoryview, arrays: Arrays) -> Any:
+    """The object of a message."""
     memory = memoryview(payload)
     table_end = len(memory) - _LENGTH.size
     (stream_bytes,) = _LENGTH.unpack_from(memory, table_end)
     if stream_bytes == table_end:
         return pickle.loads(memory)
     if table_end == 0:
-        return attach(0, _MODES[bytes(memory)]).ndarray()
+        return arrays.array(0, _MODES[bytes(memory)])
     parts, views = pickle.loads(memory[stream_bytes:])
     shared = itertools.count()
-    memories = [attach(next(shared), part) if type(part) is str else part for part in parts]
+    memories = [arrays.memory(next(shared), part) if type(part) is str else part for part in parts]
     return pickle.loads(memory, buffers=[_fill(memories, view) for view in views])
 
 

@@ -162,6 +162,18 @@ def segments() -> list[SegmentInfo]:
     return [SegmentInfo(*facts) for facts in _core.segments()]
 
 
+def in_band_bytes() -> int:
+    """Bytes of messages that this process sent beside shared memory so far, because that had no room for them.
+
+    They arrive all the same; the first time there is a ``RuntimeWarning`` with the figures.
+
+    >>> import shmarray
+    >>> shmarray.in_band_bytes()
+    0
+    """
+    return _core.in_band_bytes()
+
+
 def copied_bytes() -> int:
     """Bytes of array data that this process has copied with this library so far.
 

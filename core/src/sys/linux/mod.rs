@@ -27,6 +27,7 @@ mod huge;
 mod links;
 mod lock;
 mod map;
+mod memory_file;
 mod mutex;
 mod registry;
 pub(crate) mod socket;
@@ -35,8 +36,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use descriptor::Descriptor;
+use descriptor::{Descriptor, without_fork};
 pub(crate) use directory::Directory;
 use directory::{NameLock, link_file};
 pub(crate) use fork::is_orphaned;
@@ -46,6 +48,7 @@ pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
 use lock::Patience;
 pub(crate) use map::Mapping;
 use map::page_bytes;
+pub(crate) use memory_file::{memory_file, read_memory_file};
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
     Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls, look_for_dead,
@@ -231,6 +234,19 @@ impl Drop for File {
 /// Nanoseconds of the system's monotonic clock.
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// How many mappings the kernel lets this process have.
+pub(crate) fn most_mappings() -> usize {
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    let most = MOST.load(Ordering::Relaxed);
+    if most > 0 {
+        return most;
+    }
+    let told = without_fork(|| fs::read_to_string("/proc/sys/vm/max_map_count"));
+    let most = told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_530); // what Linux begins with
+    MOST.store(most, Ordering::Relaxed);
+    most
 }
 
 /// Nanoseconds that this thread has worked.

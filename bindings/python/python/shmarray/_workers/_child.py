@@ -19,7 +19,7 @@ class Trade(abc.ABC):
 
     @staticmethod
     def pack(obj: object) -> Packed:
-        """Raises what pickling raises, and MemoryError when shared memory is full."""
+        """Raises what pickling raises."""
         return _message.pack(obj)
 
     @staticmethod

@@ -22,7 +22,7 @@ class Task(abc.ABC):
         self.has_begun = False
 
     def pack(self, trade: type[Trade]) -> None:
-        """Raises what pickling does, and MemoryError when shared memory is full."""
+        """Raises what pickling does."""
         call, self.call = self.call, None
         self.packed = trade.pack(call)
 

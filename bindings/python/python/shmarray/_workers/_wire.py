@@ -21,7 +21,7 @@ class Gone(Exception):  # noqa: N818 (no error: the parent let its workers go, o
 
 
 def send(pipe: _core.Pipe, kind: int, number: int, packed: Packed, timeout: float | None = None) -> None:
-    """Raises Gone, TimeoutError when there is no room, MemoryError when shared memory is full."""
+    """Raises Gone, and TimeoutError when there is no room."""
     payload, arrays, descriptors = packed
     try:
         pipe.send(_HEAD.pack(kind, number) + payload, arrays, timeout, [one.fileno() for one in descriptors])
@@ -43,11 +43,11 @@ class Received:
         fds = self._message.take_descriptors()
         if fds:
             return _message.unpack(self._payload, self._message, fds)
-        return _pickling.unpack(self._payload, self._message.hold)
+        return _pickling.unpack(self._payload, self._message)
 
     def pack_again(self) -> Packed:
         """What is to be sent to another receiver in its place."""
-        arrays = [self._message.hold(index, "r") for index in range(len(self._message))]
+        arrays = [self._message.memory(index, "r") for index in range(len(self._message))]
         descriptors = [_owned(fd) for fd in self._message.take_descriptors()]
         return Packed(bytes(self._payload), arrays, descriptors)
 

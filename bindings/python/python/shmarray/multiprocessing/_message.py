@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _core, _pickling
+from .. import _core, _pickling, _shortage
 from ._descriptors import Arrived, Luggage, Owned
 from .reduction import ForkingPickler, reducers
 
@@ -34,7 +34,7 @@ _pickling.REUSED.add(Pickler)
 
 
 def pack(obj: object) -> Packed:
-    """Raises what pickling raises, and MemoryError when shared memory is full."""
+    """Raises what pickling raises."""
     if _core.is_plain(obj):
         return Packed(_pickling.payload_of(obj), [], [])
     array = _pickling.pack_array(obj)
@@ -49,7 +49,12 @@ def pack_bytes(data: memoryview) -> Packed:
     """A message of bytes."""
     if data.nbytes < _LARGE_BYTES:
         return Packed(_BYTES + data, [], [])
-    return Packed(_BYTES, [_core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)], [])
+    try:
+        shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
+    except _shortage.FULL as error:
+        _shortage.tell(error)
+        return Packed(_BYTES + data, [], [])
+    return Packed(_BYTES, [shared], [])
 
 
 def send(pipe: _core.Pipe, message: Packed, timeout: float | None = None, token: Owned | None = None) -> None:
@@ -74,7 +79,7 @@ def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[in
 def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
     if payload[:8] == _BYTES:
         return ForkingPickler.loads(_bytes(payload, message))
-    return _pickling.unpack(payload, message.hold)
+    return _pickling.unpack(payload, message)
 
 
 def unpack_bytes(payload: bytes, message: _core.Message) -> bytes:
@@ -101,8 +106,21 @@ class _Unopened:
 
 
 def _open(payload: bytes, memories: Sequence[bytes]) -> Any:
-    """Its object. Each memory is what a hold would be."""
-    return _pickling.unpack(payload, lambda index, _: bytearray(memories[index]))
+    """Its object."""
+    return _pickling.unpack(payload, _Memories(memories))
+
+
+class _Memories:
+    """The memory of arrays that are no array alone."""
+
+    def __init__(self, memories: Sequence[bytes]) -> None:
+        self._memories = memories
+
+    def array(self, index: int, mode: str) -> Any:
+        raise ValueError("no message: its payload is that of an array alone")
+
+    def memory(self, index: int, mode: str) -> Any:
+        return bytearray(self._memories[index])
 
 
 def _bytes(payload: bytes | memoryview, message: _core.Message) -> memoryview:

@@ -1,0 +1,36 @@
+//! A file without a name in a file system of the kernel's own: for a message that finds no room in
+//! shared memory. No mount limits it, and it goes with its last descriptor.
+#![allow(unsafe_code)] // memfd_create
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use super::map::file_limit;
+
+pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    if bytes.len() as u64 > file_limit() {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG)); // a write would be answered with SIGXFSZ
+    }
+    // SAFETY: takes a C string and a number.
+    let descriptor = unsafe { libc::memfd_create(c"shmarray-message".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor.
+    let mut file = unsafe { File::from_raw_fd(descriptor) };
+    file.write_all(bytes)?;
+    Ok(file.into())
+}
+
+/// All of what another process wrote there. It is read, and not mapped: whoever has the file may cut it.
+pub(crate) fn read_memory_file(file: OwnedFd) -> io::Result<Vec<u8>> {
+    let file = File::from(file);
+    let size = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(io::Error::other)?;
+    bytes.resize(size, 0);
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
