@@ -63,6 +63,8 @@ SCRIPTS = "ci/{demo,test,bench,env,setup.sh,cases.sh,install,loom,instructions,s
 CRASH_SHORT = [
     "a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing",
     "a_store_that_is_not_announced_is_found",
+]
+FAULTS_SHORT = [
     "a_system_call_that_fails_breaks_nothing_and_leaves_nothing",
     "a_child_forked_at_any_step_of_another_threads_operation_goes_on",
     "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
@@ -154,6 +156,7 @@ SHORT = [
     ("documentation: Rust", ["env", "RUSTDOCFLAGS=-D warnings", *cargo("doc", "-q", "--no-deps", "-p", "shmarray", "-p", "shmarray-ffi")], one_check),
     ("core", cargo("test", "-p", "shmarray", "--features", FEATURES, *SAYING), rust_tests),
     ("core, crashes", crashes(*CRASH_SHORT), rust_tests),
+    ("core, faults", crashes(*FAULTS_SHORT), rust_tests),
     ("core, portable backend", one_after_the_other(portable("--lib", "--tests", *SAYING), portable("--doc")), rust_tests),
     ("core, musl", musl(MUSL_SHORT, *SAYING), rust_tests),
     *[(f"core compiles for {target}", cargo("check", "-q", "-p", "shmarray", "--target", target), one_check) for target in TARGETS],

@@ -16,7 +16,7 @@ use super::cells::{self, SHELVES};
 use super::table::{TABLE, Table};
 use super::{BY_LOCK, Segment, hold_by_lock};
 use crate::error::{Error, Result};
-use crate::sys::{self, Directory, Lives, MutexGuard, fork};
+use crate::sys::{self, MutexGuard, fork};
 
 static ARE_REGISTERED: AtomicBool = AtomicBool::new(false);
 
@@ -49,20 +49,6 @@ pub(crate) fn begin() -> Result<()> {
     }
 }
 
-/// Who is dead, asked once for each directory, and only when a table is full.
-#[derive(Default)]
-struct Asked(Vec<(Directory, Option<Lives>)>);
-
-impl Asked {
-    fn lives(&mut self, directory: &Directory) -> Option<&Lives> {
-        let at = self.0.iter().position(|(of, _)| of == directory).unwrap_or_else(|| {
-            self.0.push((directory.clone(), Lives::look(directory)));
-            self.0.len() - 1
-        });
-        self.0[at].1.as_ref()
-    }
-}
-
 extern "C" fn before() {
     if !fork::can_prepare() {
         return;
@@ -70,9 +56,8 @@ extern "C" fn before() {
     let table = TABLE.lock();
     cells::before_fork();
     fork::register_child();
-    let mut asked = Asked::default();
-    Table::for_each(&table, |segment| segment.lend_to_child(&mut asked));
-    drop(asked);
+    Table::for_each(&table, Segment::lend_to_child);
+    fork::ask_no_more();
     MutexGuard::leak(table);
     fork::close_gate();
 }
@@ -106,14 +91,13 @@ extern "C" fn in_child() {
 }
 
 impl Segment {
-    /// Before a fork: what this process holds, the child will hold.
-    fn lend_to_child(&self, asked: &mut Asked) {
+    /// Before a fork: what this process holds, the child will hold. Allocates nothing.
+    fn lend_to_child(&self) {
         let leases = self.leases();
         let childs = fork::identity_of_child(self.directory()).filter(|_| !self.is_by_lock());
         let place = childs.and_then(|child| {
             leases.place(child.holder, child.about).or_else(|| {
-                let lives = asked.lives(self.directory())?;
-                leases.clear_void(|holder, about| lives.is_void(holder, about)); // earlier children
+                leases.clear_void(|holder, about| fork::is_known_dead(self.directory(), holder, about)); // earlier children
                 leases.place(child.holder, child.about)
             })
         });

@@ -162,6 +162,7 @@ impl Segment {
 
     fn open(place: Place<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
         process::begin()?;
+        sys::note_user();
         let directory = Directory::current();
         sweep::at_first_use(&directory);
         let (mapped, is_new) = match Self::map(&directory, place, access)? {
@@ -177,6 +178,10 @@ impl Segment {
         };
         let leases = leases.ok_or_else(|| Error::handle("segment", format!("{place} has no such cell")))?;
         let Some(own) = enter(&leases, &mapped, cell) else {
+            if !mapped.header_is_writable() && !leases.is_by_lock() {
+                // Who cannot take a lease holds by lock; but nobody who closes this would ask for locks.
+                return Err(Error::os("attach", directory.path(), std::io::ErrorKind::ReadOnlyFilesystem.into()));
+            }
             let cell = cell.map_or(String::new(), |cell| format!(".{cell}"));
             return Err(Error::SegmentNotFound {
                 segment: format!("{place}{cell}"),

@@ -97,7 +97,7 @@ pub(super) fn sweep_directory(directory: &Directory, how: How) -> Result<Swept> 
 
 /// This process, and not the segment, is why it could not be looked at.
 fn is_shortage(error: &Error) -> bool {
-    matches!(error, Error::Os { source, .. } if source.kind() != std::io::ErrorKind::NotFound)
+    matches!(error, Error::Os { source, .. } if !sys::is_none_of_ours(source))
 }
 
 /// Returns the bytes that went back, and whether the segment is gone.
@@ -143,6 +143,7 @@ const BYTES_OF_A_LOOK: u64 = 1 << 20;
 
 /// Before a create that makes a file of so many bytes.
 pub(super) fn before_file(directory: &Directory, bytes: u64) {
+    sys::note_user();
     let seen = SEEN_BY_SWEEP.load(Ordering::Relaxed);
     let creates = CREATES.fetch_add(1, Ordering::Relaxed);
     let made_bytes = MADE_BYTES.fetch_add(bytes, Ordering::Relaxed);
@@ -185,6 +186,7 @@ pub(super) fn look_before_reuse(directory: &Directory) -> bool {
     let (last, now_ns) = (directory.last_look(), sys::monotonic_ns());
     let is_due = look_at(directory, When::Reusing, now_ns) || now_ns >= last.checked_ns.load(Ordering::Relaxed);
     if is_due {
+        sys::note_user();
         last.checked_ns.store(now_ns.saturating_add(CHECK_NS), Ordering::Relaxed);
     }
     is_due
@@ -202,6 +204,7 @@ fn look_at(directory: &Directory, when: When, now_ns: u64) -> bool {
     if !cfg!(feature = "steps") && now_ns < due_ns() {
         return false;
     }
+    sys::note_user();
     let began = sys::thread_ns();
     let found = sys::look_for_dead(directory);
     if found.was_deleted {

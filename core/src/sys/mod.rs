@@ -58,9 +58,9 @@ pub(crate) use memory::{Mutex, MutexGuard};
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use backend::{
-    Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back, identity, is_found,
-    is_message, link_ticket, look_for_dead, monotonic_ns, most_mappings, punch, reserve_again, sweep_names,
-    sweep_tickets, thread_ns, unlink_name, unlink_ticket,
+    Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back, identity,
+    is_findable, is_found, is_message, is_none_of_ours, link_ticket, look_for_dead, monotonic_ns, most_mappings,
+    note_user, punch, reserve_again, sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
 };
 
 use std::sync::atomic::AtomicU64;

@@ -230,6 +230,11 @@ pub(crate) fn most_mappings() -> usize {
     usize::MAX
 }
 
+/// Whether a file is not there, or not this user's.
+pub(crate) fn is_none_of_ours(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
+}
+
 pub(crate) fn thread_ns() -> u64 {
     0
 }
@@ -398,6 +403,13 @@ pub(crate) fn sweep_names(_directory: &Directory) {}
 pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }
+
+pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
+    true
+}
+
+/// Who this process is now: here that is of no account.
+pub(crate) fn note_user() {}
 
 /// Nobody but the last holder can tell that a segment is not held.
 pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {

@@ -68,7 +68,6 @@ pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
-        enter_family(std::process::id() as Pid);
         STARTED.take(); // those of our parent are not ours to end
         drop(here);
         let outcome = caught(|| role(&mut there));
@@ -77,6 +76,7 @@ pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
         // SAFETY: takes a number and does not return.
         unsafe { libc::exit(i32::from(outcome.is_err())) };
     }
+    enter_family(pid); // by its parent, which moves until then: a child may not have run yet
     is_started(pid);
     Process { pid, line: here }
 }

@@ -67,9 +67,14 @@ fn shared_memory() -> PathBuf {
 }
 
 fn rerun(test: &str, directory: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(this_program());
     command.args([test, "--exact", "--nocapture", "--include-ignored"]).env("SHMARRAY_DIR", directory);
     command
+}
+
+/// By a way that a process has which has become another user, too, to whom the home of this one is closed.
+fn this_program() -> PathBuf {
+    if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe().unwrap() }
 }
 
 /// Another process, which runs the test `role` with `SHMARRAY_PEER` set and talks by lines.

@@ -148,8 +148,8 @@ mod tests {
     fn a_limited_file_size_is_worth_a_look() {
         let with = |file_bytes| super::file_size(&Limits { file_bytes, ..Limits::default() });
         says(&with(Limit::default()), Verdict::Ok, "no limit", "");
-        says(&with(at(1 << 20, None)), Verdict::Look, "1 MiB: who makes a larger", "ulimit -f unlimited");
-        says(&with(at(1 << 20, Some(1 << 20))), Verdict::Look, "SIGXFSZ", "(fsize in /etc/security/limits.conf)");
+        says(&with(at(1 << 20, None)), Verdict::Look, "1 MiB: a larger array", "ulimit -f unlimited");
+        says(&with(at(1 << 20, Some(1 << 20))), Verdict::Look, "is an error", "(fsize in /etc/security/limits.conf)");
     }
 
     #[test]

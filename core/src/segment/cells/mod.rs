@@ -84,14 +84,14 @@ pub(super) fn create(
     }
 }
 
-/// Files that a cleaner has removed: no handle of an array in them would find it, so nothing more is made
-/// there. Whether there were any.
+/// Files that a cleaner has removed, or that are another user's since this process has become one: nobody
+/// finds an array there by its handle, so nothing more is made there. Whether there were any.
 fn forget_removed(directory: &Directory) -> bool {
-    let removed = shelves::take_all(|file| sys::is_found(file.mapped.directory(), &file.mapped.header.id));
-    if !removed.is_empty() {
+    let gone = shelves::take_all(|file| sys::is_findable(file.mapped.directory(), &file.mapped.header.id));
+    if gone.iter().any(|file| !sys::is_found(file.mapped.directory(), &file.mapped.header.id)) {
         sweep::say_that_files_were_removed(directory);
     }
-    !removed.is_empty()
+    !gone.is_empty()
 }
 
 impl Claimed {
@@ -131,10 +131,10 @@ impl Claimed {
         Ok(Segment::register(mapped, Some(cell), data_bytes, generation, place))
     }
 
-    /// `None` when a cleaner has removed its file.
+    /// `None` when a cleaner has removed its file, or this process has become another user.
     fn if_found(self) -> Option<Self> {
         let directory = self.mapped.directory().clone();
-        if sys::is_found(&directory, &self.mapped.header.id) {
+        if sys::is_findable(&directory, &self.mapped.header.id) {
             return Some(self);
         }
         self.undo();

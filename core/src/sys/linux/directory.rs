@@ -20,7 +20,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
@@ -269,6 +269,23 @@ pub(super) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Whether a file is this user's. Where a user namespace knows no number for this user, all strangers
+/// have the same one, and nothing is.
+pub(super) fn is_own(facts: &fs::Metadata) -> bool {
+    facts.uid() == user() && !(user() == NOBODY && is_unknown(NOBODY))
+}
+
+/// What the kernel says of users that a namespace has no number for (`kernel.overflowuid`).
+const NOBODY: u32 = 65_534;
+
+/// Whether no line of the namespace's map (first inside, first outside, count) has that user.
+fn is_unknown(user: u32) -> bool {
+    let map = without_fork(|| fs::read_to_string("/proc/self/uid_map"));
+    let numbers = |line: &str| line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>();
+    let has = |line: Vec<u64>| line.len() == 3 && (line[0]..line[0].saturating_add(line[2])).contains(&u64::from(user));
+    !map.is_ok_and(|map| map.lines().filter_map(numbers).any(has))
+}
+
 /// Gives an open file a name that must be free.
 pub(super) fn link_file(file: &fs::File, path: &Path) -> io::Result<()> {
     let open = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
@@ -340,7 +357,7 @@ impl std::fmt::Write for Fnv1a {
     }
 }
 
-fn c_path(path: &Path) -> CString {
+pub(super) fn c_path(path: &Path) -> CString {
     // A path from the environment or from ids and names has no NUL.
     CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) use super::descriptor::before_fork as close_gate;
 pub(crate) use super::mutex::free_in_child;
 pub(crate) use super::mutex::is_inside;
-pub(crate) use super::registry::{after_in_child, after_in_parent, identity_of_child, register_child, registered};
+pub(crate) use super::registry::{
+    after_in_child, after_in_parent, ask_no_more, identity_of_child, is_known_dead, register_child, registered,
+};
 
 thread_local! {
     /// Whether the fork that is under way in this thread took no locks.

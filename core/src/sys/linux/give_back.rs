@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use super::descriptor::Descriptor;
-use super::directory::{Directory, NameLock, user};
+use super::directory::{Directory, NameLock, is_own};
 use super::lock::{self, Patience};
 use super::map::Page;
 use super::registry::{Lives, is_message};
@@ -67,7 +67,7 @@ pub(super) fn give_back_named(directory: &Directory, name: &ArrayName) -> Result
 pub(crate) fn sweep_names(directory: &Directory) {
     for name in directory.array_names() {
         let facts = fs::symlink_metadata(directory.name_path(&name));
-        if facts.is_ok_and(|facts| facts.is_file() && facts.uid() == user() && facts.nlink() == 1) {
+        if facts.is_ok_and(|facts| facts.is_file() && is_own(&facts) && facts.nlink() == 1) {
             let _ = give_back_named(directory, &name); // what cannot be ended now is ended by a later sweep
         }
     }
@@ -80,7 +80,7 @@ fn find(path: &Path) -> Result<Option<Found>> {
         Err(error) => return Err(Error::os("open", path, error)),
     };
     let facts = file.metadata().map_err(|error| Error::os("fstat", path, error))?;
-    if !facts.is_file() || facts.uid() != user() || !lock::is_unheld(&file) {
+    if !facts.is_file() || !is_own(&facts) || !lock::is_unheld(&file) {
         return Ok(None);
     }
     let header = front(&file, facts.len()).and_then(|front| Header::read("", &front, facts.len()));
@@ -88,7 +88,7 @@ fn find(path: &Path) -> Result<Option<Found>> {
 }
 
 /// Gone, another user's, or no file.
-fn is_none_of_ours(error: &io::Error) -> bool {
+pub(crate) fn is_none_of_ours(error: &io::Error) -> bool {
     let numbers = [libc::ENOENT, libc::EACCES, libc::EPERM, libc::EISDIR, libc::ELOOP, libc::ENXIO];
     error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
@@ -195,7 +195,7 @@ fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
 fn remove_hidden(directory: &Directory, id: &SegmentId, path: &Path) -> Option<u64> {
     let hidden = directory.hidden_path(id);
     let file = open_existing(&hidden, Access::ReadWrite).ok()?;
-    let facts = file.metadata().ok().filter(|facts| facts.is_file() && facts.uid() == user())?;
+    let facts = file.metadata().ok().filter(|facts| facts.is_file() && is_own(facts))?;
     let is_segment = is_same(path, &facts);
     if !is_segment && !lock::try_exclusive(&file) {
         return None;

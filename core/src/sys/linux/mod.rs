@@ -42,7 +42,7 @@ use descriptor::{Descriptor, without_fork};
 pub(crate) use directory::Directory;
 use directory::{NameLock, link_file};
 pub(crate) use fork::is_orphaned;
-pub(crate) use give_back::{discard, give_back, sweep_names};
+pub(crate) use give_back::{discard, give_back, is_none_of_ours, sweep_names};
 use give_back::{give_back_named, is_same};
 pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
 use lock::Patience;
@@ -52,7 +52,7 @@ pub(crate) use memory_file::{memory_file, read_memory_file};
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
     Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls, look_for_dead,
-    message,
+    message, note_user,
 };
 
 use super::{Access, Place};
@@ -99,8 +99,9 @@ impl File {
     /// Gives the new file its mode and its memory.
     fn prepare(&self, mode: u32) -> Result<()> {
         let Self { file, directory, path, bytes, .. } = self;
-        if mode & 0o177 != 0 {
-            // Asked for by the user: the umask does not cut it.
+        let made = file.metadata().map_err(|error| Error::os("fstat", path, error))?.mode() & 0o777;
+        if made != mode & 0o777 {
+            // The umask does not cut what was asked for, nor what is the user's own.
             let permissions = fs::Permissions::from_mode(mode);
             file.set_permissions(permissions).map_err(|error| Error::os("fchmod", path, error))?;
         }
@@ -131,7 +132,7 @@ impl File {
     /// The file of a segment if it is this user's: nobody maps a stranger's unasked.
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
         match Self::open(directory.clone(), Place::Id(id), Access::ReadWrite) {
-            Ok(file) if file.file.metadata().is_ok_and(|facts| facts.uid() == directory::user()) => Ok(Some(file)),
+            Ok(file) if file.file.metadata().is_ok_and(|facts| directory::is_own(&facts)) => Ok(Some(file)),
             Ok(_) | Err(Error::NotOwner { .. } | Error::InvalidSegment { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -291,6 +292,11 @@ pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
     fs::symlink_metadata(directory.segment_path(id)).is_ok()
 }
 
+/// Whether a process of this user finds it by its id.
+pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
+    fs::symlink_metadata(directory.segment_path(id)).is_ok_and(|facts| facts.uid() == directory::user())
+}
+
 /// Takes a name away. `before` is run first, while nobody else can change the name: what it
 /// marks is marked before the name is gone. Returns the segment, held.
 pub(crate) fn unlink_name(
@@ -328,11 +334,16 @@ fn options(access: Access) -> fs::OpenOptions {
 /// A reader, too, enters himself in the header, where he may. Says whether it can be written.
 fn open_for(path: &Path, access: Access) -> io::Result<(Descriptor, bool)> {
     match open_existing(path, Access::ReadWrite) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && access != Access::ReadWrite => {
+        Err(error) if is_for_readers(&error) && access != Access::ReadWrite => {
             open_existing(path, Access::ReadOnly).map(|file| (file, false))
         }
         opened => opened.map(|file| (file, true)),
     }
+}
+
+/// It may be read: another user's, or in a mount for readers.
+fn is_for_readers(error: &io::Error) -> bool {
+    [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem].contains(&error.kind())
 }
 
 /// Never follows a link, never waits for a FIFO's other end.

@@ -170,6 +170,13 @@ pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
     directory.links(|links| links.ids.contains_key(id))
 }
 
+pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
+    is_found(directory, id)
+}
+
+/// Who this process is now: here that is of no account.
+pub(crate) fn note_user() {}
+
 pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
     Ok(directory.links(|links| links.give_back(id)))
 }

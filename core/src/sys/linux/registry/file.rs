@@ -8,14 +8,16 @@
 //! When the stranger's file goes away, older processes stay in the registry that they have. Entries
 //! say which one it is (`cookie`), and [`all`] finds both.
 
+use std::ffi::{CStr, CString};
 use std::fmt::Write;
-use std::fs::{Metadata, OpenOptions, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::super::descriptor::Descriptor;
-use super::super::directory::{Directory, Fnv1a, user};
+use super::super::directory::{Directory, Fnv1a, c_path, user};
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
 
@@ -41,11 +43,11 @@ pub(in crate::sys::linux) fn open(directory: &Directory) -> Result<Registry> {
 }
 
 /// The same, and where it is: a fork opens it there, where nothing may be allocated.
-pub(super) fn open_and_name(directory: &Directory) -> Result<(Registry, PathBuf)> {
+pub(super) fn open_and_name(directory: &Directory) -> Result<(Registry, CString)> {
     let plain = directory.path().join(plain_name());
     match open_at(&plain, true) {
-        Ok(registry) => Ok((registry, plain)),
-        Err(error) if is_squatted(&error) => open_random(directory),
+        Ok(registry) => Ok((registry, c_path(&plain))),
+        Err(error) if is_squatted(&error) => open_random(directory).map(|(registry, path)| (registry, c_path(&path))),
         Err(error) => Err(Error::os("open", plain, error)),
     }
 }
@@ -100,18 +102,33 @@ fn random_names(directory: &Directory) -> Vec<PathBuf> {
     paths
 }
 
-/// Allocates nothing where the path is short.
-pub(super) fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(makes).truncate(false).mode(0o600);
-    options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-    let file = Descriptor::open(|| options.open(path))?;
+fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
+    open_at_c(&c_path(path), makes)
+}
+
+/// Allocates nothing: a fork opens it so, maybe in a signal handler that has interrupted the allocator.
+pub(super) fn open_at_c(path: &CStr, makes: bool) -> io::Result<Registry> {
+    let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let flags = if makes { flags | libc::O_CREAT } else { flags };
+    let file = Descriptor::open(|| {
+        loop {
+            // SAFETY: takes a C string and numbers.
+            match unsafe { libc::open(path.as_ptr(), flags, 0o600) } {
+                // SAFETY: a new descriptor.
+                descriptor @ 0.. => return Ok(unsafe { File::from_raw_fd(descriptor) }),
+                _ => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error => return Err(error),
+                },
+            }
+        }
+    })?;
     let facts = file.metadata()?;
     if facts.uid() != user() || !facts.is_file() || facts.nlink() != 1 {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
-    if facts.mode() & 0o077 != 0 {
-        file.set_permissions(Permissions::from_mode(0o600))?; // who may open it may lock it
+    if facts.mode() & 0o777 != 0o600 {
+        file.set_permissions(Permissions::from_mode(0o600))?; // who may open it may lock it; and a umask may have closed it to us
     }
     Ok(Registry { cookie: cookie(&facts), file })
 }

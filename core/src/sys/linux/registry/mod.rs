@@ -22,15 +22,15 @@ mod roll;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::descriptor;
-use super::directory::Directory;
+use super::directory::{Directory, user};
 use super::lock;
 use super::mutex::{Mutex, MutexGuard, free_in_child};
 use crate::error::{Error, Result};
@@ -51,15 +51,33 @@ impl Identity {
     }
 }
 
-/// A process's place in the registry of one directory.
+/// A process's place in the registry of one directory and user.
 struct Registered {
     directory: Directory,
+    user: u32,
     /// Where its registry is.
-    path: PathBuf,
+    path: CString,
     /// `None` in a child whose byte could not be had: it holds by lock alone until it gets one.
     own: Option<(Identity, Life)>,
     /// The child's, between the preparation of a fork and its end.
     child: Option<(Identity, Life)>,
+    /// The registry, while a fork is prepared.
+    asked: Option<Registry>,
+}
+
+impl Registered {
+    /// Whether it is the one for this directory and for who this process is.
+    fn is_for(&self, directory: &Directory) -> bool {
+        self.directory.path() == directory.path() && self.user == USER.load(Ordering::Relaxed)
+    }
+}
+
+/// The user that this process was when that was last asked for: a daemon begins as root and becomes another.
+static USER: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Asks who this process is now. What it holds it goes on holding as who it was.
+pub(crate) fn note_user() {
+    USER.store(user(), Ordering::Relaxed);
 }
 
 static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
@@ -72,19 +90,25 @@ pub(crate) fn identity(directory: &Directory) -> Option<Identity> {
 
 fn identity_or_error(directory: &Directory) -> Result<Identity> {
     let mut all = REGISTERED.lock();
-    let at = all.iter().position(|one| one.directory.path() == directory.path());
+    if USER.load(Ordering::Relaxed) == u32::MAX {
+        note_user();
+    }
+    let at = all.iter().position(|one| one.is_for(directory));
     if let Some(own) = at.and_then(|at| all[at].own.as_ref()) {
         return Ok(own.0);
     }
     family()?; // known from now on, so that a fork need not ask
     let (registry, path) = file::open_and_name(directory)?;
-    let registered = register(&registry).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", &path, error));
+    let registered = register(&registry).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error));
     let (identity, life) = registered?;
     life.keep_from_children();
     let own = Some((identity, life));
     match at {
         Some(at) => (all[at].own, all[at].path) = (own, path),
-        None => all.push(Registered { directory: directory.clone(), path, own, child: None }),
+        None => {
+            let (directory, user) = (directory.clone(), USER.load(Ordering::Relaxed));
+            all.push(Registered { directory, user, path, own, child: None, asked: None });
+        }
     }
     Ok(identity)
 }
@@ -264,7 +288,7 @@ pub(crate) fn look_for_dead(directory: &Directory) -> Look {
 /// those who have the deleted file open.
 fn register_anew(directory: &Directory, own: Identity) -> bool {
     let mut all = REGISTERED.lock();
-    if let Some(one) = all.iter_mut().find(|one| one.directory.path() == directory.path()) {
+    if let Some(one) = all.iter_mut().find(|one| one.is_for(directory)) {
         one.own.take_if(|(identity, _)| identity.holder == own.holder);
     }
     drop(all);
@@ -318,16 +342,33 @@ impl Life {
 pub(crate) fn register_child() {
     let mut all = REGISTERED.lock();
     for one in all.iter_mut() {
-        one.child = file::open_at(&one.path, true).and_then(|registry| register(&registry)).ok();
+        one.asked = file::open_at_c(&one.path, true).ok();
+        one.child = one.asked.as_ref().and_then(|registry| register(registry).ok());
     }
     MutexGuard::leak(all);
+}
+
+/// Between the two: whether a holder is dead, as far as this process's own registry says. Allocates nothing.
+pub(crate) fn is_known_dead(directory: &Directory, holder: u64, about: u64) -> bool {
+    // SAFETY: as in `identity_of_child`.
+    let all = unsafe { &*REGISTERED.data_ptr() };
+    let asked = all.iter().find(|one| one.is_for(directory)).and_then(|one| one.asked.as_ref());
+    let byte = family_of(holder).unwrap_or(holder) as i64;
+    asked.is_some_and(|registry| registry.cookie == about >> 40 && lock::is_free_at(&registry.file, byte))
+}
+
+/// The last step of a preparation that needs a registry.
+pub(crate) fn ask_no_more() {
+    // SAFETY: as in `identity_of_child`: the table is locked in this thread.
+    let all = unsafe { &mut *REGISTERED.data_ptr() };
+    all.iter_mut().for_each(|one| drop(one.asked.take()));
 }
 
 /// Between the two: the child's identity (I1).
 pub(crate) fn identity_of_child(directory: &Directory) -> Option<Identity> {
     // SAFETY: `register_child` locked the table in this very thread and nobody else gets it meanwhile.
     let all = unsafe { &*REGISTERED.data_ptr() };
-    let registered = all.iter().find(|one| one.directory.path() == directory.path())?;
+    let registered = all.iter().find(|one| one.is_for(directory))?;
     registered.child.as_ref().map(|(identity, _)| *identity)
 }
 
@@ -361,5 +402,5 @@ pub(crate) fn after_in_child() {
 /// This process in that directory's registry, if it has registered.
 pub(crate) fn registered(directory: &Directory) -> Option<Identity> {
     let all = REGISTERED.lock();
-    all.iter().find(|one| one.directory.path() == directory.path())?.own.as_ref().map(|(identity, _)| *identity)
+    all.iter().find(|one| one.is_for(directory))?.own.as_ref().map(|(identity, _)| *identity)
 }

@@ -1,0 +1,90 @@
+//! The library allocates nothing in a fork: a signal handler that forks may have interrupted the program's
+//! own `malloc`, whose heap is not whole then.
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
+#![allow(missing_docs, unsafe_code)]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use shmarray::{Array, DType, Options};
+use support::{directory, scenario};
+
+/// Counts what is asked of it while a fork is under way.
+struct Counting;
+
+static IS_FORKING: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn count() {
+    if IS_FORKING.load(Ordering::Relaxed) {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: the system's allocator does all of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller says.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: as the caller says.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn bytes(count: u64) -> Array {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+}
+
+/// How often a fork asked the allocator for anything: in the parent, and in the child.
+fn asked_by_a_fork() -> (usize, usize) {
+    COUNT.store(0, Ordering::Relaxed);
+    IS_FORKING.store(true, Ordering::Relaxed);
+    // SAFETY: the child does nothing but end.
+    let child = unsafe { libc::fork() };
+    IS_FORKING.store(false, Ordering::Relaxed);
+    let asked = COUNT.load(Ordering::Relaxed);
+    if child == 0 {
+        // SAFETY: takes a number and does not return.
+        unsafe { libc::_exit(asked.min(100) as i32) };
+    }
+    let mut status = 0;
+    // SAFETY: room for the status of a child of ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    (asked, libc::WEXITSTATUS(status) as usize)
+}
+
+/// More forks than a table has places, so that the dead must be told from the living.
+fn no_fork_allocates() {
+    let held = [bytes(100), bytes(1_000_000)];
+    let asked: Vec<_> = (0..300).map(|_| asked_by_a_fork()).collect();
+    assert!(asked.iter().all(|asked| *asked == (0, 0)), "{asked:?}");
+    drop(held);
+}
+
+#[test]
+fn a_fork_allocates_nothing_also_when_tables_are_full_of_dead_children() {
+    scenario("a_fork_allocates_nothing_also_when_tables_are_full_of_dead_children", no_fork_allocates);
+}
+
+#[test]
+fn a_fork_allocates_nothing_in_a_directory_with_a_long_path() {
+    scenario("a_fork_allocates_nothing_in_a_directory_with_a_long_path", || {
+        let long = directory().join("d".repeat(200)).join("e".repeat(200));
+        std::fs::create_dir_all(&long).unwrap();
+        // SAFETY: this scenario is a process with one test thread.
+        unsafe { std::env::set_var("SHMARRAY_DIR", &long) };
+        no_fork_allocates();
+        assert_eq!(support::segments_in(&long), Vec::<String>::new());
+        std::fs::remove_dir_all(long.parent().unwrap()).unwrap();
+    });
+}

@@ -1,0 +1,231 @@
+//! Users: one that a daemon becomes, one without a number, one with a strange umask; and another's files
+//! beside one's dead.
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
+#![allow(missing_docs, unsafe_code)]
+
+#[path = "support/beside_strangers.rs"]
+mod beside_strangers;
+mod support;
+#[path = "support/watched.rs"]
+mod watched;
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use beside_strangers::{STRANGER, USER, bytes, create, open_to_all, text, use_of_another};
+use shmarray::{Access, Array, Options};
+use support::{directory, fork};
+use watched::{Pool, become_user, end_abruptly, wait_for, watched_in_own_memory};
+
+const MIB: u64 = 1 << 20;
+
+/// So long that what is asked for now and then is asked for at the next use.
+fn a_while() {
+    let until = Instant::now() + Duration::from_millis(20);
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// How many processes are on the roll of a user's registry.
+fn on_the_roll(user: u32) -> usize {
+    let registry = fs::read(directory().join(format!("shmarray-registry-{user}"))).unwrap();
+    registry.chunks(8).filter(|entry| entry.iter().any(|byte| *byte != 0)).count()
+}
+
+fn one_dies() {
+    fork(|| {
+        std::mem::forget(bytes(100));
+        end_abruptly();
+    })
+    .ended();
+}
+
+/// The dead leave the roll at the next create, whatever lies there besides.
+fn the_dead_leave_the_roll(user: u32) {
+    become_user(user);
+    let kept = bytes(10);
+    one_dies();
+    for _ in 0..10 {
+        a_while();
+        drop(bytes(10));
+    }
+    assert_eq!(on_the_roll(user), 1, "this process alone");
+    drop(kept);
+}
+
+#[test]
+fn a_strangers_files_do_not_keep_the_dead_on_the_roll() {
+    let name = "a_strangers_files_do_not_keep_the_dead_on_the_roll";
+    watched_in_own_memory(name, 64 * MIB, Pool::Off, || {
+        open_to_all();
+        use_of_another(
+            || {
+                become_user(STRANGER);
+                let private = Array::create(shmarray::DType::parse("|u1").unwrap(), &[200_000], &Options::default());
+                fs::create_dir(directory().join("shmarray-aaaaaaaaaaaaaaaaaaaaaaaa")).unwrap();
+                symlink("/nowhere", directory().join("shmarray-bbbbbbbbbbbbbbbbbbbbbbbb")).unwrap();
+                (private.unwrap(), "made".to_owned())
+            },
+            |_| {
+                for user in [USER, 0] {
+                    wait_for(format!("user {user}"));
+                    fork(|| the_dead_leave_the_roll(user)).ended();
+                }
+            },
+        );
+        fs::remove_dir(directory().join("shmarray-aaaaaaaaaaaaaaaaaaaaaaaa")).unwrap();
+        fs::remove_file(directory().join("shmarray-bbbbbbbbbbbbbbbbbbbbbbbb")).unwrap();
+    });
+}
+
+#[test]
+fn a_user_without_a_number_leaves_strangers_files_alone() {
+    let name = "a_user_without_a_number_leaves_strangers_files_alone";
+    watched_in_own_memory(name, 64 * MIB, Pool::Off, || {
+        open_to_all();
+        fork(|| {
+            become_user(STRANGER - 1);
+            std::mem::forget(Array::create(
+                shmarray::DType::parse("|u1").unwrap(),
+                &[200_000],
+                &Options { mode: 0o666, ..Options::default() },
+            ));
+            end_abruptly();
+        })
+        .ended();
+        let all = || {
+            support::segments_in(&directory())
+                .iter()
+                .map(|name| fs::read(directory().join(name)).unwrap())
+                .collect::<Vec<_>>()
+        };
+        let before = all();
+        assert_eq!(before.len(), 1);
+        fork(|| {
+            become_user(USER);
+            // SAFETY: takes a number; this process has one thread.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWUSER) }, 0, "no user namespaces here");
+            drop(bytes(100));
+            shmarray::sweep().unwrap();
+            drop(bytes(200_000));
+        })
+        .ended();
+        assert!(all() == before, "a stranger's file was changed");
+        fork(|| {
+            become_user(STRANGER - 1);
+            shmarray::sweep().unwrap();
+        })
+        .ended();
+    });
+}
+
+#[test]
+fn what_a_daemon_makes_as_another_user_is_found_by_that_user() {
+    let name = "what_a_daemon_makes_as_another_user_is_found_by_that_user";
+    watched_in_own_memory(name, 64 * MIB, Pool::Bytes(1 << 24), || {
+        open_to_all();
+        fork(|| {
+            let as_root = [bytes(1000), bytes(1_000_000)];
+            drop([bytes(1000), bytes(1_000_000)]);
+            become_user(USER);
+            a_while();
+            for count in [1000, 1_000_000, 1000, 1_000_000] {
+                let array = bytes(count);
+                let handle = text(&array);
+                fork(|| drop(Array::attach(&handle, Access::ReadWrite).unwrap())).ended();
+                fork(|| {
+                    // In a process that has nothing of its parent's.
+                    let done = std::process::Command::new("/proc/self/exe")
+                        .args(["attach_what_is_said", "--exact", "--nocapture", "--include-ignored"])
+                        .env("SHMARRAY_SAID", &handle)
+                        .stdout(std::process::Stdio::null())
+                        .status()
+                        .unwrap();
+                    assert!(done.success(), "{count} bytes");
+                })
+                .ended();
+            }
+            assert!(as_root.iter().all(|array| array.get::<u8>(&[0]).is_ok()));
+        })
+        .ended();
+    });
+}
+
+#[test]
+#[ignore = "another test starts it"]
+fn attach_what_is_said() {
+    let handle = std::env::var("SHMARRAY_SAID").expect("a handle");
+    drop(Array::attach(&handle, Access::ReadWrite).unwrap());
+}
+
+#[test]
+fn a_umask_does_not_close_a_users_own_files() {
+    let name = "a_umask_does_not_close_a_users_own_files";
+    watched_in_own_memory(name, 64 * MIB, Pool::Off, || {
+        open_to_all();
+        for mask in [0o777, 0o277] {
+            fork(|| {
+                become_user(USER);
+                // SAFETY: takes a number and cannot fail.
+                unsafe { libc::umask(mask) };
+                let array = bytes(200_000);
+                let handle = array.handle_to_send().unwrap().to_text();
+                drop(array);
+                drop(Array::attach(&handle, Access::ReadWrite).unwrap());
+                shmarray::discard(&handle).unwrap();
+            })
+            .ended();
+            let registries = fs::read_dir(directory()).unwrap().filter(|entry| {
+                entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(&format!("shmarray-registry-{USER}"))
+            });
+            assert_eq!(registries.count(), 1, "umask {mask:o}");
+        }
+    });
+}
+
+#[test]
+fn a_mount_for_readers_lets_readers_attach() {
+    watched_in_own_memory("a_mount_for_readers_lets_readers_attach", 64 * MIB, Pool::Off, || {
+        let with_mode = |mode| create(200_000, &Options { mode, ..Options::default() }).unwrap();
+        let arrays = [bytes(100), with_mode(0o600), with_mode(0o644)];
+        let handles = arrays.each_ref().map(text);
+        fork(|| {
+            let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
+            let flags = libc::MS_REMOUNT | libc::MS_RDONLY | libc::MS_BIND;
+            // SAFETY: concerns this thread's namespace.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
+            let none = c"none".as_ptr();
+            // SAFETY: strings that outlive the call.
+            let status = unsafe { libc::mount(none, place.as_ptr(), none, flags, std::ptr::null()) };
+            assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+            let done = handles.each_ref().map(|handle| {
+                std::process::Command::new("/proc/self/exe")
+                    .args(["read_what_is_said", "--exact", "--nocapture", "--include-ignored"])
+                    .env("SHMARRAY_SAID", handle)
+                    .stdout(std::process::Stdio::null())
+                    .status()
+                    .unwrap()
+                    .success()
+            });
+            assert_eq!(done, [false, false, true], "what is private needs a lease, which must be written");
+        })
+        .ended();
+        drop(arrays);
+    });
+}
+
+#[test]
+#[ignore = "another test starts it"]
+fn read_what_is_said() {
+    let handle = std::env::var("SHMARRAY_SAID").expect("a handle");
+    let attached = Array::attach(&handle, Access::ReadOnly);
+    assert!(shmarray::segments().unwrap().len() > 2, "they are listed");
+    match attached {
+        Ok(array) => assert_eq!(array.get::<u8>(&[0]).unwrap(), 0),
+        Err(error) => panic!("{}", if error.to_string().contains("read-only") { "as it should" } else { "unclear" }),
+    }
+}
