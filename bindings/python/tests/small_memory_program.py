@@ -1,0 +1,87 @@
+"""What works with the standard library in 64 MB of shared memory works here, too: `small_memory_program.py METHOD`."""
+
+import sys
+import warnings
+
+import numpy as np
+
+import shmarray
+import shmarray.multiprocessing as mp
+from shmarray.concurrent import ProcessPoolExecutor
+
+MB = 1_000_000
+
+
+def same(value):
+    return value
+
+
+def forty(number):
+    return np.full(10 * MB, number, np.uint8)
+
+
+def answer(questions, answers):
+    while (value := questions.get()) is not None:
+        answers.put(value)
+
+
+def is_same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
+    return one == other
+
+
+def objects():
+    """Each larger than all of shared memory, or than most of it."""
+    yield bytes(range(250)) * (100 * MB // 250)
+    yield "xyzü" * (25 * MB)
+    yield [b"a" * (30 * MB)] * 3
+    yield {"a": np.arange(20 * MB // 2), "b": np.ones(7)}
+
+
+def through_everything(pool, executor, value):
+    assert all(is_same(value, one) for one in pool.map(same, [value, value]))
+    assert is_same(value, executor.submit(same, value).result())
+    here, there = mp.Pipe()
+    for sent in range(2):
+        here.send(value)
+        assert is_same(value, there.recv()), sent
+    assert is_same(value, shmarray.loads(shmarray.dumps(value)))
+
+
+def through_queues(value):
+    questions, answers = mp.Queue(), mp.Queue(2)
+    process = mp.Process(target=answer, args=(questions, answers))
+    process.start()
+    questions.put(value)
+    assert is_same(value, answers.get())
+    questions.put(None)
+    process.join()
+    assert process.exitcode == 0
+
+
+def forty_kept(pool):
+    kept = list(pool.imap(forty, range(40)))
+    assert all((array == number).all() and array.flags.writeable for number, array in enumerate(kept))
+    kept[3][:] = 7
+
+
+def main():
+    mp.set_start_method(sys.argv[1])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with mp.Pool(2) as pool, ProcessPoolExecutor(2) as executor:
+            for value in objects():
+                through_everything(pool, executor, value)
+            forty_kept(pool)
+        for value in objects():
+            through_queues(value)
+    told = [one for one in told if one.category is RuntimeWarning]
+    assert len(told) == 1, told
+    assert "shared memory is full" in str(told[0].message) and "--shm-size" in str(told[0].message)
+    assert shmarray.in_band_bytes() > 100 * MB
+    print("all is well")
+
+
+if __name__ == "__main__":
+    main()
