@@ -6,21 +6,21 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::cell::Cell;
 
 use shmarray::{Array, DType, Options};
 use support::{directory, scenario};
 
-/// Counts what is asked of it while a fork is under way.
+/// Counts what a thread asks of it that forks.
 struct Counting;
 
-static IS_FORKING: AtomicBool = AtomicBool::new(false);
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// While this thread is in a fork: how often it has asked.
+    static ASKED: Cell<Option<usize>> = const { Cell::new(None) };
+}
 
 fn count() {
-    if IS_FORKING.load(Ordering::Relaxed) {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-    }
+    let _ = ASKED.try_with(|asked| asked.set(asked.get().map(|times| times + 1)));
 }
 
 // SAFETY: the system's allocator does all of it.
@@ -47,12 +47,10 @@ fn bytes(count: u64) -> Array {
 
 /// How often a fork asked the allocator for anything: in the parent, and in the child.
 fn asked_by_a_fork() -> (usize, usize) {
-    COUNT.store(0, Ordering::Relaxed);
-    IS_FORKING.store(true, Ordering::Relaxed);
+    ASKED.set(Some(0));
     // SAFETY: the child does nothing but end.
     let child = unsafe { libc::fork() };
-    IS_FORKING.store(false, Ordering::Relaxed);
-    let asked = COUNT.load(Ordering::Relaxed);
+    let asked = ASKED.take().unwrap_or_default();
     if child == 0 {
         // SAFETY: takes a number and does not return.
         unsafe { libc::_exit(asked.min(100) as i32) };
