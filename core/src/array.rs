@@ -10,7 +10,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::copy::{End, copy_elements};
+use crate::copy::{End, copy_elements, copy_uncounted};
 use crate::descriptor::{Descriptor, JSON_SPACE};
 use crate::dtype::DType;
 use crate::element::Element;
@@ -454,6 +454,32 @@ impl Array {
         self.segment.prepare_stores(layout.len() * self.dtype.item_bytes());
         // SAFETY: one shape; this array is checked and writable; the caller vouches for the source.
         unsafe { copy_elements(self.end(), End { start: source.cast_mut(), layout }, self.dtype.item_bytes()) };
+        Ok(())
+    }
+
+    /// Copies bytes that are no array's data into a contiguous array of bytes, from its byte `at` on.
+    /// [`copied_bytes`](crate::copied_bytes) does not count them.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when they have no room there, or the array is no such one.
+    ///
+    /// # Safety
+    /// None of the bytes is an element of this array.
+    #[allow(unsafe_code)]
+    pub unsafe fn write_bytes(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let (count, room) = (bytes.len() as u64, self.layout.len());
+        if self.is_readonly() {
+            return Err(Error::ReadOnly);
+        }
+        if self.dtype.item_bytes() != 1 || !self.is_contiguous(Order::C) || room.saturating_sub(at) < count {
+            return Err(Error::argument("bytes", format!("{count} from {at} on do not fit into {room}")));
+        }
+        let source = Layout::contiguous(&[count], 1, Order::C)?;
+        let target = Layout { offset: self.layout.offset + at, ..source.clone() };
+        self.segment.prepare_stores(count);
+        let to = End { start: self.segment.data_start().as_ptr(), layout: &target };
+        // SAFETY: one shape; there is room, which is writable; the caller vouches for the rest.
+        unsafe { copy_uncounted(to, End { start: bytes.as_ptr().cast_mut(), layout: &source }) };
         Ok(())
     }
 

@@ -19,8 +19,15 @@ static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static NUMBERS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 /// Some dtypes of numbers that were encoded. NumPy's own are one object each, and live for ever;
 /// those that are here do, too, so that none has the address of another.
-static ENCODED: Mutex<Vec<(Py<PyAny>, DType)>> = Mutex::new(Vec::new());
+static ENCODED: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 const ENCODED_MOST: usize = 32;
+
+struct Known {
+    dtype: Py<PyAny>,
+    number: DType,
+    /// Its `str`: one object, which a pickler writes once.
+    text: Py<PyAny>,
+}
 
 /// Finds the codec now: a finalizer may be the first to need it, when nothing can be imported.
 pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
@@ -47,26 +54,39 @@ pub(crate) fn from_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
 
 /// Core's dtype of one that `is_number`.
 pub(crate) fn number(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
-    if let Some(number) = encoded(dtype) {
+    if let Some(number) = encoded(dtype, |known| known.number.clone()) {
         return Ok(Some(number));
     }
     if !is_number(dtype)? {
         return Ok(None);
     }
-    let number = DType::parse(dtype.getattr("str")?.extract()?).map_err(to_py)?;
-    keep(dtype, &number);
+    let text = dtype.getattr("str")?;
+    let number = DType::parse(text.extract()?).map_err(to_py)?;
+    keep(dtype, &number, text);
     Ok(Some(number))
 }
 
-fn encoded(dtype: &Bound<'_, PyAny>) -> Option<DType> {
-    let known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
-    known.iter().find(|(one, _)| one.is(dtype)).map(|(_, number)| number.clone())
+/// What tells a dtype where it is unpickled: of a number its text, of any other the dtype itself.
+pub(crate) fn told<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = dtype.py();
+    if let Some(text) = encoded(dtype, |known| known.text.clone_ref(py)) {
+        return Ok(text.into_bound(py));
+    }
+    match number(dtype)? {
+        Some(_) => dtype.getattr("str"),
+        None => Ok(dtype.clone()),
+    }
 }
 
-fn keep(dtype: &Bound<'_, PyAny>, number: &DType) {
+fn encoded<T>(dtype: &Bound<'_, PyAny>, part: impl FnOnce(&Known) -> T) -> Option<T> {
+    let known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.iter().find(|one| one.dtype.is(dtype)).map(part)
+}
+
+fn keep(dtype: &Bound<'_, PyAny>, number: &DType, text: Bound<'_, PyAny>) {
     let mut known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
     if known.len() < ENCODED_MOST {
-        known.push((dtype.clone().unbind(), number.clone()));
+        known.push(Known { dtype: dtype.clone().unbind(), number: number.clone(), text: text.unbind() });
     }
 }
 

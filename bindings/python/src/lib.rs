@@ -11,6 +11,8 @@ mod hold;
 mod memory;
 #[cfg(target_os = "linux")]
 mod messages;
+#[cfg(target_os = "linux")]
+mod pickling;
 mod plain;
 
 use pyo3::exceptions::PyImportError;
@@ -289,6 +291,9 @@ mod _core {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::messages::{Message, Pipe, family};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::pickling::{Reducer, Stream};
     #[pymodule_export]
     use super::plain::is_plain;
     #[pymodule_export]

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // core reads the memory that NumPy vouches for
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -33,8 +34,112 @@ struct Interface {
     descr: *const c_void,
 }
 
-/// `NPY_ARRAY_WRITEABLE`.
+// NumPy's flags, `NPY_ARRAY_C_CONTIGUOUS` and so on.
+const C_CONTIGUOUS: c_int = 0x1;
+const F_CONTIGUOUS: c_int = 0x2;
 const WRITEABLE: c_int = 0x400;
+
+/// What NumPy says of the memory of an ndarray.
+pub(crate) struct Facts<'py> {
+    /// Keeps the rest.
+    _capsule: Bound<'py, PyCapsule>,
+    interface: NonNull<Interface>,
+    dimensions: usize,
+}
+
+impl<'py> Facts<'py> {
+    /// Of a `numpy.ndarray`, no subclass.
+    pub(crate) fn of(array: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if !is_ndarray(array)? {
+            return Err(expected("a plain numpy.ndarray (numpy.asarray makes one of a subclass)", array));
+        }
+        let capsule = array.getattr(intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
+        let interface = capsule.pointer_checked(None)?.cast::<Interface>();
+        // SAFETY: it is an ndarray's own, and lives as long as the capsule.
+        let (two, dimensions) = unsafe { ((*interface.as_ptr()).two, (*interface.as_ptr()).nd) };
+        match (usize::try_from(dimensions), two) {
+            (Ok(dimensions), 2) => Ok(Self { _capsule: capsule, interface, dimensions }),
+            _ => Err(value_error("the array's __array_struct__ is of another version")),
+        }
+    }
+
+    fn interface(&self) -> &Interface {
+        // SAFETY: it lives as long as the capsule.
+        unsafe { self.interface.as_ref() }
+    }
+
+    /// Elements along each dimension.
+    pub(crate) fn shape(&self) -> &[isize] {
+        // SAFETY: NumPy has so many numbers there.
+        unsafe { numbers(self.interface().shape, self.dimensions) }
+    }
+
+    /// Bytes from one element to the next along each dimension.
+    pub(crate) fn strides(&self) -> &[isize] {
+        // SAFETY: as above.
+        unsafe { numbers(self.interface().strides, self.dimensions) }
+    }
+
+    /// That of the first element.
+    pub(crate) fn address(&self) -> *const u8 {
+        self.interface().data.cast()
+    }
+
+    fn item_bytes(&self) -> u64 {
+        self.interface().itemsize as u64
+    }
+
+    /// Of all elements.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shape().iter().map(|count| *count as u64).product::<u64>() * self.item_bytes()
+    }
+
+    pub(crate) fn is_in_c_order(&self) -> bool {
+        self.interface().flags & C_CONTIGUOUS != 0
+    }
+
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.interface().flags & (C_CONTIGUOUS | F_CONTIGUOUS) != 0
+    }
+
+    pub(crate) fn is_writeable(&self) -> bool {
+        self.interface().flags & WRITEABLE != 0
+    }
+
+    /// Whether there are Python objects in its elements.
+    pub(crate) fn has_objects(&self, array: &Bound<'py, PyAny>) -> PyResult<bool> {
+        match self.interface().typekind as u8 {
+            b'b' | b'i' | b'u' | b'f' | b'c' => Ok(false),
+            _ => {
+                let dtype = array.getattr(intern!(array.py(), "dtype"))?;
+                dtype.getattr(intern!(array.py(), "hasobject"))?.extract()
+            }
+        }
+    }
+
+    /// Whether it is memory of a segment.
+    pub(crate) fn is_in_segment(&self) -> PyResult<bool> {
+        let layout = self.layout();
+        let dtype = dtypes::of_size(self.item_bytes())?;
+        Ok(Array::over_memory(self.address() as usize, dtype, &layout.shape, &layout.strides).is_some())
+    }
+
+    /// The first address of its elements, and that behind the last.
+    pub(crate) fn extent(&self) -> (usize, usize) {
+        let (mut first, mut last) = (self.address() as isize, self.address() as isize);
+        for (count, step) in self.shape().iter().zip(self.strides()) {
+            let span = count.saturating_sub(1) * step;
+            if span < 0 { first += span } else { last += span }
+        }
+        let is_empty = self.shape().contains(&0);
+        (first as usize, if is_empty { first as usize } else { last as usize + self.item_bytes() as usize })
+    }
+
+    fn layout(&self) -> Layout {
+        let shape = self.shape().iter().map(|count| *count as u64).collect();
+        Layout { shape, strides: self.strides().iter().map(|step| *step as i64).collect(), offset: 0 }
+    }
+}
 
 /// The elements of an ndarray.
 ///
@@ -51,24 +156,9 @@ pub(crate) struct Memory<'a, 'py> {
 impl<'a, 'py> Memory<'a, 'py> {
     /// Establishes M1, or a TypeError.
     pub(crate) fn of(array: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        if !is_ndarray(array)? {
-            return Err(expected("a plain numpy.ndarray (numpy.asarray makes one of a subclass)", array));
-        }
-        let capsule = array.getattr(intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
-        let pointer = capsule.pointer_checked(None)?.cast::<Interface>();
-        // SAFETY: it is an ndarray's own, and lives as long as the capsule.
-        let interface = unsafe { pointer.as_ref() };
-        let (Ok(dimensions), 2) = (usize::try_from(interface.nd), interface.two) else {
-            return Err(value_error("the array's __array_struct__ is of another version"));
-        };
-        // SAFETY: NumPy has `nd` numbers there.
-        let shape = unsafe { numbers(interface.shape, dimensions) };
-        // SAFETY: as above.
-        let strides = unsafe { numbers(interface.strides, dimensions) };
-        let shape = shape.iter().map(|count| *count as u64).collect();
-        let layout = Layout { shape, strides: strides.iter().map(|step| *step as i64).collect(), offset: 0 };
-        let (item_bytes, is_writeable) = (interface.itemsize as u64, interface.flags & WRITEABLE != 0);
-        Ok(Self { array, address: interface.data as usize, item_bytes, is_writeable, layout })
+        let facts = Facts::of(array)?;
+        let (item_bytes, is_writeable) = (facts.item_bytes(), facts.is_writeable());
+        Ok(Self { array, address: facts.address() as usize, item_bytes, is_writeable, layout: facts.layout() })
     }
 
     /// What the ndarray's flag says.

@@ -177,7 +177,7 @@ fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
 }
 
 /// The bytes of a bytes-like object. Those that can change are copied, so that none does meanwhile.
-fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     match payload.cast::<PyBytes>() {
         Ok(bytes) => Ok(bytes.clone()),
         Err(_) => Ok(PyMemoryView::from(payload)?.call_method0("tobytes")?.cast_into()?),

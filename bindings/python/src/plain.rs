@@ -9,6 +9,8 @@ use pyo3::types::{PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, Py
 
 const OBJECTS_MOST: usize = 256;
 const DEPTH_MOST: usize = 8;
+/// What is longer is better written to shared memory at once.
+const TEXT_MOST: usize = 24 << 10;
 
 /// Whether an object is plain, and has few parts.
 #[pyfunction]
@@ -48,12 +50,16 @@ fn all<T>(parts: impl Iterator<Item = T>, mut is_plain: impl FnMut(T) -> PyResul
 }
 
 fn is_plain_item(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let Ok(text) = object.cast_exact::<PyString>() {
+        return Ok(text.len()? <= TEXT_MOST);
+    }
+    if let Ok(bytes) = object.cast_exact::<PyBytes>() {
+        return Ok(bytes.as_bytes().len() <= TEXT_MOST);
+    }
     let is_plain = object.is_none()
         || object.is_exact_instance_of::<PyInt>()
-        || object.is_exact_instance_of::<PyString>()
         || object.is_exact_instance_of::<PyFloat>()
         || object.is_exact_instance_of::<PyBool>()
-        || object.is_exact_instance_of::<PyBytes>()
         || object.is_exact_instance_of::<PyComplex>();
     Ok(is_plain || object.get_type().is(function(object.py())?))
 }

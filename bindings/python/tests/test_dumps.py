@@ -14,7 +14,7 @@ import pytest
 
 import shmarray
 from conftest import listed_arrays
-from shmarray import _messages
+from shmarray import _messages, _shortage
 from working import sweep_after_deaths
 
 # In the bytes; together with others in a segment; in a segment of its own.
@@ -199,15 +199,19 @@ def test_a_changed_byte_is_seen_before_anything_is_unpickled():
                 use(changed)
 
 
-def test_full_shared_memory_is_a_memory_error_and_leaves_nothing(small_tmpfs):
+def test_what_finds_no_room_in_shared_memory_is_in_the_bytes_and_share_says_so(small_tmpfs, monkeypatch):
     directory = small_tmpfs("size=4m")
+    monkeypatch.setattr(_shortage, "_WAS_TOLD", False)
     sent = [private(1 << 20, number) for number in range(5)]
-    for make in (shmarray.dumps, shmarray.share, lambda sent: shmarray.dumps([[array[::2] for array in sent], sent])):
-        with pytest.raises(MemoryError, match="shared memory is full"):
-            make(sent)
-        assert [name for name in os.listdir(directory) if "registry" not in name] == []
-    data = shmarray.dumps(sent[:2])
-    assert [array[-1] for array in shmarray.loads(data)] == [0, 1]
+    with pytest.raises(MemoryError, match="shared memory is full"):
+        shmarray.share(sent)
+    assert [name for name in os.listdir(directory) if "registry" not in name] == []
+    with pytest.warns(RuntimeWarning, match="shared memory is full"):
+        data = shmarray.dumps(sent)
+    assert len(data) > 1 << 20
+    again = shmarray.dumps([[array[::2] for array in sent], sent])  # it was told once
+    assert [array[-1] for array in shmarray.loads(data)] == list(range(5))
+    assert [array[-1] for array in shmarray.loads(again)[1]] == list(range(5))
 
 
 def test_a_ticket_that_cannot_be_had_leaves_nothing(monkeypatch, files):

@@ -61,6 +61,16 @@ pub(crate) unsafe fn copy_elements(to: End<'_>, from: End<'_>, item_bytes: u64) 
     COPIED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
+/// As [`copy_elements`], of what is no array's data: it is not counted.
+///
+/// # Safety
+/// As [`copy_elements`].
+#[allow(unsafe_code)]
+pub(crate) unsafe fn copy_uncounted(to: End<'_>, from: End<'_>) {
+    // SAFETY: the caller's.
+    unsafe { copy_in_parts(to, from, 1, parts_of(to.layout.len())) };
+}
+
 /// As [`copy_elements`], with so many threads.
 ///
 /// # Safety

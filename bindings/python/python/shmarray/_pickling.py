@@ -16,22 +16,20 @@ of Python objects are pickled in the ordinary way; the arrays in them are not.
 Protocol 5 is PEP 574, https://peps.python.org/pep-0574/.
 """
 
+import collections
 import copyreg
-import functools
-import io
 import itertools
 import pickle
 import struct
-import sys
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arrow, _core, _shortage
+from . import _core, _shortage
 from ._core import Hold
-from ._parts import LARGE_BYTES, Array, Parts, Place, Plan, View, told
+from ._draft import Draft, fixed
+from ._parts import LARGE_BYTES, Plan, View, told
 
 
 class Packed(NamedTuple):
@@ -52,62 +50,42 @@ class Pickler(pickle.Pickler):
     A child may have more reducers in its ``dispatch_table``, as any pickler.
     """
 
-    def __init__(self) -> None:
-        self.stream = io.BytesIO()
-        self.places: list[Place] = []
-        self.parts = Parts()
-        self._marked: dict[int, tuple[pickle.PickleBuffer, Place]] = {}
-        super().__init__(self.stream, 5, buffer_callback=functools.partial(_take, self._marked, self.places))
+    STREAM_BYTES = 24 << 10
+    """What the stream has at most in memory of this process; more of it goes in shared memory."""
+    SMALL_BYTES = 16 << 10
+    """A private array of so many bytes is in the stream."""
+
+    def __init__(self, draft: Draft | None = None, takes_views: bool = True) -> None:
+        self.stream = _core.Stream(self.STREAM_BYTES)
+        self.draft = Draft() if draft is None else draft
+        self.draft.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
+        self.reducer = _core.Reducer(self.draft.reduce, fixed, self.SMALL_BYTES, takes_views)
+        super().__init__(self.stream, 5, buffer_callback=self.draft.take)
+        self.set_reducer()
+
+    def set_reducer(self) -> None:
+        """What the pickler asks. A child that has a method for it does nothing here."""
+        self.reducer_override = self.reducer.reduce
 
     def begin(self) -> None:
         """It will be used now."""
+
+    def write(self, obj: object) -> None:
+        """Writes an object. Where its small arrays have memory in common it is written again with none in the stream."""
+        self.dump(obj)
+        if self.reducer.have_common(self.draft.places):
+            self.forget()
+            self.reducer.begin(0)
+            self.dump(obj)
 
     def forget(self) -> None:
         """Lets go of the object now. In a cycle with this, which a child may be in, it would stay until
         somebody collects garbage, and Python 3.11 crashes when views of buffers are collected so.
         """
         self.clear_memo()
-        if self._marked or self.places or self.parts:
-            self._marked.clear()
-            self.places.clear()
-            self.parts.clear()
-        self.stream.seek(0)
-        self.stream.truncate()
-
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, np.ndarray):
-            return self.reduce_array(obj)
-        return NotImplemented if type(obj) in _GLOBALS else _arrow.reduce(obj)
-
-    def reduce_array(self, array: Array) -> Any:
-        """How an array of any class is made again, with a place for its memory."""
-        kind = type(array)
-        if kind is np.ndarray:
-            return NotImplemented if array.dtype.hasobject else self._reduce_plain(array)
-        if kind in getattr(self, "dispatch_table", copyreg.dispatch_table):
-            return NotImplemented
-        plain = np.ndarray.view(array, np.ndarray)
-        if _pickles_as(kind, np.ndarray) and not plain.dtype.hasobject:
-            return _in_class, (self._mark(plain), kind)
-        masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
-        if masked is not None and issubclass(kind, masked) and _pickles_as(kind, masked):
-            return _masked, _parts_of_masked(array)
-        return NotImplemented  # it has reasons of its own
-
-    def _reduce_plain(self, array: Array) -> Any:
-        """What is in shared memory is made of the memory of its segment there; else it is still to be seen of what."""
-        place = None if array.base is None else _core.place(array)  # without a base it owns its memory
-        if place is None:
-            return _same, (self._mark(array),)
-        part, is_writeable, offset = self.parts.of_segment(place)
-        arguments = array.shape, told(array), self._mark(part), offset, array.strides
-        return _fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
-
-    def _mark(self, place: Place) -> pickle.PickleBuffer:
-        """What stands for what fills a place until it is pickled, and is nothing but itself."""
-        mark = pickle.PickleBuffer(_EMPTY)
-        self._marked[id(mark)] = mark, place
-        return mark
+        self.draft.clear()
+        self.reducer.begin(self.SMALL_BYTES)
+        self.stream.clear()
 
 
 def payload_of(obj: object) -> bytes:
@@ -117,7 +95,7 @@ def payload_of(obj: object) -> bytes:
 
 
 def pack_array(array: object) -> Packed | None:
-    """As ``pack``, of an array alone that a handle tells all of, or that is small. None of all else."""
+    """As ``pack``, of an array alone that a handle tells all of and that is not small. None of all else."""
     if type(array) is not np.ndarray:
         return None
     hold = _core.hold_of(array)
@@ -129,24 +107,13 @@ def pack_array(array: object) -> Packed | None:
     if array.nbytes == 0 or (array.base is not None and _core.place(array) is not None):
         return None
     if array.nbytes < LARGE_BYTES:
-        return Packed(payload_of(_Small(array, dtype)), [])
+        return None
     try:
         shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
     except _shortage.FULL:
         return None  # and is told of where its memory is put in the message
     hold = _core.hold_of(shared)
     return Packed(_ITSELF_PRIVATE, [hold]) if hold and shared.strides == array.strides else None
-
-
-class _Small:
-    """Stands for an array that is sent in the stream."""
-
-    def __init__(self, array: Array, dtype: str) -> None:
-        self._array, self._dtype = array, dtype
-
-    def __reduce__(self) -> Any:
-        array = self._array
-        return np.ndarray, (array.shape, self._dtype, bytearray(array.tobytes("A")), 0, array.strides)
 
 
 def is_itself(payload: bytes | memoryview) -> bool:
@@ -172,18 +139,19 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
 
 
 def _pack(obj: object, writer: Pickler) -> Packed:
-    writer.dump(obj)
-    length = _LENGTH.pack(writer.stream.tell())
-    if not writer.places:
-        writer.stream.write(length)
-        return Packed(writer.stream.getvalue(), [])
-    parts: Parts = writer.parts
-    views: Sequence[Any] = writer.places
+    writer.write(obj)
+    stream, draft = writer.stream, writer.draft
+    buffers = stream.buffers()
+    if failure := stream.failure():
+        _shortage.tell(failure)
+    if not draft.places and not buffers:
+        return Packed(stream.payload(b""), [])
+    views: Sequence[Any] = draft.places
     if not {*map(type, views)} <= {int}:  # else all are parts by now
-        views = Plan(views, parts, LARGE_BYTES, private_mode="c").views
-    table = pickle.dumps(([part.mode or part.inline for part in parts], views), 5)
-    writer.stream.write(table + length)
-    return Packed(writer.stream.getvalue(), [part.hold for part in parts if part.hold is not None])
+        views = Plan(views, draft.parts, LARGE_BYTES, private_mode="c").views
+    table = [part.mode or part.inline for part in draft.parts], views, [used for _, used in buffers]
+    holds = [part.hold for part in draft.parts if part.hold is not None] + [hold for hold, _ in buffers]
+    return Packed(stream.payload(pickle.dumps(table, 5)), holds)
 
 
 class Arrays(Protocol):
@@ -202,35 +170,66 @@ def unpack(payload: bytes | memoryview, arrays: Arrays) -> Any:
         return pickle.loads(memory)
     if table_end == 0:
         return arrays.array(0, _MODES[bytes(memory)])
-    parts, views = pickle.loads(memory[stream_bytes:])
+    parts, views, buffers = pickle.loads(memory[stream_bytes:table_end])
     shared = itertools.count()
     memories = [arrays.memory(next(shared), part) if type(part) is str else part for part in parts]
-    return pickle.loads(memory, buffers=[_fill(memories, view) for view in views])
+    filled = [_fill(memories, view) for view in views]
+    if not buffers:
+        return pickle.loads(memory, buffers=filled)
+    pieces = [memoryview(arrays.memory(next(shared), "r"))[:used] for used in buffers]
+    if stream_bytes == 0 and len(pieces) == 1:
+        return pickle.loads(pieces[0], buffers=filled)
+    return pickle.load(_Pieces([*pieces, memory[:stream_bytes]]), buffers=filled)
+
+
+class _Pieces:
+    """A stream in pieces, as a file that is read."""
+
+    def __init__(self, pieces: Sequence[memoryview]) -> None:
+        self._pieces, self._at = collections.deque(pieces), 0
+
+    def readinto(self, room: memoryview) -> int:
+        """Fills what there is room for; less only at the end."""
+        filled = 0
+        while filled < len(room) and self._pieces:
+            piece = self._pieces[0][self._at : self._at + len(room) - filled]
+            room[filled : filled + len(piece)] = piece
+            filled += len(piece)
+            self._at += len(piece)
+            if self._at == len(self._pieces[0]):
+                self._pieces.popleft()
+                self._at = 0
+        return filled
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; less only at the end."""
+        if self._pieces and self._at + size < len(self._pieces[0]):
+            self._at += size
+            return bytes(self._pieces[0][self._at - size : self._at])
+        room = bytearray(size)
+        return bytes(room[: self.readinto(memoryview(room))])
+
+    def readline(self) -> bytes:
+        """No stream of this protocol has lines."""
+        raise pickle.UnpicklingError("a line where there is none")
 
 
 def share_all(obj: object) -> Any:
     """The same object with the memory of every array in it shared."""
-    writer = Pickler()
+    writer = _OfAll()
+    draft = writer.draft
     try:
-        writer.dump(obj)
-        plan = Plan(writer.places, writer.parts, large_bytes=1, private_mode="r+")
+        writer.write(obj)
+        plan = Plan(draft.places, draft.parts, large_bytes=1, private_mode="r+")
         memories, stream = [part.hold or part.inline for part in plan.parts], writer.stream.getvalue()
     finally:
         writer.forget()
     return pickle.loads(stream, buffers=[_fill(memories, view) for view in plan.views])
 
 
-def _take(
-    marked: dict[int, tuple[pickle.PickleBuffer, Place]], places: list[Place], buffer: pickle.PickleBuffer
-) -> bool:
-    """Takes a buffer as it is pickled; says whether the stream is to have it after all."""
-    if id(buffer) in marked:
-        places.append(marked[id(buffer)][1])
-        return False
-    memory = buffer.raw()
-    if memory.nbytes:
-        places.append(memory)
-    return not memory.nbytes
+class _OfAll(Pickler):
+    STREAM_BYTES = 1 << 62
+    SMALL_BYTES = 0
 
 
 def _fill(memories: Sequence[Any], view: int | View) -> Any:
@@ -244,50 +243,11 @@ def _fill(memories: Sequence[Any], view: int | View) -> Any:
     return array if dtype else array.data
 
 
-def _same(array: Array) -> Array:
-    return array
-
-
-def _fixed(*arguments: Any) -> Array:
-    array: Array = np.ndarray(*arguments)
-    array.flags.writeable = False
-    return array
-
-
-def _in_class(array: Array, kind: type[Array]) -> Array:
-    return array.view(kind)
-
-
-def _masked(kind: Any, data: Array, mask: Any, fill_value: Any, is_hard: bool, is_shared: bool) -> Any:
-    """Made by the class that all have in common: a child's constructor may take anything."""
-    masked: Any = np.ma.MaskedArray
-    array = masked.__new__(kind, data, hard_mask=is_hard)
-    array._mask = np.ma.nomask if mask is None else mask
-    array._fill_value, array._sharedmask = fill_value, is_shared
-    return array
-
-
-def _parts_of_masked(array: Any) -> tuple[Any, ...]:
-    """Its data in the class that they have, the mask if there is one, and how it behaves."""
-    data = np.ndarray.view(array, array._baseclass)
-    mask = None if array._mask is np.ma.nomask else array._mask
-    return type(array), data, mask, array._fill_value, array._hardmask, array._sharedmask
-
-
-def _pickles_as(kind: type, parent: type) -> bool:
-    """Whether the one is pickled by the other's methods."""
-    return all(getattr(kind, name) is getattr(parent, name) for name in _PICKLING)
-
-
 _idle: dict[Callable[[], Pickler], Pickler] = {}
 """One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
 REUSED: set[Callable[[], Pickler]] = {Pickler}
-_SMALL_BYTES = 1 << 10
+_SMALL_BYTES = 8 << 10
 """What a pickler had for a longer message takes time to clear, each time from then on."""
-_GLOBALS = frozenset({type, FunctionType, BuiltinFunctionType})
-"""Of these there are some in each stream."""
-_EMPTY = bytearray()
-_PICKLING = ("__reduce__", "__reduce_ex__", "__setstate__")
 _LENGTH = struct.Struct("<Q")
 _ITSELF, _ITSELF_READONLY, _ITSELF_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))
 """Whole messages of an array that is all that its handle says. No stream is so long."""

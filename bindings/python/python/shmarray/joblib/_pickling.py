@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from joblib._memmapping_reducer import _get_backing_memmap, _reduce_memmap_backed
 
-from .. import _core, _pickling, _share
+from .. import _core, _draft, _pickling, _share
 from .._parts import Array
 from .._workers import Trade
 from ..concurrent.process import ExecutorTask, ExecutorTrade
@@ -57,13 +57,27 @@ class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
     """Arrays go our way, functions and classes that cannot be imported cloudpickle's."""
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
-        super().__init__()
+        super().__init__(_Draft(snapshots), takes_views=False)  # a view may be of a memmap
         self.dispatch_table = collections.ChainMap(cloudpickle.Pickler.dispatch_table, reduction.reducers())
-        self._snapshots = snapshots
+        self.draft.dispatch_table = self.dispatch_table
+        if snapshots is not None:
+            self.SMALL_BYTES = min(self.SMALL_BYTES, snapshots.large_bytes)
+            self.reducer.begin(self.SMALL_BYTES)
+
+    def set_reducer(self) -> None:
+        """It has a method."""
 
     def reducer_override(self, obj: Any) -> Any:
-        reduced = super().reducer_override(obj)
+        reduced = self.reducer.reduce(obj)
         return cloudpickle.Pickler.reducer_override(self, obj) if reduced is NotImplemented else reduced
+
+
+class _Draft(_draft.Draft):
+    """Large private arrays by their snapshots."""
+
+    def __init__(self, snapshots: "Snapshots | None") -> None:
+        super().__init__()
+        self._snapshots = snapshots
 
     def reduce_array(self, array: Array) -> Any:
         file = _get_backing_memmap(array)
@@ -78,12 +92,12 @@ class Snapshots:
     """Large private arrays, each shared once for all tasks of a call that have it."""
 
     def __init__(self, large_bytes: int, readonly: bool) -> None:
-        self._large_bytes, self._readonly = large_bytes, readonly
+        self.large_bytes, self._readonly = large_bytes, readonly
         self._kept: dict[int, tuple[weakref.ref[Array], Array]] = {}
 
     def of(self, array: Array) -> Array:
         """What tasks get: the array itself unless it is large and private."""
-        if array.nbytes <= self._large_bytes or array.dtype.hasobject or _core.is_shared(array):
+        if array.nbytes <= self.large_bytes or array.dtype.hasobject or _core.is_shared(array):
             return array
         key = id(array)
         ref, snapshot = self._kept.get(key, (None, array))

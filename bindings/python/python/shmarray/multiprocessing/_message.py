@@ -27,7 +27,7 @@ class Pickler(_pickling.Pickler):
     """Pickles as ``ForkingPickler`` does what has no arrays."""
 
     def begin(self) -> None:
-        self.dispatch_table = reducers()
+        self.dispatch_table = self.draft.dispatch_table = reducers()
 
 
 _pickling.REUSED.add(Pickler)

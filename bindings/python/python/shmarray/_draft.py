@@ -1,0 +1,112 @@
+"""What a pickler meets that has memory: how that is made again, and what is to fill its place in the stream."""
+
+import pickle
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import _arrow, _core
+from ._parts import Array, Parts, Place, told
+
+
+class Draft:
+    """What fills the places of one stream. A child may say otherwise how arrays are made again."""
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self.parts = Parts()
+        self.dispatch_table: Any = {}
+        """The pickler's."""
+        self._marked: dict[int, tuple[pickle.PickleBuffer, Place]] = {}
+
+    def clear(self) -> None:
+        """Lets go of all memory."""
+        if self._marked or self.places or self.parts:
+            self._marked.clear()
+            self.places.clear()
+            self.parts.clear()
+
+    def reduce(self, obj: Any) -> Any:
+        """How an array, or what may have Arrow's memory, is pickled."""
+        return self.reduce_array(obj) if isinstance(obj, np.ndarray) else _arrow.reduce(obj)
+
+    def reduce_array(self, array: Array) -> Any:
+        """How an array of any class is made again, with a place for its memory."""
+        kind = type(array)
+        if kind is np.ndarray:
+            return NotImplemented if array.dtype.hasobject else self._reduce_plain(array)
+        if kind in self.dispatch_table:
+            return NotImplemented
+        plain = np.ndarray.view(array, np.ndarray)
+        if _pickles_as(kind, np.ndarray) and not plain.dtype.hasobject:
+            return _in_class, (self._mark(plain), kind)
+        masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+        if masked is not None and issubclass(kind, masked) and _pickles_as(kind, masked):
+            return _masked, _parts_of_masked(array)
+        return NotImplemented  # it has reasons of its own
+
+    def _reduce_plain(self, array: Array) -> Any:
+        """What is in shared memory is made of the memory of its segment there; else it is still to be seen of what."""
+        place = None if array.base is None else _core.place(array)  # without a base it owns its memory
+        if place is None:
+            return _same, (self._mark(array),)
+        part, is_writeable, offset = self.parts.of_segment(place)
+        arguments = array.shape, told(array), self._mark(part), offset, array.strides
+        return fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
+
+    def _mark(self, place: Place) -> pickle.PickleBuffer:
+        """What stands for what fills a place until it is pickled, and is nothing but itself."""
+        mark = pickle.PickleBuffer(_EMPTY)
+        self._marked[id(mark)] = mark, place
+        return mark
+
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
+        """Takes a buffer as it is pickled; says whether the stream is to have it after all."""
+        if id(buffer) in self._marked:
+            self.places.append(self._marked[id(buffer)][1])
+            return False
+        memory = buffer.raw()
+        if memory.nbytes:
+            self.places.append(memory)
+        return not memory.nbytes
+
+
+def fixed(*arguments: Any) -> Array:
+    """A read-only array."""
+    array: Array = np.ndarray(*arguments)
+    array.flags.writeable = False
+    return array
+
+
+def _same(array: Array) -> Array:
+    return array
+
+
+def _in_class(array: Array, kind: type[Array]) -> Array:
+    return array.view(kind)
+
+
+def _masked(kind: Any, data: Array, mask: Any, fill_value: Any, is_hard: bool, is_shared: bool) -> Any:
+    """Made by the class that all have in common: a child's constructor may take anything."""
+    masked: Any = np.ma.MaskedArray
+    array = masked.__new__(kind, data, hard_mask=is_hard)
+    array._mask = np.ma.nomask if mask is None else mask
+    array._fill_value, array._sharedmask = fill_value, is_shared
+    return array
+
+
+def _parts_of_masked(array: Any) -> tuple[Any, ...]:
+    """Its data in the class that they have, the mask if there is one, and how it behaves."""
+    data = np.ndarray.view(array, array._baseclass)
+    mask = None if array._mask is np.ma.nomask else array._mask
+    return type(array), data, mask, array._fill_value, array._hardmask, array._sharedmask
+
+
+def _pickles_as(kind: type, parent: type) -> bool:
+    """Whether the one is pickled by the other's methods."""
+    return all(getattr(kind, name) is getattr(parent, name) for name in _PICKLING)
+
+
+_EMPTY = bytearray()
+_PICKLING = ("__reduce__", "__reduce_ex__", "__setstate__")

@@ -1,0 +1,273 @@
+//! What a pickler of messages writes to, and what it asks how an array is pickled.
+//!
+//! Python's pickler, in C, calls both for each object that it does not know: so they are not in Python.
+#![allow(unsafe_code)] // memory that NumPy vouches for
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyTuple, PyType};
+use shmarray::{Array, DType, Options};
+
+use crate::errors::to_py;
+use crate::hold::Hold;
+use crate::memory::{Facts, LARGE_BYTES, ndarray};
+use crate::{dtypes, messages, plain};
+
+/// What a new buffer has beside what it is made for: a pickle has a few bytes behind its last large part.
+const SPARE_BYTES: usize = 4 << 10;
+/// Up to this size of a stream its next buffer is as large as all of it, beyond that a quarter.
+const DOUBLED_BYTES: usize = 16 << 20;
+
+/// The stream of a pickle: memory of this process while it is short, else buffers of shared memory, which a
+/// message takes as they are. A buffer has room for what is large in one piece; what finds no room in shared
+/// memory comes behind the buffers.
+#[pyclass(module = "shmarray._core")]
+pub(crate) struct Stream {
+    buffers: Vec<Buffer>,
+    /// What is behind them.
+    rest: Vec<u8>,
+    /// What the rest has at most, unless shared memory is full.
+    rest_most: usize,
+    /// Why there will be no more buffers.
+    failure: Option<PyErr>,
+}
+
+struct Buffer {
+    array: Array,
+    used: usize,
+}
+
+impl Buffer {
+    fn new(room: usize) -> shmarray::Result<Self> {
+        let options = Options { uninitialized: true, ..Options::default() };
+        Ok(Self { array: Array::create(DType::parse("|u1")?, &[room as u64], &options)?, used: 0 })
+    }
+
+    fn room(&self) -> usize {
+        self.array.layout().len() as usize - self.used
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> shmarray::Result<()> {
+        // SAFETY: this array is new, and nobody else has it.
+        unsafe { self.array.write_bytes(self.used as u64, bytes) }?;
+        self.used += bytes.len();
+        Ok(())
+    }
+}
+
+impl Stream {
+    fn bytes(&self) -> usize {
+        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest.len()
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) {
+        let is_short = self.buffers.is_empty() && self.rest.len() + bytes.len() <= self.rest_most;
+        if is_short || self.failure.is_some() {
+            self.rest.extend_from_slice(bytes);
+        } else if let Err(error) = self.write_to_buffer(bytes) {
+            self.failure = Some(to_py(error));
+            self.rest.extend_from_slice(bytes);
+        }
+    }
+
+    fn write_to_buffer(&mut self, bytes: &[u8]) -> shmarray::Result<()> {
+        if let Some(last) = self.buffers.last_mut() {
+            if last.room() >= bytes.len() {
+                return last.write(bytes);
+            }
+        }
+        let written = self.bytes();
+        let growth = if written < DOUBLED_BYTES { written } else { written / 4 };
+        let mut buffer = Buffer::new((self.rest.len() + bytes.len()).max(growth) + SPARE_BYTES)?;
+        buffer.write(&self.rest)?;
+        buffer.write(bytes)?;
+        self.rest.clear();
+        self.buffers.push(buffer);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Stream {
+    #[new]
+    fn new(rest_most: usize) -> Self {
+        Self { buffers: Vec::new(), rest: Vec::new(), rest_most, failure: None }
+    }
+
+    /// Adds bytes. Other threads of Python run while many are copied that cannot change.
+    fn write(&mut self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if let Ok(bytes) = data.cast::<PyBytes>() {
+            let bytes = bytes.as_bytes();
+            match bytes.len() as u64 {
+                0..LARGE_BYTES => self.write_bytes(bytes),
+                _ => data.py().detach(|| self.write_bytes(bytes)),
+            }
+            return Ok(bytes.len());
+        }
+        if let Ok(array) = data.cast::<PyByteArray>() {
+            // SAFETY: nobody changes it meanwhile, since this thread keeps the GIL.
+            let bytes = unsafe { array.as_bytes() };
+            self.write_bytes(bytes);
+            return Ok(bytes.len());
+        }
+        let bytes = messages::bytes_of(data)?;
+        self.write_bytes(bytes.as_bytes());
+        Ok(bytes.as_bytes().len())
+    }
+
+    /// How many bytes it has.
+    fn tell(&self) -> usize {
+        self.bytes()
+    }
+
+    /// The buffers, with how many bytes of each are used.
+    fn buffers(&self) -> Vec<(Hold, usize)> {
+        self.buffers.iter().map(|buffer| (Hold::new(buffer.array.clone()), buffer.used)).collect()
+    }
+
+    /// What is behind the buffers, what is to follow that, and how long the first of the two is.
+    fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let length = (self.rest.len() as u64).to_le_bytes();
+        PyBytes::new_with(py, self.rest.len() + table.len() + length.len(), |bytes| {
+            let (rest, behind) = bytes.split_at_mut(self.rest.len());
+            let (middle, end) = behind.split_at_mut(table.len());
+            rest.copy_from_slice(&self.rest);
+            middle.copy_from_slice(table);
+            end.copy_from_slice(&length);
+            Ok(())
+        })
+    }
+
+    /// All of it, where there are no buffers.
+    fn getvalue<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.rest)
+    }
+
+    /// Why some of it is not in a buffer that should be.
+    fn failure(&self, py: Python<'_>) -> Option<PyErr> {
+        self.failure.as_ref().map(|error| error.clone_ref(py))
+    }
+
+    /// It is empty.
+    fn clear(&mut self) {
+        let rest = std::mem::take(&mut self.rest);
+        *self = Self::new(self.rest_most);
+        if rest.capacity() <= SPARE_BYTES {
+            self.rest = rest;
+            self.rest.clear();
+        }
+    }
+}
+
+/// Says how objects are pickled: small arrays with their bytes in the stream, as NumPy does it but in half the
+/// time; what is an array otherwise, and what has Arrow's memory, as a function says; all else as ever.
+///
+/// What is small has memory of its own where it arrives. So where small arrays have memory in common, or with
+/// others, that was not the way: `have_common` says so afterwards.
+#[pyclass(module = "shmarray._core")]
+pub(crate) struct Reducer {
+    ask: Py<PyAny>,
+    /// How to make a read-only array.
+    fixed: Py<PyAny>,
+    small_bytes: u64,
+    /// Whether views may be small: the owner of their memory may say how they are pickled.
+    takes_views: bool,
+    /// Where the small arrays lie: the first address, and that behind the last.
+    small: Vec<(usize, usize)>,
+}
+
+#[pymethods]
+impl Reducer {
+    #[new]
+    fn new(ask: Py<PyAny>, fixed: Py<PyAny>, small_bytes: u64, takes_views: bool) -> Self {
+        Self { ask, fixed, small_bytes, takes_views, small: Vec::new() }
+    }
+
+    /// As `pickle.Pickler.reducer_override`.
+    fn reduce<'py>(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, kind) = (object.py(), object.get_type());
+        let is_array = kind.is(ndarray(py)?);
+        if is_array {
+            if let Some(reduced) = self.reduce_small(object)? {
+                return Ok(reduced);
+            }
+        }
+        match is_array || is_asked_for(&kind)? {
+            true => self.ask.bind(py).call1((object,)),
+            false => Ok(py.NotImplemented().into_bound(py)),
+        }
+    }
+
+    /// Begins a pickle.
+    fn begin(&mut self, small_bytes: u64) {
+        self.small.clear();
+        self.small_bytes = small_bytes;
+    }
+
+    /// Whether small arrays have memory in common with one another, or with other arrays.
+    fn have_common(&mut self, others: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
+        if self.small.is_empty() {
+            return Ok(false);
+        }
+        for other in others {
+            if let Some(extent) = extent_of(&other)? {
+                self.small.push(extent);
+            }
+        }
+        self.small.sort_unstable();
+        Ok(self.small.windows(2).any(|pair| pair[1].0 < pair[0].1))
+    }
+}
+
+impl Reducer {
+    fn reduce_small<'py>(&mut self, array: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = array.py();
+        let facts = Facts::of(array)?;
+        let bytes = facts.bytes();
+        if bytes == 0 || bytes > self.small_bytes || !facts.is_contiguous() || facts.has_objects(array)? {
+            return Ok(None);
+        }
+        if !array.getattr(intern!(py, "base"))?.is_none() && (!self.takes_views || facts.is_in_segment()?) {
+            return Ok(None);
+        }
+        // SAFETY: NumPy says that its elements are these bytes, and keeps them while `array` lives.
+        let memory = PyByteArray::new(py, unsafe { std::slice::from_raw_parts(facts.address(), bytes as usize) });
+        let shape = PyTuple::new(py, facts.shape())?;
+        let dtype = dtypes::told(&array.getattr(intern!(py, "dtype"))?)?;
+        let arguments = match facts.is_in_c_order() {
+            true => (shape, dtype, memory).into_pyobject(py)?,
+            false => (shape, dtype, memory, 0, PyTuple::new(py, facts.strides())?).into_pyobject(py)?,
+        };
+        let make = if facts.is_writeable() { ndarray(py)?.as_any() } else { self.fixed.bind(py) };
+        self.small.push((facts.address() as usize, facts.address() as usize + bytes as usize));
+        Ok(Some((make, arguments).into_pyobject(py)?.into_any()))
+    }
+}
+
+/// Whether the function is to say how objects of a class are pickled: arrays of other classes, and what pandas
+/// and Polars have in Arrow's memory.
+fn is_asked_for(kind: &Bound<'_, PyType>) -> PyResult<bool> {
+    let py = kind.py();
+    if kind.is(plain::function(py)?) || kind.is(py.get_type::<PyType>()) {
+        return Ok(false); // of these there are some in each stream
+    }
+    if kind.is_subclass(ndarray(py)?)? {
+        return Ok(true);
+    }
+    let module = kind.getattr(intern!(py, "__module__"))?;
+    let Ok(module) = module.extract::<&str>() else { return Ok(false) };
+    let is_named = |start| kind.name().and_then(|name| Ok(name.to_str()?.starts_with(start)));
+    Ok(module.starts_with("polars.") || (module.starts_with("pandas.") && is_named("Arrow")?))
+}
+
+/// The first address of what an array or a buffer lies in, and that behind the last. `None` of what is neither.
+fn extent_of(other: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
+    if other.get_type().is(ndarray(other.py())?) {
+        return Ok(Some(Facts::of(other)?.extent()));
+    }
+    let array = other.py().import(intern!(other.py(), "numpy"))?.call_method1(intern!(other.py(), "frombuffer"), (other, "u1"));
+    match array {
+        Ok(array) => Ok(Some(Facts::of(&array)?.extent())),
+        Err(_) => Ok(None), // the number of a part, which lies in shared memory
+    }
+}
