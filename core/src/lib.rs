@@ -43,6 +43,8 @@ pub(crate) mod array;
 pub(crate) mod reduce;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) mod message;
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+pub(crate) mod places;
 #[cfg(feature = "ndarray")]
 mod views;
 
@@ -54,6 +56,8 @@ pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+pub use places::{PLACE_BYTES, Place, Places};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use reduce::{Number, Reduced, Reduction};
 pub use segment::{SegmentInfo, SegmentKind, Swept, is_better_copied, segments, sweep, sweep_dead, unlink};

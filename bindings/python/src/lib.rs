@@ -13,6 +13,8 @@ mod memory;
 mod messages;
 #[cfg(target_os = "linux")]
 mod pickling;
+#[cfg(target_os = "linux")]
+mod places;
 mod plain;
 
 use pyo3::exceptions::PyImportError;
@@ -294,6 +296,9 @@ mod _core {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::pickling::{Reducer, Stream};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::places::Places;
     #[pymodule_export]
     use super::plain::is_plain;
     #[pymodule_export]

@@ -32,7 +32,7 @@ impl Pipe {
         Self { end: Mutex::new(Some(Arc::new(end))) }
     }
 
-    fn open(&self) -> PyResult<Arc<shmarray::Pipe>> {
+    pub(crate) fn open(&self) -> PyResult<Arc<shmarray::Pipe>> {
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.clone().ok_or_else(|| PyOSError::new_err((EBADF, "the pipe is closed")))
     }
@@ -168,7 +168,7 @@ impl Message {
 }
 
 /// Another descriptor of the same open file.
-fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
+pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
     if fd < 0 {
         return Err(value_error(format!("invalid fd: {fd} is no descriptor")));
     }
@@ -186,7 +186,7 @@ pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
 
 /// Waits while other threads run. So does what Python does at a signal, which may raise.
 // What need not wait does not come here, and keeps the GIL: to get that again takes longer.
-fn wait<T: Send>(
+pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
     attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,

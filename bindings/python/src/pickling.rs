@@ -3,6 +3,7 @@
 //! Python's pickler, in C, calls both for each object that it does not know: so they are not in Python.
 #![allow(unsafe_code)] // memory that NumPy vouches for
 
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple, PyType};
@@ -159,14 +160,15 @@ impl Stream {
     }
 }
 
-/// Says how objects are pickled: small arrays with their bytes in the stream, as NumPy does it but in half the
-/// time; what is an array otherwise, and what has Arrow's memory, as a function says; all else as ever.
+/// Says how objects are pickled: small arrays and buffers with their bytes in the stream, as NumPy does it but in half the
+/// time; what is an array or a buffer otherwise, and what has Arrow's memory, as functions say; all else as ever.
 ///
 /// What is small has memory of its own where it arrives. So where small arrays have memory in common, or with
 /// others, that was not the way: `have_common` says so afterwards.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Reducer {
     ask: Py<PyAny>,
+    ask_take: Py<PyAny>,
     /// How to make a read-only array.
     fixed: Py<PyAny>,
     small_bytes: u64,
@@ -179,8 +181,8 @@ pub(crate) struct Reducer {
 #[pymethods]
 impl Reducer {
     #[new]
-    fn new(ask: Py<PyAny>, fixed: Py<PyAny>, small_bytes: u64, takes_views: bool) -> Self {
-        Self { ask, fixed, small_bytes, takes_views, small: Vec::new() }
+    fn new(ask: Py<PyAny>, ask_take: Py<PyAny>, fixed: Py<PyAny>, small_bytes: u64, takes_views: bool) -> Self {
+        Self { ask, ask_take, fixed, small_bytes, takes_views, small: Vec::new() }
     }
 
     /// As `pickle.Pickler.reducer_override`.
@@ -196,6 +198,19 @@ impl Reducer {
             true => self.ask.bind(py).call1((object,)),
             false => Ok(py.NotImplemented().into_bound(py)),
         }
+    }
+
+    /// As a pickler's `buffer_callback`: whether the stream is to have the buffer, since it is small.
+    fn take<'py>(&mut self, buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = buffer.py();
+        let memory = PyUntypedBuffer::get(buffer)?;
+        let (address, bytes) = (memory.buf_ptr() as usize, memory.len_bytes());
+        let is_small = bytes > 0 && bytes as u64 <= self.small_bytes && memory.is_c_contiguous();
+        if !is_small || Array::over_memory(address, DType::parse("|u1").map_err(to_py)?, &[bytes as u64], &[1]).is_some() {
+            return self.ask_take.bind(py).call1((buffer,));
+        }
+        self.small.push((address, address + bytes));
+        Ok(true.into_pyobject(py)?.to_owned().into_any())
     }
 
     /// Begins a pickle.

@@ -59,8 +59,8 @@ class Pickler(pickle.Pickler):
         self.stream = _core.Stream(self.STREAM_BYTES)
         self.draft = Draft() if draft is None else draft
         self.draft.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
-        self.reducer = _core.Reducer(self.draft.reduce, fixed, self.SMALL_BYTES, takes_views)
-        super().__init__(self.stream, 5, buffer_callback=self.draft.take)
+        self.reducer = _core.Reducer(self.draft.reduce, self.draft.take, fixed, self.SMALL_BYTES, takes_views)
+        super().__init__(self.stream, 5, buffer_callback=self.reducer.take)
         self.set_reducer()
 
     def set_reducer(self) -> None:

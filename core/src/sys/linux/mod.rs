@@ -28,6 +28,7 @@ mod links;
 mod lock;
 mod map;
 mod memory_file;
+mod shared_words;
 mod mutex;
 mod registry;
 pub(crate) mod socket;
@@ -49,6 +50,7 @@ use lock::Patience;
 pub(crate) use map::Mapping;
 use map::page_bytes;
 pub(crate) use memory_file::{memory_file, read_memory_file};
+pub(crate) use shared_words::SharedWords;
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
     Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls, look_for_dead,

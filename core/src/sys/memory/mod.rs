@@ -22,7 +22,7 @@ pub(crate) use directory::{Directory, link_ticket, sweep_tickets, unlink_ticket}
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use process::{
     Dead, Identity, Lives, family_message, family_of, identity, is_message, is_none_of_ours, look_for_dead,
-    monotonic_ns, thread_ns,
+    monotonic_ns, most_mappings, thread_ns,
 };
 
 use super::{Access, Place};

@@ -2,6 +2,7 @@
 
 import collections
 import errno
+import select
 import threading
 import time
 import weakref
@@ -10,6 +11,7 @@ from multiprocessing import util
 from typing import NamedTuple, TypeVar
 
 from . import _message
+from ._places import Places
 from ._tokens import Token, TokenFile, share
 from .connection import Connection
 
@@ -22,30 +24,35 @@ class _Waiting(NamedTuple):
     """A message that found no room, and the bytes that this process keeps for it."""
 
     message: _message.Packed
+    place: bytes
     bytes: list[int]
 
 
 class Outbox:
     """Sends at once what it can. A thread, which lives as long as there is something, sends on the rest."""
 
-    def __init__(self, reader: Connection, writer: Connection, tokens: TokenFile | None) -> None:
+    def __init__(self, reader: Connection, writer: Connection, places: Places, tokens: TokenFile | None) -> None:
         self.lock = threading.Lock()
         """Whoever uses this process's token has it."""
-        self._reader, self._writer, self._tokens = weakref.ref(reader), writer, tokens
+        self._reader, self._writer, self._places, self._tokens = weakref.ref(reader), writer, places, tokens
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._thread: threading.Thread | None = None
         self._at_exit: util.Finalize | None = None
         self._may_lose = self._is_used = self._is_closed = self._is_ending = False
 
-    def send(self, message: _message.Packed, token: Token | None) -> None:
-        """Raises MemoryError when shared memory is full; then the token is still the caller's."""
+    def send(self, message: _message.Packed, place: bytes, token: Token | None) -> None:
+        """When this raises the place and the token are still the caller's."""
         with self.lock:
             self._is_used = True
-            if self._is_ending or (not self._waiting and self._sends(message, token)):
+            if self._is_ending:
+                return
+            if not self._waiting and self._sends(message, token):
+                self._places.sent(place)
                 return
             if self._thread is None:
                 self._start_thread()
-            self._waiting.append(_Waiting(message, self._keep(token)))
+            self._places.kept(place)
+            self._waiting.append(_Waiting(message, place, self._keep(token)))
 
     def _sends(self, message: _message.Packed, token: Token | None) -> bool:
         """Whether there was room for it."""
@@ -101,11 +108,30 @@ class Outbox:
 
     def _send_first(self, waiting: _Waiting) -> None:
         token = _insist(lambda: self._token_for(waiting.bytes))
-        _insist(lambda: _message.send(self._writer.pipe, waiting.message, None, token))
+        while not _insist(lambda: self._sends_waiting(waiting, token)):
+            self._wait_for_room()
         if token is not None:
             token.close()
         with self.lock:
             self._waiting.popleft()
+
+    def _sends_waiting(self, waiting: _Waiting, token: Token | None) -> bool:
+        """Whether there was room. Only meanwhile a crash leaves it open whether it was sent."""
+        self._places.being_sent(waiting.place)
+        try:
+            _message.send(self._writer.pipe, waiting.message, 0.0, token)
+        except BaseException as error:
+            self._places.kept(waiting.place)
+            if isinstance(error, TimeoutError):
+                return False
+            raise
+        self._places.sent(waiting.place)
+        return True
+
+    def _wait_for_room(self) -> None:
+        poll = select.poll()
+        poll.register(self._writer.fileno(), select.POLLOUT)
+        poll.poll()
 
     def _token_for(self, kept: list[int]) -> Token | None:
         """What this process keeps goes over to a message's token: once that is received nobody has it."""
@@ -121,7 +147,9 @@ class Outbox:
     def _lose_all(self) -> None:
         with self.lock:
             while self._waiting:
-                for byte in self._waiting.popleft().bytes:
+                lost = self._waiting.popleft()
+                self._places.free(lost.place)
+                for byte in lost.bytes:
                     if self._tokens is not None:
                         self._tokens.mine().free(byte)
 

@@ -1,55 +1,72 @@
-"""The places of a queue: each is one byte of its file of tokens, and who puts something takes one."""
+"""The places of a queue, and how many messages are in one that has no bound."""
 
-import itertools
-import secrets
-import time
+from typing import Any
 
-from ._counter import Counter
-from ._locks import Range
-from ._tokens import Token, TokenFile
+from .. import _core
+from .connection import Connection
+from .reduction import DupFd
 
-_LOOK_SECONDS = 0.1
-"""Who waits looks so often: nobody wakes him when the one who had a place has died."""
+PLACE_BYTES = 8
+"""How a message of a queue with a bound begins: with its place."""
 
 
 class Places:
-    """As one process sees them. What is counted wakes those who wait; the tokens are the truth."""
+    """Those of a queue with a bound: no process takes one with it when it dies."""
 
-    def __init__(self, tokens: TokenFile, counter: Counter, places: int) -> None:
-        self._tokens, self._counter, self._all = tokens, counter, places
-        self._next = 0
+    def __init__(self, most: int, places: _core.Places | None = None) -> None:
+        self.most = most
+        self._places = _core.Places(most) if places is None else places
 
-    def take(self, token: Token, timeout: float | None) -> bool:
-        """Whether there was one in that time; then the token has it."""
-        until = None if timeout is None else time.monotonic() + timeout
-        if self._take_one(token):
-            self._counter.subtract()
-            return True
-        while True:
-            self._counter.subtract()  # first, so that what is counted from now on wakes this process
-            if self._take_one(token):
-                return True
-            left = _LOOK_SECONDS if until is None else min(until - time.monotonic(), _LOOK_SECONDS)
-            if left <= 0:
-                return False
-            self._counter.wait(left)
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), self.most, DupFd(self._places.fileno()))
 
-    def _take_one(self, token: Token) -> bool:
-        """They are left in about the order in which they were taken: so the next one is tried first."""
-        place = self._next
-        while not token.take(place):
-            free = next(self._tokens.free(Range(0, self._all)), None)
-            if free is None:
-                return False
-            place = free.first + secrets.randbelow(free.end - free.first)  # others may be about to take the first
-        self._next = (place + 1) % self._all
-        return True
+    def take(self, reader: Connection, timeout: float | None) -> bytes | None:
+        """A place; None when there was none in that time. ``reader`` is where the messages arrive."""
+        return self._places.take(reader.pipe, timeout)
 
-    def is_full(self) -> bool:
-        """Whether there is none now."""
-        ahead, behind = Range(self._next, self._all), Range(0, self._next)
-        return next(itertools.chain(self._tokens.free(ahead), self._tokens.free(behind)), None) is None
+    def kept(self, place: bytes) -> None:
+        """Its message waits in this process for room in the pipe."""
+        self._places.kept(place)
 
-    def free(self) -> int:
-        """How many there are now."""
-        return sum(end - first for first, end in self._tokens.free(Range(0, self._all)))
+    def being_sent(self, place: bytes) -> None:
+        """This process is about to send it."""
+        self._places.being_sent(place)
+
+    def sent(self, place: bytes) -> None:
+        """Its message is in the pipe."""
+        self._places.sent(place)
+
+    def free(self, place: bytes) -> None:
+        """Its message, which begins so, was received; or will not be sent."""
+        self._places.free(place)
+
+    def taken(self, reader: Connection) -> int:
+        """How many are not free."""
+        return self._places.taken(reader.pipe)
+
+
+class Count(Places):
+    """Of a queue without a bound: a hint. Who dies between a message and its count leaves it wrong by one."""
+
+    def __init__(self, most: int, places: _core.Places | None = None) -> None:
+        super().__init__(0, places)
+        self.most = most
+
+    def take(self, reader: Connection, timeout: float | None) -> bytes | None:  # noqa: ARG002 (there is always one)
+        self._places.count(1)
+        return b""
+
+    def kept(self, place: bytes) -> None:
+        """Nothing changes."""
+
+    being_sent = sent = kept
+
+    def free(self, place: bytes) -> None:  # noqa: ARG002 (it has none)
+        self._places.count(-1)
+
+    def taken(self, reader: Connection) -> int:  # noqa: ARG002 (they were counted)
+        return max(0, self._places.counted())
+
+
+def _rebuild(kind: type[Places], most: int, descriptor: Any) -> Places:
+    return kind(most, _core.Places.from_fd(descriptor.detach()))

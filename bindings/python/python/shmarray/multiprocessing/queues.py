@@ -1,13 +1,12 @@
 """Queues that carry arrays by handle, and that go on when a process dies in them.
 
 A queue is a pipe of core, both ends of which every process has that has the queue. There is no
-lock between processes: a message is sent and received whole or not at all, and what a queue
-counts are tokens, which the kernel frees with the last who has them (``_tokens``).
+lock between processes: a message is sent and received whole or not at all.
 
-* A *place*, where there is a ``maxsize``, is one of the first ``maxsize`` bytes of the file of
-  tokens. It goes with the message, and is free when that is received (``_places``).
-* A *task* of a ``JoinableQueue`` is a random byte far behind those. It goes with the message, and
-  its receiver keeps it until ``task_done``.
+* A *place*, where there is a ``maxsize``, goes with the message, and is free when that is received (``_places``).
+* A *task* of a ``JoinableQueue`` is a random byte of a file, locked as long as somebody has it, which the
+  kernel frees with the last who has it (``_tokens``). It goes with the message, and its receiver keeps it until
+  ``task_done``.
 
 ``put`` packs at once and sends without waiting. What finds no room in the pipe waits in the
 process, in order, and a thread sends it on (``_outbox``).
@@ -24,12 +23,12 @@ from queue import Empty as Empty
 from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .. import _core
 from . import _message
-from ._counter import Counter
 from ._descriptors import is_leaving
 from ._locks import Range
 from ._outbox import Outbox
-from ._places import Places
+from ._places import PLACE_BYTES, Count, Places
 from ._tokens import Token, TokenFile, let_go, share
 from .connection import Pipe
 
@@ -67,61 +66,50 @@ class Queue(_StandardQueue[_T]):
     def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002 (it needs no locks)
         self._maxsize = maxsize if 0 < maxsize < _UNBOUNDED else _UNBOUNDED
         self._reader, self._writer = Pipe(duplex=False)
-        self._free = Counter(self._maxsize)
+        self._places = Places(self._maxsize) if self._maxsize < _UNBOUNDED else Count(self._maxsize)
         self._tokens = self._new_tokens()
         self._reset()
 
     def _new_tokens(self) -> TokenFile | None:
-        return TokenFile() if self._maxsize < _UNBOUNDED else None
+        return None
 
     def _reset(self) -> None:
         """What each process has of its own."""
-        bounded = self._tokens is not None and self._maxsize < _UNBOUNDED
-        self._places = Places(self._tokens, self._free, self._maxsize) if self._tokens and bounded else None
-        self._outbox = Outbox(self._reader, self._writer, self._tokens)
+        self._place_bytes = PLACE_BYTES if self._maxsize < _UNBOUNDED else 0
+        self._outbox = Outbox(self._reader, self._writer, self._places, self._tokens)
         self._closed = self._reader.closed
         _all_queues.add(self)
 
     def __getstate__(self) -> Any:
         if not is_leaving():
             context.assert_spawning(self)
-        return self._maxsize, self._reader, self._writer, self._free, self._tokens
+        return self._maxsize, self._reader, self._writer, self._places, self._tokens
 
     def __setstate__(self, state: Any) -> None:
-        self._maxsize, self._reader, self._writer, self._free, self._tokens = state
+        self._maxsize, self._reader, self._writer, self._places, self._tokens = state
         self._reset()
 
     def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
         """Puts an object into the queue. Raises ``Full`` when there was no place in that time."""
-        self._check_open()
-        token = None if self._tokens is None else self._tokens.open()
-        try:
-            self._enter(token, _limit(block, timeout))
-            self._send(obj, token)
-        except BaseException:  # whose traceback would keep the token
-            if token is not None:
-                token.close()
-            raise
-
-    def _enter(self, token: Token | None, timeout: float | None) -> None:
-        if self._places is None or token is None:
-            self._free.subtract()
-        elif not self._places.take(token, timeout):
+        if self._closed:
+            raise ValueError(f"Queue {self!r} is closed")
+        place = self._places.take(self._reader, _limit(block, timeout))
+        if place is None:
             raise Full
-
-    def _send(self, obj: object, token: Token | None) -> None:
         try:
-            self._outbox.send(self._pack(obj, token), token)
+            self._send(obj, place)
         except BaseException:
-            self._free.add()
+            self._places.free(place)
             raise
 
-    def _pack(self, obj: object, token: Token | None) -> _message.Packed:  # noqa: ARG002 (a child uses it)
-        return _message.pack(obj)
+    def _send(self, obj: object, place: bytes) -> None:
+        message = _message.pack(obj)
+        self._outbox.send(message._replace(payload=place + message.payload) if place else message, place, None)
 
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
         """Takes an object out of the queue. Raises ``Empty`` when there was none in that time."""
-        self._check_open()
+        if self._closed:
+            raise ValueError(f"Queue {self!r} is closed")
         try:
             payload, message = self._reader.pipe.receive(_limit(block, timeout))
         except TimeoutError:
@@ -129,21 +117,16 @@ class Queue(_StandardQueue[_T]):
         except OSError:
             self._outbox.wait_if_ending()
             raise
-        fds = message.take_descriptors()
-        rest = self._leave(payload, None if self._tokens is None else fds.pop(0))
-        obj: _T = _message.unpack(rest, message, fds)
-        return obj
+        self._places.free(payload)
+        return self._unpack(memoryview(payload)[self._place_bytes :] if self._place_bytes else payload, message)
 
-    def _leave(self, payload: bytes, token: int | None) -> bytes | memoryview:
-        """Gives back what a message needed to be in this queue."""
-        if token is not None:
-            let_go(token)
-        self._free.add()
-        return payload
+    def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
+        obj: _T = _message.unpack(payload, message)
+        return obj
 
     def qsize(self) -> int:
         """About how many objects are in the queue."""
-        return self._maxsize - (self._free.value() if self._places is None else self._places.free())
+        return self._places.taken(self._reader)
 
     def empty(self) -> bool:
         """Whether there is nothing to get now."""
@@ -151,7 +134,7 @@ class Queue(_StandardQueue[_T]):
 
     def full(self) -> bool:
         """Whether there is no place now."""
-        return self._places is not None and self._places.is_full()
+        return self._maxsize < _UNBOUNDED and self._places.taken(self._reader) >= self._maxsize
 
     def close(self) -> None:
         """This process will neither put nor get any more. What it has put goes on."""
@@ -166,10 +149,6 @@ class Queue(_StandardQueue[_T]):
     def cancel_join_thread(self) -> None:
         """What this process has put may be lost with it."""
         self._outbox.lose()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ValueError(f"Queue {self!r} is closed")
 
 
 def _limit(block: bool, timeout: float | None) -> float | None:
@@ -208,13 +187,19 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
         self._tasks: collections.deque[int] = collections.deque()
         self._next_task = _some_task()
 
-    def _pack(self, obj: object, token: Token | None) -> _message.Packed:
-        message = _message.pack(obj)
-        return message._replace(payload=_TASK.pack(self._take_task(token)) + message.payload)
+    def _send(self, obj: object, place: bytes) -> None:
+        assert self._tokens is not None
+        token = self._tokens.open()
+        try:
+            message = _message.pack(obj)
+            payload = place + _TASK.pack(self._take_task(token)) + message.payload
+            self._outbox.send(message._replace(payload=payload), place, token)
+        except BaseException:  # whose traceback would keep the token
+            token.close()
+            raise
 
-    def _take_task(self, token: Token | None) -> int:
+    def _take_task(self, token: Token) -> int:
         """Of one process they follow one another: neighbours that one has are one lock to the kernel."""
-        assert token is not None
         while True:
             with self._outbox.lock:
                 task, self._next_task = self._next_task, self._next_task + 1
@@ -222,14 +207,19 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
                 return task
             self._next_task = _some_task()  # another process has been here
 
-    def _leave(self, payload: bytes, token: int | None) -> bytes | memoryview:
+    def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
+        token, *fds = message.take_descriptors()
+        self._keep(_TASK.unpack_from(payload)[0], token)
+        obj: _T = _message.unpack(memoryview(payload)[_TASK.size :], message, fds)
+        return obj
+
+    def _keep(self, task: int, token: int) -> None:
+        """It is this process's until it is done."""
         assert self._tokens is not None
-        assert token is not None
-        (task,) = _TASK.unpack_from(payload)
         with self._outbox.lock:
             share(token, self._tokens.mine().fileno(), task)
             self._tasks.append(task)
-        return super()._leave(payload, token)[_TASK.size :]
+        let_go(token)
 
     def task_done(self) -> None:
         """Says that a task which this process got is done; of several, the one that it got first.
