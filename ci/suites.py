@@ -177,6 +177,7 @@ SHORT = [
     ("Ruby", ["rake", "--rakefile", "bindings/ruby/Rakefile", "test", "ARGS=--verbose"], minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
     ("soak: workers killed", bash("ci/soak", "300"), counted_line),
+    ("packages: licences and sources", python("ci/packages.py"), counted_line),
     ("golden files", python("ci/conformance/golden/make.py", "--check"), doctest_like(r"^(\d+) golden files")),
     ("conformance", bash("ci/conformance/run"), counted_line),
     ("README examples", python("ci/readme.py"), counted_line),
