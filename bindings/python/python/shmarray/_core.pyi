@@ -30,6 +30,8 @@ __all__ = [
     "place",
     "run_command",
     "segments",
+    "sent_array",
+    "sent_memory",
     "share",
     "sweep",
     "sweep_dead",

@@ -6,8 +6,8 @@ child can still receive them. What the child's end is closed for, unread, is giv
 """
 
 import contextlib
+import multiprocessing.context as standard  # pyright does not find it in the package
 from collections.abc import Iterator
-from multiprocessing import context as standard
 from typing import Any
 
 from .. import _core

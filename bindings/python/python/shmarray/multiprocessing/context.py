@@ -3,8 +3,8 @@
 What has nothing to do with sending objects, such as locks, is the standard module's.
 """
 
+import multiprocessing.context as context  # pyright does not find it in the package
 from collections.abc import Callable, Iterable, Sequence
-from multiprocessing import context
 from multiprocessing.context import AuthenticationError as AuthenticationError
 from multiprocessing.context import BufferTooShort as BufferTooShort
 from multiprocessing.context import ProcessError as ProcessError
@@ -39,7 +39,7 @@ class BaseContext(context.BaseContext):
         manager.start()
         return manager
 
-    def Pipe(self, duplex: bool = True) -> "tuple[Connection, Connection]":  # noqa: N802
+    def Pipe(self, duplex: bool = True) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":  # noqa: N802
         """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second sends."""
         from .connection import Pipe
 
