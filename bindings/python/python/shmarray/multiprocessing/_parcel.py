@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
-from . import _descriptors, _family, _message, context
+from . import _absent, _descriptors, _family, _message, context
 
 
 class Parcel:
@@ -38,7 +38,12 @@ def _open(end: Any, environment: dict[str, str], method: str | None) -> Any:
     """The process object, in the child."""
     _family.take_over(environment)
     context._default_context.set_start_method(method, force=True)
-    return _message.unpack(*_core.Pipe.from_fd(end.detach()).receive())[1]
+    received = _core.Pipe.from_fd(end.detach()).receive()
+    try:
+        return _message.unpack(*received)[1]
+    except AttributeError as error:
+        _absent.tell(error)
+        raise
 
 
 @contextlib.contextmanager

@@ -113,6 +113,14 @@ class BaseContext(context.BaseContext):
         globals()["reduction"] = reduction
 
 
+def check_context(given: Any, parameter: str) -> None:
+    """Raises TypeError for what is no context, such as the name of a start method, and says how to get one."""
+    if not hasattr(given, "Process"):
+        method = given if given in _concrete_contexts else "spawn"
+        call = f'{parameter}=shmarray.multiprocessing.get_context("{method}")'
+        raise TypeError(f"{parameter} is to be a context, and {given!r} is none: {call}")
+
+
 class Process(context.Process):
     """A process of the default context."""
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .._workers import CALLBACKS, Backlog, Dispatcher, Task, Trade
 from . import get_context
+from .context import check_context
 
 __all__ = ["Pool", "ThreadPool"]
 
@@ -71,6 +72,7 @@ class Pool(_standard.Pool):
     ) -> None:
         self._state = INIT  # for __del__, if this raises
         self._ctx = context or get_context()
+        check_context(self._ctx, "context")
         self._processes = _count(processes)
         _check(initializer, maxtasksperchild)
         self._cache: dict[int, Any] = {}
