@@ -1,5 +1,6 @@
 """A mistake that many make is told with what helps."""
 
+import pickle
 import re
 import subprocess
 import sys
@@ -53,6 +54,16 @@ def test_a_directory_where_nothing_can_be_made_is_told_with_the_variable_that_na
     assert re.search(
         r"(Read-only file system|Permission denied).*; set the environment variable SHMARRAY_DIR", done.stderr
     )
+
+
+def test_pickle_loads_of_dumps_says_what_loads_it(tmp_path):
+    data = shmarray.dumps({"a": np.arange(3)})
+    (tmp_path / "data").write_bytes(data)
+    with open(tmp_path / "data", "rb") as file:
+        for load in (lambda: pickle.loads(data), lambda: pickle._loads(data), lambda: pickle.load(file)):
+            with pytest.raises(pickle.UnpicklingError, match=r"no pickle: load them with shmarray\.loads"):
+                load()
+    assert shmarray.loads(data)["a"].tolist() == [0, 1, 2]
 
 
 # A notebook: no module of this name has what the parent's has.
