@@ -1,5 +1,7 @@
 """What to say in a started process that has not what its parent's ``__main__`` has."""
 
+__all__ = ["tell"]
+
 _REMEDY = (
     "This process has not run what defined it: a notebook, an interactive session or code below "
     '`if __name__ == "__main__"` is not run in a process that is started by spawn or forkserver, and a forked one '

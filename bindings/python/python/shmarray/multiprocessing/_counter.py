@@ -8,6 +8,8 @@ from typing import Any
 from ._descriptors import Descriptor
 from .reduction import DupFd
 
+__all__ = ["Counter"]
+
 
 class Counter(Descriptor):
     """An eventfd. What it says is a hint: who dies between a deed and its count leaves it wrong by one."""

@@ -13,6 +13,8 @@ from typing import Any
 from .. import _core
 from . import _absent, _descriptors, _family, _message, context
 
+__all__ = ["Parcel", "launching"]
+
 
 class Parcel:
     """What the standard launcher pickles in the place of a process object."""

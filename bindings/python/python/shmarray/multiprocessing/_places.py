@@ -8,6 +8,8 @@ from ._counter import Counter
 from ._locks import Range
 from ._tokens import Token, TokenFile
 
+__all__ = ["Places"]
+
 _LOOK_SECONDS = 0.1
 """Who waits looks so often: nobody wakes him when the one who had a place has died."""
 

@@ -1,9 +1,11 @@
 """Connections that carry arrays by handle: both ends of a pipe, and listeners on this machine.
 
 What a connection carries are whole messages of a pipe of core. Over TCP there are the standard
-module's connections, which copy every byte of an array.
+module's connections, which copy every byte of an array; and over any other descriptor that
+somebody makes a ``Connection`` of it does what the standard class does, byte for byte.
 """
 
+import errno
 import io
 import os
 import socket
@@ -56,14 +58,20 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
 
     pipe: _core.Pipe
     """What carries its messages."""
+    _is_foreign = False
+    """Whether its descriptor is none of such a pipe, and perhaps none at all: this shows when it is used."""
 
     def __init__(self, handle: int, readable: bool = True, writable: bool = True) -> None:
         super().__init__(handle, readable, writable)
         try:
             self.pipe = _core.Pipe.from_fd(handle.__index__())
-        except BaseException:
-            self._handle = None  # it stays the caller's
-            raise
+        except (ValueError, OverflowError):
+            self._is_foreign = True
+        except OSError as error:
+            self._is_foreign = error.errno == errno.EBADF
+            if not self._is_foreign:
+                self._handle = None  # it stays the caller's
+                raise
 
     @classmethod
     def _of(cls, pipe: _core.Pipe, readable: bool = True, writable: bool = True) -> Self:
@@ -72,26 +80,36 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
         self.pipe = pipe
         return self
 
-    def _close(self) -> None:
-        self.pipe.close()
+    def _close(self) -> Any:
+        if self._is_foreign:
+            return _standard.Connection._close(self)
+        return self.pipe.close()
 
     def send(self, obj: _SendT_contra) -> None:
         """Sends an object. It waits until there is room."""
+        if self._is_foreign:
+            return super().send(obj)
         self._check_closed()
         self._check_writable()
-        _message.send(self.pipe, _message.pack(obj))
+        return _message.send(self.pipe, _message.pack(obj))
 
     def recv(self) -> _RecvT_co:
         """Receives an object. It waits until there is one."""
+        if self._is_foreign:
+            return super().recv()
         self._check_closed()
         self._check_readable()
         obj: _RecvT_co = _message.unpack(*self.pipe.receive())
         return obj
 
-    def _send_bytes(self, data: memoryview) -> None:
-        _message.send(self.pipe, _message.pack_bytes(data))
+    def _send_bytes(self, data: memoryview) -> Any:
+        if self._is_foreign:
+            return _standard.Connection._send_bytes(self, data)
+        return _message.send(self.pipe, _message.pack_bytes(data))
 
-    def _recv_bytes(self, most: int | None = None) -> io.BytesIO | None:
+    def _recv_bytes(self, most: int | None = None) -> Any:
+        if self._is_foreign:
+            return _standard.Connection._recv_bytes(self, most)
         data = _message.unpack_bytes(*self.pipe.receive())
         if most is not None and len(data) > most:
             return None
