@@ -23,6 +23,8 @@ Shape = SupportsIndex | Sequence[SupportsIndex]
 class _Mode(int):
     """Permission bits, which people read in octal: ``help`` prints the default."""
 
+    __slots__ = ()
+
     def __repr__(self) -> str:
         return f"0o{self:o}"
 
