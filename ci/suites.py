@@ -84,7 +84,7 @@ PYTHON_LONG = " or ".join(
     )
 )
 """Of the tests of Python, those that kill many processes or start many interpreters."""
-OTHER_SHORT = ("mp_surface", "sharing", "refusals", "pickling")
+OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
 OTHER_LONG = ("mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown", "starts")
 """Of those, the files about what changes from one Python to the next."""
 
