@@ -65,6 +65,13 @@ def test_a_star_import_of_the_executors_gives_what_the_standard_one_gives():
     assert ours.keys() >= standard.keys()
 
 
+def test_the_package_has_no_public_name_of_its_own():
+    def names(package):
+        return {name for name in vars(package) if name[0] != "_" and not inspect.ismodule(getattr(package, name))}
+
+    assert names(mp) == names(multiprocessing)
+
+
 def callables(module):
     """Its public functions, classes and methods, by what leads to them."""
     for name in public_names(module):

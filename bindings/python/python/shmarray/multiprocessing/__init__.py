@@ -49,6 +49,7 @@ else:
     freeze_support = _default_context.freeze_support
     parent_process = _default_context.parent_process
     reducer = _default_context.reducer
+    del TYPE_CHECKING  # a name of no module here
 
 __all__ = [
     "Array",
