@@ -1,4 +1,4 @@
-"""How many tests a suite's log says passed, failed and were skipped, and why those were."""
+"""How many tests a suite's log says passed, failed and were skipped, why those were, and which were flaky."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,6 +10,8 @@ class Count:
     failed: int = 0
     skipped: int = 0
     reasons: list = field(default_factory=list)
+    flaky: list = field(default_factory=list)
+    """Those that failed and then passed alone. They count neither as passed nor as failed."""
 
 
 def one_check(log, succeeded):
@@ -26,10 +28,11 @@ def rust_tests(log, _):
 
 
 def counted_line(log, _):
-    """The last `… N passed, N failed[, N skipped]`, and lines that say why something was skipped."""
+    """The last `… N passed, N failed[, N skipped]`, and lines that say why something was skipped, and what was flaky."""
     found = re.findall(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", log)
     passed, failed, skipped = found[-1] if found else (0, 0, 0)
-    return Count(int(passed), int(failed), int(skipped or 0), re.findall(r"^skipped (.+)$", log, re.M))
+    reasons, flaky = (re.findall(rf"^{word} (.+)$", log, re.M) for word in ("skipped", "flaky"))
+    return Count(int(passed), int(failed), int(skipped or 0), reasons, flaky)
 
 
 def pytest_line(log, _):

@@ -21,7 +21,7 @@ OF_CI_ENV = ("PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "GEM_PAT
 NOT_PUBLISHED = r"pip install shmarray|gem install numo-shared|cargo (?:add|install) shmarray|^shmarray = \""
 # For each section: the language of its example, what a user has before, where the commands run, and what runs then.
 SECTIONS = {
-    "Python": ("python", f"{sys._base_executable} -m venv ~/venv; . ~/venv/bin/activate", "~/shmarray", "python ~/example.python"),
+    "Python": ("python", f"{sys._base_executable} -m venv ~/venv; . ~/venv/bin/activate", "~/shmarray", "python ~/example.python; shmarray ls; python -m shmarray ls"),
     "Ruby": ("ruby", "export GEM_HOME=~/gems", "~/shmarray", "ruby ~/example.ruby"),
     "C++": ("cpp", "", "~/shmarray", "c++ -std=c++17 ~/example.cpp -o ~/cpp $(pkg-config --cflags --libs shmarray); ~/cpp; ~/.local/bin/shmarray ls"),
     "C": ("c", "", "~/shmarray", "cc ~/example.c -o ~/c $(pkg-config --cflags --libs shmarray); ~/c"),

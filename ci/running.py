@@ -74,7 +74,7 @@ def run(name, command, count):
     counted = count(re.sub(rf"^{launch.LEFT}.*\n", "", text, flags=re.M), code == 0)
     if counted.failed == 0 and code != 0:
         counted.failed = 1  # it did not get so far as to count
-    if counted.passed + counted.failed == 0:
+    if counted.passed + counted.failed + len(counted.flaky) == 0:
         counted.failed, text = 1, text + "\nThis suite ran no test.\n"
     seconds = time.monotonic() - began, used
     with one_speaks:
@@ -112,6 +112,7 @@ def ended(running, lifeline, name, log_path):
 
 def say(name, counted, seconds, text, log_path):
     counts = f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped"
+    counts += f" {len(counted.flaky):4} flaky" if counted.flaky else ""
     print(f"{name:44} {counts} {seconds[0]:6.0f} s {seconds[1]:6.0f} s of processors", flush=True)
     if counted.failed:
         print("\n".join(text.splitlines()[-60:]))

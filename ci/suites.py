@@ -84,7 +84,7 @@ PYTHON_LONG = " or ".join(
     )
 )
 """Of the tests of Python, those that kill many processes or start many interpreters."""
-OTHER_SHORT = ("mp_surface", "sharing", "refusals", "pickling")
+OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
 OTHER_LONG = ("mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown", "starts")
 """Of those, the files about what changes from one Python to the next."""
 
@@ -177,6 +177,7 @@ SHORT = [
     ("Ruby", ["rake", "--rakefile", "bindings/ruby/Rakefile", "test", "ARGS=--verbose"], minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
     ("soak: workers killed", bash("ci/soak", "300"), counted_line),
+    ("packages: licences and sources", python("ci/packages.py"), counted_line),
     ("golden files", python("ci/conformance/golden/make.py", "--check"), doctest_like(r"^(\d+) golden files")),
     ("conformance", bash("ci/conformance/run"), counted_line),
     ("README examples", python("ci/readme.py"), counted_line),
@@ -223,19 +224,26 @@ def main():
 
 
 def report(results):
-    """What was skipped and why, the table, the line of counts; exits with 0 when all is well."""
+    """What was skipped and why, what was flaky, the table, the line of counts; exits with 0 when nothing has failed."""
     counts = [count for _, count, _ in results]
     reasons = [f"{name}: {reason}" for name, count, _ in results for reason in count.reasons]
     print("\nSkipped:" if reasons else "\nNothing was skipped.")
     for reason in dict.fromkeys(reasons):
         print(f"  {reasons.count(reason)} × {reason}")
-    print(f"\n{'suite':44} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'of processors':>14}")
+    flaky = [f"{name}: {test}" for name, count, _ in results for test in count.flaky]
+    print(*(["\nFlaky, failed and then passed alone:", *flaky] if flaky else []), sep="\n  ")
+    print(
+        f"\n{'suite':44} {'passed':>7} {'failed':>7} {'skipped':>8} {'flaky':>6} {'seconds':>8} {'of processors':>14}"
+    )
     for name, count, (seconds, used) in results:
-        print(f"{name:44} {count.passed:7} {count.failed:7} {count.skipped:8} {seconds:8.0f} {used:14.0f}")
+        print(
+            f"{name:44} {count.passed:7} {count.failed:7} {count.skipped:8} {len(count.flaky):6} {seconds:8.0f} {used:14.0f}"
+        )
     total = [sum(getattr(count, kind) for count in counts) for kind in ("passed", "failed", "skipped")]
     processors = sum(used for _, _, (_, used) in results)
-    print(f"{'together':44} {total[0]:7} {total[1]:7} {total[2]:8} {'':8} {processors:14.0f}")
-    print(f"\n{total[0]} passed, {total[1]} failed, {total[2]} skipped")
+    print(f"{'together':44} {total[0]:7} {total[1]:7} {total[2]:8} {len(flaky):6} {'':8} {processors:14.0f}")
+    counts = f"{total[0]} passed, {total[1]} failed, {total[2]} skipped"
+    print(f"\n{counts}, {len(flaky)} flaky" if flaky else f"\n{counts}")
     sys.exit(bool(total[1]) or not total[0])
 
 

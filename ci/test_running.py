@@ -10,6 +10,7 @@ import sys
 
 import pytest
 import running
+import suites
 from counting import counted_line, minitest_line, one_check, pytest_line, rust_tests
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -188,6 +189,7 @@ def looked(looks, logs):
     ("short", "long", "last", "status"),
     [
         ("echo 3 passed, 0 failed, 1 skipped", "echo 4 passed, 0 failed, 0 skipped", "7 passed, 0 failed, 1 skipped", 0),
+        ("echo 3 passed, 0 failed, 1 skipped, 1 flaky", "echo 4 passed, 0 failed, 0 skipped, 1 flaky", "7 passed, 0 failed, 1 skipped, 2 flaky", 0),
         ("echo 3 passed, 1 failed, 0 skipped; exit 1", "echo 4 passed, 0 failed, 0 skipped", "7 passed, 1 failed, 0 skipped", 1),
         ("echo a step FAILED; exit 1", "echo 4 passed, 0 failed, 0 skipped", "4 passed, 1 failed, 0 skipped", 1),
         ("echo 3 passed, 0 failed, 0 skipped", "true", "3 passed, 1 failed, 0 skipped", 1),
@@ -218,3 +220,22 @@ COUNTED = [
 def test_a_log_is_counted(count, log, expected):
     found = count(log, True)
     assert (found.passed, found.failed, found.skipped, found.reasons) == expected
+
+
+def test_a_flaky_test_counts_neither_as_passed_nor_as_failed_and_is_named(capsys):
+    script = "echo flaky some.test; echo 3 passed, 0 failed, 0 skipped, 1 flaky"
+    count, seconds = running.run("unsteady", shell(script), counted_line)
+    assert (count.passed, count.failed, count.skipped, count.flaky) == (3, 0, 0, ["some.test"])
+    with pytest.raises(SystemExit) as ended:
+        suites.report([("unsteady", count, seconds)])
+    said = capsys.readouterr().out
+    assert not ended.value.code
+    assert "0 skipped    1 flaky" in said
+    assert "Flaky, failed and then passed alone:\n  unsteady: some.test\n" in said
+    assert said.endswith("\n3 passed, 0 failed, 0 skipped, 1 flaky\n")
+
+
+def test_a_suite_whose_only_test_is_flaky_has_run_a_test():
+    script = "echo flaky some.test; echo 0 passed, 0 failed, 0 skipped, 1 flaky"
+    count, _ = running.run("unsteady", shell(script), counted_line)
+    assert (count.passed, count.failed, count.flaky) == (0, 0, ["some.test"])

@@ -16,7 +16,7 @@ Gem::Specification.new do |spec|
   spec.homepage = "https://github.com/shmarray/shmarray"
   spec.licenses = ["MIT", "Apache-2.0"]
   spec.required_ruby_version = ">= 3.1"
-  spec.files = Dir.chdir(__dir__) { Dir["{lib,ext,sig}/**/*", "Cargo.{toml,lock}", "README.md"].select { |file| File.file?(file) } }
+  spec.files = Dir.chdir(__dir__) { Dir["{lib,ext,sig}/**/*", "Cargo.{toml,lock}", "LICENSE*", "README.md"].select { |file| File.file?(file) } }
   spec.extensions = ["ext/shmarray/extconf.rb"]
   # No dependency on numo-narray or numo-narray-alt: they exclude each other, and either will do.
   spec.metadata["rubygems_mfa_required"] = "true"

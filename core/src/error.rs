@@ -194,7 +194,7 @@ pub enum Error {
     },
 
     /// A system call failed.
-    #[error("{call} failed on {}: {source}", path.display())]
+    #[error("{call} failed on {}: {source}{}", path.display(), where_else(call, source))]
     Os {
         /// The call.
         call: &'static str,
@@ -314,6 +314,19 @@ fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
         }
     }
 }
+
+/// What helps where nothing can be made in a directory.
+fn where_else(call: &str, source: &io::Error) -> &'static str {
+    let makes = call.starts_with("open(O_TMPFILE)");
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => ELSEWHERE,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound if makes => ELSEWHERE,
+        _ => "",
+    }
+}
+
+const ELSEWHERE: &str =
+    "; set the environment variable SHMARRAY_DIR to a directory where this process can write, best on a tmpfs";
 
 fn os_kind(source: &io::Error) -> ErrorKind {
     match source.kind() {

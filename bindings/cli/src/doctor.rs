@@ -23,24 +23,25 @@ mod read;
 #[cfg(target_os = "linux")]
 mod report;
 
-use std::process::ExitCode;
+use std::io::Write;
 
 use anyhow::Result;
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn run(_json: bool) -> Result<ExitCode> {
+pub(crate) fn print(_json: bool, _out: &mut dyn Write) -> Result<u8> {
     anyhow::bail!("doctor only knows Linux so far; on this system there is nothing that it can check")
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) fn run(json: bool) -> Result<ExitCode> {
+pub(crate) fn print(json: bool, out: &mut dyn Write) -> Result<u8> {
     let facts = read::facts(&read::System::this())?;
     let findings = examine(&facts);
     match json {
-        true => println!("{}", report::json(&findings)?),
-        false => print!("{}", report::text(&findings)),
+        true => writeln!(out, "{}", report::json(&findings)?)?,
+        false => write!(out, "{}", report::text(&findings))?,
     }
-    Ok(ExitCode::from(u8::from(report::has_problem(&findings))))
+    out.flush()?;
+    Ok(u8::from(report::has_problem(&findings)))
 }
 
 /// Where segments live, and how much room there is.

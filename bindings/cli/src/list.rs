@@ -1,18 +1,24 @@
 //! `shmarray ls`: every byte of shared memory that the library has, and who has it.
 
+use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde_json::json;
 use shmarray::{SegmentInfo, SegmentKind};
 
-pub(crate) fn print(as_json: bool) -> Result<()> {
+pub(crate) fn print(as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut segments = shmarray::segments()?;
     segments.sort_by_key(|segment| (segment.created_ns, segment.segment.cell)); // the rest of a segment is before its cells
     match as_json {
-        true => println!("{}", serde_json::to_string_pretty(&segments.iter().map(to_json).collect::<Vec<_>>())?),
-        false => print_table(&segments),
+        true => print_json(&segments, out),
+        false => print_table(&segments, out),
     }
+}
+
+fn print_json(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
+    let all = segments.iter().map(to_json).collect::<Vec<_>>();
+    writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
     Ok(())
 }
 
@@ -32,11 +38,11 @@ fn to_json(segment: &SegmentInfo) -> serde_json::Value {
     })
 }
 
-fn print_table(segments: &[SegmentInfo]) {
+fn print_table(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
     let heads = ["SEGMENT", "KIND", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE", "PERSISTS", "TICKETS", "HOLDERS"];
-    print_row(&heads.map(str::to_owned));
+    print_row(&heads.map(str::to_owned), out)?;
     for segment in segments {
-        print_row(&[
+        let row = [
             segment.segment.to_string(),
             segment.kind.as_str().to_owned(),
             segment.name.clone().unwrap_or_else(|| "-".to_owned()),
@@ -47,14 +53,18 @@ fn print_table(segments: &[SegmentInfo]) {
             (if segment.persists { "yes" } else { "-" }).to_owned(),
             segment.tickets.to_string(),
             segment.holders.iter().map(|pid| process(*pid)).collect::<Vec<_>>().join(", "),
-        ]);
+        ];
+        print_row(&row, out)?;
     }
-    println!("{}", totals(segments));
+    writeln!(out, "{}", totals(segments))?;
+    Ok(())
 }
 
-fn print_row([segment, kind, name, bytes, age, dtype, shape, persists, tickets, holders]: &[String; 10]) {
+fn print_row(row: &[String; 10], out: &mut dyn Write) -> Result<()> {
+    let [segment, kind, name, bytes, age, dtype, shape, persists, tickets, holders] = row;
     let which = format!("{segment:28}  {kind:7}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}");
-    println!("{which}  {persists:8}  {tickets:>7}  {holders}");
+    writeln!(out, "{which}  {persists:8}  {tickets:>7}  {holders}")?;
+    Ok(())
 }
 
 /// The bytes of each kind, and what there is to have.

@@ -1,5 +1,7 @@
 //! `shmarray show`: one array's values and their statistics.
 
+use std::io::Write;
+
 use anyhow::Result;
 use half::f16;
 use num_complex::Complex;
@@ -8,49 +10,49 @@ use shmarray::{Access, Array, Element, Number, TypeCode};
 /// Values printed; of a larger array only the first.
 const SHOWN: u64 = 100;
 
-pub(crate) fn print(handle_or_name: &str) -> Result<()> {
+pub(crate) fn print(handle_or_name: &str, out: &mut dyn Write) -> Result<()> {
     let array = Array::attach(handle_or_name, Access::ReadOnly)?;
-    println!("dtype    {} ({})", array.dtype().name(), array.dtype().text());
-    println!("shape    {:?}", array.shape());
-    println!("strides  {:?} bytes, offset {}", array.strides(), array.layout().offset);
-    println!("segment  {}, generation {}", array.handle().segment, array.handle().generation);
-    print_values(&array)?;
-    print_statistics(&array)
+    writeln!(out, "dtype    {} ({})", array.dtype().name(), array.dtype().text())?;
+    writeln!(out, "shape    {:?}", array.shape())?;
+    writeln!(out, "strides  {:?} bytes, offset {}", array.strides(), array.layout().offset)?;
+    writeln!(out, "segment  {}, generation {}", array.handle().segment, array.handle().generation)?;
+    print_values(&array, out)?;
+    print_statistics(&array, out)
 }
 
-fn print_values(array: &Array) -> Result<()> {
+fn print_values(array: &Array, out: &mut dyn Write) -> Result<()> {
     match array.dtype().code() {
-        TypeCode::Bool => values::<bool>(array),
-        TypeCode::Int8 => values::<i8>(array),
-        TypeCode::Int16 => values::<i16>(array),
-        TypeCode::Int32 => values::<i32>(array),
-        TypeCode::Int64 => values::<i64>(array),
-        TypeCode::UInt8 => values::<u8>(array),
-        TypeCode::UInt16 => values::<u16>(array),
-        TypeCode::UInt32 => values::<u32>(array),
-        TypeCode::UInt64 => values::<u64>(array),
-        TypeCode::Float16 => values::<f16>(array),
-        TypeCode::Float32 => values::<f32>(array),
-        TypeCode::Float64 => values::<f64>(array),
-        TypeCode::Complex64 => values::<Complex<f32>>(array),
-        TypeCode::Complex128 => values::<Complex<f64>>(array),
-        TypeCode::Opaque => bytes(array),
+        TypeCode::Bool => values::<bool>(array, out),
+        TypeCode::Int8 => values::<i8>(array, out),
+        TypeCode::Int16 => values::<i16>(array, out),
+        TypeCode::Int32 => values::<i32>(array, out),
+        TypeCode::Int64 => values::<i64>(array, out),
+        TypeCode::UInt8 => values::<u8>(array, out),
+        TypeCode::UInt16 => values::<u16>(array, out),
+        TypeCode::UInt32 => values::<u32>(array, out),
+        TypeCode::UInt64 => values::<u64>(array, out),
+        TypeCode::Float16 => values::<f16>(array, out),
+        TypeCode::Float32 => values::<f32>(array, out),
+        TypeCode::Float64 => values::<f64>(array, out),
+        TypeCode::Complex64 => values::<Complex<f32>>(array, out),
+        TypeCode::Complex128 => values::<Complex<f64>>(array, out),
+        TypeCode::Opaque => bytes(array, out),
     }
 }
 
 /// Minimum, mean and maximum; complex numbers have only a mean, opaque elements none of them.
-fn print_statistics(array: &Array) -> Result<()> {
+fn print_statistics(array: &Array, out: &mut dyn Write) -> Result<()> {
     let code = array.dtype().code();
     if array.layout().is_empty() || code == TypeCode::Opaque {
         return Ok(());
     }
     let ordered = !matches!(code, TypeCode::Complex64 | TypeCode::Complex128);
     if ordered {
-        println!("minimum  {}", as_element(code, array.min()?));
+        writeln!(out, "minimum  {}", as_element(code, array.min()?))?;
     }
-    println!("mean     {}", array.mean()?);
+    writeln!(out, "mean     {}", array.mean()?)?;
     if ordered {
-        println!("maximum  {}", as_element(code, array.max()?));
+        writeln!(out, "maximum  {}", as_element(code, array.max()?))?;
     }
     Ok(())
 }
@@ -63,18 +65,18 @@ fn as_element(code: TypeCode, number: Number) -> String {
     }
 }
 
-fn values<T: Element + std::fmt::Display>(array: &Array) -> Result<()> {
+fn values<T: Element + std::fmt::Display>(array: &Array, out: &mut dyn Write) -> Result<()> {
     let count = array.layout().len();
     let shown = (0..count.min(SHOWN)).map(|k| Ok(array.get::<T>(&index(array, k))?.to_string()));
     let shown = shown.collect::<Result<Vec<_>>>()?;
     let more = if count > SHOWN { format!(" … ({count} values)") } else { String::new() };
-    println!("values   {}{more}", shown.join(" "));
+    writeln!(out, "values   {}{more}", shown.join(" "))?;
     Ok(())
 }
 
-fn bytes(array: &Array) -> Result<()> {
+fn bytes(array: &Array, out: &mut dyn Write) -> Result<()> {
     let shown = array.to_bytes().into_iter().take(SHOWN as usize).map(|byte| format!("{byte:02x}"));
-    println!("bytes    {}", shown.collect::<Vec<_>>().join(" "));
+    writeln!(out, "bytes    {}", shown.collect::<Vec<_>>().join(" "))?;
     Ok(())
 }
 

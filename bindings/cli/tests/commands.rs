@@ -3,9 +3,11 @@
 
 mod maker;
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use num_complex::Complex;
 use shmarray::{Array, DType, Element, Options};
@@ -208,4 +210,32 @@ fn a_mistake_is_told_and_fails() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("no array is named \"nobody.at.all\""));
     assert!(printed(&["sweep"]).starts_with("gave back "));
+}
+
+/// How a command ends whose output goes there, and what it says of that.
+fn ended(arguments: &[&str], stdout: impl Into<Stdio>) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
+    let output = command.args(arguments).stdout(stdout).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_command_whose_output_nobody_reads_ends_quietly() {
+    let name = unique("cli.unread");
+    let _array = named(&name);
+    for arguments in [&["ls"][..], &["ls", "--json"], &["show", &name], &["sweep"], &["doctor"], &["--help"]] {
+        let (end, other) = UnixStream::pair().unwrap();
+        drop(other);
+        assert_eq!(ended(arguments, OwnedFd::from(end)), (Some(141), String::new()), "{arguments:?}");
+    }
+}
+
+#[test]
+fn output_that_finds_no_room_is_told_and_fails() {
+    for arguments in [&["ls"][..], &["sweep"], &["doctor"], &["--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, said) = ended(arguments, full);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(said.starts_with("Error: No space left on device"), "{arguments:?}: {said}");
+    }
 }

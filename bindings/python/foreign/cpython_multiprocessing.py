@@ -10,7 +10,7 @@ ci runs 698 of the 1179 tests of CPython 3.11 (of 3.13, 737 of 1224): those that
 The tests are those that the running Python has installed, with the name of the module changed. What
 may differ stands, with the reason, in cpython_multiprocessing.toml beside this file. A difference
 that is not there fails the run, and so does one that is there and did not happen, and what is left
-in shared memory. A test that fails and then passes alone failed by the machine's load: that is said.
+in shared memory. A test that fails and then passes alone is flaky, and does not count as passed.
 """
 
 import argparse
@@ -172,13 +172,15 @@ class Runner:
 
 
 def again_if_new(runner: Runner, outcomes: Outcomes, differences: Differences) -> Outcomes:
-    """What came of tests that failed but need not, when each runs alone. Those that fail again are explained."""
+    """What came of tests that failed but need not, when each has run again alone: those that passed are flaky."""
     new = [name for name, (what, _) in outcomes.items() if what == "failed" and differences.reason(name) is None]
     alone = Outcomes()
     for name in new:
         alone |= runner.run([name])
         what, _ = alone[name]
         _, text = outcomes[name] if what == "passed" else alone[name]
+        if what == "passed":
+            alone[name] = ("flaky", text)
         print(f"{name} failed, and {what} alone:\n{text}\n")
     return alone
 

@@ -26,23 +26,29 @@ class Differences:
         return next((reasons[pattern] for pattern in reasons if fnmatch.fnmatchcase(name, pattern)), None)
 
     def judge(self, outcomes: Iterable[tuple[str, str]]) -> int:
-        """Says what came of tests, given as (name, "passed" or "failed" or "skipped: …"), and gives the exit status."""
+        """Says what came of tests, given as (name, "passed", "failed", "flaky" or "skipped: …"); gives the exit status.
+
+        A flaky test failed, and passed when it ran again: it counts neither as the one nor as the other.
+        """
         by_outcome: dict[str, list[str]] = collections.defaultdict(list)
         for name, outcome in outcomes:
             by_outcome[outcome].append(name)
-        passed, failed = by_outcome.pop("passed", []), by_outcome.pop("failed", [])
+        passed, failed, flaky = (by_outcome.pop(outcome, []) for outcome in ("passed", "failed", "flaky"))
         for outcome, names in by_outcome.items():
             print(f"{outcome.replace(':', '', 1)} ({len(names)})")
         expected = [name for name in failed if self.reason(name) is not None]
         for name in expected:
             print(f"differs {name}: {self.reason(name)}")
         wrong = [name for name in failed if self.reason(name) is None] + self._no_longer(passed, failed)
-        if not passed and not failed:
+        if not passed and not failed and not flaky:
             wrong.append("None of the foreign tests ran.")
         for line in wrong:
             print(f"FAILED {line}")
+        for name in flaky:
+            print(f"flaky {name}")
         skipped = sum(map(len, by_outcome.values()))
-        print(f"{len(passed) + len(expected)} passed, {len(wrong)} failed, {skipped} skipped")
+        counts = f"{len(passed) + len(expected)} passed, {len(wrong)} failed, {skipped} skipped"
+        print(f"{counts}, {len(flaky)} flaky" if flaky else counts)
         return int(bool(wrong))
 
     def _no_longer(self, passed: list[str], failed: list[str]) -> list[str]:

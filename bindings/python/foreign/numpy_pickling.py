@@ -19,7 +19,7 @@ import pytest
 from differences import Differences
 
 import shmarray
-from shmarray import _pickling
+from shmarray import _messages, _pickling
 
 
 class Substitute:
@@ -40,7 +40,7 @@ class Substitute:
         return self.messages[-1]
 
     def loads(self, data, /, **options):
-        return shmarray.loads(data) if data.startswith(b"shmarray") else pickle.loads(data, **options)
+        return shmarray.loads(data) if data.startswith(_messages._MAGIC) else pickle.loads(data, **options)
 
     def dump(self, obj, file, protocol=None):
         file.write(self.dumps(obj, protocol))

@@ -17,6 +17,8 @@ mod pickling;
 mod places;
 mod plain;
 
+use std::ffi::OsString;
+
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::intern;
@@ -237,6 +239,12 @@ fn copied_bytes() -> u64 {
     shmarray::copied_bytes()
 }
 
+/// Runs the command `shmarray` with these arguments, on this process's standard output. Returns its exit code.
+#[pyfunction]
+fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| shmarray_cli::run(arguments))
+}
+
 fn parse_order(order: &str) -> PyResult<Order> {
     match order {
         "C" => Ok(Order::C),
@@ -304,7 +312,7 @@ mod _core {
     #[pymodule_export]
     use super::{
         attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, hold_of, in_band_bytes,
-        is_shared, place, segments, sent_array, sent_memory, share, sweep, sweep_dead, unlink,
+        is_shared, place, run_command, segments, sent_array, sent_memory, share, sweep, sweep_dead, unlink,
     };
 
     #[pymodule_export]

@@ -173,7 +173,8 @@ pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
         return Err(value_error(format!("invalid fd: {fd} is no descriptor")));
     }
     // SAFETY: not negative; where it is not open the kernel says so.
-    Ok(unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?)
+    let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    copy.map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string()))) // pyo3's has no errno
 }
 
 /// The bytes of a bytes-like object. Those that can change are copied, so that none does meanwhile.

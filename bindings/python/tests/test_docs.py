@@ -2,6 +2,8 @@
 
 import doctest
 import inspect
+import pydoc
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -12,6 +14,7 @@ import pytest
 import shmarray
 from shmarray import _create, _messages, _share
 
+KINDS = ("empty", "zeros", "ones", "full")
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -33,6 +36,21 @@ def test_every_public_function_has_a_docstring_with_an_example():
     functions = [getattr(shmarray, name) for name in shmarray.__all__ if inspect.isfunction(getattr(shmarray, name))]
     assert len(functions) >= 19
     assert [function.__name__ for function in functions if ">>> " not in (function.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize("name", ["empty", "zeros", "ones", "full", "array", *(f"{w}_like" for w in KINDS)])
+def test_help_shows_every_keyword_and_the_mode_in_octal(name):
+    text = pydoc.render_doc(getattr(shmarray, name), renderer=pydoc.plaintext)
+    for keyword in ("name: str | None = None", "persist: bool = False", "mode: int = 0o600"):
+        assert keyword in text
+
+
+def test_help_explains_every_parameter_of_empty_with_its_unit():
+    text = inspect.getdoc(shmarray.empty)
+    explained = re.findall(r"^(\w+) : .*\n    \S", text, re.M)
+    assert explained == list(inspect.signature(shmarray.empty).parameters)
+    for unit in ("elements along each dimension", "in bytes", "permission bits", "default 0o600"):
+        assert unit in text
 
 
 def test_every_public_name_is_documented():

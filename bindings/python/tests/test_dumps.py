@@ -162,23 +162,24 @@ DATA = shmarray.dumps([1, "text", np.arange(3)])
 
 
 def with_checksum(body):
-    return DATA[:9] + struct.pack("<I", zlib.crc32(body)) + body
+    return _messages._MAGIC + struct.pack("<I", zlib.crc32(body)) + body
 
 
+HEAD = _messages._HEADER.size
 GARBAGE = {
     "nothing": b"",
     "one byte": b"s",
     "pickle's": pickle.dumps(5),
-    "only a name": b"shmarray\x01",
+    "only a name": _messages._MAGIC,
     "another version": DATA.replace(b"\x01", b"\x02", 1),
     "cut": DATA[:-1],
     "cut in the middle": DATA[: len(DATA) // 2],
     "with more": DATA + b"x",
     "noise": np.random.default_rng(1).bytes(1000),
     "zeros": bytes(100),
-    "huge sizes": DATA[:13] + b"\xff" * 16 + DATA[29:],
-    "other sizes": with_checksum(b"\x07" + DATA[14:]),
-    "pickle's, called ours": b"shmarray\x01" + bytes(20) + pickle.dumps(5),
+    "huge sizes": DATA[:HEAD] + b"\xff" * 16 + DATA[HEAD + 16 :],
+    "other sizes": with_checksum(b"\x07" + DATA[HEAD + 1 :]),
+    "pickle's, called ours": _messages._MAGIC + bytes(20) + pickle.dumps(5),
 }
 
 

@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,34 @@ def test_every_public_name_of_the_standard_module_is_there(name):
     assert [name for name in names if not hasattr(ours, name)] == []
     assert set(standard.__all__) <= set(ours.__all__)
     assert [name for name in ours.__all__ if not hasattr(ours, name)] == []
+
+
+@pytest.mark.parametrize("name", [*MODULES, *(f".{one}" for one in THE_SAME)])
+def test_a_star_import_gives_every_name_that_the_standard_module_gives(name):
+    ours, standard = {}, {}
+    exec(f"from shmarray.multiprocessing{name} import *", ours)
+    exec(f"from multiprocessing{name} import *", standard)
+    assert ours.keys() - {"__builtins__"} >= standard.keys() - {"__builtins__"}
+
+
+def test_every_module_of_the_package_can_be_imported_and_says_what_it_has():
+    for path in Path(mp.__file__).parent.glob("*.py"):
+        module = importlib.import_module(f"shmarray.multiprocessing.{path.stem}")
+        assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_a_star_import_of_the_executors_gives_what_the_standard_one_gives():
+    ours, standard = {}, {}
+    exec("from shmarray.concurrent import *", ours)
+    exec("from concurrent.futures import *", standard)
+    assert ours.keys() >= standard.keys()
+
+
+def test_the_package_has_no_public_name_of_its_own():
+    def names(package):
+        return {name for name in vars(package) if name[0] != "_" and not inspect.ismodule(getattr(package, name))}
+
+    assert names(mp) == names(multiprocessing)
 
 
 def callables(module):

@@ -1,10 +1,7 @@
 """New arrays in shared memory: NumPy's functions with NumPy's names.
 
-All take the same options, which are keywords:
-
-* ``name``: a name to find the array by, ``[A-Za-z0-9._-]{1,64}``.
-* ``persist``: whether it outlives every process until its name is unlinked; needs a name.
-* ``mode``: who may attach it, as permission bits of a file.
+All take the same options, which are keywords: ``name``, ``persist`` and ``mode``. ``empty`` explains
+them, and what else is common to all.
 
 All raise MemoryError when shared memory is full, FileExistsError when the name is taken,
 ValueError for a shape, an order or a name that cannot be, and TypeError for a dtype that
@@ -13,7 +10,7 @@ cannot be shared, as one of Python objects.
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, SupportsIndex, TypedDict, Unpack
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -23,12 +20,16 @@ from . import _core
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
-class Options(TypedDict, total=False):
-    """The keywords that every function here takes."""
+class _Mode(int):
+    """Permission bits, which people read in octal: ``help`` prints the default."""
 
-    name: str | None
-    persist: bool
-    mode: int
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"0o{self:o}"
+
+
+_OURS_ALONE = _Mode(0o600)
 
 
 def empty(
@@ -38,11 +39,31 @@ def empty(
     *,
     name: str | None = None,
     persist: bool = False,
-    mode: int = 0o600,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """A new array in shared memory, as ``numpy.empty``; what is in it is not promised.
 
     The memory is reserved now, so that writing to it never fails.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        How many elements along each dimension.
+    dtype : anything that ``numpy.dtype`` takes, default float
+        The type of an element, without Python objects in it. Its ``itemsize`` is in bytes, and
+        times the elements it is what the array takes; a segment of its own adds a page of 4096 bytes.
+    order : "C" or "F", default "C"
+        Which index changes fastest from one element in memory to the next: the last, as in C, or
+        the first, as in Fortran. The array's strides are in bytes.
+    name : str, optional
+        What other processes may ``attach`` it by in place of its handle: 1 to 64 of the characters
+        ``A-Z a-z 0-9 . _ -``. One array at a time has a name in a directory of segments (``SHMARRAY_DIR``).
+    persist : bool, default False
+        Whether it outlives every process that holds it, until ``unlink(name)``; needs a name. It does
+        not outlive the machine's memory: a reboot ends it.
+    mode : int, default 0o600
+        Who may attach it, as permission bits of a file (``chmod``): 0o600 this user alone, 0o640 the
+        group may read, 0o660 and write, 0o666 everybody. The user's own bits, 0o600, must be among them.
 
     Raises MemoryError when shared memory is full, FileExistsError when the name is taken,
     ValueError for a bad shape, order, name or mode, TypeError for a dtype with objects.
@@ -55,7 +76,13 @@ def empty(
 
 
 def zeros(
-    shape: Shape, dtype: DTypeLike | None = float, order: Literal["C", "F"] = "C", **options: Unpack[Options]
+    shape: Shape,
+    dtype: DTypeLike | None = float,
+    order: Literal["C", "F"] = "C",
+    *,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """A new array of zeros in shared memory, as ``numpy.zeros``.
 
@@ -64,11 +91,17 @@ def zeros(
     >>> zeros(3).tolist()
     [0.0, 0.0, 0.0]
     """
-    return _new(shape, dtype, order, True, **options)
+    return _new(shape, dtype, order, True, name, persist, mode)
 
 
 def ones(
-    shape: Shape, dtype: DTypeLike | None = float, order: Literal["C", "F"] = "C", **options: Unpack[Options]
+    shape: Shape,
+    dtype: DTypeLike | None = float,
+    order: Literal["C", "F"] = "C",
+    *,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """A new array of ones in shared memory, as ``numpy.ones``.
 
@@ -77,7 +110,7 @@ def ones(
     >>> ones(3, "u1").tolist()
     [1, 1, 1]
     """
-    return _filled(empty(shape, dtype, order, **options), 1, options)
+    return _filled(_new(shape, dtype, order, False, name, persist, mode), 1, name)
 
 
 def full(
@@ -85,7 +118,10 @@ def full(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     order: Literal["C", "F"] = "C",
-    **options: Unpack[Options],
+    *,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """A new array filled with a value, or with what broadcasts to the shape, as ``numpy.full``.
 
@@ -95,7 +131,7 @@ def full(
     [[1, 2], [1, 2]]
     """
     dtype = np.asarray(fill_value).dtype if dtype is None else dtype
-    return _filled(empty(shape, dtype, order, **options), fill_value, options)
+    return _filled(_new(shape, dtype, order, False, name, persist, mode), fill_value, name)
 
 
 def array(
@@ -105,7 +141,7 @@ def array(
     *,
     name: str | None = None,
     persist: bool = False,
-    mode: int = 0o600,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """A copy of anything like an array in shared memory, as ``numpy.array``.
 
@@ -127,7 +163,7 @@ def empty_like(
     shape: Shape | None = None,
     name: str | None = None,
     persist: bool = False,
-    mode: int = 0o600,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """A new array of the shape, dtype and order of another, as ``numpy.empty_like``.
 
@@ -146,7 +182,9 @@ def zeros_like(
     order: Literal["C", "F", "A", "K"] = "K",
     *,
     shape: Shape | None = None,
-    **options: Unpack[Options],
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """Zeros of the shape, dtype and order of another array, as ``numpy.zeros_like``.
 
@@ -155,7 +193,7 @@ def zeros_like(
     >>> zeros_like([1, 2, 3]).tolist()
     [0, 0, 0]
     """
-    return _new_like(prototype, dtype, order, shape, True, **options)
+    return _new_like(prototype, dtype, order, shape, True, name, persist, mode)
 
 
 def ones_like(
@@ -164,7 +202,9 @@ def ones_like(
     order: Literal["C", "F", "A", "K"] = "K",
     *,
     shape: Shape | None = None,
-    **options: Unpack[Options],
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """Ones of the shape, dtype and order of another array, as ``numpy.ones_like``.
 
@@ -173,7 +213,7 @@ def ones_like(
     >>> ones_like([1, 2, 3]).tolist()
     [1, 1, 1]
     """
-    return _filled(empty_like(prototype, dtype, order, shape=shape, **options), 1, options)
+    return _filled(_new_like(prototype, dtype, order, shape, False, name, persist, mode), 1, name)
 
 
 def full_like(
@@ -183,7 +223,9 @@ def full_like(
     order: Literal["C", "F", "A", "K"] = "K",
     *,
     shape: Shape | None = None,
-    **options: Unpack[Options],
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
     """A value in the shape, dtype and order of another array, as ``numpy.full_like``.
 
@@ -192,7 +234,7 @@ def full_like(
     >>> full_like([1, 2, 3], 7).tolist()
     [7, 7, 7]
     """
-    return _filled(empty_like(prototype, dtype, order, shape=shape, **options), fill_value, options)
+    return _filled(_new_like(prototype, dtype, order, shape, False, name, persist, mode), fill_value, name)
 
 
 def _new(
@@ -200,9 +242,9 @@ def _new(
     dtype: DTypeLike | None,
     order: str,
     is_zero: bool,
-    name: str | None = None,
-    persist: bool = False,
-    mode: int = 0o600,
+    name: str | None,
+    persist: bool,
+    mode: int,
 ) -> NDArray[Any]:
     # NumPy itself says what it makes of a dtype: "S" is "S1", a sub-array is dimensions.
     model = np.empty(0, dtype)
@@ -215,9 +257,9 @@ def _new_like(
     order: str,
     shape: Shape | None,
     is_zero: bool,
-    name: str | None = None,
-    persist: bool = False,
-    mode: int = 0o600,
+    name: str | None,
+    persist: bool,
+    mode: int,
 ) -> NDArray[Any]:
     source = np.asarray(prototype)
     model = source if dtype is None else np.empty(0, dtype)
@@ -234,14 +276,27 @@ def _dimensions(shape: Shape) -> tuple[SupportsIndex, ...]:
     try:
         return (operator.index(shape),)  # type: ignore[arg-type]
     except TypeError:
+        pass
+    try:
         return tuple(map(operator.index, shape))  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(_no_shape(shape)) from None
 
 
-def _filled(new: NDArray[Any], value: ArrayLike, options: Options) -> NDArray[Any]:
+def _no_shape(shape: Any) -> str:
+    """What is wrong with it, and what helps."""
+    parts = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else [shape]
+    wrong = next((part for part in parts if not isinstance(part, SupportsIndex)), shape)
+    remedy = (
+        f"use int({wrong!r}), or // in place of /" if isinstance(wrong, float) else "give an int or a tuple of ints"
+    )
+    return f"invalid shape: {wrong!r} is a {type(wrong).__name__}, and a shape counts elements: {remedy}"
+
+
+def _filled(new: NDArray[Any], value: ArrayLike, name: str | None) -> NDArray[Any]:
     try:
         np.copyto(new, value, casting="unsafe")
     except BaseException:
-        name = options.get("name")
         if name is not None:
             _core.unlink(name)  # it may persist, and nobody has asked for half of it
         raise

@@ -1,5 +1,6 @@
 """Objects as bytes whose arrays stay in shared memory: for any way that the user has."""
 
+import pickle
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -151,8 +152,14 @@ def _split(data: "Buffer") -> tuple[list[str], memoryview]:
     return str(memory[start : start + lines_bytes], "utf-8").splitlines(), memory[start + lines_bytes :]
 
 
-_MAGIC = b"shmarray\x01"
-_HEADER = struct.Struct("<9sI")
+def _tell_pickle() -> None:
+    """What ``pickle.loads`` calls, as the bytes begin with that call as a pickle of its own."""
+    raise pickle.UnpicklingError("these bytes are of shmarray.dumps, and no pickle: load them with shmarray.loads")
+
+
+_AS_PICKLE = f"c{__name__}\n{_tell_pickle.__name__}\n)R".encode()
+_MAGIC = _AS_PICKLE + b"\x01"
+_HEADER = struct.Struct(f"<{len(_MAGIC)}sI")
 """What says that these are such bytes, and the CRC-32 of all that follows."""
 _SIZES = struct.Struct("<QQ")
 """How many bytes the handles are, and the pickle, which follow."""

@@ -124,7 +124,11 @@ def attach(handle_or_text_or_name: Handle | str, *, readonly: bool = False) -> N
 def unlink(name: str) -> None:
     """Takes a name away. The array itself goes with its last holder.
 
-    Raises FileNotFoundError when nothing has that name, ValueError when nothing can.
+    ``name`` is what the array was given as ``name=``. An array without one needs no such call: its
+    memory is given back when the last array over it is gone.
+
+    Raises FileNotFoundError when nothing has that name, ValueError when nothing can, TypeError for
+    what is no text, such as an array or a handle.
 
     >>> import shmarray
     >>> a = shmarray.zeros(3, name="series")
@@ -133,6 +137,11 @@ def unlink(name: str) -> None:
     Traceback (most recent call last):
     FileNotFoundError: ...
     """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"unlink takes the name that an array was given (name=…), not {type(name).__name__}: an array without a "
+            f"name needs no unlink, its memory is given back when the last array over it is gone (del)"
+        )
     _core.unlink(name)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
-from ..multiprocessing import _message
+from ..multiprocessing import _absent, _message
 from ..multiprocessing._message import Packed
 from . import _wire
 from ._ends import End
@@ -95,6 +95,7 @@ class _Worker:
         try:
             return received.number, received.unpack()
         except Exception as error:
+            _absent.tell(error)
             return received.number, (_raise, (error,), {})
 
     def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:

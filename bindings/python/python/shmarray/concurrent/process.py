@@ -31,6 +31,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from .. import _errors, multiprocessing
 from .._workers import Dispatcher, Task, Trade
+from ..multiprocessing.context import check_context
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -125,6 +126,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             raise TypeError("initializer must be a callable")
         if mp_context is None:
             mp_context = multiprocessing.get_context(None if max_tasks_per_child is None else "spawn")
+        check_context(mp_context, "mp_context")
         _check_tasks(max_tasks_per_child, mp_context)
         self._max_workers, self._mp_context, self._max_tasks_per_child = max_workers, mp_context, max_tasks_per_child
         self._setup = initializer, initargs

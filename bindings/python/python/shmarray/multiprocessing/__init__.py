@@ -22,12 +22,34 @@ The start method, ``set_start_method``, is this package's own. Locks, events, va
 types are the standard module's.
 """
 
+from typing import TYPE_CHECKING
+
 from .context import AuthenticationError as AuthenticationError
 from .context import BufferTooShort as BufferTooShort
 from .context import Process as Process
 from .context import ProcessError as ProcessError
 from .context import TimeoutError as TimeoutError
 from .context import _default_context
+
+if TYPE_CHECKING:  # as the standard module's stubs have it: classes, which may stand in annotations
+    from . import reduction as reducer
+    from .process import active_children as active_children
+    from .process import current_process as current_process
+    from .process import parent_process as parent_process
+    from .queues import JoinableQueue as JoinableQueue
+    from .queues import Queue as Queue
+    from .queues import SimpleQueue as SimpleQueue
+    from .spawn import freeze_support as freeze_support
+else:
+    JoinableQueue = _default_context.JoinableQueue
+    Queue = _default_context.Queue
+    SimpleQueue = _default_context.SimpleQueue
+    active_children = _default_context.active_children
+    current_process = _default_context.current_process
+    freeze_support = _default_context.freeze_support
+    parent_process = _default_context.parent_process
+    reducer = _default_context.reducer
+    del TYPE_CHECKING  # a name of no module here
 
 __all__ = [
     "Array",
@@ -77,30 +99,22 @@ Barrier = _default_context.Barrier
 BoundedSemaphore = _default_context.BoundedSemaphore
 Condition = _default_context.Condition
 Event = _default_context.Event
-JoinableQueue = _default_context.JoinableQueue
 Lock = _default_context.Lock
 Manager = _default_context.Manager
 Pipe = _default_context.Pipe
 Pool = _default_context.Pool
-Queue = _default_context.Queue
 RLock = _default_context.RLock
 RawArray = _default_context.RawArray
 RawValue = _default_context.RawValue
 Semaphore = _default_context.Semaphore
-SimpleQueue = _default_context.SimpleQueue
 Value = _default_context.Value
-active_children = _default_context.active_children
 allow_connection_pickling = _default_context.allow_connection_pickling
 cpu_count = _default_context.cpu_count
-current_process = _default_context.current_process
-freeze_support = _default_context.freeze_support
 get_all_start_methods = _default_context.get_all_start_methods
 get_context = _default_context.get_context
 get_logger = _default_context.get_logger
 get_start_method = _default_context.get_start_method
 log_to_stderr = _default_context.log_to_stderr
-parent_process = _default_context.parent_process
-reducer = _default_context.reducer
 set_executable = _default_context.set_executable
 set_forkserver_preload = _default_context.set_forkserver_preload
 set_start_method = _default_context.set_start_method

@@ -17,6 +17,19 @@ from typing import Any, Protocol, Self
 
 from .. import _core
 
+__all__ = [
+    "Arrived",
+    "Closable",
+    "Descriptor",
+    "Luggage",
+    "Owned",
+    "Travelling",
+    "is_leaving",
+    "no_fork",
+    "owned_by",
+    "travelling",
+]
+
 _DIRECT_MOST = 48
 """So many descriptors travel with a message themselves, the rest in a pipe of their own.
 

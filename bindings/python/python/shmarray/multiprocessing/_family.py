@@ -12,6 +12,8 @@ from .. import _core
 from ._descriptors import Descriptor
 from .reduction import DupFd
 
+__all__ = ["Keeper", "environment", "keeper", "say", "take_over"]
+
 _VARIABLE, _PREFIX = "SHMARRAY_FAMILY", "SHMARRAY_"
 
 

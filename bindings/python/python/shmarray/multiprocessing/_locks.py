@@ -5,6 +5,8 @@ import os
 import struct
 from typing import NamedTuple
 
+__all__ = ["Range", "free_all", "lock", "locked", "wait_for"]
+
 FREE, SHARED, EXCLUSIVE = fcntl.F_UNLCK, fcntl.F_RDLCK, fcntl.F_WRLCK
 
 _FLOCK = struct.Struct("@hhqqi4x")

@@ -9,6 +9,8 @@ from .. import _core, _pickling, _shortage
 from ._descriptors import Arrived, Luggage, Owned
 from .reduction import ForkingPickler, reducers
 
+__all__ = ["Packed", "Pickler", "pack", "pack_bytes", "send", "unpack", "unpack_bytes"]
+
 _BYTES = b"\xff" * 8
 """How a message of bytes begins. No pickled object does."""
 _LARGE_BYTES = 32 << 10

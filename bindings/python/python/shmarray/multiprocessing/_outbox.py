@@ -15,6 +15,8 @@ from ._places import Places
 from ._tokens import Token, TokenFile, share
 from .connection import Connection
 
+__all__ = ["Outbox"]
+
 _Result = TypeVar("_Result")
 _RETRY_SECONDS = 0.1
 """What the system has none of now is asked for so often."""

@@ -6,12 +6,14 @@ child can still receive them. What the child's end is closed for, unread, is giv
 """
 
 import contextlib
+import multiprocessing.context as standard  # pyright does not find it in the package
 from collections.abc import Iterator
-from multiprocessing import context as standard
 from typing import Any
 
 from .. import _core
-from . import _descriptors, _family, _message, context
+from . import _absent, _descriptors, _family, _message, context
+
+__all__ = ["Parcel", "launching"]
 
 
 class Parcel:
@@ -38,7 +40,12 @@ def _open(end: Any, environment: dict[str, str], method: str | None) -> Any:
     """The process object, in the child."""
     _family.take_over(environment)
     context._default_context.set_start_method(method, force=True)
-    return _message.unpack(*_core.Pipe.from_fd(end.detach()).receive())[1]
+    received = _core.Pipe.from_fd(end.detach()).receive()
+    try:
+        return _message.unpack(*received)[1]
+    except AttributeError as error:
+        _absent.tell(error)
+        raise
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ from .. import _core
 from .connection import Connection
 from .reduction import DupFd
 
+__all__ = ["PLACE_BYTES", "Count", "Places"]
+
 PLACE_BYTES = 8
 """How a message of a queue with a bound begins: with its place."""
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 
+__all__ = ["Reaping"]
+
 if TYPE_CHECKING:
     from multiprocessing.popen_fork import Popen as _Base
 else:

@@ -3,6 +3,8 @@
 import importlib.util
 from typing import Any
 
+__all__ = ["run"]
+
 
 def run(name: str, namespace: dict[str, Any]) -> None:
     """Runs a standard module's code as the code of a module of this package, where its relative imports lead."""

@@ -21,6 +21,8 @@ from ._descriptors import Descriptor, Owned
 from ._locks import EXCLUSIVE, FREE, SHARED, Range, free_all, lock, locked, wait_for
 from .reduction import DupFd
 
+__all__ = ["Token", "TokenFile", "let_go", "share"]
+
 
 class Token(Owned):
     """One's hold on some bytes. It ends when this is closed."""

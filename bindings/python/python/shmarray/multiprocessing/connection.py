@@ -1,12 +1,15 @@
 """Connections that carry arrays by handle: both ends of a pipe, and listeners on this machine.
 
 What a connection carries are whole messages of a pipe of core. Over TCP there are the standard
-module's connections, which copy every byte of an array.
+module's connections, which copy every byte of an array; and over any other descriptor that
+somebody makes a ``Connection`` of it does what the standard class does, byte for byte.
 """
 
+import errno
 import io
 import os
 import socket
+import typing
 from multiprocessing import connection, util
 from multiprocessing.connection import answer_challenge, deliver_challenge, wait
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -20,8 +23,19 @@ __all__ = ["Client", "Listener", "Pipe", "wait"]
 _standard: Any = connection
 Address: TypeAlias = str | bytes | tuple[str, int]
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # the standard module's has a default since Python 3.13
 
-class Connection(connection.Connection):
+    _SendT_contra = TypeVar("_SendT_contra", contravariant=True, default=Any)
+    _RecvT_co = TypeVar("_RecvT_co", covariant=True, default=Any)
+    _StandardConnection = connection.Connection
+else:  # at runtime it cannot be subscribed
+    _SendT_contra = typing.TypeVar("_SendT_contra", contravariant=True)
+    _RecvT_co = typing.TypeVar("_RecvT_co", covariant=True)
+    _StandardConnection = {(_SendT_contra, _RecvT_co): connection.Connection}
+
+
+class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
     """One end of a pipe.
 
     Objects and bytes may follow one another. Raises what the standard class does: OSError when
@@ -44,14 +58,20 @@ class Connection(connection.Connection):
 
     pipe: _core.Pipe
     """What carries its messages."""
+    _is_foreign = False
+    """Whether its descriptor is none of such a pipe, and perhaps none at all: this shows when it is used."""
 
     def __init__(self, handle: int, readable: bool = True, writable: bool = True) -> None:
         super().__init__(handle, readable, writable)
         try:
             self.pipe = _core.Pipe.from_fd(handle.__index__())
-        except BaseException:
-            self._handle = None  # it stays the caller's
-            raise
+        except (ValueError, OverflowError):
+            self._is_foreign = True
+        except OSError as error:
+            self._is_foreign = error.errno == errno.EBADF
+            if not self._is_foreign:
+                self._handle = None  # it stays the caller's
+                raise
 
     @classmethod
     def _of(cls, pipe: _core.Pipe, readable: bool = True, writable: bool = True) -> Self:
@@ -60,25 +80,36 @@ class Connection(connection.Connection):
         self.pipe = pipe
         return self
 
-    def _close(self) -> None:
-        self.pipe.close()
+    def _close(self) -> Any:
+        if self._is_foreign:
+            return _standard.Connection._close(self)
+        return self.pipe.close()
 
-    def send(self, obj: object) -> None:
+    def send(self, obj: _SendT_contra) -> None:
         """Sends an object. It waits until there is room."""
+        if self._is_foreign:
+            return super().send(obj)
         self._check_closed()
         self._check_writable()
-        _message.send(self.pipe, _message.pack(obj))
+        return _message.send(self.pipe, _message.pack(obj))
 
-    def recv(self) -> Any:
+    def recv(self) -> _RecvT_co:
         """Receives an object. It waits until there is one."""
+        if self._is_foreign:
+            return super().recv()
         self._check_closed()
         self._check_readable()
-        return _message.unpack(*self.pipe.receive())
+        obj: _RecvT_co = _message.unpack(*self.pipe.receive())
+        return obj
 
-    def _send_bytes(self, data: memoryview) -> None:
-        _message.send(self.pipe, _message.pack_bytes(data))
+    def _send_bytes(self, data: memoryview) -> Any:
+        if self._is_foreign:
+            return _standard.Connection._send_bytes(self, data)
+        return _message.send(self.pipe, _message.pack_bytes(data))
 
-    def _recv_bytes(self, most: int | None = None) -> io.BytesIO | None:
+    def _recv_bytes(self, most: int | None = None) -> Any:
+        if self._is_foreign:
+            return _standard.Connection._recv_bytes(self, most)
         data = _message.unpack_bytes(*self.pipe.receive())
         if most is not None and len(data) > most:
             return None
@@ -90,17 +121,17 @@ class Connection(connection.Connection):
         return reduce_connection(self)
 
 
-def rebuild_connection(df: Any, readable: bool, writable: bool) -> Connection:
+def rebuild_connection(df: Any, readable: bool, writable: bool) -> "Connection[Any, Any]":
     """The end whose descriptor travelled."""
     return Connection(df.detach(), readable, writable)
 
 
-def reduce_connection(conn: Connection) -> Any:
+def reduce_connection(conn: "Connection[Any, Any]") -> Any:
     """How an end is pickled."""
     return rebuild_connection, (DupFd(conn.fileno()), conn.readable, conn.writable)
 
 
-def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:  # noqa: N802 (the standard's name)
+def Pipe(duplex: bool = True) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":  # noqa: N802 (the standard's name)
     """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second sends."""
     one, other = _core.Pipe.pair()
     return Connection._of(one, writable=duplex), Connection._of(other, readable=duplex)
@@ -146,7 +177,7 @@ class SocketListener:
         named = not _standard.util.is_abstract_socket_namespace(address)
         self._unlink = util.Finalize(self, os.unlink, args=(address,), exitpriority=0) if named else None
 
-    def accept(self) -> Connection:
+    def accept(self) -> "Connection[Any, Any]":
         """Waits for a client."""
         accepted, self._last_accepted = self._socket.accept()
         return Connection(accepted.detach())
@@ -161,7 +192,7 @@ class SocketListener:
 
 def Client(  # noqa: N802 (the standard's name)
     address: Address, family: str | None = None, authkey: bytes | None = None
-) -> connection.Connection:
+) -> "connection.Connection[Any, Any]":
     """Connects to a ``Listener``; at an ``AF_UNIX`` address the connection carries arrays by handle."""
     if (family or _standard.address_type(address)) != "AF_UNIX":
         return connection.Client(address, family, authkey)
@@ -173,7 +204,7 @@ def Client(  # noqa: N802 (the standard's name)
     return client
 
 
-def SocketClient(address: Address) -> Connection:  # noqa: N802 (the standard's name)
+def SocketClient(address: Address) -> "Connection[Any, Any]":  # noqa: N802 (the standard's name)
     """Connects to the socket of a ``SocketListener``."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
         client.connect(address)
@@ -198,7 +229,7 @@ def XmlClient(*args: Any, **kwds: Any) -> Any:  # noqa: N802 (the standard's nam
     return _xml(Client(*args, **kwds))
 
 
-def _xml(plain: connection.Connection) -> Any:
+def _xml(plain: "connection.Connection[Any, Any]") -> Any:
     from xmlrpc import client
 
     def dumps(obj: Any) -> bytes:
@@ -208,6 +239,7 @@ def _xml(plain: connection.Connection) -> Any:
 
 
 if not TYPE_CHECKING:
+    del _StandardConnection
 
     def __getattr__(name: str) -> Any:
         """What else the standard module has."""

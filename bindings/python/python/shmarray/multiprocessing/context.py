@@ -3,8 +3,8 @@
 What has nothing to do with sending objects, such as locks, is the standard module's.
 """
 
+import multiprocessing.context as context  # pyright does not find it in the package
 from collections.abc import Callable, Iterable, Sequence
-from multiprocessing import context
 from multiprocessing.context import AuthenticationError as AuthenticationError
 from multiprocessing.context import BufferTooShort as BufferTooShort
 from multiprocessing.context import ProcessError as ProcessError
@@ -39,7 +39,7 @@ class BaseContext(context.BaseContext):
         manager.start()
         return manager
 
-    def Pipe(self, duplex: bool = True) -> "tuple[Connection, Connection]":  # noqa: N802
+    def Pipe(self, duplex: bool = True) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":  # noqa: N802
         """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second sends."""
         from .connection import Pipe
 
@@ -111,6 +111,14 @@ class BaseContext(context.BaseContext):
     @reducer.setter
     def reducer(self, reduction: Any) -> None:
         globals()["reduction"] = reduction
+
+
+def check_context(given: Any, parameter: str) -> None:
+    """Raises TypeError for what is no context, such as the name of a start method, and says how to get one."""
+    if not hasattr(given, "Process"):
+        method = given if given in _concrete_contexts else "spawn"
+        call = f'{parameter}=shmarray.multiprocessing.get_context("{method}")'
+        raise TypeError(f"{parameter} is to be a context, and {given!r} is none: {call}")
 
 
 class Process(context.Process):

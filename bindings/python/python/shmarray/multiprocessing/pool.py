@@ -29,17 +29,25 @@ from multiprocessing import pool as _standard
 from multiprocessing import util
 from multiprocessing.pool import CLOSE, INIT, RUN, TERMINATE, IMapIterator, ThreadPool
 from multiprocessing.process import BaseProcess
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from .._workers import CALLBACKS, Backlog, Dispatcher, Task, Trade
 from . import get_context
+from .context import check_context
 
 __all__ = ["Pool", "ThreadPool"]
 
 
-def __getattr__(name: str) -> Any:
-    """All else is the standard module's."""
-    return getattr(_standard, name)
+if TYPE_CHECKING:
+    from multiprocessing.pool import ApplyResult as ApplyResult
+    from multiprocessing.pool import AsyncResult as AsyncResult
+    from multiprocessing.pool import IMapUnorderedIterator as IMapUnorderedIterator
+    from multiprocessing.pool import MapResult as MapResult
+else:
+
+    def __getattr__(name: str) -> Any:
+        """All else is the standard module's."""
+        return getattr(_standard, name)
 
 
 class Pool(_standard.Pool):
@@ -64,6 +72,7 @@ class Pool(_standard.Pool):
     ) -> None:
         self._state = INIT  # for __del__, if this raises
         self._ctx = context or get_context()
+        check_context(self._ctx, "context")
         self._processes = _count(processes)
         _check(initializer, maxtasksperchild)
         self._cache: dict[int, Any] = {}

@@ -1,8 +1,9 @@
 """Starting a process by a server that forks."""
 
 import io
+import multiprocessing.context as context  # pyright does not find it in the package
 import os
-from multiprocessing import context, popen_forkserver, util
+from multiprocessing import popen_forkserver, util
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 

@@ -13,12 +13,13 @@ process, in order, and a thread sends it on (``_outbox``).
 """
 
 import collections
+import multiprocessing.context as context  # pyright does not find it in the package
 import os
 import secrets
 import struct
 import types
 import weakref
-from multiprocessing import context, queues, synchronize
+from multiprocessing import queues, synchronize
 from queue import Empty as Empty
 from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar

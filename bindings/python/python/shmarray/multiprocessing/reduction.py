@@ -23,9 +23,11 @@ class ForkingPickler(reduction.ForkingPickler):
 
     _extra_reducers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.dispatch_table = reducers()
+    if not TYPE_CHECKING:  # it takes what the standard one takes
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.dispatch_table = reducers()
 
 
 register = ForkingPickler.register
