@@ -56,7 +56,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use reduce::{Number, Reduced, Reduction};
-pub use segment::{SegmentInfo, SegmentKind, Swept, is_better_copied, segments, sweep, sweep_dead, unlink};
+pub use segment::{
+    SegmentInfo, SegmentKind, Swept, is_better_copied, is_family_alive, segments, sweep, sweep_dead, unlink,
+};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;
 
