@@ -86,6 +86,12 @@ def by_queue(array, method):
 def main():
     way, method, switch = sys.argv[1:]
     array = shmarray.zeros(3)
+    if way == "queue":  # a server of ours is there before it is switched on
+        import shmarray.multiprocessing as mp
+
+        first = mp.get_context(method).Process(target=shmarray.sweep)
+        first.start()
+        first.join()
     if switch == "on":
         shmarray.pickle_by_handle()
     was_shared, made, private = globals()[f"by_{way}"](array, method)

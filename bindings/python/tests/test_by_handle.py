@@ -23,7 +23,7 @@ from working import in_child, sweep_after_deaths
 PROGRAM = Path(__file__).with_name("by_handle_program.py")
 WAYS = [
     *(("pool", method) for method in ("fork", "forkserver", "spawn")),
-    *(("queue", method) for method in ("fork", "spawn")),
+    *(("queue", method) for method in ("fork", "forkserver", "spawn")),
     ("futures", "spawn"),
     ("loky", "-"),
     ("dask", "-"),

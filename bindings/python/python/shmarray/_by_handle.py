@@ -115,8 +115,11 @@ def pickle_by_handle() -> ByHandle:
 
 
 def follow_parent() -> None:
-    """Does as the process that started this one."""
-    if os.environ.get(_VARIABLE) == "1":
+    """Does as the process that started this one, as the environment says."""
+    if os.environ.get(_VARIABLE) != "1":
+        for one in list(_State.on):  # a server's, which had another parent's environment
+            one.off()
+    elif not _State.on:
         pickle_by_handle()
 
 
