@@ -4,7 +4,7 @@ import operator
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     >>> [int(shmarray.loads(data)[-1]) for _ in range(3)]
     [99999, 99999, 99999]
     """
-    count = _checked(loads, persist)
+    count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
     payload, arrays = _pickling.pack_array(obj) or _pickling.pack(obj)
     handles: list[str] = []
     try:
@@ -97,16 +97,16 @@ def loads(data: "Buffer") -> Any:
     >>> b.tolist(), c.tolist()
     ([7.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
-    message = _split(data)
+    count, handles, tally, payload = _split(data)
     try:
-        obj = _pickling.unpack(message.payload, _Sent(message.handles))
+        obj = _pickling.unpack(payload, _Sent(handles))
     except (FileNotFoundError, StaleHandleError) as error:
-        if gone := [handle for handle in message.handles if _is_gone(handle)]:
-            _give_back(message.held)  # nobody can load the rest; else it stays when a last loading was cut short
-            raise _loss(type(error), gone, message) from error
+        if gone := [handle for handle in handles if _is_gone(handle)]:
+            _give_back(handles + tally)  # nobody can load the rest; else it stays when a last loading was cut short
+            raise _loss(type(error), gone, len(handles), count) from error
         raise  # the object's own way to be unpickled
-    if _is_last(message):
-        _give_back(message.held)
+    if handles and _is_last(count, tally):
+        _give_back(handles + tally)
     return obj
 
 
@@ -130,34 +130,18 @@ def discard(data: "Buffer | Handle | str") -> None:
     if isinstance(data, Handle | str):
         _core.discard(data)
     else:
-        _give_back(_split(data).held)
+        _, handles, tally, _ = _split(data)
+        _give_back(handles + tally)
 
 
-class _Message(NamedTuple):
-    """The bytes of `dumps`, taken apart."""
-
-    loads: int
-    """How often it may be loaded; `_FOR_EVER`."""
-    handles: list[str]
-    """Those of its arrays."""
-    tally: list[str]
-    """That of the number of loadings that are left, where there may be more than one."""
-    payload: memoryview
-    """What is for the unpickler."""
-
-    @property
-    def held(self) -> list[str]:
-        return self.handles + self.tally
-
-
-def _is_last(message: _Message) -> bool:
-    """Counts a loading: whether nobody may count on another."""
-    for tally in message.tally:
+def _is_last(count: int, tally: list[str]) -> bool:
+    """Counts a loading: whether nobody may rely on another."""
+    for handle in tally:
         try:
-            return _core.count_down(tally) == 0
+            return _core.count_down(handle) == 0
         except (FileNotFoundError, StaleHandleError):
             return True  # it was the last one's to give back
-    return message.loads == 1
+    return count == 1
 
 
 def _give_back(handles: Iterable[str]) -> None:
@@ -186,23 +170,26 @@ def _is_gone(handle: str) -> bool:
     return False
 
 
-def _loss(kind: type[Exception], gone: Sequence[str], message: _Message) -> Exception:
+def _loss(kind: type[Exception], gone: Sequence[str], arrays: int, count: int) -> Exception:
     """An error that names the arrays of a message that are gone, and says how they went."""
     if not _core.is_family_alive(gone[0]):
         how = "all processes of the sender's family had ended, or it is of another machine or another SHMARRAY_DIR"
-    elif message.loads == _FOR_EVER:
+    elif count == _FOR_EVER:
         how = "the message was discarded"
     else:
-        often = "once" if message.loads == 1 else f"{message.loads} times"
+        often = "once" if count == 1 else f"{count} times"
         more = "dumps(obj, loads=N) and dumps(obj, persist=True) make one that can be loaded again"
         how = f"the message was loaded {often}, as it was made for, or it was discarded; {more}"
     lines = "\n".join(gone)
-    count = len(message.handles)
-    return kind(f"{len(gone)} of the {count} arrays of the message are gone, and were given back: {how}\n{lines}")
+    return kind(f"{len(gone)} of the {arrays} arrays of the message are gone, and were given back: {how}\n{lines}")
 
 
-def _split(data: "Buffer") -> _Message:
-    """Takes the bytes apart, which are checked first."""
+def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
+    """The parts of the bytes, which are checked first.
+
+    How often they may be loaded, or `_FOR_EVER`; the handles of the arrays; that of the tally, where more than
+    one loading is counted; what is for the unpickler.
+    """
     memory = memoryview(data).cast("B")
     start = _HEADER.size + _SIZES.size
     magic, checksum = _HEADER.unpack_from(memory) if len(memory) >= start else (b"", 0)
@@ -216,9 +203,10 @@ def _split(data: "Buffer") -> _Message:
     lines = str(memory[start : start + lines_bytes], "utf-8").splitlines()
     payload = memory[start + lines_bytes :]
     if magic == _MAGIC:
-        return _Message(1, lines, [], payload)
-    count, arrays = int(lines[0]), len(lines) if int(lines[0]) == _FOR_EVER else -1
-    return _Message(count, lines[1:arrays], lines[arrays:], payload)
+        return 1, lines, [], payload
+    count = int(lines[0])
+    arrays = len(lines) if count == _FOR_EVER else -1
+    return count, lines[1:arrays], lines[arrays:], payload
 
 
 _FOR_EVER = 0
