@@ -53,6 +53,41 @@ fn copied<const PARTS: usize>(bencher: Bencher<'_, '_>, source: &str) {
     });
 }
 
+/// Elements of 16 bytes, 1000 × 1000, transposed: by the library, and row by row, as NumPy does.
+mod wide {
+    use super::*;
+
+    const SHAPE: [u64; 2] = [1000, 1000];
+    const ITEM: u64 = 16;
+    const BYTES: usize = 16_000_000;
+
+    #[divan::bench(consts = [1, 2])]
+    fn transposed<const PARTS: usize>(bencher: Bencher<'_, '_>) {
+        let dense = Layout::contiguous(&SHAPE, ITEM, Order::C).unwrap();
+        let turned = dense.transpose();
+        let (memory, mut target) = (vec![1u8; BYTES], vec![1u8; BYTES]);
+        bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
+            let from = End { start: memory.as_ptr().cast_mut(), layout: &turned };
+            let to = End { start: target.as_mut_ptr(), layout: &dense };
+            // SAFETY: both vectors have the bytes that the layouts describe.
+            unsafe { copy_in_parts(to, from, ITEM, PARTS) };
+        });
+    }
+
+    #[divan::bench]
+    fn row_by_row(bencher: Bencher<'_, '_>) {
+        let [rows, columns] = SHAPE.map(|count| count as usize);
+        let (memory, mut target) = (vec![[1u64; 2]; rows * columns], vec![[1u64; 2]; rows * columns]);
+        bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
+            for (row, target) in target.chunks_exact_mut(rows).enumerate() {
+                for (column, item) in target.iter_mut().enumerate() {
+                    *item = memory[column * columns + row];
+                }
+            }
+        });
+    }
+}
+
 #[divan::bench]
 fn plain(bencher: Bencher<'_, '_>) {
     let (memory, mut target) = (vec![1u8; BYTES], vec![1u8; BYTES]);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::copy::{End, copy_elements, copy_uncounted};
 use crate::descriptor::{Descriptor, JSON_SPACE};
 use crate::dtype::DType;
-use crate::element::Element;
+use crate::element::{Element, count_down};
 use crate::error::{Error, Result};
 use crate::name::ArrayName;
 use crate::segment::{self, Birth, Fill, Segment};
@@ -388,6 +388,21 @@ impl Array {
         // SAFETY: as in `get`, and the pages are writable.
         unsafe { T::write(address, value) };
         Ok(())
+    }
+
+    /// Subtracts one from an element of type `<u8` that is not zero, in one step for all processes, and
+    /// returns what is left.
+    ///
+    /// # Errors
+    /// As [`Array::set`]; [`Error::InvalidArgument`] where the element is not aligned.
+    #[allow(unsafe_code)]
+    pub fn count_down(&self, index: &[u64]) -> Result<u64> {
+        if self.is_readonly() {
+            return Err(Error::ReadOnly);
+        }
+        let address = self.element_address::<u64>(index)?;
+        // SAFETY: `element_address` checked the type and the place, and the pages are writable.
+        unsafe { count_down(address) }.ok_or_else(|| Error::argument("index", "the element is not aligned"))
     }
 
     fn element_address<T: Element>(&self, index: &[u64]) -> Result<*mut u8> {

@@ -1,6 +1,8 @@
 //! Rust types that are elements of an array.
 #![allow(unsafe_code)] // volatile access to memory that another process may write
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::dtype::{DType, TypeCode};
 
 /// A Rust type with the bytes of one dtype.
@@ -50,6 +52,23 @@ macro_rules! element {
             }
         }
     )*};
+}
+
+/// Subtracts one from a number that is not zero, in one step for all threads and processes, and
+/// returns what is left. `None` where the address is not aligned for that.
+///
+/// # Safety
+/// `address` can be read and written for 8 bytes.
+pub(crate) unsafe fn count_down(address: *mut u8) -> Option<u64> {
+    let address = address.cast::<u64>();
+    if !address.is_aligned() {
+        return None;
+    }
+    // SAFETY: the caller's; it is aligned. Other languages' stores there are theirs to order.
+    let number = unsafe { AtomicU64::from_ptr(address) };
+    // AcqRel: whoever gets zero comes after all that others did before they counted; its partner is itself.
+    let counted = number.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+    Some(counted.map_or(0, |left| left - 1))
 }
 
 /// Views may start at any byte.

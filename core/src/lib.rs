@@ -60,7 +60,9 @@ pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use places::{PLACE_BYTES, Place, Places};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use reduce::{Number, Reduced, Reduction};
-pub use segment::{SegmentInfo, SegmentKind, Swept, is_better_copied, segments, sweep, sweep_dead, unlink};
+pub use segment::{
+    SegmentInfo, SegmentKind, Swept, is_better_copied, is_family_alive, segments, sweep, sweep_dead, unlink,
+};
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;
 

@@ -9,7 +9,7 @@ mod support;
 use std::io::{Read, Write};
 
 use exchange::{ALONE, bytes, is_empty, mark, marked, receive, send, take};
-use shmarray::{Access, Array, Descriptor, Pipe, Received, Sent, discard, sweep};
+use shmarray::{Access, Array, DType, Descriptor, Options, Pipe, Received, Sent, discard, is_family_alive, sweep};
 use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
 
 /// Files of segments and tickets, after the dead are swept away.
@@ -241,10 +241,10 @@ fn a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it() {
         assert_eq!(mark(&Array::attach(&handle, Access::ReadOnly).unwrap()), 3);
         assert_eq!(left(), 0);
         let mut other = Peer::start("family");
-        other.ask("send");
-        assert_eq!(left(), 1);
+        let sent = other.ask("send");
+        assert_eq!((left(), is_family_alive(&sent).unwrap()), (1, true));
         other.kill();
-        assert_eq!(left(), 0);
+        assert_eq!((left(), is_family_alive(&sent).unwrap()), (0, false));
     });
 }
 
@@ -336,5 +336,41 @@ fn a_listing_counts_the_messages_that_hold() {
         assert_eq!(parsed, _way);
         drop((here, there));
         discard(&_way.to_text()).unwrap();
+    });
+}
+
+#[test]
+fn processes_that_count_down_together_lose_no_count_and_one_of_them_gets_zero() {
+    scenario("processes_that_count_down_together_lose_no_count_and_one_of_them_gets_zero", || {
+        const TIMES: u64 = 1000;
+        let number = DType::parse("<u8").unwrap();
+        let counts = Array::create(number, &[2], &Options::default()).unwrap();
+        counts.set(&[0], 4 * TIMES).unwrap();
+        let count = || {
+            for _ in 0..TIMES {
+                if counts.count_down(&[0]).unwrap() == 0 {
+                    counts.set(&[1], counts.get::<u64>(&[1]).unwrap() + 1).unwrap();
+                }
+            }
+        };
+        let children: Vec<_> = (0..4).map(|_| fork(count)).collect();
+        children.into_iter().for_each(support::Forked::ended);
+        assert_eq!((counts.get::<u64>(&[0]).unwrap(), counts.get::<u64>(&[1]).unwrap()), (0, 1));
+        assert_eq!(counts.count_down(&[0]).unwrap(), 0, "less than nothing is not counted");
+    });
+}
+
+#[test]
+fn what_is_no_aligned_number_of_eight_bytes_is_not_counted_down() {
+    scenario("what_is_no_aligned_number_of_eight_bytes_is_not_counted_down", || {
+        let numbers = Array::create(DType::parse("<u8").unwrap(), &[2], &Options::default()).unwrap();
+        assert!(numbers.whole().count_down(&[0]).unwrap_err().to_string().contains("dtype"));
+        let mut askew = numbers.select(0, 0).unwrap().handle();
+        askew.layout.offset = 4;
+        let askew = Array::attach_handle(&askew, Access::ReadWrite).unwrap();
+        assert!(askew.count_down(&[]).unwrap_err().to_string().contains("not aligned"));
+        let fixed = Array::attach_handle(&numbers.handle(), Access::ReadOnly).unwrap();
+        assert!(fixed.count_down(&[0]).is_err());
+        assert!(numbers.count_down(&[2]).is_err());
     });
 }

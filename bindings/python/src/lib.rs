@@ -134,6 +134,19 @@ fn untaken(text: &str) -> PyResult<Descriptor> {
     Ok(Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? })
 }
 
+/// Of a handle that was sent, whose array is a number: subtracts one from it and returns what is left.
+#[pyfunction]
+fn count_down(text: &str) -> PyResult<u64> {
+    let array = Array::attach_handle(&untaken(text)?, Access::ReadWrite).map_err(to_py)?;
+    array.count_down(&vec![0; array.shape().len()]).map_err(to_py)
+}
+
+/// Whether a process lives of the family that sent a handle.
+#[pyfunction]
+fn is_family_alive(text: &str) -> PyResult<bool> {
+    shmarray::is_family_alive(text).map_err(to_py)
+}
+
 /// Bytes of messages that this process sent beside shared memory so far, since that had no room for them.
 #[pyfunction]
 fn in_band_bytes() -> u64 {
@@ -311,8 +324,9 @@ mod _core {
     use super::plain::is_plain;
     #[pymodule_export]
     use super::{
-        attach, copied_bytes, create, create_permuted, discard, handle, handle_to_send, hold_of, in_band_bytes,
-        is_shared, place, run_command, segments, sent_array, sent_memory, share, sweep, sweep_dead, unlink,
+        attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send, hold_of,
+        in_band_bytes, is_family_alive, is_shared, place, run_command, segments, sent_array, sent_memory, share, sweep,
+        sweep_dead, unlink,
     };
 
     #[pymodule_export]

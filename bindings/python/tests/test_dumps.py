@@ -3,7 +3,6 @@
 import gc
 import os
 import pickle
-import signal
 import struct
 import sys
 import types
@@ -15,7 +14,7 @@ import pytest
 import shmarray
 from conftest import listed_arrays
 from shmarray import _messages, _shortage
-from working import sweep_after_deaths
+from working import in_child, sweep_after_deaths
 
 # In the bytes; together with others in a segment; in a segment of its own.
 SIZES = {"small": 10, "medium": 50_000, "large": 500_000}
@@ -171,7 +170,8 @@ GARBAGE = {
     "one byte": b"s",
     "pickle's": pickle.dumps(5),
     "only a name": _messages._MAGIC,
-    "another version": DATA.replace(b"\x01", b"\x02", 1),
+    "another version": DATA.replace(b"\x01", b"\x03", 1),
+    "of more loadings, it says": DATA.replace(b"\x01", b"\x02", 1),
     "cut": DATA[:-1],
     "cut in the middle": DATA[: len(DATA) // 2],
     "with more": DATA + b"x",
@@ -228,22 +228,6 @@ def test_a_ticket_that_cannot_be_had_leaves_nothing(monkeypatch, files):
     with pytest.raises(MemoryError, match="no more"):
         shmarray.dumps([private(SIZES["large"], 1), private(SIZES["large"], 2)])
     assert (len(made), files()) == (1, [])
-
-
-def in_child(part):
-    """What a forked child writes before it is killed, as bytes."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        with os.fdopen(writer, "wb") as file:
-            file.write(part())
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        data = file.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    return data
 
 
 @each_size

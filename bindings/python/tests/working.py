@@ -1,6 +1,7 @@
 """What the tests of pools and executors have in common: start methods, and looks at processes from outside."""
 
 import os
+import signal
 import sys
 import types
 from pathlib import Path
@@ -46,3 +47,19 @@ def sweep_after_deaths():
         return all(len(set(pids)) == len(pids) and all(map(state, pids)) for pids in holders)
 
     until(only_the_living_hold)
+
+
+def in_child(part):
+    """What a forked child writes before it is killed, as bytes."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        with os.fdopen(writer, "wb") as file:
+            file.write(part())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        data = file.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    return data

@@ -28,6 +28,8 @@ pub(super) enum Inner {
     Strips,
     /// What is near in the one end is far in the other, and both are long: squares.
     Tiles,
+    /// The same of items that are large: a few of them along what is near in the source, for all of the other.
+    Streams,
 }
 
 /// A copy: `run_bytes` at every index of `dims`, which go from the outermost to the innermost.
@@ -47,6 +49,8 @@ pub(super) const LINE_BYTES: usize = 64;
 /// tiles even there: four of them are one store.
 const CACHED_BYTES: usize = 256 << 10;
 const WORD_BYTES: usize = 4;
+/// Of items from this size on a line has so few that another copy of them, in a tile, costs more than it saves.
+const WIDE_BYTES: usize = 16;
 /// Fewer than these and a loop costs more than its elements.
 const SHORT: usize = 8;
 
@@ -126,7 +130,11 @@ impl Plan {
         }
         let [outer, inner] = [self.dims[count - 2].count, self.dims[count - 1].count];
         if outer.min(inner) >= SHORT {
-            return if across { Inner::Tiles } else { Inner::Rows };
+            return match across {
+                true if self.run_bytes >= WIDE_BYTES => Inner::Streams,
+                true => Inner::Tiles,
+                false => Inner::Rows,
+            };
         }
         if outer > inner {
             self.dims.swap(count - 2, count - 1);

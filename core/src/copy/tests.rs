@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
+use super::plan::Inner;
 use super::*;
 
 /// Dimensions of both ends: elements, what lies between them, which way, and where it stands in
@@ -154,6 +155,17 @@ fn a_transposed_and_reversed_source_arrives_in_order() {
         (0..3).rev().flat_map(|j| (0..4).flat_map(move |i| [i * 6 + j * 2, i * 6 + j * 2 + 1])).collect();
     assert_eq!(copied, expected);
     assert!(copied_bytes() >= before + 48);
+}
+
+/// A tile is one more copy of each item. Of large items few share a line, and it saves nothing.
+#[test]
+fn small_items_are_transposed_in_tiles_and_large_ones_are_not() {
+    for (item_bytes, expected) in [(4, Inner::Tiles), (8, Inner::Tiles), (16, Inner::Streams), (32, Inner::Streams)] {
+        let to = Layout::contiguous(&[1000, 1000], item_bytes, Order::C).unwrap();
+        let from = to.transpose();
+        let [to, from] = [&to, &from].map(|layout| End { start: std::ptr::null_mut(), layout });
+        assert_eq!(Plan::new(to, from, item_bytes as usize).arrange(), expected, "{item_bytes} bytes");
+    }
 }
 
 #[test]

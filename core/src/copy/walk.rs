@@ -161,6 +161,10 @@ impl Side {
     }
 }
 
+/// How many rows are written at once: so few that their lines stay in the first cache until they are full, also
+/// where strides of a power of two put all of them into one set. Measured.
+const STREAMS: usize = 12;
+
 /// What a strip takes in the end where it is longest.
 const STRIP_BYTES: usize = 16 << 10;
 const SHORTEST_STRIP: usize = 64;
@@ -180,6 +184,8 @@ impl<I: Item> Walk<I> {
             (&[short, long], Inner::Strips) => unsafe { self.strips(short, long, to, from) },
             // SAFETY: the caller's.
             (&[near, far], Inner::Tiles) => unsafe { self.tiles(near, far, to, from) },
+            // SAFETY: the caller's.
+            (&[near, far], Inner::Streams) => unsafe { self.streams(near, far, to, from) },
             ([outer, rest @ ..], _) => outer.each(to, from, |to, from| {
                 // SAFETY: the caller's; an index below the count.
                 unsafe { self.dimensions(rest, to, from) };
@@ -195,6 +201,19 @@ impl<I: Item> Walk<I> {
             short.each(to, from, |to, from| {
                 // SAFETY: the caller's; a part of the dimension.
                 unsafe { self.row(strip, to, from) };
+            });
+        });
+    }
+
+    /// Reads pieces of rows, and writes each of their items to the end of a row of its own.
+    ///
+    /// # Safety
+    /// As [`Walk::dimensions`].
+    unsafe fn streams(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
+        near.cut(STREAMS, to, from, |near, to, from| {
+            far.each(to, from, |to, from| {
+                // SAFETY: the caller's; a part of the dimension.
+                unsafe { self.row(near, to, from) };
             });
         });
     }

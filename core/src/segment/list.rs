@@ -5,6 +5,7 @@
 use super::check_id;
 use super::mapped::read_header;
 use super::process::begin;
+use crate::descriptor::Descriptor;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::format::{Division, EntryCopy, Header, described_cell};
@@ -77,6 +78,20 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     let lives = Lives::look(&directory);
     let look = |id: &SegmentId| look_into(&directory, id, lives.as_ref()).ok();
     Ok(ids.iter().filter_map(look).flatten().collect())
+}
+
+/// Whether a process lives of the family that sent a handle by a way of the user's, as far as the registry
+/// of this process's directory tells: else nothing of that message is held there any more.
+///
+/// # Errors
+/// [`Error::InvalidHandle`](crate::Error::InvalidHandle);
+/// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
+pub fn is_family_alive(handle: &str) -> Result<bool> {
+    begin()?;
+    let (directory, handle) = (Directory::current(), Descriptor::parse(handle)?);
+    let Some(lives) = Lives::look(&directory) else { return Ok(false) };
+    let known = handle.ticket.zip(sys::identity(&directory));
+    Ok(known.is_some_and(|(ticket, own)| !lives.is_void(ticket, own.about)))
 }
 
 /// One file, as it was when it was read.

@@ -40,7 +40,7 @@ use crate::sys::{self, Access, Directory, Identity, Lives, Place};
 use crate::words::{self, Ordering as Order};
 
 pub(crate) use fill::Fill;
-pub use list::{SegmentInfo, SegmentKind, segments};
+pub use list::{SegmentInfo, SegmentKind, is_family_alive, segments};
 use mapped::{Mapped, read_header};
 pub use relief::is_better_copied;
 use sweep::{How, sweep_directory};

@@ -23,12 +23,15 @@ Any object that can be pickled goes the same way, and only the arrays in it by h
 (2.5, 7)
 
 What you already run on ``multiprocessing``, ``concurrent.futures`` or ``joblib`` goes by handle, too:
-import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` in their place.
+import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` in their place. Plain pickles
+copy, those of other libraries, too, unless ``pickle_by_handle`` says otherwise.
 
 Shapes count elements; strides and offsets count bytes, as in NumPy. What goes wrong raises
 a built-in exception where one fits, else ``Error`` or its children ``StaleHandleError`` and ``WorkerLost``.
 """
 
+from . import _by_handle
+from ._by_handle import pickle_by_handle
 from ._core import Error, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
 from ._errors import WorkerLost
@@ -70,6 +73,7 @@ __all__ = [
     "loads",
     "ones",
     "ones_like",
+    "pickle_by_handle",
     "segments",
     "share",
     "sweep",
@@ -77,3 +81,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+_by_handle.follow_parent()

@@ -1,10 +1,13 @@
 """Objects as bytes whose arrays stay in shared memory: for any way that the user has."""
 
+import operator
 import pickle
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from . import _core, _pickling
 from ._core import Handle, StaleHandleError
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it since Python 3.12
 
 
-def dumps(obj: object) -> bytes:
+def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     """An object as bytes, as ``pickle.dumps``, with the memory of its arrays in shared memory.
 
     Arrays that are shared already go by their handle; private ones are copied once, or are in the
@@ -22,11 +25,15 @@ def dumps(obj: object) -> bytes:
     buffers (pickle protocol 5) go the same way; only what Python objects themselves are made
     of is pickled. Views of one array stay views of one array.
 
-    The bytes hold what they refer to until they are loaded or discarded, or until all of this
+    The bytes hold what they refer to until they have been loaded ``loads`` times, or with
+    ``persist`` however often they are loaded; until they are discarded; or until all of this
     process's family have gone: what was forked of it or together with it, and what
-    ``shmarray.multiprocessing`` started. They can be loaded on this machine.
+    ``shmarray.multiprocessing`` started. They can be loaded on this machine. A broker that
+    delivers again what was not acknowledged needs ``loads`` or ``persist``: only a loading that
+    succeeds counts, but one whose process dies before it acknowledges has counted.
 
-    Raises what ``pickle.dumps`` does. What finds no room in shared memory is in the bytes.
+    Raises what ``pickle.dumps`` does. What finds no room in shared memory is in the bytes; of
+    ``loads`` above 1 the count is not, and raises MemoryError where there is no room for it.
 
     >>> import numpy, shmarray
     >>> data = shmarray.dumps({"frame": numpy.zeros((480, 640))})
@@ -34,31 +41,55 @@ def dumps(obj: object) -> bytes:
     True
     >>> shmarray.loads(data)["frame"].shape
     (480, 640)
+    >>> data = shmarray.dumps(numpy.arange(100_000), loads=3)
+    >>> [int(shmarray.loads(data)[-1]) for _ in range(3)]
+    [99999, 99999, 99999]
     """
+    count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
     payload, arrays = _pickling.pack_array(obj) or _pickling.pack(obj)
     handles: list[str] = []
     try:
         for array in arrays:
             handles.append(str(_core.handle_to_send(array)))
+        if handles and count > 1:  # what holds nothing can be loaded for ever
+            tally = _core.share(np.array([count], "<u8"), "C", None, False, 0o600)
+            handles.append(str(_core.handle_to_send(tally)))
     except BaseException:
         _give_back(handles)
         raise
+    magic = _MAGIC
+    if handles and count != 1:
+        magic, handles = _MAGIC_OF_MORE, [str(count), *handles]
     lines = "\n".join(handles).encode()
     body = b"".join((_SIZES.pack(len(lines), len(payload)), lines, payload))
-    return _HEADER.pack(_MAGIC, zlib.crc32(body)) + body
+    return _HEADER.pack(magic, zlib.crc32(body, _SEEDS[magic])) + body
+
+
+def _checked(loads: int, persist: bool) -> int:
+    """How often a message may be loaded; `_FOR_EVER`."""
+    count = operator.index(loads)
+    if persist and count != 1:
+        raise ValueError("invalid loads: a message that persists is loaded any number of times")
+    if not 1 <= count < 1 << 64:
+        raise ValueError(f"invalid loads: {count} times, and not 1 or more")
+    return _FOR_EVER if persist else count
 
 
 def loads(data: "Buffer") -> Any:
     """The object of bytes that ``dumps`` made. Nothing large is copied; nothing needs to be released.
 
-    What was shared is the sender's memory; what was private is this object's alone, also when
-    the bytes are loaded twice. Each array is writeable where the sender's was. Like
+    What was shared is the sender's memory; what was private is this object's alone, each time
+    that the bytes are loaded. Each array is writeable where the sender's was. Like
     ``pickle.loads`` this runs what the bytes say: load what you trust.
 
+    The bytes of ``dumps(obj)`` are loaded once, those of ``dumps(obj, loads=3)`` three times, those of
+    ``dumps(obj, persist=True)`` any number of times. Then what they held is given back. One loading
+    more succeeds only if all the arrays are still there, because somebody has them.
+
     Raises ValueError for other bytes and for those that have changed on their way, before it
-    unpickles any; what ``pickle.loads`` does, and then the bytes can be loaded again; FileNotFoundError,
-    which names them, when arrays are gone, StaleHandleError when there are others in their
-    place. They stay while anybody has them, but only the first loading is sure to find them.
+    unpickles any; what ``pickle.loads`` does, and then it does not count as a loading;
+    FileNotFoundError, which names them and says how they went, when arrays are gone,
+    StaleHandleError when there are others in their place.
 
     >>> import numpy, shmarray
     >>> a = shmarray.zeros(3)
@@ -67,14 +98,16 @@ def loads(data: "Buffer") -> Any:
     >>> b.tolist(), c.tolist()
     ([7.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
-    handles, payload = _split(data)
+    count, handles, tally, payload = _split(data)
     try:
         obj = _pickling.unpack(payload, _Sent(handles))
     except (FileNotFoundError, StaleHandleError) as error:
         if gone := [handle for handle in handles if _is_gone(handle)]:
-            raise _loss(type(error), gone, len(handles)) from error
+            _give_back(handles + tally)  # nobody can load the rest; else it stays when a last loading was cut short
+            raise _loss(type(error), gone, len(handles), count) from error
         raise  # the object's own way to be unpickled
-    _give_back(handles)
+    if handles and _is_last(count, tally):
+        _give_back(handles + tally)
     return obj
 
 
@@ -98,7 +131,18 @@ def discard(data: "Buffer | Handle | str") -> None:
     if isinstance(data, Handle | str):
         _core.discard(data)
     else:
-        _give_back(_split(data)[0])
+        _, handles, tally, _ = _split(data)
+        _give_back(handles + tally)
+
+
+def _is_last(count: int, tally: list[str]) -> bool:
+    """Counts a loading: whether nobody may rely on another."""
+    for handle in tally:
+        try:
+            return _core.count_down(handle) == 0
+        except (FileNotFoundError, StaleHandleError):
+            return True  # it was the last one's to give back
+    return count == 1
 
 
 def _give_back(handles: Iterable[str]) -> None:
@@ -127,29 +171,43 @@ def _is_gone(handle: str) -> bool:
     return False
 
 
-def _loss(kind: type[Exception], gone: Sequence[str], count: int) -> Exception:
-    """An error that names the arrays of a message that are gone."""
+def _loss(kind: type[Exception], gone: Sequence[str], arrays: int, count: int) -> Exception:
+    """An error that names the arrays of a message that are gone, and says how they went."""
+    if not _core.is_family_alive(gone[0]):
+        how = "all processes of the sender's family had ended, or it is of another machine or another SHMARRAY_DIR"
+    elif count == _FOR_EVER:
+        how = "the message was discarded"
+    else:
+        often = "once" if count == 1 else f"{count} times"
+        more = "dumps(obj, loads=N) and dumps(obj, persist=True) make one that can be loaded again"
+        how = f"the message was loaded {often}, as it was made for, or it was discarded; {more}"
     lines = "\n".join(gone)
-    return kind(
-        f"{len(gone)} of the {count} arrays of the message are gone: they were given back when the message was loaded "
-        f"or discarded or when all processes of its family had ended, or it comes from another machine or another "
-        f"SHMARRAY_DIR\n{lines}"
-    )
+    return kind(f"{len(gone)} of the {arrays} arrays of the message are gone, and were given back: {how}\n{lines}")
 
 
-def _split(data: "Buffer") -> tuple[list[str], memoryview]:
-    """The handles, one in each line, and what is for the unpickler."""
+def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
+    """The parts of the bytes, which are checked first.
+
+    How often they may be loaded, or `_FOR_EVER`; the handles of the arrays; that of the tally, where more than
+    one loading is counted; what is for the unpickler.
+    """
     memory = memoryview(data).cast("B")
     start = _HEADER.size + _SIZES.size
     magic, checksum = _HEADER.unpack_from(memory) if len(memory) >= start else (b"", 0)
-    if magic != _MAGIC:
+    if magic not in _SEEDS:
         raise ValueError("invalid data: shmarray.dumps did not make these bytes")
-    if zlib.crc32(memory[_HEADER.size :]) != checksum:
+    if zlib.crc32(memory[_HEADER.size :], _SEEDS[magic]) != checksum:
         raise ValueError("invalid data: the bytes are not whole, or have changed since shmarray.dumps made them")
     lines_bytes, payload_bytes = _SIZES.unpack_from(memory, _HEADER.size)
     if len(memory) != start + lines_bytes + payload_bytes:
         raise ValueError("invalid data: its sizes are not those that shmarray.dumps writes")
-    return str(memory[start : start + lines_bytes], "utf-8").splitlines(), memory[start + lines_bytes :]
+    lines = str(memory[start : start + lines_bytes], "utf-8").splitlines()
+    payload = memory[start + lines_bytes :]
+    if magic == _MAGIC:
+        return 1, lines, [], payload
+    count = int(lines[0])
+    arrays = len(lines) if count == _FOR_EVER else -1
+    return count, lines[1:arrays], lines[arrays:], payload
 
 
 def _tell_pickle() -> None:
@@ -157,8 +215,16 @@ def _tell_pickle() -> None:
     raise pickle.UnpicklingError("these bytes are of shmarray.dumps, and no pickle: load them with shmarray.loads")
 
 
+_FOR_EVER = 0
+"""Instead of how often a message may be loaded."""
 _AS_PICKLE = f"c{__name__}\n{_tell_pickle.__name__}\n)R".encode()
 _MAGIC = _AS_PICKLE + b"\x01"
+_MAGIC_OF_MORE = _AS_PICKLE + b"\x02"
+"""Of a message that may be loaded more than once: how often stands before the handles, and that
+of the tally after them.
+"""
+_SEEDS = {_MAGIC: 0, _MAGIC_OF_MORE: zlib.crc32(_MAGIC_OF_MORE)}
+"""What the checksum begins with, so that the one is not taken for the other."""
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sI")
 """What says that these are such bytes, and the CRC-32 of all that follows."""
 _SIZES = struct.Struct("<QQ")

@@ -223,12 +223,7 @@ pub(super) fn page_bytes() -> u64 {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
-/// Makes the file `bytes` long with all its pages there.
-pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    reserve_part(file, 0, bytes)
-}
-
-/// Reserves the pages of a part of a file.
+/// Reserves the pages of a part of a file, which is as long then.
 ///
 /// The kernel undoes a reservation that a signal interrupts. So each one that is interrupted makes the
 /// next smaller: with a timer that is faster than a large one, too, this comes to its end.

@@ -363,10 +363,8 @@ fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> R
     if bytes > directory.free_bytes()? {
         return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
     }
-    if huge::are_offered(directory, bytes) && huge::populate(file, bytes).is_ok() {
-        return Ok(());
-    }
-    map::reserve(file, bytes).map_err(|error| full_or(directory, bytes, path, error))
+    let done = if huge::are_offered(directory, bytes) { huge::populate(file, bytes, thread_ns) } else { 0 };
+    map::reserve_part(file, done, bytes - done).map_err(|error| full_or(directory, bytes, path, error))
 }
 
 /// Where no more files can be made the file system is full, too.

@@ -8,7 +8,7 @@ import contextlib
 import os
 from typing import Any
 
-from .. import _core
+from .. import _by_handle, _core
 from ._descriptors import Descriptor
 from .reduction import DupFd
 
@@ -66,3 +66,4 @@ def take_over(told: dict[str, str]) -> None:
     for name in environment().keys() - told.keys():
         del os.environ[name]
     os.environ.update(told)
+    _by_handle.follow_parent()

@@ -1,0 +1,65 @@
+"""After Ctrl-C, by which Python ends itself without what runs at an ordinary end, every byte that stays is told.
+
+A version before the roll of processes left half a gigabyte that neither `ls` nor `doctor` showed.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import shmarray
+from conftest import allocated_bytes
+from test_dead_workers import end_of, interrupt, start, surroundings  # noqa: F401 (a fixture)
+from working import METHODS, quiet_forks, sweep_after_deaths
+
+pytestmark = quiet_forks
+
+MIB = 1 << 20
+PROGRAM = """
+import numpy as np
+kept = [shmarray.zeros(MIB, "u1") for _ in range(3)]
+shmarray.share([np.zeros(MIB), np.zeros(2 * MIB)])  # goes to the pool
+unread = shmarray.dumps([np.ones(MIB), kept[0]])
+named = shmarray.ones(MIB, name="results")
+with context.Pool(2) as pool:
+    results = pool.map(dead_work.work_and_return, range(8))
+    print("waiting", flush=True)
+    signal.pause()
+""".replace("MIB", str(MIB))
+
+
+def interrupted(method):
+    """A program that holds, keeps and has sent something, and its workers, are ended by Ctrl-C."""
+    program = start(PROGRAM, method)
+    assert program.stdout.readline() == "waiting\n", program.stderr.read()
+    interrupt(program)
+    status, _, _ = end_of(program, "the end of all processes after Ctrl-C")  # which have its pipes
+    assert status == -signal.SIGINT
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_that_stays_is_told_as_remains_and_the_next_use_gives_it_back(method, directory, run_python, files):
+    interrupted(method)
+    told = shmarray.segments()
+    assert sum(info.segment_bytes for info in told) == allocated_bytes(directory) > 8 * MIB
+    assert {info.kind for info in told} == {"remains"}
+    run_python("import shmarray; shmarray.zeros(1)")
+    assert files() == []
+
+
+@pytest.mark.skipif(shutil.which("shmarray") is None, reason="the command is not on PATH: . ci/env")
+def test_the_command_tells_it_too(directory):
+    interrupted("fork")
+    listed = json.loads(said_by("ls", "--json"))
+    assert sum(part["segment_bytes"] for part in listed) == allocated_bytes(directory) > 8 * MIB
+    assert "dead processes left" in said_by("doctor")
+    assert "arrays 0, pools 0, remains" in said_by("ls")
+    sweep_after_deaths()
+    assert json.loads(said_by("ls", "--json")) == []
+
+
+def said_by(*arguments):
+    return subprocess.run(["shmarray", *arguments], capture_output=True, text=True, check=False).stdout
