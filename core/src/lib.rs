@@ -56,9 +56,9 @@ pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
+pub use name::{ArrayName, SegmentId, SegmentText};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use places::{PLACE_BYTES, Place, Places};
-pub use name::{ArrayName, SegmentId, SegmentText};
 pub use reduce::{Number, Reduced, Reduction};
 pub use segment::{
     SegmentInfo, SegmentKind, Swept, is_better_copied, is_family_alive, segments, sweep, sweep_dead, unlink,

@@ -19,6 +19,8 @@
 //! A message is one packet, at most [`INLINE_BYTES`] with its header: so it is received whole or
 //! not at all. A longer body goes through shared memory, too.
 
+mod head;
+
 use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,18 +36,10 @@ use crate::name::SegmentText;
 use crate::segment;
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Access, Directory, Identity, socket};
+use head::{Body, HEADER_BYTES, Head, descriptors_needed};
 
 /// The most bytes of a message that travel in the socket.
 pub(crate) const INLINE_BYTES: usize = 32 << 10;
-const HEADER_BYTES: usize = socket::FRONT_BYTES;
-const MAGIC: &[u8; 4] = b"shmm";
-const VERSION: u16 = 1;
-const BODY_IN_ARRAY: u8 = 1;
-/// Beside that flag: how many descriptors keep its tickets.
-const LOCKS_SHIFT: u8 = 1;
-/// In the byte of the sender's descriptors: the body is a file, whose descriptor is the last.
-const BODY_IN_FILE: u8 = 1 << 7;
-
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///
 /// Any number of processes may share an end: each message is received once, and whole. A message
@@ -257,15 +251,15 @@ pub struct Message {
 
 impl Message {
     fn read(packet: &[u8], mut locks: Vec<OwnedFd>) -> Result<Self> {
-        let Head { flags, descriptors, has_file, arrays, handles_bytes } = Head::read(packet)?;
-        let file = if has_file { locks.pop() } else { None };
+        let Head { body, descriptors, arrays, handles_bytes, .. } = Head::read(packet)?;
+        let file = if body == Body::File { locks.pop() } else { None };
         let own = locks.len().checked_sub(descriptors).ok_or_else(|| no_message("its descriptors are not with it"))?;
         let descriptors = locks.split_off(own);
         let mut message = Self { payload: Vec::new(), handles: Vec::new(), body: None, descriptors, _locks: locks };
         let inline = &packet[HEADER_BYTES..];
         let body = match file {
             Some(file) => Cow::Owned(sys::read_memory_file(file).map_err(|error| Error::os("read", "", error))?),
-            None if flags & BODY_IN_ARRAY != 0 => {
+            None if body == Body::Array => {
                 let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
                 Cow::Owned(Array::attach_handle(handle, Access::ReadOnly)?.to_bytes())
             }
@@ -327,46 +321,6 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| no_message(&error.to_string()))
 }
 
-/// How many descriptors its receiver must have room for: those that come with it, and one to open a body.
-fn descriptors_needed(front: &[u8]) -> usize {
-    match front {
-        [_, _, _, _, _, _, flags, added, ..] => {
-            let body = usize::from(flags & BODY_IN_ARRAY) + usize::from(added & BODY_IN_FILE > 0);
-            usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body
-        }
-        _ => 0, // the end, or no message of ours
-    }
-}
-
-/// The front of a packet, without what is the same in all of them.
-struct Head {
-    flags: u8,
-    descriptors: usize,
-    has_file: bool,
-    arrays: usize,
-    handles_bytes: usize,
-}
-
-impl Head {
-    fn read(packet: &[u8]) -> Result<Self> {
-        let number =
-            |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]) as usize;
-        if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
-            return Err(no_message("it does not start as one"));
-        }
-        match u16::from_le_bytes([packet[4], packet[5]]) {
-            VERSION => Ok(Self {
-                flags: packet[6],
-                descriptors: (packet[7] & !BODY_IN_FILE).into(),
-                has_file: packet[7] & BODY_IN_FILE != 0,
-                arrays: number(8),
-                handles_bytes: number(12),
-            }),
-            version => Err(no_message(&format!("it is of version {version}, not {VERSION}"))),
-        }
-    }
-}
-
 /// How a message will go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -405,15 +359,19 @@ impl Outgoing {
             body.extend_from_slice(payload);
             body = outgoing.place(&body)?;
         }
-        let in_array = !inline && outgoing.file.is_none();
-        let in_file = if outgoing.file.is_some() { BODY_IN_FILE } else { 0 };
+        let head = Head {
+            locks: outgoing.locks.len(),
+            descriptors,
+            body: match inline {
+                true => Body::Inline,
+                false if outgoing.file.is_some() => Body::File,
+                false => Body::Array,
+            },
+            arrays: arrays.len(),
+            handles_bytes: handles_bytes as usize,
+        };
         let mut packet = Vec::with_capacity(HEADER_BYTES + body.len() + payload.len());
-        packet.extend_from_slice(MAGIC);
-        packet.extend_from_slice(&VERSION.to_le_bytes());
-        packet.push((outgoing.locks.len() as u8) << LOCKS_SHIFT | if in_array { BODY_IN_ARRAY } else { 0 }); // 64 at most
-        packet.push(in_file | u8::try_from(descriptors).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE)); // of more none is sent
-        packet.extend_from_slice(&(arrays.len() as u32).to_le_bytes());
-        packet.extend_from_slice(&handles_bytes.to_le_bytes());
+        packet.extend_from_slice(&head.to_bytes());
         packet.extend_from_slice(&body);
         packet.extend_from_slice(if inline { payload } else { &[] });
         outgoing.packet = packet;

@@ -56,8 +56,8 @@ impl<'py> Facts<'py> {
         let capsule = array.getattr(intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
         let interface = capsule.pointer_checked(None)?.cast::<Interface>();
         // SAFETY: it is an ndarray's own, and lives as long as the capsule.
-        let (two, dimensions) = unsafe { ((*interface.as_ptr()).two, (*interface.as_ptr()).nd) };
-        match (usize::try_from(dimensions), two) {
+        let told = unsafe { interface.as_ref() };
+        match (usize::try_from(told.nd), told.two) {
             (Ok(dimensions), 2) => Ok(Self { _capsule: capsule, interface, dimensions }),
             _ => Err(value_error("the array's __array_struct__ is of another version")),
         }

@@ -206,7 +206,9 @@ impl Reducer {
         let memory = PyUntypedBuffer::get(buffer)?;
         let (address, bytes) = (memory.buf_ptr() as usize, memory.len_bytes());
         let is_small = bytes > 0 && bytes as u64 <= self.small_bytes && memory.is_c_contiguous();
-        if !is_small || Array::over_memory(address, DType::parse("|u1").map_err(to_py)?, &[bytes as u64], &[1]).is_some() {
+        if !is_small
+            || Array::over_memory(address, DType::parse("|u1").map_err(to_py)?, &[bytes as u64], &[1]).is_some()
+        {
             return self.ask_take.bind(py).call1((buffer,));
         }
         self.small.push((address, address + bytes));
@@ -280,7 +282,8 @@ fn extent_of(other: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
     if other.get_type().is(ndarray(other.py())?) {
         return Ok(Some(Facts::of(other)?.extent()));
     }
-    let array = other.py().import(intern!(other.py(), "numpy"))?.call_method1(intern!(other.py(), "frombuffer"), (other, "u1"));
+    let array =
+        other.py().import(intern!(other.py(), "numpy"))?.call_method1(intern!(other.py(), "frombuffer"), (other, "u1"));
     match array {
         Ok(array) => Ok(Some(Facts::of(&array)?.extent())),
         Err(_) => Ok(None), // the number of a part, which lies in shared memory

@@ -78,7 +78,8 @@ def main():
             through_queues(value)
     told = [one for one in told if one.category is RuntimeWarning]
     assert len(told) == 1, told
-    assert "shared memory is full" in str(told[0].message) and "--shm-size" in str(told[0].message)
+    assert "shared memory is full" in str(told[0].message)
+    assert "--shm-size" in str(told[0].message)
     assert shmarray.in_band_bytes() > 100 * MB
     print("all is well")
 

@@ -31,7 +31,8 @@ def test_what_works_with_the_standard_library_works(docker, method):
     assert files_in(docker) == []
 
 
-def test_what_promises_shared_memory_says_that_it_is_full(docker):
+@pytest.mark.usefixtures("docker")
+def test_what_promises_shared_memory_says_that_it_is_full():
     large = np.ones(100 * MIB, np.uint8)
     for make in (lambda: shmarray.zeros(large.shape, "u1"), lambda: shmarray.share(large)):
         with pytest.raises(MemoryError, match="shared memory is full"):
@@ -40,7 +41,8 @@ def test_what_promises_shared_memory_says_that_it_is_full(docker):
         shmarray.share({"a": large})
 
 
-def test_results_that_are_kept_leave_shared_memory_to_others(docker):
+@pytest.mark.usefixtures("docker")
+def test_results_that_are_kept_leave_shared_memory_to_others():
     kept = []
     for number in range(60):
         kept.append(shmarray.loads(shmarray.dumps(np.full(4 * MIB, number, np.uint8))))
@@ -48,11 +50,13 @@ def test_results_that_are_kept_leave_shared_memory_to_others(docker):
     assert shmarray.zeros(24 * MIB, "u1").nbytes == 24 * MIB
 
 
-def test_a_copy_is_this_process_s_own(docker):
+@pytest.mark.usefixtures("docker")
+def test_a_copy_is_this_process_s_own():
     source = np.arange(10 * MIB, dtype=np.int32).reshape(2, -1).T
     data = shmarray.dumps({"a": source, "b": source[::2]})
     got = shmarray.loads(data)
-    assert np.array_equal(got["a"], source) and np.array_equal(got["b"], source[::2])
+    assert np.array_equal(got["a"], source)
+    assert np.array_equal(got["b"], source[::2])
     got["a"][0, 0] = 99
     assert got["b"][0, 0] == 99
     assert source[0, 0] == 0

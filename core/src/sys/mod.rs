@@ -50,8 +50,8 @@ use portable as backend;
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) use linux::{
-    Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_rolls, memory_file, message, read_memory_file,
-    socket,
+    Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_rolls, memory_file, message,
+    read_memory_file, socket,
 };
 #[cfg(miri)]
 pub(crate) use memory::{Mutex, MutexGuard};

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     """An object as bytes, as ``pickle.dumps``, with the memory of its arrays in shared memory.
 
-    Arrays that are shared already go by their handle; private ones are copied once, or are in the
-    bytes when they are less than 32 KiB altogether. Arrays of any shape, strides and dtype, within
-    other objects, of subclasses, masked, and what objects of other libraries say are their
-    buffers (pickle protocol 5) go the same way; only what Python objects themselves are made
-    of is pickled. Views of one array stay views of one array.
+    Arrays that are shared already go by their handle; private ones of over 16 KiB are copied once,
+    less is pickled. Arrays of any shape, strides and dtype, within other objects, of subclasses,
+    masked, and what objects of other libraries say are their buffers (pickle protocol 5) go the
+    same way. Views of one array stay views of one array. A pickle of over 24 KiB is in shared
+    memory, too.
 
     The bytes hold what they refer to until they have been loaded ``loads`` times, or with
     ``persist`` however often they are loaded; until they are discarded; or until all of this

@@ -29,7 +29,7 @@ import numpy as np
 from . import _core, _shortage
 from ._core import Hold
 from ._draft import Draft, fixed
-from ._parts import LARGE_BYTES, Plan, View, told
+from ._parts import LARGE_BYTES, Array, Plan, View, told
 
 
 class Packed(NamedTuple):
@@ -65,13 +65,13 @@ class Pickler(pickle.Pickler):
 
     def set_reducer(self) -> None:
         """What the pickler asks. A child that has a method for it does nothing here."""
-        self.reducer_override = self.reducer.reduce
+        self.reducer_override = self.reducer.reduce  # type: ignore[method-assign] # one call less for each object
 
     def begin(self) -> None:
         """It will be used now."""
 
     def write(self, obj: object) -> None:
-        """Writes an object. Where its small arrays have memory in common it is written again with none in the stream."""
+        """Writes an object; where its small arrays have memory in common, again with none in the stream."""
         self.dump(obj)
         if self.reducer.have_common(self.draft.places):
             self.forget()

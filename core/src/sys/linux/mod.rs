@@ -50,12 +50,12 @@ use lock::Patience;
 pub(crate) use map::Mapping;
 use map::page_bytes;
 pub(crate) use memory_file::{memory_file, read_memory_file};
-pub(crate) use shared_words::SharedWords;
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
     Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls, look_for_dead,
     message, note_user,
 };
+pub(crate) use shared_words::SharedWords;
 
 use super::{Access, Place};
 use crate::error::{Error, Result};

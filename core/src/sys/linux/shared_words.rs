@@ -30,7 +30,8 @@ unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     pub(crate) fn new(words: usize) -> io::Result<Self> {
-        let bytes = words.checked_mul(8).and_then(|bytes| bytes.checked_add(FRONT_BYTES)).ok_or(io::ErrorKind::OutOfMemory)?;
+        let bytes =
+            words.checked_mul(8).and_then(|bytes| bytes.checked_add(FRONT_BYTES)).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: takes a C string and a number.
         let fd = unsafe { libc::memfd_create(c"shmarray-words".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
         if fd < 0 {
@@ -109,7 +110,8 @@ impl SharedWords {
     fn sleep(&self, heard: u32, most: Duration) -> io::Result<()> {
         let most = libc::timespec { tv_sec: most.as_secs() as libc::time_t, tv_nsec: most.subsec_nanos().into() };
         // SAFETY: an aligned word and a time that outlive the call; the kernel compares the word and sleeps.
-        let done = unsafe { libc::syscall(libc::SYS_futex, self.front(0).as_ptr(), libc::FUTEX_WAIT, heard, &raw const most) };
+        let done =
+            unsafe { libc::syscall(libc::SYS_futex, self.front(0).as_ptr(), libc::FUTEX_WAIT, heard, &raw const most) };
         let error = io::Error::last_os_error();
         match done < 0 && error.kind() == io::ErrorKind::Interrupted {
             true => Err(error),

@@ -118,10 +118,10 @@ class _Memories:
     def __init__(self, memories: Sequence[bytes]) -> None:
         self._memories = memories
 
-    def array(self, index: int, mode: str) -> Any:
+    def array(self, _index: int, _mode: str) -> Any:
         raise ValueError("no message: its payload is that of an array alone")
 
-    def memory(self, index: int, mode: str) -> Any:
+    def memory(self, index: int, _mode: str) -> Any:
         return bytearray(self._memories[index])
 
 

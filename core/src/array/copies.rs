@@ -1,0 +1,84 @@
+//! Elements copied out of an array, and into one.
+
+use super::Array;
+use crate::copy::{End, copy_elements, copy_uncounted};
+use crate::error::{Error, Result};
+use crate::shape::{Layout, Order};
+
+impl Array {
+    /// Copies the elements out, side by side in C order.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; (self.layout.len() * self.dtype.item_bytes()) as usize];
+        let _: Result<()> = self.read_into(&mut bytes); // it has room for all
+        bytes
+    }
+
+    /// Copies the elements into `bytes`, side by side in C order.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when they are not as many bytes.
+    #[allow(unsafe_code)]
+    pub fn read_into(&self, bytes: &mut [u8]) -> Result<()> {
+        let item_bytes = self.dtype.item_bytes();
+        let layout = Layout::contiguous(&self.layout.shape, item_bytes, Order::C)?;
+        let wanted = layout.len() * item_bytes;
+        if bytes.len() as u64 != wanted {
+            let found = bytes.len();
+            return Err(Error::argument(
+                "bytes",
+                format!("the elements are {wanted} bytes, and there is room for {found}"),
+            ));
+        }
+        // SAFETY: one shape; `bytes` has room for all elements, and nobody else has it.
+        unsafe { copy_elements(End { start: bytes.as_mut_ptr(), layout: &layout }, self.end(), item_bytes) };
+        Ok(())
+    }
+
+    /// Copies elements in from memory of the same shape and dtype.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when the shapes differ.
+    ///
+    /// # Safety
+    /// Every element of `layout`, from `source` on, can be read, and none is an element of this array.
+    #[allow(unsafe_code)]
+    pub unsafe fn fill_from(&self, source: *const u8, layout: &Layout) -> Result<()> {
+        if self.is_readonly() {
+            return Err(Error::ReadOnly);
+        }
+        if layout.shape != self.layout.shape {
+            return Err(Error::argument("shape", format!("{:?} into {:?}", layout.shape, self.layout.shape)));
+        }
+        self.segment.prepare_stores(layout.len() * self.dtype.item_bytes());
+        // SAFETY: one shape; this array is checked and writable; the caller vouches for the source.
+        unsafe { copy_elements(self.end(), End { start: source.cast_mut(), layout }, self.dtype.item_bytes()) };
+        Ok(())
+    }
+
+    /// Copies bytes that are no array's data into a contiguous array of bytes, from its byte `at` on.
+    /// [`copied_bytes`](crate::copied_bytes) does not count them.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when they have no room there, or the array is no such one.
+    ///
+    /// # Safety
+    /// None of the bytes is an element of this array.
+    #[allow(unsafe_code)]
+    pub unsafe fn write_bytes(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let (count, room) = (bytes.len() as u64, self.layout.len());
+        if self.is_readonly() {
+            return Err(Error::ReadOnly);
+        }
+        if self.dtype.item_bytes() != 1 || !self.is_contiguous(Order::C) || room.saturating_sub(at) < count {
+            return Err(Error::argument("bytes", format!("{count} from {at} on do not fit into {room}")));
+        }
+        let source = Layout::contiguous(&[count], 1, Order::C)?;
+        let target = Layout { offset: self.layout.offset + at, ..source.clone() };
+        self.segment.prepare_stores(count);
+        let to = End { start: self.segment.data_start().as_ptr(), layout: &target };
+        // SAFETY: one shape; there is room, which is writable; the caller vouches for the rest.
+        unsafe { copy_uncounted(to, End { start: bytes.as_ptr().cast_mut(), layout: &source }) };
+        Ok(())
+    }
+}

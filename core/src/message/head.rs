@@ -1,0 +1,86 @@
+//! The front of a packet: FORMAT.md, "Messages".
+
+use super::no_message;
+use crate::error::Result;
+use crate::sys::socket;
+
+pub(super) const HEADER_BYTES: usize = socket::FRONT_BYTES;
+const MAGIC: &[u8; 4] = b"shmm";
+const VERSION: u16 = 1;
+const BODY_IN_ARRAY: u8 = 1;
+/// Beside that flag: how many descriptors keep its tickets, 64 at most.
+const LOCKS_SHIFT: u8 = 1;
+/// In the byte of the sender's descriptors: the body is a file, whose descriptor is the last.
+const BODY_IN_FILE: u8 = 1 << 7;
+
+/// Where the handles and the payload are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    /// Behind the head.
+    Inline,
+    /// In an array, whose handle is behind the head.
+    Array,
+    /// In a file without a name.
+    File,
+}
+
+/// The front of a packet, without what is the same in all of them.
+pub(super) struct Head {
+    /// How many descriptors keep its tickets.
+    pub(super) locks: usize,
+    /// How many the sender added. Of more than a message has none is sent.
+    pub(super) descriptors: usize,
+    pub(super) body: Body,
+    pub(super) arrays: usize,
+    pub(super) handles_bytes: usize,
+}
+
+impl Head {
+    pub(super) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let in_array = if self.body == Body::Array { BODY_IN_ARRAY } else { 0 };
+        let in_file = if self.body == Body::File { BODY_IN_FILE } else { 0 };
+        let added = u8::try_from(self.descriptors).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE);
+        bytes[..4].copy_from_slice(MAGIC);
+        bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[6] = (self.locks as u8) << LOCKS_SHIFT | in_array;
+        bytes[7] = in_file | added;
+        bytes[8..12].copy_from_slice(&(self.arrays as u32).to_le_bytes());
+        bytes[12..16].copy_from_slice(&(self.handles_bytes as u32).to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn read(packet: &[u8]) -> Result<Self> {
+        let number =
+            |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]) as usize;
+        if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
+            return Err(no_message("it does not start as one"));
+        }
+        let body = match (packet[6] & BODY_IN_ARRAY, packet[7] & BODY_IN_FILE) {
+            (0, 0) => Body::Inline,
+            (_, 0) => Body::Array,
+            _ => Body::File,
+        };
+        match u16::from_le_bytes([packet[4], packet[5]]) {
+            VERSION => Ok(Self {
+                locks: (packet[6] >> LOCKS_SHIFT).into(),
+                descriptors: (packet[7] & !BODY_IN_FILE).into(),
+                body,
+                arrays: number(8),
+                handles_bytes: number(12),
+            }),
+            version => Err(no_message(&format!("it is of version {version}, not {VERSION}"))),
+        }
+    }
+}
+
+/// How many descriptors its receiver must have room for: those that come with it, and one to open a body.
+pub(super) fn descriptors_needed(front: &[u8]) -> usize {
+    match front {
+        [_, _, _, _, _, _, flags, added, ..] => {
+            let body = usize::from(flags & BODY_IN_ARRAY) + usize::from(added & BODY_IN_FILE > 0);
+            usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body
+        }
+        _ => 0, // the end, or no message of ours
+    }
+}
