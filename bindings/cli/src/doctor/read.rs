@@ -72,7 +72,7 @@ pub(crate) fn facts(system: &System) -> Result<Facts> {
         memory: machine::memory(system),
         huge: machine::huge(system),
         logout: machine::logout(system, user, &directory.path),
-        limits: machine::limits(system, user)?,
+        limits: machine::limits(system, user, &directory.path)?,
         release: system.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
         parts: segments.iter().map(entries::part).collect(),
         entries: if directory.is_usable() { entries::entries(&directory.path, user, &segments)? } else { Vec::new() },

@@ -9,7 +9,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use super::System;
 use crate::doctor::directory::Container;
-use crate::doctor::limits::{Limit, Limits};
+use crate::doctor::limits::{Limit, Limits, Mapped};
 use crate::doctor::logout::{self, Logout};
 use crate::doctor::memory::{Huge, Memory};
 
@@ -110,15 +110,31 @@ fn drop_ins(system: &System, folder: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "conf")).collect()
 }
 
-pub(super) fn limits(system: &System, user: u32) -> Result<Limits> {
+pub(super) fn limits(system: &System, user: u32, segments: &Path) -> Result<Limits> {
     Ok(Limits {
         files: limit(Resource::RLIMIT_NOFILE)?,
         address_space: limit(Resource::RLIMIT_AS)?,
         file_bytes: limit(Resource::RLIMIT_FSIZE)?,
         locked: limit(Resource::RLIMIT_MEMLOCK)?,
         mappings: system.number("/proc/sys/vm/max_map_count"),
+        most_mapped: most_mapped(system, segments),
         is_root: user == 0,
     })
+}
+
+/// Of the processes whose mappings this user may read.
+fn most_mapped(system: &System, segments: &Path) -> Option<Mapped> {
+    let processes = fs::read_dir(system.path("/proc")).ok()?.flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mapped = pids.filter_map(|pid: u64| mapped(system, segments, pid)).filter(|mapped| mapped.segments > 0);
+    mapped.max_by_key(|mapped| mapped.segments)
+}
+
+fn mapped(system: &System, segments: &Path, pid: u64) -> Option<Mapped> {
+    let maps = system.text(format!("/proc/{pid}/maps"))?;
+    let start = format!(" {}/shmarray-", segments.display());
+    let of_segments = maps.lines().filter(|line| line.contains(&start)).count() as u64;
+    Some(Mapped { pid, all: maps.lines().count() as u64, segments: of_segments })
 }
 
 fn limit(resource: Resource) -> Result<Limit> {
@@ -220,9 +236,12 @@ mod tests {
 
     #[test]
     fn limits_are_this_processs() {
-        let (_root, system) = made_up(&[("/proc/sys/vm/max_map_count", "65530\n")]);
-        let limits = limits(&system, 0).unwrap();
+        let maps = "1-2 rw-s 0 00:1b 5 /dev/shm/shmarray-abc\n2-3 r--p 0 00:00 0 /usr/bin/ruby\n";
+        let few = ("/proc/8/maps", "1-2 r--p 0 00:00 0 /dev/shm/other\n");
+        let (_root, system) = made_up(&[("/proc/sys/vm/max_map_count", "65530\n"), ("/proc/7/maps", maps), few]);
+        let limits = limits(&system, 0, Path::new("/dev/shm")).unwrap();
         assert_eq!((limits.mappings, limits.is_root), (Some(65_530), true));
+        assert_eq!(limits.most_mapped, Some(Mapped { pid: 7, all: 2, segments: 1 }));
         assert_ne!(limits.files.soft, Some(0));
     }
 }

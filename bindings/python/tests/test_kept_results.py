@@ -1,0 +1,20 @@
+"""As many results as there is memory for can be kept: mappings do not run short."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = pathlib.Path(__file__).with_name("kept_program.py")
+LONG = os.environ.get("SHMARRAY_LONG") == "1"
+COUNT = 100_000 if LONG else 40_000
+"""The system lets a process have 65,530 mappings, and each of these results took two: the standard library keeps all."""
+
+
+@pytest.mark.parametrize("way", ["queue", "executor", "pool", "loads"])
+def test_forty_thousand_results_can_be_kept(way, monkeypatch):
+    monkeypatch.delenv("SHMARRAY_POOL_BYTES")  # as for a user who sets nothing
+    done = subprocess.run([sys.executable, PROGRAM, way, str(COUNT)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
