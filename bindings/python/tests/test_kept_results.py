@@ -10,7 +10,7 @@ import pytest
 PROGRAM = pathlib.Path(__file__).with_name("kept_program.py")
 LONG = os.environ.get("SHMARRAY_LONG") == "1"
 COUNT = 100_000 if LONG else 40_000
-"""The system lets a process have 65,530 mappings, and each of these results took two: the standard library keeps all."""
+"""A process may have 65,530 mappings, and each of these results took two: the standard library keeps all."""
 
 
 @pytest.mark.parametrize("way", ["queue", "executor", "pool", "loads"])
