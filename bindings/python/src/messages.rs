@@ -161,7 +161,8 @@ impl Message {
 
     /// A copy of one of the arrays as bytes, in C order. Other threads of Python run meanwhile.
     fn read<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let array = Array::attach_handle(self.handle(index)?, Access::ReadOnly).map_err(to_py)?;
+        // A mapping of that access is kept for the next message, and one to read only is not.
+        let array = Array::attach_handle(self.handle(index)?, Access::ReadWrite).map_err(to_py)?;
         let length = array.layout().len() * array.dtype().item_bytes();
         PyBytes::new_with(py, length as usize, |bytes| py.detach(|| array.read_into(bytes)).map_err(to_py))
     }

@@ -176,7 +176,8 @@ def unpack(payload: bytes | memoryview, arrays: Arrays) -> Any:
     filled = [_fill(memories, view) for view in views]
     if not buffers:
         return pickle.loads(memory, buffers=filled)
-    pieces = [memoryview(arrays.memory(next(shared), "r"))[:used] for used in buffers]
+    # A mapping of that mode is kept for the next message, and one to read only is not.
+    pieces = [memoryview(arrays.memory(next(shared), "r+"))[:used] for used in buffers]
     if stream_bytes == 0 and len(pieces) == 1:
         return pickle.loads(pieces[0], buffers=filled)
     return pickle.load(_Pieces([*pieces, memory[:stream_bytes]]), buffers=filled)
