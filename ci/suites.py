@@ -170,6 +170,8 @@ SHORT = [
     ("Python", ["pytest", "-q", "-rs", "bindings/python/tests", "-k", f"not ({PYTHON_LONG})"], pytest_line),
     *other_pythons(OTHER_SHORT),
     ("Python: NumPy's tests of pickling", python("bindings/python/foreign/numpy_pickling.py"), counted_line),
+    ("Python: pandas' tests of pickling", python("bindings/python/foreign/pandas_pickling.py"), counted_line),
+    ("Python: xarray's tests of pickling", python("bindings/python/foreign/xarray_pickling.py"), counted_line),
     ("Python: CPython's tests of multiprocessing", python("bindings/python/foreign/cpython_multiprocessing.py"), counted_line),
     ("Python: CPython's tests of futures", python("bindings/python/foreign/cpython_futures.py"), counted_line),
     ("Python: joblib's own tests", python("bindings/python/foreign/joblib_suite.py"), counted_line),
