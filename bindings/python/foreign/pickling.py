@@ -203,6 +203,15 @@ def _left_in(directory: str) -> list[str]:
     return [name for name in os.listdir(directory) if "registry" not in name]
 
 
+def _is_full() -> bool:
+    """Whether no array finds room."""
+    try:
+        shmarray.zeros(1 << 20)
+    except MemoryError:
+        return True
+    return False
+
+
 def main(suite: Suite) -> int:
     """Runs the tests of a suite in each way, and judges what came of them."""
     with tempfile.TemporaryDirectory(prefix="shmarray-foreign-", dir=os.environ.get("SHMARRAY_DIR")) as directory:
@@ -212,6 +221,6 @@ def main(suite: Suite) -> int:
         runner.close()
         verdicts = [*runner.outcomes.items()]
         verdicts += [(f"{name} is left in shared memory", "failed") for name in _left_in(directory)]
-    if not shmarray.copied_bytes():
+    if not shmarray.copied_bytes() and not _is_full():
         verdicts.append(("Nothing of theirs went by shared memory.", "failed"))
     return Differences(suite.differences).judge(verdicts)
