@@ -84,6 +84,7 @@ PYTHON_LONG = " or ".join(
     )
 )
 """Of the tests of Python, those that kill many processes or start many interpreters."""
+LOKY_SHORT, LOKY_LONG = "TestExecutor", ("TestShutdown", "TestWait", "TestAsCompleted")
 OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
 OTHER_LONG = ("mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown", "starts")
 """Of those, the files about what changes from one Python to the next."""
@@ -170,9 +171,13 @@ SHORT = [
     ("Python", ["pytest", "-q", "-rs", "bindings/python/tests", "-k", f"not ({PYTHON_LONG})"], pytest_line),
     *other_pythons(OTHER_SHORT),
     ("Python: NumPy's tests of pickling", python("bindings/python/foreign/numpy_pickling.py"), counted_line),
+    ("Python: pandas' tests of pickling", python("bindings/python/foreign/pandas_pickling.py"), counted_line),
+    ("Python: xarray's tests of pickling", python("bindings/python/foreign/xarray_pickling.py"), counted_line),
     ("Python: CPython's tests of multiprocessing", python("bindings/python/foreign/cpython_multiprocessing.py"), counted_line),
     ("Python: CPython's tests of futures", python("bindings/python/foreign/cpython_futures.py"), counted_line),
     ("Python: joblib's own tests", python("bindings/python/foreign/joblib_suite.py"), counted_line),
+    ("Python: loky's tests of executors", python("bindings/python/foreign/loky_executor.py", LOKY_SHORT), counted_line),
+    ("Python: little shared memory", python("bindings/python/foreign/small_memory.py", "64m", "xarray_pickling.py"), counted_line),
     ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray", "--mypy-config-file", "bindings/python/pyproject.toml"], doctest_like(r"no issues found in (\d+) module")),
     ("Ruby", ["rake", "--rakefile", "bindings/ruby/Rakefile", "test", "ARGS=--verbose"], minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
@@ -200,6 +205,8 @@ LONG = [
     ("fuzzing", bash("ci/fuzz", "60"), counted_line),
     ("Python", ["pytest", "-q", "-rs", "bindings/python/tests", "-k", PYTHON_LONG], pytest_line),
     *other_pythons(OTHER_LONG),
+    ("Python: loky's tests of executors", python("bindings/python/foreign/loky_executor.py", *LOKY_LONG), counted_line),
+    ("Python: little shared memory", python("bindings/python/foreign/small_memory.py"), counted_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
     ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
     ("README's commands to install", python("ci/installing.py"), counted_line),

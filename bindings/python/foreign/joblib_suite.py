@@ -124,7 +124,8 @@ class Runner:
     """Runs the tests in another process, and says what they leave in shared memory."""
 
     def __init__(self, folder, options):
-        self._folder, self._outcomes, self._shared = folder, folder / "outcomes", folder / "shared"
+        self._folder, self._outcomes = folder, folder / "outcomes"
+        self._shared = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared"
         self._shared.mkdir()
         self._options = [*([] if options.all else ["--short"]), *(f"--word={word}" for word in options.words)]
         path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]

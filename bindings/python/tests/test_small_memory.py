@@ -60,3 +60,56 @@ def test_a_copy_is_this_process_s_own():
     got["a"][0, 0] = 99
     assert got["b"][0, 0] == 99
     assert source[0, 0] == 0
+
+
+JOBLIB = """
+import os, pathlib, sys, warnings
+import joblib, numpy
+import shmarray, shmarray.joblib
+
+FOLDER = sys.argv[1]
+BIG = numpy.arange(25_000_000, dtype=numpy.int32)
+
+
+def look(array):
+    return int(array.sum()), array.flags.writeable, len([*pathlib.Path(FOLDER).rglob("*.pkl")]), array[5:100_000]
+
+
+shmarray.joblib.register()
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    for mode, writeable in (("r", False), ("r+", True), ("w+", True)):
+        with joblib.Parallel(2, backend="shmarray", temp_folder=FOLDER, mmap_mode=mode) as parallel:
+            for call in range(2):
+                looks = parallel(joblib.delayed(look)(BIG) for _ in range(4))
+                assert [one[:3] for one in looks] == [(int(BIG.sum()), writeable, 1)] * 4, (mode, looks)
+                assert all(type(one[3]) is numpy.ndarray and one[3].flags.writeable for one in looks)
+                assert all((one[3] == BIG[5:100_000]).all() for one in looks)
+                assert os.listdir(FOLDER) == []
+told = [one for one in told if one.category is RuntimeWarning]
+assert len(told) == 1 and FOLDER in str(told[0].message), told
+print("all is well")
+"""
+
+
+@pytest.mark.usefixtures("docker")
+def test_a_large_argument_of_joblib_is_in_one_file_in_temp_folder_until_the_call_ends(tmp_path):
+    done = subprocess.run([sys.executable, "-c", JOBLIB, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "all is well\n", "")
+
+
+def test_joblib_without_a_semaphore_operates_in_serial_mode_and_says_so():
+    code = """
+import _multiprocessing, errno
+def refuse(*arguments, **options):
+    raise OSError(errno.ENOSPC, "No space left on device")
+_multiprocessing.SemLock = type("SemLock", (), {"SEM_VALUE_MAX": 1, "__new__": refuse})
+import joblib, os
+import shmarray.joblib
+shmarray.joblib.register()
+with joblib.parallel_config(backend="shmarray", n_jobs=2):
+    print(set(joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(4))) == {os.getpid()})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert "serial mode" in done.stderr

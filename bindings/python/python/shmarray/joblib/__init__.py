@@ -15,7 +15,7 @@ when they had nothing to do for five minutes. What differs is how arrays travel,
 * Large private arguments are shared once, for all tasks of a call, which may only read them.
   Loky writes them into a file. As there, ``max_nbytes`` says what is large, and a change of such an
   array between two tasks of one call is not seen; with ``max_nbytes=None`` each task gets a copy
-  that it may write into.
+  that it may write into. What finds no room in shared memory is in a file in ``temp_folder``.
 * Arrays that are shared already stay so: tasks write into them in place.
 * When a worker dies the call raises ``shmarray.concurrent.WorkerLost``.
 """
@@ -28,6 +28,7 @@ from multiprocessing import current_process
 from typing import Any
 
 import joblib
+from joblib._multiprocessing_helpers import mp
 from joblib.parallel import AutoBatchingMixin, FallbackToBackend, ParallelBackendBase, SequentialBackend
 
 from ._executor import Executor, Setup, spare
@@ -62,8 +63,8 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
         """How many workers there would be. Raises ValueError for none."""
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
-        if n_jobs is None or n_jobs == 1:
-            return 1
+        if n_jobs is None or n_jobs == 1 or mp is None:
+            return 1  # joblib has found no room for a semaphore, and has said that it will operate in serial mode
         if current_process().daemon:
             return _one("cannot be nested below a daemonic process")
         if not (self.in_main_thread() or self.nesting_level == 0):
@@ -84,6 +85,7 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         self.parallel, options = parallel, {**self.backend_kwargs, **options}
         self._large_bytes, self._mode = options.get("max_nbytes"), options.get("mmap_mode")
+        self._folder = options.get("temp_folder")
         self._setup = Setup(
             n_jobs,
             {**self._prepare_worker_env(n_jobs), **_own_environment()},
@@ -97,7 +99,7 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
     def start_call(self) -> None:
         """From now on its tasks are submitted."""
         if self._workers is not None and self._large_bytes is not None and self._mode in ("r", "r+", "w+"):
-            self._workers.snapshots = Snapshots(self._large_bytes, readonly=self._mode == "r")
+            self._workers.snapshots = Snapshots(self._large_bytes, self._mode, self._folder)
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Any:
         """Gives a batch of calls to a worker."""

@@ -1,14 +1,22 @@
 """How batches of calls and their results are pickled: by value what only this process can import, arrays by handle."""
 
 import collections
+import os
 import pickle
+import tempfile
 import weakref
 from typing import Any
 
 import numpy as np
-from joblib._memmapping_reducer import _get_backing_memmap, _reduce_memmap_backed
+from joblib._memmapping_reducer import (
+    JOBLIB_MMAPS,
+    ArrayMemmapForwardReducer,
+    TemporaryResourcesManager,
+    _get_backing_memmap,
+    _reduce_memmap_backed,
+)
 
-from .. import _core, _draft, _pickling, _share
+from .. import _core, _draft, _pickling, _share, _shortage
 from .._parts import Array
 from .._workers import Trade
 from ..concurrent.process import ExecutorTask, ExecutorTrade
@@ -82,36 +90,74 @@ class _Draft(_draft.Draft):
     def reduce_array(self, array: Array) -> Any:
         file = _get_backing_memmap(array)
         if isinstance(file, np.memmap):
-            return _reduce_memmap_backed(array, file)
-        if self._snapshots is not None and type(array) is np.ndarray:
-            array = self._snapshots.of(array)
-        return super().reduce_array(array)
+            if self._snapshots is not None or file.filename not in JOBLIB_MMAPS:
+                return _reduce_memmap_backed(array, file)
+            return super().reduce_array(np.array(array))  # a result: the file goes with the call, as joblib has it
+        if self._snapshots is None or type(array) is not np.ndarray:
+            return super().reduce_array(array)
+        snapshot = self._snapshots.of(array)
+        return self._snapshots.in_file(array) if snapshot is None else super().reduce_array(snapshot)
 
 
 class Snapshots:
-    """Large private arrays, each shared once for all tasks of a call that have it."""
+    """Large private arrays, each shared once for all tasks of a call that have it.
 
-    def __init__(self, large_bytes: int, readonly: bool) -> None:
-        self.large_bytes, self._readonly = large_bytes, readonly
-        self._kept: dict[int, tuple[weakref.ref[Array], Array]] = {}
+    What finds no room in shared memory is in a file, as joblib's own backends have it.
+    """
 
-    def of(self, array: Array) -> Array:
-        """What tasks get: the array itself unless it is large and private."""
+    def __init__(self, large_bytes: int, mode: str, folder: str | None) -> None:
+        self.large_bytes, self._mode, self._folder = large_bytes, mode, folder
+        self._kept: dict[int, tuple[weakref.ref[Array], Array | None]] = {}
+        self._files: _Files | None = None
+
+    def of(self, array: Array) -> Array | None:
+        """What tasks get: the array itself unless it is large and private; None if it is in a file."""
         if array.nbytes <= self.large_bytes or array.dtype.hasobject or _core.is_shared(array):
             return array
         key = id(array)
-        ref, snapshot = self._kept.get(key, (None, array))
+        ref, snapshot = self._kept.get(key, (None, None))
         if ref is None or ref() is not array:
-            snapshot = _share.share(array)
-            if self._readonly:
-                snapshot = _share.attach(_share.handle(snapshot), readonly=True)
+            snapshot = self._share(array)
             self._kept[key] = weakref.ref(array, lambda ref: self._forget(key, ref)), snapshot
         return snapshot
 
+    def _share(self, array: Array) -> Array | None:
+        try:
+            snapshot = _share.share(array)
+        except _shortage.FULL as error:
+            if self._files is None:
+                self._files = _Files(self._mode, self._folder)
+            _shortage.tell(error, f"is copied through pipes, and large arguments to files in {self._files.folder}")
+            return None
+        return _share.attach(_share.handle(snapshot), readonly=True) if self._mode == "r" else snapshot
+
+    def in_file(self, array: Array) -> Any:
+        """How an array of a file is made again; the file is written when it is asked for first."""
+        assert self._files is not None
+        return self._files.reduce(array)
+
     def clear(self) -> None:
         self._kept.clear()
+        if self._files is not None:
+            self._files.remove()
+            self._files = None
 
     def _forget(self, key: int, ref: "weakref.ref[Array]") -> None:
         """The array is garbage. Another may have its address by now."""
         if self._kept.get(key, (None, None))[0] is ref:
             del self._kept[key]
+
+
+class _Files:
+    """Arrays in joblib's files, which workers map. Its resource tracker removes them if this process dies."""
+
+    def __init__(self, mode: str, folder: str | None) -> None:
+        """Without a folder joblib might take shared memory, which is full."""
+        self.folder = folder or os.environ.get("JOBLIB_TEMP_FOLDER") or tempfile.gettempdir()
+        self._manager = TemporaryResourcesManager(self.folder)
+        resolve = self._manager.resolve_temp_folder_name
+        self.reduce = ArrayMemmapForwardReducer(0, resolve, mode, unlink_on_gc_collect=False, prewarm=False)
+
+    def remove(self) -> None:
+        """Who has mapped one keeps its memory."""
+        self._manager._clean_temporary_resources(force=True)

@@ -1,0 +1,201 @@
+"""Runs loky's tests of its ProcessPoolExecutor with ours in its place.
+
+    python loky_executor.py [--all] [WORD …]
+
+loky ships its tests in its source package only, which pip brings when this runs; where pip finds no index,
+nothing is run, and that is said. Workers start by spawn; with --all, by forkserver and by fork, too. With words,
+only the tests whose names contain one are run.
+
+What differs is listed in loky_executor.toml.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from differences import Differences
+
+METHODS = ("spawn", "forkserver", "fork")
+IN_PLACE = '''
+
+import shmarray.concurrent as _concurrent
+import shmarray.multiprocessing as _multiprocessing
+
+
+class ProcessPoolExecutor(_concurrent.ProcessPoolExecutor):
+    """Ours, with the parameters and the attributes that the tests use."""
+
+    def __init__(self, max_workers=None, context=None, initializer=None, initargs=(), **others):
+        method = getattr(context, "get_start_method", lambda: context)()
+        super().__init__(max_workers, _multiprocessing.get_context(method), initializer, initargs)
+
+    @property
+    def _flags(self):
+        import types
+        return types.SimpleNamespace(broken=self._broken or None, shutdown=self._shutdown_thread)
+
+    def shutdown(self, wait=True, kill_workers=False):
+        if kill_workers:
+            for process in list((self._processes or {}).values()):
+                process.kill()
+        super().shutdown(wait, cancel_futures=kill_workers)
+
+
+_RemoteTraceback = _concurrent.process._standard._RemoteTraceback
+TerminatedWorkerError = BrokenProcessPool = _concurrent.WorkerLost
+'''
+"""At the end of `loky/process_executor.py`."""
+CASES = """
+import shmarray.multiprocessing
+from loky import process_executor
+
+from ._executor_mixin import ExecutorMixin
+from ._test_process_executor import AsCompletedTests, ExecutorShutdownTest, ExecutorTest, WaitTests
+
+
+class Ours(ExecutorMixin):
+    executor_type = process_executor.ProcessPoolExecutor
+    context = shmarray.multiprocessing.get_context({method!r})
+
+
+class TestShutdown(Ours, ExecutorShutdownTest):
+    def _prime_executor(self):
+        pass
+
+
+class TestWait(Ours, WaitTests):
+    pass
+
+
+class TestAsCompleted(Ours, AsCompletedTests):
+    pass
+
+
+class TestExecutor(Ours, ExecutorTest):
+    pass
+"""
+"""As loky has it for each of its ways to start a process."""
+OTHERS = "killed_child", "manager_thread_crash", "feeder_error_hook", "memory_leak_protection", "max_depth", "viztracer"
+"""In the names of tests that wait for half a minute's tasks to be lost with another worker, which ours are not,
+and of those about parts that only loky has.
+"""
+SILENT_SECONDS = 60
+"""A test that takes longer hangs."""
+
+
+def unpack(folder):
+    """loky's source package; None where pip brings none."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--no-binary=:all:",
+        "loky",
+        "-d",
+        str(folder),
+    ]
+    if subprocess.run(command, check=False).returncode:
+        return None
+    with tarfile.open(next(folder.glob("loky-*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    return next(path for path in folder.glob("loky-*") if path.is_dir())
+
+
+def write_cases(source, methods):
+    """Puts ours in the place, and has the tests for each way to start a process."""
+    with open(source / "loky/process_executor.py", "a") as file:
+        file.write(IN_PLACE)
+    for method in methods:
+        (source / f"tests/test_{method}.py").write_text(CASES.format(method=method))
+        yield f"tests/test_{method}.py"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--outcomes")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Recorder(config.option.outcomes))
+
+
+class Recorder:
+    """Writes down what comes of each test, in the process that runs them."""
+
+    def __init__(self, path):
+        self._path = path
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        for item in items:
+            self._note(item.nodeid, "failed")
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self._note(report.nodeid, "failed", final=True)
+        elif report.skipped:
+            self._note(report.nodeid, f"skipped: {report.longrepr[2].removeprefix('Skipped: ')}")
+        elif report.when == "call":
+            self._note(report.nodeid, "passed")
+
+    def _note(self, name, outcome, final=False):
+        with open(self._path, "a") as file:
+            print(json.dumps([name, outcome, final]), file=file)
+
+
+def outcomes_in(path):
+    """What came of each test; a failure at its end is none less than one before."""
+    outcomes, final = {}, set()
+    for name, outcome, is_final in map(json.loads, path.read_text().splitlines()):
+        if name not in final:
+            outcomes[name] = outcome
+        if is_final:
+            final.add(name)
+    return outcomes
+
+
+def run(folder, source, options):
+    """What came of the tests, and what they left in shared memory."""
+    shared, outcomes = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared", folder / "outcomes"
+    shared.mkdir()
+    outcomes.touch()
+    path = os.pathsep.join([str(source), str(Path(__file__).parent), *sys.path[1:]])
+    environment = {**os.environ, "PYTHONPATH": path, "SHMARRAY_DIR": str(shared)}
+    files = list(write_cases(source, METHODS if options.all else METHODS[:1]))
+    command = ["-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
+    command += ["-o", f"faulthandler_timeout={SILENT_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
+    command += ["-p", Path(__file__).stem, f"--outcomes={outcomes}", f"--rootdir={source}", "--loky-verbosity=30"]
+    others = f"not ({' or '.join(OTHERS)})"
+    words = ["-k", f"({' or '.join(options.words)}) and {others}" if options.words else others]
+    subprocess.run([sys.executable, *command, *words, *files], cwd=source, env=environment, check=False)
+    subprocess.run([sys.executable, "-c", "import shmarray; shmarray.sweep()"], env=environment, check=True)
+    left = [name for name in os.listdir(shared) if not name.startswith("shmarray-registry-")]
+    return [*outcomes_in(outcomes).items(), *((f"left in shared memory: {name}", "failed") for name in left)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="foreign-") as place:
+        folder = Path(place)
+        source = unpack(folder)
+        if source is None:
+            print("skipped pip finds no source package of loky (1)\n0 passed, 0 failed, 1 skipped")
+            return 0
+        print(f"tests of {source.name}")
+        verdicts = run(folder, source, options)
+    return Differences(Path(__file__).with_suffix(".toml")).judge(verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""Tests of pickling that a package has installed, with shmarray's pickling in the place of pickle's.
+
+Those tests are chosen whose code says "pickle", and those are counted that sent something. Each runs
+once in each of the WAYS. What pickle itself wrote, pickle loads. A run fails, too, when something is left in
+shared memory, or when nothing went there.
+"""
+
+import contextlib
+import gc
+import inspect
+import os
+import pickle
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from differences import Differences
+
+import shmarray
+import shmarray.multiprocessing as mp
+from shmarray import _pickling
+
+
+@dataclass
+class Suite:
+    """The tests of a package that have to do with pickling."""
+
+    package: ModuleType
+    differences: Path
+    """The list of what differs."""
+    users: Sequence[ModuleType] = ()
+    """Modules of the package itself that pickle for its tests."""
+    without: str = "(?!)"
+    """Files and tests that this pattern finds do not run."""
+    options: Sequence[str] = ()
+    """Further ones of pytest."""
+
+    def has(self, name: str, code: str = "pickle") -> bool:
+        """Whether a file or test of this name and code has to do with it."""
+        return "pickle" in code and not re.search(self.without, name)
+
+    def arguments(self) -> list[str]:
+        """Those of pytest."""
+        root = Path(str(self.package.__file__)).parent
+        paths = sorted(root.rglob("tests/**/test_*.py"))
+        files = [str(path) for path in paths if self.has(str(path.relative_to(root)), path.read_text())]
+        options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
+        return [*options, *self.options, "--rootdir", str(root.parent), *files]
+
+
+class Substitute:
+    """The module pickle, but what it writes is ours."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.wrote: set[bytes] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(pickle, name)
+
+    def dumps(self, obj: object, protocol: int | None = None, **options: Any) -> bytes:
+        if "buffer_callback" in options:
+            return pickle.dumps(obj, protocol, **options)  # the test has a way of its own for the memory
+        self.sent += 1
+        data = self._write(obj)
+        self.wrote.add(data)
+        return data
+
+    def loads(self, data: Any, /, **options: Any) -> Any:
+        return self._read(data) if data in self.wrote else pickle.loads(data, **options)
+
+    def dump(self, obj: object, file: Any, protocol: int | None = None) -> None:
+        file.write(self.dumps(obj, protocol))
+
+    def load(self, file: Any, **options: Any) -> Any:
+        return self.loads(file.read(), **options)
+
+    def _write(self, obj: object) -> bytes:
+        return shmarray.dumps(obj)
+
+    def _read(self, data: bytes) -> Any:
+        return shmarray.loads(data)
+
+    def close(self) -> None:
+        """Lets go of what was not loaded."""
+        for data in self.wrote:
+            shmarray.discard(data)
+
+
+class AllShared(Substitute):
+    """What is small goes by shared memory, too, in messages that can be loaded again."""
+
+    def _write(self, obj: object) -> bytes:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_pickling, "LARGE_BYTES", 1)
+            patch.setattr(_pickling.Pickler, "SMALL_BYTES", 0)
+            patch.setattr(_pickling, "_idle", {})
+            return shmarray.dumps(obj, persist=True)
+
+
+class ThroughPipe(Substitute):
+    """Objects go through a Pipe of shmarray.multiprocessing; the bytes only say which."""
+
+    LOADS = 3
+    """How often a test may load the same bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._receiver, self._objects = ThreadPoolExecutor(1), dict[bytes, list[Future[Any]]]()
+
+    def _write(self, obj: object) -> bytes:
+        receiver, sender = mp.Pipe(duplex=False)
+        received = [self._receiver.submit(receiver.recv) for _ in range(self.LOADS)]  # a full pipe waits for them
+        received.append(self._receiver.submit(receiver.close))
+        with sender:
+            for _ in range(self.LOADS):
+                sender.send(obj)
+        data = str(len(self._objects)).encode() + b" of a Pipe"
+        self._objects[data] = received
+        return data
+
+    def _read(self, data: bytes) -> Any:
+        return self._objects[data].pop(0).result()
+
+    def close(self) -> None:
+        self._receiver.shutdown()
+        self._objects.clear()
+
+
+WAYS = {"dumps": Substitute, "dumps all shared": AllShared, "Pipe": ThroughPipe}
+_WAY = "way of shmarray"
+"""The name of the parameter that says which."""
+
+
+class Runner:
+    """A plugin of pytest: chooses the tests, substitutes, and counts."""
+
+    def __init__(self, suite: Suite) -> None:
+        self.outcomes: dict[str, str] = {}
+        self._suite, self._ways = suite, {name: way() for name, way in WAYS.items()}
+
+    def close(self) -> None:
+        """Lets go of what the tests sent."""
+        for way in self._ways.values():
+            way.close()
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        if self._suite.has(metafunc.function.__name__, inspect.getsource(metafunc.function)):
+            metafunc.fixturenames.append(_WAY)
+            metafunc.parametrize(_WAY, WAYS)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = [item for item in items if _way_of(item) and self._suite.has(item.name)]
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.outcomes[report.nodeid] = "failed"
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.outcomes[report.nodeid] = "failed"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[Any]:
+        way = self._ways[_way_of(pyfuncitem)]
+        way.sent, outcome = 0, "passed"
+        with self._in_place(way, pyfuncitem.module):
+            try:
+                return (yield)
+            except pytest.skip.Exception as skip:
+                outcome = f"skipped: {skip.msg}"
+                raise
+            finally:
+                if way.sent:
+                    self.outcomes[pyfuncitem.nodeid] = outcome
+
+    @contextlib.contextmanager
+    def _in_place(self, way: Substitute, module: ModuleType) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "pickle", way)
+            for user in (module, *self._suite.users):
+                for name in [name for name, value in vars(user).items() if value is pickle]:
+                    patch.setattr(user, name, way)
+            yield
+
+
+def _way_of(item: Any) -> str:
+    """In which of them a test runs; empty for one that has nothing to do with pickling."""
+    way: str = item.callspec.params.get(_WAY, "") if hasattr(item, "callspec") else ""
+    return way
+
+
+def _left_in(directory: str) -> list[str]:
+    gc.collect()
+    shmarray.sweep()  # what is only kept for reuse
+    return [name for name in os.listdir(directory) if "registry" not in name]
+
+
+def _is_full() -> bool:
+    """Whether no array finds room."""
+    try:
+        shmarray.zeros(1 << 20)
+    except MemoryError:
+        return True
+    return False
+
+
+def main(suite: Suite) -> int:
+    """Runs the tests of a suite in each way, and judges what came of them."""
+    with tempfile.TemporaryDirectory(prefix="shmarray-foreign-", dir=os.environ.get("SHMARRAY_DIR")) as directory:
+        os.environ["SHMARRAY_DIR"] = directory
+        runner = Runner(suite)
+        pytest.main(suite.arguments(), plugins=[runner])
+        runner.close()
+        verdicts = [*runner.outcomes.items()]
+        verdicts += [(f"{name} is left in shared memory", "failed") for name in _left_in(directory)]
+    if not shmarray.copied_bytes() and not _is_full():
+        verdicts.append(("Nothing of theirs went by shared memory.", "failed"))
+    return Differences(suite.differences).judge(verdicts)

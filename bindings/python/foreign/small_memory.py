@@ -1,0 +1,71 @@
+"""Runs the programs here with little shared memory: a /dev/shm of its own, which nobody else sees.
+
+    python small_memory.py                              what ci/test --long runs
+    python small_memory.py SIZE PROGRAM [ARGUMENT …]    one program
+
+SIZE is that of a tmpfs, such as 64m; "full" is one that has 256 KiB left, for semaphores. Nothing is run where
+this user may not mount, and that is said.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+QUEUES_AND_POOLS = ("*TestQueue.*", "*.WithProcessesTestConnection.*", "*TestPoolW*.*", "*.WithProcessesTestPool.*")
+"""Of CPython's tests, under each start method."""
+SUITES = [
+    *(("64m", f"{package}_pickling.py") for package in ("numpy", "pandas")),
+    *(("full", f"{package}_pickling.py") for package in ("numpy", "pandas", "xarray")),
+    *(
+        (size, "cpython_multiprocessing.py", *(f"--only={name}" for name in QUEUES_AND_POOLS))
+        for size in ("64m", "full")
+    ),
+    ("64m", "joblib_suite.py"),
+]
+FULL_BYTES, LEFT_BYTES = 16 << 20, 256 << 10
+MOUNTED = """
+set -e
+mount --make-rprivate / && mount -t tmpfs -o "mode=1777,size=$0" tmpfs /dev/shm
+[ "$1" = 0 ] || fallocate --length "$1" /dev/shm/of-others
+shift
+exec "$@"
+"""
+"""Arguments: the size, how much of it is taken, the command."""
+
+
+def run(size, program, *arguments):
+    """Its exit status, and what it said."""
+    is_full = size == "full"
+    sizes = [str(FULL_BYTES), str(FULL_BYTES - LEFT_BYTES)] if is_full else [size, "0"]
+    command = [sys.executable, str(Path(__file__).with_name(program)), *arguments]
+    print(f"{program} with a /dev/shm that {'is full' if is_full else f'has {size}'}", flush=True)
+    command = ["unshare", "--mount", "bash", "-c", MOUNTED, *sizes, *command]
+    environment = {**os.environ, "SHMARRAY_DIR": "/dev/shm"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout, flush=True)
+    return done.returncode, done.stdout
+
+
+def may_mount():
+    """Whether this user may."""
+    script = "mount --make-rprivate / && mount -t tmpfs tmpfs /dev/shm"
+    asked = ["unshare", "--mount", "bash", "-c", script]
+    return not subprocess.run(asked, stderr=subprocess.DEVNULL, check=False).returncode
+
+
+def main(*suite):
+    if not may_mount():
+        print("skipped a /dev/shm of its own cannot be mounted here (1)\n0 passed, 0 failed, 1 skipped")
+        return 0
+    ran = [run(*one) for one in ([suite] if suite else SUITES)]
+    closing = [re.findall(r"^(\d+) passed, (\d+) failed, (\d+) skipped", said, re.M) for _, said in ran]
+    totals = [sum(int(counts[-1][column]) for counts in closing if counts) for column in range(3)]
+    totals[1] += sum(status != 0 for (status, _), counts in zip(ran, closing, strict=True) if not counts)
+    print("{} passed, {} failed, {} skipped".format(*totals))
+    return int(totals[1] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
