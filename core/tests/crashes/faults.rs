@@ -21,9 +21,11 @@ use crate::tracer::{Call, Step, call_name};
 fn errors_of(call: &Call) -> Option<&'static [i32]> {
     use libc::*;
     let [first, second, third, fourth, ..] = call.arguments;
-    let makes = |flags: u64| flags & (O_CREAT | O_TMPFILE & !O_DIRECTORY) as u64 != 0;
+    let has = |flags: i32| third & flags as u64 != 0;
     Some(match call.number {
-        SYS_openat if makes(third) => &[EMFILE, ENFILE, ENOSPC, EACCES, ENOMEM, EINTR, EIO],
+        // What may exist already does: the registry of the others, who are in it. It needs no room.
+        SYS_openat if has(O_CREAT) && !has(O_EXCL) => &[EMFILE, ENFILE, EACCES, ENOMEM, EINTR, EIO],
+        SYS_openat if has(O_CREAT | O_TMPFILE & !O_DIRECTORY) => &[EMFILE, ENFILE, ENOSPC, EACCES, ENOMEM, EINTR, EIO],
         SYS_openat => &[EMFILE, ENFILE, EACCES, ENOMEM, EINTR, EIO],
         SYS_fcntl if [F_OFD_SETLK, F_OFD_SETLKW].contains(&(second as i32)) => &[ENOLCK, EINTR, EIO, EAGAIN],
         SYS_fcntl if second as i32 == F_OFD_GETLK => &[ENOLCK, EINTR, EIO],
