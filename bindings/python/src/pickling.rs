@@ -96,6 +96,7 @@ impl Stream {
     }
 
     /// Adds bytes. Other threads of Python run while many are copied that cannot change.
+    #[pyo3(signature = (data, /))]
     fn write(&mut self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         if let Ok(bytes) = data.cast::<PyBytes>() {
             let bytes = bytes.as_bytes();
@@ -186,6 +187,7 @@ impl Reducer {
     }
 
     /// As `pickle.Pickler.reducer_override`.
+    #[pyo3(signature = (object, /))]
     fn reduce<'py>(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, kind) = (object.py(), object.get_type());
         let is_array = kind.is(ndarray(py)?);
@@ -201,6 +203,7 @@ impl Reducer {
     }
 
     /// As a pickler's `buffer_callback`: whether the stream is to have the buffer, since it is small.
+    #[pyo3(signature = (buffer, /))]
     fn take<'py>(&mut self, buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = buffer.py();
         let memory = PyUntypedBuffer::get(buffer)?;
