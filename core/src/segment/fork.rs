@@ -80,6 +80,7 @@ extern "C" fn in_child() {
         return;
     }
     fork::after_in_child();
+    sys::operations::forget_others();
     // SAFETY: `before` locked it in this thread, the only one of this process.
     Table::for_each(unsafe { &*TABLE.data_ptr() }, Segment::become_childs);
     // SAFETY: `before` locked it in this thread, the only one of this process.

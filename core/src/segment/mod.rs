@@ -19,6 +19,7 @@ mod list;
 mod mapped;
 mod pool;
 mod process;
+use process::Operation;
 pub(crate) use process::begin;
 mod relief;
 mod sweep;
@@ -94,10 +95,11 @@ impl Segment {
     #[allow(unsafe_code)]
     pub(crate) unsafe fn create(dtype: &DType, layout: &Layout, birth: &Birth, fill: &Fill<'_>) -> Result<Arc<Self>> {
         process::begin()?;
+        let _operation = Operation::begin();
         let directory = Directory::current();
         sweep::at_first_use(&directory);
         let shall_check = sweep::look_before_reuse(&directory);
-        if !birth.is_special() {
+        if !birth.is_special() && !process::is_too_late() {
             if let Some(cell) = cells::create(&directory, dtype, layout, fill, shall_check)? {
                 return Ok(cell);
             }
@@ -162,6 +164,7 @@ impl Segment {
 
     fn open(place: Place<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
         process::begin()?;
+        let _operation = Operation::begin();
         sys::note_user();
         let directory = Directory::current();
         sweep::at_first_use(&directory);
@@ -224,6 +227,9 @@ impl Segment {
         let _kept = (mapped.access == Access::CopyOnWrite).then(|| relief::Kept::of(data_bytes));
         let segment = Arc::new(Self { mapped, cell, data_bytes, generation, place, childs_place, _kept });
         Table::insert(&segment);
+        if process::is_too_late() {
+            drop(segment.leave_at_exit());
+        }
         segment
     }
 
@@ -327,6 +333,7 @@ impl Segment {
         if process::begin().is_err() {
             return; // its parent's
         }
+        let _operation = Operation::begin();
         give_back_ticket(&self.mapped, &self.leases(), ticket);
     }
 
@@ -360,6 +367,7 @@ impl Drop for Segment {
             std::mem::forget(Arc::clone(&self.mapped));
             return;
         }
+        let _operation = Operation::begin();
         Table::remove(self);
         drop(self.leave());
         self.keep_mapping();

@@ -10,6 +10,31 @@ pub(crate) fn begin() -> crate::error::Result<()> {
     Ok(())
 }
 
+/// An operation that makes, opens or drops an array, as long as it lives: the exit waits for it.
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+pub(super) use crate::sys::operations::Operation;
+
+/// Where nothing follows an exit nothing waits.
+#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
+#[must_use]
+pub(super) struct Operation(());
+
+#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
+impl Operation {
+    pub(super) fn begin() -> Self {
+        Self(())
+    }
+}
+
+/// Whether this process ends, and another thread does that: nobody will give back what this one makes.
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+pub(super) use crate::sys::operations::is_too_late;
+
+#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
+pub(super) fn is_too_late() -> bool {
+    false
+}
+
 /// At exit leases are given back while the memory stays mapped, for whoever still runs.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(super) extern "C" fn exit() {
@@ -18,6 +43,7 @@ pub(super) extern "C" fn exit() {
     if crate::sys::is_orphaned() || crate::sys::fork::is_inside() {
         return; // nothing is whole, or a signal handler that ends the process would wait for itself
     }
+    crate::sys::operations::end();
     let table = TABLE.lock();
     let mut is_clean = true;
     Table::for_each(&table, |segment| {

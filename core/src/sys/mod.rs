@@ -50,7 +50,7 @@ use portable as backend;
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) use linux::{
-    Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_rolls, memory_file, message,
+    Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_rolls, memory_file, message, operations,
     read_memory_file, socket,
 };
 #[cfg(miri)]

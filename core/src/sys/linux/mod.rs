@@ -28,9 +28,10 @@ mod links;
 mod lock;
 mod map;
 mod memory_file;
-mod shared_words;
 mod mutex;
+pub(crate) mod operations;
 mod registry;
+mod shared_words;
 pub(crate) mod socket;
 
 use std::fs;

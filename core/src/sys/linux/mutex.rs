@@ -17,6 +17,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use parking_lot::lock_api::{self, GuardNoSend};
 
@@ -140,13 +141,24 @@ pub(crate) fn is_inside() -> bool {
 
 /// Sleeps while the word has this value; may return earlier.
 fn wait(word: &AtomicU32, value: u32) {
-    let forever = std::ptr::null::<libc::timespec>();
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: an aligned word that outlives the call; the kernel compares it and sleeps.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, forever) };
+    wait_for(word, value, std::ptr::null());
 }
 
-fn wake(word: &AtomicU32, most: i32) {
+/// The same, until then at most: `false` when it is then.
+pub(super) fn wait_until(word: &AtomicU32, value: u32, until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    let most = libc::timespec { tv_sec: left.as_secs() as libc::time_t, tv_nsec: left.subsec_nanos().into() };
+    wait_for(word, value, &raw const most);
+    !left.is_zero()
+}
+
+fn wait_for(word: &AtomicU32, value: u32, most: *const libc::timespec) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: an aligned word and a time, or none, that outlive the call; the kernel compares the word and sleeps.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, most) };
+}
+
+pub(super) fn wake(word: &AtomicU32, most: i32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the kernel uses the address alone.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
