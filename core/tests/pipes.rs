@@ -19,13 +19,84 @@ fn payloads_of_every_size_arrive_whole() {
     scenario("payloads_of_every_size_arrive_whole", || {
         let (here, there) = Pipe::pair().unwrap();
         let array = marked(3, 6);
-        for size in [0, 1, 1000, 32_000, 33_000, 5_000_000] {
+        for size in [0, 1, 1000, 32_000, 33_000, 130_000, 132_000, 5_000_000] {
             let payload: Vec<u8> = (0..size).map(|n| (n * 7 % 251) as u8).collect();
             assert_eq!(here.send(&payload, &[&array], None).unwrap(), Sent::Sent);
             let message = receive(&there);
             assert!(message.payload() == payload, "{size}");
             assert_eq!(mark(&take(&message, 0)), 6);
         }
+        drop(array);
+        assert!(is_empty());
+    });
+}
+
+#[test]
+fn a_payload_in_pieces_arrives_as_one() {
+    scenario("a_payload_in_pieces_arrives_as_one", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let array = marked(3, 6);
+        for (pieces, bytes) in [(0, 0), (3, 5), (3, 40_000), (100, 50_000), (3000, 1)] {
+            let payload: Vec<Vec<u8>> = (0..pieces).map(|n| vec![n as u8; bytes]).collect();
+            let payload: Vec<&[u8]> = payload.iter().map(Vec::as_slice).collect();
+            assert_eq!(here.send_vectored(&payload, &[&array], &[], None).unwrap(), Sent::Sent);
+            let message = receive(&there);
+            assert!(message.payload() == payload.concat(), "{pieces} of {bytes}");
+            assert_eq!(mark(&take(&message, 0)), 6);
+        }
+        drop(array);
+        assert!(is_empty());
+    });
+}
+
+#[test]
+fn what_a_small_socket_does_not_take_arrives_all_the_same() {
+    scenario("what_a_small_socket_does_not_take_arrives_all_the_same", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let size: libc::c_int = 1; // the kernel makes the least of it that it has, some 4 KiB
+        let socket = here.as_fd().as_raw_fd();
+        let bytes = size_of_val(&size) as libc::socklen_t;
+        // SAFETY: an open socket, and a number of the length that is said.
+        let set =
+            unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, (&raw const size).cast(), bytes) };
+        assert_eq!(set, 0);
+        for size in [100, 10_000, 100_000] {
+            let payload: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
+            assert_eq!(here.send(&payload, &[], None).unwrap(), Sent::Sent);
+            assert!(receive(&there).payload() == payload, "{size}");
+        }
+        assert!(is_empty());
+    });
+}
+
+#[test]
+fn messages_of_all_sizes_arrive_whole_at_receivers_side_by_side() {
+    scenario("messages_of_all_sizes_arrive_whole_at_receivers_side_by_side", || {
+        const MESSAGES: usize = 20_000;
+        let (here, there) = Pipe::pair().unwrap();
+        let array = marked(3, 6);
+        let receive_all = || {
+            let mut received = 0;
+            while let Received::Message(message) = there.receive(None).unwrap() {
+                let payload = message.payload();
+                assert!(payload.iter().all(|byte| *byte == payload.len() as u8), "{}", payload.len());
+                assert_eq!(message.handles().len(), payload.len() % 2);
+                received += 1;
+            }
+            received
+        };
+        let received: usize = std::thread::scope(|scope| {
+            let receivers: Vec<_> = (0..3).map(|_| scope.spawn(receive_all)).collect();
+            for n in 0..MESSAGES {
+                let size = n * 7919 % 3001;
+                let arrays = [&array];
+                let sent = here.send(&vec![size as u8; size], &arrays[..size % 2], None).unwrap();
+                assert_eq!(sent, Sent::Sent);
+            }
+            drop(here);
+            receivers.into_iter().map(|receiver| receiver.join().unwrap()).sum()
+        });
+        assert_eq!(received, MESSAGES);
         drop(array);
         assert!(is_empty());
     });

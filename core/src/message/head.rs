@@ -2,7 +2,7 @@
 
 use super::no_message;
 use crate::error::Result;
-use crate::sys::socket;
+use crate::sys::socket::{self, Expected};
 
 pub(super) const HEADER_BYTES: usize = socket::FRONT_BYTES;
 const MAGIC: &[u8; 4] = b"shmm";
@@ -74,13 +74,18 @@ impl Head {
     }
 }
 
-/// How many descriptors its receiver must have room for: those that come with it, and one to open a body.
-pub(super) fn descriptors_needed(front: &[u8]) -> usize {
-    match front {
-        [_, _, _, _, _, _, flags, added, ..] => {
-            let body = usize::from(flags & BODY_IN_ARRAY) + usize::from(added & BODY_IN_FILE > 0);
-            usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body
-        }
-        _ => 0, // the end, or no message of ours
+/// What its receiver prepares: room for the descriptors that come with it, and for one to open a body. It keeps
+/// a payload that is behind the handles.
+pub(super) fn expected(front: &[u8]) -> Expected {
+    let all = usize::MAX;
+    let Some(&[_, _, _, _, _, _, flags, added, _, _, _, _, b0, b1, b2, b3]) = front.first_chunk() else {
+        return Expected { descriptors: 0, first_bytes: all }; // the end, or no message of ours
+    };
+    let (in_array, in_file) = (flags & BODY_IN_ARRAY, added & BODY_IN_FILE);
+    let body = usize::from(in_array) + usize::from(in_file > 0);
+    let handles_bytes = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
+    Expected {
+        descriptors: usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body,
+        first_bytes: if body == 0 { HEADER_BYTES + handles_bytes } else { all },
     }
 }

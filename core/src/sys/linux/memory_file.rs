@@ -9,8 +9,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use super::map::file_limit;
 
-pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
-    if bytes.len() as u64 > file_limit() {
+pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
+    if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() > file_limit() {
         return Err(io::Error::from_raw_os_error(libc::EFBIG)); // a write would be answered with SIGXFSZ
     }
     // SAFETY: takes a C string and a number.
@@ -20,7 +20,9 @@ pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     }
     // SAFETY: a new descriptor.
     let mut file = unsafe { File::from_raw_fd(descriptor) };
-    file.write_all(bytes)?;
+    for piece in pieces {
+        file.write_all(piece)?;
+    }
     Ok(file.into())
 }
 

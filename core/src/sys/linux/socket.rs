@@ -33,40 +33,63 @@ pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
         && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
 
-/// Sends one message at once, or fails with `WouldBlock` when there is no room.
-pub(crate) fn send(socket: BorrowedFd<'_>, message: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// Sends one message, whose pieces follow one another, at once; or fails with `WouldBlock` when there is no room.
+pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>], with: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !with.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(with));
     }
-    sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    sendmsg(socket, pieces, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
     Ok(())
 }
 
 thread_local! {
-    /// Where this thread receives: cleared once, and not for each message.
+    /// Where this thread receives what it does not keep.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Reads one message that is there, with its descriptors; fails with `WouldBlock` when there is none.
-/// It is empty when the other end is closed. `most_bytes` has no message more.
+/// What a message's receiver prepares.
+pub(crate) struct Expected {
+    /// How many descriptors there must be room for.
+    pub(crate) descriptors: usize,
+    /// How long the first part of the message is; the receiver keeps the second.
+    pub(crate) first_bytes: usize,
+}
+
+/// Reads one message that is there, in two parts, with its descriptors; fails with `WouldBlock` when there is
+/// none. It is empty when the other end is closed. `most_bytes` has no message more.
 ///
-/// A descriptor that found no place would be lost, and with it what it keeps. So first `needed` says of
+/// A descriptor that found no place would be lost, and with it what it keeps. So first `expect` says of
 /// a message's front how many there must be room for: without room it fails with `EMFILE`, and
 /// the message stays where it is.
 pub(crate) fn receive<T>(
     socket: BorrowedFd<'_>,
     most_bytes: usize,
-    needed: impl FnOnce(&[u8]) -> usize,
-    read: impl FnOnce(&[u8], Vec<OwnedFd>) -> T,
+    expect: impl Fn(&[u8]) -> Expected,
+    read: impl FnOnce(&[u8], Vec<u8>, Vec<OwnedFd>) -> T,
 ) -> io::Result<T> {
     let mut front = [0; FRONT_BYTES];
-    let (bytes, _) = recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-    find_room(socket, needed(&front[..bytes]))?;
+    let (bytes, total) = recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
+    let expected = expect(&front[..bytes]);
+    find_room(socket, expected.descriptors)?;
     let mut room = ROOM.try_with(Cell::take).unwrap_or_default(); // none where the thread is ending
-    room.resize(most_bytes, 0);
-    let done = receive_into(&mut room, socket).map(|(bytes, descriptors)| read(&room[..bytes], descriptors));
+    if room.len() < most_bytes {
+        room = vec![0; most_bytes];
+    }
+    let total = total.min(most_bytes);
+    let (first, rest) = room.split_at_mut(expected.first_bytes.min(total));
+    let mut kept = vec![0; total - first.len()];
+    let done = receive_into([&mut *first, &mut kept, rest], socket).map(|(bytes, descriptors)| {
+        if bytes == total && expect(first).first_bytes.min(bytes) == first.len() {
+            return read(first, kept, descriptors);
+        }
+        // Another receiver has taken the one that was looked at, and this is the next.
+        let mut whole = [&*first, &kept, rest].concat();
+        whole.truncate(bytes);
+        let second = whole.split_off(expect(&whole).first_bytes.min(bytes));
+        read(&whole, second, descriptors)
+    });
     let _ = ROOM.try_with(|kept| kept.set(room));
     done
 }
@@ -82,11 +105,11 @@ fn find_room(socket: BorrowedFd<'_>, count: usize) -> io::Result<()> {
     }
 }
 
-fn receive_into(room: &mut [u8], socket: BorrowedFd<'_>) -> io::Result<(usize, Vec<OwnedFd>)> {
+fn receive_into(rooms: [&mut [u8]; 3], socket: BorrowedFd<'_>) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(room)], &mut control, flags)?;
+    let received = recvmsg(socket, &mut rooms.map(IoSliceMut::new), &mut control, flags)?;
     let mut descriptors = Vec::new();
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(all) = part {
@@ -113,6 +136,11 @@ pub(crate) fn wait(socket: BorrowedFd<'_>, to_send: bool, until: Option<Instant>
 /// Whether the system has too many descriptors of this user's under way.
 pub(crate) fn are_too_many(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
+}
+
+/// Whether a message is longer than the socket takes, or than the system has memory for in one piece.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    [Errno::MSGSIZE, Errno::NOBUFS].iter().any(|reason| error.raw_os_error() == Some(reason.raw_os_error()))
 }
 
 /// Whether nobody can receive any more.

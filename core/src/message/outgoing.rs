@@ -1,0 +1,181 @@
+//! A message that is being sent.
+
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustc_hash::FxHashMap;
+
+use super::head::{Body, HEADER_BYTES, Head};
+use super::no_message;
+use crate::array::{Array, Options};
+use crate::descriptor::Descriptor;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::name::SegmentText;
+use crate::sys::{self, Directory, Identity, socket};
+
+/// What keeps a message's tickets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// With the descriptors that keep its tickets.
+    Pipe,
+    /// Without: the family of this process keeps them.
+    Unknown,
+}
+
+/// How a message will go.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) way: Way,
+    /// A longer packet goes in shared memory, too.
+    pub(super) inline_bytes: usize,
+}
+
+/// A message that is being made. Dropped before it is sent it gives its tickets back.
+pub(super) struct Outgoing<'a> {
+    head: [u8; HEADER_BYTES],
+    /// The handles, or that of the body.
+    handles: Vec<u8>,
+    /// Where it goes behind the handles.
+    payload: &'a [&'a [u8]],
+    /// What keeps the tickets, one for each directory.
+    pub(super) locks: Vec<OwnedFd>,
+    /// A long body that found no room in shared memory.
+    pub(super) file: Option<OwnedFd>,
+    /// Of each directory.
+    tickets: Vec<(Directory, Identity)>,
+    pub(super) held: FxHashMap<SegmentText, (Array, u64)>,
+    way: Way,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn new(payload: &'a [&'a [u8]], arrays: &[&Array], descriptors: usize, form: Form) -> Result<Self> {
+        let mut outgoing = Self {
+            head: [0; HEADER_BYTES],
+            handles: Vec::new(),
+            payload,
+            locks: Vec::new(),
+            file: None,
+            tickets: Vec::new(),
+            held: FxHashMap::default(),
+            way: form.way,
+        };
+        let handles_bytes = outgoing.hold_all(arrays)?;
+        let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
+        let body = match HEADER_BYTES + handles_bytes + payload_bytes <= form.inline_bytes {
+            true => Body::Inline,
+            false => outgoing.place(handles_bytes + payload_bytes)?,
+        };
+        let locks = outgoing.locks.len();
+        outgoing.head = Head { locks, descriptors, body, arrays: arrays.len(), handles_bytes }.to_bytes();
+        Ok(outgoing)
+    }
+
+    /// What goes into the socket.
+    pub(super) fn pieces(&self) -> Vec<IoSlice<'_>> {
+        [&self.head, &*self.handles].into_iter().chain(self.payload.iter().copied()).map(IoSlice::new).collect()
+    }
+
+    /// Holds them all, and has their handles. How many bytes those are.
+    fn hold_all(&mut self, arrays: &[&Array]) -> Result<usize> {
+        let mut handles = String::with_capacity(arrays.len() * 256);
+        for array in arrays {
+            self.hold(array)?.write_text(&mut handles);
+            handles.push('\n');
+        }
+        u32::try_from(handles.len()).map_err(|_| no_message("its handles are over 4 GiB"))?;
+        self.handles = handles.into_bytes();
+        Ok(self.handles.len())
+    }
+
+    /// The handle of an array that this message holds from now on.
+    fn hold(&mut self, array: &Array) -> Result<Descriptor> {
+        let handle = array.handle();
+        let ticket = match self.held.get(&handle.segment) {
+            Some((_, ticket)) => *ticket,
+            None => self.hold_segment(array)?,
+        };
+        Ok(Descriptor { ticket: Some(ticket), ..handle })
+    }
+
+    fn hold_segment(&mut self, array: &Array) -> Result<u64> {
+        loop {
+            let ticket = self.ticket(array.directory())?;
+            if array.hold_for_message(ticket)? {
+                self.held.insert(array.handle().segment, (array.clone(), ticket.holder));
+                return Ok(ticket.holder);
+            }
+            self.tickets.retain(|(directory, _)| directory != array.directory()); // that number is taken: another
+        }
+    }
+
+    fn ticket(&mut self, directory: &Directory) -> Result<Identity> {
+        if let Some((_, ticket)) = self.tickets.iter().find(|(of, _)| of == directory) {
+            return Ok(*ticket);
+        }
+        let ticket = match self.way {
+            Way::Unknown => sys::family_message(directory)?,
+            Way::Pipe if self.locks.len() == socket::DESCRIPTORS_MOST => {
+                return Err(no_message("its arrays lie in too many directories"));
+            }
+            Way::Pipe => {
+                let (ticket, lock) = sys::message(directory)?;
+                self.locks.push(lock);
+                ticket
+            }
+        };
+        self.tickets.push((directory.clone(), ticket));
+        Ok(ticket)
+    }
+
+    /// Puts a long body in shared memory, and its handle in its place; or, where there is no room, in a file without a
+    /// name, that no file system limits.
+    fn place(&mut self, bytes: usize) -> Result<Body> {
+        match self.share(bytes) {
+            Ok(handle) => {
+                (self.handles, self.payload) = (handle.into_bytes(), &[]);
+                Ok(Body::Array)
+            }
+            Err(error) => {
+                let pieces: Vec<&[u8]> = [&*self.handles].into_iter().chain(self.payload.iter().copied()).collect();
+                self.file = Some(sys::memory_file(&pieces).map_err(|_| error)?);
+                (self.handles, self.payload) = (Vec::new(), &[]);
+                IN_BAND.fetch_add(bytes as u64, Ordering::Relaxed);
+                Ok(Body::File)
+            }
+        }
+    }
+
+    /// The handle of shared memory with a body of so many bytes.
+    #[allow(unsafe_code)]
+    fn share(&mut self, bytes: usize) -> Result<String> {
+        let options = Options { uninitialized: true, ..Options::default() };
+        let shared = Array::create(DType::parse("|u1")?, &[bytes as u64], &options)?;
+        let mut at = 0;
+        for piece in [&*self.handles].into_iter().chain(self.payload.iter().copied()) {
+            // SAFETY: the array is new, and nobody else has it.
+            unsafe { shared.write_bytes(at, piece) }?;
+            at += piece.len() as u64;
+        }
+        self.hold(&shared).map(|handle| handle.to_text())
+    }
+}
+
+/// See [`in_band_bytes`].
+static IN_BAND: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of messages that this process sent beside shared memory so far, because that had no room for
+/// them. They arrive all the same, and are copied once more.
+#[must_use]
+pub fn in_band_bytes() -> u64 {
+    IN_BAND.load(Ordering::Relaxed)
+}
+
+impl Drop for Outgoing<'_> {
+    fn drop(&mut self) {
+        for (array, ticket) in self.held.values() {
+            array.give_back_ticket(*ticket);
+        }
+    }
+}
