@@ -37,7 +37,7 @@ pub use outgoing::in_band_bytes;
 use outgoing::{Form, Outgoing, Way};
 
 /// The most bytes of a message that travel in the socket: the kernel copies them faster than shared memory is had.
-pub(crate) const INLINE_BYTES: usize = 128 << 10;
+pub(crate) const INLINE_BYTES: usize = 160 << 10;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///

@@ -19,7 +19,7 @@ fn payloads_of_every_size_arrive_whole() {
     scenario("payloads_of_every_size_arrive_whole", || {
         let (here, there) = Pipe::pair().unwrap();
         let array = marked(3, 6);
-        for size in [0, 1, 1000, 32_000, 33_000, 130_000, 132_000, 5_000_000] {
+        for size in [0, 1, 1000, 32_000, 33_000, 163_000, 164_000, 5_000_000] {
             let payload: Vec<u8> = (0..size).map(|n| (n * 7 % 251) as u8).collect();
             assert_eq!(here.send(&payload, &[&array], None).unwrap(), Sent::Sent);
             let message = receive(&there);

@@ -99,7 +99,7 @@ class AllShared(Substitute):
 
     def _write(self, obj: object) -> bytes:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_pickling, "LARGE_BYTES", 1)
+            patch.setattr(_pickling.Pickler, "LARGE_BYTES", 1)
             patch.setattr(_pickling.Pickler, "SMALL_BYTES", 0)
             patch.setattr(_pickling, "_idle", {})
             return shmarray.dumps(obj, persist=True)

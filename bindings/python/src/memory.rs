@@ -108,13 +108,18 @@ impl<'py> Facts<'py> {
 
     /// Whether there are Python objects in its elements.
     pub(crate) fn has_objects(&self, array: &Bound<'py, PyAny>) -> PyResult<bool> {
-        match self.interface().typekind as u8 {
-            b'b' | b'i' | b'u' | b'f' | b'c' => Ok(false),
-            _ => {
+        match self.is_numeric() {
+            true => Ok(false),
+            false => {
                 let dtype = array.getattr(intern!(array.py(), "dtype"))?;
                 dtype.getattr(intern!(array.py(), "hasobject"))?.extract()
             }
         }
+    }
+
+    /// Whether its elements are numbers: everybody who takes buffers knows them.
+    pub(crate) fn is_numeric(&self) -> bool {
+        matches!(self.interface().typekind as u8, b'b' | b'i' | b'u' | b'f' | b'c')
     }
 
     /// Whether it is memory of a segment.
@@ -133,6 +138,18 @@ impl<'py> Facts<'py> {
         }
         let is_empty = self.shape().contains(&0);
         (first as usize, if is_empty { first as usize } else { last as usize + self.item_bytes() as usize })
+    }
+
+    /// Whether its steps all go forward, and no two elements have a byte in common.
+    pub(crate) fn is_simple(&self) -> bool {
+        let mut steps: Vec<_> = self.shape().iter().zip(self.strides()).filter(|(count, _)| **count > 1).collect();
+        steps.sort_unstable_by_key(|(_, step)| step.unsigned_abs());
+        let mut within = self.item_bytes() as usize; // what the elements of the dimensions so far span
+        steps.iter().all(|(count, step)| {
+            let is_behind = **step > 0 && step.unsigned_abs() >= within;
+            within += (**count as usize - 1) * step.unsigned_abs();
+            is_behind
+        })
     }
 
     fn layout(&self) -> Layout {

@@ -1,13 +1,15 @@
 //! Pipes that carry arrays, and what comes out of them: what `shmarray.multiprocessing` stands on.
-#![allow(unsafe_code)] // a descriptor that Python hands over
+#![allow(unsafe_code)] // a descriptor that Python hands over, and a payload that it views
 
+use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError, PyTimeoutError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 use shmarray::{Access, Array, Descriptor, Sent};
 
 use crate::errors::{to_py, value_error};
@@ -19,6 +21,9 @@ use crate::{memory, parse_access};
 const EINTR: i32 = 4;
 const EBADF: i32 = 9;
 const EPIPE: i32 = 32;
+
+/// So long a payload is not copied into an object of Python's.
+const VIEWED_BYTES: usize = 4 << 10;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 #[pyclass(frozen, module = "shmarray._core")]
@@ -67,7 +72,8 @@ impl Pipe {
         drop(end);
     }
 
-    /// Sends bytes and arrays of shared memory, which the message holds from then on, and copies of descriptors.
+    /// Sends bytes, or several that follow one another; arrays of shared memory, which the message holds from then
+    /// on; and copies of descriptors.
     #[pyo3(signature = (payload, arrays, timeout=None, descriptors=Vec::new()))]
     fn send(
         &self,
@@ -76,14 +82,17 @@ impl Pipe {
         timeout: Option<f64>,
         descriptors: Vec<RawFd>,
     ) -> PyResult<()> {
-        let (end, payload) = (self.open()?, bytes_of(payload)?);
+        let (end, pieces) = (self.open()?, pieces_of(payload)?);
+        let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
         let arrays = arrays.iter().map(memory::shared).collect::<PyResult<Vec<_>>>()?;
-        let (bytes, arrays) = (payload.as_bytes(), arrays.iter().collect::<Vec<&Array>>());
+        let arrays: Vec<&Array> = arrays.iter().collect();
         let descriptors = descriptors.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
         let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        let attempt = |left| end.send_with(bytes, &arrays, &descriptors, left);
+        let attempt = |left| end.send_vectored(&pieces, &arrays, &descriptors, left);
         let sent = match timeout {
-            Some(0.0) if bytes.len() < LARGE_BYTES as usize => attempt(Some(Duration::ZERO)).map_err(to_py)?,
+            Some(0.0) if pieces.iter().map(|piece| piece.len()).sum::<usize>() < LARGE_BYTES as usize => {
+                attempt(Some(Duration::ZERO)).map_err(to_py)?
+            }
             _ => wait(payload.py(), timeout, attempt)?,
         };
         match sent {
@@ -93,9 +102,13 @@ impl Pipe {
         }
     }
 
-    /// Receives a message: its bytes, and what has its arrays.
+    /// Receives a message: its bytes, or a view of them where they are many; and what has its arrays.
     #[pyo3(signature = (timeout=None))]
-    fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<(Bound<'py, PyBytes>, Message)> {
+    fn receive<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, Message>)> {
         let end = self.open()?;
         let attempt = |left| end.receive(left);
         let received = match timeout {
@@ -103,7 +116,7 @@ impl Pipe {
             _ => wait(py, timeout, attempt)?,
         };
         match received {
-            shmarray::Received::Message(message) => Ok((PyBytes::new(py, message.payload()), Message::new(message))),
+            shmarray::Received::Message(message) => Message::new(py, message),
             shmarray::Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
             shmarray::Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
         }
@@ -125,9 +138,15 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    fn new(mut message: shmarray::Message) -> Self {
+    /// It with its payload.
+    fn new(py: Python<'_>, mut message: shmarray::Message) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
         let descriptors = Mutex::new(message.take_descriptors());
-        Self { message, descriptors }
+        let message = Bound::new(py, Self { message, descriptors })?;
+        let payload = message.get().message.payload();
+        match payload.len() {
+            0..VIEWED_BYTES => Ok((PyBytes::new(py, payload).into_any(), message)),
+            _ => Ok((PyMemoryView::from(message.as_any())?.into_any(), message)),
+        }
     }
 
     fn handle(&self, index: i64) -> PyResult<&Descriptor> {
@@ -138,6 +157,18 @@ impl Message {
 
 #[pymethods]
 impl Message {
+    /// A view of the payload. It keeps the message, and with it the arrays.
+    ///
+    /// # Safety
+    /// That of `PyBuffer_FillInfo`.
+    unsafe fn __getbuffer__(this: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let payload = this.get().message.payload();
+        let start = payload.as_ptr().cast_mut().cast();
+        // SAFETY: the view keeps this, whose payload never changes; the caller vouches for the rest.
+        let done = unsafe { ffi::PyBuffer_FillInfo(view, this.as_ptr(), start, payload.len() as isize, 1, flags) };
+        if done == 0 { Ok(()) } else { Err(PyErr::fetch(this.py())) }
+    }
+
     fn __len__(&self) -> usize {
         self.message.handles().len()
     }
@@ -176,6 +207,14 @@ pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
     // SAFETY: not negative; where it is not open the kernel says so.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
     copy.map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string()))) // pyo3's has no errno
+}
+
+/// The bytes of a bytes-like object, or of each of a tuple.
+fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    match payload.cast::<PyTuple>() {
+        Ok(pieces) => pieces.iter().map(|piece| bytes_of(&piece)).collect(),
+        Err(_) => Ok(vec![bytes_of(payload)?]),
+    }
 }
 
 /// The bytes of a bytes-like object. Those that can change are copied, so that none does meanwhile.

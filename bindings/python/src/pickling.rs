@@ -6,6 +6,7 @@
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple, PyType};
 use shmarray::{Array, DType, Options};
 
@@ -18,15 +19,20 @@ use crate::{dtypes, messages, plain};
 const SPARE_BYTES: usize = 4 << 10;
 /// Up to this size of a stream its next buffer is as large as all of it, beyond that a quarter.
 const DOUBLED_BYTES: usize = 16 << 20;
+/// So small an array is in the stream whatever else is there.
+const SMALL_BYTES: u64 = 16 << 10;
+/// From this size on a copy of an array takes longer than to call for its buffer.
+const BUFFER_BYTES: u64 = 4 << 10;
 
-/// The stream of a pickle: memory of this process while it is short, else buffers of shared memory, which a
+/// The stream of a pickle: the pickler's own bytes while it is short, else buffers of shared memory, which a
 /// message takes as they are. A buffer has room for what is large in one piece; what finds no room in shared
 /// memory comes behind the buffers.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Stream {
     buffers: Vec<Buffer>,
-    /// What is behind them.
-    rest: Vec<u8>,
+    /// What is behind them, in pieces that nobody copies.
+    rest: Vec<Py<PyBytes>>,
+    rest_bytes: usize,
     /// What the rest has at most, unless shared memory is full.
     rest_most: usize,
     /// Why there will be no more buffers.
@@ -58,63 +64,81 @@ impl Buffer {
 
 impl Stream {
     fn bytes(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest.len()
+        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest_bytes
     }
 
-    fn write_bytes(&mut self, bytes: &[u8]) {
-        let is_short = self.buffers.is_empty() && self.rest.len() + bytes.len() <= self.rest_most;
-        if is_short || self.failure.is_some() {
-            self.rest.extend_from_slice(bytes);
-        } else if let Err(error) = self.write_to_buffer(bytes) {
-            self.failure = Some(to_py(error));
-            self.rest.extend_from_slice(bytes);
-        }
+    /// Whether the rest takes so many bytes more.
+    fn is_for_rest(&self, bytes: usize) -> bool {
+        self.failure.is_some() || (self.buffers.is_empty() && self.rest_bytes + bytes <= self.rest_most)
     }
 
-    fn write_to_buffer(&mut self, bytes: &[u8]) -> shmarray::Result<()> {
-        if let Some(last) = self.buffers.last_mut() {
-            if last.room() >= bytes.len() {
-                return last.write(bytes);
-            }
-        }
-        let written = self.bytes();
-        let growth = if written < DOUBLED_BYTES { written } else { written / 4 };
-        let mut buffer = Buffer::new((self.rest.len() + bytes.len()).max(growth) + SPARE_BYTES)?;
-        buffer.write(&self.rest)?;
-        buffer.write(bytes)?;
+    fn add_to_rest(&mut self, piece: &Bound<'_, PyBytes>) {
+        self.rest.push(piece.clone().unbind());
+        self.rest_bytes += piece.as_bytes().len();
+    }
+
+    /// Adds bytes to the buffers, and what of the stream is not there yet. Other threads of Python run meanwhile.
+    fn write_to_buffers(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
+        let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
+        let (buffers, behind) = (&mut self.buffers, self.rest_bytes);
+        let mut write = || write_behind(buffers, &rest, behind, bytes);
+        let written = if are_fixed && bytes.len() as u64 >= LARGE_BYTES { py.detach(write) } else { write() };
+        drop(rest);
+        written.map_err(to_py)?;
         self.rest.clear();
-        self.buffers.push(buffer);
+        self.rest_bytes = 0;
         Ok(())
     }
+}
+
+/// Adds to buffers what follows them and then `bytes`, in one piece.
+fn write_behind(buffers: &mut Vec<Buffer>, rest: &[&[u8]], rest_bytes: usize, bytes: &[u8]) -> shmarray::Result<()> {
+    let needed = rest_bytes + bytes.len();
+    if buffers.last().is_none_or(|last| last.room() < needed) {
+        let written = buffers.iter().map(|buffer| buffer.used).sum::<usize>() + rest_bytes;
+        let growth = if written < DOUBLED_BYTES { written } else { written / 4 };
+        buffers.push(Buffer::new(needed.max(growth) + SPARE_BYTES)?);
+    }
+    if let Some(last) = buffers.last_mut() {
+        rest.iter().try_for_each(|piece| last.write(piece))?;
+        last.write(bytes)?;
+    }
+    Ok(())
 }
 
 #[pymethods]
 impl Stream {
     #[new]
     fn new(rest_most: usize) -> Self {
-        Self { buffers: Vec::new(), rest: Vec::new(), rest_most, failure: None }
+        Self { buffers: Vec::new(), rest: Vec::new(), rest_bytes: 0, rest_most, failure: None }
     }
 
-    /// Adds bytes. Other threads of Python run while many are copied that cannot change.
+    /// Adds bytes.
     #[pyo3(signature = (data, /))]
     fn write(&mut self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
-        if let Ok(bytes) = data.cast::<PyBytes>() {
-            let bytes = bytes.as_bytes();
-            match bytes.len() as u64 {
-                0..LARGE_BYTES => self.write_bytes(bytes),
-                _ => data.py().detach(|| self.write_bytes(bytes)),
+        let py = data.py();
+        let piece = data.cast::<PyBytes>();
+        let memory = PyUntypedBuffer::get(data)?;
+        if memory.len_bytes() == 0 {
+            return Ok(0); // there need be no memory
+        }
+        if !memory.is_c_contiguous() && !memory.is_fortran_contiguous() {
+            return self.write(messages::bytes_of(data)?.as_any());
+        }
+        // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps the GIL, if it
+        // is not `bytes`.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.buf_ptr().cast::<u8>(), memory.len_bytes()) };
+        if !self.is_for_rest(bytes.len()) {
+            match self.write_to_buffers(py, bytes, piece.is_ok()) {
+                Ok(()) => return Ok(bytes.len()),
+                Err(error) => self.failure = Some(error),
             }
-            return Ok(bytes.len());
         }
-        if let Ok(array) = data.cast::<PyByteArray>() {
-            // SAFETY: nobody changes it meanwhile, since this thread keeps the GIL.
-            let bytes = unsafe { array.as_bytes() };
-            self.write_bytes(bytes);
-            return Ok(bytes.len());
+        match piece {
+            Ok(piece) => self.add_to_rest(piece),
+            Err(_) => self.add_to_rest(&PyBytes::new(py, bytes)),
         }
-        let bytes = messages::bytes_of(data)?;
-        self.write_bytes(bytes.as_bytes());
-        Ok(bytes.as_bytes().len())
+        Ok(bytes.len())
     }
 
     /// How many bytes it has.
@@ -127,22 +151,21 @@ impl Stream {
         self.buffers.iter().map(|buffer| (Hold::new(buffer.array.clone()), buffer.used)).collect()
     }
 
-    /// What is behind the buffers, what is to follow that, and how long the first of the two is.
-    fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let length = (self.rest.len() as u64).to_le_bytes();
-        PyBytes::new_with(py, self.rest.len() + table.len() + length.len(), |bytes| {
-            let (rest, behind) = bytes.split_at_mut(self.rest.len());
-            let (middle, end) = behind.split_at_mut(table.len());
-            rest.copy_from_slice(&self.rest);
-            middle.copy_from_slice(table);
-            end.copy_from_slice(&length);
+    /// What is behind the buffers, in pieces; the last is what is to follow that, and how long the first of the two is.
+    fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+        let length = (self.rest_bytes as u64).to_le_bytes();
+        let last = PyBytes::new_with(py, table.len() + length.len(), |bytes| {
+            bytes[..table.len()].copy_from_slice(table);
+            bytes[table.len()..].copy_from_slice(&length);
             Ok(())
-        })
+        })?;
+        PyTuple::new(py, self.rest.iter().map(|piece| piece.bind(py).clone()).chain([last]).collect::<Vec<_>>())
     }
 
     /// All of it, where there are no buffers.
     fn getvalue<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.rest)
+        let pieces: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
+        PyBytes::new(py, &pieces.concat())
     }
 
     /// Why some of it is not in a buffer that should be.
@@ -152,12 +175,7 @@ impl Stream {
 
     /// It is empty.
     fn clear(&mut self) {
-        let rest = std::mem::take(&mut self.rest);
         *self = Self::new(self.rest_most);
-        if rest.capacity() <= SPARE_BYTES {
-            self.rest = rest;
-            self.rest.clear();
-        }
     }
 }
 
@@ -177,13 +195,15 @@ pub(crate) struct Reducer {
     takes_views: bool,
     /// Where the small arrays lie: the first address, and that behind the last.
     small: Vec<(usize, usize)>,
+    /// How many bytes they have.
+    taken: usize,
 }
 
 #[pymethods]
 impl Reducer {
     #[new]
     fn new(ask: Py<PyAny>, ask_take: Py<PyAny>, fixed: Py<PyAny>, small_bytes: u64, takes_views: bool) -> Self {
-        Self { ask, ask_take, fixed, small_bytes, takes_views, small: Vec::new() }
+        Self { ask, ask_take, fixed, small_bytes, takes_views, small: Vec::new(), taken: 0 }
     }
 
     /// As `pickle.Pickler.reducer_override`.
@@ -208,20 +228,28 @@ impl Reducer {
         let py = buffer.py();
         let memory = PyUntypedBuffer::get(buffer)?;
         let (address, bytes) = (memory.buf_ptr() as usize, memory.len_bytes());
-        let is_small = bytes > 0 && bytes as u64 <= self.small_bytes && memory.is_c_contiguous();
+        let is_small = bytes > 0
+            && bytes as u64 <= self.small_bytes
+            && (memory.is_c_contiguous() || memory.is_fortran_contiguous());
         if !is_small
             || Array::over_memory(address, DType::parse("|u1").map_err(to_py)?, &[bytes as u64], &[1]).is_some()
         {
             return self.ask_take.bind(py).call1((buffer,));
         }
-        self.small.push((address, address + bytes));
+        self.note(address, bytes);
         Ok(true.into_pyobject(py)?.to_owned().into_any())
     }
 
     /// Begins a pickle.
     fn begin(&mut self, small_bytes: u64) {
         self.small.clear();
+        self.taken = 0;
         self.small_bytes = small_bytes;
+    }
+
+    /// How many bytes of arrays are in the stream.
+    fn taken(&self) -> usize {
+        self.taken
     }
 
     /// Whether small arrays have memory in common with one another, or with other arrays.
@@ -240,18 +268,38 @@ impl Reducer {
 }
 
 impl Reducer {
+    /// Whether the stream takes so much: a little always, and more while it is little altogether.
+    fn is_small(&self, bytes: u64) -> bool {
+        bytes <= self.small_bytes && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
+    }
+
+    fn note(&mut self, address: usize, bytes: usize) {
+        self.small.push((address, address + bytes));
+        self.taken += bytes;
+    }
+
     fn reduce_small<'py>(&mut self, array: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = array.py();
         let facts = Facts::of(array)?;
         let bytes = facts.bytes();
-        if bytes == 0 || bytes > self.small_bytes || !facts.is_contiguous() || facts.has_objects(array)? {
+        if bytes == 0 || !self.is_small(bytes) || facts.has_objects(array)? {
             return Ok(None);
         }
         if !array.getattr(intern!(py, "base"))?.is_none() && (!self.takes_views || facts.is_in_segment()?) {
             return Ok(None);
         }
-        // SAFETY: NumPy says that its elements are these bytes, and keeps them while `array` lives.
-        let memory = PyByteArray::new(py, unsafe { std::slice::from_raw_parts(facts.address(), bytes as usize) });
+        if !facts.is_contiguous() {
+            return if facts.is_numeric() && facts.is_simple() { self.reduce_copy(array, &facts) } else { Ok(None) };
+        }
+        let memory = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
+            true => pickle_buffer(py)?.call1((array,))?, // which the pickler copies once; `take` notes where it lies
+            false => {
+                self.note(facts.address() as usize, bytes as usize);
+                // SAFETY: NumPy says that its elements are these bytes, and keeps them while `array` lives.
+                let bytes = unsafe { std::slice::from_raw_parts(facts.address(), bytes as usize) };
+                PyByteArray::new(py, bytes).into_any()
+            }
+        };
         let shape = PyTuple::new(py, facts.shape())?;
         let dtype = dtypes::told(&array.getattr(intern!(py, "dtype"))?)?;
         let arguments = match facts.is_in_c_order() {
@@ -259,9 +307,32 @@ impl Reducer {
             false => (shape, dtype, memory, 0, PyTuple::new(py, facts.strides())?).into_pyobject(py)?,
         };
         let make = if facts.is_writeable() { ndarray(py)?.as_any() } else { self.fixed.bind(py) };
-        self.small.push((facts.address() as usize, facts.address() as usize + bytes as usize));
         Ok(Some((make, arguments).into_pyobject(py)?.into_any()))
     }
+
+    /// Of what is not contiguous, if a copy of the same order is. It lies where the array does, to whoever asks.
+    fn reduce_copy<'py>(
+        &mut self,
+        array: &Bound<'py, PyAny>,
+        facts: &Facts<'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = array.py();
+        let copy = array.call_method1(intern!(py, "copy"), ("K",))?;
+        if !Facts::of(&copy)?.is_contiguous() {
+            return Ok(None);
+        }
+        if !facts.is_writeable() {
+            copy.call_method1(intern!(py, "setflags"), (false,))?;
+        }
+        let reduced = self.reduce_small(&copy)?;
+        self.small.push(facts.extent());
+        Ok(reduced)
+    }
+}
+
+fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static PICKLE_BUFFER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    PICKLE_BUFFER.import(py, "pickle", "PickleBuffer")
 }
 
 /// Whether the function is to say how objects of a class are pickled: arrays of other classes, and what pandas

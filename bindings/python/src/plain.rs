@@ -9,8 +9,8 @@ use pyo3::types::{PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, Py
 
 const OBJECTS_MOST: usize = 256;
 const DEPTH_MOST: usize = 8;
-/// What is longer is better written to shared memory at once.
-const TEXT_MOST: usize = 24 << 10;
+/// What is longer a pickler hands on as it is, without a copy, when it writes to a stream.
+const TEXT_MOST: usize = 60 << 10;
 
 /// Whether an object is plain, and has few parts.
 #[pyfunction]

@@ -277,7 +277,7 @@ class InACycle(_pickling.Pickler):
 
 def packed_in_a_cycle(obj):
     payload, holds = _pickling.pack(obj, InACycle)
-    return _pickling.unpack(payload, Holds(holds))
+    return _pickling.unpack(b"".join(payload), Holds(holds))
 
 
 def test_nothing_waits_for_the_collector_of_garbage(files):
@@ -359,5 +359,5 @@ class OfDecimals(_pickling.Pickler):
 
 def test_a_pickler_with_more_reducers():
     payload, holds = _pickling.pack([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
-    got = _pickling.unpack(payload, Holds(holds))
+    got = _pickling.unpack(b"".join(payload), Holds(holds))
     assert (got[0], type(got[0]), got[1].sum()) == (2.5, float, LARGE)

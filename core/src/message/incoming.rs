@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 
 use super::head::{Body, HEADER_BYTES, Head};
-use super::{no_message, text};
+use super::{INLINE_BYTES, no_message, text};
 use crate::array::Array;
 use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
-use crate::sys::{self, Access};
+use crate::sys::{self, Access, socket};
 
 /// Arrays and bytes that were received.
 ///
@@ -72,12 +72,6 @@ impl Message {
         &self.payload
     }
 
-    /// The bytes, which are the caller's from now on.
-    #[must_use]
-    pub fn take_payload(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.payload)
-    }
-
     /// The handles of the arrays.
     #[must_use]
     pub fn handles(&self) -> &[Descriptor] {
@@ -106,5 +100,6 @@ impl Drop for Message {
         for handle in self.handles.iter().chain(&self.body) {
             let _ = Array::discard_handle(handle); // of one that is gone there is nothing to give back
         }
+        socket::take_back(std::mem::take(&mut self.payload), INLINE_BYTES);
     }
 }

@@ -46,7 +46,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     [99999, 99999, 99999]
     """
     count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
-    payload, arrays = _pickling.pack_array(obj) or _pickling.pack(obj)
+    payload, arrays = _pickling.pack_array(obj, _pickling.Pickler.LARGE_BYTES) or _pickling.pack(obj)
     handles: list[str] = []
     try:
         for array in arrays:
@@ -61,7 +61,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     if handles and count != 1:
         magic, handles = _MAGIC_OF_MORE, [str(count), *handles]
     lines = "\n".join(handles).encode()
-    body = b"".join((_SIZES.pack(len(lines), len(payload)), lines, payload))
+    body = b"".join((_SIZES.pack(len(lines), sum(map(len, payload))), lines, *payload))
     return _HEADER.pack(magic, zlib.crc32(body, _SEEDS[magic])) + body
 
 

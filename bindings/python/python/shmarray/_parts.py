@@ -22,7 +22,7 @@ View: TypeAlias = tuple[int, int, tuple[int, ...], Strides, Any, bool]
 if it is no array), and whether it is writeable."""
 
 LARGE_BYTES = 32 << 10
-"""Private memory of a message that is less altogether travels in it, not in shared memory."""
+"""From this size on memory of its own is worth a segment."""
 
 _OWN_BYTES = 128 << 10
 """What is at least so large has a segment of its own; what is less shares one, for as many as fill them."""

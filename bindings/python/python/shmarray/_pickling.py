@@ -29,16 +29,16 @@ import numpy as np
 from . import _core, _shortage
 from ._core import Hold
 from ._draft import Draft, fixed
-from ._parts import LARGE_BYTES, Array, Plan, View, told
+from ._parts import Array, Plan, View, told
 
 
 class Packed(NamedTuple):
     """An object on its way: the first arguments of ``_core.Pipe.send``."""
 
-    payload: bytes
+    payload: tuple[bytes, ...]
     """The stream; if it has places, a table of parts and of what fills the places; the length of the stream.
 
-    Of an array alone whose handle tells all of it, only that there is no stream.
+    In pieces that follow one another. Of an array alone whose handle tells all of it, only that there is no stream.
     """
     arrays: Sequence[Hold]
     """The parts in shared memory: all data of a segment each."""
@@ -53,7 +53,9 @@ class Pickler(pickle.Pickler):
     STREAM_BYTES = 24 << 10
     """What the stream has at most in memory of this process; more of it goes in shared memory."""
     SMALL_BYTES = 16 << 10
-    """A private array of so many bytes is in the stream."""
+    """Private arrays of so many bytes altogether are in the stream, and small ones in any case."""
+    LARGE_BYTES = 32 << 10
+    """Other private memory that is less altogether travels in the message, not in shared memory."""
 
     def __init__(self, draft: Draft | None = None, takes_views: bool = True) -> None:
         self.stream = _core.Stream(self.STREAM_BYTES)
@@ -88,32 +90,45 @@ class Pickler(pickle.Pickler):
         self.stream.clear()
 
 
-def payload_of(obj: object) -> bytes:
-    """That of what is plain, as ``_core.is_plain`` says: a message without places."""
-    stream = pickle.dumps(obj, 5)
-    return stream + _LENGTH.pack(len(stream))
+def payload_of(obj: object, text_bytes: int) -> tuple[bytes, ...] | None:
+    """That of what is plain, as ``_core.is_plain`` says, or is text or bytes of that size at most: a message
+    without places. None of all else.
+    """
+    if _core.is_plain(obj):
+        stream = pickle.dumps(obj, 5)
+        return stream, _LENGTH.pack(len(stream))
+    if type(obj) is bytes:  # what is longer comes in shared memory anyway
+        opcode, text = b"B", obj
+    elif type(obj) is str and len(obj) <= text_bytes:
+        opcode, text = b"X", obj.encode("utf-8", "surrogatepass")
+    else:
+        return None
+    if len(text) > text_bytes:
+        return None
+    # As the pickler writes it, but the text is not copied.
+    return _TEXT.pack(pickle.PROTO, b"\5", opcode, len(text)), text, _END.pack(pickle.STOP, len(text) + _TEXT.size + 1)
 
 
-def pack_array(array: object) -> Packed | None:
-    """As ``pack``, of an array alone that a handle tells all of and that is not small. None of all else."""
+def pack_array(array: object, large_bytes: int) -> Packed | None:
+    """As ``pack``, of an array alone that a handle tells all of; private, of that size at least. None of all else."""
     if type(array) is not np.ndarray:
         return None
     hold = _core.hold_of(array)
     if hold is not None:
-        return Packed(_ITSELF_READONLY if hold.readonly else _ITSELF, [hold])
+        return Packed((_ITSELF_READONLY if hold.readonly else _ITSELF,), [hold])
     flags, dtype = array.flags, told(array)
     if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
         return None
     if array.nbytes == 0 or (array.base is not None and _core.place(array) is not None):
         return None
-    if array.nbytes < LARGE_BYTES:
+    if array.nbytes < large_bytes:
         return None
     try:
         shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
     except _shortage.FULL:
         return None  # and is told of where its memory is put in the message
     hold = _core.hold_of(shared)
-    return Packed(_ITSELF_PRIVATE, [hold]) if hold and shared.strides == array.strides else None
+    return Packed((_ITSELF_PRIVATE,), [hold]) if hold and shared.strides == array.strides else None
 
 
 def is_itself(payload: bytes | memoryview) -> bool:
@@ -130,7 +145,7 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     writer.begin()
     try:
         packed = _pack(obj, writer)
-        is_small = writer.stream.tell() <= _SMALL_BYTES
+        is_small = writer.stream.tell() - writer.reducer.taken() <= _SMALL_BYTES
     finally:
         writer.forget()
     if is_small and pickler in REUSED:
@@ -148,7 +163,7 @@ def _pack(obj: object, writer: Pickler) -> Packed:
         return Packed(stream.payload(b""), [])
     views: Sequence[Any] = draft.places
     if not {*map(type, views)} <= {int}:  # else all are parts by now
-        views = Plan(views, draft.parts, LARGE_BYTES, private_mode="c").views
+        views = Plan(views, draft.parts, writer.LARGE_BYTES, private_mode="c").views
     table = [part.mode or part.inline for part in draft.parts], views, [used for _, used in buffers]
     holds = [part.hold for part in draft.parts if part.hold is not None] + [hold for hold, _ in buffers]
     return Packed(stream.payload(pickle.dumps(table, 5)), holds)
@@ -248,8 +263,10 @@ _idle: dict[Callable[[], Pickler], Pickler] = {}
 """One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
 REUSED: set[Callable[[], Pickler]] = {Pickler}
 _SMALL_BYTES = 8 << 10
-"""What a pickler had for a longer message takes time to clear, each time from then on."""
+"""What a pickler remembers of more than that, beside bytes of arrays, takes time to clear, each time from then on."""
 _LENGTH = struct.Struct("<Q")
+_TEXT, _END = struct.Struct("<cccI"), struct.Struct("<cQ")
+"""What is before a text and behind it: opcodes of the pickle, the size of the text, that of the stream."""
 _ITSELF, _ITSELF_READONLY, _ITSELF_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))
 """Whole messages of an array that is all that its handle says. No stream is so long."""
 _MODES = {_ITSELF: "r+", _ITSELF_READONLY: "r", _ITSELF_PRIVATE: "c"}

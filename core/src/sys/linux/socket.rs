@@ -47,6 +47,15 @@ pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>], with: &[Borro
 thread_local! {
     /// Where this thread receives what it does not keep.
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// What it received last and needs no more. To have such memory anew each time took longer than the message.
+    static USED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Takes back what `receive` gave its caller to keep.
+pub(crate) fn take_back(kept: Vec<u8>, most_bytes: usize) {
+    if kept.capacity() <= most_bytes {
+        let _ = USED.try_with(|used| used.set(kept));
+    }
 }
 
 /// What a message's receiver prepares.
@@ -79,7 +88,9 @@ pub(crate) fn receive<T>(
     }
     let total = total.min(most_bytes);
     let (first, rest) = room.split_at_mut(expected.first_bytes.min(total));
-    let mut kept = vec![0; total - first.len()];
+    let mut kept = USED.try_with(Cell::take).unwrap_or_default();
+    kept.reserve_exact((total - first.len()).saturating_sub(kept.len()));
+    kept.resize(total - first.len(), 0);
     let done = receive_into([&mut *first, &mut kept, rest], socket).map(|(bytes, descriptors)| {
         if bytes == total && expect(first).first_bytes.min(bytes) == first.len() {
             return read(first, kept, descriptors);

@@ -9,7 +9,7 @@ from ..multiprocessing._message import Packed
 
 READY, REFUSED, TASK, ANSWER = range(4)
 """From the worker: it waits for tasks; its initializer failed. To it: a task. From it: what came of that."""
-NOTHING = Packed(b"", [], [])
+NOTHING = Packed((), [], [])
 """No object."""
 
 _HEAD = struct.Struct("<BQ")
@@ -24,7 +24,7 @@ def send(pipe: _core.Pipe, kind: int, number: int, packed: Packed, timeout: floa
     """Raises Gone, and TimeoutError when there is no room."""
     payload, arrays, descriptors = packed
     try:
-        pipe.send(_HEAD.pack(kind, number) + payload, arrays, timeout, [one.fileno() for one in descriptors])
+        pipe.send((_HEAD.pack(kind, number), *payload), arrays, timeout, [one.fileno() for one in descriptors])
     except BrokenPipeError:
         raise Gone from None
 
@@ -34,7 +34,7 @@ class Received:
 
     __slots__ = ("_message", "_payload", "kind", "number")
 
-    def __init__(self, payload: bytes, message: _core.Message) -> None:
+    def __init__(self, payload: bytes | memoryview, message: _core.Message) -> None:
         self.kind, self.number = _HEAD.unpack_from(payload)
         self._payload, self._message = memoryview(payload)[_HEAD_BYTES:], message
 
@@ -49,7 +49,7 @@ class Received:
         """What is to be sent to another receiver in its place."""
         arrays = [self._message.memory(index, "r") for index in range(len(self._message))]
         descriptors = [_owned(fd) for fd in self._message.take_descriptors()]
-        return Packed(bytes(self._payload), arrays, descriptors)
+        return Packed((bytes(self._payload),), arrays, descriptors)
 
 
 def _owned(fd: int) -> _descriptors.Owned:

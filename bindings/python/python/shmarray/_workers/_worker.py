@@ -126,7 +126,7 @@ class Worker:
 
 def _is_small(packed: Packed) -> bool:
     payload, arrays, descriptors = packed
-    return len(payload) <= SMALL_BYTES and not arrays and not descriptors
+    return not arrays and not descriptors and sum(map(len, payload)) <= SMALL_BYTES
 
 
 class _Life:

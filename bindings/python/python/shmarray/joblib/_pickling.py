@@ -20,7 +20,7 @@ from .. import _core, _draft, _pickling, _share, _shortage
 from .._parts import Array
 from .._workers import Trade
 from ..concurrent.process import ExecutorTask, ExecutorTrade
-from ..multiprocessing import reduction
+from ..multiprocessing import _message, reduction
 from ..multiprocessing._descriptors import Luggage
 from ..multiprocessing._message import Packed
 
@@ -63,6 +63,10 @@ def _pack(obj: object, snapshots: "Snapshots | None") -> Packed:
 
 class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
     """Arrays go our way, functions and classes that cannot be imported cloudpickle's."""
+
+    STREAM_BYTES = _message.Pickler.STREAM_BYTES
+    SMALL_BYTES = _message.Pickler.SMALL_BYTES
+    LARGE_BYTES = _message.Pickler.LARGE_BYTES
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
         super().__init__(_Draft(snapshots), takes_views=False)  # a view may be of a memmap

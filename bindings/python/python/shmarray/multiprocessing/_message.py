@@ -1,7 +1,7 @@
 """Objects and bytes as messages of core's pipes: arrays by handle, descriptors beside them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,20 +13,26 @@ __all__ = ["Packed", "Pickler", "pack", "pack_bytes", "send", "unpack", "unpack_
 
 _BYTES = b"\xff" * 8
 """How a message of bytes begins. No pickled object does."""
-_LARGE_BYTES = 32 << 10
-"""From this size on bytes go through a segment: copied once to send and once to receive."""
+_STREAM_BYTES = 156 << 10
+"""So much fits into a pipe's socket, with what is beside it: that is faster than shared memory."""
 
 
 class Packed(NamedTuple):
     """A message that can be sent."""
 
-    payload: bytes
+    payload: tuple[bytes | memoryview, ...]
+    """In pieces that follow one another."""
     arrays: Sequence[Any]
     descriptors: Sequence[Owned]
 
 
 class Pickler(_pickling.Pickler):
     """Pickles as ``ForkingPickler`` does what has no arrays."""
+
+    STREAM_BYTES = _STREAM_BYTES
+    SMALL_BYTES = 1 << 20
+    """A copy for the receiver takes less time than a mapping of his own, up to that."""
+    LARGE_BYTES = 144 << 10
 
     def begin(self) -> None:
         self.dispatch_table = self.draft.dispatch_table = reducers()
@@ -37,26 +43,28 @@ _pickling.REUSED.add(Pickler)
 
 def pack(obj: object) -> Packed:
     """Raises what pickling raises."""
-    if _core.is_plain(obj):
-        return Packed(_pickling.payload_of(obj), [], [])
-    array = _pickling.pack_array(obj)
+    payload = _pickling.payload_of(obj, _STREAM_BYTES)
+    if payload is not None:
+        return Packed(payload, [], [])
+    array = _pickling.pack_array(obj, Pickler.LARGE_BYTES)
     if array is not None:
         return Packed(*array, [])
     with Luggage() as luggage:
-        payload, arrays = _pickling.pack(obj, Pickler)
-    return Packed(payload, arrays, luggage.close_up())
+        packed = _pickling.pack(obj, Pickler)
+    return Packed(*packed, luggage.close_up())
 
 
 def pack_bytes(data: memoryview) -> Packed:
     """A message of bytes."""
-    if data.nbytes < _LARGE_BYTES:
-        return Packed(_BYTES + data, [], [])
+    if data.nbytes <= _STREAM_BYTES:
+        is_whole = isinstance(data.obj, bytes) and data.nbytes == len(data.obj)
+        return Packed((_BYTES, cast(bytes, data.obj) if is_whole else data), [], [])  # bytes need no copy
     try:
         shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
     except _shortage.FULL as error:
         _shortage.tell(error)
-        return Packed(_BYTES + data, [], [])
-    return Packed(_BYTES, [shared], [])
+        return Packed((_BYTES, data), [], [])
+    return Packed((_BYTES,), [shared], [])
 
 
 def send(pipe: _core.Pipe, message: Packed, timeout: float | None = None, token: Owned | None = None) -> None:
@@ -84,17 +92,17 @@ def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
     return _pickling.unpack(payload, message)
 
 
-def unpack_bytes(payload: bytes, message: _core.Message) -> bytes:
+def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
     """The bytes of a message; of an object, bytes that ``pickle.loads`` makes it of.
 
     Nothing is unpickled here: who asks for bytes need not trust who sent them.
     """
     if payload[:8] == _BYTES:
-        return message.read(0) if len(message) else payload[8:]
+        return message.read(0) if len(message) else bytes(payload[8:])
     if _pickling.is_itself(payload):
         return bytes(ForkingPickler.dumps(message.array(0, "r").copy("K")))
     memories = [message.read(index) for index in range(len(message))]
-    return bytes(ForkingPickler.dumps(_Unopened(payload, memories)))
+    return bytes(ForkingPickler.dumps(_Unopened(bytes(payload), memories)))
 
 
 class _Unopened:

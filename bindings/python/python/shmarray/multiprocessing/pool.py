@@ -200,7 +200,7 @@ class _Task(Task):
         call, self.call = self.call, None
         self.packed = trade.pack(call)
         payload, arrays, _ = self.packed
-        self._size = len(payload) + (sum(array.nbytes for array in arrays) if arrays else 0)
+        self._size = sum(map(len, payload)) + (sum(array.nbytes for array in arrays) if arrays else 0)
         self._backlog.add(self._size)
 
     def begin(self) -> bool:

@@ -105,7 +105,7 @@ class Queue(_StandardQueue[_T]):
 
     def _send(self, obj: object, place: bytes) -> None:
         message = _message.pack(obj)
-        self._outbox.send(message._replace(payload=place + message.payload) if place else message, place, None)
+        self._outbox.send(message._replace(payload=(place, *message.payload)) if place else message, place, None)
 
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
         """Takes an object out of the queue. Raises ``Empty`` when there was none in that time."""
@@ -118,7 +118,7 @@ class Queue(_StandardQueue[_T]):
         except OSError:
             self._outbox.wait_if_ending()
             raise
-        self._places.free(payload)
+        self._places.free(bytes(payload[: self._place_bytes]))
         return self._unpack(memoryview(payload)[self._place_bytes :] if self._place_bytes else payload, message)
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
@@ -193,7 +193,7 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
         token = self._tokens.open()
         try:
             message = _message.pack(obj)
-            payload = place + _TASK.pack(self._take_task(token)) + message.payload
+            payload = place, _TASK.pack(self._take_task(token)), *message.payload
             self._outbox.send(message._replace(payload=payload), place, token)
         except BaseException:  # whose traceback would keep the token
             token.close()
