@@ -8,6 +8,7 @@ ROWS = {
     "shared": "An array that is shared already: there, and an answer back",
     "private": "A private array: there, and an answer back",
     "reports": "What people reported",
+    "standard": "In the place of the standard library",
     "ruby": "Frames in Ruby",
     "paths": "Create, drop and attach",
     "channel": "A frame there and back, polling",

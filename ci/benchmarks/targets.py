@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import dataclass
 
 from harness import HERE
-from rows import ruby
+from rows import ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
@@ -103,6 +103,28 @@ def ruby_targets(figures):
         yield f"ruby {way}", target, None if measured is None else marshal / ours >= least, measured or ""
 
 
+def standard_targets(figures):
+    """The worst of all objects by each way."""
+    for way in standard.program.WAYS:
+        most, words = (1.5, "first message to and from it") if way == standard.NEW_PROCESS else (1.1, "every object")
+        target = f"{way}, {words}: at most {most} × the standard library's time"
+        yield f"standard {way}", target, *worst(figures, way, most)
+
+
+def worst(figures, way, most):
+    ratios = []
+    for name in standard.program.OBJECTS:
+        place = standard.ROW, standard.case(way, name)
+        ours, theirs = figures.get(*place, "ours"), figures.get(*place, standard.THEIRS)
+        if None not in (ours, theirs):
+            ratios.append((ours / theirs, f"{name} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})"))
+    if not ratios:
+        return None, ""
+    ratios.sort(reverse=True)
+    over = [words for ratio, words in ratios if ratio > most] or [ratios[0][1]]
+    return ratios[0][0] <= most, ", ".join(over)
+
+
 def channel_targets(figures):
     for words in ("polling: no slower than iceoryx2's", "from Python: half of iceoryx2's Python package", "blocking: within 1.3 × of a futex", "6 MB by loan costs what 6 bytes do"):  # fmt: skip
         yield f"channel {words}", f"channel's round trip, {words}", None, "no channel yet"
@@ -116,7 +138,7 @@ def judge(results):
     with open(HERE / "misses.toml", "rb") as file:
         reasons = tomllib.load(file)
     figures, judged = Figures(results), []
-    for rows in (shared_targets, private_targets, ruby_targets, path_targets, channel_targets):
+    for rows in (shared_targets, private_targets, ruby_targets, standard_targets, path_targets, channel_targets):
         for key, target, met, words in rows(figures):
             judged.append(Judged(key, target, words or "not measured", met, why(met, reasons.get(key))))
     return judged

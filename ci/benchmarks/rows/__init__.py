@@ -1,6 +1,6 @@
 """One module for each family of rows, with a function `measure(bench)`."""
 
-from rows import channel, growth, limits, memory, paths, private, reports, ruby, shared
+from rows import channel, growth, limits, memory, paths, private, reports, ruby, shared, standard
 
 # In the order in which they are measured: the word for --only, and what it is.
 FAMILIES = {
@@ -8,6 +8,7 @@ FAMILIES = {
     "shared": shared,
     "private": private,
     "reports": reports,
+    "standard": standard,
     "ruby": ruby,
     "paths": paths,
     "channel": channel,

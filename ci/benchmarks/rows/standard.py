@@ -1,0 +1,79 @@
+"""Row 10: what a program does that changes its import: small things, and bytes of every size, by every way."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+from harness import HERE, Failed
+
+ROW = "standard"
+PROGRAM = HERE / "programs/standard.py"
+THEIRS = "standard library"
+MOST_BYTES = 64 << 20
+"""Of one round."""
+
+specification = importlib.util.spec_from_file_location("standard_program", PROGRAM)
+program = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(program)
+
+NEW_PROCESS = "a new process"
+FIRST = ["int", "array of 64 KiB"]
+QUICK = {"Pipe": ["int", "bytes, 100 KiB"], "Pool.imap, 100": ["dict"]}
+
+
+def measure(bench):
+    for way in QUICK if bench.quick else program.WAYS:
+        sides = {"ours": Side("ours", way), THEIRS: Side("standard", way)}
+        try:
+            for name in objects(bench, way):
+                contenders = {who: side.contender(name, count(bench, way, name)) for who, side in sides.items()}
+                bench.measure(ROW, case(way, name), contenders, bench.pick(9, 2))
+        finally:
+            for side in sides.values():
+                side.close()
+
+
+def case(way, name):
+    return f"{way}: {name}"
+
+
+def objects(bench, way):
+    if bench.quick:
+        return QUICK[way]
+    return FIRST if way == NEW_PROCESS else program.OBJECTS
+
+
+def count(bench, way, name):
+    if way == NEW_PROCESS:
+        return 5
+    obj = program.OBJECTS[name]()
+    size = max(len(obj) if isinstance(obj, bytes | str) else 0, getattr(obj, "nbytes", 0), 1)
+    return max(2, min(bench.pick(400, 20), MOST_BYTES // size))
+
+
+class Side:
+    """A library's program for one way."""
+
+    def __init__(self, library, way):
+        self._process = subprocess.Popen(
+            [sys.executable, PROGRAM, library, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def contender(self, name, times):
+        def run():
+            print(
+                json.dumps({"object": name, "warm": max(1, times // 10), "count": times}),
+                file=self._process.stdin,
+                flush=True,
+            )
+            answer = self._process.stdout.readline()
+            if not answer:
+                raise Failed("it has ended")
+            return float(answer)
+
+        return run
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
