@@ -9,8 +9,13 @@ fills them, each part once, however many arrays are views of it:
 * private memory of some size is copied, once, into a segment that only the message holds;
 * less than that is bytes beside the stream.
 
-What was private is private again where it arrives: mapped so that a store copies its page. So it
-needs no copy, nobody else sees a store, and one message can be loaded more than once. Arrays
+A private array that is small, and that has no memory in common with another, is no place: the stream
+has its bytes (`_core.Reducer`). What of the stream is long is in shared memory as well (`_core.Stream`).
+How much is small and long, a `Pickler` says: for bytes that somebody keeps, or for a pipe, whose socket
+carries a little faster than shared memory is had.
+
+What was private is private again where it arrives: a copy, or mapped so that a store copies its page, and
+nobody else sees a store. So one message can be loaded more than once. Arrays
 of Python objects are pickled in the ordinary way; the arrays in them are not.
 
 Protocol 5 is PEP 574, https://peps.python.org/pep-0574/.
