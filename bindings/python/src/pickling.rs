@@ -324,7 +324,9 @@ impl Reducer {
         if !facts.is_writeable() {
             copy.call_method1(intern!(py, "setflags"), (false,))?;
         }
+        let noted = self.small.len();
         let reduced = self.reduce_small(&copy)?;
+        self.small.truncate(noted); // its memory may be another's soon
         self.small.push(facts.extent());
         Ok(reduced)
     }

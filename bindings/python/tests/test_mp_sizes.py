@@ -55,3 +55,25 @@ def test_views_of_one_memory_are_so_at_every_size(size):
     left, right, whole, again = over(mp.Pipe(), [grid[:, :60], grid[:, 30:], grid, grid])
     left[1, 59] = -1
     assert (right[1, 29], whole[1, 59], whole is again) == (-1, -1, True)
+
+
+def test_a_view_of_bytes_arrives_in_its_own_order():
+    data = bytes(range(100))
+    assert over(mp.Pipe(), memoryview(data)[::-1], "send_bytes") == data[::-1]
+
+
+class Once:
+    """Its pickling has an effect, and so may come but once."""
+
+    def __init__(self):
+        self.left = ["it"]
+
+    def __reduce__(self):
+        return list, (self.left.pop(),)
+
+
+@pytest.mark.parametrize("count", [3, 80])
+def test_objects_beside_parts_of_different_arrays_are_pickled_once(count):
+    rows = [np.full((10, 2 * count), number)[:, :count] for number in range(20)]
+    *got, once = over(mp.Pipe(), [*rows, Once()])
+    assert ([row[0, 0] for row in got], once) == (list(range(20)), ["i", "t"])

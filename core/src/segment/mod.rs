@@ -99,7 +99,7 @@ impl Segment {
         let directory = Directory::current();
         sweep::at_first_use(&directory);
         let shall_check = sweep::look_before_reuse(&directory);
-        if !birth.is_special() && !process::is_too_late() {
+        if !birth.is_special() {
             if let Some(cell) = cells::create(&directory, dtype, layout, fill, shall_check)? {
                 return Ok(cell);
             }
@@ -227,9 +227,6 @@ impl Segment {
         let _kept = (mapped.access == Access::CopyOnWrite).then(|| relief::Kept::of(data_bytes));
         let segment = Arc::new(Self { mapped, cell, data_bytes, generation, place, childs_place, _kept });
         Table::insert(&segment);
-        if process::is_too_late() {
-            drop(segment.leave_at_exit());
-        }
         segment
     }
 

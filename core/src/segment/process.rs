@@ -26,15 +26,6 @@ impl Operation {
     }
 }
 
-/// Whether this process ends, and another thread does that: nobody will give back what this one makes.
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(super) use crate::sys::operations::is_too_late;
-
-#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
-pub(super) fn is_too_late() -> bool {
-    false
-}
-
 /// At exit leases are given back while the memory stays mapped, for whoever still runs.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(super) extern "C" fn exit() {
@@ -43,7 +34,7 @@ pub(super) extern "C" fn exit() {
     if crate::sys::is_orphaned() || crate::sys::fork::is_inside() {
         return; // nothing is whole, or a signal handler that ends the process would wait for itself
     }
-    crate::sys::operations::end();
+    crate::sys::operations::wait_for_others();
     let table = TABLE.lock();
     let mut is_clean = true;
     Table::for_each(&table, |segment| {

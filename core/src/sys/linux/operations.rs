@@ -9,7 +9,7 @@
 //! | `UNDER_WAY` | bit 31: the end waits; below: operations | `begin`, and the drop of what it returns: Release, the partner of the end's Acquire |
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::mutex::{wait_until, wake};
@@ -20,12 +20,9 @@ const AWAITED: u32 = 1 << 31;
 /// An end that waits for ever would be worse than a file that the next sweep finds.
 const MOST: Duration = Duration::from_secs(5);
 
-static IS_ENDING: AtomicBool = AtomicBool::new(false);
-
 thread_local! {
     /// This thread's part. A signal handler may end the process in the middle of one.
     static OWN: Cell<u32> = const { Cell::new(0) };
-    static ENDS_PROCESS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// One that is under way.
@@ -49,20 +46,13 @@ impl Drop for Operation {
     }
 }
 
-/// The end of the process begins, in this thread. Waits until other threads have done what they had begun.
-pub(crate) fn end() {
-    ENDS_PROCESS.with(|ends| ends.set(true));
-    IS_ENDING.store(true, Ordering::Relaxed);
+/// At the end of the process: until other threads have done what they had begun.
+pub(crate) fn wait_for_others() {
     let (own, until) = (OWN.with(Cell::get), Instant::now() + MOST);
     let mut word = UNDER_WAY.fetch_or(AWAITED, Ordering::Acquire) | AWAITED;
     while word & !AWAITED > own && wait_until(&UNDER_WAY, word, until) {
         word = UNDER_WAY.load(Ordering::Acquire);
     }
-}
-
-/// Whether what this thread makes comes too late for the end of the process to give it back.
-pub(crate) fn is_too_late() -> bool {
-    IS_ENDING.load(Ordering::Relaxed) && !ENDS_PROCESS.with(Cell::get)
 }
 
 /// In a forked child: the other threads are not here.

@@ -57,7 +57,7 @@ def pack(obj: object) -> Packed:
 def pack_bytes(data: memoryview) -> Packed:
     """A message of bytes."""
     if data.nbytes <= _STREAM_BYTES:
-        is_whole = isinstance(data.obj, bytes) and data.nbytes == len(data.obj)
+        is_whole = isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
         return Packed((_BYTES, cast(bytes, data.obj) if is_whole else data), [], [])  # bytes need no copy
     try:
         shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
