@@ -4,7 +4,7 @@
 //! says the handles of the arrays that it holds, then it does what it is told.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -324,8 +324,8 @@ const NAMES: [&str; 5] = ["named", "contested", "lasting", "leftover", "new"];
 impl Seen<'_> {
     fn by_newcomer(&self) {
         shmarray::sweep().unwrap();
-        let files = segments_in(&self.stage.directory);
-        let received = if self.stage.has(Prop::Forgotten) { Vec::new() } else { self.receive_all() };
+        let mut files = segments_in(&self.stage.directory);
+        let received = if self.stage.has(Prop::Forgotten) { Vec::new() } else { self.receive_all(&mut files) };
         let mut kept: Vec<_> =
             self.held.iter().map(|handle| Array::attach(handle, Access::ReadWrite).unwrap()).collect();
         let held = ids(&kept);
@@ -342,14 +342,23 @@ impl Seen<'_> {
         assert!(left.is_subset(&held), "when all names are unlinked and messages received, {left:?} stay");
     }
 
-    /// Messages that are still under way hold what is in them.
-    fn receive_all(&self) -> Vec<Array> {
+    /// Messages that are still under way hold what is in them, and the files that their bodies are in, which are
+    /// taken out of the list.
+    fn receive_all(&self, files: &mut Vec<String>) -> Vec<Array> {
         let (end, mut arrays) = (self.stage.end(true), Vec::new());
+        let contents: HashMap<_, _> = files.iter().map(|file| (file.clone(), self.contents(file))).collect();
         while let Received::Message(message) = end.receive(Some(Duration::ZERO)).unwrap() {
-            let count = message.handles().len();
-            arrays.extend((0..count).map(|index| message.array(index, Access::ReadWrite).unwrap()));
+            for (index, handle) in message.handles().iter().enumerate() {
+                arrays.push(message.array(index, Access::ReadWrite).unwrap());
+                files.retain(|file| !contents[file].contains(&handle.to_text()));
+            }
         }
         arrays
+    }
+
+    fn contents(&self, file: &str) -> String {
+        let bytes = std::fs::read(self.stage.directory.join(file)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Files are those of what is held, their names, and what persists with its name.

@@ -31,6 +31,7 @@ mod memory_file;
 mod mutex;
 pub(crate) mod operations;
 mod registry;
+mod scratch;
 mod shared_words;
 pub(crate) mod socket;
 

@@ -16,6 +16,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair, sockopt,
 };
 
+use super::scratch::Scratch;
+
 /// The front of a message, by which its receiver prepares.
 pub(crate) const FRONT_BYTES: usize = 16;
 /// The most descriptors with one message.
@@ -46,7 +48,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>], with: &[Borro
 
 thread_local! {
     /// Where this thread receives what it does not keep.
-    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static ROOM: Cell<Option<Scratch>> = const { Cell::new(None) };
     /// What it received last and needs no more. To have such memory anew each time took longer than the message.
     static USED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
@@ -82,12 +84,12 @@ pub(crate) fn receive<T>(
     let (bytes, total) = recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
     let expected = expect(&front[..bytes]);
     find_room(socket, expected.descriptors)?;
-    let mut room = ROOM.try_with(Cell::take).unwrap_or_default(); // none where the thread is ending
-    if room.len() < most_bytes {
-        room = vec![0; most_bytes];
-    }
+    let mut room = match ROOM.try_with(Cell::take) {
+        Ok(Some(room)) => room,
+        _ => Scratch::new(most_bytes)?, // it is the first, or the thread is ending
+    };
     let total = total.min(most_bytes);
-    let (first, rest) = room.split_at_mut(expected.first_bytes.min(total));
+    let (first, rest) = room.bytes_mut().split_at_mut(expected.first_bytes.min(total));
     let mut kept = USED.try_with(Cell::take).unwrap_or_default();
     kept.reserve_exact((total - first.len()).saturating_sub(kept.len()));
     kept.resize(total - first.len(), 0);
@@ -101,7 +103,7 @@ pub(crate) fn receive<T>(
         let second = whole.split_off(expect(&whole).first_bytes.min(bytes));
         read(&whole, second, descriptors)
     });
-    let _ = ROOM.try_with(|kept| kept.set(room));
+    let _ = ROOM.try_with(|kept| kept.set(Some(room)));
     done
 }
 
