@@ -45,6 +45,7 @@ pub(crate) struct Facts<'py> {
     _capsule: Bound<'py, PyCapsule>,
     interface: NonNull<Interface>,
     dimensions: usize,
+    flags: c_int,
 }
 
 impl<'py> Facts<'py> {
@@ -57,8 +58,13 @@ impl<'py> Facts<'py> {
         let interface = capsule.pointer_checked(None)?.cast::<Interface>();
         // SAFETY: it is an ndarray's own, and lives as long as the capsule.
         let told = unsafe { interface.as_ref() };
+        let flags = match told.descr.is_null() {
+            true => told.flags,
+            // NumPy clears them all where there are fields.
+            false => array.getattr(intern!(array.py(), "flags"))?.getattr(intern!(array.py(), "num"))?.extract()?,
+        };
         match (usize::try_from(told.nd), told.two) {
-            (Ok(dimensions), 2) => Ok(Self { _capsule: capsule, interface, dimensions }),
+            (Ok(dimensions), 2) => Ok(Self { _capsule: capsule, interface, dimensions, flags }),
             _ => Err(value_error("the array's __array_struct__ is of another version")),
         }
     }
@@ -85,7 +91,7 @@ impl<'py> Facts<'py> {
         self.interface().data.cast()
     }
 
-    fn item_bytes(&self) -> u64 {
+    pub(crate) fn item_bytes(&self) -> u64 {
         self.interface().itemsize as u64
     }
 
@@ -94,16 +100,12 @@ impl<'py> Facts<'py> {
         self.shape().iter().map(|count| *count as u64).product::<u64>() * self.item_bytes()
     }
 
-    pub(crate) fn is_in_c_order(&self) -> bool {
-        self.interface().flags & C_CONTIGUOUS != 0
-    }
-
     pub(crate) fn is_contiguous(&self) -> bool {
-        self.interface().flags & (C_CONTIGUOUS | F_CONTIGUOUS) != 0
+        self.flags & (C_CONTIGUOUS | F_CONTIGUOUS) != 0
     }
 
     pub(crate) fn is_writeable(&self) -> bool {
-        self.interface().flags & WRITEABLE != 0
+        self.flags & WRITEABLE != 0
     }
 
     /// Whether there are Python objects in its elements.
@@ -140,15 +142,13 @@ impl<'py> Facts<'py> {
         (first as usize, if is_empty { first as usize } else { last as usize + self.item_bytes() as usize })
     }
 
-    /// Whether its steps all go forward, and no two elements have a byte in common.
-    pub(crate) fn is_simple(&self) -> bool {
-        let mut steps: Vec<_> = self.shape().iter().zip(self.strides()).filter(|(count, _)| **count > 1).collect();
-        steps.sort_unstable_by_key(|(_, step)| step.unsigned_abs());
-        let mut within = self.item_bytes() as usize; // what the elements of the dimensions so far span
-        steps.iter().all(|(count, step)| {
-            let is_behind = **step > 0 && step.unsigned_abs() >= within;
-            within += (**count as usize - 1) * step.unsigned_abs();
-            is_behind
+    /// Whether strides are those of its elements without gaps in C's order.
+    pub(crate) fn are_of_c_order(&self, strides: &[isize]) -> bool {
+        let mut step = self.item_bytes() as isize;
+        self.shape().iter().zip(strides).rev().all(|(count, stride)| {
+            let is_next = *count == 1 || *stride == step;
+            step *= *count;
+            is_next
         })
     }
 

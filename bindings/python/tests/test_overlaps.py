@@ -1,11 +1,14 @@
 """Arrays that have memory in common have it in common where they arrive, and little else is sent."""
 
+from multiprocessing.reduction import ForkingPickler
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import shmarray
 from shmarray import _overlaps
+from shmarray.multiprocessing import _message
 from ways import each_way
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
@@ -84,6 +87,40 @@ def test_a_part_of_each_row_is_sent_without_the_rest():
     assert shmarray.copied_bytes() - before <= 100 * (8000 + 64)
     assert np.shares_memory(kept[2], kept[-1])
     assert not np.shares_memory(kept[2], kept[3])
+
+
+class Counted:
+    """Counts how often it is pickled."""
+
+    def __init__(self):
+        self.times = 0
+
+    def __reduce__(self):
+        self.times += 1
+        return Counted, ()
+
+
+ONCE = {
+    "a view of it": lambda a: [a, a.T, a[1:3, ::-2], a[:, 1]],
+    "rows": lambda a: [*a, a[1, 2:4]],
+    "columns side by side": lambda a: [a[:, column] for column in range(6)],
+    "backwards": lambda a: [a[::-1, ::-1]],
+    "what repeats": lambda a: [as_strided(a[1], (5, 6), (0, 8))],
+    "fields": lambda a: [a.ravel()[:32].view(STRUCTURE)[name] for name in STRUCTURE.names],
+    "a row of what is large": lambda a: [b := np.resize(a, (6000, 60)), b[3], b[4:6, ::2]],
+}
+
+
+@pytest.mark.parametrize("views", ONCE.values(), ids=ONCE)
+@pytest.mark.parametrize(
+    "dumps", [shmarray.dumps, ForkingPickler.dumps, _message.pack], ids=["ours", "standard", "pipe"]
+)
+def test_an_object_beside_small_arrays_is_pickled_once(views, dumps):
+    counted = Counted()
+    data = dumps([counted, *views(np.arange(36).reshape(6, 6)), counted])
+    if dumps is shmarray.dumps:
+        shmarray.discard(data)
+    assert counted.times == 1
 
 
 def some_view(a, random):

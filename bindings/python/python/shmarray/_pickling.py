@@ -9,8 +9,9 @@ fills them, each part once, however many arrays are views of it:
 * private memory of some size is copied, once, into a segment that only the message holds;
 * less than that is bytes beside the stream.
 
-A private array that is small, and that has no memory in common with another, is no place: the stream
-has its bytes (`_core.Reducer`). What of the stream is long is in shared memory as well (`_core.Stream`).
+A private array that is small is no place: the stream has its bytes (`_core.Reducer`), and those that lie within it
+are made of the same bytes. Where small arrays have memory in common in other ways, all is pickled once more, with
+places. What of the stream is long is in shared memory as well (`_core.Stream`).
 How much is small and long, a `Pickler` says: for bytes that somebody keeps, or for a pipe, whose socket
 carries a little faster than shared memory is had.
 

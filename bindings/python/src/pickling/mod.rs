@@ -1,0 +1,9 @@
+//! What Python's pickler, in C, calls for each object that it does not know: so it is not in Python.
+
+mod extents;
+mod gather;
+mod reducer;
+mod stream;
+
+pub(crate) use reducer::Reducer;
+pub(crate) use stream::Stream;

@@ -1,0 +1,172 @@
+//! Where a pickler writes.
+#![allow(unsafe_code)] // memory that NumPy vouches for
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use shmarray::{Array, DType, Options};
+
+use crate::errors::to_py;
+use crate::hold::Hold;
+use crate::memory::LARGE_BYTES;
+use crate::messages;
+
+/// What a new buffer has beside what it is made for: a pickle has a few bytes behind its last large part.
+const SPARE_BYTES: usize = 4 << 10;
+/// Up to this size of a stream its next buffer is as large as all of it, beyond that a quarter.
+const DOUBLED_BYTES: usize = 16 << 20;
+
+/// The stream of a pickle: the pickler's own bytes while it is short, else buffers of shared memory, which a
+/// message takes as they are. A buffer has room for what is large in one piece; what finds no room in shared
+/// memory comes behind the buffers.
+#[pyclass(module = "shmarray._core")]
+pub(crate) struct Stream {
+    buffers: Vec<Buffer>,
+    /// What is behind them, in pieces that nobody copies.
+    rest: Vec<Py<PyBytes>>,
+    rest_bytes: usize,
+    /// What the rest has at most, unless shared memory is full.
+    rest_most: usize,
+    /// Why there will be no more buffers.
+    failure: Option<PyErr>,
+}
+
+struct Buffer {
+    array: Array,
+    used: usize,
+}
+
+impl Buffer {
+    fn new(room: usize) -> shmarray::Result<Self> {
+        let options = Options { uninitialized: true, ..Options::default() };
+        Ok(Self { array: Array::create(DType::parse("|u1")?, &[room as u64], &options)?, used: 0 })
+    }
+
+    fn room(&self) -> usize {
+        self.array.layout().len() as usize - self.used
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> shmarray::Result<()> {
+        // SAFETY: this array is new, and nobody else has it.
+        unsafe { self.array.write_bytes(self.used as u64, bytes) }?;
+        self.used += bytes.len();
+        Ok(())
+    }
+}
+
+impl Stream {
+    fn bytes(&self) -> usize {
+        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest_bytes
+    }
+
+    /// Whether the rest takes so many bytes more.
+    fn is_for_rest(&self, bytes: usize) -> bool {
+        self.failure.is_some() || (self.buffers.is_empty() && self.rest_bytes + bytes <= self.rest_most)
+    }
+
+    fn add_to_rest(&mut self, piece: &Bound<'_, PyBytes>) {
+        self.rest.push(piece.clone().unbind());
+        self.rest_bytes += piece.as_bytes().len();
+    }
+
+    /// Adds bytes to the buffers, and what of the stream is not there yet. Other threads of Python run meanwhile.
+    fn write_to_buffers(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
+        let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
+        let (buffers, behind) = (&mut self.buffers, self.rest_bytes);
+        let mut write = || write_behind(buffers, &rest, behind, bytes);
+        let written = if are_fixed && bytes.len() as u64 >= LARGE_BYTES { py.detach(write) } else { write() };
+        drop(rest);
+        written.map_err(to_py)?;
+        self.rest.clear();
+        self.rest_bytes = 0;
+        Ok(())
+    }
+}
+
+/// Adds to buffers what follows them and then `bytes`, in one piece.
+fn write_behind(buffers: &mut Vec<Buffer>, rest: &[&[u8]], rest_bytes: usize, bytes: &[u8]) -> shmarray::Result<()> {
+    let needed = rest_bytes + bytes.len();
+    if buffers.last().is_none_or(|last| last.room() < needed) {
+        let written = buffers.iter().map(|buffer| buffer.used).sum::<usize>() + rest_bytes;
+        let growth = if written < DOUBLED_BYTES { written } else { written / 4 };
+        buffers.push(Buffer::new(needed.max(growth) + SPARE_BYTES)?);
+    }
+    if let Some(last) = buffers.last_mut() {
+        rest.iter().try_for_each(|piece| last.write(piece))?;
+        last.write(bytes)?;
+    }
+    Ok(())
+}
+
+#[pymethods]
+impl Stream {
+    #[new]
+    fn new(rest_most: usize) -> Self {
+        Self { buffers: Vec::new(), rest: Vec::new(), rest_bytes: 0, rest_most, failure: None }
+    }
+
+    /// Adds bytes.
+    #[pyo3(signature = (data, /))]
+    fn write(&mut self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let py = data.py();
+        let piece = data.cast::<PyBytes>();
+        let memory = PyUntypedBuffer::get(data)?;
+        if memory.len_bytes() == 0 {
+            return Ok(0); // there need be no memory
+        }
+        if !memory.is_c_contiguous() && !memory.is_fortran_contiguous() {
+            return self.write(messages::bytes_of(data)?.as_any());
+        }
+        // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps the GIL, if it
+        // is not `bytes`.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.buf_ptr().cast::<u8>(), memory.len_bytes()) };
+        if !self.is_for_rest(bytes.len()) {
+            match self.write_to_buffers(py, bytes, piece.is_ok()) {
+                Ok(()) => return Ok(bytes.len()),
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        match piece {
+            Ok(piece) => self.add_to_rest(piece),
+            Err(_) => self.add_to_rest(&PyBytes::new(py, bytes)),
+        }
+        Ok(bytes.len())
+    }
+
+    /// How many bytes it has.
+    fn tell(&self) -> usize {
+        self.bytes()
+    }
+
+    /// The buffers, with how many bytes of each are used.
+    fn buffers(&self) -> Vec<(Hold, usize)> {
+        self.buffers.iter().map(|buffer| (Hold::new(buffer.array.clone()), buffer.used)).collect()
+    }
+
+    /// What is behind the buffers, in pieces; the last is what is to follow that, and how long the first of the two is.
+    fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+        let length = (self.rest_bytes as u64).to_le_bytes();
+        let last = PyBytes::new_with(py, table.len() + length.len(), |bytes| {
+            bytes[..table.len()].copy_from_slice(table);
+            bytes[table.len()..].copy_from_slice(&length);
+            Ok(())
+        })?;
+        PyTuple::new(py, self.rest.iter().map(|piece| piece.bind(py).clone()).chain([last]).collect::<Vec<_>>())
+    }
+
+    /// All of it, where there are no buffers.
+    fn getvalue<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let pieces: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
+        PyBytes::new(py, &pieces.concat())
+    }
+
+    /// Why some of it is not in a buffer that should be.
+    fn failure(&self, py: Python<'_>) -> Option<PyErr> {
+        self.failure.as_ref().map(|error| error.clone_ref(py))
+    }
+
+    /// It is empty.
+    fn clear(&mut self) {
+        *self = Self::new(self.rest_most);
+    }
+}
