@@ -8,6 +8,8 @@ mod dtypes;
 mod errors;
 mod handles;
 mod hold;
+#[cfg(target_os = "linux")]
+mod luggage;
 mod memory;
 #[cfg(target_os = "linux")]
 mod messages;
@@ -313,10 +315,13 @@ mod _core {
     use super::hold::Hold;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
+    use super::luggage::{begin_message, end_message, is_in_message, luggage};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
     use super::messages::{Message, Pipe, family};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::pickling::{Reducer, Stream};
+    use super::pickling::{Reducer, Stream, write_small};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::places::Places;

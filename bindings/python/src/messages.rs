@@ -22,6 +22,8 @@ const EINTR: i32 = 4;
 const EBADF: i32 = 9;
 const EPIPE: i32 = 32;
 
+/// The opcode that every stream begins with.
+const PROTO: u8 = 0x80;
 /// So long a payload is not copied into an object of Python's.
 const VIEWED_BYTES: usize = 4 << 10;
 
@@ -40,6 +42,20 @@ impl Pipe {
     pub(crate) fn open(&self) -> PyResult<Arc<shmarray::Pipe>> {
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.clone().ok_or_else(|| PyOSError::new_err((EBADF, "the pipe is closed")))
+    }
+
+    fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<shmarray::Message> {
+        let end = self.open()?;
+        let attempt = |left| end.receive(left);
+        let received = match timeout {
+            Some(0.0) => attempt(Some(Duration::ZERO)).map_err(to_py)?,
+            _ => wait(py, timeout, attempt)?,
+        };
+        match received {
+            shmarray::Received::Message(message) => Ok(message),
+            shmarray::Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
+            shmarray::Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
+        }
     }
 }
 
@@ -109,18 +125,34 @@ impl Pipe {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, Message>)> {
-        let end = self.open()?;
-        let attempt = |left| end.receive(left);
-        let received = match timeout {
-            Some(0.0) => attempt(Some(Duration::ZERO)).map_err(to_py)?,
-            _ => wait(py, timeout, attempt)?,
-        };
-        match received {
-            shmarray::Received::Message(message) => Message::new(py, message),
-            shmarray::Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
-            shmarray::Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
+        Message::new(py, self.next(py, timeout)?)
+    }
+
+    /// Receives an object: one that is nothing but a stream by a function of its bytes; all others by one of what
+    /// `receive` gives.
+    #[pyo3(signature = (loads, unpack, /))]
+    fn receive_object<'py>(
+        &self,
+        loads: &Bound<'py, PyAny>,
+        unpack: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = loads.py();
+        let mut message = self.next(py, None)?;
+        let descriptors = message.take_descriptors();
+        if !descriptors.is_empty() || !message.handles().is_empty() || !is_stream(message.payload()) {
+            return unpack.call1(Message::with(py, message, descriptors)?);
+        }
+        match message.payload().len() {
+            0..VIEWED_BYTES => loads.call1((PyBytes::new(py, message.payload()),)),
+            _ => loads.call1((Message::with(py, message, descriptors)?.0,)),
         }
     }
+}
+
+/// Whether a payload is the stream of a pickle and its length.
+fn is_stream(payload: &[u8]) -> bool {
+    let Some((stream, length)) = payload.split_last_chunk() else { return false };
+    stream.first() == Some(&PROTO) && u64::from_le_bytes(*length) == stream.len() as u64
 }
 
 /// The number of this process's family, and a descriptor that keeps it, which is the caller's to close.
@@ -140,8 +172,16 @@ pub(crate) struct Message {
 impl Message {
     /// It with its payload.
     fn new(py: Python<'_>, mut message: shmarray::Message) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
-        let descriptors = Mutex::new(message.take_descriptors());
-        let message = Bound::new(py, Self { message, descriptors })?;
+        let descriptors = message.take_descriptors();
+        Self::with(py, message, descriptors)
+    }
+
+    fn with(
+        py: Python<'_>,
+        message: shmarray::Message,
+        descriptors: Vec<OwnedFd>,
+    ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
+        let message = Bound::new(py, Self { message, descriptors: Mutex::new(descriptors) })?;
         let payload = message.get().message.payload();
         match payload.len() {
             0..VIEWED_BYTES => Ok((PyBytes::new(py, payload).into_any(), message)),

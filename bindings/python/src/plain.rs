@@ -5,7 +5,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 const OBJECTS_MOST: usize = 256;
 const DEPTH_MOST: usize = 8;
@@ -59,8 +59,7 @@ fn is_plain_item(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let is_plain = object.is_none()
         || object.is_exact_instance_of::<PyInt>()
         || object.is_exact_instance_of::<PyFloat>()
-        || object.is_exact_instance_of::<PyBool>()
-        || object.is_exact_instance_of::<PyComplex>();
+        || object.is_exact_instance_of::<PyBool>();
     Ok(is_plain || object.get_type().is(function(object.py())?))
 }
 

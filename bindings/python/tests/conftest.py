@@ -264,7 +264,7 @@ def lets_others_run():
         try:
             thread.start()
             gate.release()
-            for _ in range(200):  # one call would do, if the system were sure to wake the thread meanwhile
+            for _ in range(5000):  # one call would do, if the system were sure to wake the thread meanwhile
                 call()
                 if ran.is_set():
                     return True

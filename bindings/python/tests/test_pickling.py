@@ -232,14 +232,14 @@ def test_what_pickle_refuses_is_refused_as_pickle_does(files):
 
 @pytest.mark.parametrize("size", [1, 3, 600])
 def test_what_is_plain_is_packed_as_all_else_and_what_is_not_is_looked_into(size):
-    for item in (None, True, 5, 2.5, 1j, "text", b"x", shmarray.share):
+    for item in (None, True, 5, 2.5, "text", b"x", shmarray.share):
         for plain in ((item,) * size, [item] * size, {number: [item] for number in range(size)}, [[[item]] * size]):
             assert _core.is_plain(plain) == (size < 100)  # it has few parts
             assert not _core.is_plain([plain, np.zeros(3)])
             assert through_bytes([plain]) == [plain]
     cycle = []
     cycle.append(cycle)
-    for other in (np.zeros(3), np.float64(1), bytearray(), {1}, type("List", (list,), {})(), object(), int, cycle):
+    for other in (np.zeros(3), np.float64(1), 1j, bytearray(), {1}, type("List", (list,), {})(), object(), int, cycle):
         assert not _core.is_plain(other)
         assert not _core.is_plain([other])
 

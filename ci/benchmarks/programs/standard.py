@@ -164,7 +164,13 @@ class Library:
         self.context.Process(target=target, args=arguments, daemon=True).start()
 
 
+THERE_AND_BACK = ("Pipe", "SimpleQueue", "Queue", "Queue of 10")
+
+
 def main():
+    if sys.argv[2] in THERE_AND_BACK:
+        # One of the two works at a time. On two processors an int takes 12 µs or 90, as the kernel puts them.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     way = WAYS[sys.argv[2]](Library(sys.argv[1]))
     for line in sys.stdin:
         order = json.loads(line)

@@ -7,6 +7,7 @@ Arrow has no equal of, they pickle themselves.
 """
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -23,33 +24,47 @@ _TEXT_BYTES = 16
 """What Arrow needs for a text, however short it is."""
 
 
-def reduce(obj: object) -> Any:
-    """How it is made again, or NotImplemented."""
-    kind = type(obj)
-    library = str(kind.__module__).partition(".")[0]
-    module: Any = sys.modules.get(library) if library in ("polars", "pandas") else None
-    if module is None:
-        return NotImplemented
-    if library == "polars":
-        return _reduce_polars(module, kind, obj)
-    arrays = [getattr(module.arrays, name, None) for name in ("ArrowExtensionArray", "ArrowStringArray")]
-    return _reduce_pandas(obj) if kind in arrays else NotImplemented
+reducers: dict[type, Callable[[Any], Any]] = {}
+"""How objects of these classes are made again, or NotImplemented."""
 
 
-def _reduce_polars(polars: Any, kind: type, obj: Any) -> Any:
-    if kind not in (polars.DataFrame, polars.Series):
-        return NotImplemented
-    frame, make = (obj, _frame) if kind is polars.DataFrame else (obj.to_frame(), _series)
-    needed = frame.estimated_size()
+def look() -> None:
+    """Adds the classes of what was imported meanwhile."""
+    global _modules
+    if len(sys.modules) == _modules:
+        return
+    _modules = len(sys.modules)
+    polars, pandas = sys.modules.get("polars"), getattr(sys.modules.get("pandas"), "arrays", None)
+    _add(polars, "DataFrame", _reduce_frame)
+    _add(polars, "Series", _reduce_series)
+    _add(pandas, "ArrowExtensionArray", _reduce_column)
+    _add(pandas, "ArrowStringArray", _reduce_column)
+
+
+def _add(module: Any, name: str, reduce: Callable[[Any], Any]) -> None:
+    kind = getattr(module, name, None)
+    if kind is not None:
+        reducers[kind] = reduce
+
+
+def _reduce_frame(frame: Any) -> Any:
+    return _reduce_polars(frame, _frame, frame.estimated_size())
+
+
+def _reduce_series(series: Any) -> Any:
+    return _reduce_polars(series.to_frame(), _series, series.estimated_size())
+
+
+def _reduce_polars(frame: Any, make: Callable[[Any], Any], needed: int) -> Any:
     if needed < LARGE_BYTES or not all(dtype.base_type().__name__ in _POLARS_TYPES for dtype in frame.dtypes):
         return NotImplemented
     if not find_spec("pyarrow"):
         return NotImplemented
-    table = frame.to_arrow(compat_level=polars.CompatLevel.newest())
+    table = frame.to_arrow(compat_level=sys.modules["polars"].CompatLevel.newest())
     return (make, (table,)) if _is_whole(table, needed + _TEXT_BYTES * frame.height * frame.width) else NotImplemented
 
 
-def _reduce_pandas(column: Any) -> Any:
+def _reduce_column(column: Any) -> Any:
     memory = column.__arrow_array__()
     is_sent = memory.nbytes >= LARGE_BYTES and _is_whole(memory, memory.nbytes)
     return (_column, (column.dtype, memory)) if is_sent else NotImplemented
@@ -70,3 +85,7 @@ def _series(table: Any) -> Any:
 
 def _column(dtype: Any, memory: Any) -> Any:
     return dtype.__from_arrow__(memory)
+
+
+_modules = 0
+"""How many were imported when `look` looked last."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrow, _core
+from . import _core
 from ._parts import Array, Parts, Place, told
 
 
@@ -26,10 +26,6 @@ class Draft:
             self._marked.clear()
             self.places.clear()
             self.parts.clear()
-
-    def reduce(self, obj: Any) -> Any:
-        """How an array, or what may have Arrow's memory, is pickled."""
-        return self.reduce_array(obj) if isinstance(obj, np.ndarray) else _arrow.reduce(obj)
 
     def reduce_array(self, array: Array) -> Any:
         """How an array of any class is made again, with a place for its memory."""

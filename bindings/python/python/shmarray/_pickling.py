@@ -28,26 +28,22 @@ import itertools
 import pickle
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from . import _core, _shortage
+from . import _arrow, _core, _shortage
 from ._core import Hold
 from ._draft import Draft, fixed
 from ._parts import Array, Plan, View, told
 
+Packed: TypeAlias = tuple[tuple[bytes, ...], Sequence[Hold]]
+"""An object on its way, the first arguments of ``_core.Pipe.send``: a payload, and the parts in shared memory, each all
+data of a segment.
 
-class Packed(NamedTuple):
-    """An object on its way: the first arguments of ``_core.Pipe.send``."""
-
-    payload: tuple[bytes, ...]
-    """The stream; if it has places, a table of parts and of what fills the places; the length of the stream.
-
-    In pieces that follow one another. Of an array alone whose handle tells all of it, only that there is no stream.
-    """
-    arrays: Sequence[Hold]
-    """The parts in shared memory: all data of a segment each."""
+The payload is in pieces that follow one another: the stream; if it has places, a table of parts and of what fills the
+places; the length of the stream. Of an array alone whose handle tells all of it, only that there is no stream.
+"""
 
 
 class Pickler(pickle.Pickler):
@@ -56,6 +52,8 @@ class Pickler(pickle.Pickler):
     A child may have more reducers in its ``dispatch_table``, as any pickler.
     """
 
+    REDUCERS: ClassVar[Sequence[dict[type, Callable[[Any], Any]]]] = (_arrow.reducers,)
+    """By class, and live; the first that has a class says. A ``dispatch_table`` takes longer."""
     STREAM_BYTES = 24 << 10
     """What the stream has at most in memory of this process; more of it goes in shared memory."""
     SMALL_BYTES = 16 << 10
@@ -67,7 +65,9 @@ class Pickler(pickle.Pickler):
         self.stream = _core.Stream(self.STREAM_BYTES)
         self.draft = Draft() if draft is None else draft
         self.draft.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
-        self.reducer = _core.Reducer(self.draft.reduce, self.draft.take, fixed, self.SMALL_BYTES, takes_views)
+        self.reducer = _core.Reducer(
+            self.draft.reduce_array, self.REDUCERS, self.draft.take, fixed, self.SMALL_BYTES, takes_views
+        )
         super().__init__(self.stream, 5, buffer_callback=self.reducer.take)
         self.set_reducer()
 
@@ -75,16 +75,20 @@ class Pickler(pickle.Pickler):
         """What the pickler asks. A child that has a method for it does nothing here."""
         self.reducer_override = self.reducer.reduce  # type: ignore[method-assign] # one call less for each object
 
-    def begin(self) -> None:
-        """It will be used now."""
+    def write(self, obj: object) -> tuple[tuple[bytes, ...], bool] | None:
+        """Writes an object; where its small arrays have memory in common, again with none in the stream.
 
-    def write(self, obj: object) -> None:
-        """Writes an object; where its small arrays have memory in common, again with none in the stream."""
-        self.dump(obj)
-        if self.reducer.have_common(self.draft.places):
+        Of what needs no more than a stream, its payload, and whether this may write another; then it has let go of the
+        object.
+        """
+        _arrow.look()
+        draft = self.draft
+        written = _core.write_small(self, self.stream, self.reducer, draft.places, obj)
+        if written is None and self.reducer.have_common(draft.places):
             self.forget()
             self.reducer.begin(0)
             self.dump(obj)
+        return written
 
     def forget(self) -> None:
         """Lets go of the object now. In a cycle with this, which a child may be in, it would stay until
@@ -121,7 +125,7 @@ def pack_array(array: object, large_bytes: int) -> Packed | None:
         return None
     hold = _core.hold_of(array)
     if hold is not None:
-        return Packed((_ITSELF_READONLY if hold.readonly else _ITSELF,), [hold])
+        return (_ITSELF_READONLY if hold.readonly else _ITSELF,), [hold]
     flags, dtype = array.flags, told(array)
     if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
         return None
@@ -134,7 +138,7 @@ def pack_array(array: object, large_bytes: int) -> Packed | None:
     except _shortage.FULL:
         return None  # and is told of where its memory is put in the message
     hold = _core.hold_of(shared)
-    return Packed((_ITSELF_PRIVATE,), [hold]) if hold and shared.strides == array.strides else None
+    return ((_ITSELF_PRIVATE,), [hold]) if hold and shared.strides == array.strides else None
 
 
 def is_itself(payload: bytes | memoryview) -> bool:
@@ -148,31 +152,35 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     Raises what pickling raises.
     """
     writer = _idle.pop(pickler, None) or pickler()
-    writer.begin()
+    written = None
     try:
-        packed = _pack(obj, writer)
-        is_small = writer.stream.tell() - writer.reducer.taken() <= _SMALL_BYTES
+        written = writer.write(obj)
+        if written is None:
+            packed, is_small = _packed(writer), writer.stream.tell() <= _SMALL_BYTES
+        else:
+            packed, is_small = (written[0], ()), written[1]
     finally:
-        writer.forget()
+        if written is None:
+            writer.forget()
     if is_small and pickler in REUSED:
         _idle[pickler] = writer
     return packed
 
 
-def _pack(obj: object, writer: Pickler) -> Packed:
-    writer.write(obj)
+def _packed(writer: Pickler) -> Packed:
+    """What a pickler wrote, of which there is more than a stream."""
     stream, draft = writer.stream, writer.draft
     buffers = stream.buffers()
     if failure := stream.failure():
         _shortage.tell(failure)
     if not draft.places and not buffers:
-        return Packed(stream.payload(b""), [])
+        return stream.payload(b""), ()
     views: Sequence[Any] = draft.places
     if not {*map(type, views)} <= {int}:  # else all are parts by now
         views = Plan(views, draft.parts, writer.LARGE_BYTES, private_mode="c").views
     table = [part.mode or part.inline for part in draft.parts], views, [used for _, used in buffers]
     holds = [part.hold for part in draft.parts if part.hold is not None] + [hold for hold, _ in buffers]
-    return Packed(stream.payload(pickle.dumps(table, 5)), holds)
+    return stream.payload(pickle.dumps(table, 5)), holds
 
 
 class Arrays(Protocol):
@@ -241,7 +249,8 @@ def share_all(obj: object) -> Any:
     writer = _OfAll()
     draft = writer.draft
     try:
-        writer.write(obj)
+        if written := writer.write(obj):
+            return pickle.loads(b"".join(written[0]))
         plan = Plan(draft.places, draft.parts, large_bytes=1, private_mode="r+")
         memories, stream = [part.hold or part.inline for part in plan.parts], writer.stream.getvalue()
     finally:
@@ -269,7 +278,7 @@ _idle: dict[Callable[[], Pickler], Pickler] = {}
 """One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
 REUSED: set[Callable[[], Pickler]] = {Pickler}
 _SMALL_BYTES = 8 << 10
-"""What a pickler remembers of more than that, beside bytes of arrays, takes time to clear, each time from then on."""
+"""What a pickler remembers of more than that takes time to clear, each time from then on."""
 _LENGTH = struct.Struct("<Q")
 _TEXT, _END = struct.Struct("<cccI"), struct.Struct("<cQ")
 """What is before a text and behind it: opcodes of the pickle, the size of the text, that of the stream."""

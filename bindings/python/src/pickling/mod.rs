@@ -4,6 +4,8 @@ mod extents;
 mod gather;
 mod reducer;
 mod stream;
+mod writing;
 
 pub(crate) use reducer::Reducer;
 pub(crate) use stream::Stream;
+pub(crate) use writing::write_small;

@@ -7,7 +7,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyByteArray, PyTuple, PyType};
+use pyo3::types::{PyByteArray, PyDict, PyTuple, PyType};
 use shmarray::{Array, DType};
 
 use super::extents::{self, Extent};
@@ -22,14 +22,17 @@ const SMALL_BYTES: u64 = 16 << 10;
 const BUFFER_BYTES: u64 = 4 << 10;
 
 /// Says how objects are pickled: small arrays and buffers with their bytes in the stream, as NumPy does it but in half the
-/// time; what is an array or a buffer otherwise, and what has Arrow's memory, as functions say; all else as ever.
+/// time; what is an array or a buffer otherwise, and what is of some other classes, as functions say; all else as ever.
 ///
 /// A small array that lies within one before it is made of the same bytes where it arrives, and one that lies in
 /// a large one of the memory of that. Where small arrays have memory in common in other ways, theirs would be of their
 /// own: `have_common` says so afterwards.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Reducer {
+    /// Of arrays.
     ask: Py<PyAny>,
+    /// By classes.
+    others: Vec<Py<PyDict>>,
     ask_take: Py<PyAny>,
     /// How to make a read-only array.
     fixed: Py<PyAny>,
@@ -49,9 +52,17 @@ pub(crate) struct Reducer {
 #[pymethods]
 impl Reducer {
     #[new]
-    fn new(ask: Py<PyAny>, ask_take: Py<PyAny>, fixed: Py<PyAny>, small_bytes: u64, takes_views: bool) -> Self {
+    fn new(
+        ask: Py<PyAny>,
+        others: Vec<Py<PyDict>>,
+        ask_take: Py<PyAny>,
+        fixed: Py<PyAny>,
+        small_bytes: u64,
+        takes_views: bool,
+    ) -> Self {
         Self {
             ask,
+            others,
             ask_take,
             fixed,
             small_bytes,
@@ -67,18 +78,25 @@ impl Reducer {
     #[pyo3(signature = (object, /))]
     fn reduce<'py>(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, kind) = (object.py(), object.get_type());
-        let is_array = kind.is(ndarray(py)?);
-        if is_array {
+        if kind.is(plain::function(py)?) || kind.is(py.get_type::<PyType>()) {
+            return Ok(py.NotImplemented().into_bound(py)); // as Python's pickler has it; there are some in each stream
+        }
+        for reducers in &self.others {
+            if let Ok(Some(reduce)) = reducers.bind(py).get_item(&kind) {
+                return reduce.call1((object,));
+            }
+        }
+        let ndarray = ndarray(py)?;
+        if kind.is(ndarray) {
             let facts = Facts::of(object)?;
             if let Some(reduced) = self.reduce_small(object, &facts)? {
                 return Ok(reduced);
             }
             self.note_large(facts.extent());
+        } else if !kind.is_subclass(ndarray)? {
+            return Ok(py.NotImplemented().into_bound(py));
         }
-        match is_array || is_asked_for(&kind)? {
-            true => self.ask.bind(py).call1((object,)),
-            false => Ok(py.NotImplemented().into_bound(py)),
-        }
+        self.ask.bind(py).call1((object,))
     }
 
     /// As a pickler's `buffer_callback`: whether the stream is to have the buffer, since it is small.
@@ -100,7 +118,7 @@ impl Reducer {
     }
 
     /// Begins a pickle.
-    fn begin(&mut self, small_bytes: u64) {
+    pub(super) fn begin(&mut self, small_bytes: u64) {
         self.small.clear();
         self.bytes.clear();
         self.large.clear();
@@ -108,13 +126,8 @@ impl Reducer {
         self.small_bytes = small_bytes;
     }
 
-    /// How many bytes of arrays are in the stream.
-    fn taken(&self) -> usize {
-        self.taken
-    }
-
     /// Whether small arrays have memory in common with one another, or with other arrays.
-    fn have_common(&mut self, others: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
+    pub(super) fn have_common(&mut self, others: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
         if self.small.is_empty() {
             return Ok(false);
         }
@@ -126,6 +139,15 @@ impl Reducer {
 }
 
 impl Reducer {
+    /// How many bytes of arrays are in the stream.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    pub(super) fn small_bytes(&self) -> u64 {
+        self.small_bytes
+    }
+
     /// Whether the stream takes so much: a little always, and more while it is little altogether.
     fn is_small(&self, bytes: u64) -> bool {
         bytes <= self.small_bytes && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
@@ -216,22 +238,6 @@ impl Reducer {
 fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static PICKLE_BUFFER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     PICKLE_BUFFER.import(py, "pickle", "PickleBuffer")
-}
-
-/// Whether the function is to say how objects of a class are pickled: arrays of other classes, and what pandas
-/// and Polars have in Arrow's memory.
-fn is_asked_for(kind: &Bound<'_, PyType>) -> PyResult<bool> {
-    let py = kind.py();
-    if kind.is(plain::function(py)?) || kind.is(py.get_type::<PyType>()) {
-        return Ok(false); // of these there are some in each stream
-    }
-    if kind.is_subclass(ndarray(py)?)? {
-        return Ok(true);
-    }
-    let module = kind.getattr(intern!(py, "__module__"))?;
-    let Ok(module) = module.extract::<&str>() else { return Ok(false) };
-    let is_named = |start| kind.name().and_then(|name| Ok(name.to_str()?.starts_with(start)));
-    Ok(module.starts_with("polars.") || (module.starts_with("pandas.") && is_named("Arrow")?))
 }
 
 /// Where an array or a buffer lies. `None` of what is neither.

@@ -98,6 +98,13 @@ fn write_behind(buffers: &mut Vec<Buffer>, rest: &[&[u8]], rest_bytes: usize, by
     Ok(())
 }
 
+impl Stream {
+    /// Whether all of it is the pickler's own bytes.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.buffers.is_empty() && self.failure.is_none()
+    }
+}
+
 #[pymethods]
 impl Stream {
     #[new]
@@ -134,7 +141,7 @@ impl Stream {
     }
 
     /// How many bytes it has.
-    fn tell(&self) -> usize {
+    pub(super) fn tell(&self) -> usize {
         self.bytes()
     }
 
@@ -144,7 +151,7 @@ impl Stream {
     }
 
     /// What is behind the buffers, in pieces; the last is what is to follow that, and how long the first of the two is.
-    fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+    pub(super) fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
         let length = (self.rest_bytes as u64).to_le_bytes();
         let last = PyBytes::new_with(py, table.len() + length.len(), |bytes| {
             bytes[..table.len()].copy_from_slice(table);
@@ -166,7 +173,7 @@ impl Stream {
     }
 
     /// It is empty.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = Self::new(self.rest_most);
     }
 }

@@ -21,7 +21,6 @@ from .._parts import Array
 from .._workers import Trade
 from ..concurrent.process import ExecutorTask, ExecutorTrade
 from ..multiprocessing import _message, reduction
-from ..multiprocessing._descriptors import Luggage
 from ..multiprocessing._message import Packed
 
 try:
@@ -56,9 +55,7 @@ class BatchTask(ExecutorTask):
 
 
 def _pack(obj: object, snapshots: "Snapshots | None") -> Packed:
-    with Luggage() as luggage:
-        payload, arrays = _pickling.pack(obj, lambda: _Pickler(snapshots))
-    return Packed(payload, arrays, luggage.close_up())
+    return _message.pack_by(obj, lambda: _Pickler(snapshots))
 
 
 class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]

@@ -147,9 +147,8 @@ os.register_at_fork(before=_no_fork.acquire, after_in_parent=_fork_again, after_
 
 
 class _Current(threading.local):
-    """The messages that this thread pickles and unpickles."""
+    """The message that this thread unpickles."""
 
-    leaving: "Luggage | None" = None
     arrived: "Arrived | None" = None
 
 
@@ -157,18 +156,12 @@ _current = _Current()
 
 
 class Luggage:
-    """Descriptors beside a message that is being made: of what is pickled by this thread within a `with`."""
+    """Descriptors beside a message that is being made: of what a thread pickles between ``_core.begin_message`` and
+    ``end_message``.
+    """
 
     def __init__(self) -> None:
         self._owned: list[Owned] = []
-        self._outer: Luggage | None = None
-
-    def __enter__(self) -> Self:
-        self._outer, _current.leaving = _current.leaving, self
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _current.leaving = self._outer
 
     def add(self, fd: int) -> int:
         """Puts a copy of a descriptor there, and says its place."""
@@ -234,9 +227,10 @@ class Travelling:
 
 def is_leaving() -> bool:
     """Whether this thread is pickling a message, which descriptors may travel with."""
-    return _current.leaving is not None
+    return _core.is_in_message()
 
 
 def travelling(fd: int) -> Travelling | None:
     """What stands for it in the message that this thread is pickling, if it does."""
-    return None if _current.leaving is None else Travelling(_current.leaving.add(fd))
+    luggage = _core.luggage(Luggage)
+    return None if luggage is None else Travelling(luggage.add(fd))

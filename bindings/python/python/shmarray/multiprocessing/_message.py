@@ -1,15 +1,15 @@
 """Objects and bytes as messages of core's pipes: arrays by handle, descriptors beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from .. import _core, _pickling, _shortage
-from ._descriptors import Arrived, Luggage, Owned
-from .reduction import ForkingPickler, reducers
+from ._descriptors import Arrived, Owned
+from .reduction import ForkingPickler, extra_reducers
 
-__all__ = ["Packed", "Pickler", "pack", "pack_bytes", "send", "unpack", "unpack_bytes"]
+__all__ = ["Packed", "Pickler", "pack", "pack_by", "pack_bytes", "send", "unpack", "unpack_bytes"]
 
 _BYTES = b"\xff" * 8
 """How a message of bytes begins. No pickled object does."""
@@ -34,8 +34,7 @@ class Pickler(_pickling.Pickler):
     """A copy for the receiver takes less time than a mapping of his own, up to that."""
     LARGE_BYTES = 144 << 10
 
-    def begin(self) -> None:
-        self.dispatch_table = self.draft.dispatch_table = reducers()
+    REDUCERS = (*extra_reducers(), *_pickling.Pickler.REDUCERS)
 
 
 _pickling.REUSED.add(Pickler)
@@ -45,26 +44,35 @@ def pack(obj: object) -> Packed:
     """Raises what pickling raises."""
     payload = _pickling.payload_of(obj, _STREAM_BYTES)
     if payload is not None:
-        return Packed(payload, [], [])
-    array = _pickling.pack_array(obj, Pickler.LARGE_BYTES)
-    if array is not None:
-        return Packed(*array, [])
-    with Luggage() as luggage:
-        packed = _pickling.pack(obj, Pickler)
-    return Packed(*packed, luggage.close_up())
+        return Packed(payload, (), ())
+    if type(obj) is np.ndarray and not any(np.ndarray in reducers for reducers in Pickler.REDUCERS):
+        array = _pickling.pack_array(obj, Pickler.LARGE_BYTES)
+        if array is not None:
+            return Packed(*array, ())
+    return pack_by(obj, Pickler)
+
+
+def pack_by(obj: object, pickler: Callable[[], _pickling.Pickler]) -> Packed:
+    """Raises what pickling raises."""
+    _core.begin_message()
+    try:
+        payload, arrays = _pickling.pack(obj, pickler)
+    finally:
+        luggage = _core.end_message()
+    return Packed(payload, arrays, () if luggage is None else luggage.close_up())
 
 
 def pack_bytes(data: memoryview) -> Packed:
     """A message of bytes."""
     if data.nbytes <= _STREAM_BYTES:
         is_whole = isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
-        return Packed((_BYTES, cast(bytes, data.obj) if is_whole else data), [], [])  # bytes need no copy
+        return Packed((_BYTES, cast(bytes, data.obj) if is_whole else data), (), ())  # bytes need no copy
     try:
         shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
     except _shortage.FULL as error:
         _shortage.tell(error)
-        return Packed((_BYTES, data), [], [])
-    return Packed((_BYTES,), [shared], [])
+        return Packed((_BYTES, data), (), ())
+    return Packed((_BYTES,), [shared], ())
 
 
 def send(pipe: _core.Pipe, message: Packed, timeout: float | None = None, token: Owned | None = None) -> None:

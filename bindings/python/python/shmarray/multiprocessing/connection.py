@@ -8,6 +8,7 @@ somebody makes a ``Connection`` of it does what the standard class does, byte fo
 import errno
 import io
 import os
+import pickle
 import socket
 import typing
 from multiprocessing import connection, util
@@ -91,7 +92,10 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
             return super().send(obj)
         self._check_closed()
         self._check_writable()
-        return _message.send(self.pipe, _message.pack(obj))
+        message = _message.pack(obj)
+        if message.descriptors:
+            return _message.send(self.pipe, message)
+        return self.pipe.send(message.payload, message.arrays)
 
     def recv(self) -> _RecvT_co:
         """Receives an object. It waits until there is one."""
@@ -99,7 +103,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
             return super().recv()
         self._check_closed()
         self._check_readable()
-        obj: _RecvT_co = _message.unpack(*self.pipe.receive())
+        obj: _RecvT_co = self.pipe.receive_object(pickle.loads, _message.unpack)
         return obj
 
     def _send_bytes(self, data: memoryview) -> Any:

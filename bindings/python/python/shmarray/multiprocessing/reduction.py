@@ -40,8 +40,13 @@ def dump(obj: Any, file: Any, protocol: int | None = None) -> None:
 
 def reducers() -> dict[type, Callable[[Any], Any]]:
     """What a pickler's ``dispatch_table`` is, now."""
-    standard: dict[type, Callable[[Any], Any]] = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-    return {**copyreg.dispatch_table, **standard, **ForkingPickler._extra_reducers}
+    ours, standard = extra_reducers()
+    return {**copyreg.dispatch_table, **standard, **ours}
+
+
+def extra_reducers() -> tuple[dict[type, Callable[[Any], Any]], dict[type, Callable[[Any], Any]]]:
+    """What was registered here, and what with the standard one, which comes second. Both are live."""
+    return ForkingPickler._extra_reducers, reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 
 
 def DupFd(fd: int) -> Any:  # noqa: N802 (the standard's name)
