@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError, PyTimeoutError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
+use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 use shmarray::{Access, Array, Descriptor, Sent};
 
 use crate::errors::{to_py, value_error};
@@ -99,7 +99,7 @@ impl Pipe {
         descriptors: Vec<RawFd>,
     ) -> PyResult<()> {
         let (end, pieces) = (self.open()?, pieces_of(payload)?);
-        let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
+        let pieces = pieces.iter().map(memory_of).collect::<PyResult<Vec<&[u8]>>>()?;
         let arrays = arrays.iter().map(memory::shared).collect::<PyResult<Vec<_>>>()?;
         let arrays: Vec<&Array> = arrays.iter().collect();
         let descriptors = descriptors.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
@@ -249,11 +249,24 @@ pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
     copy.map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string()))) // pyo3's has no errno
 }
 
-/// The bytes of a bytes-like object, or of each of a tuple.
-fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+/// A bytes-like object, or each of a tuple; of those that can change a copy. A text without others than ASCII's characters
+/// is such an object here, too.
+fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let fixed = |piece: &Bound<'py, PyAny>| match piece.is_exact_instance_of::<PyString>() {
+        true => Ok(piece.clone()),
+        false => bytes_of(piece).map(Bound::into_any),
+    };
     match payload.cast::<PyTuple>() {
-        Ok(pieces) => pieces.iter().map(|piece| bytes_of(&piece)).collect(),
-        Err(_) => Ok(vec![bytes_of(payload)?]),
+        Ok(pieces) => pieces.iter().map(|piece| fixed(&piece)).collect(),
+        Err(_) => Ok(vec![fixed(payload)?]),
+    }
+}
+
+/// The memory of one of `pieces_of`.
+fn memory_of<'a>(piece: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+    match piece.cast::<PyString>() {
+        Ok(text) => Ok(text.to_str()?.as_bytes()),
+        Err(_) => Ok(piece.cast::<PyBytes>()?.as_bytes()),
     }
 }
 

@@ -6,6 +6,7 @@ It answers with the seconds for each object: there and back, or for `stream` the
 """
 
 import concurrent.futures
+import itertools
 import json
 import multiprocessing
 import os
@@ -19,6 +20,11 @@ import shmarray.multiprocessing
 ARRAY = np.arange(8.0)
 
 
+class Point:
+    def __init__(self):
+        self.name, self.place = "a point", [1.0, 2.0]
+
+
 def frame():
     import pandas as pd
 
@@ -29,6 +35,7 @@ OBJECTS = {
     "int": lambda: 7,
     "str": lambda: "a text of some length",
     "dict": lambda: {"a": 1, "b": "two", "c": [1, 2, 3.0]},
+    "object of a class": Point,
     "dict of 2 arrays of 64 bytes": lambda: {"a": ARRAY.copy(), "b": ARRAY.copy()},
     "100 arrays of 64 bytes": lambda: [ARRAY + number for number in range(100)],
     "array of 10 KiB": lambda: np.arange(1280.0),
@@ -73,8 +80,8 @@ class Pipe:
         library.start(echo, there)
         there.close()
 
-    def run(self, obj, count):
-        for _ in range(count):
+    def run(self, objects, count):
+        for obj in objects[:count]:
             self.here.send(obj)
             self.here.recv()
 
@@ -85,8 +92,8 @@ class Queue:
         self.there, self.back = make(*arguments), make(*arguments)
         library.start(echo_queue, self.there, self.back)
 
-    def run(self, obj, count):
-        for _ in range(count):
+    def run(self, objects, count):
+        for obj in objects[:count]:
             self.there.put(obj)
             self.back.get()
 
@@ -96,9 +103,9 @@ class Stream:
         self.there, self.back = library.context.Queue(*arguments), library.context.SimpleQueue()
         library.start(count_queue, self.there, self.back)
 
-    def run(self, obj, count):
+    def run(self, objects, count):
         self.there.put(count)
-        for _ in range(count):
+        for obj in objects[:count]:
             self.there.put(obj)
         self.back.get()
 
@@ -108,8 +115,8 @@ class Pool:
         self.pool = library.context.Pool(2)
         self.map = lambda objects: getattr(self.pool, method)(same, objects, **options)
 
-    def run(self, obj, count):
-        for _ in self.map([obj] * count):
+    def run(self, objects, count):
+        for _ in self.map(objects[:count]):
             pass
 
 
@@ -117,8 +124,8 @@ class Executor:
     def __init__(self, library, chunk):
         self.executor, self.chunk = library.executor(2, mp_context=library.context), chunk
 
-    def run(self, obj, count):
-        for _ in self.executor.map(same, [obj] * count, chunksize=self.chunk):
+    def run(self, objects, count):
+        for _ in self.executor.map(same, objects[:count], chunksize=self.chunk):
             pass
 
 
@@ -128,9 +135,9 @@ class FirstMessages:
     def __init__(self, library):
         self.library = library
 
-    def run(self, obj, count):
-        for _ in range(count):
-            Pipe(self.library).run(obj, 1)
+    def run(self, objects, count):
+        for obj in objects[:count]:
+            Pipe(self.library).run([obj], 1)
 
 
 WAYS = {
@@ -164,6 +171,11 @@ class Library:
         self.context.Process(target=target, args=arguments, daemon=True).start()
 
 
+def objects_of(name, count):
+    """Different ones, or nearly: of one that it has met in a chunk, pickle writes that it has."""
+    return [*itertools.islice(itertools.cycle([OBJECTS[name]() for _ in range(min(count, 200))]), count)]
+
+
 THERE_AND_BACK = ("Pipe", "SimpleQueue", "Queue", "Queue of 10")
 
 
@@ -174,10 +186,10 @@ def main():
     way = WAYS[sys.argv[2]](Library(sys.argv[1]))
     for line in sys.stdin:
         order = json.loads(line)
-        obj = OBJECTS[order["object"]]()
-        way.run(obj, order["warm"])
+        objects = objects_of(order["object"], order["count"])
+        way.run(objects, order["warm"])
         began = time.perf_counter()
-        way.run(obj, order["count"])
+        way.run(objects, order["count"])
         print((time.perf_counter() - began) / order["count"], flush=True)
     for child in multiprocessing.active_children():
         child.kill()

@@ -30,10 +30,6 @@ reducers: dict[type, Callable[[Any], Any]] = {}
 
 def look() -> None:
     """Adds the classes of what was imported meanwhile."""
-    global _modules
-    if len(sys.modules) == _modules:
-        return
-    _modules = len(sys.modules)
     polars, pandas = sys.modules.get("polars"), getattr(sys.modules.get("pandas"), "arrays", None)
     _add(polars, "DataFrame", _reduce_frame)
     _add(polars, "Series", _reduce_series)
@@ -85,7 +81,3 @@ def _series(table: Any) -> Any:
 
 def _column(dtype: Any, memory: Any) -> Any:
     return dtype.__from_arrow__(memory)
-
-
-_modules = 0
-"""How many were imported when `look` looked last."""

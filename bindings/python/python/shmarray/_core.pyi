@@ -101,7 +101,7 @@ class Pipe:
     def close(self) -> None: ...
     def send(
         self,
-        payload: Buffer | tuple[Buffer, ...],
+        payload: Buffer | tuple[Buffer | str, ...],
         arrays: Sequence[NDArray[Any] | Hold],
         timeout: float | None = None,
         descriptors: Sequence[int] = ...,

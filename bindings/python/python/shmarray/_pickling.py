@@ -75,20 +75,11 @@ class Pickler(pickle.Pickler):
         """What the pickler asks. A child that has a method for it does nothing here."""
         self.reducer_override = self.reducer.reduce  # type: ignore[method-assign] # one call less for each object
 
-    def write(self, obj: object) -> tuple[tuple[bytes, ...], bool] | None:
-        """Writes an object; where its small arrays have memory in common, again with none in the stream.
-
-        Of what needs no more than a stream, its payload, and whether this may write another; then it has let go of the
-        object.
-        """
-        _arrow.look()
-        draft = self.draft
-        written = _core.write_small(self, self.stream, self.reducer, draft.places, obj)
-        if written is None and self.reducer.have_common(draft.places):
-            self.forget()
-            self.reducer.begin(0)
-            self.dump(obj)
-        return written
+    def write_again(self, obj: object) -> None:
+        """Writes an object whose small arrays have memory in common: with none in the stream."""
+        self.forget()
+        self.reducer.begin(0)
+        self.dump(obj)
 
     def forget(self) -> None:
         """Lets go of the object now. In a cycle with this, which a child may be in, it would stay until
@@ -100,17 +91,18 @@ class Pickler(pickle.Pickler):
         self.stream.clear()
 
 
-def payload_of(obj: object, text_bytes: int) -> tuple[bytes, ...] | None:
+def payload_of(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
     """That of what is plain, as ``_core.is_plain`` says, or is text or bytes of that size at most: a message
     without places. None of all else.
     """
+    text: bytes | str
     if _core.is_plain(obj):
         stream = pickle.dumps(obj, 5)
         return stream, _LENGTH.pack(len(stream))
     if type(obj) is bytes:  # what is longer comes in shared memory anyway
         opcode, text = b"B", obj
     elif type(obj) is str and len(obj) <= text_bytes:
-        opcode, text = b"X", obj.encode("utf-8", "surrogatepass")
+        opcode, text = b"X", obj if obj.isascii() else obj.encode("utf-8", "surrogatepass")
     else:
         return None
     if len(text) > text_bytes:
@@ -154,9 +146,9 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     writer = _idle.pop(pickler, None) or pickler()
     written = None
     try:
-        written = writer.write(obj)
+        written = _core.write_small(writer, writer.stream, writer.reducer, writer.draft.places, obj)
         if written is None:
-            packed, is_small = _packed(writer), writer.stream.tell() <= _SMALL_BYTES
+            packed, is_small = _packed(writer, obj), writer.stream.tell() <= _SMALL_BYTES
         else:
             packed, is_small = (written[0], ()), written[1]
     finally:
@@ -167,9 +159,11 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     return packed
 
 
-def _packed(writer: Pickler) -> Packed:
-    """What a pickler wrote, of which there is more than a stream."""
+def _packed(writer: Pickler, obj: object) -> Packed:
+    """An object that a pickler wrote, and that is more than a stream."""
     stream, draft = writer.stream, writer.draft
+    if writer.reducer.have_common(draft.places):
+        writer.write_again(obj)
     buffers = stream.buffers()
     if failure := stream.failure():
         _shortage.tell(failure)
@@ -249,7 +243,8 @@ def share_all(obj: object) -> Any:
     writer = _OfAll()
     draft = writer.draft
     try:
-        if written := writer.write(obj):
+        written = _core.write_small(writer, writer.stream, writer.reducer, draft.places, obj)
+        if written is not None:
             return pickle.loads(b"".join(written[0]))
         plan = Plan(draft.places, draft.parts, large_bytes=1, private_mode="r+")
         memories, stream = [part.hold or part.inline for part in plan.parts], writer.stream.getvalue()

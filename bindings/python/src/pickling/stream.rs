@@ -117,6 +117,12 @@ impl Stream {
     fn write(&mut self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = data.py();
         let piece = data.cast::<PyBytes>();
+        if let Ok(piece) = piece {
+            if self.is_for_rest(piece.as_bytes().len()) {
+                self.add_to_rest(piece);
+                return Ok(piece.as_bytes().len());
+            }
+        }
         let memory = PyUntypedBuffer::get(data)?;
         if memory.len_bytes() == 0 {
             return Ok(0); // there need be no memory

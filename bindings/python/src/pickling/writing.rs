@@ -1,8 +1,11 @@
 //! Writing an object that fits into its message, as almost all do: at once, and without Python.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::{Reducer, Stream};
 
@@ -21,6 +24,7 @@ pub(crate) fn write_small<'py>(
     object: &Bound<'py, PyAny>,
 ) -> PyResult<Option<(Bound<'py, PyTuple>, bool)>> {
     let py = pickler.py();
+    look(py)?;
     pickler.call_method1(intern!(py, "dump"), (object,))?;
     let (mut stream, mut reducer) = (stream.borrow_mut(), reducer.borrow_mut());
     if !places.is_empty() || !stream.is_in_memory() || reducer.have_common(Vec::new())? {
@@ -34,4 +38,15 @@ pub(crate) fn write_small<'py>(
     drop((stream, reducer)); // what the pickler lets go of may run anything
     pickler.call_method0(intern!(py, "clear_memo"))?;
     Ok(Some((payload, is_small)))
+}
+
+/// Lets `_arrow` look for the classes of what was imported meanwhile.
+fn look(py: Python<'_>) -> PyResult<()> {
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let count = MODULES.import(py, "sys", "modules")?.len();
+    if SEEN.swap(count, Ordering::Relaxed) != count {
+        py.import(intern!(py, "shmarray._arrow"))?.call_method0(intern!(py, "look"))?;
+    }
+    Ok(())
 }

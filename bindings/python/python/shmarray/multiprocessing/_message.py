@@ -20,8 +20,8 @@ _STREAM_BYTES = 156 << 10
 class Packed(NamedTuple):
     """A message that can be sent."""
 
-    payload: tuple[bytes | memoryview, ...]
-    """In pieces that follow one another."""
+    payload: tuple[bytes | memoryview | str, ...]
+    """In pieces that follow one another. A text has no others than ASCII's characters."""
     arrays: Sequence[Any]
     descriptors: Sequence[Owned]
 
