@@ -104,7 +104,8 @@ def test_what_cannot_be_sent_says_why_and_nothing_is_sent():
     here, there = Pipe.pair()
     a = marked(3, 1)
     refused = [
-        (TypeError, "bytes-like", "text", [a]),
+        (TypeError, "bytes-like", 7.5, [a]),
+        (UnicodeEncodeError, "surrogates", "\ud800", [a]),
         (TypeError, "numpy.ndarray", b"", [5]),
         (TypeError, "int", b"", 5),
         (ValueError, "private memory", b"", [a, np.zeros(3)]),

@@ -133,6 +133,19 @@ def pack_array(array: object, large_bytes: int) -> Packed | None:
     return ((_ITSELF_PRIVATE,), [hold]) if hold and shared.strides == array.strides else None
 
 
+def pack_text(text: str) -> Packed:
+    """As ``pack``, of a long text of ASCII's characters alone: the pickler would copy it twice."""
+    stream = _core.Stream(_LONG_TEXT.size)
+    stream.write(_LONG_TEXT.pack(pickle.PROTO, b"\5", pickle.BINUNICODE8, len(text)))
+    stream.write(text)
+    stream.write(pickle.STOP)
+    if failure := stream.failure():
+        _shortage.tell(failure)
+    buffers = stream.buffers()
+    table: Sequence[Any] = [], [], [used for _, used in buffers]
+    return stream.payload(pickle.dumps(table, 5) if buffers else b""), [hold for hold, _ in buffers]
+
+
 def is_itself(payload: bytes | memoryview) -> bool:
     """Whether a message is nothing but the array of a handle."""
     return len(payload) == len(_ITSELF) and bytes(payload) in _MODES
@@ -275,6 +288,7 @@ REUSED: set[Callable[[], Pickler]] = {Pickler}
 _SMALL_BYTES = 8 << 10
 """What a pickler remembers of more than that takes time to clear, each time from then on."""
 _LENGTH = struct.Struct("<Q")
+_LONG_TEXT = struct.Struct("<cccQ")
 _TEXT, _END = struct.Struct("<cccI"), struct.Struct("<cQ")
 """What is before a text and behind it: opcodes of the pickle, the size of the text, that of the stream."""
 _ITSELF, _ITSELF_READONLY, _ITSELF_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))

@@ -3,7 +3,7 @@
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 use shmarray::{Array, DType, Options};
 
 use crate::errors::to_py;
@@ -69,6 +69,27 @@ impl Stream {
         self.rest_bytes += piece.as_bytes().len();
     }
 
+    /// Adds bytes; those of an object of Python's may be kept in it.
+    fn write_bytes(
+        &mut self,
+        py: Python<'_>,
+        bytes: &[u8],
+        piece: Option<&Bound<'_, PyBytes>>,
+        are_fixed: bool,
+    ) -> PyResult<usize> {
+        if !self.is_for_rest(bytes.len()) {
+            match self.write_to_buffers(py, bytes, are_fixed) {
+                Ok(()) => return Ok(bytes.len()),
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        match piece {
+            Some(piece) => self.add_to_rest(piece),
+            None => self.add_to_rest(&PyBytes::new(py, bytes)),
+        }
+        Ok(bytes.len())
+    }
+
     /// Adds bytes to the buffers, and what of the stream is not there yet. Other threads of Python run meanwhile.
     fn write_to_buffers(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
         let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
@@ -112,7 +133,7 @@ impl Stream {
         Self { buffers: Vec::new(), rest: Vec::new(), rest_bytes: 0, rest_most, failure: None }
     }
 
-    /// Adds bytes.
+    /// Adds bytes, or a text as UTF-8.
     #[pyo3(signature = (data, /))]
     fn write(&mut self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = data.py();
@@ -122,6 +143,9 @@ impl Stream {
                 self.add_to_rest(piece);
                 return Ok(piece.as_bytes().len());
             }
+        }
+        if let Ok(text) = data.cast::<PyString>() {
+            return self.write_bytes(py, text.to_str()?.as_bytes(), None, true);
         }
         let memory = PyUntypedBuffer::get(data)?;
         if memory.len_bytes() == 0 {
@@ -133,17 +157,8 @@ impl Stream {
         // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps the GIL, if it
         // is not `bytes`.
         let bytes = unsafe { std::slice::from_raw_parts(memory.buf_ptr().cast::<u8>(), memory.len_bytes()) };
-        if !self.is_for_rest(bytes.len()) {
-            match self.write_to_buffers(py, bytes, piece.is_ok()) {
-                Ok(()) => return Ok(bytes.len()),
-                Err(error) => self.failure = Some(error),
-            }
-        }
-        match piece {
-            Ok(piece) => self.add_to_rest(piece),
-            Err(_) => self.add_to_rest(&PyBytes::new(py, bytes)),
-        }
-        Ok(bytes.len())
+        let piece = piece.ok();
+        self.write_bytes(py, bytes, piece, piece.is_some())
     }
 
     /// How many bytes it has.

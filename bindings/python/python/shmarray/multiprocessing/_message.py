@@ -45,6 +45,8 @@ def pack(obj: object) -> Packed:
     payload = _pickling.payload_of(obj, _STREAM_BYTES)
     if payload is not None:
         return Packed(payload, (), ())
+    if type(obj) is str and obj.isascii():
+        return Packed(*_pickling.pack_text(obj), ())
     if type(obj) is np.ndarray and not any(np.ndarray in reducers for reducers in Pickler.REDUCERS):
         array = _pickling.pack_array(obj, Pickler.LARGE_BYTES)
         if array is not None:
