@@ -315,7 +315,7 @@ mod _core {
     use super::hold::Hold;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::luggage::{begin_message, end_message, is_in_message, luggage};
+    use super::luggage::{is_in_message, luggage, pack_message};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::messages::{Message, Pipe, family};

@@ -1,23 +1,26 @@
-//! The messages that each thread is pickling, one within another, and what each has beside its bytes.
+//! The messages that each thread is pickling now, which may be nested, and the descriptors that go with each.
 
 use std::cell::RefCell;
 
 use pyo3::prelude::*;
 
 thread_local! {
+    /// The innermost message is last.
     static LEAVING: RefCell<Vec<Option<Py<PyAny>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread begins a message.
+/// Has a function pickle an object for a message of this thread: what it returns, and the luggage, if there is any.
 #[pyfunction]
-pub(crate) fn begin_message() {
+#[pyo3(signature = (pack, object, pickler, /))]
+pub(crate) fn pack_message<'py>(
+    pack: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
+    pickler: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, Option<Py<PyAny>>)> {
     LEAVING.with_borrow_mut(|leaving| leaving.push(None));
-}
-
-/// This thread ends the message that it began last: what that has beside its bytes, if there is any.
-#[pyfunction]
-pub(crate) fn end_message() -> Option<Py<PyAny>> {
-    LEAVING.with_borrow_mut(Vec::pop).flatten()
+    let packed = pack.call1((object, pickler));
+    let luggage = LEAVING.with_borrow_mut(Vec::pop).flatten();
+    Ok((packed?, luggage))
 }
 
 /// Whether this thread is pickling a message.
@@ -26,8 +29,7 @@ pub(crate) fn is_in_message() -> bool {
     LEAVING.with_borrow(|leaving| !leaving.is_empty())
 }
 
-/// What the message has beside its bytes that this thread is pickling, made now if it had nothing; `None` when this
-/// thread is pickling none.
+/// The luggage of the message that this thread is pickling, made by `make` if there was none; `None` outside a message.
 #[pyfunction]
 #[pyo3(signature = (make, /))]
 pub(crate) fn luggage(make: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {

@@ -134,12 +134,14 @@ impl<'py> Facts<'py> {
     /// The first address of its elements, and that behind the last.
     pub(crate) fn extent(&self) -> (usize, usize) {
         let (mut first, mut last) = (self.address() as isize, self.address() as isize);
+        if self.shape().contains(&0) {
+            return (first as usize, first as usize);
+        }
         for (count, step) in self.shape().iter().zip(self.strides()) {
-            let span = count.saturating_sub(1) * step;
+            let span = (count - 1) * step;
             if span < 0 { first += span } else { last += span }
         }
-        let is_empty = self.shape().contains(&0);
-        (first as usize, if is_empty { first as usize } else { last as usize + self.item_bytes() as usize })
+        (first as usize, last as usize + self.item_bytes() as usize)
     }
 
     /// Whether strides are those of its elements without gaps in C's order.

@@ -30,7 +30,7 @@ const VIEWED_BYTES: usize = 4 << 10;
 /// One end of a pipe that carries arrays and bytes, both ways.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Pipe {
-    /// `None` when it was closed. Who waits meanwhile keeps the end until he is done.
+    /// `None` when it was closed. A thread that is waiting keeps the end until it is done.
     end: Mutex<Option<Arc<shmarray::Pipe>>>,
 }
 
@@ -128,8 +128,8 @@ impl Pipe {
         Message::new(py, self.next(py, timeout)?)
     }
 
-    /// Receives an object: one that is nothing but a stream by a function of its bytes; all others by one of what
-    /// `receive` gives.
+    /// Receives an object. A message that is only a stream is given to `loads`; any other to `unpack`, with what
+    /// `receive` returns.
     #[pyo3(signature = (loads, unpack, /))]
     fn receive_object<'py>(
         &self,
@@ -249,8 +249,8 @@ pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
     copy.map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string()))) // pyo3's has no errno
 }
 
-/// A bytes-like object, or each of a tuple; of those that can change a copy. A text without others than ASCII's characters
-/// is such an object here, too.
+/// The pieces of a payload, as objects whose memory cannot change: `bytes` and texts as they are, other buffers as
+/// copies. A text is sent as UTF-8.
 fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let fixed = |piece: &Bound<'py, PyAny>| match piece.is_exact_instance_of::<PyString>() {
         true => Ok(piece.clone()),
@@ -278,8 +278,8 @@ pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     }
 }
 
-/// Waits while other threads run. So does what Python does at a signal, which may raise.
-// What need not wait does not come here, and keeps the GIL: to get that again takes longer.
+/// Waits without the GIL. A signal ends the wait for Python's handlers, which may raise; then it goes on.
+// Calls that need not wait do not come here: getting the GIL again takes longer.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

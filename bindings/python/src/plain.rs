@@ -1,4 +1,5 @@
-//! What is plain: numbers, texts, functions, and small containers of those. Small messages are mostly that.
+//! What is plain: None, bools, ints, floats, texts, bytes, functions, and small tuples, lists and dicts of those. Small
+//! messages are mostly that. Complex numbers are not: `copyreg` has a reducer for them, which a program may replace.
 //!
 //! The pickler writes it by itself, whatever reducers there are, and there are no arrays in it: to look
 //! for those while it is pickled would take longer than all else that is done for a small message.

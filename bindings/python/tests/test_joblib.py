@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 
 import joblib
@@ -16,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import shmarray
 import shmarray.joblib
+import shmarray.multiprocessing as mp
 import tasks
 from shmarray.concurrent import WorkerLost
 from tasks import Gate, Meeting
@@ -51,6 +53,16 @@ def test_calls_are_done_in_their_order_by_two_workers(tmp_path):
     meeting = Meeting(tmp_path)
     pids = {pid for pid, _ in Parallel(batch_size=1)(delayed(meeting.attend)(number) for number in range(2))}
     assert len(pids - {os.getpid()}) == 2
+
+
+def test_sockets_and_what_a_program_registers_are_sent_as_by_multiprocessing(monkeypatch):
+    here, there = socket.socketpair()
+    with here, there:
+        assert Parallel()([delayed(socket.socket.send)(there, b"from a worker")]) == [13]
+        assert here.recv(20) == b"from a worker"
+    reducer = lambda array: (str, (f"{len(array)} numbers",))  # noqa: E731
+    monkeypatch.setitem(mp.reduction.ForkingPickler._extra_reducers, np.ndarray, reducer)
+    assert Parallel()([delayed(str)(np.arange(3))]) == ["3 numbers"]
 
 
 def test_functions_that_nobody_can_import_go_by_value():

@@ -1,5 +1,7 @@
 """Arrays that have memory in common have it in common where they arrive, and little else is sent."""
 
+import pickle
+import threading
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -7,9 +9,10 @@ import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import shmarray
+import shmarray.multiprocessing as mp
 from shmarray import _overlaps
 from shmarray.multiprocessing import _message
-from ways import each_way
+from ways import each_way, through_bytes
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
 
@@ -121,6 +124,42 @@ def test_an_object_beside_small_arrays_is_pickled_once(views, dumps):
     if dumps is shmarray.dumps:
         shmarray.discard(data)
     assert counted.times == 1
+
+
+class Flushes:
+    """Writes what is pending when it is pickled."""
+
+    def __init__(self, size):
+        self.buffer = np.zeros(size)
+
+    def __getstate__(self):
+        self.buffer[:] = 7
+        return {"buffer": self.buffer[:]}
+
+
+@pytest.mark.parametrize("size", [4, 1000, 20_000])
+def test_what_is_written_during_a_pickle_is_in_what_is_pickled_then(size):
+    here, there = mp.Pipe()
+    flushes = Flushes(size)
+    threading.Thread(target=here.send, args=([flushes.buffer, flushes],)).start()
+    assert there.recv()[1].buffer.tolist() == [7] * size
+
+
+@pytest.mark.parametrize("start", range(0, 9, 2))
+def test_what_lies_within_another_array_is_aligned_as_it_was(start):
+    base = np.arange(64, dtype="u1")
+    sent = [base[start:], base[8:].view("<i4"), base[8:56].view("<f8")]
+    for got in (through_bytes(sent), pickle.loads(pickle.dumps(sent))):
+        assert [array.tolist() for array in got] == [array.tolist() for array in sent]
+    assert [array.flags.aligned for array in through_bytes(sent)] == [True, True, True]
+
+
+def test_an_empty_part_of_an_array_has_nothing_in_common():
+    counted, a, large = Counted(), np.arange(10.0), np.zeros(1 << 20)
+    here, there = mp.Pipe()
+    here.send([counted, a, a[3:][:0], np.zeros((0, 1000)), large, large[1:][:0], large[2:4]])
+    assert counted.times == 1
+    assert [array.shape for array in there.recv()[1:]] == [(10,), (0,), (0, 1000), (1 << 20,), (0,), (2,)]
 
 
 def some_view(a, random):

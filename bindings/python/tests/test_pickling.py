@@ -29,6 +29,7 @@ PLAIN = {
     "broadcast": np.broadcast_to(CUBE[0], (5, 3, 4)),
     "windows": np.lib.stride_tricks.sliding_window_view(np.arange(9), 4),
     "0-d": np.array(5.5),
+    "long numbers of another machine": np.zeros(512, np.dtype(np.longdouble).newbyteorder()),
     "nothing": np.zeros((0, 3)),
     "nothing in Fortran's order": np.zeros((3, 0, 2), order="F"),
     "of no bytes": np.ndarray((3,), "V0"),

@@ -104,6 +104,21 @@ ARROW_COLUMNS = {
 }
 
 
+def test_nothing_is_imported_that_a_program_has_put_off(run_python):
+    program = """
+import importlib.util, sys
+import shmarray
+for name in ("pandas", "polars"):
+    spec = importlib.util.find_spec(name)
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+assert shmarray.loads(shmarray.dumps({1})) == {1}
+print([type(sys.modules[name]).__name__ for name in ("pandas", "polars")], "pandas.arrays" in sys.modules)
+"""
+    assert run_python(program) == "['_LazyModule', '_LazyModule'] False\n"
+
+
 @pytest.mark.parametrize("values", ARROW_COLUMNS.values(), ids=ARROW_COLUMNS)
 def test_pandas_columns_of_arrow(values):
     is_same = lambda one, other: one.equals(other) and one.dtypes.equals(other.dtypes)  # noqa: E731

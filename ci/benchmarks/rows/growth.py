@@ -1,4 +1,4 @@
-"""Row 6: how costs grow with the size of an array, and with the number of live ones."""
+"""How costs grow with the size of an array, and with the number of live ones."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""Row 5: what one private array costs in memory when 1, 2, 4 and 8 receivers have it."""
+"""What one private array costs in memory when 1, 2, 4 and 8 receivers have it."""
 
 import peers
 from harness import Failed, Sender

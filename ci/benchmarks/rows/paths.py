@@ -1,4 +1,4 @@
-"""Row 4: what creating, dropping and attaching cost in each language, and the bare calls beside them."""
+"""What creating, dropping and attaching cost in each language, and the bare calls beside them."""
 
 import sys
 from multiprocessing.shared_memory import SharedMemory

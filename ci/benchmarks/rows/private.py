@@ -1,4 +1,4 @@
-"""Row 2: a private array goes to another process: steady, where messages came before, and cold, the first one."""
+"""A private array goes to another process: steady, where messages came before, and cold, the first one."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Row 3: what people reported, as they wrote it, with the standard module and with ours; see DESIGN, or the README here."""
+"""What people reported, as they wrote it, with the standard module and with ours."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""Frames from two processes of Ruby to their parent: DESIGN's §1.4, without what the blocks themselves do."""
+"""Frames from two Ruby processes to their parent, less what the blocks themselves do."""
 
 from harness import HERE, Failed, program
 

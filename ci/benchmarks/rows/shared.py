@@ -1,4 +1,4 @@
-"""Row 1: an array that is shared already goes to another process and an answer comes back.
+"""An array that is shared already goes to another process and an answer comes back.
 
 Beside it, in the same rounds, 200 bytes on the same kinds of pipe, nothing pickled: what the targets are measured by.
 """

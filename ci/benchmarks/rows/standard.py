@@ -1,4 +1,4 @@
-"""Row 10: what a program does that changes its import: small things, and bytes of every size, by every way."""
+"""What changes for a program that changes its import: small objects, and `bytes` of several sizes, by every way."""
 
 import importlib.util
 import json
@@ -11,9 +11,9 @@ ROW = "standard"
 PROGRAM = HERE / "programs/standard.py"
 THEIRS = "standard library"
 MOST_BYTES = 64 << 20
-"""Of one round."""
+"""A round sends no more than this, but at least two objects."""
 ROUND_SECONDS = 0.03
-"""Less says more of where the kernel puts a process than of what it does."""
+"""In a shorter round the kernel's placing of processes counts for more than their work."""
 
 specification = importlib.util.spec_from_file_location("standard_program", PROGRAM)
 program = importlib.util.module_from_spec(specification)
@@ -48,7 +48,7 @@ def objects(bench, way):
 
 
 def count(bench, way, name, side):
-    """How often it takes the side's program long enough."""
+    """How many objects a round sends, so that the side needs ROUND_SECONDS for it."""
     if way == NEW_PROCESS:
         return 5
     obj = program.OBJECTS[name]()

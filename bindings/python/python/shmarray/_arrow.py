@@ -1,9 +1,9 @@
 """Arrow's memory in objects of Polars and pandas, which copy it when they are pickled.
 
-Polars makes one copy of a whole frame, in bytes, which the receiver copies again. pandas copies
-each column. As what PyArrow pickles the same memory travels out of band, and what lies in
-shared memory is sent without a copy. What is small, a slice of something larger, or of types that
-Arrow has no equal of, they pickle themselves.
+Polars copies a whole frame into bytes, and the receiver copies it again; pandas copies each column. PyArrow
+pickles the same memory out of band, so they are pickled as PyArrow's tables and arrays, and memory that is
+shared already is not copied. Small objects, slices of much larger memory, and types that Arrow does not have
+are left to their own library.
 """
 
 import sys
@@ -12,8 +12,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from ._parts import LARGE_BYTES
-
+_LEAST_BYTES = 32 << 10
+"""Smaller frames and columns are pickled by their own libraries."""
 _POLARS_TYPES = {
     *(f"{kind}{bits}" for kind in ("Int", "UInt") for bits in (8, 16, 32, 64)),
     *("Float32", "Float64", "Boolean", "String", "Binary", "Date", "Time", "Datetime", "Duration"),
@@ -25,22 +25,30 @@ _TEXT_BYTES = 16
 
 
 reducers: dict[type, Callable[[Any], Any]] = {}
-"""How objects of these classes are made again, or NotImplemented."""
+"""By class: how an object is reduced. A reducer may return NotImplemented."""
 
 
 def look() -> None:
     """Adds the classes of what was imported meanwhile."""
-    polars, pandas = sys.modules.get("polars"), getattr(sys.modules.get("pandas"), "arrays", None)
-    _add(polars, "DataFrame", _reduce_frame)
-    _add(polars, "Series", _reduce_series)
-    _add(pandas, "ArrowExtensionArray", _reduce_column)
-    _add(pandas, "ArrowStringArray", _reduce_column)
+    polars, pandas = _names_in(sys.modules.get("polars")), _names_in(sys.modules.get("pandas"))
+    arrays = _names_in(pandas.get("arrays"))
+    for names, name, reduce in (
+        (polars, "DataFrame", _reduce_frame),
+        (polars, "Series", _reduce_series),
+        (arrays, "ArrowExtensionArray", _reduce_column),
+        (arrays, "ArrowStringArray", _reduce_column),
+    ):
+        if isinstance(kind := names.get(name), type):
+            reducers[kind] = reduce
 
 
-def _add(module: Any, name: str, reduce: Callable[[Any], Any]) -> None:
-    kind = getattr(module, name, None)
-    if kind is not None:
-        reducers[kind] = reduce
+def _names_in(module: Any) -> dict[str, Any]:
+    """Those that it has by now: to ask a module that is loaded when it is needed for one would load it."""
+    try:
+        names: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        return {}
+    return names
 
 
 def _reduce_frame(frame: Any) -> Any:
@@ -52,7 +60,7 @@ def _reduce_series(series: Any) -> Any:
 
 
 def _reduce_polars(frame: Any, make: Callable[[Any], Any], needed: int) -> Any:
-    if needed < LARGE_BYTES or not all(dtype.base_type().__name__ in _POLARS_TYPES for dtype in frame.dtypes):
+    if needed < _LEAST_BYTES or not all(dtype.base_type().__name__ in _POLARS_TYPES for dtype in frame.dtypes):
         return NotImplemented
     if not find_spec("pyarrow"):
         return NotImplemented
@@ -62,12 +70,12 @@ def _reduce_polars(frame: Any, make: Callable[[Any], Any], needed: int) -> Any:
 
 def _reduce_column(column: Any) -> Any:
     memory = column.__arrow_array__()
-    is_sent = memory.nbytes >= LARGE_BYTES and _is_whole(memory, memory.nbytes)
+    is_sent = memory.nbytes >= _LEAST_BYTES and _is_whole(memory, memory.nbytes)
     return (_column, (column.dtype, memory)) if is_sent else NotImplemented
 
 
 def _is_whole(memory: Any, needed: int) -> bool:
-    """PyArrow sends all of what something is a slice of."""
+    """Whether it is no small slice: PyArrow sends the whole buffers."""
     return bool(memory.get_total_buffer_size() <= 2 * needed)
 
 

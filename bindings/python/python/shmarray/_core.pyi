@@ -31,8 +31,11 @@ __all__ = [
     "hold_of",
     "in_band_bytes",
     "is_family_alive",
+    "is_in_message",
     "is_plain",
     "is_shared",
+    "luggage",
+    "pack_message",
     "place",
     "run_command",
     "segments",
@@ -42,6 +45,7 @@ __all__ = [
     "sweep",
     "sweep_dead",
     "unlink",
+    "write_small",
 ]
 
 __version__: str
@@ -170,8 +174,9 @@ class Reducer:
     def begin(self, small_bytes: int) -> None: ...
     def have_common(self, others: Sequence[Any]) -> bool: ...
 
-def begin_message() -> None: ...
-def end_message() -> Any: ...
+def pack_message(
+    pack: Callable[[Any, Any], Any], object: object, pickler: Any, /
+) -> tuple[tuple[tuple[bytes, ...], Sequence[Any]], Any]: ...
 def is_in_message() -> bool: ...
 def luggage(make: Callable[[], Any], /) -> Any: ...
 def write_small(

@@ -40,10 +40,10 @@ class Draft:
         masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
         if masked is not None and issubclass(kind, masked) and _pickles_as(kind, masked):
             return _masked, _parts_of_masked(array)
-        return NotImplemented  # it has reasons of its own
+        return NotImplemented  # a subclass with its own pickling
 
     def _reduce_plain(self, array: Array) -> Any:
-        """What is in shared memory is made of the memory of its segment there; else it is still to be seen of what."""
+        """A shared array is made from its segment's memory at the receiver; `Plan` says where a private one goes."""
         place = None if array.base is None else _core.place(array)  # without a base it owns its memory
         if place is None:
             return _same, (self._mark(array),)
@@ -52,13 +52,13 @@ class Draft:
         return fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
 
     def _mark(self, place: Place) -> pickle.PickleBuffer:
-        """What stands for what fills a place until it is pickled, and is nothing but itself."""
+        """An empty buffer that is pickled in place of this memory; `take` knows it by its identity."""
         mark = pickle.PickleBuffer(_EMPTY)
         self._marked[id(mark)] = mark, place
         return mark
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Takes a buffer as it is pickled; says whether the stream is to have it after all."""
+        """Puts a buffer's memory into the places. True if the pickler is to write the buffer into the stream."""
         if id(buffer) in self._marked:
             self.places.append(self._marked[id(buffer)][1])
             return False

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     """An object as bytes, as ``pickle.dumps``, with the memory of its arrays in shared memory.
 
-    Arrays that are shared already go by their handle; private ones of over 16 KiB are copied once,
-    less is pickled. Arrays of any shape, strides and dtype, within other objects, of subclasses,
-    masked, and what objects of other libraries say are their buffers (pickle protocol 5) go the
-    same way. Views of one array stay views of one array. A pickle of over 24 KiB is in shared
-    memory, too.
+    Arrays that are shared already go by their handle; private ones of 32 KiB and more altogether are copied once
+    into shared memory, and those of up to 16 KiB each are pickled. Arrays of any shape, strides and dtype,
+    within other objects, of subclasses, masked, and the buffers that objects of other libraries give to
+    pickle protocol 5 go the same way. Views of one array stay views of one array. A pickle of over 24 KiB
+    is in shared memory, too.
 
     The bytes hold what they refer to until they have been loaded ``loads`` times, or with
     ``persist`` however often they are loaded; until they are discarded; or until all of this

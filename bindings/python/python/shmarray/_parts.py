@@ -21,9 +21,6 @@ View: TypeAlias = tuple[int, int, tuple[int, ...], Strides, Any, bool]
 """Where what fills a place lies: its part, offset in bytes, shape, strides in bytes, dtype (None
 if it is no array), and whether it is writeable."""
 
-LARGE_BYTES = 32 << 10
-"""From this size on memory of its own is worth a segment."""
-
 _OWN_BYTES = 128 << 10
 """What is at least so large has a segment of its own; what is less shares one, for as many as fill them."""
 _TOGETHER_BYTES = 1 << 20

@@ -38,11 +38,12 @@ from ._draft import Draft, fixed
 from ._parts import Array, Plan, View, told
 
 Packed: TypeAlias = tuple[tuple[bytes, ...], Sequence[Hold]]
-"""An object on its way, the first arguments of ``_core.Pipe.send``: a payload, and the parts in shared memory, each all
-data of a segment.
+"""An object on its way: a payload, and what of it is in shared memory, the parts and then the buffers that the stream
+begins with. They are the first arguments of ``_core.Pipe.send``.
 
-The payload is in pieces that follow one another: the stream; if it has places, a table of parts and of what fills the
-places; the length of the stream. Of an array alone whose handle tells all of it, only that there is no stream.
+The payload is in pieces: the rest of the stream; a table of the parts, of what fills the places and of how much of
+each buffer is used, unless there are neither places nor buffers; the length of the rest of the stream. An array alone
+that its handle describes has only a mark instead.
 """
 
 
@@ -53,9 +54,9 @@ class Pickler(pickle.Pickler):
     """
 
     REDUCERS: ClassVar[Sequence[dict[type, Callable[[Any], Any]]]] = (_arrow.reducers,)
-    """By class, and live; the first that has a class says. A ``dispatch_table`` takes longer."""
+    """Tables by class, read at each pickling; the first that has the class decides. A ``dispatch_table`` is slower."""
     STREAM_BYTES = 24 << 10
-    """What the stream has at most in memory of this process; more of it goes in shared memory."""
+    """A stream of up to this size stays in this process's memory; a longer one is written to shared memory."""
     SMALL_BYTES = 16 << 10
     """Private arrays of so many bytes altogether are in the stream, and small ones in any case."""
     LARGE_BYTES = 32 << 10
@@ -72,7 +73,7 @@ class Pickler(pickle.Pickler):
         self.set_reducer()
 
     def set_reducer(self) -> None:
-        """What the pickler asks. A child that has a method for it does nothing here."""
+        """Sets ``reducer_override`` on the instance, which saves a call for each object. A child may have a method."""
         self.reducer_override = self.reducer.reduce  # type: ignore[method-assign] # one call less for each object
 
     def write_again(self, obj: object) -> None:
@@ -82,8 +83,8 @@ class Pickler(pickle.Pickler):
         self.dump(obj)
 
     def forget(self) -> None:
-        """Lets go of the object now. In a cycle with this, which a child may be in, it would stay until
-        somebody collects garbage, and Python 3.11 crashes when views of buffers are collected so.
+        """Drops the object at once. A child may be in a reference cycle, which would keep it until a garbage
+        collection; and Python 3.11 crashes when a collection frees views of buffers.
         """
         self.clear_memo()
         self.draft.clear()
@@ -92,14 +93,14 @@ class Pickler(pickle.Pickler):
 
 
 def payload_of(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
-    """That of what is plain, as ``_core.is_plain`` says, or is text or bytes of that size at most: a message
-    without places. None of all else.
+    """The payload of a plain object (`_core.is_plain`), or of a text or bytes of up to ``text_bytes``; None for
+    anything else.
     """
     text: bytes | str
     if _core.is_plain(obj):
         stream = pickle.dumps(obj, 5)
         return stream, _LENGTH.pack(len(stream))
-    if type(obj) is bytes:  # what is longer comes in shared memory anyway
+    if type(obj) is bytes:  # longer ones are written to shared memory
         opcode, text = b"B", obj
     elif type(obj) is str and len(obj) <= text_bytes:
         opcode, text = b"X", obj if obj.isascii() else obj.encode("utf-8", "surrogatepass")
@@ -107,12 +108,14 @@ def payload_of(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
         return None
     if len(text) > text_bytes:
         return None
-    # As the pickler writes it, but the text is not copied.
+    # A pickle of it without frame and memo; bytes and ASCII text are not copied.
     return _TEXT.pack(pickle.PROTO, b"\5", opcode, len(text)), text, _END.pack(pickle.STOP, len(text) + _TEXT.size + 1)
 
 
 def pack_array(array: object, large_bytes: int) -> Packed | None:
-    """As ``pack``, of an array alone that a handle tells all of; private, of that size at least. None of all else."""
+    """As ``pack``, of an array alone that its handle describes completely: a shared one, or a private one of at least
+    ``large_bytes``. None for anything else.
+    """
     if type(array) is not np.ndarray:
         return None
     hold = _core.hold_of(array)
@@ -128,14 +131,14 @@ def pack_array(array: object, large_bytes: int) -> Packed | None:
     try:
         shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
     except _shortage.FULL:
-        return None  # and is told of where its memory is put in the message
+        return None  # its bytes go into the message then, with a warning
     hold = _core.hold_of(shared)
     return ((_ITSELF_PRIVATE,), [hold]) if hold and shared.strides == array.strides else None
 
 
 def pack_text(text: str) -> Packed:
     """As ``pack``, of a long text of ASCII's characters alone: the pickler would copy it twice."""
-    stream = _core.Stream(_LONG_TEXT.size)
+    stream = _core.Stream(_LONG_TEXT.size)  # so the text goes to shared memory in one write
     stream.write(_LONG_TEXT.pack(pickle.PROTO, b"\5", pickle.BINUNICODE8, len(text)))
     stream.write(text)
     stream.write(pickle.STOP)
@@ -286,7 +289,7 @@ _idle: dict[Callable[[], Pickler], Pickler] = {}
 """One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
 REUSED: set[Callable[[], Pickler]] = {Pickler}
 _SMALL_BYTES = 8 << 10
-"""What a pickler remembers of more than that takes time to clear, each time from then on."""
+"""A pickler that has written a longer stream is not used again, as in `_core.write_small`."""
 _LENGTH = struct.Struct("<Q")
 _LONG_TEXT = struct.Struct("<cccQ")
 _TEXT, _END = struct.Struct("<cccI"), struct.Struct("<cQ")

@@ -12,11 +12,17 @@ pub(super) struct Extent {
     pub(super) high: usize,
     run: usize,
     period: usize,
+    /// Whether it is sent as it is, and only what is in the stream must be apart from it.
+    is_place: bool,
 }
 
 impl Extent {
     pub(super) fn contiguous(low: usize, bytes: usize) -> Self {
-        Self { low, high: low + bytes, run: bytes, period: 0 }
+        Self { low, high: low + bytes, run: bytes, period: 0, is_place: false }
+    }
+
+    pub(super) fn of_place(self) -> Self {
+        Self { is_place: true, ..self }
     }
 
     pub(super) fn of(facts: &Facts<'_>) -> Self {
@@ -39,12 +45,13 @@ impl Extent {
                 period = gcd(period, step);
             }
         }
-        Self { low, high, run, period }
+        Self { low, high, run, period, is_place: false }
     }
 }
 
-/// Whether some of them may have a byte in common. It errs only towards that.
-pub(super) fn have_common(extents: &mut [Extent]) -> bool {
+/// Whether some of them, not all of them places, may have a byte in common. It errs only towards that.
+pub(super) fn have_common(extents: &mut Vec<Extent>) -> bool {
+    extents.retain(|extent| extent.low < extent.high);
     extents.sort_unstable_by_key(|extent| extent.low);
     let mut chain = 0;
     let mut end = 0;
@@ -54,7 +61,8 @@ pub(super) fn have_common(extents: &mut [Extent]) -> bool {
         }
         end = end.max(extents[at].high);
         let is_last = extents.get(at + 1).is_none_or(|next| next.low >= end);
-        if is_last && at > chain && !are_side_by_side(&extents[chain..=at]) {
+        let members = &extents[chain..=at];
+        if is_last && at > chain && !members.iter().all(|one| one.is_place) && !are_side_by_side(members) {
             return true;
         }
     }

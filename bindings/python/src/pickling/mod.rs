@@ -1,4 +1,5 @@
-//! What Python's pickler, in C, calls for each object that it does not know: so it is not in Python.
+//! The parts of pickling that run for each object or each write. They are in Rust because Python's pickler, which is in
+//! C, calls them so often.
 
 mod extents;
 mod gather;

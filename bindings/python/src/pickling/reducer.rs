@@ -21,12 +21,12 @@ const SMALL_BYTES: u64 = 16 << 10;
 /// From this size on a copy of an array takes longer than to call for its buffer.
 const BUFFER_BYTES: u64 = 4 << 10;
 
-/// Says how objects are pickled: small arrays and buffers with their bytes in the stream, as NumPy does it but in half the
-/// time; what is an array or a buffer otherwise, and what is of some other classes, as functions say; all else as ever.
+/// How objects are pickled: small arrays and buffers with their bytes in the stream; other arrays, other buffers and
+/// objects of some classes as functions say; all else as the pickler does.
 ///
-/// A small array that lies within one before it is made of the same bytes where it arrives, and one that lies in
-/// a large one of the memory of that. Where small arrays have memory in common in other ways, theirs would be of their
-/// own: `have_common` says so afterwards.
+/// A small array that lies within an earlier small one is made from the same bytes, and one within a large array from
+/// the large one's memory. Any other overlap is lost in the stream: `have_common` finds it afterwards, and the object
+/// is written again.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Reducer {
     /// Of arrays.
@@ -41,12 +41,23 @@ pub(crate) struct Reducer {
     takes_views: bool,
     /// Where the small arrays lie, but for those within others.
     small: Vec<Extent>,
-    /// The bytes of those without gaps: where they begin and end, and what the pickler has of them.
-    bytes: BTreeMap<usize, (usize, Py<PyAny>)>,
+    /// The small arrays without gaps, by where they begin.
+    kept: BTreeMap<usize, Kept>,
+    /// Whether one of them was changed before another in it was pickled.
+    is_changed: bool,
     /// Where large arrays begin and end.
     large: BTreeMap<usize, usize>,
-    /// How many bytes they have.
+    /// How many bytes of small arrays and buffers are in the stream.
     taken: usize,
+}
+
+/// What is in the stream of a small array without gaps.
+struct Kept {
+    /// The address behind it.
+    end: usize,
+    digest: u64,
+    /// The object that the pickler has of its bytes.
+    bytes: Py<PyAny>,
 }
 
 #[pymethods]
@@ -68,7 +79,8 @@ impl Reducer {
             small_bytes,
             takes_views,
             small: Vec::new(),
-            bytes: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            is_changed: false,
             large: BTreeMap::new(),
             taken: 0,
         }
@@ -105,9 +117,8 @@ impl Reducer {
         let py = buffer.py();
         let memory = PyUntypedBuffer::get(buffer)?;
         let (address, bytes) = (memory.buf_ptr() as usize, memory.len_bytes());
-        let is_small = bytes > 0
-            && bytes as u64 <= self.small_bytes
-            && (memory.is_c_contiguous() || memory.is_fortran_contiguous());
+        let is_small =
+            bytes > 0 && self.is_small(bytes as u64) && (memory.is_c_contiguous() || memory.is_fortran_contiguous());
         if !is_small
             || Array::over_memory(address, DType::parse("|u1").map_err(to_py)?, &[bytes as u64], &[1]).is_some()
         {
@@ -120,7 +131,8 @@ impl Reducer {
     /// Begins a pickle.
     pub(super) fn begin(&mut self, small_bytes: u64) {
         self.small.clear();
-        self.bytes.clear();
+        self.kept.clear();
+        self.is_changed = false;
         self.large.clear();
         self.taken = 0;
         self.small_bytes = small_bytes;
@@ -132,9 +144,9 @@ impl Reducer {
             return Ok(false);
         }
         for other in others {
-            self.small.extend(extent_of(&other)?);
+            self.small.extend(extent_of(&other)?.map(Extent::of_place));
         }
-        Ok(extents::have_common(&mut self.small))
+        Ok(self.is_changed || extents::have_common(&mut self.small))
     }
 }
 
@@ -148,7 +160,8 @@ impl Reducer {
         self.small_bytes
     }
 
-    /// Whether the stream takes so much: a little always, and more while it is little altogether.
+    /// Whether the stream takes so many bytes: up to `SMALL_BYTES` always, more while all of it is at most
+    /// `small_bytes`.
     fn is_small(&self, bytes: u64) -> bool {
         bytes <= self.small_bytes && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
     }
@@ -159,6 +172,9 @@ impl Reducer {
     }
 
     fn note_large(&mut self, (mut low, mut high): (usize, usize)) {
+        if low == high {
+            return;
+        }
         while let Some((&start, &end)) = self.large.range(..high).next_back().filter(|(_, end)| **end > low) {
             (low, high) = (low.min(start), high.max(end));
             self.large.remove(&start);
@@ -171,10 +187,26 @@ impl Reducer {
         self.large.range(..high).next_back().is_some_and(|(_, end)| *end > low)
     }
 
-    /// The bytes in the stream that all of it lies in, and how far from their beginning on.
-    fn bytes_around<'py>(&self, py: Python<'py>, (low, high): (usize, usize)) -> Option<(usize, Bound<'py, PyAny>)> {
-        let (start, (end, bytes)) = self.bytes.range(..=low).next_back()?;
-        (high <= *end).then(|| (low - start, bytes.bind(py).clone()))
+    /// The bytes in the stream that all of an array lies in, and where it begins in them. There are none where it would
+    /// not be aligned there as it is here.
+    fn bytes_around<'py>(
+        &mut self,
+        array: &Bound<'py, PyAny>,
+        facts: &Facts<'py>,
+    ) -> PyResult<Option<(usize, Bound<'py, PyAny>)>> {
+        let py = array.py();
+        let (low, high) = facts.extent();
+        let Some((start, kept)) = self.kept.range(..=low).next_back().filter(|(_, kept)| high <= kept.end) else {
+            return Ok(None);
+        };
+        let dtype = array.getattr(intern!(py, "dtype"))?;
+        if start % dtype.getattr(intern!(py, "alignment"))?.extract::<usize>()?.max(1) != 0 {
+            return Ok(None);
+        }
+        // SAFETY: the pickler keeps the array that has this memory.
+        let memory = unsafe { std::slice::from_raw_parts(*start as *const u8, kept.end - start) };
+        self.is_changed |= digest(memory) != kept.digest;
+        Ok(Some((facts.address() as usize - start, kept.bytes.bind(py).clone())))
     }
 
     fn reduce_small<'py>(
@@ -191,9 +223,8 @@ impl Reducer {
         if is_view && (!self.takes_views || facts.is_in_segment()? || self.is_in_large(facts.extent())) {
             return Ok(None);
         }
-        let (low, _) = facts.extent();
-        if let Some((offset, bytes)) = self.bytes_around(py, facts.extent()) {
-            return self.reduced(array, facts, bytes, offset + (facts.address() as usize - low), facts.strides());
+        if let Some((offset, bytes)) = self.bytes_around(array, facts)? {
+            return self.reduced(array, facts, bytes, offset, facts.strides());
         }
         if !facts.is_contiguous() {
             let Some(gathered) = gather(facts) else { return Ok(None) };
@@ -201,17 +232,21 @@ impl Reducer {
             let bytes = PyByteArray::new(py, &gathered.bytes).into_any();
             return self.reduced(array, facts, bytes, gathered.offset, &gathered.strides);
         }
-        let memory = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
-            true => pickle_buffer(py)?.call1((array,))?, // which the pickler copies once; `take` notes where it lies
-            false => {
-                self.note(Extent::contiguous(low, bytes as usize), bytes as usize);
-                // SAFETY: NumPy says that its elements are these bytes, and keeps them while `array` lives.
-                let bytes = unsafe { std::slice::from_raw_parts(facts.address(), bytes as usize) };
-                PyByteArray::new(py, bytes).into_any()
-            }
+        let start = facts.address() as usize;
+        // SAFETY: NumPy says that its elements are these bytes, and keeps them while `array` lives.
+        let memory = unsafe { std::slice::from_raw_parts(facts.address(), bytes as usize) };
+        let buffer = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
+            // The pickler copies it once, and `take` notes where it lies. Some numbers of other machines have none.
+            true => pickle_buffer(py)?.call1((array,)).ok(),
+            false => None,
         };
-        self.bytes.insert(low, (low + bytes as usize, memory.clone().unbind()));
-        self.reduced(array, facts, memory, facts.address() as usize - low, facts.strides())
+        let object = buffer.unwrap_or_else(|| {
+            self.note(Extent::contiguous(start, memory.len()), memory.len());
+            PyByteArray::new(py, memory).into_any()
+        });
+        let kept = Kept { end: start + memory.len(), digest: digest(memory), bytes: object.clone().unbind() };
+        self.kept.insert(start, kept);
+        self.reduced(array, facts, object, 0, facts.strides())
     }
 
     /// How an array is made again of bytes: where it begins in them, and with which strides.
@@ -238,6 +273,21 @@ impl Reducer {
 fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static PICKLE_BUFFER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     PICKLE_BUFFER.import(py, "pickle", "PickleBuffer")
+}
+
+/// A number that differs, but for one case in 2⁶⁴, when the bytes do: FNV-1a over words, in four lanes.
+fn digest(bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let mut lanes = [0xcbf2_9ce4_8422_2325_u64; 4];
+    let blocks = bytes.chunks_exact(32);
+    let rest = blocks.remainder();
+    for block in blocks {
+        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(8).filter_map(<[u8]>::first_chunk)) {
+            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME);
+        }
+    }
+    let rest = rest.iter().map(|byte| u64::from(*byte));
+    lanes.into_iter().chain(rest).fold(bytes.len() as u64, |sum, part| (sum ^ part).wrapping_mul(PRIME))
 }
 
 /// Where an array or a buffer lies. `None` of what is neither.

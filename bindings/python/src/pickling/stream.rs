@@ -1,5 +1,5 @@
 //! Where a pickler writes.
-#![allow(unsafe_code)] // memory that NumPy vouches for
+#![allow(unsafe_code)] // memory that a pickler hands over by the buffer protocol
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
@@ -11,9 +11,9 @@ use crate::hold::Hold;
 use crate::memory::LARGE_BYTES;
 use crate::messages;
 
-/// What a new buffer has beside what it is made for: a pickle has a few bytes behind its last large part.
+/// A new buffer's room beyond what is asked for: after its last large part a pickle has a few more bytes.
 const SPARE_BYTES: usize = 4 << 10;
-/// Up to this size of a stream its next buffer is as large as all of it, beyond that a quarter.
+/// While the stream is shorter than this each new buffer doubles it; after that it adds a quarter.
 const DOUBLED_BYTES: usize = 16 << 20;
 
 /// The stream of a pickle: the pickler's own bytes while it is short, else buffers of shared memory, which a
@@ -22,7 +22,7 @@ const DOUBLED_BYTES: usize = 16 << 20;
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Stream {
     buffers: Vec<Buffer>,
-    /// What is behind them, in pieces that nobody copies.
+    /// What follows the buffers, in pieces.
     rest: Vec<Py<PyBytes>>,
     rest_bytes: usize,
     /// What the rest has at most, unless shared memory is full.
@@ -55,8 +55,9 @@ impl Buffer {
 }
 
 impl Stream {
-    fn bytes(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest_bytes
+    /// Whether all of it is the pickler's own bytes.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.buffers.is_empty() && self.failure.is_none()
     }
 
     /// Whether the rest takes so many bytes more.
@@ -69,7 +70,8 @@ impl Stream {
         self.rest_bytes += piece.as_bytes().len();
     }
 
-    /// Adds bytes; those of an object of Python's may be kept in it.
+    /// Adds bytes. `piece` is the object they lie in, if it may be kept instead of a copy; `are_fixed` says that nobody
+    /// can change them.
     fn write_bytes(
         &mut self,
         py: Python<'_>,
@@ -119,13 +121,6 @@ fn write_behind(buffers: &mut Vec<Buffer>, rest: &[&[u8]], rest_bytes: usize, by
     Ok(())
 }
 
-impl Stream {
-    /// Whether all of it is the pickler's own bytes.
-    pub(super) fn is_in_memory(&self) -> bool {
-        self.buffers.is_empty() && self.failure.is_none()
-    }
-}
-
 #[pymethods]
 impl Stream {
     #[new]
@@ -163,7 +158,7 @@ impl Stream {
 
     /// How many bytes it has.
     pub(super) fn tell(&self) -> usize {
-        self.bytes()
+        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest_bytes
     }
 
     /// The buffers, with how many bytes of each are used.
@@ -171,7 +166,7 @@ impl Stream {
         self.buffers.iter().map(|buffer| (Hold::new(buffer.array.clone()), buffer.used)).collect()
     }
 
-    /// What is behind the buffers, in pieces; the last is what is to follow that, and how long the first of the two is.
+    /// The rest of the stream in pieces; the last piece is `table` and the length of that rest.
     pub(super) fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
         let length = (self.rest_bytes as u64).to_le_bytes();
         let last = PyBytes::new_with(py, table.len() + length.len(), |bytes| {
@@ -193,7 +188,7 @@ impl Stream {
         self.failure.as_ref().map(|error| error.clone_ref(py))
     }
 
-    /// It is empty.
+    /// Empties it.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.rest_most);
     }

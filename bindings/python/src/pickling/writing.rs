@@ -1,4 +1,4 @@
-//! Writing an object that fits into its message, as almost all do: at once, and without Python.
+//! Writes an object whose pickle fits into its message, as almost all do, in one call from Python.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,11 +9,13 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::{Reducer, Stream};
 
-/// What a pickler remembers of more than that, beside bytes of arrays, takes time to clear, each time from then on.
+/// A pickler that has written a longer stream, beside bytes of arrays, is not used again: its memo has grown, and
+/// clearing it takes time each time.
 const SMALL_STREAM_BYTES: usize = 8 << 10;
 
-/// Has a pickler write an object. Where there are no places then, and small arrays have no memory in common, the payload
-/// of the message; and whether the pickler, which has let go of the object, may be used again.
+/// Has a pickler write an object. The payload, and whether the pickler, which has let go of the object, may be used
+/// again; `None` if there are places, if some of the stream is in shared memory, or if small arrays have memory in
+/// common.
 #[pyfunction]
 #[pyo3(signature = (pickler, stream, reducer, places, object, /))]
 pub(crate) fn write_small<'py>(

@@ -1,6 +1,5 @@
 """How batches of calls and their results are pickled: by value what only this process can import, arrays by handle."""
 
-import collections
 import os
 import pickle
 import tempfile
@@ -20,7 +19,7 @@ from .. import _core, _draft, _pickling, _share, _shortage
 from .._parts import Array
 from .._workers import Trade
 from ..concurrent.process import ExecutorTask, ExecutorTrade
-from ..multiprocessing import _message, reduction
+from ..multiprocessing import _message
 from ..multiprocessing._message import Packed
 
 try:
@@ -64,11 +63,10 @@ class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
     STREAM_BYTES = _message.Pickler.STREAM_BYTES
     SMALL_BYTES = _message.Pickler.SMALL_BYTES
     LARGE_BYTES = _message.Pickler.LARGE_BYTES
+    REDUCERS = _message.Pickler.REDUCERS
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
         super().__init__(_Draft(snapshots), takes_views=False)  # a view may be of a memmap
-        self.dispatch_table = collections.ChainMap(cloudpickle.Pickler.dispatch_table, reduction.reducers())
-        self.draft.dispatch_table = self.dispatch_table
         if snapshots is not None:
             self.SMALL_BYTES = min(self.SMALL_BYTES, snapshots.large_bytes)
             self.reducer.begin(self.SMALL_BYTES)

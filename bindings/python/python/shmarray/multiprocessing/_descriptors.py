@@ -19,11 +19,8 @@ from .. import _core
 
 __all__ = [
     "Arrived",
-    "Closable",
     "Descriptor",
-    "Luggage",
     "Owned",
-    "Travelling",
     "is_leaving",
     "no_fork",
     "owned_by",
@@ -156,9 +153,7 @@ _current = _Current()
 
 
 class Luggage:
-    """Descriptors beside a message that is being made: of what a thread pickles between ``_core.begin_message`` and
-    ``end_message``.
-    """
+    """The descriptors that go with the message a thread is pickling (``_core.pack_message``)."""
 
     def __init__(self) -> None:
         self._owned: list[Owned] = []

@@ -14,24 +14,24 @@ __all__ = ["Packed", "Pickler", "pack", "pack_by", "pack_bytes", "send", "unpack
 _BYTES = b"\xff" * 8
 """How a message of bytes begins. No pickled object does."""
 _STREAM_BYTES = 156 << 10
-"""So much fits into a pipe's socket, with what is beside it: that is faster than shared memory."""
+"""A stream of this size and what goes with it fit into one packet of the socket, which is faster than shared memory."""
 
 
 class Packed(NamedTuple):
     """A message that can be sent."""
 
     payload: tuple[bytes | memoryview | str, ...]
-    """In pieces that follow one another. A text has no others than ASCII's characters."""
+    """Pieces in order. A ``str`` among them is ASCII."""
     arrays: Sequence[Any]
     descriptors: Sequence[Owned]
 
 
 class Pickler(_pickling.Pickler):
-    """Pickles as ``ForkingPickler`` does what has no arrays."""
+    """Uses the reducers of ``ForkingPickler`` first."""
 
     STREAM_BYTES = _STREAM_BYTES
     SMALL_BYTES = 1 << 20
-    """A copy for the receiver takes less time than a mapping of his own, up to that."""
+    """Up to this size a copy takes the receiver less time than a mapping."""
     LARGE_BYTES = 144 << 10
 
     REDUCERS = (*extra_reducers(), *_pickling.Pickler.REDUCERS)
@@ -56,11 +56,7 @@ def pack(obj: object) -> Packed:
 
 def pack_by(obj: object, pickler: Callable[[], _pickling.Pickler]) -> Packed:
     """Raises what pickling raises."""
-    _core.begin_message()
-    try:
-        payload, arrays = _pickling.pack(obj, pickler)
-    finally:
-        luggage = _core.end_message()
+    (payload, arrays), luggage = _core.pack_message(_pickling.pack, obj, pickler)
     return Packed(payload, arrays, () if luggage is None else luggage.close_up())
 
 

@@ -41,8 +41,9 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
 
     Objects and bytes may follow one another. Raises what the standard class does: OSError when
     this end is closed or only goes the other way, EOFError when the other end is closed and all
-    has been received, BrokenPipeError when nobody can receive any more; and MemoryError when
-    shared memory is full.
+    has been received, BrokenPipeError when nobody can receive any more. When shared memory is full
+    the message is sent without it, with one warning in a process; MemoryError is raised only when
+    there is no memory for that either.
 
     >>> import numpy, shmarray.multiprocessing
     >>> here, there = shmarray.multiprocessing.Pipe()

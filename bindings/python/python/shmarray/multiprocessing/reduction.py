@@ -39,13 +39,13 @@ def dump(obj: Any, file: Any, protocol: int | None = None) -> None:
 
 
 def reducers() -> dict[type, Callable[[Any], Any]]:
-    """What a pickler's ``dispatch_table`` is, now."""
+    """A new ``dispatch_table`` of all that is registered now."""
     ours, standard = extra_reducers()
     return {**copyreg.dispatch_table, **standard, **ours}
 
 
 def extra_reducers() -> tuple[dict[type, Callable[[Any], Any]], dict[type, Callable[[Any], Any]]]:
-    """What was registered here, and what with the standard one, which comes second. Both are live."""
+    """The reducers registered here, and those of the standard ``ForkingPickler``: live, and the first wins."""
     return ForkingPickler._extra_reducers, reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 
 
