@@ -315,13 +315,13 @@ mod _core {
     use super::hold::Hold;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::luggage::{is_in_message, luggage, pack_message};
+    use super::luggage::{begin_message, end_message, is_in_message, luggage};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::messages::{Message, Pipe, family};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::pickling::{Reducer, Stream, write_small};
+    use super::pickling::{Reducer, Stream, small_payload};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::places::Places;

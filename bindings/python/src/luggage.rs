@@ -4,23 +4,34 @@ use std::cell::RefCell;
 
 use pyo3::prelude::*;
 
-thread_local! {
-    /// The innermost message is last.
-    static LEAVING: RefCell<Vec<Option<Py<PyAny>>>> = const { RefCell::new(Vec::new()) };
+/// A message that a thread is pickling.
+struct Leaving {
+    /// The address of what names it.
+    name: usize,
+    luggage: Option<Py<PyAny>>,
 }
 
-/// Has a function pickle an object for a message of this thread: what it returns, and the luggage, if there is any.
+thread_local! {
+    /// The innermost message is last.
+    static LEAVING: RefCell<Vec<Leaving>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Begins a message of this thread, which an object names until it ends.
 #[pyfunction]
-#[pyo3(signature = (pack, object, pickler, /))]
-pub(crate) fn pack_message<'py>(
-    pack: &Bound<'py, PyAny>,
-    object: &Bound<'py, PyAny>,
-    pickler: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyAny>, Option<Py<PyAny>>)> {
-    LEAVING.with_borrow_mut(|leaving| leaving.push(None));
-    let packed = pack.call1((object, pickler));
-    let luggage = LEAVING.with_borrow_mut(Vec::pop).flatten();
-    Ok((packed?, luggage))
+#[pyo3(signature = (name, /))]
+pub(crate) fn begin_message(name: &Bound<'_, PyAny>) {
+    LEAVING.with_borrow_mut(|leaving| leaving.push(Leaving { name: name.as_ptr().addr(), luggage: None }));
+}
+
+/// Ends that message, if it has begun: a signal may have come before. Returns its luggage, if it has any.
+#[pyfunction]
+#[pyo3(signature = (name, /))]
+pub(crate) fn end_message(name: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
+    let ended = LEAVING.with_borrow_mut(|leaving| {
+        let at = leaving.iter().rposition(|message| message.name == name.as_ptr().addr())?;
+        Some(leaving.split_off(at))
+    });
+    ended?.swap_remove(0).luggage
 }
 
 /// Whether this thread is pickling a message.
@@ -34,18 +45,15 @@ pub(crate) fn is_in_message() -> bool {
 #[pyo3(signature = (make, /))]
 pub(crate) fn luggage(make: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
     let py = make.py();
-    let Some(found) =
-        LEAVING.with_borrow(|leaving| leaving.last().map(|luggage| luggage.as_ref().map(|one| one.clone_ref(py))))
-    else {
-        return Ok(None);
-    };
+    let luggage_of = |message: &Leaving| message.luggage.as_ref().map(|luggage| luggage.clone_ref(py));
+    let Some(found) = LEAVING.with_borrow(|leaving| leaving.last().map(luggage_of)) else { return Ok(None) };
     if found.is_some() {
         return Ok(found);
     }
     let made = make.call0()?.unbind();
     LEAVING.with_borrow_mut(|leaving| {
-        if let Some(last) = leaving.last_mut() {
-            *last = Some(made.clone_ref(py));
+        if let Some(message) = leaving.last_mut() {
+            message.luggage = Some(made.clone_ref(py));
         }
     });
     Ok(Some(made))

@@ -131,6 +131,13 @@ impl<'py> Facts<'py> {
         Ok(Array::over_memory(self.address() as usize, dtype, &layout.shape, &layout.strides).is_some())
     }
 
+    /// The bytes of all elements of one that is contiguous; nobody gives it other memory while they are used.
+    pub(crate) fn memory(&self) -> &[u8] {
+        debug_assert!(self.is_contiguous());
+        // SAFETY: NumPy says that its elements are these bytes. This thread keeps the GIL.
+        unsafe { std::slice::from_raw_parts(self.address(), self.bytes() as usize) }
+    }
+
     /// The first address of its elements, and that behind the last.
     pub(crate) fn extent(&self) -> (usize, usize) {
         let (mut first, mut last) = (self.address() as isize, self.address() as isize);

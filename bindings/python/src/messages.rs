@@ -128,23 +128,18 @@ impl Pipe {
         Message::new(py, self.next(py, timeout)?)
     }
 
-    /// Receives an object. A message that is only a stream is given to `loads`; any other to `unpack`, with what
-    /// `receive` returns.
-    #[pyo3(signature = (loads, unpack, /))]
-    fn receive_object<'py>(
-        &self,
-        loads: &Bound<'py, PyAny>,
-        unpack: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = loads.py();
+    /// Receives a message. Of one that is only a stream, that; of any other what `receive` returns.
+    fn receive_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut message = self.next(py, None)?;
         let descriptors = message.take_descriptors();
-        if !descriptors.is_empty() || !message.handles().is_empty() || !is_stream(message.payload()) {
-            return unpack.call1(Message::with(py, message, descriptors)?);
+        let is_stream = descriptors.is_empty() && message.handles().is_empty() && is_stream(message.payload());
+        if is_stream && message.payload().len() < VIEWED_BYTES {
+            return Ok(PyBytes::new(py, message.payload()).into_any());
         }
-        match message.payload().len() {
-            0..VIEWED_BYTES => loads.call1((PyBytes::new(py, message.payload()),)),
-            _ => loads.call1((Message::with(py, message, descriptors)?.0,)),
+        let (payload, message) = Message::with(py, message, descriptors)?;
+        match is_stream {
+            true => Ok(payload),
+            false => Ok((payload, message).into_pyobject(py)?.into_any()),
         }
     }
 }

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import multiprocessing.connection
-import multiprocessing.reduction
 import os
 import pickle
 import socket
@@ -466,30 +465,6 @@ def test_connections_of_xml_carry_what_xml_can_say():
             client.send([1, "two", None])
             assert accepted.recv() == [1, "two", None]
         client.close()
-
-
-class Plain:
-    pass
-
-
-REGISTERED = {
-    np.ndarray: [np.arange(3), np.arange(100_000), shmarray.array(np.arange(5))],
-    complex: [1j],
-    Plain: [Plain()],
-}
-
-
-@pytest.mark.parametrize(
-    "pickler", [ForkingPickler, multiprocessing.reduction.ForkingPickler], ids=["ours", "standard"]
-)
-@pytest.mark.parametrize("kind", REGISTERED)
-def test_reducers_that_a_program_registers_are_asked(kind, pickler, monkeypatch):
-    monkeypatch.setitem(pickler._extra_reducers, kind, lambda obj: (str, (f"one {type(obj).__name__}",)))
-    here, there = mp.Pipe()
-    for obj in REGISTERED[kind]:
-        for sent, got in [(obj, f"one {kind.__name__}"), ([obj, 7], [f"one {kind.__name__}", 7])]:
-            here.send(sent)
-            assert there.recv() == got
 
 
 def test_bytes_are_not_unpickled_by_who_receives_them(tmp_path):

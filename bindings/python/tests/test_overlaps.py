@@ -154,6 +154,40 @@ def test_what_lies_within_another_array_is_aligned_as_it_was(start):
     assert [array.flags.aligned for array in through_bytes(sent)] == [True, True, True]
 
 
+ALIGNED = {
+    "rows of bytes": lambda base: [base.view("f8")[::2], base.reshape(10, 16)[:, 4:14]],
+    "columns": lambda base: [base.view("i4").reshape(10, 4)[:, 0:2].view("f8"), base.view("i4").reshape(10, 4)[:, 1:3]],
+    "one number": lambda base: [base.reshape(10, 16)[:, 3:9], base[16:24].view("f8").reshape(())],
+}
+
+
+@pytest.mark.parametrize("views", ALIGNED.values(), ids=ALIGNED)
+def test_what_has_gaps_is_aligned_as_it_was(views):
+    sent = views(np.arange(160, dtype="u1"))
+    got = through_bytes(sent)
+    assert [array.tolist() for array in got] == [array.tolist() for array in sent]
+    assert [array.flags.aligned for array in got] == [array.flags.aligned for array in sent]
+
+
+class Shrinks:
+    """Takes memory from an array when it is pickled."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __reduce__(self):
+        if len(self.array) > 1:
+            self.array.resize(1, refcheck=False)
+        return list, ([self.array[:1]],)
+
+
+def test_an_array_that_was_given_other_memory_is_not_looked_at():
+    array = np.arange(100_000.0)  # which takes its memory back to the system
+    here, there = mp.Pipe()
+    threading.Thread(target=here.send, args=([array, Shrinks(array)],)).start()
+    assert there.recv()[1] == [0]
+
+
 def test_an_empty_part_of_an_array_has_nothing_in_common():
     counted, a, large = Counted(), np.arange(10.0), np.zeros(1 << 20)
     here, there = mp.Pipe()

@@ -30,6 +30,10 @@ reducers: dict[type, Callable[[Any], Any]] = {}
 
 def look() -> None:
     """Adds the classes of what was imported meanwhile."""
+    global _modules
+    if len(sys.modules) == _modules:
+        return
+    _modules = len(sys.modules)
     polars, pandas = _names_in(sys.modules.get("polars")), _names_in(sys.modules.get("pandas"))
     arrays = _names_in(pandas.get("arrays"))
     for names, name, reduce in (
@@ -89,3 +93,7 @@ def _series(table: Any) -> Any:
 
 def _column(dtype: Any, memory: Any) -> Any:
     return dtype.__from_arrow__(memory)
+
+
+_modules = 0
+"""How many were imported when `look` looked last."""

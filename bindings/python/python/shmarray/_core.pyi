@@ -20,11 +20,13 @@ __all__ = [
     "__version__",
     "_error_classes",
     "attach",
+    "begin_message",
     "copied_bytes",
     "count_down",
     "create",
     "create_permuted",
     "discard",
+    "end_message",
     "family",
     "handle",
     "handle_to_send",
@@ -35,17 +37,16 @@ __all__ = [
     "is_plain",
     "is_shared",
     "luggage",
-    "pack_message",
     "place",
     "run_command",
     "segments",
     "sent_array",
     "sent_memory",
     "share",
+    "small_payload",
     "sweep",
     "sweep_dead",
     "unlink",
-    "write_small",
 ]
 
 __version__: str
@@ -111,7 +112,7 @@ class Pipe:
         descriptors: Sequence[int] = ...,
     ) -> None: ...
     def receive(self, timeout: float | None = None) -> tuple[bytes | memoryview, Message]: ...
-    def receive_object(self, loads: Callable[..., Any], unpack: Callable[..., Any], /) -> Any: ...
+    def receive_object(self) -> bytes | memoryview | tuple[bytes | memoryview, Message]: ...
 
 @final
 class Message:
@@ -174,14 +175,11 @@ class Reducer:
     def begin(self, small_bytes: int) -> None: ...
     def have_common(self, others: Sequence[Any]) -> bool: ...
 
-def pack_message(
-    pack: Callable[[Any, Any], Any], object: object, pickler: Any, /
-) -> tuple[tuple[tuple[bytes, ...], Sequence[Any]], Any]: ...
+def begin_message(name: object, /) -> None: ...
+def end_message(name: object, /) -> Any: ...
 def is_in_message() -> bool: ...
 def luggage(make: Callable[[], Any], /) -> Any: ...
-def write_small(
-    pickler: Any, stream: Stream, reducer: Reducer, places: list[Any], object: object, /
-) -> tuple[tuple[bytes, ...], bool] | None: ...
+def small_payload(stream: Stream, reducer: Reducer, places: list[Any], /) -> tuple[tuple[bytes, ...], bool] | None: ...
 def create(
     shape: Sequence[SupportsIndex],
     dtype: np.dtype[Any],

@@ -156,8 +156,13 @@ def _elements(extent: Extent) -> Copy:
 def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
     """Where they lie in memory that has what their runs cover in each period, and no more; and its size."""
     period = math.gcd(*(extent.period for extent in group))
+    alignment = max(extent.array.dtype.alignment for extent in group)
+    if period % alignment:
+        alignment = 1  # none of them is aligned from row to row
     origin = _rings(group, period)[0][0].low % period
-    width = min(period, max((extent.low - origin) % period + extent.run for extent in group))
+    origin -= origin % alignment
+    width = max((extent.low - origin) % period + extent.run for extent in group)
+    width = min(period, -(-width // alignment) * alignment)
     start = min(extent.low - (extent.low - origin) % period for extent in group)
     members, size = [], 0
     for extent in group:

@@ -76,6 +76,17 @@ class Pickler(pickle.Pickler):
         """Sets ``reducer_override`` on the instance, which saves a call for each object. A child may have a method."""
         self.reducer_override = self.reducer.reduce  # type: ignore[method-assign] # one call less for each object
 
+    def write(self, obj: object) -> tuple[tuple[bytes, ...], bool] | None:
+        """Writes an object. Of one that is no more than a stream: its payload, and whether this may write another; then
+        it has let go of the object.
+        """
+        _arrow.look()
+        self.dump(obj)
+        written = _core.small_payload(self.stream, self.reducer, self.draft.places)
+        if written is not None:
+            self.clear_memo()
+        return written
+
     def write_again(self, obj: object) -> None:
         """Writes an object whose small arrays have memory in common: with none in the stream."""
         self.forget()
@@ -162,7 +173,7 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     writer = _idle.pop(pickler, None) or pickler()
     written = None
     try:
-        written = _core.write_small(writer, writer.stream, writer.reducer, writer.draft.places, obj)
+        written = writer.write(obj)
         if written is None:
             packed, is_small = _packed(writer, obj), writer.stream.tell() <= _SMALL_BYTES
         else:
@@ -259,7 +270,7 @@ def share_all(obj: object) -> Any:
     writer = _OfAll()
     draft = writer.draft
     try:
-        written = _core.write_small(writer, writer.stream, writer.reducer, draft.places, obj)
+        written = writer.write(obj)
         if written is not None:
             return pickle.loads(b"".join(written[0]))
         plan = Plan(draft.places, draft.parts, large_bytes=1, private_mode="r+")
@@ -289,7 +300,7 @@ _idle: dict[Callable[[], Pickler], Pickler] = {}
 """One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
 REUSED: set[Callable[[], Pickler]] = {Pickler}
 _SMALL_BYTES = 8 << 10
-"""A pickler that has written a longer stream is not used again, as in `_core.write_small`."""
+"""A pickler that has written a longer stream is not used again, as in `_core.small_payload`."""
 _LENGTH = struct.Struct("<Q")
 _LONG_TEXT = struct.Struct("<cccQ")
 _TEXT, _END = struct.Struct("<cccI"), struct.Struct("<cQ")

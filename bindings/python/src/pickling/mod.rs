@@ -4,9 +4,9 @@
 mod extents;
 mod gather;
 mod reducer;
+mod small;
 mod stream;
-mod writing;
 
 pub(crate) use reducer::Reducer;
+pub(crate) use small::small_payload;
 pub(crate) use stream::Stream;
-pub(crate) use writing::write_small;

@@ -1,5 +1,4 @@
 //! How objects are pickled.
-#![allow(unsafe_code)] // memory that NumPy vouches for
 
 use std::collections::BTreeMap;
 
@@ -53,6 +52,7 @@ pub(crate) struct Reducer {
 
 /// What is in the stream of a small array without gaps.
 struct Kept {
+    array: Py<PyAny>,
     /// The address behind it.
     end: usize,
     digest: u64,
@@ -203,9 +203,12 @@ impl Reducer {
         if start % dtype.getattr(intern!(py, "alignment"))?.extract::<usize>()?.max(1) != 0 {
             return Ok(None);
         }
-        // SAFETY: the pickler keeps the array that has this memory.
-        let memory = unsafe { std::slice::from_raw_parts(*start as *const u8, kept.end - start) };
-        self.is_changed |= digest(memory) != kept.digest;
+        let whole = Facts::of(kept.array.bind(py))?;
+        if whole.extent() != (*start, kept.end) {
+            self.is_changed = true; // it was given other memory meanwhile
+            return Ok(None);
+        }
+        self.is_changed |= digest(whole.memory()) != kept.digest;
         Ok(Some((facts.address() as usize - start, kept.bytes.bind(py).clone())))
     }
 
@@ -233,8 +236,7 @@ impl Reducer {
             return self.reduced(array, facts, bytes, gathered.offset, &gathered.strides);
         }
         let start = facts.address() as usize;
-        // SAFETY: NumPy says that its elements are these bytes, and keeps them while `array` lives.
-        let memory = unsafe { std::slice::from_raw_parts(facts.address(), bytes as usize) };
+        let memory = facts.memory();
         let buffer = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
             // The pickler copies it once, and `take` notes where it lies. Some numbers of other machines have none.
             true => pickle_buffer(py)?.call1((array,)).ok(),
@@ -244,7 +246,8 @@ impl Reducer {
             self.note(Extent::contiguous(start, memory.len()), memory.len());
             PyByteArray::new(py, memory).into_any()
         });
-        let kept = Kept { end: start + memory.len(), digest: digest(memory), bytes: object.clone().unbind() };
+        let bytes = object.clone().unbind();
+        let kept = Kept { array: array.clone().unbind(), end: start + memory.len(), digest: digest(memory), bytes };
         self.kept.insert(start, kept);
         self.reduced(array, facts, object, 0, facts.strides())
     }

@@ -108,7 +108,7 @@ class Owned(Descriptor):
         _dropped.close_all()
 
     def __del__(self, _dropped: _Dropped = _dropped) -> None:
-        if self._fd >= 0:
+        if getattr(self, "_fd", -1) >= 0:  # a signal may have come before it had one
             _dropped.append(self)
             _dropped.close_all()
 
@@ -153,7 +153,7 @@ _current = _Current()
 
 
 class Luggage:
-    """The descriptors that go with the message a thread is pickling (``_core.pack_message``)."""
+    """The descriptors that go with the message a thread is pickling (``_core.begin_message``)."""
 
     def __init__(self) -> None:
         self._owned: list[Owned] = []
@@ -182,6 +182,7 @@ class Arrived:
 
     def __init__(self, fds: Sequence[int]) -> None:
         self._fds = dict(enumerate(fds))
+        self._bundle = self._fds.pop(_DIRECT_MOST, None)
         self._outer: Arrived | None = None
 
     def __enter__(self) -> Self:
@@ -190,13 +191,14 @@ class Arrived:
 
     def __exit__(self, *_: object) -> None:
         _current.arrived = self._outer
-        for fd in self._fds.values():
+        for fd in (*self._fds.values(), *([] if self._bundle is None else [self._bundle])):
             os.close(fd)  # nobody took it
 
     def take(self, place: int) -> int:
         """The one at a place, which is the caller's from then on."""
-        if place >= _DIRECT_MOST and _DIRECT_MOST in self._fds:
-            self._open_bundle(self._fds.pop(_DIRECT_MOST))
+        if place >= _DIRECT_MOST and self._bundle is not None:
+            bundle, self._bundle = self._bundle, None
+            self._open_bundle(bundle)
         return self._fds.pop(place)
 
     def _open_bundle(self, fd: int) -> None:

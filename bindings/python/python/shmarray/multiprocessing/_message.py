@@ -56,7 +56,12 @@ def pack(obj: object) -> Packed:
 
 def pack_by(obj: object, pickler: Callable[[], _pickling.Pickler]) -> Packed:
     """Raises what pickling raises."""
-    (payload, arrays), luggage = _core.pack_message(_pickling.pack, obj, pickler)
+    name = object()
+    try:
+        _core.begin_message(name)
+        payload, arrays = _pickling.pack(obj, pickler)
+    finally:
+        luggage = _core.end_message(name)
     return Packed(payload, arrays, () if luggage is None else luggage.close_up())
 
 

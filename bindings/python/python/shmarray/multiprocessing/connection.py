@@ -104,7 +104,8 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
             return super().recv()
         self._check_closed()
         self._check_readable()
-        obj: _RecvT_co = self.pipe.receive_object(pickle.loads, _message.unpack)
+        received = self.pipe.receive_object()
+        obj: _RecvT_co = _message.unpack(*received) if isinstance(received, tuple) else pickle.loads(received)
         return obj
 
     def _send_bytes(self, data: memoryview) -> Any:
