@@ -19,7 +19,7 @@ TASKS_MOST = 2
 """So many has a worker: the one that it does, and the next, so that it need not wait for that."""
 SMALL_TASKS_MOST = 16
 """So many if they are small, and their owner lets them wait there: then nobody wakes up for each of them."""
-SMALL_BYTES = 1 << 10
+SMALL_BYTES = 16 << 10
 """Of a task without arrays and descriptors."""
 
 
