@@ -1,4 +1,4 @@
-//! The messages that each thread is pickling now, which may be nested, and the descriptors that go with each.
+//! The messages that each thread is pickling now, which may be nested, and the fds that go with each.
 
 use std::cell::RefCell;
 

@@ -128,7 +128,7 @@ impl Pipe {
         Message::new(py, self.next(py, timeout)?)
     }
 
-    /// Receives a message. Of one that is only a stream, that; of any other what `receive` returns.
+    /// Receives a message. Returns the stream of one that is nothing else, and of any other what `receive` returns.
     fn receive_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut message = self.next(py, None)?;
         let descriptors = message.take_descriptors();

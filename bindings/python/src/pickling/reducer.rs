@@ -187,8 +187,8 @@ impl Reducer {
         self.large.range(..high).next_back().is_some_and(|(_, end)| *end > low)
     }
 
-    /// The bytes in the stream that all of an array lies in, and where it begins in them. There are none where it would
-    /// not be aligned there as it is here.
+    /// The bytes in the stream that contain all of an array, and the array's offset in them. `None` if the receiver's
+    /// array would not be aligned as this one is.
     fn bytes_around<'py>(
         &mut self,
         array: &Bound<'py, PyAny>,

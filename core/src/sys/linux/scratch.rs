@@ -1,7 +1,7 @@
-//! Memory to work in, which the allocator knows nothing of.
+//! Working memory that does not come from the C library's allocator.
 //!
-//! The C library's allocator holds its lock while it asks the system for much memory, and `fork` in a handler of a
-//! signal that comes then would wait for that lock for ever. This memory is had without it.
+//! The allocator holds its lock while it maps a large block. A signal handler that forks at that moment waits for the
+//! lock for ever. Mapping the memory here takes no lock.
 #![allow(unsafe_code)] // mmap, munmap
 
 use std::io;
