@@ -84,6 +84,7 @@ PYTHON_LONG = " or ".join(
     )
 )
 """Of the tests of Python, those that kill many processes or start many interpreters."""
+RAKE_TEST = ["rake", "--rakefile", "bindings/ruby/Rakefile", "test"]
 LOKY_SHORT, LOKY_LONG = "TestExecutor", ("TestShutdown", "TestWait", "TestAsCompleted")
 OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
 OTHER_LONG = ("mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown", "starts")
@@ -179,7 +180,7 @@ SHORT = [
     ("Python: loky's tests of executors", python("bindings/python/foreign/loky_executor.py", LOKY_SHORT), counted_line),
     ("Python: little shared memory", python("bindings/python/foreign/small_memory.py", "64m", "xarray_pickling.py"), counted_line),
     ("Python stubs", ["python", "-m", "mypy.stubtest", "shmarray", "--mypy-config-file", "bindings/python/pyproject.toml"], doctest_like(r"no issues found in (\d+) module")),
-    ("Ruby", ["rake", "--rakefile", "bindings/ruby/Rakefile", "test", "ARGS=--verbose"], minitest_line),
+    ("Ruby", [*RAKE_TEST, "ARGS=--verbose"], minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
     ("soak: workers killed", bash("ci/soak", "300"), counted_line),
     ("packages: licences and sources", python("ci/packages.py"), counted_line),
@@ -207,6 +208,7 @@ LONG = [
     *other_pythons(OTHER_LONG),
     ("Python: loky's tests of executors", python("bindings/python/foreign/loky_executor.py", *LOKY_LONG), counted_line),
     ("Python: little shared memory", python("bindings/python/foreign/small_memory.py"), counted_line),
+    ("Ruby", ["env", "SHMARRAY_LONG=1", *RAKE_TEST, "TEST=test/numo_interrupts_test.rb"], minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
     ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
     ("README's commands to install", python("ci/installing.py"), counted_line),

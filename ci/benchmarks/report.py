@@ -10,6 +10,7 @@ ROWS = {
     "reports": "What people reported",
     "standard": "In the place of the standard library",
     "ruby": "Frames in Ruby",
+    "jobs": "In the place of the gem parallel",
     "paths": "Create, drop and attach",
     "channel": "A frame there and back, polling",
     "memory": "Memory, in multiples of the array",

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import dataclass
 
 from harness import HERE
-from rows import ruby, standard
+from rows import jobs, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
@@ -26,6 +26,9 @@ class Figures:
 
     def get(self, row, case, who):
         return self._medians.get((row, case, who))
+
+    def cases(self, row):
+        return list(dict.fromkeys(case for found, case, _ in self._medians if found == row))
 
 
 def say(seconds):
@@ -103,6 +106,17 @@ def ruby_targets(figures):
         yield f"ruby {way}", target, None if measured is None else marshal / ours >= least, measured or ""
 
 
+def jobs_targets(figures):
+    """Each case that was measured."""
+    ratios = []
+    for case in figures.cases(jobs.ROW):
+        ours, theirs = (figures.get(jobs.ROW, case, who) for who in jobs.LIBRARIES)
+        if None not in (ours, theirs):
+            ratios.append((ours / theirs, f"{case} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})"))
+    target = "jobs in Ruby, every case: at most 1.1 × the gem parallel's time"
+    yield "jobs", target, *worst_of(ratios, 1.1)
+
+
 def standard_targets(figures):
     """The worst of all objects by each way."""
     for way in standard.program.WAYS:
@@ -118,6 +132,11 @@ def worst(figures, way, most):
         ours, theirs = figures.get(*place, "ours"), figures.get(*place, standard.THEIRS)
         if None not in (ours, theirs):
             ratios.append((ours / theirs, f"{name} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})"))
+    return worst_of(ratios, most)
+
+
+def worst_of(ratios, most):
+    """Whether all are met, and the words of those that are not, or of the worst."""
     if not ratios:
         return None, ""
     ratios.sort(reverse=True)
@@ -138,7 +157,15 @@ def judge(results):
     with open(HERE / "misses.toml", "rb") as file:
         reasons = tomllib.load(file)
     figures, judged = Figures(results), []
-    for rows in (shared_targets, private_targets, ruby_targets, standard_targets, path_targets, channel_targets):
+    for rows in (
+        shared_targets,
+        private_targets,
+        ruby_targets,
+        jobs_targets,
+        standard_targets,
+        path_targets,
+        channel_targets,
+    ):
         for key, target, met, words in rows(figures):
             judged.append(Judged(key, target, words or "not measured", met, why(met, reasons.get(key))))
     return judged

@@ -339,6 +339,13 @@ impl Array {
         &self.layout
     }
 
+    /// Whether no other array of this process has its memory: then the memory goes with this one, as far as this
+    /// process is concerned.
+    #[must_use]
+    pub fn is_only_one_here(&self) -> bool {
+        Arc::strong_count(&self.segment) == 1
+    }
+
     /// Whether its pages are protected from stores.
     #[must_use]
     pub fn is_readonly(&self) -> bool {

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::dtype::{DType, MAX_DTYPE_BYTES};
 use crate::error::{Error, Result};
+use crate::json::{self, Kind, Member};
 use crate::name::SegmentText;
 use crate::shape::{Layout, MAX_NDIM};
 
@@ -109,7 +110,7 @@ impl Descriptor {
         if !text.trim_start_matches(JSON_SPACE).starts_with('{') {
             return Err(Error::handle("handle", "it does not start with {"));
         }
-        let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| explain(text, &error))?;
+        let fields: Fields<'_> = serde_json::from_str(text).map_err(|_| explain(text))?;
         fields.check()?;
         Ok(Self {
             segment: fields.segment.parse()?,
@@ -157,20 +158,22 @@ fn write_list<T: itoa::Integer + Copy>(text: &mut String, list: &[T]) {
     }
 }
 
-/// Reads once more to learn which field is at fault; only broken handles pay for it.
-fn explain(text: &str, error: &serde_json::Error) -> Error {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let traced = serde_path_to_error::deserialize::<_, Fields<'_>>(&mut deserializer);
-    match traced.err().map(|traced| traced.path().to_string()) {
-        Some(path) if path != "." && path != "?" => Error::handle(path, error.to_string()),
-        _ => Error::handle(quoted_field(&error.to_string()).unwrap_or("handle"), error.to_string()),
-    }
-}
+/// The fields, as [`Fields`] has them.
+const FIELDS: &[Member] = &[
+    ("shmarray", Kind::Natural, false),
+    ("segment", Kind::Text, false),
+    ("generation", Kind::Natural, false),
+    ("offset", Kind::Natural, false),
+    ("dtype", Kind::Anything, false),
+    ("shape", Kind::Naturals, false),
+    ("strides", Kind::Integers, false),
+    ("ticket", Kind::Natural, true),
+];
 
-/// The field in serde's "missing field `offset` at …", which stands in no path.
-fn quoted_field(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once(" field `")?;
-    rest.split_once('`').map(|(field, _)| field)
+/// Reads once more to learn which field is at fault; only broken handles pay for it.
+fn explain(text: &str) -> Error {
+    let fault = json::fault(text, FIELDS);
+    Error::handle(fault.member.unwrap_or_else(|| "handle".to_owned()), fault.reason)
 }
 
 #[cfg(test)]
@@ -238,11 +241,11 @@ mod tests {
     #[test]
     fn missing_doubled_unknown_and_foreign_text_is_refused() {
         for (text, says) in [
-            (GOOD.replace("\"offset\":36,", ""), "missing field `offset`"),
-            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"offset\":36,"), "duplicate field `offset`"),
-            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"colour\":1,"), "unknown field `colour`"),
-            (format!("{GOOD} x"), "trailing"),
-            (GOOD[..40].to_owned(), "EOF"),
+            (GOOD.replace("\"offset\":36,", ""), "offset: missing field"),
+            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"offset\":36,"), "offset: duplicate field"),
+            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"colour\":1,"), "colour: unknown field"),
+            (format!("{GOOD} x"), "handle: trailing text at character"),
+            (GOOD[..40].to_owned(), "handle: the text ends too early, after character 40"),
             ("[1,\"abcdefghijklmnopqrstuvwx\",7,0,\"<i4\",[],[]]".to_owned(), "does not start with {"),
             ("x".repeat(MAX_HANDLE_BYTES + 1), "at most"),
         ] {

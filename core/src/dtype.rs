@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
+use crate::json::{self, Fault, Kind, Member};
 
 /// The largest item that a dtype may have, in bytes (NumPy's own limit is a C `int`).
 pub const MAX_ITEM_BYTES: u64 = i32::MAX as u64;
@@ -125,9 +126,10 @@ impl DType {
         if let Some(row) = Self::ALL.iter().find(|dtype| dtype.json == json) {
             return Ok(row.clone());
         }
-        match json.starts_with('"') {
-            true => Self::from_typestr(&unquote(json)?),
-            false => Self::from_structured(json),
+        match json.bytes().next() {
+            Some(b'"') => Self::from_typestr(&unquote(json)?),
+            Some(b'{') => Self::from_structured(json),
+            _ => Err(invalid(json, "it is neither a type string nor an object")),
         }
     }
 
@@ -144,7 +146,7 @@ impl DType {
         if json.len() > MAX_DTYPE_BYTES {
             return Err(invalid("{…}", format!("its text is longer than {MAX_DTYPE_BYTES} bytes")));
         }
-        let parsed: Structured = serde_json::from_str(json).map_err(|error| invalid(json, error.to_string()))?;
+        let parsed: Structured = serde_json::from_str(json).map_err(|_| explain(json))?;
         check_item_bytes(json, parsed.itemsize)?;
         let json = compact(json, &parsed)?;
         Ok(Self { code: TypeCode::Opaque, item_bytes: parsed.itemsize, json: json.into() })
@@ -202,10 +204,21 @@ struct Structured<'a> {
     itemsize: u64,
 }
 
+/// The members, as [`Structured`] has them.
+const MEMBERS: &[Member] = &[("descr", Kind::Anything, false), ("itemsize", Kind::Natural, false)];
+
+/// Reads once more to learn what is wrong.
+fn explain(json: &str) -> Error {
+    match json::fault(json, MEMBERS) {
+        Fault { member: Some(member), reason } => invalid(json, format!("{member}: {reason}")),
+        Fault { member: None, reason } => invalid(json, reason),
+    }
+}
+
 /// The same value without white space, so that a handle stays one line.
 fn compact(json: &str, parsed: &Structured<'_>) -> Result<String> {
-    let descr: serde_json::Value =
-        serde_json::from_str(parsed.descr.get()).map_err(|error| invalid(json, error.to_string()))?;
+    let descr: serde_json::Value = serde_json::from_str(parsed.descr.get())
+        .map_err(|_| invalid(json, "descr has a number or a string that is none"))?;
     if has_fractions(&descr) {
         return Err(invalid(json, "descr has a number that is not whole"));
     }
@@ -293,7 +306,7 @@ fn quote(text: &str) -> String {
 }
 
 fn unquote(json: &str) -> Result<String> {
-    serde_json::from_str(json).map_err(|error| invalid(json, error.to_string()))
+    serde_json::from_str(json).map_err(|_| invalid(json, "it has an escape that stands for no character"))
 }
 
 fn invalid(dtype: &str, reason: impl Into<String>) -> Error {

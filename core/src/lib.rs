@@ -27,6 +27,7 @@
 
 // The line. ci/tidy.py checks it.
 pub(crate) mod error;
+pub(crate) mod json;
 pub(crate) mod dtype;
 pub(crate) mod shape;
 pub(crate) mod name;
@@ -61,7 +62,8 @@ pub use name::{ArrayName, SegmentId, SegmentText};
 pub use places::{PLACE_BYTES, Place, Places};
 pub use reduce::{Number, Reduced, Reduction};
 pub use segment::{
-    SegmentInfo, SegmentKind, Swept, is_better_copied, is_family_alive, segments, sweep, sweep_dead, unlink,
+    SegmentInfo, SegmentKind, Swept, empty_pool, has_room, is_better_copied, is_family_alive, segments, sweep,
+    sweep_dead, trim_pool, unlink,
 };
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;

@@ -64,9 +64,9 @@ def null(field):
 HUGE = 1 << 64
 NO_HANDLES = {
     "an unknown version": (text(shmarray=2), "shmarray: version 2"),
-    "an unknown field": (text(colour=1), "unknown field `colour`"),
-    "a doubled field": (text().replace('"offset":0', '"offset":0,"offset":0'), "duplicate field `offset`"),
-    **{f"no {field}": (text(**{field: None}), f"missing field `{field}`") for field in GOOD},
+    "an unknown field": (text(colour=1), "colour: unknown field"),
+    "a doubled field": (text().replace('"offset":0', '"offset":0,"offset":0'), "offset: duplicate field"),
+    **{f"no {field}": (text(**{field: None}), f"{field}: missing field") for field in GOOD},
     **{f"a null {field}": (null(field), field) for field in GOOD},
     **{f"a huge {field}": (text(**{field: HUGE}), field) for field in ("shmarray", "generation", "offset")},
     "a generation over 2^53": (text(generation=1 << 53), "generation"),
@@ -84,7 +84,7 @@ NO_HANDLES = {
     "a number for a dtype": (text(dtype=4), "dtype"),
     "a null ticket": (text()[:-1] + ',"ticket":null}', "ticket"),
     "a text after it": (text() + " x", "trailing"),
-    "half of it": (text()[:30], "EOF"),
+    "half of it": (text()[:30], "ends too early, after character 30"),
     "megabytes": (text(dtype="V" * (1 << 21)), "at most"),
 }
 

@@ -53,6 +53,7 @@ module SharedEverywhere
     next unless Process.pid == main
 
     $stderr.puts "#{COUNTS.values.sum} arrays were made in shared memory: #{COUNTS}"
+    $stdout.flush # what the tests said
     exit!(1) if COUNTS.empty?
   end
 end

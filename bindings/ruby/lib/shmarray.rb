@@ -76,7 +76,24 @@ module Shmarray
   class WorkerLost < Error
   end
 
-  private_class_method :bind_numo, :sweep_dead
+  @others = nil
+
+  class << self
+    private
+
+    # Has other processes give back what nobody refers to; whether there were any. Those of Numo::Parallel have.
+    def others_make_room
+      @others ? @others.call : false
+    end
+
+    attr_writer :others
+  end
+
+  private_class_method :bind_numo, :sweep_dead, :make_room, :room?, :arrays_in?, :extended?
+  if defined?(Turns)
+    private_class_method :turns, :process_fd, :write_some
+    private_constant :Turns
+  end
 
   # @!parse
   #   # The version of the gem and of core.
@@ -98,6 +115,7 @@ module Shmarray
 end
 
 require "shmarray/array"
+require "shmarray/array_like"
 require "shmarray/reductions"
 require "shmarray/io_buffer"
 require "shmarray/pipe" if defined?(Shmarray::Pipe)

@@ -47,6 +47,15 @@ impl Drop for Kept {
     }
 }
 
+/// Whether there would still be a quarter of shared memory free with so many more bytes in use: for what can as well
+/// be elsewhere. An array for which somebody asks may have the last byte.
+#[must_use]
+pub fn has_room(bytes: u64) -> bool {
+    let directory = Directory::current();
+    let (Ok(free), Ok(total)) = (directory.free_bytes(), directory.total_bytes()) else { return false };
+    free.saturating_sub(bytes) >= total / FREE_PART
+}
+
 /// Whether a receiver that wants the array of a handle for itself alone had better copy it to memory of
 /// its own than attach it to copy on write: this process has a quarter of its mappings in use by this
 /// library, or would keep more than an eighth of shared memory so, or less than a quarter of it is free.
@@ -59,8 +68,7 @@ pub fn is_better_copied(handle: &Descriptor) -> bool {
     if mappings >= sys::most_mappings() / MAPPINGS_PART {
         return true;
     }
-    let directory = Directory::current();
-    let (Ok(free), Ok(total)) = (directory.free_bytes(), directory.total_bytes()) else { return false };
+    let Ok(total) = Directory::current().total_bytes() else { return false };
     let bytes = handle.layout.len().saturating_mul(handle.dtype.item_bytes());
-    free < total / FREE_PART || BYTES.load(Ordering::Relaxed).saturating_add(bytes) > total / BYTES_PART
+    !has_room(0) || BYTES.load(Ordering::Relaxed).saturating_add(bytes) > total / BYTES_PART
 }

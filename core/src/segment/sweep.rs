@@ -15,7 +15,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::mapped::{Mapped, read_header};
-use super::process::begin;
+use super::process::{Operation, begin};
 use super::table::Table;
 use super::{cells, check_id, close_without_the_dead};
 use crate::error::{Error, Result};
@@ -55,6 +55,20 @@ pub fn sweep_dead() -> Result<Swept> {
         Some(_) => sweep_directory(&directory, How::Quietly),
         None => Ok(Swept::default()),
     }
+}
+
+/// Gives back what this process's pool keeps and has not used since the last call. Returns its bytes.
+///
+/// For runtimes that call it now and then, as at the end of a garbage collection.
+pub fn trim_pool() -> u64 {
+    let _operation = Operation::begin();
+    cells::let_go_of_idle(false)
+}
+
+/// Gives back all that this process's pool keeps. Returns its bytes.
+pub fn empty_pool() -> u64 {
+    let _operation = Operation::begin();
+    cells::let_go_of_idle(true)
 }
 
 /// Whether a sweep takes what is only kept for reuse, too.

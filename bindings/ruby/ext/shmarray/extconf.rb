@@ -1,33 +1,77 @@
 # frozen_string_literal: true
 
-# Writes a Makefile that has cargo build the extension.
+# Writes a Makefile that has cargo build the extension, or says what is lacking for that.
 #
 # SHMARRAY_CARGO_TARGET_DIR or CARGO_TARGET_DIR names a folder for cargo's work that is kept,
 # so that the next build is quick. Without it the work is thrown away when the extension is made.
+# CARGO and RUSTC name programs to take in the place of those on the PATH.
 
+require "open3"
+require "pathname"
 require "rbconfig"
+require "shellwords"
+
+# The version stands once, in the workspace's Cargo.toml: two folders up in the gem, four in the repository.
+NEEDED = Pathname.new(__dir__).ascend.lazy.map { |dir| dir / "Cargo.toml" }.select(&:file?)
+                 .filter_map { |file| file.read(encoding: "UTF-8")[/^rust-version = "(.+)"/, 1] }.first
+
+def numbers(version)
+  version.split(".").map(&:to_i)
+end
+
+# What is wrong with a program of Rust's, and what rustup does about it; nil when nothing is. A pre-release
+# is as good as its release, as cargo has it; what says no version is left to cargo.
+def lack(program)
+  said, complaint, status = Open3.capture3(program, "--version", binmode: true)
+  return "#{program} --version fails (#{reason(complaint)})", " by `rustup default stable`" unless status.success?
+
+  found = said[/\d+\.\d+\.\d+/]
+  return unless found && (numbers(found) <=> numbers(NEEDED)).negative?
+
+  ["#{program} #{found} was found", " by `rustup update stable`"]
+rescue Errno::ENOENT, Errno::EACCES
+  ["no #{program} was found", ""]
+end
+
+# rustup speaks of what it has looked for first.
+def reason(complaint)
+  lines = complaint.lines(chomp: true)
+  lines.grep(/\Aerror/).first || lines.first
+end
+
+def check_rust(*programs)
+  wrong, remedy = programs.lazy.filter_map { |program| lack(program) }.first
+  return unless wrong
+
+  abort "numo-shared needs Rust #{NEEDED} or later to be built, and #{wrong}: " \
+        "rustup (https://rustup.rs) installs it#{remedy}."
+end
 
 kept = ENV["SHMARRAY_CARGO_TARGET_DIR"] || ENV["CARGO_TARGET_DIR"]
 library = "shmarray_ruby.#{RbConfig::CONFIG["DLEXT"]}"
 built = "libshmarray_ruby.#{RbConfig::CONFIG["SOEXT"]}"
+cargo = ENV["CARGO"] || "cargo"
 
-unless system("cargo", "--version", out: File::NULL, err: File::NULL)
-  abort "numo-shared is written in Rust: cargo is needed to build it (by rustup, or the package cargo)"
-end
+check_rust(cargo, ENV["RUSTC"] || "rustc")
 
+# What bindgen says stands far above the end of what a failed build prints.
 File.write("Makefile", <<~MAKEFILE)
   sitearchdir = #{RbConfig::CONFIG["sitearchdir"]}
   TARGET_DIR = #{File.expand_path(kept || "target")}
   # The Ruby that the bindings are made for is the one that ran extconf.rb.
-  CARGO = RUBY="#{RbConfig.ruby}" cargo rustc --release --locked --lib \\
+  BUILD = RUBY="#{RbConfig.ruby}" #{cargo.shellescape} rustc --release --locked --lib \\
     --manifest-path "#{__dir__}/Cargo.toml" --target-dir "$(TARGET_DIR)"
 
   all: #{library}
 
   #{library}:
-  \t$(CARGO)
+  \t{ $(BUILD) 2>&1 || echo "cargo failed"; } | tee cargo.log
+  \t@! grep -q "Unable to find libclang" cargo.log || echo "numo-shared needs libclang to be built:" \\
+  \t  "install it (Debian: libclang-dev, Fedora: clang-devel), or name its folder in LIBCLANG_PATH" >&2
+  \t@! grep -qx "cargo failed" cargo.log
   \tcp "$(TARGET_DIR)/release/#{built}" $@
   \t-#{RbConfig::CONFIG["STRIP"]} $@
+  \trm -f cargo.log
   #{"\trm -rf \"$(TARGET_DIR)\"" unless kept}
 
   install: all
@@ -35,7 +79,7 @@ File.write("Makefile", <<~MAKEFILE)
   \tmv #{library} "$(DESTDIR)$(sitearchdir)"
 
   clean:
-  \trm -f #{library}
+  \trm -f #{library} cargo.log
 
   .PHONY: all install clean
 MAKEFILE

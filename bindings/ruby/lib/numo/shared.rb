@@ -26,10 +26,10 @@ module Numo
   #   Process.wait(fork { a[1, true].fill(7) })
   #   a.to_a # => [[0, 0, 0], [7, 7, 7]]
   module Shared
-    # @!method self.new(type, shape, name: nil, persist: false, order: :C, mode: 0o600, uninitialized: false)
+    # @!method self.new(type, *shape, name: nil, persist: false, order: :C, mode: 0o600, uninitialized: false)
     #   A new array of zeros in shared memory.
     #   @param type [Class] one of Numo's classes of numbers
-    #   @param shape [Integer, Array<Integer>] elements in each dimension
+    #   @param shape [Integer, Array<Integer>] elements in each dimension: +2, 3+ as for Numo's own, or +[2, 3]+
     #   @param name [String, nil] so that others can {.attach} it without a handle
     #   @param persist [Boolean] whether it stays when nobody holds it, until {.unlink}; needs a name
     #   @param order [:C, :F] which dimension's elements lie side by side: the last, or the first (then it is a view)
@@ -111,7 +111,7 @@ module Numo
     #   @return [Hash{Symbol => Integer}]
 
     # What the guards and Numo::Parallel use.
-    private_class_method :copied?, :copy_to, :shareable?
+    private_class_method :copied?, :copy_to, :copy_if_room, :shareable?, :unfilled?
   end
 end
 

@@ -5,7 +5,8 @@ module Shmarray
   #
   # Elements are Integers, Floats, Complex numbers or true and false; of a dtype without a meaning here they
   # are binary Strings. Shapes count elements, strides and offsets count bytes, both as in NumPy. A view has
-  # the memory of its base, and keeps it alive.
+  # the memory of its base, and keeps it alive. +dup+ and +clone+ give a new array in shared memory, which only this
+  # process has: with the elements, in C order, and writable also if this one is read-only.
   #
   # A frozen array may go to other Ractors.
   class Array
@@ -15,10 +16,10 @@ module Shmarray
     INSPECT_LIMIT = 100
     private_constant :INSPECT_LIMIT
 
-    # @!method self.create(dtype, shape, name: nil, persist: false, order: :C, mode: 0o600, uninitialized: false)
+    # @!method self.create(dtype, *shape, name: nil, persist: false, order: :C, mode: 0o600, uninitialized: false)
     #   A new array of zeros. {.new} is the same.
     #   @param dtype [Symbol, String] a name such as +:float32+, or a type string such as +"<f4"+ ({DTYPES})
-    #   @param shape [Integer, ::Array<Integer>] elements in each dimension
+    #   @param shape [Integer, ::Array<Integer>] elements in each dimension: +2, 3+ or +[2, 3]+
     #   @param name [String, nil] so that others can {.attach} it without a handle
     #   @param persist [Boolean] whether it stays when nobody holds it, until {Shmarray.unlink}; needs a name
     #   @param order [:C, :F] which dimension's elements lie side by side: the last, or the first
@@ -32,7 +33,7 @@ module Shmarray
     #     a = Shmarray::Array.create(:float32, [2, 3])
     #     a.to_a # => [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
-    # @!method self.new(dtype, shape, **options)
+    # @!method self.new(dtype, *shape, **options)
     #   As {.create}.
     #   @return [Array]
 
@@ -80,7 +81,8 @@ module Shmarray
     # @!method []=(*index, value)
     #   Writes an element, or all that an index chooses.
     #   @param index as in {#[]}
-    #   @param value [Object, ::Array, Array] one element for all, or Arrays, or an array of the same shape and dtype
+    #   @param value [Object, ::Array, Range, Array, Numo::NArray] one element for all; Arrays, a Range or its steps; an
+    #     array of the same shape and dtype. What Numo alone has, bits and objects, is converted.
     #   @raise [FrozenError] when the array is read-only
     #   @raise [RangeError] for a number that its dtype does not have
     #   @raise [ArgumentError, TypeError, IndexError] for what does not fit
@@ -88,16 +90,17 @@ module Shmarray
     #     a = Shmarray::Array.create(:uint8, [2, 2])
     #     a[nil] = 1
     #     a[0, 1] = 255
-    #     a.to_a # => [[1, 255], [1, 1]]
+    #     a[1] = 8..9
+    #     a.to_a # => [[1, 255], [8, 9]]
 
     # @!method each
     #   Every element, in C order.
     #   @yieldparam element [Object]
-    #   @return [self, Enumerator] an Enumerator without a block
+    #   @return [self, Enumerator] an Enumerator without a block, which knows its size
     #   @example
     #     a = Shmarray::Array.create(:int8, [2, 2])
     #     a[1] = 3
-    #     a.sum # => 6
+    #     a.each.with_index.to_a # => [[0, 0], [0, 1], [3, 2], [3, 3]]
 
     # @!method to_a
     #   All elements, nested by dimension; without dimensions the element.
@@ -172,10 +175,12 @@ module Shmarray
       to_a.to_s
     end
 
-    # @return [String] dtype, shape, and the elements when they are few
+    # @return [String] dtype, shape, and the elements when they are few; or that it is closed
     # @example
     #   Shmarray::Array.create(:int8, 2).inspect # => "#<Shmarray::Array |i1 [2] [0, 0]>"
     def inspect
+      return "#<#{self.class} closed>" if closed?
+
       elements = size > INSPECT_LIMIT ? "…" : to_s
       "#<#{self.class} #{dtype} #{shape} #{elements}>"
     end

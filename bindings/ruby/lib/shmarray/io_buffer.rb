@@ -26,7 +26,7 @@ module Shmarray
 
   class Array
     # The array's memory as an IO::Buffer, which IO#read, #write and a fiber scheduler take without a copy. It keeps the
-    # array alive, as its slices do.
+    # memory, as its slices do, also when the array is closed.
     #
     # @return [IO::Buffer] read-only as the array is
     # @raise [ArgumentError] when the elements do not lie side by side in one order or the other
@@ -41,7 +41,7 @@ module Shmarray
     def to_io_buffer
       raise NotImplementedError, "slices of a read-only IO::Buffer can be written to in Ruby #{RUBY_VERSION}" if readonly? && !KeepsArray.protects_slices?
 
-      KeepsArray.give(io_buffer, self)
+      KeepsArray.give(*io_buffer)
     end
   end
 end

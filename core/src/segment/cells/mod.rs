@@ -313,6 +313,13 @@ fn trim(mapped: &Mapped, which: Trim) -> u64 {
     punched.map_or(0, |()| parts.iter().map(|(_, bytes)| bytes).sum())
 }
 
+/// Lets go of files that are only kept: of all, or of those that were not used since the last time. Returns the
+/// bytes of what has ended.
+pub(super) fn let_go_of_idle(is_all: bool) -> u64 {
+    let idle = if is_all { shelves::take_all(File::is_in_use) } else { shelves::take_idle() };
+    idle.into_iter().map(|mut file| if file.leave() { file.mapped.header.segment_bytes() } else { 0 }).sum()
+}
+
 /// Lets go of files: of those that somebody holds by lock, so that our own mapping is not what keeps
 /// them; of those that nobody keeps, when only their shelf has them mapped; and when memory is
 /// wanted of all that only their shelf has. Returns the bytes of what has ended.

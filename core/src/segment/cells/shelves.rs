@@ -38,6 +38,8 @@ pub(in crate::segment) struct File {
     pub(super) keeper: Option<Place>,
     /// When a cell of it was last used or freed here, by the count of such events.
     used_at: u64,
+    /// The trim before which a cell of it was last given out.
+    taken_in: u64,
 }
 
 /// The files for cells of one size in one directory.
@@ -60,6 +62,8 @@ struct Shelf {
 pub(in crate::segment) struct Shelves {
     all: Vec<Shelf>,
     events: u64,
+    /// How often the pool was trimmed.
+    trims: u64,
     /// In a forked child: its parent gives them out, and keeps them.
     are_parents: bool,
 }
@@ -83,7 +87,11 @@ pub(super) fn claim(directory: &Directory, cell_bytes: u64, me: sys::Identity) -
     let mut gone = Vec::new(); // dropped when nothing is locked
     let claimed = with(|shelves| {
         gone.extend(shelves.parents());
-        shelves.of(directory, cell_bytes).claim(me, &mut gone)
+        let trims = shelves.trims;
+        let shelf = shelves.of(directory, cell_bytes);
+        let claimed = shelf.claim(me, &mut gone)?;
+        shelf.files.entry(claimed.mapped.header.id).and_modify(|file| file.taken_in = trims);
+        Some(claimed)
     });
     drop(gone);
     claimed
@@ -119,13 +127,13 @@ pub(super) fn put(directory: &Directory, plan: &Plan, mapped: &Arc<Mapped>, keep
     give_up(directory, plan); // it may have become another
     with(|shelves| {
         shelves.events += 1;
-        let used_at = shelves.events;
+        let (used_at, taken_in) = (shelves.events, shelves.trims);
         let shelf = shelves.of(directory, division.cell_bytes);
         if keeper.is_some() {
             shelf.kept_bytes += kept_bytes(directory, division);
         }
         let id = mapped.header.id;
-        shelf.files.insert(id, File { mapped: Arc::clone(mapped), unused: 1, keeper, used_at });
+        shelf.files.insert(id, File { mapped: Arc::clone(mapped), unused: 1, keeper, used_at, taken_in });
         shelf.ring.push_back(id);
         shelf.newest = Some(id);
     });
@@ -164,6 +172,15 @@ pub(super) fn take_all(unless: impl Fn(&File) -> bool) -> Vec<File> {
         }
         gone
     })
+}
+
+/// Those that nobody uses and of which no cell was given out since the last trim. This is one.
+pub(super) fn take_idle() -> Vec<File> {
+    let trims = with(|shelves| {
+        shelves.trims += 1;
+        shelves.trims
+    });
+    take_all(|file| file.taken_in + 1 == trims || file.is_in_use())
 }
 
 /// Before a fork, after the table.
@@ -311,6 +328,11 @@ impl Shelf {
 impl File {
     fn cells(&self) -> u32 {
         self.mapped.header.division.map_or(0, |division| division.cells)
+    }
+
+    /// Something of it is an array of this process's, or of another's.
+    pub(super) fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.mapped) > 1 || self.keeper.is_some() && !self.is_spare()
     }
 
     /// Kept, and not in use.

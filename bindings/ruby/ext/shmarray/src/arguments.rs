@@ -5,7 +5,8 @@ use magnus::value::ReprValue;
 use magnus::{Error, Integer, RArray, RHash, RString, Ruby, Symbol, TryConvert, Value};
 use shmarray::{Access, DType, Options, Order};
 
-use crate::errors::{OrRaise, argument_error, type_error};
+use crate::errors::{argument_error, type_error};
+use crate::suggest::suggestion;
 
 /// A shape: an Integer, or an Array of them.
 pub(crate) fn shape(ruby: &Ruby, value: Value) -> Result<Vec<u64>, Error> {
@@ -13,6 +14,43 @@ pub(crate) fn shape(ruby: &Ruby, value: Value) -> Result<Vec<u64>, Error> {
         Some(counts) => counts.into_iter().map(|count| size(ruby, count)).collect(),
         None => Ok(vec![size(ruby, value)?]),
     }
+}
+
+/// A shape as [`shape`] takes it, or its Integers one by one: `2, 3`.
+pub(crate) fn splat_shape(ruby: &Ruby, first: Value, rest: RArray) -> Result<Vec<u64>, Error> {
+    if rest.is_empty() {
+        return shape(ruby, first);
+    }
+    std::iter::once(first).chain(rest).map(|count| size(ruby, count)).collect()
+}
+
+/// A shape for so many elements. One dimension may be left open: nil or true as in Numo, -1 as in NumPy.
+pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Vec<u64>, Error> {
+    let counts = match arguments {
+        [only] if RArray::from_value(*only).is_some() => RArray::try_convert(*only)?.into_iter().collect(),
+        counts => counts.to_vec(),
+    };
+    let is_open = |count: &Value| {
+        let number = Integer::from_value(*count).and_then(|count| count.to_i64().ok());
+        count.is_nil() || count.is_kind_of(ruby.class_true_class()) || number == Some(-1)
+    };
+    let known = counts.iter().filter(|count| !is_open(count)).map(|count| size(ruby, *count));
+    let known = known.collect::<Result<Vec<_>, _>>()?.into_iter().try_fold(1, u64::checked_mul);
+    let open = match (counts.iter().filter(|count| is_open(count)).count(), known) {
+        (0, Some(known)) if known == len => Some(1),
+        (1, Some(known)) if known > 0 && len % known == 0 => Some(len / known),
+        _ => None,
+    };
+    let wanted = || counts.iter().map(|count| count.inspect()).collect::<Vec<_>>().join(", ");
+    let open =
+        open.ok_or_else(|| argument_error(ruby, format!("invalid shape: {len} elements do not fill [{}]", wanted())))?;
+    counts.iter().map(|count| if is_open(count) { Ok(open) } else { size(ruby, *count) }).collect()
+}
+
+/// An offset in bytes.
+pub(crate) fn offset(ruby: &Ruby, value: Value) -> Result<i64, Error> {
+    let wrong = |_| argument_error(ruby, format!("invalid offset: {value} is too large"));
+    integer(ruby, "offset", value)?.to_i64().map_err(wrong)
 }
 
 fn size(ruby: &Ruby, value: Value) -> Result<u64, Error> {
@@ -61,12 +99,25 @@ fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> 
 
 /// A dtype: its name (`:int32`) or its type string (`"<i4"`).
 pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
-    let wrong = || type_error(ruby, format!("dtype {} is not a name such as :int32 or \"<i4\"", value.inspect()));
-    let text = text(value)?.ok_or_else(wrong)?;
-    match DType::ALL.iter().find(|dtype| dtype.name() == text) {
-        Some(row) => Ok(row.clone()),
-        None => DType::parse(&text).or_raise(ruby),
+    let Some(text) = text(value)? else {
+        return Err(no_dtype(ruby, value, |given| format!("dtype {given} is not a name such as :int32 or \"<i4\"")));
+    };
+    if let Some(row) = DType::ALL.iter().find(|dtype| dtype.name() == text) {
+        return Ok(row.clone());
     }
+    let is_type_string = text.trim_start().starts_with(['<', '>', '|', '{']);
+    DType::parse(&text).map_err(|error| {
+        no_dtype(ruby, value, |given| match is_type_string {
+            true => error.to_string(),
+            false => format!("dtype {given} is neither a name such as :int32 nor a type string such as \"<i4\""),
+        })
+    })
+}
+
+/// `inspect` calls Ruby, where a thread may be killed, and seems to go on: so only errors ask for it.
+fn no_dtype(ruby: &Ruby, value: Value, text: impl FnOnce(&str) -> String) -> Error {
+    let given = value.inspect();
+    type_error(ruby, text(&given) + &suggestion(&given))
 }
 
 /// A Symbol's or a String's text, read without calling Ruby: a thread that is killed there would
@@ -80,7 +131,7 @@ fn text(value: Value) -> Result<Option<String>, Error> {
 
 /// The keywords `name:`, `persist:`, `order:`, `mode:`, `uninitialized:`.
 pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
-    type Optional = (Option<Option<String>>, Option<bool>, Option<Value>, Option<u32>, Option<bool>);
+    type Optional = (Option<Option<String>>, Option<bool>, Option<Value>, Option<Value>, Option<bool>);
     let names = ["name", "persist", "order", "mode", "uninitialized"];
     let found = get_kwargs::<_, (), Optional, ()>(keywords, &[], &names)?;
     let (name, persist, order, mode, uninitialized) = found.optional;
@@ -89,7 +140,7 @@ pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
         name: name.flatten(),
         persist: persist.unwrap_or(usual.persist),
         order: order.map_or(Ok(usual.order), |order| order_of(ruby, order))?,
-        mode: mode.unwrap_or(usual.mode),
+        mode: mode.map_or(Ok(usual.mode), |mode| mode_of(ruby, mode))?,
         uninitialized: uninitialized.unwrap_or(usual.uninitialized),
     })
 }
@@ -100,6 +151,11 @@ fn order_of(ruby: &Ruby, value: Value) -> Result<Order, Error> {
         Some("F") => Ok(Order::F),
         _ => Err(argument_error(ruby, format!("invalid order: {} is neither :C nor :F", value.inspect()))),
     }
+}
+
+fn mode_of(ruby: &Ruby, value: Value) -> Result<u32, Error> {
+    let mode = integer(ruby, "mode", value)?.to_i64().ok().and_then(|mode| u32::try_from(mode).ok());
+    mode.ok_or_else(|| argument_error(ruby, format!("invalid mode: {value} is not 0600 with more permissions")))
 }
 
 /// The keyword `readonly:`.

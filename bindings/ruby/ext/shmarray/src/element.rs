@@ -1,170 +1,284 @@
 //! One element as a Ruby object, and back.
+//!
+//! Elements are read and written through raw pointers, one volatile access each, as core does it: other processes
+//! may write at the same time.
+#![allow(unsafe_code)] // elements at addresses, and Ruby's objects without a wrapper
 
 use half::f16;
+use magnus::rb_sys::{AsRawValue, FromRawValue};
 use magnus::value::ReprValue;
-use magnus::{Error, Float, Integer, IntoValue, RComplex, RString, Ruby, TryConvert, Value};
+use magnus::{Error, Float, Integer, RComplex, RString, Ruby, TryConvert, Value};
 use num_complex::Complex;
-use shmarray::{Array, Element, Layout, Order, TypeCode};
+use rb_sys::{
+    FIX2LONG, FIXABLE, FIXNUM_P, FLONUM_P, LONG2FIX, Qfalse, Qtrue, VALUE, rb_dbl_complex_new, rb_float_new,
+    rb_float_value, rb_ll2inum, rb_str_new, rb_ull2inum,
+};
+use shmarray::{DType, Element, TypeCode};
 
-use crate::errors::{OrRaise, argument_error, type_error};
+use crate::errors::{argument_error, type_error};
 
-/// Reads one element; of a dtype outside the table, its bytes as a binary String.
-pub(crate) fn read(ruby: &Ruby, array: &Array, index: &[u64]) -> Result<Value, Error> {
+/// An element by value. Every element of a dtype of the table is one exactly.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Scalar {
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Complex(f64, f64),
+}
+
+/// The bytes of the largest element of the table.
+pub(crate) const LARGEST_BYTES: usize = 16;
+
+/// Reads the element at an address; `None` for a dtype outside the table.
+///
+/// # Safety
+/// The address can be read for one element of that dtype.
+#[inline(always)]
+pub(crate) unsafe fn load(code: TypeCode, address: *const u8) -> Option<Scalar> {
     macro_rules! get {
         ($type:ty) => {
-            Ok(array.get::<$type>(index).or_raise_index(ruby)?.to_ruby(ruby))
+            // SAFETY: the caller's.
+            unsafe { <$type>::read(address) }
         };
     }
-    match array.dtype().code() {
-        TypeCode::Bool => get!(bool),
-        TypeCode::Int8 => get!(i8),
-        TypeCode::Int16 => get!(i16),
-        TypeCode::Int32 => get!(i32),
-        TypeCode::Int64 => get!(i64),
-        TypeCode::UInt8 => get!(u8),
-        TypeCode::UInt16 => get!(u16),
-        TypeCode::UInt32 => get!(u32),
-        TypeCode::UInt64 => get!(u64),
-        TypeCode::Float16 => get!(f16),
-        TypeCode::Float32 => get!(f32),
-        TypeCode::Float64 => get!(f64),
-        TypeCode::Complex64 => get!(Complex<f32>),
-        TypeCode::Complex128 => get!(Complex<f64>),
-        TypeCode::Opaque => Ok(ruby.str_from_slice(&item(ruby, array, index)?.to_bytes()).as_value()),
-    }
+    Some(match code {
+        TypeCode::Bool => Scalar::Bool(get!(bool)),
+        TypeCode::Int8 => Scalar::Integer(get!(i8).into()),
+        TypeCode::Int16 => Scalar::Integer(get!(i16).into()),
+        TypeCode::Int32 => Scalar::Integer(get!(i32).into()),
+        TypeCode::Int64 => Scalar::Integer(get!(i64).into()),
+        TypeCode::UInt8 => Scalar::Integer(get!(u8).into()),
+        TypeCode::UInt16 => Scalar::Integer(get!(u16).into()),
+        TypeCode::UInt32 => Scalar::Integer(get!(u32).into()),
+        TypeCode::UInt64 => Scalar::Integer(get!(u64).into()),
+        TypeCode::Float16 => Scalar::Float(get!(f16).to_f64()),
+        TypeCode::Float32 => Scalar::Float(get!(f32).into()),
+        TypeCode::Float64 => Scalar::Float(get!(f64)),
+        TypeCode::Complex64 => complex(get!(Complex<f32>)),
+        TypeCode::Complex128 => complex(get!(Complex<f64>)),
+        TypeCode::Opaque => return None,
+    })
 }
 
-/// Writes one element.
-pub(crate) fn write(ruby: &Ruby, array: &Array, index: &[u64], value: Value) -> Result<(), Error> {
-    macro_rules! set {
-        ($type:ty) => {
-            array.set::<$type>(index, RubyElement::from_ruby(ruby, value)?).or_raise_index(ruby)
+fn complex<T: Into<f64>>(number: Complex<T>) -> Scalar {
+    Scalar::Complex(number.re.into(), number.im.into())
+}
+
+/// Writes an element: a scalar that [`convert`] made for that dtype.
+///
+/// # Safety
+/// The address can be written for one element of that dtype.
+#[inline]
+pub(crate) unsafe fn store(code: TypeCode, address: *mut u8, scalar: Scalar) {
+    macro_rules! put {
+        ($type:ty, $value:expr) => {
+            // SAFETY: the caller's.
+            unsafe { <$type>::write(address, $value) }
         };
     }
-    match array.dtype().code() {
-        TypeCode::Bool => set!(bool),
-        TypeCode::Int8 => set!(i8),
-        TypeCode::Int16 => set!(i16),
-        TypeCode::Int32 => set!(i32),
-        TypeCode::Int64 => set!(i64),
-        TypeCode::UInt8 => set!(u8),
-        TypeCode::UInt16 => set!(u16),
-        TypeCode::UInt32 => set!(u32),
-        TypeCode::UInt64 => set!(u64),
-        TypeCode::Float16 => set!(f16),
-        TypeCode::Float32 => set!(f32),
-        TypeCode::Float64 => set!(f64),
-        TypeCode::Complex64 => set!(Complex<f32>),
-        TypeCode::Complex128 => set!(Complex<f64>),
-        TypeCode::Opaque => write_bytes(ruby, &item(ruby, array, index)?, value),
+    match (code, scalar) {
+        (TypeCode::Bool, Scalar::Bool(truth)) => put!(bool, truth),
+        (TypeCode::Int8, Scalar::Integer(whole)) => put!(i8, whole as i8),
+        (TypeCode::Int16, Scalar::Integer(whole)) => put!(i16, whole as i16),
+        (TypeCode::Int32, Scalar::Integer(whole)) => put!(i32, whole as i32),
+        (TypeCode::Int64, Scalar::Integer(whole)) => put!(i64, whole as i64),
+        (TypeCode::UInt8, Scalar::Integer(whole)) => put!(u8, whole as u8),
+        (TypeCode::UInt16, Scalar::Integer(whole)) => put!(u16, whole as u16),
+        (TypeCode::UInt32, Scalar::Integer(whole)) => put!(u32, whole as u32),
+        (TypeCode::UInt64, Scalar::Integer(whole)) => put!(u64, whole as u64),
+        (TypeCode::Float16, Scalar::Float(number)) => put!(f16, f16::from_f64(number)),
+        (TypeCode::Float32, Scalar::Float(number)) => put!(f32, number as f32),
+        (TypeCode::Float64, Scalar::Float(number)) => put!(f64, number),
+        (TypeCode::Complex64, Scalar::Complex(re, im)) => put!(Complex<f32>, Complex::new(re as f32, im as f32)),
+        (TypeCode::Complex128, Scalar::Complex(re, im)) => put!(Complex<f64>, Complex::new(re, im)),
+        _ => {} // `convert` makes no such pair
     }
 }
 
-/// The array of one element, without dimensions.
-fn item(ruby: &Ruby, array: &Array, index: &[u64]) -> Result<Array, Error> {
-    index.iter().try_fold(array.clone(), |array, &at| array.select(0, at as i64).or_raise_index(ruby))
-}
-
-fn write_bytes(ruby: &Ruby, item: &Array, value: Value) -> Result<(), Error> {
-    let item_bytes = item.dtype().item_bytes();
-    let wrong =
-        || argument_error(ruby, format!("dtype {}: an element is a String of {item_bytes} bytes", item.dtype()));
-    let text = RString::from_value(value).ok_or_else(wrong)?;
-    if text.len() as u64 != item_bytes {
-        return Err(wrong());
+impl Scalar {
+    /// The Ruby object. It raises only where there is no memory, so the caller has nothing to drop then.
+    ///
+    /// # Safety
+    /// This is a thread of Ruby's, with its lock.
+    #[inline(always)]
+    pub(crate) unsafe fn to_raw(self) -> VALUE {
+        match self {
+            Self::Bool(truth) => (if truth { Qtrue } else { Qfalse }) as VALUE,
+            // SAFETY: the caller's.
+            Self::Integer(whole) => unsafe { integer(whole) },
+            // SAFETY: the caller's.
+            Self::Float(number) => unsafe { rb_float_new(number) },
+            // SAFETY: the caller's.
+            Self::Complex(re, im) => unsafe { rb_dbl_complex_new(re, im) },
+        }
     }
-    let layout = Layout::contiguous(&[], item_bytes, Order::C).or_raise(ruby)?;
-    fill_item(item, text, &layout).or_raise(ruby)
-}
 
-#[allow(unsafe_code)]
-fn fill_item(item: &Array, text: RString, layout: &Layout) -> shmarray::Result<()> {
-    // SAFETY: no Ruby code runs while the slice is borrowed.
-    let source = unsafe { text.as_slice() }.as_ptr();
-    // SAFETY: the caller checked that the String has the bytes of one item; a String's
-    // bytes are Ruby's own memory, so no element of the array is among them.
-    unsafe { item.fill_from(source, layout) }
-}
-
-/// Element types between Rust and Ruby.
-trait RubyElement: Element {
-    fn to_ruby(self, ruby: &Ruby) -> Value;
-    fn from_ruby(ruby: &Ruby, value: Value) -> Result<Self, Error>;
-}
-
-macro_rules! integers {
-    ($($type:ty),*) => {$(
-        impl RubyElement for $type {
-            fn to_ruby(self, ruby: &Ruby) -> Value {
-                self.into_value_with(ruby)
-            }
-
-            fn from_ruby(ruby: &Ruby, value: Value) -> Result<Self, Error> {
-                let wrong = |_| Error::new(
-                    ruby.exception_range_error(),
-                    format!("{value} is no {} from {} to {}", stringify!($type), <$type>::MIN, <$type>::MAX),
-                );
-                let wide = Integer::try_convert(value)?;
-                match wide.to_i64() {
-                    Ok(narrow) => Self::try_from(narrow).map_err(|_| wrong(())),
-                    Err(_) => wide.to_u64().map_err(|_| wrong(()))?.try_into().map_err(|_| wrong(())),
+    /// What an object that is no more than its own bits says, for an element of that dtype: nothing is called, nothing
+    /// raised. `None` where [`convert`] has to look.
+    #[inline]
+    pub(crate) fn immediate(code: TypeCode, value: VALUE) -> Option<Self> {
+        if FIXNUM_P(value) {
+            // SAFETY: it is one.
+            let whole = unsafe { FIX2LONG(value) };
+            return match integer_range(code) {
+                Some((least, most)) => {
+                    Some(Self::Integer(whole.into())).filter(|_| (least..=most).contains(&whole.into()))
                 }
-            }
+                None => float(code, whole as f64),
+            };
         }
-    )*};
-}
-
-integers!(i8, i16, i32, i64, u8, u16, u32, u64);
-
-macro_rules! floats {
-    ($($type:ty, $from:expr, $to:expr);*) => {$(
-        impl RubyElement for $type {
-            fn to_ruby(self, ruby: &Ruby) -> Value {
-                $to(self).into_value_with(ruby)
-            }
-
-            fn from_ruby(_ruby: &Ruby, value: Value) -> Result<Self, Error> {
-                Ok($from(Float::try_convert(value)?.to_f64()))
-            }
+        if FLONUM_P(value) {
+            // SAFETY: it is one.
+            return float(code, unsafe { rb_float_value(value) });
         }
-    )*};
-}
-
-floats!(f16, f16::from_f64, f16::to_f64; f32, |wide| wide as f32, f64::from; f64, f64::from, f64::from);
-
-macro_rules! complexes {
-    ($($part:ty),*) => {$(
-        impl RubyElement for Complex<$part> {
-            fn to_ruby(self, ruby: &Ruby) -> Value {
-                let (re, im) = (f64::from(self.re), f64::from(self.im));
-                RComplex::new(ruby.float_from_f64(re), ruby.float_from_f64(im)).as_value()
-            }
-
-            fn from_ruby(_ruby: &Ruby, value: Value) -> Result<Self, Error> {
-                let (re, im) = match RComplex::from_value(value) {
-                    Some(complex) => (complex.real::<f64>()?, complex.imag::<f64>()?),
-                    None => (Float::try_convert(value)?.to_f64(), 0.0),
-                };
-                Ok(Self::new(re as $part, im as $part))
-            }
-        }
-    )*};
-}
-
-complexes!(f32, f64);
-
-impl RubyElement for bool {
-    fn to_ruby(self, ruby: &Ruby) -> Value {
-        self.into_value_with(ruby)
+        let truth = [Qtrue, Qfalse].iter().position(|&truth| value == truth as VALUE)?;
+        Some(Self::Bool(truth == 0)).filter(|_| code == TypeCode::Bool)
     }
+}
 
-    /// `true`, `false`, and the numbers that stand for them.
-    fn from_ruby(ruby: &Ruby, value: Value) -> Result<Self, Error> {
-        let number = Integer::from_value(value).and_then(|number| number.to_i64().ok());
-        match (value.is_kind_of(ruby.class_true_class()), value.is_kind_of(ruby.class_false_class()), number) {
-            (true, ..) | (.., Some(1)) => Ok(true),
-            (_, true, _) | (.., Some(0)) => Ok(false),
-            _ => Err(type_error(ruby, format!("{} is neither true nor false", value.inspect()))),
-        }
+fn float(code: TypeCode, number: f64) -> Option<Scalar> {
+    match code {
+        TypeCode::Float16 | TypeCode::Float32 | TypeCode::Float64 => Some(Scalar::Float(number)),
+        TypeCode::Complex64 | TypeCode::Complex128 => Some(Scalar::Complex(number, 0.0)),
+        _ => None,
     }
+}
+
+/// # Safety
+/// This is a thread of Ruby's, with its lock.
+#[inline(always)]
+unsafe fn integer(whole: i128) -> VALUE {
+    match i64::try_from(whole) {
+        // SAFETY: it fits.
+        Ok(narrow) if FIXABLE(narrow) => unsafe { LONG2FIX(narrow) },
+        // SAFETY: the caller's.
+        Ok(narrow) => unsafe { rb_ll2inum(narrow) },
+        // SAFETY: the caller's.
+        Err(_) => unsafe { rb_ull2inum(whole as u64) },
+    }
+}
+
+/// The Ruby object of the element at an address; of a dtype outside the table, its bytes as a binary String. It raises
+/// only where there is no memory.
+///
+/// # Safety
+/// The address can be read for one element of that dtype; this is a thread of Ruby's, with its lock.
+#[inline(always)]
+pub(crate) unsafe fn read(code: TypeCode, item_bytes: u64, address: *const u8) -> VALUE {
+    // SAFETY: the caller's.
+    match unsafe { load(code, address) } {
+        // SAFETY: the caller's.
+        Some(scalar) => unsafe { scalar.to_raw() },
+        // SAFETY: the caller's: Ruby copies so many bytes.
+        None => unsafe { rb_str_new(address.cast(), item_bytes as i64) },
+    }
+}
+
+/// The least and the most of a dtype of integers.
+#[inline]
+fn integer_range(code: TypeCode) -> Option<(i128, i128)> {
+    macro_rules! range {
+        ($type:ty) => {
+            Some((i128::from(<$type>::MIN), i128::from(<$type>::MAX)))
+        };
+    }
+    match code {
+        TypeCode::Int8 => range!(i8),
+        TypeCode::Int16 => range!(i16),
+        TypeCode::Int32 => range!(i32),
+        TypeCode::Int64 => range!(i64),
+        TypeCode::UInt8 => range!(u8),
+        TypeCode::UInt16 => range!(u16),
+        TypeCode::UInt32 => range!(u32),
+        TypeCode::UInt64 => range!(u64),
+        _ => None,
+    }
+}
+
+/// Writes what a Ruby object stands for. It may call the object's methods.
+///
+/// # Safety
+/// The address can be written for one element of that dtype.
+pub(crate) unsafe fn write(ruby: &Ruby, dtype: &DType, address: *mut u8, value: Value) -> Result<(), Error> {
+    if dtype.code() != TypeCode::Opaque {
+        let scalar = match Scalar::immediate(dtype.code(), value.as_raw()) {
+            Some(scalar) => scalar,
+            None => convert(ruby, dtype, value)?,
+        };
+        // SAFETY: the caller's.
+        unsafe { store(dtype.code(), address, scalar) };
+        return Ok(());
+    }
+    for (at, byte) in opaque_bytes(ruby, dtype, value)?.into_iter().enumerate() {
+        // SAFETY: the caller's: it has so many bytes.
+        unsafe { u8::write(address.wrapping_add(at), byte) };
+    }
+    Ok(())
+}
+
+/// The bytes of an element that a Ruby object stands for.
+pub(crate) fn to_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u8>, Error> {
+    if dtype.code() == TypeCode::Opaque {
+        return opaque_bytes(ruby, dtype, value);
+    }
+    let scalar = convert(ruby, dtype, value)?;
+    let mut bytes = vec![0; LARGEST_BYTES];
+    // SAFETY: room for the largest element.
+    unsafe { store(dtype.code(), bytes.as_mut_ptr(), scalar) };
+    bytes.truncate(dtype.item_bytes() as usize);
+    Ok(bytes)
+}
+
+fn opaque_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u8>, Error> {
+    let item_bytes = dtype.item_bytes();
+    let wrong = || argument_error(ruby, format!("dtype {dtype}: an element is a String of {item_bytes} bytes"));
+    let text = RString::from_value(value).ok_or_else(wrong)?;
+    // SAFETY: no Ruby code runs while the slice is borrowed.
+    let bytes = unsafe { text.as_slice() };
+    if bytes.len() as u64 == item_bytes { Ok(bytes.to_vec()) } else { Err(wrong()) }
+}
+
+/// What a Ruby object stands for as an element of a dtype of the table. It may call the object's methods.
+pub(crate) fn convert(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Scalar, Error> {
+    match dtype.code() {
+        TypeCode::Bool => truth(ruby, value).map(Scalar::Bool),
+        TypeCode::Float16 | TypeCode::Float32 | TypeCode::Float64 => {
+            Ok(Scalar::Float(Float::try_convert(value)?.to_f64()))
+        }
+        TypeCode::Complex64 | TypeCode::Complex128 => match RComplex::from_value(value) {
+            Some(complex) => Ok(Scalar::Complex(complex.real::<f64>()?, complex.imag::<f64>()?)),
+            None => Ok(Scalar::Complex(Float::try_convert(value)?.to_f64(), 0.0)),
+        },
+        _ => whole(ruby, dtype, value).map(Scalar::Integer),
+    }
+}
+
+fn whole(ruby: &Ruby, dtype: &DType, value: Value) -> Result<i128, Error> {
+    let (least, most) = integer_range(dtype.code()).unwrap_or_default();
+    let wide = Integer::try_convert(value)?;
+    let whole = wide.to_i64().map(i128::from).or_else(|_| wide.to_u64().map(i128::from));
+    let outside = || {
+        let text = format!("{value} does not fit {dtype}, which goes from {least} to {most}");
+        Error::new(ruby.exception_range_error(), text)
+    };
+    whole.ok().filter(|whole| (least..=most).contains(whole)).ok_or_else(outside)
+}
+
+/// `true`, `false`, and the numbers that stand for them.
+fn truth(ruby: &Ruby, value: Value) -> Result<bool, Error> {
+    let number = Integer::from_value(value).and_then(|number| number.to_i64().ok());
+    match (value.is_kind_of(ruby.class_true_class()), value.is_kind_of(ruby.class_false_class()), number) {
+        (true, ..) | (.., Some(1)) => Ok(true),
+        (_, true, _) | (.., Some(0)) => Ok(false),
+        _ => Err(type_error(ruby, format!("{} is neither true nor false", value.inspect()))),
+    }
+}
+
+/// The object as a value of magnus's.
+///
+/// # Safety
+/// It is an object of Ruby's.
+pub(crate) unsafe fn to_value(object: VALUE) -> Value {
+    // SAFETY: the caller's.
+    unsafe { Value::from_raw(object) }
 }

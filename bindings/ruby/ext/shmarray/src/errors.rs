@@ -59,17 +59,32 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
     }
 }
 
-/// What needs shared memory. Before it is said to be full, arrays that nobody refers to any more go,
-/// as Ruby itself does when it has no descriptors left.
+/// What needs shared memory. Before it is said to be full, arrays that nobody refers to any more go, as Ruby itself
+/// does when it has no descriptors left; then those of other processes of a call of `Numo::Parallel`.
 pub(crate) fn with_room<T>(ruby: &Ruby, make: impl Fn() -> shmarray::Result<T>) -> Result<T, Error> {
-    let made = make().or_else(|error| match error.kind() {
-        ErrorKind::NoSpace => {
-            ruby.gc_start();
-            make()
-        }
-        _ => Err(error),
-    });
+    let is_full = |made: &shmarray::Result<T>| made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace);
+    let mut made = make();
+    if is_full(&made) {
+        make_room(ruby)?;
+        made = make();
+    }
+    if is_full(&made) && others_made_room(ruby)? {
+        made = make();
+    }
     made.or_raise(ruby)
+}
+
+/// Gives back what nobody refers to any more, and what the pool keeps.
+pub(crate) fn make_room(ruby: &Ruby) -> Result<(), Error> {
+    let collector: RModule = ruby.class_object().const_get("GC")?;
+    collector.funcall::<_, _, Value>("start", ())?; // what C calls does nothing after GC.disable
+    shmarray::empty_pool();
+    Ok(())
+}
+
+fn others_made_room(ruby: &Ruby) -> Result<bool, Error> {
+    let shmarray: Value = ruby.class_object().const_get("Shmarray")?;
+    shmarray.funcall("others_make_room", ())
 }
 
 fn raised(ruby: &Ruby, error: &shmarray::Error) -> Result<Error, Error> {
@@ -101,4 +116,9 @@ pub(crate) fn argument_error(ruby: &Ruby, text: impl Into<String>) -> Error {
 /// A `TypeError`.
 pub(crate) fn type_error(ruby: &Ruby, text: impl Into<String>) -> Error {
     Error::new(ruby.exception_type_error(), text.into())
+}
+
+/// An `IOError` for what was closed.
+pub(crate) fn closed(ruby: &Ruby, what: &str) -> Error {
+    Error::new(ruby.exception_io_error(), format!("closed {what}"))
 }

@@ -1,4 +1,4 @@
-//! Running without Ruby's global lock, in Ractors, and telling the collector how much memory we hold.
+//! Running without Ruby's global lock, and in Ractors.
 #![allow(unsafe_code)] // rb_thread_call_without_gvl2 and what it calls
 
 use std::ffi::c_void;
@@ -7,7 +7,7 @@ use std::ptr;
 use std::thread;
 
 use magnus::rb_sys::protect;
-use magnus::{Error, Ruby};
+use magnus::{Error, Ruby, TypedData};
 use rb_sys::{
     Qnil, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_call_without_gvl2, rb_thread_check_ints,
     rb_thread_current, rb_thread_interrupted,
@@ -32,6 +32,15 @@ pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) ->
 pub(crate) fn allow_ractors() {
     // SAFETY: says something about this extension, while Ruby loads it.
     unsafe { rb_ext_ractor_safe(true) };
+}
+
+/// Has a type's class looked up while the extension is loaded. Otherwise magnus does it when it wraps the first value:
+/// once, under a lock, by Ruby code. An interrupt that came just then would be a panic, and a thread that came in between
+/// would wait for that lock with Ruby's. Here there was a look for interrupts right before.
+pub(crate) fn look_up_class<T: TypedData>(ruby: &Ruby) -> Result<(), Error> {
+    check_interrupts()?;
+    let _ = T::class(ruby);
+    Ok(())
 }
 
 /// Runs work on so many bytes that asks now and then whether to go on. If they are many, other Ruby threads run
@@ -126,34 +135,4 @@ unsafe extern "C" fn run<T, F: FnOnce() -> T>(data: *mut c_void) -> *mut c_void 
         job.done = Some(catch_unwind(AssertUnwindSafe(work)));
     }
     ptr::null_mut()
-}
-
-/// Bytes that Ruby's collector counts as ours until this is dropped.
-///
-/// Without it the collector sees a few dozen bytes for each array, and lets hundreds of
-/// dead ones fill the shared memory.
-pub(crate) struct Counted(isize);
-
-impl Counted {
-    pub(crate) fn bytes(bytes: u64) -> Self {
-        let counted = Self(isize::try_from(bytes).unwrap_or(isize::MAX));
-        adjust(counted.0);
-        counted
-    }
-
-    pub(crate) fn as_usize(&self) -> usize {
-        self.0.unsigned_abs()
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        adjust(-self.0);
-    }
-}
-
-fn adjust(difference: isize) {
-    if let Ok(ruby) = Ruby::get() {
-        ruby.gc_adjust_memory_usage(difference);
-    }
 }

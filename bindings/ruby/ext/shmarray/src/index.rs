@@ -10,14 +10,15 @@
 //! Dimensions that are not named are whole. An Integer for every dimension is one element.
 
 use magnus::value::ReprValue;
-use magnus::{Error, Integer, RClass, Range, Ruby, Value};
+use magnus::{Error, Integer, RClass, Range, Ruby, TryConvert, Value};
 use shmarray::Array;
 
 use crate::errors::{OrRaise, type_error};
 
 /// What an index chooses.
 pub(crate) enum Selected {
-    Element(Vec<u64>),
+    /// One element, as an array without dimensions.
+    Element(Array),
     View(Array),
 }
 
@@ -36,23 +37,9 @@ pub(crate) fn select(ruby: &Ruby, array: &Array, index: &[Value]) -> Result<Sele
         return Err(Error::new(ruby.exception_index_error(), text));
     }
     let parts = index.iter().map(|&value| part(ruby, value)).collect::<Result<Vec<_>, _>>()?;
-    match element_index(array, &parts) {
-        Some(index) => Ok(Selected::Element(index)),
-        None => view(ruby, array, &parts).map(Selected::View),
-    }
-}
-
-/// The element's index if every dimension has an Integer that can be one.
-fn element_index(array: &Array, parts: &[Part]) -> Option<Vec<u64>> {
-    if parts.len() != array.shape().len() {
-        return None;
-    }
-    let wrapped = parts.iter().zip(array.shape()).map(|(part, &count)| match part {
-        Part::At(at) if *at < 0 => count.checked_sub(at.unsigned_abs()),
-        Part::At(at) => Some(at.unsigned_abs()).filter(|&at| at < count),
-        _ => None,
-    });
-    wrapped.collect()
+    let is_element = parts.len() == ndim && parts.iter().all(|part| matches!(part, Part::At(_)));
+    let view = view(ruby, array, &parts)?;
+    Ok(if is_element { Selected::Element(view) } else { Selected::View(view) })
 }
 
 fn view(ruby: &Ruby, array: &Array, parts: &[Part]) -> Result<Array, Error> {
@@ -74,43 +61,45 @@ fn part(ruby: &Ruby, value: Value) -> Result<Part, Error> {
         return Ok(Part::Whole);
     }
     if let Some(range) = Range::from_value(value) {
-        return steps(range.beg()?, range.end()?, range.excl(), 1);
+        return Ok(steps(bound(range.beg()?)?, bound(range.end()?)?, range.excl(), 1));
     }
     if value.is_kind_of(arithmetic_sequence(ruby)?) {
-        let [begin, end] = [value.funcall("begin", ())?, value.funcall("end", ())?];
-        return steps(begin, end, value.funcall("exclude_end?", ())?, value.funcall("step", ())?);
+        let [begin, end]: [Value; 2] = [value.funcall("begin", ())?, value.funcall("end", ())?];
+        return Ok(steps(bound(begin)?, bound(end)?, value.funcall("exclude_end?", ())?, value.funcall("step", ())?));
     }
     let wrong = || {
         let text = format!("an index is an Integer, a Range, its steps, nil or true, not {}", value.inspect());
         type_error(ruby, text)
     };
     let at = Integer::from_value(value).ok_or_else(wrong)?;
-    Ok(Part::At(at.to_i64()?))
+    let outside = |_| Error::new(ruby.exception_index_error(), format!("invalid index: {at} is in no dimension"));
+    at.to_i64().map(Part::At).map_err(outside)
 }
 
-fn arithmetic_sequence(ruby: &Ruby) -> Result<RClass, Error> {
+/// The class of `(0..) % 2`.
+pub(crate) fn arithmetic_sequence(ruby: &Ruby) -> Result<RClass, Error> {
     ruby.class_object().funcall("const_get", ("Enumerator::ArithmeticSequence",))
 }
 
+/// One end of a range: it is cut to the dimension, so how far it is outside does not matter.
+fn bound(value: Value) -> Result<Option<i64>, Error> {
+    match Integer::from_value(value) {
+        _ if value.is_nil() => Ok(None),
+        Some(far) => match far.to_i64() {
+            Ok(near) => Ok(Some(near)),
+            Err(_) => Ok(Some(if value.funcall("negative?", ())? { i64::MIN } else { i64::MAX })),
+        },
+        None => i64::try_convert(value).map(Some), // as Ruby's Arrays do
+    }
+}
+
 /// Core's slice has an exclusive stop, and none at either end of the dimension.
-fn steps(start: Option<i64>, end: Option<i64>, exclusive: bool, step: i64) -> Result<Part, Error> {
+fn steps(start: Option<i64>, end: Option<i64>, exclusive: bool, step: i64) -> Part {
     let stop = match (end, step < 0) {
         (end, _) if exclusive => end,
         (Some(-1), false) | (Some(0), true) => None, // inclusive up to the last, or down to the first
         (end, false) => end.map(|end| end.saturating_add(1)),
         (end, true) => end.map(|end| end.saturating_sub(1)),
     };
-    Ok(Part::Steps { start, stop, step })
-}
-
-/// Every index of a shape, in C order.
-pub(crate) fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> {
-    let first = (!shape.contains(&0)).then(|| vec![0; shape.len()]);
-    std::iter::successors(first, |index| {
-        let mut next = index.clone();
-        let dim = (0..shape.len()).rev().find(|&dim| next[dim] + 1 < shape[dim])?;
-        next[dim] += 1;
-        next[dim + 1..].fill(0);
-        Some(next)
-    })
+    Part::Steps { start, stop, step }
 }

@@ -12,7 +12,7 @@ use magnus::{Error, Module, RClass, Ruby, TypedData, Value, method};
 use rb_sys::{VALUE, rb_io_buffer_get_bytes_for_reading};
 use shmarray::Order;
 
-use crate::array::{ArrayObject, bytes_of};
+use crate::array::{ArrayObject, Self_, bytes_of};
 use crate::errors::argument_error;
 
 // Where `rb_sys` has an enum, of which a set of flags is no value.
@@ -28,21 +28,21 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
     ArrayObject::class(ruby).define_private_method("io_buffer", method!(io_buffer, 0))
 }
 
-/// A buffer of the array's memory, which keeps nothing.
-fn io_buffer(ruby: &Ruby, this: &ArrayObject) -> Result<Value, Error> {
-    let array = this.array();
+/// A buffer of the array's memory, which keeps nothing, and an object that keeps it.
+fn io_buffer(ruby: &Ruby, this: Self_) -> Result<(Value, Value), Error> {
+    let array = this.array(ruby)?;
     if !(array.is_contiguous(Order::C) || array.is_contiguous(Order::F)) {
         return Err(argument_error(
             ruby,
             "the array's elements do not lie side by side: to_bytes makes a copy where they do",
         ));
     }
-    let flags = if array.is_readonly() { EXTERNAL | READONLY } else { EXTERNAL };
-    let bytes = bytes_of(array) as usize; // it is mapped
+    let flags = if array.is_readonly() || this.is_frozen() { EXTERNAL | READONLY } else { EXTERNAL };
+    let bytes = bytes_of(&array) as usize; // it is mapped
     // SAFETY: so many bytes, while the array is there.
     let buffer = protect(|| unsafe { rb_io_buffer_new(array.as_ptr().cast(), bytes, flags) })?;
     // SAFETY: a new object.
-    Ok(unsafe { Value::from_raw(buffer) })
+    Ok((unsafe { Value::from_raw(buffer) }, ArrayObject::kept(ruby, &array)))
 }
 
 /// Where a buffer's bytes are, and how many; `None` for any other object.

@@ -3,11 +3,14 @@
 //! | module | what it hides |
 //! |---|---|
 //! | `errors` | the one table from core's errors to Ruby's exception classes |
+//! | `suggest` | the dtype that a word of another language means |
 //! | `arguments` | shapes, dtypes and options as Ruby people write them |
-//! | `gvl` | running without Ruby's global lock; telling the collector how much we hold |
+//! | `gvl` | running without Ruby's global lock |
+//! | `collector` | telling the collector how much we hold; the pool after its collections |
 //! | `element` | one element as a Ruby object |
 //! | `index` | what stands between the brackets of `array[…]` |
-//! | `array` | the class `Shmarray::Array` |
+//! | `reshape` | strides for another shape |
+//! | `array` | the class `Shmarray::Array`; in `slot` what it has until it is closed, in `elements` its loops, in `compare` its equality |
 //! | `reductions` | its sums, means, extremes and counts |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
 //! | `io_buffer` | `IO::Buffer`s of that class's memory, and what others are of |
@@ -16,7 +19,11 @@
 //! | `numo_array` | Numo arrays over shared memory, made and read |
 //! | `sources` | private arrays that are being copied while other threads run |
 //! | `numo_shared` | the module `Numo::Shared` |
+//! | `assign` | `Shmarray::Array#[]=` and `#fill` |
 //! | `wrap` | Numo's arrays, buffers and what others export, as arrays |
+//! | `carried` | whether an object has arrays in it |
+//! | `system` | calls of the system's that Ruby does not have, for `Numo::Parallel` |
+//! | `turns` | which worker of `Numo::Parallel` does which job next |
 //! | `messages` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
 //!
 //! They form a line: each uses only those before it. Nothing here needs Numo; those of that
@@ -27,6 +34,9 @@ use magnus::{Error, Ruby};
 
 mod arguments;
 mod array;
+mod assign;
+mod carried;
+mod collector;
 mod element;
 mod errors;
 mod gvl;
@@ -39,23 +49,36 @@ mod numo;
 mod numo_array;
 mod numo_shared;
 mod reductions;
+mod reshape;
 mod segments;
 mod sources;
+mod suggest;
+#[cfg(target_os = "linux")]
+mod system;
+#[cfg(target_os = "linux")]
+mod turns;
 mod wrap;
 
 /// What Ruby calls when it loads the extension.
 #[magnus::init(name = "shmarray_ruby")]
 fn init(ruby: &Ruby) -> Result<(), Error> {
     gvl::allow_ractors();
+    collector::follow()?;
     let shmarray = ruby.define_module("Shmarray")?;
     errors::define(ruby, shmarray)?;
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
+    assign::define(ruby)?;
     reductions::define(ruby)?;
     memory_view::register(ruby);
     io_buffer::define(ruby)?;
     wrap::define(ruby)?;
     #[cfg(target_os = "linux")]
     messages::define(ruby, shmarray)?;
+    #[cfg(target_os = "linux")]
+    system::define(shmarray)?;
+    #[cfg(target_os = "linux")]
+    turns::define(ruby, shmarray)?;
+    carried::define(shmarray)?;
     numo_shared::define_binder(shmarray)
 }

@@ -1,9 +1,11 @@
 //! `Shmarray::Array` for Ruby's MemoryView protocol: shape, strides, format, read-only or not.
 //!
-//! A view that somebody got keeps its array alive: Ruby marks it until it is released.
+//! A view that somebody got keeps its array alive until it is released: Ruby marks the object, and the view has a hold
+//! of its own for when that is closed.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
 
 use std::ffi::{CString, c_int};
+use std::sync::Arc;
 
 use magnus::rb_sys::{AsRawValue, FromRawValue};
 use magnus::{Ruby, TryConvert, TypedData, Value};
@@ -27,17 +29,20 @@ pub(crate) fn register(ruby: &Ruby) {
 
 /// What a view's pointers lead to, until it is released.
 struct Facts {
+    /// Keeps the memory, also when the array's object is closed.
+    _array: Arc<Array>,
     format: CString,
     shape: Vec<ssize_t>,
     strides: Vec<ssize_t>,
 }
 
 impl Facts {
-    fn of(array: &Array) -> Option<Box<Self>> {
+    fn of(array: &Arc<Array>) -> Option<Box<Self>> {
         let signed = |number: &u64| ssize_t::try_from(*number).ok();
         let shape = array.shape().iter().map(signed).collect::<Option<_>>()?;
         let strides = array.strides().iter().map(|&stride| stride as ssize_t).collect();
-        Some(Box::new(Self { format: CString::new(format_of(array.dtype())).ok()?, shape, strides }))
+        let format = CString::new(format_of(array.dtype())).ok()?;
+        Some(Box::new(Self { _array: Arc::clone(array), format, shape, strides }))
     }
 }
 
@@ -68,12 +73,14 @@ unsafe extern "C" fn is_available(object: VALUE) -> bool {
 
 unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_int) -> bool {
     let exported = array_of(object).filter(|array| satisfies(array, flags as u32));
-    let Some((array, facts)) = exported.and_then(|array| Some((array, Facts::of(array)?))) else { return false };
+    let Some((array, facts)) = exported.and_then(|array| Facts::of(&array).map(|facts| (array, facts))) else {
+        return false;
+    };
     // SAFETY: Ruby passes a view to be filled.
     let view = unsafe { &mut *view };
     view.obj = object;
     view.data = array.as_ptr().cast();
-    view.byte_size = bytes_of(array) as ssize_t;
+    view.byte_size = bytes_of(&array) as ssize_t;
     view.readonly = array.is_readonly();
     view.format = facts.format.as_ptr();
     view.item_size = array.dtype().item_bytes() as ssize_t;
@@ -107,8 +114,8 @@ fn satisfies(array: &Array, flags: u32) -> bool {
     contiguous && writable
 }
 
-fn array_of<'a>(object: VALUE) -> Option<&'a Array> {
+fn array_of(object: VALUE) -> Option<Arc<Array>> {
     // SAFETY: Ruby calls with an object of the class that was registered, which it keeps alive.
     let value = unsafe { Value::from_raw(object) };
-    <&ArrayObject>::try_convert(value).ok().map(ArrayObject::array)
+    <&ArrayObject>::try_convert(value).ok().and_then(ArrayObject::open)
 }

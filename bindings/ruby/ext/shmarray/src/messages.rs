@@ -11,13 +11,14 @@ use std::time::Duration;
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{
-    Class, DataTypeFunctions, Error, Module, Object, RArray, RHash, RModule, RString, Ruby, TryConvert, TypedData,
-    Value, function, method,
+    Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RHash, RModule, RString, Ruby, TypedData, Value,
+    function, method,
 };
 use shmarray::{Array, Message, Pipe, Received, Sent};
 
-use crate::array::ArrayObject;
+use crate::array::{ArrayObject, array_of};
 use crate::errors::{OrRaise, argument_error, named_class, type_error};
+use crate::gvl::look_up_class;
 use crate::{arguments, numo_shared};
 
 /// One end of a pipe; `None` when it was closed.
@@ -60,10 +61,8 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     message.define_method("array", method!(MessageObject::array, -1))?;
     message.define_method("close", method!(MessageObject::close, 0))?;
     message.define_method("closed?", method!(MessageObject::is_closed, 0))?;
-    // Each class is looked up once, under a lock, by Ruby code: were that not here and now, a thread
-    // could come in between, and wait for that lock with Ruby's.
-    let _ = (PipeObject::class(ruby), MessageObject::class(ruby));
-    Ok(())
+    look_up_class::<PipeObject>(ruby)?;
+    look_up_class::<MessageObject>(ruby)
 }
 
 fn pair(ruby: &Ruby) -> Result<RArray, Error> {
@@ -72,10 +71,9 @@ fn pair(ruby: &Ruby) -> Result<RArray, Error> {
 }
 
 /// The pipe of a descriptor, which is taken only when there is one: first a copy is tried.
-fn for_fd(ruby: &Ruby, fd: RawFd) -> Result<Value, Error> {
-    if fd < 0 {
-        return Err(argument_error(ruby, format!("invalid fd: {fd} is no descriptor")));
-    }
+fn for_fd(ruby: &Ruby, fd: Integer) -> Result<Value, Error> {
+    let found = fd.to_i64().ok().and_then(|fd| RawFd::try_from(fd).ok()).filter(|fd| *fd >= 0);
+    let fd = found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is no descriptor")))?;
     // SAFETY: not negative; where it is not open the kernel says so.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
     let os = |source| shmarray::Error::Os { call: "fcntl(F_DUPFD_CLOEXEC)", path: "".into(), source };
@@ -136,10 +134,10 @@ const NOBODY: &str = "nobody has the other end of the pipe";
 
 /// A `Shmarray::Array`, or a Numo array in shared memory.
 fn sendable(ruby: &Ruby, value: Value) -> Result<Array, Error> {
-    match <&ArrayObject>::try_convert(value) {
-        Ok(found) => Ok(found.array().clone()),
-        Err(_) if numo_shared::is_numo(ruby, value) => numo_shared::shared_array(ruby, value),
-        Err(_) => Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect()))),
+    match array_of(ruby, value) {
+        Some(found) => found.map(|array| Array::clone(&array)),
+        None if numo_shared::is_numo(ruby, value) => numo_shared::shared_array(ruby, value),
+        None => Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect()))),
     }
 }
 
@@ -159,13 +157,13 @@ impl MessageObject {
 
     /// Negative indices count from the end.
     fn array(ruby: &Ruby, this: &Self, arguments: &[Value]) -> Result<Value, Error> {
-        let scanned = scan_args::<(i64,), (), (), (), RHash, ()>(arguments)?;
+        let scanned = scan_args::<(Integer,), (), (), (), RHash, ()>(arguments)?;
         let (index, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
         let array = this.with(ruby, |message| {
             let count = message.handles().len() as i64;
-            let place = if index < 0 { index.saturating_add(count) } else { index };
-            let none = || format!("no array {index} in a message of {count}");
-            let place = usize::try_from(place).map_err(|_| Error::new(ruby.exception_index_error(), none()))?;
+            let place = index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
+            let none = || Error::new(ruby.exception_index_error(), format!("no array {index} in a message of {count}"));
+            let place = place.and_then(|place| usize::try_from(place).ok()).ok_or_else(none)?;
             message.array(place, access).or_raise_index(ruby)
         });
         Ok(ArrayObject::holding(ruby, array?))

@@ -36,9 +36,8 @@ use rb_sys::{
 };
 use shmarray::{Array, Layout, Order, TypeCode};
 
-use crate::array::bytes_of;
+use crate::collector::Counted;
 use crate::errors::{argument_error, type_error};
-use crate::gvl::Counted;
 use crate::numo::{
     COLUMN_MAJOR, DATA, MAX_NDIM, NArray, NArrayData, NArrayView, Numo, NumoClass, SWAPPED, VIEW, struct_of, type_of,
 };
@@ -91,7 +90,7 @@ unsafe extern "C" fn free(data: *mut c_void) {
 unsafe extern "C" fn size(data: *const c_void) -> size_t {
     // SAFETY: Ruby passes what `wrap` gave it.
     let shared = unsafe { &*data.cast::<SharedData>() };
-    (size_of::<SharedData>() + shared.counted.as_usize()) as size_t
+    (size_of::<SharedData>() + shared.counted.bytes()) as size_t
 }
 
 /// The Numo array of a core array.
@@ -136,7 +135,8 @@ fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
 /// An array of ours over its own elements.
 fn own(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
     let shape = array.shape().iter().map(|&count| count as usize).collect::<Vec<_>>();
-    let elements = array.as_ptr();
+    // Numo gives an array without elements no memory, and prints it as such.
+    let elements = if array.layout().is_empty() { ptr::null_mut() } else { array.as_ptr() };
     wrap(ruby, class, array, &shape, elements)
 }
 
@@ -172,7 +172,7 @@ fn wrap(ruby: &Ruby, class: &NumoClass, lease: Array, shape: &[usize], elements:
     let Some(data_type) = TYPES.get().and_then(|types| types.get(&class.dtype.code())) else {
         return Err(Error::new(ruby.exception_runtime_error(), "require \"numo/shared\" first"));
     };
-    let counted = Counted::bytes(bytes_of(&lease));
+    let counted = Counted::array(&lease);
     let front = NArray {
         ndim: shape.len() as u8,
         kind: DATA,
@@ -271,9 +271,14 @@ fn is_ours(object: VALUE) -> bool {
 }
 
 fn elements_of(object: VALUE) -> *mut u8 {
-    let data = struct_of(object).cast::<NArrayData>();
+    let data = struct_of(object);
     // SAFETY: the callers pass an array that has its elements (I1, I3).
-    unsafe { (*data).elements }
+    let elements = unsafe { (*data.cast::<NArrayData>()).elements };
+    match elements.is_null() && is_ours(object) {
+        // SAFETY: of our type, so a `SharedData`. Without elements its place is the lease's.
+        true => unsafe { &(*data.cast::<SharedData>()).lease }.as_ptr(),
+        false => elements,
+    }
 }
 
 fn shape_of(front: &NArray) -> Vec<u64> {

@@ -1,11 +1,13 @@
 //! The module `Numo::Shared`: Numo arrays in shared memory.
 
+use std::hint::black_box;
+
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
-use magnus::{Error, Module, Object, RClass, RHash, RModule, Ruby, TryConvert, Value, function};
-use shmarray::{Access, Array, DType, Layout, Options, Order, size_bytes};
+use magnus::{Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, TryConvert, TypedData, Value, function};
+use shmarray::{Access, Array, DType, ErrorKind, Layout, Options, Order, size_bytes};
 
-use crate::array::{ArrayObject, bytes_of};
+use crate::array::{ArrayObject, array_of, bytes_of};
 use crate::errors::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
@@ -27,7 +29,9 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
     shared.define_singleton_method("shared?", function!(is_shared_p, 1))?;
     shared.define_singleton_method("shareable?", function!(is_shareable, 1))?;
     shared.define_singleton_method("copy_to", function!(copy_to, 3))?;
+    shared.define_singleton_method("copy_if_room", function!(copy_if_room, 1))?;
     shared.define_singleton_method("copied?", function!(is_copied, 1))?;
+    shared.define_singleton_method("unfilled?", function!(is_unfilled, 1))?;
     shared.define_singleton_method("handle", function!(handle, 1))?;
     shared.define_singleton_method("handle_to_send", function!(handle_to_send, 1))?;
     shared.define_singleton_method("attach", function!(attach, -1))?;
@@ -38,21 +42,23 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
 }
 
 fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
-    let scanned = scan_args::<(Value, Value), (), (), (), RHash, ()>(arguments)?;
+    let scanned = scan_args::<(Value, Value), (), RArray, (), RHash, ()>(arguments)?;
     let (class, shape) = scanned.required;
     let dtype = dtype_of(ruby, numo(ruby)?, class)?;
-    let shape = arguments::shape(ruby, shape)?;
+    let shape = arguments::splat_shape(ruby, shape, scanned.splat)?;
     let options = arguments::options(ruby, scanned.keywords)?;
     make(ruby, numo(ruby)?, with_room(ruby, || Array::create(dtype.clone(), &shape, &options))?)
 }
 
 fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let scanned = scan_args::<(Value,), (), (), (), RHash, ()>(arguments)?;
-    let (value, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
-    let array = match <&ArrayObject>::try_convert(value) {
-        Ok(found) if found.array().is_readonly() || access == Access::ReadWrite => found.array().clone(),
-        Ok(found) => Array::attach_handle(&found.array().handle(), access).or_raise(ruby)?,
-        Err(_) => Array::attach(&arguments::handle_or_name(ruby, value)?, access).or_raise(ruby)?,
+    let (value, asked) = (scanned.required.0, arguments::access(scanned.keywords)?);
+    let is_frozen = value.is_frozen() && value.is_kind_of(ArrayObject::class(ruby));
+    let access = if is_frozen { Access::ReadOnly } else { asked };
+    let array = match array_of(ruby, value).transpose()? {
+        Some(found) if found.is_readonly() || access == Access::ReadWrite => Array::clone(&found),
+        Some(found) => Array::attach_handle(&found.handle(), access).or_raise(ruby)?,
+        None => Array::attach(&arguments::handle_or_name(ruby, value)?, access).or_raise(ruby)?,
     };
     make(ruby, numo(ruby)?, array)
 }
@@ -112,23 +118,70 @@ pub(crate) fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
     }
 }
 
+/// Where the elements of a Numo array are that an array of ours is filled with.
+pub(crate) enum NumoSource {
+    Shared(Array),
+    Private(Private),
+    /// Of a dtype that cannot be shared: Arrays of objects.
+    Objects(Value),
+}
+
+/// A Numo array in private memory.
+pub(crate) struct Private {
+    value: Value,
+    dtype: DType,
+    found: Found,
+    layout: Layout,
+}
+
+pub(crate) fn source(ruby: &Ruby, value: Value) -> Result<NumoSource, Error> {
+    if numo(ruby)?.class_of(ruby, value.class()).is_none() {
+        return value.funcall("to_a", ()).map(NumoSource::Objects);
+    }
+    let (dtype, found) = find(ruby, value)?;
+    match &found.strides {
+        _ if found.swapped => source(ruby, value.funcall("to_host", ())?),
+        None => source(ruby, value.funcall("dup", ())?),
+        Some(_) if found.shared => shared_array(ruby, value).map(NumoSource::Shared),
+        Some(strides) => {
+            let layout = layout_of(ruby, &found, strides)?;
+            Ok(NumoSource::Private(Private { value, dtype, found, layout }))
+        }
+    }
+}
+
+impl Private {
+    /// Fills an array of the same shape and dtype.
+    pub(crate) fn copy_to(&self, ruby: &Ruby, to: &Array) -> Result<(), Error> {
+        to.expect_dtype(self.dtype.clone()).or_raise(ruby)?;
+        let (start, layout) = (Start(self.found.start), &self.layout);
+        // SAFETY: as in `copied`; private memory has no element of a shared array.
+        #[allow(unsafe_code)]
+        let fill = || unsafe { to.fill_from(start.get(), layout) };
+        let filled = reading(&self.found, &self.dtype, fill);
+        black_box(self.value); // on the stack until here
+        filled.or_raise(ruby)
+    }
+}
+
 /// Copies elements to bytes of a shared array, from an offset on: the array that they are there.
-fn copy_to(ruby: &Ruby, slot: &ArrayObject, offset: u64, value: Value) -> Result<Value, Error> {
+fn copy_to(ruby: &Ruby, loan: &ArrayObject, offset: u64, value: Value) -> Result<Value, Error> {
     let (dtype, found) = find(ruby, value)?;
     let strides = match &found.strides {
-        _ if found.swapped => return copy_to(ruby, slot, offset, value.funcall("to_host", ())?),
-        None => return copy_to(ruby, slot, offset, value.funcall("dup", ())?),
+        _ if found.swapped => return copy_to(ruby, loan, offset, value.funcall("to_host", ())?),
+        None => return copy_to(ruby, loan, offset, value.funcall("dup", ())?),
         Some(strides) => strides,
     };
     let dense = Layout::contiguous(&found.shape, dtype.item_bytes(), Order::C).or_raise(ruby)?;
-    let (start, room) = (slot.array().as_ptr() as usize, bytes_of(slot.array()));
+    let loan = loan.array(ruby)?;
+    let (start, room) = (loan.as_ptr() as usize, bytes_of(&loan));
     let end = (dense.len() * dtype.item_bytes()).checked_add(offset);
     let array = Array::over_memory(start.wrapping_add(offset as usize), dtype.clone(), &found.shape, &dense.strides);
     let array = array.filter(|_| end.is_some_and(|end| end <= room));
     let array = array.ok_or_else(|| argument_error(ruby, "there is no room for the array's elements"))?;
-    let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
+    let layout = layout_of(ruby, &found, strides)?;
     let start = Start(found.start);
-    // SAFETY: as in `copy`; and these bytes of the slot are nobody's yet.
+    // SAFETY: as in `copied`; and these bytes of the loan are nobody's yet.
     #[allow(unsafe_code)]
     let fill = || unsafe { array.fill_from(start.get(), &layout) };
     reading(&found, &dtype, fill).or_raise(ruby)?;
@@ -136,17 +189,50 @@ fn copy_to(ruby: &Ruby, slot: &ArrayObject, offset: u64, value: Value) -> Result
 }
 
 fn copy(ruby: &Ruby, dtype: DType, found: &Found, strides: &[i64]) -> Result<Value, Error> {
-    let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
-    if found.start.is_null() && !layout.is_empty() {
-        return Err(argument_error(ruby, "the array has no elements yet: fill it first"));
+    let layout = layout_of(ruby, found, strides)?;
+    let shared = with_room(ruby, || copied(&dtype, found, &layout))?;
+    make(ruby, numo(ruby)?, shared)
+}
+
+/// A copy in shared memory if much of that stays free, else nil: for what can go another way.
+fn copy_if_room(ruby: &Ruby, value: Value) -> Result<Option<Value>, Error> {
+    let (dtype, found) = find(ruby, value)?;
+    let strides = match &found.strides {
+        _ if found.swapped => return copy_if_room(ruby, value.funcall("to_host", ())?),
+        None => return copy_if_room(ruby, value.funcall("dup", ())?),
+        Some(strides) => strides,
+    };
+    let layout = layout_of(ruby, &found, strides)?;
+    if !shmarray::has_room(size_bytes(&layout.shape, dtype.item_bytes()).unwrap_or(u64::MAX)) {
+        return Ok(None);
     }
+    match copied(&dtype, &found, &layout) {
+        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(None),
+        array => Ok(Some(ArrayObject::holding(ruby, array.or_raise(ruby)?))),
+    }
+}
+
+/// Whether Numo has given it no memory yet.
+fn is_unfilled(ruby: &Ruby, value: Value) -> Result<bool, Error> {
+    let (_, found) = find(ruby, value)?;
+    Ok(found.start.is_null() && !found.shape.contains(&0))
+}
+
+fn layout_of(ruby: &Ruby, found: &Found, strides: &[i64]) -> Result<Layout, Error> {
+    let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
+    match found.start.is_null() && !layout.is_empty() {
+        true => Err(argument_error(ruby, "the array has no elements yet: fill it first")),
+        false => Ok(layout),
+    }
+}
+
+fn copied(dtype: &DType, found: &Found, layout: &Layout) -> shmarray::Result<Array> {
     let (start, options) = (Start(found.start), Options::default());
     // SAFETY: Numo's array says that these are its elements; it lives on the caller's stack, and
     // the guards keep its memory where it is.
     #[allow(unsafe_code)]
-    let share = || unsafe { Array::share(start.get(), dtype.clone(), &layout, &options) };
-    let shared = with_room(ruby, || reading(found, &dtype, share))?;
-    make(ruby, numo(ruby)?, shared)
+    let share = || unsafe { Array::share(start.get(), dtype.clone(), layout, &options) };
+    reading(found, dtype, share)
 }
 
 /// Reads a Numo array's elements; other Ruby threads run meanwhile if they are many.

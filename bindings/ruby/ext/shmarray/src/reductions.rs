@@ -8,7 +8,7 @@ use shmarray::{Array, ErrorKind, Number, Reduced, Reduction};
 
 use crate::arguments;
 use crate::array::{ArrayObject, bytes_of};
-use crate::errors::{OrRaise, argument_error};
+use crate::errors::{OrRaise, argument_error, make_room};
 use crate::gvl::stoppable;
 
 /// Defines the private `Shmarray::Array#reduction`.
@@ -18,12 +18,12 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
 
 /// A number, or a new array. If there is no room for that, unreferenced arrays are collected, and it tries again.
 fn reduce(ruby: &Ruby, this: &ArrayObject, name: Symbol, axis: Value, min_length: Value) -> Result<Value, Error> {
-    let array = this.array();
+    let array = &*this.array(ruby)?;
     let axes = arguments::axes(ruby, axis, array.shape().len())?;
     let reduction = named(ruby, &name.name()?, arguments::min_length(ruby, min_length)?)?;
     let mut reduced = reduced(array, reduction, axes.as_deref())?;
     if reduced.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace) {
-        ruby.gc_start();
+        make_room(ruby)?;
         reduced = self::reduced(array, reduction, axes.as_deref())?;
     }
     match reduced.or_raise(ruby)? {

@@ -6,13 +6,15 @@ use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, functio
 use shmarray::SegmentInfo;
 
 use crate::arguments::handle_or_name;
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, make_room};
 
 /// Defines them on `Shmarray`.
 pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.const_set("VERSION", shmarray::VERSION)?;
     shmarray.define_singleton_method("sweep", function!(sweep, 0))?;
     shmarray.define_singleton_method("sweep_dead", function!(sweep_dead, 0))?;
+    shmarray.define_singleton_method("make_room", function!(make_room, 0))?;
+    shmarray.define_singleton_method("room?", function!(shmarray::has_room, 1))?;
     shmarray.define_singleton_method("segments", function!(segments, 0))?;
     shmarray.define_singleton_method("unlink", function!(unlink, 1))?;
     shmarray.define_singleton_method("discard", function!(discard, 1))?;

@@ -9,7 +9,7 @@ use std::{ptr, slice};
 
 use magnus::rb_sys::AsRawValue;
 use magnus::value::ReprValue;
-use magnus::{Error, Object, Ruby, TryConvert, TypedData, Value, function};
+use magnus::{Error, Object, Ruby, TypedData, Value, function};
 use rb_sys::{
     rb_memory_view_available_p, rb_memory_view_get, rb_memory_view_item_component_t, rb_memory_view_parse_item_format,
     rb_memory_view_release, rb_memory_view_t, ruby_memory_view_flags, ruby_xfree, ssize_t,
@@ -18,7 +18,7 @@ use shmarray::{Array, DType, Layout, Options, Order};
 
 use crate::array::ArrayObject;
 use crate::errors::{OrRaise, argument_error, type_error, with_room};
-use crate::{io_buffer, numo_shared};
+use crate::{array, io_buffer, numo_shared};
 
 /// Defines `Shmarray::Array.wrap`.
 pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
@@ -27,8 +27,8 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
 
 /// The array of an object's memory.
 fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
-    if <&ArrayObject>::try_convert(object).is_ok() {
-        return Ok(object);
+    if let Some(open) = array::array_of(ruby, object) {
+        return open.map(|_| object);
     }
     if numo_shared::is_numo(ruby, object) {
         let array = numo_shared::shared_array(ruby, numo_shared::share(ruby, object)?)?;

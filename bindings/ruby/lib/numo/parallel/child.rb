@@ -2,16 +2,19 @@
 
 module Numo
   module Parallel
-    # What a worker does: one job after the other, until its parent lets it go.
+    # What a worker does: one job after the other, until there are no more or its parent lets it go.
     class Child
-      def initialize(pipe, jobs, block, results:, with_index:)
-        @pipe, @jobs, @block, @results, @with_index = pipe, jobs, block, results, with_index
+      def initialize(number, jobs, block, ends, turns:, results:, with_index:)
+        @number, @jobs, @block, @turns = number, jobs, block, turns
+        @orders, @answers, @pipe = ends
+        @results, @with_index = results, with_index
+        @room = Room.new
+        @pid, @asked = Process.pid, 0
       end
 
       def work
-        while (told, slot = receive)
-          answer(told, slot)
-        end
+        Shmarray.send(:others=, method(:others_make_room))
+        @turns ? take_turns : obey
       rescue Errno::EPIPE
         nil # the parent has gone
       end
@@ -23,49 +26,106 @@ module Numo
 
       private
 
-      # What is told of a job, and the slot that came with it; nil when there will be no more.
-      def receive
-        @pipe.receive do |message|
-          has_slot, payload = message.payload.unpack("Ca*")
-          return Parcel.open(message, payload), (message.array(-1) if has_slot == 1)
+      def take_turns
+        while (index = @turns.take(@number))
+          perform(@jobs.at(index))
         end
-      rescue EOFError
-        nil
       end
 
-      def answer(told, slot)
+      def obey
+        while (kind, number, payload = @orders.receive)
+          perform(job_of(kind, number, payload)) unless is_for_room?(kind, payload)
+        end
+      end
+
+      # Takes the loans that have arrived.
+      def look_at_orders
+        @orders.each_frame { |kind, _, payload| is_for_room?(kind, payload) }
+      end
+
+      # Whether the frame is no job. A COLLECTED is one that nobody waits for any more.
+      def is_for_room?(kind, payload)
+        @room.lent(payload) if kind == Stream::LENT
+        [Stream::LENT, Stream::COLLECTED].include?(kind)
+      end
+
+      def job_of(kind, number, payload)
+        return @jobs.at(number) if payload.empty?
+
+        message = @pipe.receive if kind.anybits?(Stream::ARRAYS)
+        Job.new(Payload.load(payload, message), number)
+      ensure
+        message&.close
+      end
+
+      def perform(job)
+        kind = Stream::DONE
         begin
-          outcome = [:done, perform(told)]
+          value = call(job)
+          value = nil unless @results
         rescue SystemExit, SignalException, NoMemoryError
           raise
         rescue Exception => error # rubocop:disable Lint/RescueException
-          outcome = [:raised, error]
+          kind, value = Stream::RAISED, without_bindings(error)
         end
-        send(outcome, slot)
+        answer(job.index, kind, value)
       end
 
-      def perform(told)
-        job = @jobs.known(told)
-        value = @block.call(*Child.arguments(job, @with_index))
-        value if @results
+      def call(job)
+        came_back = false
+        @block.call(*Child.arguments(job, @with_index)).tap { came_back = true }
+      rescue Exception # rubocop:disable Lint/RescueException
+        came_back = true
+        raise
+      ensure
+        leave_by_jump(job) unless came_back
       end
 
-      def send((kind, value), slot)
-        parcel = Parcel.new(value)
-        needed = Slots::Filler.needed(parcel.private_arrays)
-        filler = Slots::Filler.for(slot, needed)
-        arrays = parcel.arrays(filler)
-        @pipe.send_arrays([kind == :done ? 1 : 0, filler ? 1 : 0, needed].pack("CCQ") + parcel.payload, arrays)
+      # What a break, return or throw leads to is in another process.
+      def leave_by_jump(job)
+        jump = LocalJumpError.new("break, return or throw out of a block of another process; raise Numo::Parallel::Break")
+        answer(job.index, Stream::RAISED, jump)
+        exit
+      end
+
+      # After an error nobody, this worker first, takes another job.
+      def answer(index, kind, value)
+        @turns&.stop if kind == Stream::RAISED
+        payload = Payload.new(value)
+        look_at_orders unless payload.in_band?
+        bytes, flag = payload.send_arrays(@pipe, @room)
+        @answers.write(kind | flag, index, bytes)
       rescue Errno::EPIPE
         raise
-      rescue StandardError => error # it cannot be dumped, or shared memory is full
-        raise if kind == :failed
+      rescue StandardError => error # it cannot be dumped
+        @turns&.stop
+        error = undumpable(value) if kind == Stream::RAISED
+        @answers.write(Stream::RAISED, index, Marshal.dump(error))
+      end
 
-        send([:failed, kind == :raised ? undumpable(value) : error], nil)
+      # The gem better_errors gives all exceptions of a Rails application in development what Marshal refuses.
+      def without_bindings(error)
+        name = :@__better_errors_bindings_stack
+        error.remove_instance_variable(name) if error.instance_variable_defined?(name) && !error.frozen?
+        error
       end
 
       def undumpable(error)
         UndumpableException.new("#{error.class}: #{error.message}").tap { |one| one.set_backtrace(error.backtrace) }
+      end
+
+      # The parent has its collector run, and whoever is its parent. Other threads than the block's do not ask: the
+      # answer comes where that one waits for its next job.
+      def others_make_room
+        return false unless Process.pid == @pid && Thread.current == Thread.main
+
+        @answers.write(Stream::COLLECT, @asked += 1, "")
+        while (kind, number, payload = @orders.receive)
+          return true if kind == Stream::COLLECTED && number == @asked
+
+          is_for_room?(kind, payload)
+        end
+        false
       end
     end
     private_constant :Child

@@ -7,8 +7,9 @@ module Numo
 
     # The items, given out one at a time and in order.
     class Jobs
-      def initialize(source)
-        @mutex = Mutex.new
+      # @param lock [Mutex, nil] for threads that take jobs at once
+      def initialize(source, lock = nil)
+        @lock = lock
         @next = producer_of(source)
         @items = source.to_a unless @next # before the fork: children have them, too
         @count = 0
@@ -16,12 +17,14 @@ module Numo
 
       # The next one; nil when there is none.
       def take
-        @mutex.synchronize do
-          item = @next ? produce : @items[@count]
-          return if @next ? item.equal?(Stop) : @count >= @items.size
+        @lock ? @lock.synchronize { take_one } : take_one
+      end
 
-          Job.new(item, @count).tap { @count += 1 }
-        end
+      # The next one of a queue that has some: taking it does not wait.
+      def take_at_once
+        give(@queue.pop(true)) unless @queue.nil? || @stopped
+      rescue ThreadError
+        nil # it is empty
       end
 
       # nil when nobody knows.
@@ -29,13 +32,18 @@ module Numo
         @items&.size
       end
 
-      # What a child must be told to know the job.
-      def told(job)
-        @next ? job.to_a : job.index
+      # Whether children know the items, and need no more than a number.
+      def known?
+        !@next
       end
 
-      def known(told)
-        @next ? Job.new(*told) : Job.new(@items[told], told)
+      # Whether a producer has no more.
+      def over?
+        @stopped
+      end
+
+      def at(number)
+        Job.new(@items[number], number)
       end
 
       private
@@ -43,13 +51,21 @@ module Numo
       def producer_of(source)
         return source if source.respond_to?(:call)
 
-        -> { source.pop(false) } if source.respond_to?(:num_waiting) && source.respond_to?(:pop)
+        return unless source.respond_to?(:num_waiting) && source.respond_to?(:pop)
+
+        @queue = source
+        -> { source.pop(false) }
       end
 
-      def produce
-        return Stop if @stopped
+      def take_one
+        return give(@next.call) if @next && !@stopped
 
-        @next.call.tap { |item| @stopped = item.equal?(Stop) }
+        give(@items[@count]) if @items && @count < @items.size
+      end
+
+      def give(item)
+        @stopped = !@next.nil? && item.equal?(Stop)
+        Job.new(item, @count).tap { @count += 1 } unless @stopped
       end
     end
     private_constant :Job, :Jobs

@@ -2,22 +2,26 @@
 
 module Numo
   module Parallel
-    # One call: its workers, a thread here for each, and what ends them.
+    # One call: its workers, what is heard of them, and what ends them.
     class Run
-      def initialize(jobs, block, results:, with_index:, in_processes: nil, isolation: false, progress: nil, **callbacks)
+      def initialize(jobs, block, results:, with_index: false, in_processes: nil, in_threads: nil,
+                     preserve_results: true, isolation: false, progress: nil, **callbacks)
         @jobs, @block, @with_index, @isolation = jobs, block, with_index, isolation
-        @keeps_results, @results = results, []
-        count = in_processes.nil? ? Parallel.processor_count : Integer(in_processes)
-        raise ArgumentError, "in_processes: #{count} processes" if count.negative?
+        @keeps_results, @results = results && preserve_results, []
+        raise ArgumentError, "either in_processes: or in_threads:, not both" if in_processes && in_threads
 
-        @count = [count, *jobs.size].min
-        @callbacks = Callbacks.new(bar: progress && Progress.start(progress, jobs.size), **callbacks)
-        @lock = Mutex.new
+        @in_threads = in_threads ? true : false
+        @count = @in_threads ? count_of(:in_threads, in_threads) : count_of(:in_processes, in_processes)
+        @callbacks = Callbacks.new(lock: @in_threads ? Mutex.new : nil, bar: (Progress.start(progress, jobs.size) if progress), **callbacks)
+        @done = 0
       end
 
       # The results, or what a Break brought; +otherwise+ where results are not kept.
       def outcome(otherwise)
-        @count.zero? ? work_here : work_in_processes
+        if @count.zero? then work_here
+        elsif @in_threads then work_in_threads
+        else work_in_processes
+        end
         raise @failure unless @failure.nil? || @failure.is_a?(Break)
         return @failure.value if @failure
 
@@ -26,81 +30,197 @@ module Numo
 
       private
 
-      def work_here
+      def count_of(name, count)
+        count = count ? Integer(count) : Parallel.processor_count
+        raise ArgumentError, "#{name}: is 0 or more, not #{count}" if count.negative?
+
+        [count, *@jobs.size].min
+      end
+
+      def work_here(number = 0)
         outer = Worker.number
-        Worker.number = 0
-        until @failure || !(job = @jobs.take)
-          attempt { done(job) { @block.call(*Child.arguments(job, @with_index)) } }
+        Worker.number = number
+        until @failure || !(job = next_job)
+          attempt do
+            @callbacks.start(job)
+            done(job, @block.call(*Child.arguments(job, @with_index)))
+          end
         end
       ensure
         Worker.number = outer
       end
 
-      # Whatever interrupts the caller finds no worker left behind.
+      def work_in_threads
+        @threads = Threads.new
+        @threads.values(@count) { |number| work_here(number) }
+      end
+
+      # Leaves no worker behind, whatever interrupts the caller.
       def work_in_processes
-        @workers, threads, is_over = [], [], false
-        Thread.handle_interrupt(Object => :never) do
-          Thread.handle_interrupt(Object => :immediate) do
-            @count.times { |number| @workers << new_worker(number) }
-            @count.times { |number| threads << Thread.new { drive(number) } }
-            threads.each(&:join)
-            is_over = true
-          end
+        @workers, is_over = [], false
+        Interrupts.undisturbed do
+          @turns = Shmarray.send(:turns, @count, @jobs.size) if in_turns?
+          @count.times { |number| start_worker(number) }
+          @workers.each(&:watch)
+          Interrupts.let_in { conduct }
+          is_over = true
         ensure
-          threads.each(&:kill).each(&:join)
+          @turns&.stop
           @workers.each(&:kill) unless is_over
           @workers.each(&:let_go).each(&:wait)
+          Shmarray.send(:sweep_dead)
         end
       end
 
-      def new_worker(number)
+      # Workers take jobs themselves where nobody here has to see each before it begins, or what came of the one
+      # before: an error in finish: begins no further job, and results do not pile up in front of it.
+      def in_turns?
+        @jobs.known? && !@isolation && !@callbacks.any?
+      end
+
+      # Whatever interrupts the caller finds it among the others.
+      def start_worker(number)
         results = @keeps_results || @callbacks.want_results?
-        Worker.new(number, @jobs, slots, @block, results:, with_index: @with_index)
-      end
-
-      def slots
-        @slots ||= Slots.new
-      end
-
-      def drive(number)
-        is_new = true
-        until @failure || !(job = @jobs.take)
-          attempt do
-            renew(number) if @isolation && !is_new
-            is_new = false
-            done(job) { @workers[number].perform(job) }
-          end
+        Interrupts.hold do
+          @workers[number] = Worker.new(number, @jobs, @block, turns: @turns, results:, with_index: @with_index)
         end
       end
 
-      def renew(number)
-        @workers[number].let_go
-        @workers[number].wait
-        @workers[number] = new_worker(number)
+      def conduct
+        return attend_all if @jobs.known?
+
+        @deputy = Deputy.new { |io| attend_for_caller(io) }
+        @deputy.assist { attend_all }
       end
 
-      def done(job)
-        @callbacks.start(job)
-        value = yield
+      # Until all workers have ended.
+      def attend_all
+        @wanting = @turns ? [] : @workers.dup
+        loop do
+          employ(@wanting.shift) until @wanting.empty?
+          attend or break
+        end
+        complain_of_missing unless @failure
+      end
+
+      # Whether there is nothing to wait for any more.
+      def attend_for_caller(bell)
+        !attend(bell) || @failure
+      rescue Exception => error # rubocop:disable Lint/RescueException
+        fail_by(error) # the caller raises it
+        true
+      end
+
+      # Waits until there is something to hear, or the bell is readable. nil when all workers have ended.
+      def attend(bell = nil)
+        readable = @workers.flat_map(&:readable)
+        return if readable.empty?
+
+        heard, writable = IO.select([*readable, bell].compact, @workers.flat_map(&:writable))
+        @workers.each { |worker| listen(worker, heard) }
+        @workers.each(&:flush) unless writable.empty?
+        true
+      end
+
+      def listen(worker, heard)
+        ios = worker.readable
+        hear = ->(succeeded, number, value) { answered(worker, succeeded, number, value) }
+        lives = !heard.include?(ios[0]) || worker.listen(&hear)
+        lives &&= !heard.include?(ios[1])
+        return if lives
+
+        worker.rest_of_answers(&hear)
+        lost = job_of(worker)
+        fail_by(worker.lost(lost == -1 ? "an item" : "item #{lost}")) if lost
+      end
+
+      # What a worker that has ended did not do.
+      def job_of(worker)
+        return worker.job&.index unless @turns
+
+        taken = @turns.taken(worker.number)
+        taken unless taken == worker.answered
+      end
+
+      def answered(worker, succeeded, number, value)
+        job = worker.job || @jobs.at(number)
+        worker.has_answered(number)
+        succeeded ? attempt { done(job, value) } : fail_by(value)
+        return if @turns
+
+        worker.let_go if @isolation || @failure
+        @wanting << worker unless @failure
+      end
+
+      # Gives a worker its next job. With isolation that is another process's.
+      def employ(worker)
+        job = next_job unless @failure
+        return worker.let_go unless job
+
+        set_to_work(@isolation && worker.was_used? ? successor_of(worker) : worker, job)
+      end
+
+      def next_job
+        attempt { @deputy ? @jobs.take_at_once || @deputy.away { @jobs.take } : @jobs.take }
+      end
+
+      def successor_of(worker)
+        worker.let_go.wait
+        start_worker(worker.number).tap(&:watch)
+      end
+
+      def set_to_work(worker, job)
+        attempt do
+          @callbacks.start(job)
+          worker.tell(job)
+        end
+        worker.let_go if @failure
+      end
+
+      def done(job, value)
         @callbacks.finish(job, value)
-        @lock.synchronize { @results[job.index] = value } if @keeps_results
+        @results[job.index] = value if @keeps_results
+        @done += 1
       end
 
       # The first that fails ends the call.
       def attempt
         yield
-      rescue Exception => error # rubocop:disable Lint/RescueException
-        is_first = @lock.synchronize { @failure.nil? && (@failure = error) }
-        @workers.each(&:kill) if is_first && error.is_a?(Kill) && @workers
+      rescue StandardError => error
+        fail_by(error)
+        nil
+      end
+
+      def fail_by(error)
+        return if @failure
+
+        @failure = error
+        @turns&.stop
+        return unless error.is_a?(Kill)
+
+        @workers&.each(&:kill)
+        @threads&.kill_others
+      end
+
+      # All have ended, and nobody said why.
+      def complain_of_missing
+        return if @jobs.known? ? @done == @jobs.size : @jobs.over?
+
+        @failure = @workers.last.lost("what was left to do")
       end
     end
 
     # What the caller wants to hear of each job, one at a time.
     class Callbacks
-      def initialize(bar: nil, start: nil, finish: nil, finish_in_order: false)
-        @bar, @start, @finish, @in_order = bar, start, finish, finish_in_order
-        @lock = Mutex.new
+      def initialize(lock: nil, bar: nil, start: nil, finish: nil, finish_in_order: false)
+        @bar, @in_order = bar, finish_in_order
+        @start, @finish = start || nil, finish || nil # false is none, too
+        @lock = lock
         @waiting, @next = {}, 0
+      end
+
+      def any?
+        !@start.nil? || !@finish.nil?
       end
 
       def want_results?
@@ -108,17 +228,22 @@ module Numo
       end
 
       def start(job)
-        @lock.synchronize { @start.call(job.item, job.index) } if @start
+        one_at_a_time { @start.call(job.item, job.index) } if @start
       end
 
       def finish(job, value)
-        @lock.synchronize do
+        one_at_a_time do
           @bar&.call
           @in_order ? finish_in_order(job, value) : tell(job, value)
         end
       end
 
       private
+
+      # No lock where there is one thread: a handler of signals may not wait for one.
+      def one_at_a_time(&block)
+        @lock ? @lock.synchronize(&block) : yield
+      end
 
       def tell(job, value)
         @finish&.call(job.item, job.index, value)

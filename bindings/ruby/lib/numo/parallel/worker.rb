@@ -4,7 +4,7 @@ module Numo
   module Parallel
     # A worker as its parent sees it.
     class Worker
-      attr_reader :number, :pid
+      attr_reader :number
 
       # The parent's ends of all pipes. A child that anybody forks closes them, so that a worker leaves when
       # its parent does, whoever else lives.
@@ -20,13 +20,12 @@ module Numo
           Thread.current[:numo_parallel_worker_number] = number
         end
 
-        def pipe
-          Shmarray::Pipe.pair.tap { |here, _| @ends[here] = true }
+        def own(ends)
+          ends.each { |one| @ends[one] = true }
         end
 
-        def close(here)
-          @ends.delete(here)
-          here.close
+        def close(ends)
+          ends.each { |one| @ends.delete(one) && one.close }
         end
 
         def begin_child
@@ -43,82 +42,160 @@ module Numo
       end
       Process.singleton_class.prepend(Forks)
 
-      def initialize(number, jobs, slots, block, **what)
-        @number, @jobs, @slots = number, jobs, slots
-        @here, there = Worker.pipe
-        @pid = Process.fork { be_child(Child.new(there, jobs, block, **what)) }
-        there.close
-        @ended = Process.detach(@pid)
-        @bell, ringer = IO.pipe
-        @ring = Thread.new { @ended.join && ringer.write("x") } # a closed one might be open in a child
-      rescue SystemCallError # no process or no descriptor to be had
-        there&.close
-        let_go if @here
+      # Forks. Meanwhile no interrupt may come: the worker may be at its first job before its parent knows of it.
+      def initialize(number, jobs, block, **what)
+        @number, @jobs = number, jobs
+        orders, @orders = Stream.pair
+        @answers, answers = Stream.pair
+        @pipe, pipe = Shmarray::Pipe.pair
+        Worker.own([@orders, @answers, @pipe])
+        @pid = fork_child { Child.new(number, jobs, block, [orders, answers, pipe], **what).work }
+        @loans, @room = Loans.new, Room.new
+      rescue Exception # rubocop:disable Lint/RescueException
+        close # no process or no fd is to be had, or an interrupt was let in before the fork
         raise
+      ensure
+        [orders, answers, pipe].each { |one| one&.close }
       end
 
-      # Has it do a job. Raises what that raised, and WorkerLost.
-      def perform(job)
-        slot = @slots.lend
-        send(job, slot)
-        succeeded, used, needed, payload, message = receive(job)
-        @slots.give_back(slot) unless used
-        value = Parcel.open(message, payload)
-        @slots.learn(needed) if succeeded
-        succeeded ? value : raise(value)
-      ensure
-        message&.close
+      # To be called when all have been forked.
+      def watch
+        @end = End.of(@pid)
+      end
+
+      # What is readable when it has said something or has ended; nothing when that is known.
+      def readable
+        @answers ? [@answers.io, @end.io] : []
+      end
+
+      # What is writable when it can be told the rest of a job.
+      def writable
+        @orders&.waits? ? [@orders.io] : []
+      end
+
+      # Tells it a job, which it can only do when it has none.
+      def tell(job)
+        @job = job
+        return @orders.offer(Stream::JOB, job.index, "") if @jobs.known?
+
+        bytes, flag = Payload.new(job.item).send_arrays(@pipe, @room)
+        @orders.offer(Stream::JOB | flag, job.index, bytes)
+      rescue Errno::EPIPE
+        nil # it has died, which is found out by whoever listens
+      end
+
+      def flush
+        @orders&.flush
+      rescue Errno::EPIPE
+        nil
+      end
+
+      # Calls the block with each of its answers, succeeded or not, number of the job and value. Whether it lives.
+      def listen(&block)
+        @answers.each_frame { |kind, number, payload| hear(kind, number, payload, &block) } || end_of_answers
+      end
+
+      def rest_of_answers(&block)
+        nil while @answers && !@answers.io.wait_readable(0).nil? && listen(&block)
+        end_of_answers
+      end
+
+      # The job that it was told and did not answer, and the number of the one that it answered last.
+      attr_reader :job, :answered
+
+      # Whether it has done a job.
+      def was_used?
+        !@answered.nil?
+      end
+
+      def has_answered(number)
+        @job, @answered = nil, number
       end
 
       # It ends when it has done what it does.
       def let_go
-        Worker.close(@here)
+        Worker.close([@orders].compact)
+        @orders = nil
+        self
       end
 
       def kill
-        Process.kill(:KILL, @pid) if @ended.alive?
+        Process.kill(:KILL, @pid) unless @end&.known?
       rescue Errno::ESRCH
         nil # it has ended
       end
 
       # Until it has ended, and what it held is given back.
       def wait
-        @ring.join
-        @bell.close
-        Shmarray.send(:sweep_dead)
+        watch unless @end # interrupted before
+        @end.status
+        close
+        @loans.give_back
+      end
+
+      # That it died, and took something with it.
+      def lost(what)
+        status = @end.status
+        how = if status.nil? then "ended"
+              elsif status.signaled? then "was killed by SIG#{Signal.signame(status.termsig)}"
+              else "left with exit code #{status.exitstatus}"
+              end
+        Shmarray::WorkerLost.new("worker #{@pid} #{how} and took #{what} with it")
       end
 
       private
 
-      def be_child(child)
-        Worker.number = @number
-        was = trap("INT", "SYSTEM_DEFAULT") # what ctrl-c did is for the parent to say
-        trap("INT", was) if was == "IGNORE"
-        child.work
+      # A worker never runs code outside of the block.
+      def fork_child(&block)
+        parent = Process.pid
+        Interrupts.fork do
+          Interrupts.be_child
+          Worker.number = @number
+          Interrupts.let_in(&block)
+          Interrupts.be_quiet
+        rescue Interrupt # what it did is for the parent to say
+          exit!(false)
+        end
+      rescue Exception # rubocop:disable Lint/RescueException
+        exit!(false) unless Process.pid == parent
+        raise
       end
 
-      def send(job, slot)
-        parcel = Parcel.new(@jobs.told(job))
-        @here.send_arrays([slot ? 1 : 0].pack("C") + parcel.payload, parcel.arrays + [slot].compact)
+      def hear(kind, number, payload)
+        return make_room(number) if kind == Stream::COLLECT
+
+        message = @pipe.receive if kind.anybits?(Stream::ARRAYS)
+        lend(message) if message
+        yield kind & ~Stream::ARRAYS == Stream::DONE, number, Payload.load(payload, message)
+      ensure
+        message&.close
+      end
+
+      def lend(message)
+        used, needed = message.payload.unpack("CQ")
+        handle = @loans.next(needed, used == 1)
+        @orders&.offer(Stream::LENT, 0, handle) if handle
       rescue Errno::EPIPE
-        raise lost(job)
+        nil # it has died, which is found out by whoever listens
       end
 
-      def receive(job)
-        ready, = IO.select([@here, @bell])
-        raise lost(job) unless ready.include?(@here) || IO.select([@here], nil, nil, 0) # it may have answered before
-
-        message = @here.receive
-        succeeded, used, needed, payload = message.payload.unpack("CCQa*")
-        [succeeded == 1, used == 1, needed, payload, message]
-      rescue EOFError
-        raise lost(job)
+      def make_room(number)
+        Shmarray.send(:make_room)
+        Shmarray.send(:others_make_room)
+        @orders&.offer(Stream::COLLECTED, number, "")
+      rescue Errno::EPIPE
+        nil
       end
 
-      def lost(job)
-        status = @ended.value
-        how = status.signaled? ? "was killed by SIG#{Signal.signame(status.termsig)}" : "left with exit code #{status.exitstatus}"
-        Shmarray::WorkerLost.new("worker #{@pid} #{how} and took item #{job.index} with it")
+      def close
+        Worker.close([@orders, @answers, @pipe].compact)
+        @orders = @answers = nil
+      end
+
+      def end_of_answers
+        Worker.close([@answers].compact)
+        @answers = nil
+        false
       end
     end
     private_constant :Worker

@@ -1,0 +1,139 @@
+//! `==`, and what `eql?` and `hash` are made of: elements by value, in core's memory, without objects of them.
+#![allow(unsafe_code)] // elements at addresses
+
+use magnus::{Error, Module, RClass, Ruby, Value, method};
+use shmarray::{Array, DType, Element, Order, TypeCode};
+
+use super::{ArrayObject, Elements, array_of, bytes_of};
+use crate::element::{Scalar, load};
+use crate::gvl::copying;
+
+/// Defines the methods.
+pub(super) fn define(class: RClass) -> Result<(), Error> {
+    class.define_method("==", method!(is_equal, 1))?;
+    class.define_private_method("digest", method!(digest, 0))
+}
+
+fn is_equal(ruby: &Ruby, this: &ArrayObject, other: Value) -> Result<bool, Error> {
+    let array = this.array(ruby)?;
+    match array_of(ruby, other) {
+        Some(other) => {
+            let other = other?;
+            Ok(copying(bytes_of(&array) as usize, || are_equal(&array, &other)))
+        }
+        None => Ok(false),
+    }
+}
+
+/// Whether they have the same shape, and equal elements at the same places.
+fn are_equal(one: &Array, other: &Array) -> bool {
+    let is_dense = |array: &Array| array.is_contiguous(Order::C);
+    let (elements, others) = (Elements::of(one), Elements::of(other));
+    if one.shape() != other.shape() {
+        return false;
+    }
+    match one.dtype() == other.dtype() && is_equal_by_bytes(one.dtype()) {
+        // SAFETY: so many bytes side by side in both.
+        true if is_dense(one) && is_dense(other) => unsafe {
+            are_bytes_equal(one.as_ptr(), other.as_ptr(), bytes_of(one))
+        },
+        true => {
+            let item_bytes = one.dtype().item_bytes();
+            // SAFETY: an element of each.
+            elements.walk_with(&others, &mut |left, right| unsafe { are_bytes_equal(left, right, item_bytes) })
+        }
+        false => {
+            let (code, other_code) = (one.dtype().code(), other.dtype().code());
+            elements.walk_with(&others, &mut |left, right| {
+                // SAFETY: an element of the one.
+                let left = unsafe { load(code, left) };
+                // SAFETY: an element of the other.
+                let right = unsafe { load(other_code, right) };
+                left.zip(right).is_some_and(|(left, right)| are_scalars_equal(left, right))
+            })
+        }
+    }
+}
+
+/// Floats have two zeros and many NaNs, and every byte but 0 is true.
+fn is_equal_by_bytes(dtype: &DType) -> bool {
+    use TypeCode::{Bool, Complex64, Complex128, Float16, Float32, Float64};
+    !matches!(dtype.code(), Bool | Float16 | Float32 | Float64 | Complex64 | Complex128)
+}
+
+/// # Safety
+/// So many bytes can be read at both addresses.
+unsafe fn are_bytes_equal(one: *const u8, other: *const u8, count: u64) -> bool {
+    let (count, word_bytes) = (count as usize, size_of::<u64>());
+    let words = count / word_bytes;
+    let is_same = |at: usize| {
+        // SAFETY: the caller's.
+        let left = unsafe { u64::read(one.wrapping_add(at * word_bytes)) };
+        // SAFETY: the caller's.
+        left == unsafe { u64::read(other.wrapping_add(at * word_bytes)) }
+    };
+    let is_byte_same = |at: usize| {
+        // SAFETY: the caller's.
+        let left = unsafe { u8::read(one.wrapping_add(at)) };
+        // SAFETY: the caller's.
+        left == unsafe { u8::read(other.wrapping_add(at)) }
+    };
+    (0..words).all(is_same) && (words * word_bytes..count).all(is_byte_same)
+}
+
+/// As Ruby's `==` for the objects that they are.
+fn are_scalars_equal(one: Scalar, other: Scalar) -> bool {
+    use Scalar::{Bool, Complex, Float, Integer};
+    match (one, other) {
+        (Bool(one), Bool(other)) => one == other,
+        (Integer(one), Integer(other)) => one == other,
+        (Float(one), Float(other)) => one == other,
+        (Complex(re, im), Complex(re_2, im_2)) => re == re_2 && im == im_2,
+        (Integer(whole), Float(number)) | (Float(number), Integer(whole)) => is_whole(number, whole),
+        (Complex(re, im), Float(number)) | (Float(number), Complex(re, im)) => im == 0.0 && re == number,
+        (Complex(re, im), Integer(whole)) | (Integer(whole), Complex(re, im)) => im == 0.0 && is_whole(re, whole),
+        (Bool(_), _) | (_, Bool(_)) => false,
+    }
+}
+
+/// Exactly, as Ruby compares: no Integer is rounded for it.
+fn is_whole(number: f64, whole: i128) -> bool {
+    number.fract() == 0.0 && number.abs() < 1e30 && number as i128 == whole
+}
+
+/// A number of the elements, which is the same for arrays that are `eql?`.
+fn digest(ruby: &Ruby, this: &ArrayObject) -> Result<u64, Error> {
+    let array = this.array(ruby)?;
+    Ok(copying(bytes_of(&array) as usize, || digest_of(&array)))
+}
+
+fn digest_of(array: &Array) -> u64 {
+    let (code, item_bytes) = (array.dtype().code(), array.dtype().item_bytes() as usize);
+    let mut state = 0;
+    Elements::of(array).walk(&mut |address| {
+        // SAFETY: an element of that dtype.
+        state = match unsafe { load(code, address) } {
+            Some(scalar) => words(scalar).into_iter().fold(state, mix),
+            // SAFETY: a byte of an element.
+            None => (0..item_bytes)
+                .fold(state, |state, at| mix(state, unsafe { u8::read(address.wrapping_add(at)) }.into())),
+        };
+        true
+    });
+    state
+}
+
+/// Both zeros of a float are one.
+fn words(scalar: Scalar) -> [u64; 2] {
+    match scalar {
+        Scalar::Bool(truth) => [truth.into(), 0],
+        Scalar::Integer(whole) => [whole as u64, 0],
+        Scalar::Float(number) => [(number + 0.0).to_bits(), 0],
+        Scalar::Complex(re, im) => [(re + 0.0).to_bits(), (im + 0.0).to_bits()],
+    }
+}
+
+/// The step of FxHash. Ruby's own hash, whose seed nobody knows, comes after it.
+fn mix(state: u64, word: u64) -> u64 {
+    (state.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+}

@@ -1,0 +1,265 @@
+//! The class `Shmarray::Array`: an array without Numo.
+
+mod compare;
+mod elements;
+mod slot;
+
+use std::sync::Arc;
+
+use magnus::scan_args::scan_args;
+use magnus::typed_data::Obj;
+use magnus::value::ReprValue;
+use magnus::{
+    Class, DataTypeFunctions, Error, Module, Object, RArray, RClass, RHash, RModule, RString, Ruby, TryConvert,
+    TypedData, Value, function, method,
+};
+use shmarray::{Array, DType, Layout, Options, segments, size_bytes};
+
+use crate::arguments;
+use crate::collector::Counted;
+use crate::errors::{OrRaise, argument_error, closed, type_error, with_room};
+use crate::gvl::{copying, look_up_class};
+use crate::index::{Selected, select};
+use crate::reshape::strides_for;
+pub(crate) use elements::{Elements, check_writable, write_scalar};
+use slot::{Open, Slot};
+
+/// What a `Shmarray::Array` is: an array, until it is closed.
+#[allow(unsafe_code)] // what the derive writes: this type under that class
+#[derive(Default, TypedData)]
+#[magnus(class = "Shmarray::Array", free_immediately, size, frozen_shareable)]
+pub(crate) struct ArrayObject(Slot);
+
+impl DataTypeFunctions for ArrayObject {
+    fn size(&self) -> usize {
+        let counted = self.0.look(|open| open?.counted.as_ref().map(Counted::bytes));
+        size_of::<Self>() + counted.unwrap_or(0)
+    }
+}
+
+pub(crate) type Self_ = Obj<ArrayObject>;
+
+/// Defines the class.
+pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
+    let dtypes = ruby.ary_from_iter(DType::ALL.iter().map(|dtype| ruby.str_new(dtype.text())));
+    dtypes.freeze();
+    shmarray.const_set("DTYPES", dtypes)?;
+    let class = shmarray.define_class("Array", ruby.class_object())?;
+    class.define_singleton_method("create", function!(create, -1))?;
+    class.define_singleton_method("new", function!(create, -1))?;
+    class.define_singleton_method("attach", function!(attach, -1))?;
+    class.define_alloc_func::<ArrayObject>(); // for dup and clone, which initialize_copy fills
+    class.singleton_class()?.funcall::<_, _, Value>("undef_method", ("allocate",))?;
+    define_facts(class)?;
+    class.define_private_method("initialize_copy", method!(initialize_copy, 1))?;
+    class.define_method("to_bytes", method!(ArrayObject::to_bytes, 0))?;
+    class.define_method("handle", method!(ArrayObject::handle, 0))?;
+    class.define_method("handle_to_send", method!(ArrayObject::handle_to_send, 0))?;
+    class.define_method("transpose", method!(ArrayObject::transpose, 0))?;
+    class.define_method("reshape", method!(ArrayObject::reshape, -1))?;
+    class.define_method("view", method!(ArrayObject::view, -1))?;
+    class.define_method("close", method!(close, 0))?;
+    class.define_method("closed?", method!(ArrayObject::is_closed, 0))?;
+    elements::define(class)?;
+    compare::define(class)?;
+    look_up_class::<ArrayObject>(ruby)
+}
+
+fn define_facts(class: RClass) -> Result<(), Error> {
+    class.define_method("shape", method!(ArrayObject::shape, 0))?;
+    class.define_method("strides", method!(ArrayObject::strides, 0))?;
+    class.define_method("ndim", method!(ArrayObject::ndim, 0))?;
+    class.define_method("size", method!(ArrayObject::len, 0))?;
+    class.define_method("length", method!(ArrayObject::len, 0))?;
+    class.define_method("empty?", method!(ArrayObject::is_empty, 0))?;
+    class.define_method("dtype", method!(ArrayObject::dtype, 0))?;
+    class.define_method("name", method!(ArrayObject::name, 0))?;
+    class.define_method("readonly?", method!(ArrayObject::is_readonly, 0))
+}
+
+fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
+    let scanned = scan_args::<(Value, Value), (), RArray, (), RHash, ()>(arguments)?;
+    let (dtype, shape) =
+        (arguments::dtype(ruby, scanned.required.0)?, arguments::splat_shape(ruby, scanned.required.1, scanned.splat)?);
+    let options = arguments::options(ruby, scanned.keywords)?;
+    let array = with_room(ruby, || Array::create(dtype.clone(), &shape, &options))?;
+    Ok(ArrayObject::holding(ruby, array))
+}
+
+fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
+    let scanned = scan_args::<(Value,), (), (), (), RHash, ()>(arguments)?;
+    let text = arguments::handle_or_name(ruby, scanned.required.0)?;
+    let array = Array::attach(&text, arguments::access(scanned.keywords)?).or_raise(ruby)?;
+    Ok(ArrayObject::holding(ruby, array))
+}
+
+impl ArrayObject {
+    /// The array that it is, which stays whoever closes the object meanwhile.
+    pub(crate) fn array(&self, ruby: &Ruby) -> Result<Arc<Array>, Error> {
+        self.0.array().ok_or_else(|| closed(ruby, "array"))
+    }
+
+    /// The same for callers that raise nothing.
+    pub(crate) fn open(&self) -> Option<Arc<Array>> {
+        self.0.array()
+    }
+
+    fn of(array: impl Into<Arc<Array>>, counted: Option<Counted>) -> Self {
+        Self(Slot::new(Open { array: array.into(), counted }))
+    }
+
+    /// A new hold, which the collector must know of.
+    pub(crate) fn holding(ruby: &Ruby, array: Array) -> Value {
+        let counted = Some(Counted::array(&array));
+        ruby.obj_wrap(Self::of(array, counted)).as_value()
+    }
+
+    /// A view of this array's, which is frozen as this is: it has the same memory.
+    fn viewing(ruby: &Ruby, this: Self_, array: Array) -> Value {
+        let view = ruby.obj_wrap(Self::of(array, None)).as_value();
+        if this.is_frozen() {
+            view.freeze();
+        }
+        view
+    }
+
+    /// An object that keeps the array, and that nobody can close: it is frozen.
+    ///
+    /// Ruby jumps out of a block, and drops a fiber in the middle of one, without a word to Rust: what a Rust value kept
+    /// meanwhile would be kept for ever.
+    pub(crate) fn kept(ruby: &Ruby, array: &Arc<Array>) -> Value {
+        let kept = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
+        kept.freeze();
+        kept
+    }
+
+    fn get(ruby: &Ruby, this: Self_, index: &[Value]) -> Result<Value, Error> {
+        let array = this.array(ruby)?;
+        match select(ruby, &array, index)? {
+            Selected::Element(element) => Ok(Elements::of(&element).first()),
+            Selected::View(view) => Ok(Self::viewing(ruby, this, view)),
+        }
+    }
+
+    fn to_bytes(ruby: &Ruby, this: &Self) -> Result<RString, Error> {
+        let array = this.array(ruby)?;
+        let bytes = copying(bytes_of(&array) as usize, || array.to_bytes());
+        Ok(ruby.str_from_slice(&bytes))
+    }
+
+    fn shape(ruby: &Ruby, this: &Self) -> Result<Vec<u64>, Error> {
+        Ok(this.array(ruby)?.shape().to_vec())
+    }
+
+    fn strides(ruby: &Ruby, this: &Self) -> Result<Vec<i64>, Error> {
+        Ok(this.array(ruby)?.strides().to_vec())
+    }
+
+    fn ndim(ruby: &Ruby, this: &Self) -> Result<usize, Error> {
+        Ok(this.array(ruby)?.shape().len())
+    }
+
+    fn len(ruby: &Ruby, this: &Self) -> Result<u64, Error> {
+        Ok(this.array(ruby)?.layout().len())
+    }
+
+    fn is_empty(ruby: &Ruby, this: &Self) -> Result<bool, Error> {
+        Ok(this.array(ruby)?.layout().is_empty())
+    }
+
+    fn dtype(ruby: &Ruby, this: &Self) -> Result<String, Error> {
+        Ok(this.array(ruby)?.dtype().text().to_owned())
+    }
+
+    /// Only a file of its own has a name, so for most arrays no file is read.
+    fn name(ruby: &Ruby, this: &Self) -> Result<Option<String>, Error> {
+        let segment = this.array(ruby)?.handle().segment;
+        if segment.cell.is_some() {
+            return Ok(None);
+        }
+        let all = segments().or_raise(ruby)?;
+        Ok(all.into_iter().find(|info| info.segment == segment).and_then(|info| info.name))
+    }
+
+    fn handle(ruby: &Ruby, this: &Self) -> Result<String, Error> {
+        Ok(this.array(ruby)?.handle().to_text())
+    }
+
+    fn handle_to_send(ruby: &Ruby, this: &Self) -> Result<String, Error> {
+        Ok(this.array(ruby)?.handle_to_send().or_raise(ruby)?.to_text())
+    }
+
+    fn is_readonly(ruby: &Ruby, this: &Self) -> Result<bool, Error> {
+        Ok(this.array(ruby)?.is_readonly())
+    }
+
+    fn transpose(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
+        Ok(Self::viewing(ruby, this, this.array(ruby)?.transpose()))
+    }
+
+    fn reshape(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
+        let array = this.array(ruby)?;
+        let shape = arguments::new_shape(ruby, arguments, array.layout().len())?;
+        let strides = strides_for(array.layout(), array.dtype().item_bytes(), &shape);
+        let refused = || {
+            let text = format!("no view of this array has the shape {shape:?}: dup it first, the copy lies in C order");
+            argument_error(ruby, text)
+        };
+        let view = array.view(&shape, &strides.ok_or_else(refused)?, 0).or_raise(ruby)?;
+        Ok(Self::viewing(ruby, this, view))
+    }
+
+    fn view(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
+        let scanned = scan_args::<(Value, Value), (Option<Value>,), (), (), (), ()>(arguments)?;
+        let (shape, strides) = scanned.required;
+        let (shape, strides) = (arguments::shape(ruby, shape)?, arguments::strides(ruby, strides)?);
+        let offset = scanned.optional.0.map_or(Ok(0), |offset| arguments::offset(ruby, offset))?;
+        Ok(Self::viewing(ruby, this, this.array(ruby)?.view(&shape, &strides, offset).or_raise(ruby)?))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.look(|open| open.is_none())
+    }
+}
+
+/// A copy of the elements in C order, which nobody else has. What it is made of may be frozen or read-only.
+fn initialize_copy(ruby: &Ruby, this: Self_, original: &ArrayObject) -> Result<Self_, Error> {
+    this.check_frozen()?;
+    if !this.is_closed() {
+        return Err(type_error(ruby, "an array in shared memory is not made anew"));
+    }
+    let array = copy_of(ruby, &*original.array(ruby)?)?;
+    let counted = Some(Counted::array(&array));
+    drop(this.0.replace(Some(Open { array: Arc::new(array), counted })));
+    Ok(this)
+}
+
+fn copy_of(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
+    let (dtype, layout, options) = (array.dtype(), array.layout(), Options::default());
+    // SAFETY: the array's own layout, in the data that it counts from.
+    #[allow(unsafe_code)]
+    let share = || unsafe { Array::share(array.segment_data().0.as_ptr(), dtype.clone(), layout, &options) };
+    with_room(ruby, || copying(bytes_of(array) as usize, share))
+}
+
+/// Lets go of the memory. Views, and what others were given of it, keep it.
+fn close(this: Self_) -> Result<(), Error> {
+    this.check_frozen()?;
+    drop(this.0.replace(None));
+    Ok(())
+}
+
+/// The array of an object of the class.
+pub(crate) fn array_of(ruby: &Ruby, value: Value) -> Option<Result<Arc<Array>, Error>> {
+    <&ArrayObject>::try_convert(value).ok().map(|object| object.array(ruby))
+}
+
+/// Bytes of the array's elements.
+pub(crate) fn bytes_of(array: &Array) -> u64 {
+    size_bytes(array.shape(), array.dtype().item_bytes()).unwrap_or(0)
+}
+
+/// The elements side by side in C order, from the first on.
+pub(crate) fn dense(ruby: &Ruby, array: &Array) -> Result<Layout, Error> {
+    Layout::contiguous(array.shape(), array.dtype().item_bytes(), shmarray::Order::C).or_raise(ruby)
+}

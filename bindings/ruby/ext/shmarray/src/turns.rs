@@ -1,0 +1,126 @@
+//! `Shmarray::Turns`: which worker of a call does which job next, in memory that all of them have.
+//!
+//! A worker takes the next job itself, so nobody is woken to give it one. The memory is a mapping without a file: it
+//! is in no file system that could be full, and the kernel takes it back when the last of the processes ends.
+//!
+//! | word | written by | says |
+//! |---|---|---|
+//! | next | who takes a job | the number of the job that nobody has taken yet |
+//! | one for each worker | that worker | [`NEW`], [`TAKING`], [`NONE`], or the number of the job that it has, plus [`FIRST`] |
+//!
+//! The first job of each worker is the one of its own number, so that short jobs do not leave a worker without one.
+//! A worker that dies has its job's number in its word. If it died in between, the word is `TAKING`: then at most one
+//! job was taken whose number nobody knows.
+#![allow(unsafe_code)] // a mapping
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use magnus::{Class, DataTypeFunctions, Error, Module, Object, RModule, Ruby, TypedData, function, method};
+
+use crate::errors::argument_error;
+use crate::gvl::look_up_class;
+
+const NEW: u64 = 0;
+const TAKING: u64 = 1;
+const NONE: u64 = 2;
+const FIRST: u64 = 3;
+/// Bytes of a word: each has a cache line of its own.
+const WORD_BYTES: usize = 64;
+/// More jobs than there can be.
+const OVER: u64 = 1 << 62;
+
+#[derive(TypedData)]
+#[magnus(class = "Shmarray::Turns", free_immediately, size)]
+struct Turns {
+    start: NonNull<u8>,
+    workers: usize,
+    jobs: u64,
+}
+
+// SAFETY: a mapping that only atomic operations use.
+unsafe impl Send for Turns {}
+
+impl DataTypeFunctions for Turns {
+    fn size(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+/// Defines the class.
+pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
+    let class = shmarray.define_class("Turns", ruby.class_object())?;
+    class.undef_default_alloc_func();
+    shmarray.define_singleton_method("turns", function!(Turns::new, 2))?;
+    class.define_method("take", method!(Turns::take, 1))?;
+    class.define_method("taken", method!(Turns::taken, 1))?;
+    class.define_method("stop", method!(Turns::stop, 0))?;
+    look_up_class::<Turns>(ruby)
+}
+
+impl Turns {
+    fn new(ruby: &Ruby, workers: usize, jobs: u64) -> Result<Self, Error> {
+        let bytes = (workers + 1) * WORD_BYTES;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping of zeros, where the kernel likes.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        let failed = || {
+            let text = format!("{bytes} bytes cannot be mapped: {}", io::Error::last_os_error());
+            Error::new(ruby.exception_no_mem_error(), text)
+        };
+        let start = NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED).ok_or_else(failed)?;
+        let turns = Self { start, workers, jobs: jobs.min(OVER) };
+        turns.word(0).store(workers as u64, Ordering::SeqCst);
+        Ok(turns)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: `new` mapped so many words; the callers ask for one of them.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().wrapping_add(at * WORD_BYTES).cast()) }
+    }
+
+    fn of_worker(&self, ruby: &Ruby, number: usize) -> Result<&AtomicU64, Error> {
+        match number < self.workers {
+            true => Ok(self.word(number + 1)),
+            false => Err(argument_error(ruby, format!("no worker {number} of {}", self.workers))),
+        }
+    }
+
+    /// The number of the next job, which is this worker's now; nil when there is none.
+    fn take(ruby: &Ruby, this: &Self, worker: usize) -> Result<Option<u64>, Error> {
+        let own = this.of_worker(ruby, worker)?;
+        let is_new = own.swap(TAKING, Ordering::SeqCst) == NEW;
+        let next = this.word(0);
+        let job = match is_new && next.load(Ordering::SeqCst) < OVER {
+            true => worker as u64,
+            false => next.fetch_add(1, Ordering::SeqCst),
+        };
+        let job = Some(job).filter(|&job| job < this.jobs);
+        own.store(job.map_or(NONE, |job| job + FIRST), Ordering::SeqCst);
+        Ok(job)
+    }
+
+    /// The number of the job that a worker has, or will have first; -1 when it died while it took one; nil when it has
+    /// none.
+    fn taken(ruby: &Ruby, this: &Self, worker: usize) -> Result<Option<i64>, Error> {
+        Ok(match this.of_worker(ruby, worker)?.load(Ordering::SeqCst) {
+            NEW => Some(worker as i64),
+            TAKING => Some(-1),
+            NONE => None,
+            word => Some((word - FIRST) as i64),
+        })
+    }
+
+    /// Nobody takes a job any more.
+    fn stop(&self) {
+        self.word(0).store(OVER, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        // SAFETY: what `new` mapped, once.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), (self.workers + 1) * WORD_BYTES) };
+    }
+}

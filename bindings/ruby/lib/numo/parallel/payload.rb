@@ -1,0 +1,203 @@
+# frozen_string_literal: true
+
+module Numo
+  module Parallel
+    # An object as Marshal's bytes, and the arrays in it that go by handle.
+    #
+    # Marshal calls no method of ours for an array of Numo's, and must not: a dump means a private copy.
+    # So what holds arrays is copied, Arrays, Hashes and Structs, with an {Entry} where each was. What
+    # other objects hold goes with them, as bytes.
+    class Payload
+      # Private arrays that are smaller go in band, and all of them if they are smaller together: that is faster.
+      SMALL_BYTES = 8 << 10
+      IN_BAND_BYTES = 32 << 10
+
+      # Stands where an array was. Loading one gives the array.
+      class Entry
+        def initialize(index)
+          @index = index
+        end
+
+        def _dump(_level)
+          [@index].pack("L")
+        end
+
+        def self._load(text)
+          Thread.current[:numo_parallel_arrays].call(text.unpack1("L"))
+        end
+      end
+
+      # The object of such bytes, with the arrays of a message.
+      def self.load(bytes, message = nil)
+        return Marshal.load(bytes) unless message
+
+        begin
+          Thread.current[:numo_parallel_arrays] = ->(index) { array_of(message.array(index)) }
+          Marshal.load(bytes)
+        ensure
+          Thread.current[:numo_parallel_arrays] = nil
+        end
+      end
+
+      # Of Numo's class where it has one.
+      def self.array_of(array)
+        Shared.attach(array)
+      rescue TypeError
+        array
+      end
+
+      def initialize(object)
+        @object = object
+        return unless Shmarray.send(:arrays_in?, object)
+
+        @found, @copies = {}.compare_by_identity, {}.compare_by_identity
+        look_into(object)
+      end
+
+      # Whether all of it goes in band, whatever room there is.
+      def in_band?
+        @found.nil? || (shared_arrays.empty? && large_arrays.empty?)
+      end
+
+      # Sends the arrays that go by handle; those for which there is no room stay in band. Returns the bytes of the
+      # rest, and the flag of their frame.
+      def send_arrays(pipe, room)
+        return [dump, 0] if in_band?
+
+        refuse_unfilled
+        copies, was_lent, needed = room.copies(large_arrays)
+        apart = shared_arrays + (copies ? large_arrays : [])
+        return [dump, 0] if apart.empty?
+
+        bytes = dump_without(apart)
+        pipe.send_arrays([was_lent ? 1 : 0, needed].pack("CQ"), shared_arrays + (copies || []))
+        [bytes, Stream::ARRAYS]
+      ensure
+        copies&.each(&:close) # the message has them
+      end
+
+      private
+
+      # Those in shared memory already, which only a handle can carry, and the others.
+      def shared_and_private
+        @shared_and_private ||= @found.keys.partition { |array| !private?(array) }
+      end
+
+      def shared_arrays
+        shared_and_private[0]
+      end
+
+      # The private ones that go by handle where there is room.
+      def large_arrays
+        @large_arrays ||= begin
+          large = shared_and_private[1].select { |array| array.byte_size >= SMALL_BYTES }
+          large.sum(&:byte_size) < IN_BAND_BYTES ? [] : large
+        end
+      end
+
+      # Marshal's bytes of all of it.
+      # @raise what Marshal raises for what cannot be dumped
+      def dump
+        refuse_unfilled if @found
+        Marshal.dump(@object)
+      end
+
+      # Marshal's bytes with an {Entry} for each of these arrays, in their order.
+      def dump_without(arrays)
+        @entries = {}.compare_by_identity
+        arrays.each { |array| @entries[array] = Entry.new(@entries.size) }
+        Marshal.dump(with_entries(@object))
+      end
+
+      # Numo has given it no memory yet.
+      def refuse_unfilled
+        one = shared_and_private[1].find { |array| Shared.send(:unfilled?, array) } or return
+        raise ArgumentError, "the block's result has a #{one.class} of shape #{one.shape} that was never filled"
+      end
+
+      def private?(array)
+        array.is_a?(NArray) && !handle?(array)
+      end
+
+      def handle?(array)
+        Shared.shared?(array) && Shared.handle(array) && true
+      rescue ArgumentError # a view without strides
+        false
+      end
+
+      def look_into(object)
+        waiting = [object]
+        until waiting.empty?
+          one = waiting.pop
+          if array?(one)
+            @found[one] = true
+          elsif !@copies.key?(one) && (held = held_by(one)) && Shmarray.send(:arrays_in?, one)
+            @copies[one] = nil
+            waiting.concat(held.reverse)
+          end
+        end
+      end
+
+      def array?(object)
+        object.is_a?(Shmarray::Array) || (object.is_a?(NArray) && Shared.send(:shareable?, object.class))
+      end
+
+      # What a container holds. One with a behaviour of its own is left to Marshal, with all that it holds.
+      def held_by(object)
+        return if Shmarray.send(:extended?, object)
+
+        case object
+        when ::Array then object if plain?(object.class, ::Array)
+        when ::Hash then object.to_a.flatten(1) if plain?(object.class, ::Hash)
+        when ::Struct then object.to_a if plain?(object.class, ::Struct)
+        when DATA then object.to_h.values if plain?(object.class, DATA)
+        end
+      end
+
+      # Whether the class does what the one of Ruby's that it comes from does, as far as is asked here.
+      def plain?(type, from)
+        return true if type.equal?(from)
+
+        @plain ||= {}.compare_by_identity
+        @plain.fetch(type) { @plain[type] = OWN.none? { |name| has_own?(type, from, name) } }
+      end
+
+      # Methods that are called to copy a container, here or by Marshal.
+      OWN = %i[_dump marshal_dump dup initialize_copy initialize_dup to_a to_h map! each each_pair clear []= with].freeze
+
+      def has_own?(type, from, name)
+        owner = type.method_defined?(name) || type.private_method_defined?(name) ? type.instance_method(name).owner : nil
+        generic = from.method_defined?(name) || from.private_method_defined?(name) ? from.instance_method(name).owner : nil
+        owner != generic
+      end
+
+      # Ruby 3.2 has Data.
+      DATA = defined?(::Data) && ::Data.respond_to?(:define) ? ::Data : Class.new
+
+      def with_entries(object)
+        return @entries[object] if @entries.key?(object)
+        return object unless @copies.key?(object)
+
+        @copies[object] ||
+          case object
+          when ::Array then copy_of(object).map! { |item| with_entries(item) }
+          when ::Hash then copy_of_hash(object)
+          when ::Struct then copy_of(object).tap { |copy| object.each_pair { |name, item| copy[name] = with_entries(item) } }
+          when DATA then object.with(**object.to_h.transform_values { |item| with_entries(item) })
+          end
+      end
+
+      # Known before what is in it, which may hold it, too.
+      def copy_of(object)
+        @copies[object] = object.dup
+      end
+
+      def copy_of_hash(object)
+        copy = copy_of(object).clear
+        object.each { |key, item| copy[with_entries(key)] = with_entries(item) }
+        copy
+      end
+    end
+    private_constant :Payload
+  end
+end

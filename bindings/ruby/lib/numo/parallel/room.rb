@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+module Numo
+  module Parallel
+    # Where the private arrays of a message go: to memory that the receiver lent, to shared memory of the sender's own,
+    # or nowhere, and then they go in band.
+    class Room
+      # Looking for room takes at most this part of the time while it is in vain.
+      PART = 20
+
+      def initialize
+        @not_before = 0
+      end
+
+      # Memory for the arrays of the next message. Whoever lent it may have taken it back already.
+      # @param handle [String]
+      def lent(handle)
+        @loan&.close
+        @loan = Shmarray::Array.attach(handle)
+      rescue Shmarray::Error, SystemCallError
+        @loan = nil
+      end
+
+      # Copies in shared memory, in the arrays' order; nil where there is no room. They are the caller's to close.
+      # Whether they are in memory that was lent, and how many bytes of that they need.
+      # @return [(Array<Shmarray::Array>, Boolean, Integer)]
+      def copies(arrays)
+        for_loan, others = Loans.divided(arrays)
+        needed = Loans.needed(for_loan)
+        filler = Loans::Filler.for(@loan, needed)
+        rest = copies_of_own(filler ? others : arrays) or return [nil, false, 0]
+        return [rest, false, needed] unless filler
+
+        @loan = nil
+        [in_order(arrays, for_loan.zip(filler.copies(for_loan)) + others.zip(rest)), true, needed]
+      end
+
+      private
+
+      def copies_of_own(arrays)
+        own_copies(arrays) || (make_room(Loans.needed(arrays)) && own_copies(arrays)) || nil
+      end
+
+      def in_order(arrays, pairs)
+        found = pairs.each_with_object({}.compare_by_identity) { |(array, copy), all| all[array] = copy }
+        arrays.map { |array| found[array] }
+      end
+
+      def own_copies(arrays)
+        copies = []
+        arrays.each do |array|
+          copy = Shared.send(:copy_if_room, array) or break
+          copies << copy
+        end
+        return copies if copies.size == arrays.size
+
+        copies.each(&:close)
+        nil
+      end
+
+      def make_room(bytes)
+        began = Room.now
+        return false if began < @not_before
+
+        Shmarray.send(:make_room)
+        enough = Shmarray.send(:room?, bytes) || (Shmarray.send(:others_make_room) && Shmarray.send(:room?, bytes))
+        now = Room.now
+        @not_before = now + (PART * (now - began)) unless enough
+        enough
+      end
+
+      def self.now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+    private_constant :Room
+  end
+end

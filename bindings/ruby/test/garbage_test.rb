@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# Arrays that nobody refers to any more: how much shared memory they take, in a process with the usual pool.
+module Garbage
+  # In another Ruby: `used` is what its directory's segments take, in MB.
+  PROLOGUE = <<~RUBY
+    def used
+      files = Dir.glob(File.join(ENV.fetch("SHMARRAY_DIR"), "shmarray-*")).grep_v(/registry/)
+      files.sum { |file| File.stat(file).blocks * 512 } >> 20
+    end
+  RUBY
+
+  # Each count and size in MB, and how much the living and the dead may take, in MB.
+  LOOPS = { [5000, 1] => 100, [200, 20] => 160, [50, 100] => 500 }.freeze
+
+  LOOPS.each do |(count, size), most|
+    define_method("test_#{count}_arrays_of_#{size}_MB_that_are_dropped_take_a_few") do
+      assert_operator say(<<~RUBY).first, :<=, most
+        puts Array.new(#{count}) { #{make(size)}.fill(1) && used }.max
+      RUBY
+    end
+
+    define_method("test_a_collection_gives_#{size}_MB_back") do
+      used, after = say(<<~RUBY)
+        away = Fiber.new { 3.times { #{make(size)}.fill(1) } }.resume
+        puts used, GC.start.then { used }
+      RUBY
+      assert_operator used, :>=, 3 * size
+      assert_operator after, :<, size
+    end
+  end
+
+  # A finalizer may ask for a collection, and Ruby finalizes nothing else until it is back.
+  def test_collections_within_a_finalizer
+    kept, = say(<<~RUBY)
+      again = proc { 3.times { GC.start; Array.new(20_000) { +"x" } } }
+      20.times { ObjectSpace.define_finalizer(Object.new, again); GC.start }
+      puts #{make(1)}.fill(3).to_a.flatten.count(3)
+    RUBY
+    assert_equal 1 << 20, kept
+  end
+
+  # Not one that is read or written now and then.
+  def test_what_is_used_is_kept
+    kept, = say(<<~RUBY)
+      one = #{make(1)}.fill(3)
+      20.times { GC.start }
+      puts one.to_a.flatten.count(3)
+    RUBY
+    assert_equal 1 << 20, kept
+  end
+
+  private
+
+  # The whole numbers that a program says.
+  def say(program)
+    output, status = ruby("#{requires}\n#{PROLOGUE}\n#{program}", env: { "SHMARRAY_POOL_BYTES" => nil })
+    assert status.success?, output
+    output.lines.map { |line| Integer(line) }
+  end
+end
+
+class GarbageTest < SharedMemoryTest
+  include Garbage
+
+  def requires = 'require "shmarray"'
+  def make(size) = "Shmarray::Array.create(:uint8, #{size} << 20)"
+
+  # Without GC.start: what the pool keeps and does not use goes with a later collection.
+  def test_what_the_pool_does_not_use_goes_in_a_while
+    assert_operator say(<<~RUBY).first, :<, 40
+      Fiber.new { #{make(40)}.fill(1) && nil }.resume
+      raise "there is none" if used < 40
+      String.new(capacity: 1 << 20) until used < 40
+      puts used
+    RUBY
+  end
+end
+
+class NumoGarbageTest < NumoTest
+  include Garbage
+
+  def requires = 'require "numo/shared"'
+  def make(size) = "Numo::Shared.new(Numo::UInt8, [#{size} << 20])"
+end

@@ -1,0 +1,187 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+require "rubygems/package"
+
+# What is in the gem that `stage` and `gem build` make. Nothing is compiled: ci/setup.sh does that.
+class GemTest < SharedMemoryTest
+  BINDING = File.expand_path("..", __dir__)
+  REPOSITORY = File.expand_path("../..", BINDING)
+  UTF8 = { encoding: "UTF-8" }.freeze # wherever the tests run
+  WORKSPACE = File.read(File.join(REPOSITORY, "Cargo.toml"), **UTF8)
+  NEEDED = WORKSPACE[/^rust-version = "(.+)"/, 1]
+  # Parts of paths.
+  FOR_TESTS = %w[tests test benches bench examples example fuzz loom_tests tests.rs loom_tests.rs].freeze
+
+  def setup
+    skip "cargo is not installed" unless ENV["PATH"].split(":").any? { |dir| File.executable?(File.join(dir, "cargo")) }
+    @folder = Dir.mktmpdir("gem-")
+    @stage = File.join(@folder, "stage")
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder) if @folder
+  end
+
+  # As where no locale is set.
+  def run_well(*command, chdir: @folder)
+    output, status = Open3.capture2e({ "LC_ALL" => "C" }, RbConfig.ruby, *command, chdir: chdir)
+    assert status.success?, "#{command.join(" ")}: #{output}"
+  end
+
+  def stage
+    run_well(File.join(BINDING, "stage"), @stage)
+  end
+
+  # With --strict a warning is an error.
+  def package
+    stage
+    run_well("-S", "gem", "build", "--strict", "numo-shared.gemspec", "--output", "it.gem", chdir: @stage)
+    Gem::Package.new(File.join(@stage, "it.gem"))
+  end
+
+  # The files in it with what they say.
+  def contents
+    package.extract_files(to = File.join(@folder, "contents"))
+    Dir.glob("**/*", base: to).to_h { |path| [path, File.join(to, path)] }.select { |_, file| File.file?(file) }
+       .transform_values { |file| File.read(file, **UTF8) }
+  end
+
+  # [name, version] of every crate.
+  def locked(file)
+    File.read(file, **UTF8).scan(/^name = "(.+)"\nversion = "(.+)"/)
+  end
+
+  # What cargo makes of the crates as they are in the gem.
+  def packages
+    stage
+    text, said, status = Open3.capture3("cargo", "metadata", "--locked", "--offline", "--format-version=1", chdir: @stage)
+    assert status.success?, said
+    JSON.parse(text).fetch("packages")
+  end
+
+  def test_the_texts_of_the_licences_lie_beside_core_and_beside_the_rest
+    files = contents
+    texts = Dir.children(REPOSITORY).grep(/\ALICENSE/)
+    assert_equal %w[LICENSE LICENSE-APACHE LICENSE-MIT], texts.sort
+    texts.product(["", "ext/core/"]) do |name, folder|
+      assert_equal File.read(File.join(REPOSITORY, name), **UTF8), files["#{folder}#{name}"], "#{folder}#{name}"
+    end
+    texts.each { |name| assert_includes files.fetch("README.md")[/^## Licence\n.*/m].to_s, "`#{name}`" }
+  end
+
+  # The texts of its licences are no more than those of the project.
+  def test_no_crate_of_others_is_in_it
+    assert_equal %w[Cargo.toml ext/core/Cargo.toml ext/shmarray/Cargo.toml], contents.keys.grep(/Cargo\.toml\z/).sort
+  end
+
+  def test_nothing_in_it_is_for_tests
+    paths = contents.keys
+    assert_empty paths.select { |path| (path.split("/") & FOR_TESTS).any? }
+    of_core = paths.filter_map { |path| path[%r{\Aext/core/([^/]+)}, 1] }.uniq
+    assert_equal %w[Cargo.toml FORMAT.md LICENSE LICENSE-APACHE LICENSE-MIT PROTOCOL.md src], of_core.sort
+  end
+
+  def test_cargo_finds_the_two_libraries_and_nothing_that_tests_need
+    ours = packages.reject { |package| package["source"] }
+    targets = ours.to_h { |package| [package["name"], package["targets"].flat_map { |target| target["kind"] }] }
+    assert_equal({ "shmarray" => ["lib"], "shmarray-ruby" => ["cdylib"] }, targets)
+    needed = ours.flat_map { |package| package["dependencies"] }
+    assert_empty(needed.select { |each| each["kind"] == "dev" || each["target"]&.include?("loom") })
+    refute_empty needed
+  end
+
+  def test_the_crates_are_fewer_than_the_repositorys_and_at_the_same_versions
+    stage
+    there = locked(File.join(@stage, "Cargo.lock"))
+    assert_empty there - locked(File.join(REPOSITORY, "Cargo.lock"))
+    names = there.map(&:first)
+    assert_empty names & %w[divan proptest tempfile loom pyo3]
+    assert_includes names, "magnus"
+  end
+
+  # For extconf.rb says that this version will do.
+  def test_no_crate_needs_a_later_rust_than_the_gem
+    needs = packages.to_h { |package| [package["name"], package["rust_version"] || "0"] }
+    assert_empty(needs.select { |_, version| Gem::Version.new(version) > Gem::Version.new(NEEDED) })
+    assert_equal NEEDED, needs["shmarray-ruby"]
+  end
+
+  def test_the_readme_says_which_rust_it_needs
+    assert_match(/\bRust #{Regexp.escape(NEEDED)} or later\b/, File.read(File.join(BINDING, "README.md"), **UTF8))
+  end
+
+  LINKS = {
+    "bug_tracker_uri" => "/issues", "changelog_uri" => "/blob/main/bindings/ruby/CHANGELOG.md",
+    "source_code_uri" => "/tree/main/bindings/ruby"
+  }.freeze
+
+  def test_the_gem_page_links_to_what_there_is
+    spec = package.spec
+    repository = WORKSPACE[/^repository = "(.+)"/, 1]
+    assert_equal repository, spec.homepage
+    LINKS.each { |key, path| assert_equal repository + path, spec.metadata[key], key }
+    assert_equal "https://rubydoc.info/gems/numo-shared", spec.metadata["documentation_uri"]
+    assert_equal "true", spec.metadata["rubygems_mfa_required"]
+  end
+
+  def test_the_changelog_is_in_it_in_the_form_of_keep_a_changelog
+    text = contents.fetch("CHANGELOG.md")
+    versions = text.scan(/^## (.*)$/).flatten
+    assert_match(/\A\[(Unreleased|#{Regexp.escape(Shmarray::VERSION)})\]/, versions.first)
+    assert_empty versions.grep_v(/\A\[(Unreleased\]|\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d)\z/)
+    kinds = text.scan(/^### (.*)$/).flatten
+    assert_includes kinds, "Added"
+    assert_empty kinds - %w[Added Changed Deprecated Removed Fixed Security]
+  end
+
+  def test_what_is_new_for_ruby_stands_in_one_changelog
+    points = File.readlines(File.join(REPOSITORY, "CHANGELOG.md"), chomp: true, **UTF8).grep(/\A\* Ruby:/)
+    assert_equal 1, points.size, points.join("\n")
+    assert_includes points.first, "(bindings/ruby/CHANGELOG.md)"
+  end
+
+  # With what the stage reads.
+  def copy_of_the_repository
+    copy = File.join(@folder, "copy")
+    binding = FileUtils.mkdir_p(File.join(copy, "bindings/ruby")).first
+    %w[Cargo.toml Cargo.lock core LICENSE LICENSE-APACHE LICENSE-MIT].each { |name| FileUtils.cp_r(File.join(REPOSITORY, name), copy) }
+    (Dir.children(BINDING) - %w[pkg doc test]).each { |name| FileUtils.cp_r(File.join(BINDING, name), binding) }
+    copy
+  end
+
+  def files_in(dir)
+    Dir.glob("**/*", base: dir).sort
+  end
+
+  def test_what_a_build_in_place_has_left_is_not_in_it
+    stage
+    expected = files_in(@stage)
+    copy = copy_of_the_repository
+    %w[ext/shmarray/Makefile ext/shmarray/cargo.log ext/shmarray/target/release/it.d lib/shmarray_ruby.so].each do |path|
+      file = File.join(copy, "bindings/ruby", path)
+      FileUtils.mkdir_p(File.dirname(file))
+      FileUtils.touch(file)
+    end
+    run_well(File.join(copy, "bindings/ruby/stage"), File.join(@folder, "other"))
+    assert_equal expected, files_in(File.join(@folder, "other"))
+  end
+
+  MUST_BE_FOUND = {
+    "[[test]]" => "core/Cargo.toml", "[[bench]]" => "core/Cargo.toml", "[[example]]" => "core/Cargo.toml",
+    "[dev-dependencies]" => "core/Cargo.toml", "[target.'cfg(loom)'.dependencies]" => "core/Cargo.toml",
+    "[profile.loom" => "Cargo.toml"
+  }.freeze
+
+  MUST_BE_FOUND.each do |table, file|
+    define_method("test_the_stage_fails_when_it_cannot_find_#{table}") do
+      copy = copy_of_the_repository
+      text = File.read(File.join(copy, file), **UTF8)
+      assert text.gsub!(table, ""), "#{file} has no #{table}"
+      File.write(File.join(copy, file), text)
+      output, status = Open3.capture2e(RbConfig.ruby, File.join(copy, "bindings/ruby/stage"), @stage)
+      refute status.success?
+      assert_match(/#{Regexp.escape(file)} has no table .* to leave out/, output)
+    end
+  end
+end

@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# Ctrl-C, and what another thread raises, at any instant of a call of Numo::Parallel: it ends by that exception and
+# nothing else, says nothing, and leaves no process and no thread.
+class NumoInterruptsTest < NumoTest
+  ROUNDS = ENV["SHMARRAY_LONG"] ? 400 : 20
+  # Calls take about as long, in seconds.
+  SPAN = 0.012
+  # What waits longer than that has forgotten its interrupt.
+  WATCHDOG = 60
+
+  class << self
+    def large(number) = Numo::UInt8.new(40_000).fill(number)
+
+    def slowly_filled
+      queue = Queue.new << 1
+      Thread.new { [2, 3, Numo::Parallel::Stop].each { |item| queue << item && Thread.pass } }
+      queue
+    end
+  end
+
+  T = self
+  CALLS = {
+    "workers_that_take_turns" => ->(p) { p.map(0...6, in_processes: 3) { |i| T.large(i) } },
+    "small_results" => ->(p) { p.map(0...6, in_processes: 2) { |i| i } },
+    "workers_that_are_told" => ->(p) { p.map(0...6, in_processes: 3, start: ->(*) {}, finish: ->(*) {}) { |i| T.large(i) } },
+    "a_producer" => ->(p) { p.map([T.large(1), T.large(2), p::Stop].method(:shift), in_processes: 2) { |array| array } },
+    "a_queue" => ->(p) { p.map(T.slowly_filled, in_processes: 2) { |i| i } },
+    "isolation" => ->(p) { p.map(0...4, in_processes: 2, isolation: true) { |i| i } },
+    "threads" => ->(p) { p.map(0...6, in_threads: 3) { |i| T.large(i) } },
+    "calls_in_calls" => ->(p) { p.map(0...2, in_processes: 2) { |i| p.map([i], in_processes: 1) { |n| T.large(n) } } },
+    "slices" => ->(p) { p.each_slice_of(Numo::Shared.new(Numo::Int32, [4, 100]), in_processes: 2) { |row, i| row.fill(i) } },
+    "errors" => ->(p) { p.map(0...6, in_processes: 3) { |i| i == 5 ? raise("five") : i } rescue nil }
+  }.freeze
+
+  CALLS.each do |what, call|
+    define_method("test_ctrl_c_at_any_instant_of_#{what}") do
+      ROUNDS.times { interrupt(what, call) { |pid| Process.kill(:INT, -pid) } }
+      sweep_after_deaths
+    end
+
+    define_method("test_an_exception_of_another_thread_at_any_instant_of_#{what}") do
+      ROUNDS.times { interrupt(what, call) { |pid| Process.kill(:USR1, pid) } }
+      sweep_after_deaths
+    end
+  end
+
+  private
+
+  # Rubygems does not stand an interrupt while a file is loaded.
+  def setup
+    Numo::Parallel.processor_count
+  end
+
+  # Runs a process that calls and calls, in a group of its own, until the block has interrupted it.
+  def interrupt(what, call)
+    said, saying = IO.pipe
+    ended, ending = IO.pipe
+    pid = fork do
+      $stderr.reopen(saying)
+      call_until_interrupted(call, ending)
+    end
+    [saying, ending].each(&:close)
+    assert_equal "b", ended.read(1)
+    IO.select(nil, nil, nil, rand * SPAN)
+    yield pid
+    check_end(what, pid, said, ended)
+  ensure
+    [said, ended].each(&:close)
+  end
+
+  def call_until_interrupted(call, ending)
+    Process.setpgrp
+    relay_usr1
+    fds = open_fds
+    begin
+      ending.syswrite("b")
+      loop { call.call(Numo::Parallel) }
+    rescue Interrupt
+      ending.syswrite("i")
+    end
+    warn "processes are left" unless no_child?
+    warn "fds are left" if open_fds > fds
+    warn "threads are left" if Thread.list.any? { |thread| thread.backtrace.to_a.any?(/numo.parallel/) }
+    exit!(0)
+  end
+
+  # As Timeout does it.
+  def relay_usr1
+    main, asked = Thread.current, Queue.new
+    trap("USR1") { asked << 1 }
+    Thread.new { asked.pop && main.raise(Interrupt) }
+  end
+
+  # Without those of objects that nobody refers to.
+  def open_fds
+    collect
+    Dir.children("/proc/self/fd").size
+  end
+
+  def no_child?
+    Process.wait
+    false
+  rescue Errno::ECHILD
+    true
+  end
+
+  # The pipe ends when the last descendant has ended.
+  def check_end(what, pid, said, ended)
+    assert ended.wait_readable(WATCHDOG), "#{what}: waited #{WATCHDOG} s for the end of an interrupted process"
+    assert_equal ["", "i", true], [said.read, ended.read, Process.wait2(pid)[1].success?], what
+  ensure
+    Process.kill(:KILL, -pid) rescue nil
+  end
+end

@@ -1,0 +1,236 @@
+//! What is wrong with JSON that somebody else wrote, in words of no library.
+//!
+//! Objects are read by serde, at once. When that fails they are read again here, member by member: only broken text
+//! pays for it.
+
+use std::fmt;
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+/// What a member of an object may be.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Anything,
+    Text,
+    /// A `u64`.
+    Natural,
+    /// A list of `u64`.
+    Naturals,
+    /// A list of `i64`.
+    Integers,
+}
+
+/// A member's name, what it may be, and whether it may be missing.
+pub(crate) type Member = (&'static str, Kind, bool);
+
+/// What is wrong, and with which member.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// `None` for the text as a whole.
+    pub(crate) member: Option<String>,
+    pub(crate) reason: String,
+}
+
+impl Fault {
+    fn of(member: &str, reason: impl Into<String>) -> Self {
+        Self { member: Some(shortened(member)), reason: reason.into() }
+    }
+
+    fn whole(reason: impl Into<String>) -> Self {
+        Self { member: None, reason: reason.into() }
+    }
+}
+
+/// Why a text is not an object of those members.
+pub(crate) fn fault(text: &str, members: &[Member]) -> Fault {
+    match find(text, members) {
+        Err(fault) => fault,
+        Ok(()) => Fault::whole("it is not as it should be"),
+    }
+}
+
+fn find(text: &str, members: &[Member]) -> Result<(), Fault> {
+    let found = read(text)?;
+    for (place, (name, value)) in found.iter().enumerate() {
+        let known = members.iter().find(|member| member.0 == name);
+        let (_, kind, _) = known.ok_or_else(|| Fault::of(name, "unknown field"))?;
+        if found[..place].iter().any(|(earlier, _)| earlier == name) {
+            return Err(Fault::of(name, "duplicate field"));
+        }
+        check(name, *kind, value.get())?;
+    }
+    let is_missing = |member: &&Member| !member.2 && found.iter().all(|(name, _)| name != member.0);
+    match members.iter().find(is_missing) {
+        Some((name, ..)) => Err(Fault::of(name, "missing field")),
+        None => Ok(()),
+    }
+}
+
+fn check(name: &str, kind: Kind, value: &str) -> Result<(), Fault> {
+    match kind {
+        Kind::Anything => Ok(()),
+        Kind::Text if is_a::<String>(value) => Ok(()),
+        Kind::Text => Err(Fault::of(name, format!("{} is not a string", shortened(value)))),
+        Kind::Natural => check_number::<u64>(name, value),
+        Kind::Naturals => check_numbers::<u64>(name, value),
+        Kind::Integers => check_numbers::<i64>(name, value),
+    }
+}
+
+fn check_numbers<T: Whole>(name: &str, list: &str) -> Result<(), Fault> {
+    let numbers: Vec<&RawValue> = serde_json::from_str(list)
+        .map_err(|_| Fault::of(name, format!("{} is not a list of whole numbers", shortened(list))))?;
+    let check = |(place, value): (usize, &&RawValue)| check_number::<T>(&format!("{name}[{place}]"), value.get());
+    numbers.iter().enumerate().try_for_each(check)
+}
+
+fn check_number<T: Whole>(name: &str, value: &str) -> Result<(), Fault> {
+    match is_a::<T>(value) {
+        true => Ok(()),
+        false => {
+            let reason = format!("{} is not a whole number from {} to {}", shortened(value), T::LEAST, T::MOST);
+            Err(Fault::of(name, reason))
+        }
+    }
+}
+
+trait Whole: for<'de> Deserialize<'de> {
+    const LEAST: i128;
+    const MOST: i128;
+}
+
+impl Whole for u64 {
+    const LEAST: i128 = 0;
+    const MOST: i128 = Self::MAX as i128;
+}
+
+impl Whole for i64 {
+    const LEAST: i128 = Self::MIN as i128;
+    const MOST: i128 = Self::MAX as i128;
+}
+
+fn is_a<T: for<'de> Deserialize<'de>>(value: &str) -> bool {
+    serde_json::from_str::<T>(value).is_ok()
+}
+
+/// The members of an object, as they stand there.
+fn read(text: &str) -> Result<Vec<(String, &RawValue)>, Fault> {
+    let (mut deserializer, mut current) = (serde_json::Deserializer::from_str(text), None);
+    let members = InOrder(&mut current).deserialize(&mut deserializer);
+    let members = members.map_err(|error| broken(text, current, &error))?;
+    let more = |error: serde_json::Error| Fault::whole(format!("trailing text at {}", position(text, &error)));
+    deserializer.end().map_err(more)?;
+    Ok(members)
+}
+
+fn broken(text: &str, member: Option<String>, error: &serde_json::Error) -> Fault {
+    let too_early = || format!("the text ends too early, after character {}", text.chars().count());
+    match (error.classify(), member) {
+        (Category::Eof, _) => Fault::whole(too_early()),
+        (Category::Data, _) => Fault::whole(format!("{} is not a JSON object", shortened(text))),
+        (_, Some(member)) => Fault::of(&member, format!("it is not JSON at {}", position(text, error))),
+        (_, None) => Fault::whole(format!("it is not JSON at {}", position(text, error))),
+    }
+}
+
+/// serde counts bytes, people count characters.
+fn position(text: &str, error: &serde_json::Error) -> String {
+    let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let character = line.char_indices().filter(|(place, _)| *place < error.column()).count();
+    match error.line() {
+        1 => format!("character {character}"),
+        number => format!("line {number}, character {character}"),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 40;
+    let short: String = text.chars().take(MOST).collect();
+    if short.len() == text.len() { short } else { short + "…" }
+}
+
+/// Reads an object's members, and tells which one is being read.
+struct InOrder<'a>(&'a mut Option<String>);
+
+impl<'de> DeserializeSeed<'de> for InOrder<'_> {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for InOrder<'_> {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = vec![];
+        while let Some(name) = map.next_key::<String>()? {
+            *self.0 = Some(name.clone());
+            members.push((name, map.next_value()?));
+            *self.0 = None;
+        }
+        Ok(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMBERS: &[Member] = &[
+        ("a", Kind::Natural, false),
+        ("b", Kind::Integers, false),
+        ("c", Kind::Text, true),
+        ("d", Kind::Anything, true),
+        ("e", Kind::Naturals, true),
+    ];
+
+    #[test]
+    fn each_fault_is_said_with_its_member_or_its_place() {
+        let most = u64::MAX;
+        for (text, member, reason) in [
+            ("", "", "the text ends too early, after character 0".to_owned()),
+            ("{\"a\": 1, \"ä", "", "the text ends too early, after character 11".into()),
+            ("{\"a\":x}", "a", "it is not JSON at character 6".into()),
+            ("{\"ä\":1,\n \"b\":x}", "b", "it is not JSON at line 2, character 6".into()),
+            ("{,}", "", "it is not JSON at character 2".into()),
+            ("{\"a\":1,\"b\":[]} x", "", "trailing text at character 16".into()),
+            ("[1]", "", "[1] is not a JSON object".into()),
+            ("{}", "a", "missing field".into()),
+            ("{\"a\":1}", "b", "missing field".into()),
+            ("{\"a\":1,\"a\":1}", "a", "duplicate field".into()),
+            ("{\"a\":1,\"x\":1}", "x", "unknown field".into()),
+            ("{\"a\":-1}", "a", format!("-1 is not a whole number from 0 to {most}")),
+            ("{\"a\":1e3}", "a", format!("1e3 is not a whole number from 0 to {most}")),
+            ("{\"a\":null}", "a", format!("null is not a whole number from 0 to {most}")),
+            ("{\"a\":1,\"b\":3}", "b", "3 is not a list of whole numbers".into()),
+            (
+                "{\"a\":1,\"b\":[1,\"2\"]}",
+                "b[1]",
+                "\"2\" is not a whole number from -9223372036854775808 to 9223372036854775807".into(),
+            ),
+            (
+                "{\"e\":[18446744073709551616]}",
+                "e[0]",
+                format!("18446744073709551616 is not a whole number from 0 to {most}"),
+            ),
+            ("{\"c\":\"\\ud800\"}", "c", "\"\\ud800\" is not a string".into()),
+        ] {
+            let fault = fault(text, MEMBERS);
+            assert_eq!((fault.member.unwrap_or_default().as_str(), fault.reason), (member, reason), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_long_is_cut() {
+        let fault = fault(&format!("{{\"{}\":1}}", "x".repeat(100)), MEMBERS);
+        assert_eq!(fault.member, Some("x".repeat(40) + "…"));
+    }
+}
