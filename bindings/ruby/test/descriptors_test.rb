@@ -46,8 +46,9 @@ class DescriptorsTest < SharedMemoryTest
       made = Array.new(20) { |number| Shmarray::Array.create(:int32, 10).tap { |array| array[7] = number } }
       same((0...20).to_a, made.map { |array| Shmarray::Array.attach(array.handle)[7] })
       same([1, 2, 3], Numo::Shared.share(Numo::Int32[1, 2, 3]).to_a) if $numo
-      Shmarray::Array.create(:int8, 1, name: "second")
+      second = Shmarray::Array.create(:int8, 1, name: "second") # its name goes with whoever holds it last
       Shmarray.unlink("second")
+      second.close
       Shmarray.sweep
       same(true, Shmarray.segments.any? { |info| info[:name] == "named" })
       GC.start
