@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the scripts of ci that count: cases, programs that are built once, proofs that a tool is on.
+# Sourced by the scripts of ci that count: cases, programs that are built once, proofs that a tool
+# is on.
 #
 # Who calls `run` sets `directory`, the SHMARRAY_DIR that each program gets anew; who calls
 # `build` sets `sources`, the files that a program may be made from.

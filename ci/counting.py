@@ -1,4 +1,6 @@
-"""How many tests a suite's log says passed, failed and were skipped, why those were, and which were flaky."""
+"""How many tests a suite's log says passed, failed and were skipped, why those were, and which were
+flaky.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -20,7 +22,10 @@ def one_check(log, succeeded):
 
 
 def rust_tests(log, _):
-    """A test that finds that it cannot run here passes, and says so in a line: it counts as skipped."""
+    """A test that finds that it cannot run here passes, and says so in a line:
+
+    it counts as skipped.
+    """
     found = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", log, re.M)
     passed, failed, ignored = (sum(int(row[column]) for row in found) for column in range(3))
     reasons = re.findall(r"^skipped (.+)$", log, re.M)
@@ -28,7 +33,9 @@ def rust_tests(log, _):
 
 
 def counted_line(log, _):
-    """The last `… N passed, N failed[, N skipped]`, and lines that say why something was skipped, and what was flaky."""
+    """The last `… N passed, N failed[, N skipped]`, and lines that say why something was skipped,
+    and what was flaky.
+    """
     found = re.findall(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", log)
     passed, failed, skipped = found[-1] if found else (0, 0, 0)
     reasons, flaky = (re.findall(rf"^{word} (.+)$", log, re.M) for word in ("skipped", "flaky"))
@@ -43,7 +50,9 @@ def pytest_line(log, _):
 
 
 def minitest_line(log, _):
-    found = re.findall(r"(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips", log)
+    found = re.findall(
+        r"(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips", log
+    )
     runs, failures, errors, skips = (
         (sum(map(int, column)) for column in zip(*found, strict=True)) if found else (0, 0, 0, 0)
     )

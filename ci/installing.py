@@ -1,9 +1,11 @@
-"""Follows the README's commands to install from a clone, and runs its first example of each language.
+"""Follows the README's commands to install from a clone, and runs its first example of each
+language.
 
     python ci/installing.py --short    in this folder, where ci/test has compiled most of it
     python ci/installing.py            in a clone of it, where nothing has been compiled
 
-Each in a clean environment: a home of its own with nothing in it, and nothing of ci/env on the paths.
+Each in a clean environment: a home of its own with nothing in it, and nothing of ci/env on the
+paths.
 """
 
 import argparse
@@ -17,9 +19,19 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
-OF_CI_ENV = ("PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "GEM_PATH", "VIRTUAL_ENV", "PYTHONPATH")
-NOT_PUBLISHED = r"pip install shmarray|gem install numo-shared|cargo (?:add|install) shmarray|^shmarray = \""
-# For each section: the language of its example, what a user has before, where the commands run, and what runs then.
+OF_CI_ENV = (
+    "PKG_CONFIG_PATH",
+    "CMAKE_PREFIX_PATH",
+    "LD_LIBRARY_PATH",
+    "GEM_PATH",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+)
+NOT_PUBLISHED = (
+    r"pip install shmarray|gem install numo-shared|cargo (?:add|install) shmarray|^shmarray = \""
+)
+# For each section: the language of its example, what a user has before, where the commands run, and
+# what runs then.
 SECTIONS = {
     "Python": ("python", f"{sys._base_executable} -m venv ~/venv; . ~/venv/bin/activate", "~/shmarray", "python ~/example.python; shmarray ls; python -m shmarray ls"),
     "Ruby": ("ruby", "export GEM_HOME=~/gems", "~/shmarray", "ruby ~/example.ruby"),
@@ -29,7 +41,9 @@ SECTIONS = {
 }  # fmt: skip
 # The commands of one are those of the other, and are there already.
 SAME_COMMANDS = {"C": "C++"}
-WITHOUT_NUMO = 'require "shmarray"\nraise unless Shmarray::Array.create(:float32, [2, 3]).shape == [2, 3]\n'
+WITHOUT_NUMO = (
+    'require "shmarray"\nraise unless Shmarray::Array.create(:float32, [2, 3]).shape == [2, 3]\n'
+)
 
 
 def section(title):
@@ -43,10 +57,16 @@ def blocks(title, language):
 def example(title, language):
     text = blocks(title, language)[0]
     if language == "rust":  # as rustdoc runs it
-        return "fn main() -> Result<(), shmarray::Error> {\n" + re.sub(r"^# Ok.*", "Ok(())", text, flags=re.M) + "}\n"
+        return (
+            "fn main() -> Result<(), shmarray::Error> {\n"
+            + re.sub(r"^# Ok.*", "Ok(())", text, flags=re.M)
+            + "}\n"
+        )
     if (
         language == "ruby"
-        and subprocess.run(["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL).returncode
+        and subprocess.run(
+            ["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL
+        ).returncode
     ):
         return WITHOUT_NUMO
     return text
@@ -64,7 +84,9 @@ def environment(home, short):
 
 def clone(to):
     """What git knows of this folder, committed or not."""
-    listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, text=True)
+    listed = subprocess.check_output(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, text=True
+    )
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +107,11 @@ def follow(title, home, short):
     """Whether the commands and the example succeed."""
     text = script(title, home, short)
     done = subprocess.run(
-        ["bash", "-c", text], env=environment(home, short), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ["bash", "-c", text],
+        env=environment(home, short),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     print(f"{title}: {'well' if done.returncode == 0 else 'FAILED'}", flush=True)
     if done.returncode:
@@ -94,12 +120,16 @@ def follow(title, home, short):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--short", action="store_true")
     short = parser.parse_args().short
     promised = re.findall(
         NOT_PUBLISHED,
-        "\n".join(path.read_text() for path in (ROOT / "README.md", *ROOT.glob("bindings/*/README.md"))),
+        "\n".join(
+            path.read_text() for path in (ROOT / "README.md", *ROOT.glob("bindings/*/README.md"))
+        ),
         re.M,
     )
     for words in promised:
@@ -111,7 +141,9 @@ def main():
         else:
             clone(home / "shmarray")
         done = [follow(title, home, short) for title in SECTIONS]
-    print(f"README's commands: {sum(done) + (not promised)} passed, {done.count(False) + bool(promised)} failed")
+    print(
+        f"README's commands: {sum(done) + (not promised)} passed, {done.count(False) + bool(promised)} failed"
+    )
     sys.exit(not all(done) or bool(promised))
 
 

@@ -1,4 +1,5 @@
-"""Runs a command as a fresh login would: every signal has its default, and the command a session of its own.
+"""Runs a command as a fresh login would: every signal has its default, and the command a session of
+its own.
 
     python ci/launch.py LIFELINE COMMAND …
 
@@ -6,9 +7,9 @@ A signal that is ignored or blocked stays so in every child: `nohup` ignores SIG
 SIGINT in what it starts in the background, and a test that waits for its child to die of such a
 signal waits for ever.
 
-LIFELINE is a descriptor. When its other end closes, the starter has ended, and the command is killed
-with all that it started. Orphans become children of this process, so that none is lost. Those that
-are left when the command has ended are killed and named.
+LIFELINE is a descriptor. When its other end closes, the starter has ended, and the command is
+killed with all that it started. Orphans become children of this process, so that none is lost.
+Those that are left when the command has ended are killed and named.
 """
 
 import contextlib
@@ -31,13 +32,20 @@ def adopt_orphans():
 
 def start(command):
     changeable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-    return os.posix_spawnp(command[0], command, os.environ, setsid=True, setsigdef=changeable, setsigmask=())
+    return os.posix_spawnp(
+        command[0], command, os.environ, setsid=True, setsigdef=changeable, setsigmask=()
+    )
 
 
 def wait_for(child, lifeline):
-    """The status that the child ended with; None when the lifeline closed before. Orphans are waited for, too."""
+    """The status that the child ended with; None when the lifeline closed before.
+
+    Orphans are waited for, too.
+    """
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the descriptor is written to
+    signal.signal(
+        signal.SIGCHLD, lambda *_: None
+    )  # a handler, so that the descriptor is written to
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     while True:
         for pid, status in ended_children():

@@ -1,4 +1,5 @@
-"""Looks into every package that users get for the texts of the licences, and for all that they are built from.
+"""Looks into every package that users get for the texts of the licences, and for all that they are
+built from.
 
     . ci/env; python ci/packages.py
 
@@ -19,7 +20,9 @@ SOURCES = ("core/src/lib.rs", "bindings/cli/src/lib.rs", "bindings/python/src/li
 
 
 def run(*command, cwd):
-    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
     return done.stdout
@@ -41,13 +44,20 @@ def sdist(folder):
 def gem(folder):
     run(ROOT / "bindings/ruby/stage", folder, cwd=ROOT)
     run("gem", "build", "numo-shared.gemspec", "--output", "it.gem", cwd=folder)
-    with tarfile.open(folder / "it.gem") as outer, tarfile.open(fileobj=outer.extractfile("data.tar.gz")) as archive:
+    with (
+        tarfile.open(folder / "it.gem") as outer,
+        tarfile.open(fileobj=outer.extractfile("data.tar.gz")) as archive,
+    ):
         return contents(archive, lambda name: name)
 
 
 def contents(archive, named):
     """Of its ordinary files: a symbolic link to a text is no text."""
-    return {named(member.name): archive.extractfile(member).read() for member in archive if member.isreg()}
+    return {
+        named(member.name): archive.extractfile(member).read()
+        for member in archive
+        if member.isreg()
+    }
 
 
 def crate(name):
@@ -65,7 +75,11 @@ def missing(files, wanted=()):
 
 def each():
     """Each package with what is missing in it."""
-    for pack, wanted in ((wheel, ()), (sdist, SOURCES), (gem, ("ext/core/src/lib.rs", "ext/core/LICENSE"))):
+    for pack, wanted in (
+        (wheel, ()),
+        (sdist, SOURCES),
+        (gem, ("ext/core/src/lib.rs", "ext/core/LICENSE")),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             yield pack.__name__, missing(pack(Path(folder)), wanted)
     for name in CRATES:

@@ -1,4 +1,7 @@
-"""What the processes under another one do: for a suite that does not end, and for what it has used."""
+"""What the processes under another one do:
+
+for a suite that does not end, and for what it has used.
+"""
 
 import pathlib
 
@@ -6,12 +9,17 @@ PROC = pathlib.Path("/proc")
 
 
 def under(pid):
-    """A line for this process and each that descends from it: for each thread, what it waits for."""
+    """A line for this process and each that descends from it:
+
+    for each thread, what it waits for.
+    """
     return list(lines(pid, children_by_parent(), ""))
 
 
 def below(pid):
-    """The pids of all that descend from this process; those that have ended are listed until they are waited for."""
+    """The pids of all that descend from this process; those that have ended are listed until they
+    are waited for.
+    """
     children, found, todo = children_by_parent(), [], [pid]
     while todo:
         todo += (more := children.get(todo.pop(), []))
@@ -20,7 +28,9 @@ def below(pid):
 
 
 def used(pid):
-    """(Ticks of processor time that all below this process have used, whether one of them runs now)."""
+    """(Ticks of processor time that all below this process have used, whether one of them runs
+    now).
+    """
     ticks, runs = 0, False
     for other in below(pid):
         if (fields := status_of(PROC / str(other))) is not None:
@@ -38,7 +48,10 @@ def children_by_parent():
 
 
 def status_of(directory):
-    """What follows the name in /proc/PID/stat: the state, the parent, …; None when it has ended meanwhile."""
+    """What follows the name in /proc/PID/stat:
+
+    the state, the parent, …; None when it has ended meanwhile.
+    """
     try:
         return (directory / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -53,7 +66,13 @@ def lines(pid, children, indent):
 
 def command_of(pid):
     try:
-        return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:150].strip()
+        return (
+            (PROC / str(pid) / "cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")[:150]
+            .strip()
+        )
     except OSError:
         return "?"
 

@@ -18,8 +18,13 @@ NUMO_ABSENT = "neither numo-narray nor numo-narray-alt is installed, and no gem 
 
 def compiled(source, compiler, *flags):
     program = source.with_suffix("")
-    libraries = shlex.split(subprocess.check_output(["pkg-config", "--cflags", "--libs", "shmarray"], text=True))
-    subprocess.run([compiler, *flags, "-Wall", "-Wextra", "-Werror", source, "-o", program, *libraries], check=True)
+    libraries = shlex.split(
+        subprocess.check_output(["pkg-config", "--cflags", "--libs", "shmarray"], text=True)
+    )
+    subprocess.run(
+        [compiler, *flags, "-Wall", "-Wextra", "-Werror", source, "-o", program, *libraries],
+        check=True,
+    )
     return [program]
 
 
@@ -42,7 +47,12 @@ def expectations(language, text):
 
 def main():
     passed = failed = skipped = 0
-    has_numo = subprocess.run(["ruby", "-e", "require 'numo/narray'"], stderr=subprocess.DEVNULL).returncode == 0
+    has_numo = (
+        subprocess.run(
+            ["ruby", "-e", "require 'numo/narray'"], stderr=subprocess.DEVNULL
+        ).returncode
+        == 0
+    )
     pieces = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     for number, (language, text) in enumerate(pieces):
         if language not in LANGUAGES:

@@ -44,7 +44,9 @@ class Watch:
         ticks, runs = processes.used(self.pid)
         size = self.log.stat().st_size
         self.silent = 0 if size != self.size else self.silent + 1
-        works = runs or size != self.size or abs(ticks - self.ticks) > IDLE_SECONDS * TICKS_PER_SECOND
+        works = (
+            runs or size != self.size or abs(ticks - self.ticks) > IDLE_SECONDS * TICKS_PER_SECOND
+        )
         self.still = 0 if works else self.still + 1
         self.size, self.ticks = size, ticks if works else self.ticks
         stuck = self.still >= STUCK_LOOKS
@@ -55,17 +57,25 @@ class Watch:
     def say(self, words):
         last = self.log.read_text(errors="replace").splitlines()[-10:]
         with one_speaks:
-            print(f"{self.name} {words}:", *processes.under(self.pid), *last, sep="\n  ", flush=True)
+            print(
+                f"{self.name} {words}:", *processes.under(self.pid), *last, sep="\n  ", flush=True
+            )
 
 
 def expect_children():
-    """Before the first suite, in the main thread: of who ignores SIGCHLD the kernel forgets how children ended."""
+    """Before the first suite, in the main thread:
+
+    of who ignores SIGCHLD the kernel forgets how children ended.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     LOGS.mkdir(parents=True, exist_ok=True)
 
 
 def run(name, command, count):
-    """Runs a suite to its end. Returns its count, and the seconds that it took and that it used of processors."""
+    """Runs a suite to its end.
+
+    Returns its count, and the seconds that it took and that it used of processors.
+    """
     log_path = LOGS / (re.sub(r"\W+", "-", name) + ".log")
     began = time.monotonic()
     with open(log_path, "w") as log:
@@ -96,7 +106,10 @@ def start(command, log):
 
 
 def ended(running, lifeline, name, log_path):
-    """Waits for it. Returns its exit code, and the seconds of processor time of all that it started."""
+    """Waits for it.
+
+    Returns its exit code, and the seconds of processor time of all that it started.
+    """
     watch, descriptor = Watch(name, running.pid, log_path), os.pidfd_open(running.pid)
     with contextlib.closing(select.epoll()) as ending:
         ending.register(descriptor, select.EPOLLIN)

@@ -38,7 +38,8 @@ has_ended() {
     fi
 }
 
-# beside TITLE FUNCTION: begins it, and the next steps run meanwhile. steps_beside waits for all that were begun.
+# beside TITLE FUNCTION: begins it, and the next steps run meanwhile. steps_beside waits for all
+# that were begun.
 beside() {
     (
         began=$SECONDS status=0

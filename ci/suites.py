@@ -1,4 +1,5 @@
-"""Runs every suite of tests and checks, and ends with what was skipped, a table, and one line of counts.
+"""Runs every suite of tests and checks, and ends with what was skipped, a table, and one line of
+counts.
 
     . ci/env; python ci/suites.py [--long] [WORD …]      only the suites whose names contain one of the words
 
@@ -87,7 +88,16 @@ PYTHON_LONG = " or ".join(
 RAKE_TEST = ["rake", "--rakefile", "bindings/ruby/Rakefile", "test"]
 LOKY_SHORT, LOKY_LONG = "TestExecutor", ("TestShutdown", "TestWait", "TestAsCompleted")
 OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
-OTHER_LONG = ("mp_process", "mp_connection", "mp_queues", "mp_managers", "pool", "executor", "shutdown", "starts")
+OTHER_LONG = (
+    "mp_process",
+    "mp_connection",
+    "mp_queues",
+    "mp_managers",
+    "pool",
+    "executor",
+    "shutdown",
+    "starts",
+)
 """Of those, the files about what changes from one Python to the next."""
 
 
@@ -104,7 +114,17 @@ def python(script, *arguments):
 
 
 def crashes(*tests):
-    return cargo("test", "-p", "shmarray", "--features", f"steps,{FEATURES}", "--test", "crashes", "--", *tests)
+    return cargo(
+        "test",
+        "-p",
+        "shmarray",
+        "--features",
+        f"steps,{FEATURES}",
+        "--test",
+        "crashes",
+        "--",
+        *tests,
+    )
 
 
 def portable(*tests):
@@ -141,9 +161,15 @@ def other_pythons(words):
 
 def numo_examples():
     """Only where there is a Numo: ci/setup.sh says so when there is none."""
-    asked = subprocess.run(["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL, check=False)
+    asked = subprocess.run(
+        ["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL, check=False
+    )
     if asked.returncode == 0:
-        yield "examples: Ruby", ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"], counted_line
+        yield (
+            "examples: Ruby",
+            ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"],
+            counted_line,
+        )
 
 
 SHORT = [
@@ -219,9 +245,15 @@ def chosen(words):
     """The suites that the words name, and the order in which they begin."""
     form = "long" if words[:1] == ["--long"] else "short"
     words = words[form == "long" :] or [""]
-    suites = [suite for suite in (LONG if form == "long" else SHORT) if any(word in suite[0] for word in words)]
+    suites = [
+        suite
+        for suite in (LONG if form == "long" else SHORT)
+        if any(word in suite[0] for word in words)
+    ]
     first = LONGEST[form]
-    return suites, sorted(suites, key=lambda suite: first.index(suite[0]) if suite[0] in first else len(first))
+    return suites, sorted(
+        suites, key=lambda suite: first.index(suite[0]) if suite[0] in first else len(first)
+    )
 
 
 def main():
@@ -233,7 +265,9 @@ def main():
 
 
 def report(results):
-    """What was skipped and why, what was flaky, the table, the line of counts; exits with 0 when nothing has failed."""
+    """What was skipped and why, what was flaky, the table, the line of counts; exits with 0 when
+    nothing has failed.
+    """
     counts = [count for _, count, _ in results]
     reasons = [f"{name}: {reason}" for name, count, _ in results for reason in count.reasons]
     print("\nSkipped:" if reasons else "\nNothing was skipped.")
@@ -248,9 +282,13 @@ def report(results):
         print(
             f"{name:44} {count.passed:7} {count.failed:7} {count.skipped:8} {len(count.flaky):6} {seconds:8.0f} {used:14.0f}"
         )
-    total = [sum(getattr(count, kind) for count in counts) for kind in ("passed", "failed", "skipped")]
+    total = [
+        sum(getattr(count, kind) for count in counts) for kind in ("passed", "failed", "skipped")
+    ]
     processors = sum(used for _, _, (_, used) in results)
-    print(f"{'together':44} {total[0]:7} {total[1]:7} {total[2]:8} {len(flaky):6} {'':8} {processors:14.0f}")
+    print(
+        f"{'together':44} {total[0]:7} {total[1]:7} {total[2]:8} {len(flaky):6} {'':8} {processors:14.0f}"
+    )
     counts = f"{total[0]} passed, {total[1]} failed, {total[2]} skipped"
     print(f"\n{counts}, {len(flaky)} flaky" if flaky else f"\n{counts}")
     sys.exit(bool(total[1]) or not total[0])

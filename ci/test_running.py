@@ -14,7 +14,15 @@ import suites
 from counting import counted_line, minitest_line, one_check, pytest_line, rust_tests
 
 HERE = pathlib.Path(__file__).resolve().parent
-IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ)
+IGNORED = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGPIPE,
+    signal.SIGCHLD,
+    signal.SIGXFSZ,
+)
 BLOCKED = (signal.SIGALRM, signal.SIGUSR1, signal.SIGTERM)
 SIGNALS_TEST = "bindings/python/tests/test_shutdown.py", "-k", "what_a_signal_ended"
 
@@ -44,7 +52,11 @@ def run_with_odd_signals(code):
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
 
     done = subprocess.run(
-        ["nohup", *python(code)], preexec_fn=spoil, stdout=subprocess.PIPE, text=True, env=environment
+        ["nohup", *python(code)],
+        preexec_fn=spoil,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     return done.stdout
 
@@ -58,7 +70,11 @@ running.LOGS = pathlib.Path({str(logs)!r})
 running.expect_children()
 running.run("probe", {probe}, counted_line)
 """)
-    facts = dict(line.split(":\t") for line in (logs / "probe.log").read_text().splitlines() if line.startswith("Sig"))
+    facts = dict(
+        line.split(":\t")
+        for line in (logs / "probe.log").read_text().splitlines()
+        if line.startswith("Sig")
+    )
     assert signals(facts["SigBlk"]) == set()
     assert signals(facts["SigIgn"]) == {signal.SIGPIPE, signal.SIGXFSZ}  # by Python itself
 
@@ -114,7 +130,9 @@ def test_processor_time_of_orphans_counts(logs):
 
 
 def test_what_a_suite_leaves_running_is_killed_and_named(logs):
-    count, _ = running.run("leaves", shell("setsid sleep infinity & echo $! 1 passed, 0 failed"), counted_line)
+    count, _ = running.run(
+        "leaves", shell("setsid sleep infinity & echo $! 1 passed, 0 failed"), counted_line
+    )
     log = (logs / "leaves.log").read_text()
     pid = int(log.split()[0])
     assert not pathlib.Path(f"/proc/{pid}").exists()
@@ -170,7 +188,9 @@ def test_a_suite_that_waits_for_what_does_not_come_is_shown_killed_and_failed(ca
 def test_a_suite_that_works_in_silence_is_shown_and_not_killed(capsys, monkeypatch, logs):
     looks = []
     monkeypatch.setattr(
-        running.Watch, "look", lambda watch, look=running.Watch.look: looked(looks, logs) or look(watch)
+        running.Watch,
+        "look",
+        lambda watch, look=running.Watch.look: looked(looks, logs) or look(watch),
     )
     works = python(f"import pathlib\nwhile not pathlib.Path({str(logs / 'enough')!r}).exists(): pass\nprint('1 passed, 0 failed')")  # fmt: skip
     count, _ = running.run("works", works, counted_line)
@@ -201,7 +221,9 @@ def test_ci_run_runs_both_forms_and_ends_with_their_counts(tmp_path, short, long
         (tmp_path / name).mkdir()
     shutil.copy(HERE.parent / ".ci/run", tmp_path / ".ci/run")
     (tmp_path / "ci/test").write_text(f'if [ "${{1-}}" = --long ]; then {long}; else {short}; fi')
-    done = subprocess.run([tmp_path / ".ci/run"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [tmp_path / ".ci/run"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
     assert (done.stdout.splitlines()[-1], done.returncode) == (last, status)
     assert "ci/test: " in done.stdout
     assert "ci/test --long: " in done.stdout

@@ -1,4 +1,5 @@
-"""House rules as tests: the line of modules, the size of functions and files, words that are not ours.
+"""House rules as tests: the line of modules, the size of functions and files, words that are not
+ours.
 
 python ci/tidy.py
 """
@@ -36,7 +37,11 @@ def check(holds, what):
 
 def tracked(*endings):
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     paths = [ROOT / line for line in listed.stdout.splitlines()]
     return [path for path in paths if path.suffix in endings and path.is_file()]
@@ -63,7 +68,9 @@ def functions(text):
     """Lengths of the functions of a Rust file, by braces, signature and closing brace included."""
     lines, lengths = text.splitlines(), []
     for start, line in enumerate(lines):
-        if not re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const )?(?:unsafe )?(?:extern \"C\" )?fn \w+", line):
+        if not re.match(
+            r"\s*(?:pub(?:\([^)]*\))? )?(?:const )?(?:unsafe )?(?:extern \"C\" )?fn \w+", line
+        ):
             continue
         indent = len(line) - len(line.lstrip())
         for end in range(start, len(lines)):
@@ -86,7 +93,10 @@ def functions_are_short():
             continue
         for length, name in functions(without_tests(path.read_text())):
             lengths.append(length)
-            check(length <= MOST_LINES["function"], f"{path.relative_to(ROOT)}: {name} has {length} lines")
+            check(
+                length <= MOST_LINES["function"],
+                f"{path.relative_to(ROOT)}: {name} has {length} lines",
+            )
     lengths.sort()
     check(len(lengths) > 100, f"only {len(lengths)} functions were found")
     median, ninth = statistics.median(lengths), lengths[len(lengths) * 9 // 10]
@@ -117,20 +127,31 @@ def no_words_that_are_not_ours():
             continue
         text = path.read_text()
         check(not SYNONYMS.search(text), f"{path.relative_to(ROOT)} says {SYNONYMS.search(text)}")
-        check(not HOSTS.search(text), f"{path.relative_to(ROOT)} names a registry's host: {HOSTS.search(text)}")
+        check(
+            not HOSTS.search(text),
+            f"{path.relative_to(ROOT)} names a registry's host: {HOSTS.search(text)}",
+        )
 
 
 def every_suite_is_in_the_table():
-    """CONTRIBUTING says of each suite what ci/test and ci/test --long run of it, and names no other."""
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    """CONTRIBUTING says of each suite what ci/test and ci/test --long run of it, and names no
+    other.
+    """
+    rows = re.findall(
+        r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M
+    )
     table = {name: long != "–" for name, _, long in rows}
     short, long = (
-        {re.sub(r"^Python 3\.\d+$", "Python 3.x", suite[0]) for suite in form} for form in (suites.SHORT, suites.LONG)
+        {re.sub(r"^Python 3\.\d+$", "Python 3.x", suite[0]) for suite in form}
+        for form in (suites.SHORT, suites.LONG)
     )
     check(len(short) > 30, "suites.py lists no suites")
     for name in sorted(short | long):
         check(name in short, f"{name} has no form in ci/test")
-        check(table.get(name) == (name in long), f"CONTRIBUTING's table of suites is wrong about {name}")
+        check(
+            table.get(name) == (name in long),
+            f"CONTRIBUTING's table of suites is wrong about {name}",
+        )
     for name in table.keys() - short - ABSENT_HERE - {"suite", "---"}:
         check(False, f"CONTRIBUTING's table names a suite that is not there: {name}")
 
@@ -138,13 +159,26 @@ def every_suite_is_in_the_table():
 def features(*packages):
     """Each crate that they are built from, with its features."""
     chosen = [word for package in packages for word in ("-p", package)]
-    command = ["cargo", "tree", *chosen, "--edges", "normal,build", "--prefix", "none", "--format", "{p} [{f}]"]
+    command = [
+        "cargo",
+        "tree",
+        *chosen,
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p} [{f}]",
+    ]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return {line.removesuffix(" (*)") for line in said.splitlines() if line.strip()}
 
 
 def core_is_built_once():
-    """Another set of features anywhere below core, and a binding builds core again: see the workspace's Cargo.toml."""
+    """Another set of features anywhere below core, and a binding builds core again:
+
+    see the workspace's Cargo.toml.
+    """
     names = {line.split()[0] for line in features("shmarray")}
     below = {line for line in features("shmarray-ffi", "shmarray-cli") if line.split()[0] in names}
     check(len(below) > 20, "cargo names nothing that core is built from")

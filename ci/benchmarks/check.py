@@ -1,4 +1,5 @@
-"""Whether what is published is of one run: RESULTS.md, the pictures and the README's words are those of results.json.
+"""Whether what is published is of one run: RESULTS.md, the pictures and the README's words are
+those of results.json.
 
 . ci/env; python ci/benchmarks/check.py
 """
@@ -17,7 +18,9 @@ DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
 def published(results):
     """What is compared: a name, what is there, what results.json says."""
     words = report.caption(results)
-    picture_in_readme = re.search(r"^!\[(.*)\]\(ci/benchmarks/results\.svg\)$", (ROOT / "README.md").read_text(), re.M)
+    picture_in_readme = re.search(
+        r"^!\[(.*)\]\(ci/benchmarks/results\.svg\)$", (ROOT / "README.md").read_text(), re.M
+    )
     yield "RESULTS.md", (HERE / "RESULTS.md").read_text(), report.text(results)
     yield "the README's words beside the picture", picture_in_readme and picture_in_readme[1], words
     for picture in ("results.svg", "growth.svg"):

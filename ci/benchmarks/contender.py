@@ -1,4 +1,5 @@
-"""One peer's sender, in a process of its own: does what it is told by lines of JSON, answers by one each.
+"""One peer's sender, in a process of its own: does what it is told by lines of JSON, answers by one
+each.
 
     python contender.py PEER
 
@@ -48,7 +49,10 @@ class Sender:
         return {}
 
     def prepare_bytes(self, size_bytes, change_bytes):
-        """For messages of bytes alone, between which as much data changes as between arrays: it cools caches and cores."""
+        """For messages of bytes alone, between which as much data changes as between arrays:
+
+        it cools caches and cores.
+        """
         os.sched_setaffinity(0, {self.own})
         if self.bytes is None:
             self.peer.echo()

@@ -51,7 +51,9 @@ class Results:
 
     def add(self, row, case, who, values, unit="s"):
         middle = statistics.median(values)
-        self.figures.append(Figure(row, case, who, unit, middle, min(values), max(values), len(values)))
+        self.figures.append(
+            Figure(row, case, who, unit, middle, min(values), max(values), len(values))
+        )
 
     def get(self, row, case, who):
         """The median, or None."""
@@ -59,10 +61,16 @@ class Results:
         return found[0] if found else None
 
     def fail(self, row, case, who, why):
-        self.failed.append({"row": row, "case": case, "who": who, "why": str(why).splitlines()[0][:200]})
+        self.failed.append(
+            {"row": row, "case": case, "who": who, "why": str(why).splitlines()[0][:200]}
+        )
 
     def as_json(self):
-        return {"quick": self.quick, "failed": self.failed, "figures": [asdict(figure) for figure in self.figures]}
+        return {
+            "quick": self.quick,
+            "failed": self.failed,
+            "figures": [asdict(figure) for figure in self.figures],
+        }
 
 
 class Bench:
@@ -164,7 +172,11 @@ def senders(bench, row, names=None):
 def program(*command, stdin=None):
     """What a program prints as JSON, one value a line."""
     done = subprocess.run(
-        list(map(str, command)), input=stdin, capture_output=True, text=True, timeout=ANSWER_WITHIN_SECONDS
+        list(map(str, command)),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=ANSWER_WITHIN_SECONDS,
     )
     if done.returncode:
         raise Failed(reason(done.stderr))

@@ -18,12 +18,21 @@ MAPPING = re.compile(r"^\S+ \S+ \S+ (\w+):(\w+) (\d+)", re.M)
 
 
 def files(folder=SHARED):
-    """The names of the files there that contenders make. A registry is a file of locks, which stays."""
-    return {path.name for path in folder.glob("*") if OF_THE_CONTENDERS.fullmatch(path.name) and path.is_file()}
+    """The names of the files there that contenders make.
+
+    A registry is a file of locks, which stays.
+    """
+    return {
+        path.name
+        for path in folder.glob("*")
+        if OF_THE_CONTENDERS.fullmatch(path.name) and path.is_file()
+    }
 
 
 def since(before, folder=SHARED):
-    subprocess.run(["shmarray", "sweep"], env=os.environ | {"SHMARRAY_DIR": str(folder)}, check=True, stdout=2)
+    subprocess.run(
+        ["shmarray", "sweep"], env=os.environ | {"SHMARRAY_DIR": str(folder)}, check=True, stdout=2
+    )
     new, held = files(folder) - before, set(held_files())
     return sorted(name for name in new if identity((folder / name).stat()) not in held)
 
@@ -33,10 +42,15 @@ def identity(status):
 
 
 def held_files():
-    """What processes have mapped or open, by identity: a file that was linked late has no name in its mapping."""
+    """What processes have mapped or open, by identity:
+
+    a file that was linked late has no name in its mapping.
+    """
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
-            for major, minor, inode in MAPPING.findall((process / "maps").read_text(errors="replace")):
+            for major, minor, inode in MAPPING.findall(
+                (process / "maps").read_text(errors="replace")
+            ):
                 yield int(major, 16), int(minor, 16), int(inode)
             for descriptor in list((process / "fd").iterdir()):
                 with contextlib.suppress(FileNotFoundError):  # it has closed it meanwhile

@@ -1,6 +1,7 @@
 /* What the machine allows: copies, system calls and wake-ups, as lines of JSON.
  *
- *     limits copy BYTES THREADS | open COUNT | pipe COUNT | socketpair COUNT | futex COUNT | spin COUNT
+ *     limits copy BYTES THREADS | open COUNT | pipe COUNT | socketpair COUNT | futex COUNT | spin
+ * COUNT
  *
  * Each prints the seconds of each repetition, or of one of COUNT. The first core is the asker's,
  * the last the answerer's.
@@ -82,7 +83,8 @@ static double copy_once(char *to, const char *from, size_t bytes, int threads) {
     double began = now();
     for (int i = 0; i < threads; i++) {
         size_t start = each * (size_t)i;
-        parts[i] = (struct part){to + start, from + start, i == threads - 1 ? bytes - start : each, core(i)};
+        parts[i] = (struct part){to + start, from + start, i == threads - 1 ? bytes - start : each,
+                                 core(i)};
         must(pthread_create(&running[i], NULL, copy_part, &parts[i]) == 0, "pthread_create");
     }
     for (int i = 0; i < threads; i++)
@@ -103,7 +105,8 @@ static void copy(size_t bytes, int threads) {
     puts("]");
 }
 
-/* A file for each, so that none is open or mapped already; closed at once, as a mapping needs no descriptor. */
+/* A file for each, so that none is open or mapped already; closed at once, as a mapping needs no
+ * descriptor. */
 static void open_and_map(int count) {
     char path[64];
     char **starts = malloc(sizeof *starts * (size_t)count);
@@ -216,7 +219,8 @@ int main(int count, char **arguments) {
     const char *what = count > 2 ? arguments[1] : "";
     long number = count > 2 ? atol(arguments[2]) : 0;
     int threads = count > 3 ? atoi(arguments[3]) : 1;
-    must(number > 0 && threads > 0 && threads <= THREADS_MOST, "usage: limits WHAT NUMBER [THREADS]");
+    must(number > 0 && threads > 0 && threads <= THREADS_MOST,
+         "usage: limits WHAT NUMBER [THREADS]");
     if (strcmp(what, "copy") == 0)
         copy((size_t)number, threads);
     else if (strcmp(what, "open") == 0)

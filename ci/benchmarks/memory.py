@@ -14,7 +14,9 @@ def used_shared():
 
 
 def of_process(pid):
-    """Resident and proportional bytes, those of them that are shared memory, and the most that was resident."""
+    """Resident and proportional bytes, those of them that are shared memory, and the most that was
+    resident.
+    """
     rollup, status = fields(f"/proc/{pid}/smaps_rollup"), fields(f"/proc/{pid}/status")
     return {
         "rss": rollup["Rss"],
@@ -28,7 +30,9 @@ def of_process(pid):
 def fields(path):
     with open(path) as file:
         rows = [line.split() for line in file]
-    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
+    return {
+        row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"
+    }
 
 
 class Peak:

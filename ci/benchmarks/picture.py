@@ -25,11 +25,18 @@ PANELS = (
     ("Ruby: a frame of 6.2 MB\nfrom a worker", "ruby", ruby.CASE),
 )
 COLUMNS = 3
-STYLE = {"font.size": 9, "svg.hashsalt": "shmarray", "axes.spines.top": False, "axes.spines.right": False}
+STYLE = {
+    "font.size": 9,
+    "svg.hashsalt": "shmarray",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 def draw(results, folder):
-    """Each picture carries the words that stand beside it, so that a check sees whether they are of one run."""
+    """Each picture carries the words that stand beside it, so that a check sees whether they are of
+    one run.
+    """
     made, metadata = [], {"Date": None, "Description": report.caption(results)}
     with plt.rc_context(STYLE):
         for name, figure in (("results.svg", panels(results)), ("growth.svg", curves(results))):
@@ -42,7 +49,9 @@ def draw(results, folder):
 
 
 def found(results, row, case):
-    figures = [figure for figure in results["figures"] if (figure["row"], figure["case"]) == (row, case)]
+    figures = [
+        figure for figure in results["figures"] if (figure["row"], figure["case"]) == (row, case)
+    ]
     return {figure["who"]: figure for figure in figures}
 
 
@@ -53,7 +62,12 @@ def panels(results):
         return None
     lines = -(-len(shown) // COLUMNS)
     figure, axes = plt.subplots(
-        lines, COLUMNS, figsize=(12, 0.5 + 2.2 * lines), squeeze=False, layout="constrained", facecolor="white"
+        lines,
+        COLUMNS,
+        figsize=(12, 0.5 + 2.2 * lines),
+        squeeze=False,
+        layout="constrained",
+        facecolor="white",
     )
     for axis, (title, figures) in zip(axes.flat, shown, strict=False):
         panel(axis, title, figures, floor(figures))
@@ -84,7 +98,12 @@ def panel(axis, title, figures, limit):
     axis.set_ylim(-0.6, len(shown) - 0.4)
     axis.set_title(title, fontsize=9.5, fontweight="bold", loc="left")
     axis.tick_params(axis="y", length=0)
-    scale(axis, [figures[who][end] for who in shown for end in ("least", "most")], limit, memcpy(figures))
+    scale(
+        axis,
+        [figures[who][end] for who in shown for end in ("least", "most")],
+        limit,
+        memcpy(figures),
+    )
     limits(axis, figures, limit)
 
 
@@ -100,19 +119,38 @@ def scale(axis, values, limit, copies):
 
 
 def ticks(least, most):
-    """Two or three: powers of ten, and where there is only one of them also three times and a third of it."""
-    within = lambda steps: [step * 10.0**n for n in range(-9, 4) for step in steps if least <= step * 10.0**n <= most]
+    """Two or three:
+
+    powers of ten, and where there is only one of them also three times and a third of it.
+    """
+    within = lambda steps: [
+        step * 10.0**n for n in range(-9, 4) for step in steps if least <= step * 10.0**n <= most
+    ]
     tens = within([1])
     return tens[:: -(-len(tens) // 3)] if len(tens) > 1 else within([1, 3])
 
 
 def point(axis, place, who, figure, ours):
-    """The median, a line from the least to the most, and the number in a column of its own beside the axis."""
+    """The median, a line from the least to the most, and the number in a column of its own beside
+    the axis.
+    """
     value, is_ours = figure["median"], who == peers.OURS
     color = OURS if peers.label(who).startswith("shmarray") else THEIRS
-    axis.plot([figure["least"], figure["most"]], [place, place], color=color, linewidth=1.5, solid_capstyle="butt")
+    axis.plot(
+        [figure["least"], figure["most"]],
+        [place, place],
+        color=color,
+        linewidth=1.5,
+        solid_capstyle="butt",
+    )
     axis.plot([value], [place], "o", color=color, markersize=6)
-    times = "" if is_ours else f"  ×{value / ours:.2g}" if value / ours < 100 else f"  ×{value / ours:.0f}"
+    times = (
+        ""
+        if is_ours
+        else f"  ×{value / ours:.2g}"
+        if value / ours < 100
+        else f"  ×{value / ours:.0f}"
+    )
     axis.annotate(
         f"{say(value)}{times}", (1, place), (5, 0), xycoords=axis.get_yaxis_transform(), textcoords="offset points",
         va="center", fontsize=8, fontweight="bold" if is_ours else "normal",
@@ -139,7 +177,12 @@ def curves(results):
     if not any(figure["row"] == growth.ROW for figure in results["figures"]):
         return None
     figure, axes = plt.subplots(
-        len(units), len(growth.OPERATIONS), figsize=(11, 5), layout="constrained", facecolor="white", sharey="row"
+        len(units),
+        len(growth.OPERATIONS),
+        figsize=(11, 5),
+        layout="constrained",
+        facecolor="white",
+        sharey="row",
     )
     for line, (unit, words) in zip(axes, units, strict=True):
         for axis, operation in zip(line, growth.OPERATIONS, strict=True):
@@ -157,7 +200,14 @@ def curve(axis, lines, unit):
     for who, points in lines.items():
         color = OURS if who == peers.OURS else THEIRS
         places = [place for place, _ in points]
-        axis.plot(places, [p["median"] for _, p in points], "o-", color=color, markersize=3.5, label=LABELS[who])
+        axis.plot(
+            places,
+            [p["median"] for _, p in points],
+            "o-",
+            color=color,
+            markersize=3.5,
+            label=LABELS[who],
+        )
         axis.fill_between(places, [p["least"] for _, p in points], [p["most"] for _, p in points], color=color, alpha=0.2)  # fmt: skip
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -37,8 +37,12 @@ def text(results):
 def summary(results):
     """For the screen."""
     judged = targets.judge(results)
-    lines = [f"{MARKS[target.met].strip('*'):8}{target.target}: {target.measured}" for target in judged]
-    return "\n".join([*lines, *(f"no figures of {name}: {why}" for name, why in results["absent"].items())])
+    lines = [
+        f"{MARKS[target.met].strip('*'):8}{target.target}: {target.measured}" for target in judged
+    ]
+    return "\n".join(
+        [*lines, *(f"no figures of {name}: {why}" for name, why in results["absent"].items())]
+    )
 
 
 def machine(results):
@@ -91,7 +95,9 @@ def cell(figure):
 
 
 def failures(results):
-    lines = [f"* {peers.label(f['who'])}, {f['row']}, {f['case']}: {f['why']}" for f in results["failed"]]
+    lines = [
+        f"* {peers.label(f['who'])}, {f['row']}, {f['case']}: {f['why']}" for f in results["failed"]
+    ]
     lines += [f"* left in shared memory: {name}" for name in results.get("left_behind") or []]
     if results.get("left_behind") is None:
         lines.append("* What this run left in shared memory was not counted.")
@@ -102,7 +108,11 @@ def caption(results):
     """The words beside the picture in the README, from the same figures."""
     figures = targets.Figures(results)
     medians = {who: figures.get(*targets.STEADY, who) for who in CAPTIONED}
-    times = [f"{name}: {targets.say(medians[who])}" for who, name in CAPTIONED.items() if medians[who] is not None]
+    times = [
+        f"{name}: {targets.say(medians[who])}"
+        for who, name in CAPTIONED.items()
+        if medians[who] is not None
+    ]
     return (
         f"Time until an answer is back. A private array of 400 MB, steady: {', '.join(times)}"
         if times

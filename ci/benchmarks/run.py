@@ -25,9 +25,13 @@ from harness import HERE, MADE, Bench
 def options():
     parser = argparse.ArgumentParser(prog="ci/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="under a minute: shows that it works")
-    parser.add_argument("--only", action="append", default=[], metavar="WORD", help=", ".join(rows.FAMILIES))
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="WORD", help=", ".join(rows.FAMILIES)
+    )
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--draw", action="store_true", help="measure nothing: report and pictures from results.json")
+    parser.add_argument(
+        "--draw", action="store_true", help="measure nothing: report and pictures from results.json"
+    )
     parser.add_argument("--only-measure", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     unknown = [word for word in chosen.only if not families([word])]
@@ -39,7 +43,11 @@ def options():
 
 
 def families(words):
-    return {name: family for name, family in rows.FAMILIES.items() if not words or any(word in name for word in words)}
+    return {
+        name: family
+        for name, family in rows.FAMILIES.items()
+        if not words or any(word in name for word in words)
+    }
 
 
 def measure(chosen, path):
@@ -81,7 +89,9 @@ def publish(folder, results):
     drawn = picture.draw(results, folder)
     print(report.summary(results))
     print(f"the README's words beside the picture: {report.caption(results)}")
-    print(f"written: {', '.join(os.path.relpath(name) for name in [folder / 'RESULTS.md', *drawn])}")
+    print(
+        f"written: {', '.join(os.path.relpath(name) for name in [folder / 'RESULTS.md', *drawn])}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""What DESIGN asks for, as ratios of one run: each target, what was measured, and whether it is met."""
+"""What DESIGN asks for, as ratios of one run:
+
+each target, what was measured, and whether it is met.
+"""
 
 import tomllib
 from dataclasses import dataclass
@@ -43,7 +46,12 @@ def shared_targets(figures):
     for size in ("64 KiB", "4 MiB", "400 MB"):
         ours, bare = figures.get("shared", size, "ours"), figures.get("shared", size, BARE["pipe"])
         target = f"shared {size}, there and back: at most max(1.5 ×, + 15 µs) of 200 bytes on Python's pipe"
-        yield f"shared {size}", target, within_pipe(ours, bare), pipe_words(figures, size, ours, bare)
+        yield (
+            f"shared {size}",
+            target,
+            within_pipe(ours, bare),
+            pipe_words(figures, size, ours, bare),
+        )
 
 
 def within_pipe(ours, bare):
@@ -54,10 +62,10 @@ def pipe_words(figures, size, ours, bare):
     if None in (ours, bare):
         return ""
     own, from_c = (figures.get("shared", size, who) for who in (BARE["ours"], BARE_IN_C))
-    others = [f"{name} {say(value)}" for name, value in (("on ours", own), ("from C", from_c)) if value]
-    return (
-        f"{say(ours)}; 200 bytes: {say(bare)} ({', '.join(others)}): {ours / bare:.2f} ×, + {say(max(ours - bare, 0))}"
-    )
+    others = [
+        f"{name} {say(value)}" for name, value in (("on ours", own), ("from C", from_c)) if value
+    ]
+    return f"{say(ours)}; 200 bytes: {say(bare)} ({', '.join(others)}): {ours / bare:.2f} ×, + {say(max(ours - bare, 0))}"
 
 
 def faster(figures, key, target, place, other, least):
@@ -65,11 +73,23 @@ def faster(figures, key, target, place, other, least):
     ours, theirs = figures.get(*place, "ours"), figures.get(*place, other)
     if None in (ours, theirs):
         return key, target, None, ""
-    return key, target, theirs / ours >= least, f"{theirs / ours:.2f} × ({say(ours)} to {say(theirs)})"
+    return (
+        key,
+        target,
+        theirs / ours >= least,
+        f"{theirs / ours:.2f} × ({say(ours)} to {say(theirs)})",
+    )
 
 
 def private_targets(figures):
-    yield faster(figures, "private ray", "private 400 MB, steady: at least 1.3 × the rate of Ray", STEADY, "ray", 1.3)
+    yield faster(
+        figures,
+        "private ray",
+        "private 400 MB, steady: at least 1.3 × the rate of Ray",
+        STEADY,
+        "ray",
+        1.3,
+    )
     yield faster(figures, "private pickle5", "private 400 MB, steady: at least 8 × SharedMemory and pickle 5", STEADY, "pickle5", 8)  # fmt: skip
     yield faster(figures, "private memcpy", "private 400 MB, steady: at least 1.1 × a warm memcpy on one thread", STEADY, "memcpy, one thread", 1.1)  # fmt: skip
     yield faster(figures, "private cold", "private 400 MB, cold: at least 2 × SharedMemory and pickle 5", COLD, "pickle5", 2)  # fmt: skip
@@ -87,7 +107,12 @@ def path_targets(figures):
         ours = figures.get(*cold, language)
         words = "" if None in (ours, bare) else f"{ours / bare:.2f} × ({say(ours)} to {say(bare)})"
         met = None if None in (ours, bare) else ours <= 2 * bare
-        yield f"attach cold {language}", f"attach, cold, {language}: at most 2 × of open and map", met, words
+        yield (
+            f"attach cold {language}",
+            f"attach, cold, {language}: at most 2 × of open and map",
+            met,
+            words,
+        )
     again = ("paths", "attach 1 MiB, again")
     for language, limit in (("Rust", 1e-6), ("C", 1e-6), ("Python", 4e-6)):
         target = f"attach, seen before, {language}: under {say(limit)}"
@@ -99,11 +124,23 @@ def path_targets(figures):
 def ruby_targets(figures):
     """Times of transport alone."""
     marshal = figures.get("ruby", ruby.CASE, ruby.WAYS["Marshal"])
-    for way, words, least in (("in place", "written in place", 5), ("map", "returned from Numo::Parallel.map", 10)):
+    for way, words, least in (
+        ("in place", "written in place", 5),
+        ("map", "returned from Numo::Parallel.map", 10),
+    ):
         ours = figures.get("ruby", ruby.CASE, ruby.WAYS[way])
         target = f"frames in Ruby, {words}: at least {least} × the rate of Marshal through a pipe"
-        measured = None if None in (ours, marshal) else f"{marshal / ours:.1f} × ({say(ours)} to {say(marshal)})"
-        yield f"ruby {way}", target, None if measured is None else marshal / ours >= least, measured or ""
+        measured = (
+            None
+            if None in (ours, marshal)
+            else f"{marshal / ours:.1f} × ({say(ours)} to {say(marshal)})"
+        )
+        yield (
+            f"ruby {way}",
+            target,
+            None if measured is None else marshal / ours >= least,
+            measured or "",
+        )
 
 
 def jobs_targets(figures):
@@ -112,7 +149,9 @@ def jobs_targets(figures):
     for case in figures.cases(jobs.ROW):
         ours, theirs = (figures.get(jobs.ROW, case, who) for who in jobs.LIBRARIES)
         if None not in (ours, theirs):
-            ratios.append((ours / theirs, f"{case} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})"))
+            ratios.append(
+                (ours / theirs, f"{case} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})")
+            )
     target = "jobs in Ruby, every case: at most 1.1 × the gem parallel's time"
     yield "jobs", target, *worst_of(ratios, 1.1)
 
@@ -120,7 +159,11 @@ def jobs_targets(figures):
 def standard_targets(figures):
     """The worst of all objects by each way."""
     for way in standard.program.WAYS:
-        most, words = (1.5, "first message to and from it") if way == standard.NEW_PROCESS else (1.1, "every object")
+        most, words = (
+            (1.5, "first message to and from it")
+            if way == standard.NEW_PROCESS
+            else (1.1, "every object")
+        )
         target = f"{way}, {words}: at most {most} × the standard library's time"
         yield f"standard {way}", target, *worst(figures, way, most)
 
@@ -131,7 +174,9 @@ def worst(figures, way, most):
         place = standard.ROW, standard.case(way, name)
         ours, theirs = figures.get(*place, "ours"), figures.get(*place, standard.THEIRS)
         if None not in (ours, theirs):
-            ratios.append((ours / theirs, f"{name} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})"))
+            ratios.append(
+                (ours / theirs, f"{name} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})")
+            )
     return worst_of(ratios, most)
 
 
@@ -167,5 +212,7 @@ def judge(results):
         channel_targets,
     ):
         for key, target, met, words in rows(figures):
-            judged.append(Judged(key, target, words or "not measured", met, why(met, reasons.get(key))))
+            judged.append(
+                Judged(key, target, words or "not measured", met, why(met, reasons.get(key)))
+            )
     return judged

@@ -19,7 +19,22 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 GOLDEN = HERE / "golden"
 LAYOUTS = ("c", "f", "strided", "reversed", "transposed", "scalar", "empty")
-DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+DTYPES = (
+    "|b1",
+    "|i1",
+    "<i2",
+    "<i4",
+    "<i8",
+    "|u1",
+    "<u2",
+    "<u4",
+    "<u8",
+    "<f2",
+    "<f4",
+    "<f8",
+    "<c8",
+    "<c16",
+)
 COUNTS = {"scalar": 1, "empty": 0}
 
 # The only skips: a driver that is not there, and dtypes whose elements a language lacks.
@@ -70,7 +85,11 @@ def numbers(values):
 
 
 def dtype_text(dtype):
-    return dtype if isinstance(dtype, str) else json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
+    return (
+        dtype
+        if isinstance(dtype, str)
+        else json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
+    )
 
 
 def walk_golden(driver, directory, tally):
@@ -81,13 +100,23 @@ def walk_golden(driver, directory, tally):
         place = directory / f"shmarray-{one['id']}"
         shutil.copy(GOLDEN / "segments" / one["file"], place)
         place.chmod(0o600)
-        expected = f"ok {dtype_text(one['dtype'])} {numbers(one['shape'])} {numbers(one['strides'])}"
+        expected = (
+            f"ok {dtype_text(one['dtype'])} {numbers(one['shape'])} {numbers(one['strides'])}"
+        )
         for access in ("ro", "rw"):
-            tally.check(f"{name}: {one['file']}", driver.ask(f"attach {access} {one['handle']}"), expected)
+            tally.check(
+                f"{name}: {one['file']}", driver.ask(f"attach {access} {one['handle']}"), expected
+            )
             tally.check(f"{name}: {one['file']}: bytes", driver.ask("bytes"), f"ok {one['bytes']}")
-            tally.check(f"{name}: {one['file']}: handle", driver.ask("handle"), f"ok {one['handle']}")
+            tally.check(
+                f"{name}: {one['file']}: handle", driver.ask("handle"), f"ok {one['handle']}"
+            )
     for one in index["handles"]:
-        tally.check(f"{name}: {one['text']}", driver.ask(f"attach ro {one['text']}"), lambda a: a.startswith("ok "))
+        tally.check(
+            f"{name}: {one['text']}",
+            driver.ask(f"attach ro {one['text']}"),
+            lambda a: a.startswith("ok "),
+        )
         tally.check(f"{name}: {one['text']}: bytes", driver.ask("bytes"), f"ok {one['bytes']}")
     for one in index["bad_handles"]:
         refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
@@ -119,16 +148,22 @@ def pair(maker, user, dtype, layout, user_has, tally):
         return
     handle = made[3:]
     for access in ("ro", "rw"):
-        if not tally.check(f"{what} {access}", user.ask(f"attach {access} {handle}"), lambda a: a.startswith("ok ")):
+        if not tally.check(
+            f"{what} {access}", user.ask(f"attach {access} {handle}"), lambda a: a.startswith("ok ")
+        ):
             continue
         if not user_has:
             tally.check(f"{what} {access}: bytes", user.ask("bytes"), maker.ask("bytes"))
             continue
-        tally.check(f"{what} {access}: compare", user.ask("compare"), f"ok {expected_count(layout)}")
+        tally.check(
+            f"{what} {access}: compare", user.ask("compare"), f"ok {expected_count(layout)}"
+        )
         if layout == "empty":
             continue
         if access == "ro":
-            tally.check(f"{what}: write to read-only", user.ask("write"), lambda a: a.startswith("refused "))
+            tally.check(
+                f"{what}: write to read-only", user.ask("write"), lambda a: a.startswith("refused ")
+            )
             tally.check(f"{what}: unchanged", maker.ask("compare"), f"ok {expected_count(layout)}")
         else:
             tally.check(f"{what}: write", user.ask("write"), "ok")
@@ -162,7 +197,9 @@ def print_table(names, table):
     print(f"{'':8}" + "".join(f"{name:>10}" for name in names))
     for maker in names:
         cells = (table[maker, user] for user in names)
-        print(f"{maker:8}" + "".join(f"{f'{good}!{bad}' if bad else good:>10}" for good, bad in cells))
+        print(
+            f"{maker:8}" + "".join(f"{f'{good}!{bad}' if bad else good:>10}" for good, bad in cells)
+        )
 
 
 def commands(rust, musl, c, cxx):
@@ -210,7 +247,9 @@ def main():
         print(f"skipped {count} times: {reason}")
     for line in tally.failed[:40]:
         print("FAILED", line)
-    print(f"conformance: {tally.passed} passed, {len(tally.failed)} failed, {sum(tally.skips.values())} skipped")
+    print(
+        f"conformance: {tally.passed} passed, {len(tally.failed)} failed, {sum(tally.skips.values())} skipped"
+    )
     sys.exit(bool(tally.failed) or tally.passed < 1000)
 
 

@@ -44,7 +44,12 @@ class Language:
     def __init__(self, name, command, soak):
         self.name, self.soak = name, soak
         self.nursery = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=soak.says_w, pass_fds=soak.ends, env=soak.environment, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=soak.says_w,
+            pass_fds=soak.ends,
+            env=soak.environment,
+            text=True,
         )
 
     def start(self, seed):
@@ -64,7 +69,10 @@ class Soak:
         os.set_blocking(says_r, False)
         # One family for all, as children of one launcher are.
         family = str(2**52 + self.random.randrange(1, 2**20) * 2**32)
-        self.environment = os.environ | {"SHMARRAY_DIR": str(self.directory), "SHMARRAY_FAMILY": family}
+        self.environment = os.environ | {
+            "SHMARRAY_DIR": str(self.directory),
+            "SHMARRAY_FAMILY": family,
+        }
         self.live = {}
         self.orphans = []
         self.killed = {"alone": 0, "with its tree": 0, "all at once": 0}
@@ -185,8 +193,14 @@ class Soak:
         self.stop(languages)
 
     def has_worked(self):
-        """Whether all that was killed so far was killed at work: in each language, and on average."""
-        return all(self.messages[language] for language in LANGUAGES) and self.arrays.total() > self.kills
+        """Whether all that was killed so far was killed at work:
+
+        in each language, and on average.
+        """
+        return (
+            all(self.messages[language] for language in LANGUAGES)
+            and self.arrays.total() > self.kills
+        )
 
     def wait_for_word(self, seconds):
         with selectors.DefaultSelector() as selector:
@@ -222,8 +236,14 @@ class Soak:
     def left(self):
         """Files and bytes that a fresh process could not give back."""
         shutil.rmtree(self.directory / "mail")
-        subprocess.run(["shmarray", "sweep"], env=self.environment, check=True, stdout=subprocess.DEVNULL)
-        files = [path for path in self.directory.iterdir() if not re.fullmatch(r"shmarray-registry-\d+", path.name)]
+        subprocess.run(
+            ["shmarray", "sweep"], env=self.environment, check=True, stdout=subprocess.DEVNULL
+        )
+        files = [
+            path
+            for path in self.directory.iterdir()
+            if not re.fullmatch(r"shmarray-registry-\d+", path.name)
+        ]
         sizes = {path.stat().st_ino: path.stat().st_blocks * 512 for path in files}
         return len(files), sum(sizes.values())
 
@@ -240,11 +260,18 @@ def main():
     soak.run()
     files, left = soak.left()
     wrong = sum("wrong" in fault for fault in soak.faults)
-    print(f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} workers, kills: {soak.killed}")
-    work = (f"{soak.messages[language]} and {soak.arrays[language]} in {language}" for language in LANGUAGES)
+    print(
+        f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} workers, kills: {soak.killed}"
+    )
+    work = (
+        f"{soak.messages[language]} and {soak.arrays[language]} in {language}"
+        for language in LANGUAGES
+    )
     print(f"messages received and arrays checked, at the least: {', '.join(work)}")
     print(f"at most {soak.most_files} files and {soak.most_bytes >> 20} MiB at once")
-    print(f"kills {soak.kills}, wrong bytes {wrong}, leaked segments {files}, leaked bytes {left}, hangs {soak.hangs}")
+    print(
+        f"kills {soak.kills}, wrong bytes {wrong}, leaked segments {files}, leaked bytes {left}, hangs {soak.hangs}"
+    )
     print("\n".join(soak.faults[:20]))
     worked = soak.kills >= soak.arguments.kills
     checks = [worked, not soak.faults, files == 0, left == 0, soak.hangs == 0]

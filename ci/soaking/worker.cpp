@@ -32,7 +32,9 @@ struct marks {
 };
 using marked = std::shared_ptr<marks>;
 
-marked mark(array memory, std::int64_t seed) { return std::make_shared<marks>(marks{std::move(memory), seed}); }
+marked mark(array memory, std::int64_t seed) {
+    return std::make_shared<marks>(marks{std::move(memory), seed});
+}
 
 [[noreturn]] void fault(const std::string &what) {
     const auto line = "wrong " + std::to_string(getpid()) + " c++: " + what + "\n";
@@ -43,7 +45,8 @@ marked mark(array memory, std::int64_t seed) { return std::make_shared<marks>(ma
 class worker {
   public:
     worker(std::uint64_t seed, const shmarray::pipe &here, const shmarray::pipe &there)
-        : random_(seed), here_(here), there_(there), mail_(std::string(std::getenv("SHMARRAY_DIR")) + "/mail") {}
+        : random_(seed), here_(here), there_(there),
+          mail_(std::string(std::getenv("SHMARRAY_DIR")) + "/mail") {}
 
     void live() {
         say("up " + std::to_string(getpid()) + " c++");
@@ -158,7 +161,8 @@ class worker {
         const auto handle = one->memory.handle_to_send();
         std::ofstream(aside) << one->seed << "\n" << handle << "\n";
         std::error_code taken;
-        std::filesystem::create_hard_link(aside, mail_ / ("letter-" + std::to_string(random_() % 6)), taken);
+        std::filesystem::create_hard_link(
+            aside, mail_ / ("letter-" + std::to_string(random_() % 6)), taken);
         std::filesystem::remove(aside);
         if (taken)
             shmarray::discard(handle); // there is one that nobody has fetched
@@ -167,7 +171,8 @@ class worker {
     void fetch() {
         const auto taken = mail_ / ("taken-" + std::to_string(getpid()));
         std::error_code missing;
-        std::filesystem::rename(mail_ / ("letter-" + std::to_string(random_() % 6)), taken, missing);
+        std::filesystem::rename(mail_ / ("letter-" + std::to_string(random_() % 6)), taken,
+                                missing);
         if (missing)
             return;
         std::ifstream file(taken);
@@ -252,7 +257,8 @@ void start(std::uint64_t seed, const shmarray::pipe &here, const shmarray::pipe 
 int main(int, char **arguments) {
     const auto here = shmarray::pipe::from_fd(std::atoi(arguments[1]));
     const auto there = shmarray::pipe::from_fd(std::atoi(arguments[2]));
-    array::create({1}); // its family lives as long as this process: no letter's array may be gone before
+    array::create(
+        {1}); // its family lives as long as this process: no letter's array may be gone before
     for (std::uint64_t seed; std::cin >> seed;)
         start(seed, here, there);
     // The ends are the pipe's until this process ends; its children have copies.

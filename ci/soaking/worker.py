@@ -1,4 +1,7 @@
-"""A nursery of workers, as run.py describes them: each line of its input is a seed and starts one."""
+"""A nursery of workers, as run.py describes them:
+
+each line of its input is a seed and starts one.
+"""
 
 import collections
 import contextlib
@@ -40,7 +43,13 @@ class Worker:
 
     def live(self):
         say("up", os.getpid(), "python")
-        deeds = [self.send] * 42 + [self.receive] * 42 + [self.post] * 5 + [self.fetch] * 5 + [self.name] * 4
+        deeds = (
+            [self.send] * 42
+            + [self.receive] * 42
+            + [self.post] * 5
+            + [self.fetch] * 5
+            + [self.name] * 4
+        )
         deeds += [self.fork_a_child, self.use_a_thread]
         while not (MAIL / "stop").exists():
             for _ in range(8):
@@ -76,7 +85,9 @@ class Worker:
     def send(self):
         count = self.random.randrange(1, 4)
         all_of_them = [
-            self.random.choice(self.held) if self.held and self.random.random() < 0.5 else self.make()
+            self.random.choice(self.held)
+            if self.held and self.random.random() < 0.5
+            else self.make()
             for _ in range(count)
         ]
         seeds = " ".join(str(seed) for _, seed in all_of_them).encode()

@@ -63,6 +63,7 @@ fn share(bencher: Bencher<'_, '_>, bytes: u64) {
     let layout = Layout::contiguous(&[bytes], 1, Order::C).unwrap();
     bencher.counter(BytesCount::new(bytes)).bench_local(|| {
         // SAFETY: the vector has the bytes that the layout describes.
-        unsafe { Array::share(private.as_ptr(), bytes_dtype(), &layout, &Options::default()) }.unwrap()
+        unsafe { Array::share(private.as_ptr(), bytes_dtype(), &layout, &Options::default()) }
+            .unwrap()
     });
 }

@@ -77,7 +77,8 @@ mod wide {
     #[divan::bench]
     fn row_by_row(bencher: Bencher<'_, '_>) {
         let [rows, columns] = SHAPE.map(|count| count as usize);
-        let (memory, mut target) = (vec![[1u64; 2]; rows * columns], vec![[1u64; 2]; rows * columns]);
+        let (memory, mut target) =
+            (vec![[1u64; 2]; rows * columns], vec![[1u64; 2]; rows * columns]);
         bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
             for (row, target) in target.chunks_exact_mut(rows).enumerate() {
                 for (column, item) in target.iter_mut().enumerate() {
@@ -105,7 +106,8 @@ mod files {
     use super::{BYTES, Bencher, BytesCount, End, ITEM, Layout, SOURCES, copy, layout};
 
     fn new_file() -> File {
-        let memory = if cfg!(target_os = "linux") { "/dev/shm".into() } else { std::env::temp_dir() };
+        let memory =
+            if cfg!(target_os = "linux") { "/dev/shm".into() } else { std::env::temp_dir() };
         tempfile::tempfile_in(memory).unwrap()
     }
 

@@ -1,4 +1,5 @@
-//! Reductions of arrays that lie in the cache, that do not, and that are strided, in bytes and time.
+//! Reductions of arrays that lie in the cache, that do not, and that are strided, in bytes and
+//! time.
 #![allow(missing_docs)]
 
 use divan::{Bencher, black_box, counter::BytesCount};
@@ -20,7 +21,9 @@ fn array(dtype: &str, bytes: u64) -> Array {
 
 fn reduced(bencher: Bencher<'_, '_>, array: &Array, reduction: Reduction, axes: Option<&[usize]>) {
     let bytes = array.layout().len() * array.dtype().item_bytes();
-    bencher.counter(BytesCount::new(bytes)).bench_local(|| black_box(array.reduce(reduction, axes, &mut || true)));
+    bencher
+        .counter(BytesCount::new(bytes))
+        .bench_local(|| black_box(array.reduce(reduction, axes, &mut || true)));
 }
 
 #[divan::bench(args = DTYPES, consts = [SMALL_BYTES, LARGE_BYTES])]

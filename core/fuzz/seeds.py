@@ -1,4 +1,7 @@
-"""Writes the seeds of the fuzz targets, most from the golden files: python core/fuzz/seeds.py [--check]"""
+"""Writes the seeds of the fuzz targets, most from the golden files:
+
+python core/fuzz/seeds.py [--check]
+"""
 
 import json
 import pathlib
@@ -12,10 +15,12 @@ MOST_BYTES = 2000
 AS_IT_IS = b"\x02"
 # … or magic, id, state and generation, with the handle that the file describes.
 WITH_IDENTITY = bytes([1 | 2 | 4 | 32])
-# … or magic and id, with the handle of the first cell, which may be closing in the last epoch before they begin again.
+# … or magic and id, with the handle of the first cell, which may be closing in the last epoch
+# before they begin again.
 FIRST_CELL = bytes([1 | 2 | 64])
 HEADS, LAST_EPOCH = 4096, bytes([0xFA]) + bytes([0xFF]) * 7
-# The steps of registry_file, and what it puts in the registry's place, in the order of their numbers.
+# The steps of registry_file, and what it puts in the registry's place, in the order of their
+# numbers.
 STEPS = ["small", "alone", "name", "attach", "drop", "registry", "sweep", "list", "unlink"]
 STEPS += ["fork", "look", "child-makes", "child-ends", "kill"]
 REGISTRIES = ["ours", "none", "noise", "read-only", "directory"]

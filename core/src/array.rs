@@ -52,10 +52,16 @@ impl Default for Options {
 impl Options {
     fn check(&self) -> Result<Option<ArrayName>> {
         if self.persist && self.name.is_none() {
-            return Err(Error::argument("persist", "what outlives its processes needs a name to be found by"));
+            return Err(Error::argument(
+                "persist",
+                "what outlives its processes needs a name to be found by",
+            ));
         }
         if self.mode & !0o777 != 0 || self.mode & 0o600 != 0o600 {
-            return Err(Error::argument("mode", format!("{:#o} is not 0600 with more permissions", self.mode)));
+            return Err(Error::argument(
+                "mode",
+                format!("{:#o} is not 0600 with more permissions", self.mode),
+            ));
         }
         self.name.as_deref().map(str::parse).transpose()
     }
@@ -86,7 +92,8 @@ impl Array {
     /// A new array, of zeros unless they are not asked for; its memory is reserved now.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::NameExists`], [`Error::InvalidName`], [`Error::InvalidArgument`].
+    /// [`Error::NoSpace`], [`Error::NameExists`], [`Error::InvalidName`],
+    /// [`Error::InvalidArgument`].
     #[allow(unsafe_code)]
     pub fn create(dtype: DType, shape: &[u64], options: &Options) -> Result<Self> {
         let fill = if options.uninitialized { Fill::Nothing } else { Fill::Zeros };
@@ -97,7 +104,12 @@ impl Array {
     /// # Safety
     /// The elements that it begins with can be read, and are those of this shape.
     #[allow(unsafe_code)]
-    unsafe fn create_filled(dtype: DType, shape: &[u64], options: &Options, fill: &Fill<'_>) -> Result<Self> {
+    unsafe fn create_filled(
+        dtype: DType,
+        shape: &[u64],
+        options: &Options,
+        fill: &Fill<'_>,
+    ) -> Result<Self> {
         let layout = Layout::contiguous(shape, dtype.item_bytes(), options.order)?;
         let birth = Birth { name: options.check()?, persist: options.persist, mode: options.mode };
         // SAFETY: the caller vouches for the elements.
@@ -115,9 +127,15 @@ impl Array {
     /// # Safety
     /// Every element of `layout`, from `source` on, can be read.
     #[allow(unsafe_code)]
-    pub unsafe fn share(source: *const u8, dtype: DType, layout: &Layout, options: &Options) -> Result<Self> {
+    pub unsafe fn share(
+        source: *const u8,
+        dtype: DType,
+        layout: &Layout,
+        options: &Options,
+    ) -> Result<Self> {
         let in_order = if options.order == Order::F { layout.transpose() } else { layout.clone() };
-        let fill = Fill::Elements(End { start: source.cast_mut(), layout: &in_order }, dtype.item_bytes());
+        let fill =
+            Fill::Elements(End { start: source.cast_mut(), layout: &in_order }, dtype.item_bytes());
         // SAFETY: one shape; the caller vouches for the source.
         unsafe { Self::create_filled(dtype, &layout.shape, options, &fill) }
     }
@@ -157,7 +175,8 @@ impl Array {
     /// # Errors
     /// As [`Array::attach`]; then the message still holds what it held.
     pub fn attach_all(handles: &[(Descriptor, Access)]) -> Result<Vec<Self>> {
-        let attach = |(handle, access): &(Descriptor, Access)| Self::attach_and_keep(handle, *access);
+        let attach =
+            |(handle, access): &(Descriptor, Access)| Self::attach_and_keep(handle, *access);
         let arrays: Vec<_> = handles.iter().map(attach).collect::<Result<_>>()?;
         for (array, (handle, _)) in arrays.iter().zip(handles) {
             array.receive(handle);
@@ -165,7 +184,8 @@ impl Array {
         Ok(arrays)
     }
 
-    /// Gives a ticket back that only this process can: that of a message in a pipe is its receiver's.
+    /// Gives a ticket back that only this process can: that of a message in a pipe is its
+    /// receiver's.
     fn receive(&self, handle: &Descriptor) {
         if let Some(ticket) = handle.ticket.filter(|ticket| sys::family_of(*ticket).is_some()) {
             self.give_back_ticket(ticket);
@@ -184,7 +204,12 @@ impl Array {
     ///
     /// `None` when the memory is private. The address is never read.
     #[must_use]
-    pub fn over_memory(address: usize, dtype: DType, shape: &[u64], strides: &[i64]) -> Option<Self> {
+    pub fn over_memory(
+        address: usize,
+        dtype: DType,
+        shape: &[u64],
+        strides: &[i64],
+    ) -> Option<Self> {
         crate::segment::begin().ok()?;
         let segment = Segment::containing(address)?;
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
@@ -202,13 +227,19 @@ impl Array {
     pub fn view(&self, shape: &[u64], strides: &[i64], offset: i64) -> Result<Self> {
         let start = i128::from(self.layout.offset) + i128::from(offset);
         let (low, high) = self.layout.span(self.dtype.item_bytes())?;
-        let outside =
-            |low, high| Error::OutOfBounds { what: "the view", low, high, size_bytes: self.segment.data_bytes() };
+        let outside = |low, high| Error::OutOfBounds {
+            what: "the view",
+            low,
+            high,
+            size_bytes: self.segment.data_bytes(),
+        };
         let start = u64::try_from(start).map_err(|_| outside(start, start))?;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset: start };
         layout.check(self.dtype.item_bytes(), self.segment.data_bytes())?;
         match layout.span(self.dtype.item_bytes())? {
-            (view_low, view_high) if view_low >= low && view_high <= high => Ok(self.with_layout(layout)),
+            (view_low, view_high) if view_low >= low && view_high <= high => {
+                Ok(self.with_layout(layout))
+            }
             (view_low, view_high) => Err(outside(view_low, view_high)),
         }
     }
@@ -217,7 +248,13 @@ impl Array {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`].
-    pub fn slice(&self, dim: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<Self> {
+    pub fn slice(
+        &self,
+        dim: usize,
+        start: Option<i64>,
+        stop: Option<i64>,
+        step: i64,
+    ) -> Result<Self> {
         Ok(self.with_layout(self.layout.slice(dim, start, stop, step)?))
     }
 
@@ -298,7 +335,9 @@ impl Array {
 
     /// Gives back what the message of a handle holds, without attaching it.
     pub(crate) fn discard_handle(handle: &Descriptor) -> Result<()> {
-        handle.ticket.map_or(Ok(()), |ticket| segment::discard(&Directory::current(), handle, ticket))
+        handle
+            .ticket
+            .map_or(Ok(()), |ticket| segment::discard(&Directory::current(), handle, ticket))
     }
 
     /// A message holds it from now on; `false` when it has one of that ticket.
@@ -339,8 +378,8 @@ impl Array {
         &self.layout
     }
 
-    /// Whether no other array of this process has its memory: then the memory goes with this one, as far as this
-    /// process is concerned.
+    /// Whether no other array of this process has its memory: then the memory goes with this one,
+    /// as far as this process is concerned.
     #[must_use]
     pub fn is_only_one_here(&self) -> bool {
         Arc::strong_count(&self.segment) == 1
@@ -399,8 +438,8 @@ impl Array {
         Ok(())
     }
 
-    /// Subtracts one from an element of type `<u8` that is not zero, in one step for all processes, and
-    /// returns what is left.
+    /// Subtracts one from an element of type `<u8` that is not zero, in one step for all processes,
+    /// and returns what is left.
     ///
     /// # Errors
     /// As [`Array::set`]; [`Error::InvalidArgument`] where the element is not aligned.
@@ -411,7 +450,8 @@ impl Array {
         }
         let address = self.element_address::<u64>(index)?;
         // SAFETY: `element_address` checked the type and the place, and the pages are writable.
-        unsafe { count_down(address) }.ok_or_else(|| Error::argument("index", "the element is not aligned"))
+        unsafe { count_down(address) }
+            .ok_or_else(|| Error::argument("index", "the element is not aligned"))
     }
 
     fn element_address<T: Element>(&self, index: &[u64]) -> Result<*mut u8> {
@@ -427,7 +467,10 @@ impl Array {
     pub fn expect_dtype(&self, expected: DType) -> Result<()> {
         match self.dtype == expected {
             true => Ok(()),
-            false => Err(Error::DTypeMismatch { expected: expected.to_string(), found: self.dtype.to_string() }),
+            false => Err(Error::DTypeMismatch {
+                expected: expected.to_string(),
+                found: self.dtype.to_string(),
+            }),
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! The text is JSON with its keys in one order and no white space:
 //! `{"shmarray":1,"segment":"…","generation":7,"offset":36,"dtype":"<i4","shape":[3,3],"strides":[12,4]}`.
-//! A handle that was sent has `"ticket"` as a last key. Reading accepts JSON white space and
-//! any order of keys, and refuses whatever else breaks the format, naming the field.
-//! What is read here is well formed, no more: whether it fits a segment is checked at attach.
+//! A handle that was sent has `"ticket"` as a last key. Reading accepts JSON white space and any
+//! order of keys, and refuses whatever else breaks the format, naming the field. What is read here
+//! is well formed, no more: whether it fits a segment is checked at attach.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,9 @@ struct Fields<'a> {
 }
 
 /// `"ticket":null` is not the same as no ticket: a field that is there has a value.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<u64>, D::Error> {
+fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<u64>, D::Error> {
     u64::deserialize(deserializer).map(Some)
 }
 
@@ -105,7 +107,10 @@ impl Descriptor {
     /// [`Error::InvalidHandle`] names the field that breaks the format.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_HANDLE_BYTES {
-            return Err(Error::handle("handle", format!("{} bytes, at most {MAX_HANDLE_BYTES}", text.len())));
+            return Err(Error::handle(
+                "handle",
+                format!("{} bytes, at most {MAX_HANDLE_BYTES}", text.len()),
+            ));
         }
         if !text.trim_start_matches(JSON_SPACE).starts_with('{') {
             return Err(Error::handle("handle", "it does not start with {"));
@@ -115,7 +120,8 @@ impl Descriptor {
         Ok(Self {
             segment: fields.segment.parse()?,
             generation: fields.generation,
-            dtype: DType::from_json(fields.dtype.get()).map_err(|error| Error::handle("dtype", error.to_string()))?,
+            dtype: DType::from_json(fields.dtype.get())
+                .map_err(|error| Error::handle("dtype", error.to_string()))?,
             layout: Layout { shape: fields.shape, strides: fields.strides, offset: fields.offset },
             ticket: fields.ticket,
         })
@@ -130,7 +136,10 @@ impl Fields<'_> {
             ("ticket", self.ticket.unwrap_or(0), GENERATION_LIMIT),
         ];
         if self.shmarray != HANDLE_VERSION {
-            return Err(Error::handle("shmarray", format!("version {}, this reads {HANDLE_VERSION}", self.shmarray)));
+            return Err(Error::handle(
+                "shmarray",
+                format!("version {}, this reads {HANDLE_VERSION}", self.shmarray),
+            ));
         }
         for (field, value, limit) in numbers {
             if value >= limit {
@@ -138,7 +147,10 @@ impl Fields<'_> {
             }
         }
         if self.shape.len() > MAX_NDIM {
-            return Err(Error::handle("shape", format!("{} dimensions, at most {MAX_NDIM}", self.shape.len())));
+            return Err(Error::handle(
+                "shape",
+                format!("{} dimensions, at most {MAX_NDIM}", self.shape.len()),
+            ));
         }
         if self.strides.len() != self.shape.len() {
             return Err(Error::handle(
@@ -242,11 +254,20 @@ mod tests {
     fn missing_doubled_unknown_and_foreign_text_is_refused() {
         for (text, says) in [
             (GOOD.replace("\"offset\":36,", ""), "offset: missing field"),
-            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"offset\":36,"), "offset: duplicate field"),
-            (GOOD.replace("\"offset\":36,", "\"offset\":36,\"colour\":1,"), "colour: unknown field"),
+            (
+                GOOD.replace("\"offset\":36,", "\"offset\":36,\"offset\":36,"),
+                "offset: duplicate field",
+            ),
+            (
+                GOOD.replace("\"offset\":36,", "\"offset\":36,\"colour\":1,"),
+                "colour: unknown field",
+            ),
             (format!("{GOOD} x"), "handle: trailing text at character"),
             (GOOD[..40].to_owned(), "handle: the text ends too early, after character 40"),
-            ("[1,\"abcdefghijklmnopqrstuvwx\",7,0,\"<i4\",[],[]]".to_owned(), "does not start with {"),
+            (
+                "[1,\"abcdefghijklmnopqrstuvwx\",7,0,\"<i4\",[],[]]".to_owned(),
+                "does not start with {",
+            ),
             ("x".repeat(MAX_HANDLE_BYTES + 1), "at most"),
         ] {
             let error = Descriptor::parse(&text).unwrap_err();

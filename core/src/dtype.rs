@@ -240,7 +240,9 @@ fn has_fractions(value: &serde_json::Value) -> bool {
 
 /// Size of an item of a type string: `[<>|]`, a kind, a count, and a unit for times.
 fn typestr_item_bytes(text: &str) -> Result<u64> {
-    let rest = text.strip_prefix(['<', '>', '|']).ok_or_else(|| invalid(text, "a type string starts with < > or |"))?;
+    let rest = text
+        .strip_prefix(['<', '>', '|'])
+        .ok_or_else(|| invalid(text, "a type string starts with < > or |"))?;
     let kind = rest.chars().next().unwrap_or(' ');
     let rest = &rest[kind.len_utf8().min(rest.len())..];
     let (digits, unit) = rest.split_at(rest.find('[').unwrap_or(rest.len()));
@@ -297,7 +299,9 @@ fn check_unit(text: &str, kind: char, unit: &str) -> Result<()> {
 fn check_item_bytes(text: &str, item_bytes: u64) -> Result<()> {
     match item_bytes <= MAX_ITEM_BYTES {
         true => Ok(()),
-        false => Err(invalid(text, format!("items of {item_bytes} bytes are over {MAX_ITEM_BYTES}"))),
+        false => {
+            Err(invalid(text, format!("items of {item_bytes} bytes are over {MAX_ITEM_BYTES}")))
+        }
     }
 }
 
@@ -306,7 +310,8 @@ fn quote(text: &str) -> String {
 }
 
 fn unquote(json: &str) -> Result<String> {
-    serde_json::from_str(json).map_err(|_| invalid(json, "it has an escape that stands for no character"))
+    serde_json::from_str(json)
+        .map_err(|_| invalid(json, "it has an escape that stands for no character"))
 }
 
 fn invalid(dtype: &str, reason: impl Into<String>) -> Error {
@@ -329,16 +334,22 @@ mod tests {
 
     #[test]
     fn types_outside_the_table_keep_their_text_and_size() {
-        let sizes = [(">i4", 4), ("<M8[25us]", 8), ("|S10", 10), ("<U5", 20), ("|V0", 0), ("<f16", 16)];
+        let sizes =
+            [(">i4", 4), ("<M8[25us]", 8), ("|S10", 10), ("<U5", 20), ("|V0", 0), ("<f16", 16)];
         for (text, bytes) in sizes {
             let dtype = DType::parse(text).unwrap();
-            assert_eq!((dtype.code(), dtype.item_bytes(), dtype.text()), (TypeCode::Opaque, bytes, text));
+            assert_eq!(
+                (dtype.code(), dtype.item_bytes(), dtype.text()),
+                (TypeCode::Opaque, bytes, text)
+            );
         }
     }
 
     #[test]
     fn structured_types_lose_their_white_space_and_nothing_else() {
-        let dtype = DType::parse(r#" {"descr": [["a", "<i4"], ["b c", "<f8", [3]]], "itemsize": 28} "#).unwrap();
+        let dtype =
+            DType::parse(r#" {"descr": [["a", "<i4"], ["b c", "<f8", [3]]], "itemsize": 28} "#)
+                .unwrap();
         assert_eq!(dtype.text(), r#"{"descr":[["a","<i4"],["b c","<f8",[3]]],"itemsize":28}"#);
         assert_eq!(DType::from_json(dtype.json()).unwrap(), dtype);
     }

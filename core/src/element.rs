@@ -66,8 +66,10 @@ pub(crate) unsafe fn count_down(address: *mut u8) -> Option<u64> {
     }
     // SAFETY: the caller's; it is aligned. Other languages' stores there are theirs to order.
     let number = unsafe { AtomicU64::from_ptr(address) };
-    // AcqRel: whoever gets zero comes after all that others did before they counted; its partner is itself.
-    let counted = number.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+    // AcqRel: whoever gets zero comes after all that others did before they counted; its partner is
+    // itself.
+    let counted =
+        number.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
     Some(counted.map_or(0, |left| left - 1))
 }
 

@@ -45,7 +45,9 @@ pub enum Error {
     },
 
     /// The handle is of an earlier life of the segment.
-    #[error("stale handle: segment {segment} is at generation {found}, the handle was made at {expected}")]
+    #[error(
+        "stale handle: segment {segment} is at generation {found}, the handle was made at {expected}"
+    )]
     StaleHandle {
         /// The segment that the handle names.
         segment: String,
@@ -307,7 +309,9 @@ impl Error {
 
 fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
     match asked_bytes <= free_bytes {
-        true => "bytes are left, but files are not: look at that file system's number of inodes (nr_inodes, df -i)",
+        true => {
+            "bytes are left, but files are not: look at that file system's number of inodes (nr_inodes, df -i)"
+        }
         false => {
             "in a container look at its shared-memory size (docker run --shm-size), \
              else at the size of that file system"
@@ -325,8 +329,7 @@ fn where_else(call: &str, source: &io::Error) -> &'static str {
     }
 }
 
-const ELSEWHERE: &str =
-    "; set the environment variable SHMARRAY_DIR to a directory where this process can write, best on a tmpfs";
+const ELSEWHERE: &str = "; set the environment variable SHMARRAY_DIR to a directory where this process can write, best on a tmpfs";
 
 fn os_kind(source: &io::Error) -> ErrorKind {
     match source.kind() {

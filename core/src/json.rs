@@ -1,7 +1,7 @@
 //! What is wrong with JSON that somebody else wrote, in words of no library.
 //!
-//! Objects are read by serde, at once. When that fails they are read again here, member by member: only broken text
-//! pays for it.
+//! Objects are read by serde, at once. When that fails they are read again here, member by member:
+//! only broken text pays for it.
 
 use std::fmt;
 
@@ -80,9 +80,12 @@ fn check(name: &str, kind: Kind, value: &str) -> Result<(), Fault> {
 }
 
 fn check_numbers<T: Whole>(name: &str, list: &str) -> Result<(), Fault> {
-    let numbers: Vec<&RawValue> = serde_json::from_str(list)
-        .map_err(|_| Fault::of(name, format!("{} is not a list of whole numbers", shortened(list))))?;
-    let check = |(place, value): (usize, &&RawValue)| check_number::<T>(&format!("{name}[{place}]"), value.get());
+    let numbers: Vec<&RawValue> = serde_json::from_str(list).map_err(|_| {
+        Fault::of(name, format!("{} is not a list of whole numbers", shortened(list)))
+    })?;
+    let check = |(place, value): (usize, &&RawValue)| {
+        check_number::<T>(&format!("{name}[{place}]"), value.get())
+    };
     numbers.iter().enumerate().try_for_each(check)
 }
 
@@ -90,7 +93,12 @@ fn check_number<T: Whole>(name: &str, value: &str) -> Result<(), Fault> {
     match is_a::<T>(value) {
         true => Ok(()),
         false => {
-            let reason = format!("{} is not a whole number from {} to {}", shortened(value), T::LEAST, T::MOST);
+            let reason = format!(
+                "{} is not a whole number from {} to {}",
+                shortened(value),
+                T::LEAST,
+                T::MOST
+            );
             Err(Fault::of(name, reason))
         }
     }
@@ -120,7 +128,9 @@ fn read(text: &str) -> Result<Vec<(String, &RawValue)>, Fault> {
     let (mut deserializer, mut current) = (serde_json::Deserializer::from_str(text), None);
     let members = InOrder(&mut current).deserialize(&mut deserializer);
     let members = members.map_err(|error| broken(text, current, &error))?;
-    let more = |error: serde_json::Error| Fault::whole(format!("trailing text at {}", position(text, &error)));
+    let more = |error: serde_json::Error| {
+        Fault::whole(format!("trailing text at {}", position(text, &error)))
+    };
     deserializer.end().map_err(more)?;
     Ok(members)
 }
@@ -130,7 +140,9 @@ fn broken(text: &str, member: Option<String>, error: &serde_json::Error) -> Faul
     match (error.classify(), member) {
         (Category::Eof, _) => Fault::whole(too_early()),
         (Category::Data, _) => Fault::whole(format!("{} is not a JSON object", shortened(text))),
-        (_, Some(member)) => Fault::of(&member, format!("it is not JSON at {}", position(text, error))),
+        (_, Some(member)) => {
+            Fault::of(&member, format!("it is not JSON at {}", position(text, error)))
+        }
         (_, None) => Fault::whole(format!("it is not JSON at {}", position(text, error))),
     }
 }
@@ -214,7 +226,8 @@ mod tests {
             (
                 "{\"a\":1,\"b\":[1,\"2\"]}",
                 "b[1]",
-                "\"2\" is not a whole number from -9223372036854775808 to 9223372036854775807".into(),
+                "\"2\" is not a whole number from -9223372036854775808 to 9223372036854775807"
+                    .into(),
             ),
             (
                 "{\"e\":[18446744073709551616]}",
@@ -224,7 +237,11 @@ mod tests {
             ("{\"c\":\"\\ud800\"}", "c", "\"\\ud800\" is not a string".into()),
         ] {
             let fault = fault(text, MEMBERS);
-            assert_eq!((fault.member.unwrap_or_default().as_str(), fault.reason), (member, reason), "{text}");
+            assert_eq!(
+                (fault.member.unwrap_or_default().as_str(), fault.reason),
+                (member, reason),
+                "{text}"
+            );
         }
     }
 

@@ -109,8 +109,9 @@ impl Leases {
 
     fn place_among(&self, holder: u64, about: u64, most: usize) -> Option<Place> {
         let entries = &self.words.entries()[..most];
-        let place =
-            entries.iter().position(|entry| entry.holder.load(Relaxed) == 0 && entry.holder.replace(0, holder << 1))?;
+        let place = entries.iter().position(|entry| {
+            entry.holder.load(Relaxed) == 0 && entry.holder.replace(0, holder << 1)
+        })?;
         entries[place].about.store(about, Release); // before it is first held; `clear_void` loads it
         Some(place)
     }
@@ -196,8 +197,9 @@ impl Leases {
     }
 
     /// Ends what no process maps and no message holds. `is_unheld` asks for both while the state is
-    /// CLOSING: an attach takes the file's lock, then looks; so one of the two sees the other. A closer
-    /// that was overtaken starts over: another that found it held may have made it LIVE since.
+    /// CLOSING: an attach takes the file's lock, then looks; so one of the two sees the other. A
+    /// closer that was overtaken starts over: another that found it held may have made it LIVE
+    /// since.
     pub(crate) fn close_unmapped(&self, is_unheld: impl Fn() -> bool) -> Closed {
         loop {
             let found = self.words.state().load(Acquire);
@@ -337,8 +339,8 @@ impl Leases {
     /// What a dead process had claimed, or held when it ended, is free again (I3, I4). The entries
     /// of the dead are cleared first.
     ///
-    /// Whether it has memory its flags say as before: PUNCHED is set before memory goes and cleared after
-    /// it was reserved. A crash in between leaves memory that PUNCHED denies: `true` then.
+    /// Whether it has memory its flags say as before: PUNCHED is set before memory goes and cleared
+    /// after it was reserved. A crash in between leaves memory that PUNCHED denies: `true` then.
     pub(crate) fn recover(&self) -> bool {
         let state = self.words.state().load(Acquire);
         let is_orphan = matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries();
@@ -367,7 +369,9 @@ mod tests {
     fn words(pages: &mut Pages) -> Words {
         let header = NonNull::from(&mut pages.0).cast();
         // SAFETY: aligned pages with room for four entries and eight heads, which outlive the use.
-        unsafe { Words::new(header, 4, Some(Division { cell_bytes: 4096, cells: 8, head_bytes: 512 })) }
+        unsafe {
+            Words::new(header, 4, Some(Division { cell_bytes: 4096, cells: 8, head_bytes: 512 }))
+        }
     }
 
     fn leases(pages: &mut Pages) -> Leases {
@@ -418,7 +422,8 @@ mod tests {
     fn only_the_dead_are_cleared_and_full_is_said() {
         let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
-        let places: Vec<_> = (1..=4).map(|holder| leases.place(holder, holder * 10).unwrap()).collect();
+        let places: Vec<_> =
+            (1..=4).map(|holder| leases.place(holder, holder * 10).unwrap()).collect();
         assert!(places.iter().all(|place| leases.enter(*place)));
         assert_eq!(leases.place(5, 0), None);
         leases.clear_void(|holder, about| holder == 2 && about == 20);
@@ -435,7 +440,10 @@ mod tests {
         let leases = leases(&mut page);
         assert!((21..24).all(|ticket| leases.hold_for_message(ticket, 1)));
         assert!(!leases.hold_for_message(24, 1), "a quarter is left to processes");
-        assert!((21..24).all(|ticket| leases.close() == Closed::Held && leases.give_back_ticket(ticket)));
+        assert!(
+            (21..24)
+                .all(|ticket| leases.close() == Closed::Held && leases.give_back_ticket(ticket))
+        );
         assert!(!leases.give_back_ticket(21));
         assert_eq!(leases.close(), Closed::Last);
     }

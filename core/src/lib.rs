@@ -22,7 +22,11 @@
 //! Modules form a line: each uses only those before it.
 #![cfg_attr(
     any(not(target_os = "linux"), feature = "portable", miri),
-    allow(dead_code, unused_imports, reason = "forks, exits and messages are the Linux backend's; there it is denied")
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "forks, exits and messages are the Linux backend's; there it is denied"
+    )
 )]
 
 // The line. ci/tidy.py checks it.
@@ -62,8 +66,8 @@ pub use name::{ArrayName, SegmentId, SegmentText};
 pub use places::{PLACE_BYTES, Place, Places};
 pub use reduce::{Number, Reduced, Reduction};
 pub use segment::{
-    SegmentInfo, SegmentKind, Swept, empty_pool, has_room, is_better_copied, is_family_alive, segments, sweep,
-    sweep_dead, trim_pool, unlink,
+    SegmentInfo, SegmentKind, Swept, empty_pool, has_room, is_better_copied, is_family_alive,
+    segments, sweep, sweep_dead, trim_pool, unlink,
 };
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sys::Access;

@@ -36,7 +36,8 @@ pub use incoming::Message;
 pub use outgoing::in_band_bytes;
 use outgoing::{Form, Outgoing, Way};
 
-/// The most bytes of a message that travel in the socket: the kernel copies them faster than shared memory is had.
+/// The most bytes of a message that travel in the socket: the kernel copies them faster than shared
+/// memory is had.
 pub(crate) const INLINE_BYTES: usize = 160 << 10;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
@@ -98,7 +99,9 @@ impl Pipe {
     pub fn from_fd(descriptor: OwnedFd) -> Result<Self> {
         match socket::is_one(descriptor.as_fd()) {
             true => Ok(Self(descriptor)),
-            false => Err(Error::argument("descriptor", "it is not an end of a pipe that carries arrays")),
+            false => {
+                Err(Error::argument("descriptor", "it is not an end of a pipe that carries arrays"))
+            }
         }
     }
 
@@ -107,9 +110,14 @@ impl Pipe {
     /// Without a timeout it waits until there is room.
     ///
     /// # Errors
-    /// [`Error::Os`], with `EINTR` when a signal ended the wait. Then nothing was sent. A long payload
-    /// that finds no room in shared memory goes beside it: see [`in_band_bytes`].
-    pub fn send(&self, payload: &[u8], arrays: &[&Array], timeout: Option<Duration>) -> Result<Sent> {
+    /// [`Error::Os`], with `EINTR` when a signal ended the wait. Then nothing was sent. A long
+    /// payload that finds no room in shared memory goes beside it: see [`in_band_bytes`].
+    pub fn send(
+        &self,
+        payload: &[u8],
+        arrays: &[&Array],
+        timeout: Option<Duration>,
+    ) -> Result<Sent> {
         self.send_with(payload, arrays, &[], timeout)
     }
 
@@ -117,8 +125,8 @@ impl Pipe {
     /// [take](Message::take_descriptors).
     ///
     /// # Errors
-    /// As [`Pipe::send`]; [`Error::InvalidArgument`] when there are too many of them for one message;
-    /// [`Error::Os`] when the system lets this user have no more descriptors under way.
+    /// As [`Pipe::send`]; [`Error::InvalidArgument`] when there are too many of them for one
+    /// message; [`Error::Os`] when the system lets this user have no more descriptors under way.
     pub fn send_with(
         &self,
         payload: &[u8],
@@ -129,8 +137,8 @@ impl Pipe {
         self.send_vectored(&[payload], arrays, descriptors, timeout)
     }
 
-    /// Sends what [`Pipe::send_with`] does, with a payload in pieces: they are received as one, and need not be put
-    /// together before.
+    /// Sends what [`Pipe::send_with`] does, with a payload in pieces: they are received as one, and
+    /// need not be put together before.
     ///
     /// # Errors
     /// As [`Pipe::send_with`].
@@ -147,13 +155,17 @@ impl Pipe {
         loop {
             let outgoing = Outgoing::new(payload, arrays, descriptors.len(), form)?;
             match self.send_whole(outgoing, descriptors, until) {
-                Err(Error::Os { source, .. }) if form.way == Way::Pipe && socket::are_too_many(&source) => {
+                Err(Error::Os { source, .. })
+                    if form.way == Way::Pipe && socket::are_too_many(&source) =>
+                {
                     if !descriptors.is_empty() {
                         return Err(Error::os("sendmsg", "", source));
                     }
                     form.way = Way::Unknown; // they may not be under way: the family holds instead
                 }
-                Err(Error::Os { source, .. }) if form.inline_bytes > 0 && socket::is_too_long(&source) => {
+                Err(Error::Os { source, .. })
+                    if form.inline_bytes > 0 && socket::is_too_long(&source) =>
+                {
                     form.inline_bytes = 0;
                 }
                 done => return done,
@@ -168,8 +180,10 @@ impl Pipe {
         until: Option<Instant>,
     ) -> Result<Sent> {
         let locks = outgoing.locks.iter().map(AsFd::as_fd);
-        let with: Vec<_> =
-            locks.chain(descriptors.iter().copied()).chain(outgoing.file.as_ref().map(AsFd::as_fd)).collect();
+        let with: Vec<_> = locks
+            .chain(descriptors.iter().copied())
+            .chain(outgoing.file.as_ref().map(AsFd::as_fd))
+            .collect();
         if with.len() > socket::DESCRIPTORS_MOST {
             let most = socket::DESCRIPTORS_MOST;
             return Err(Error::argument(
@@ -199,9 +213,9 @@ impl Pipe {
     /// Receives a message. Without a timeout it waits until there is one, or there can be none.
     ///
     /// # Errors
-    /// [`Error::Os`], with `EINTR` when a signal ended the wait, and with `EMFILE` when this process
-    /// has no descriptor left: then nothing was received. [`Error::InvalidArgument`] when what came
-    /// is no message.
+    /// [`Error::Os`], with `EINTR` when a signal ended the wait, and with `EMFILE` when this
+    /// process has no descriptor left: then nothing was received. [`Error::InvalidArgument`] when
+    /// what came is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
         segment::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -245,10 +259,11 @@ impl From<Pipe> for OwnedFd {
 
 /// This process's family, and a descriptor that keeps it.
 ///
-/// What was sent out of band, by [`Array::handle_to_send`], is held as long as a process of its sender's
-/// family lives. A forked process is of its parent's family. A launcher that starts programs tells
-/// them the number in the environment, `SHMARRAY_FAMILY`; a program is of that family from its first
-/// use of shared memory on, and until then the descriptor, which the launcher hands to it, stands for it.
+/// What was sent out of band, by [`Array::handle_to_send`], is held as long as a process of its
+/// sender's family lives. A forked process is of its parent's family. A launcher that starts
+/// programs tells them the number in the environment, `SHMARRAY_FAMILY`; a program is of that
+/// family from its first use of shared memory on, and until then the descriptor, which the launcher
+/// hands to it, stands for it.
 ///
 /// # Errors
 /// [`Error::Os`] when the registry cannot be had.

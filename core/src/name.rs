@@ -43,7 +43,8 @@ impl SegmentId {
     }
 }
 
-/// The text in a handle's `"segment"`: an id, and the cell when the segment is shared by many arrays.
+/// The text in a handle's `"segment"`: an id, and the cell when the segment is shared by many
+/// arrays.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SegmentText {
     /// The segment's id.
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn ids_are_24_characters_and_never_the_same() {
-        let ids: std::collections::HashSet<_> = (0..IDS).map(|_| SegmentId::random().unwrap()).collect();
+        let ids: std::collections::HashSet<_> =
+            (0..IDS).map(|_| SegmentId::random().unwrap()).collect();
         assert_eq!(ids.len(), IDS);
         assert!(ids.iter().all(|id| SegmentId::from_bytes(id.as_str().as_bytes()) == Some(*id)));
     }

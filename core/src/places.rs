@@ -1,7 +1,8 @@
 //! The places of a bounded queue, of which none is lost with a process.
 //!
-//! A queue is a [`Pipe`](crate::Pipe), and each message in it has one of so many *places*: a word that
-//! all processes of the queue share. PROTOCOL.md ("Places") says what a crash at each step leaves.
+//! A queue is a [`Pipe`](crate::Pipe), and each message in it has one of so many *places*: a word
+//! that all processes of the queue share. PROTOCOL.md ("Places") says what a crash at each step
+//! leaves.
 //!
 //! | word | is |
 //! |---|---|
@@ -10,10 +11,11 @@
 //! | kept by a process | its message waits there for room in the pipe |
 //! | in the pipe | its message's |
 //!
-//! A place is free again when its message is received. Who finds none free looks whether some are only
-//! left over: what a dead process kept; and while nothing can be received from the pipe, what was *in the
-//! pipe* before, since it was received by somebody who has died, or is just about to free it, and what was
-//! *being sent* by a process that had died before, since it was not sent or was received.
+//! A place is free again when its message is received. Who finds none free looks whether some are
+//! only left over: what a dead process kept; and while nothing can be received from the pipe, what
+//! was *in the pipe* before, since it was received by somebody who has died, or is just about to
+//! free it, and what was *being sent* by a process that had died before, since it was not sent or
+//! was received.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +25,8 @@ use crate::error::{Error, Result};
 use crate::segment;
 use crate::sys::{self, Directory, Identity, Lives, SharedWords, socket};
 
-/// Bits of a word: the holder, as the registry knows it; the state; and which life of the place it is.
+/// Bits of a word: the holder, as the registry knows it; the state; and which life of the place it
+/// is.
 const HOLDER: u64 = (1 << 52) - 1;
 const FREE: u64 = 0;
 const BEING_SENT: u64 = 1 << 52;
@@ -32,8 +35,8 @@ const IN_PIPE: u64 = 3 << 52;
 const STATE: u64 = 3 << 52;
 const LIFE_SHIFT: u32 = 54;
 
-/// The words before those of the places: where the next free one is, about; and how many are taken of a
-/// queue without a bound, about.
+/// The words before those of the places: where the next free one is, about; and how many are taken
+/// of a queue without a bound, about.
 const NEXT: usize = 0;
 const ABOUT: usize = 1;
 const FRONT: usize = 2;
@@ -90,7 +93,8 @@ impl Places {
     /// # Errors
     /// [`Error::Os`].
     pub fn new(count: u32) -> Result<Self> {
-        let words = SharedWords::new(FRONT + count as usize).map_err(|error| Error::os("memfd_create", "", error))?;
+        let words = SharedWords::new(FRONT + count as usize)
+            .map_err(|error| Error::os("memfd_create", "", error))?;
         Ok(Self(words))
     }
 
@@ -110,8 +114,8 @@ impl Places {
         &self.0.words()[FRONT..]
     }
 
-    /// Takes a place as soon as there is one; `None` when there was none in that time. `reader` is where
-    /// the messages arrive.
+    /// Takes a place as soon as there is one; `None` when there was none in that time. `reader` is
+    /// where the messages arrive.
     ///
     /// # Errors
     /// [`Error::Os`], with `EINTR` when a signal ended the wait.
@@ -127,7 +131,8 @@ impl Places {
             if self.recover(reader.as_fd()) {
                 continue;
             }
-            let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
+            let left = until
+                .map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
             if left.is_zero() {
                 return Ok(None);
             }
@@ -136,7 +141,8 @@ impl Places {
         }
     }
 
-    /// They become free in about the order in which they were taken: so the next one is tried first.
+    /// They become free in about the order in which they were taken: so the next one is tried
+    /// first.
     fn take_one(&self, me: u64) -> Option<Place> {
         let (places, next) = (self.places(), &self.0.words()[NEXT]);
         let first = next.load(Ordering::Relaxed) as usize;
@@ -145,7 +151,9 @@ impl Places {
             let word = places[index].load(Ordering::Relaxed);
             let held = word & !(STATE | HOLDER) | BEING_SENT | me;
             if word & STATE == FREE
-                && places[index].compare_exchange(word, held, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                && places[index]
+                    .compare_exchange(word, held, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
             {
                 next.store((index as u64 + 1) % places.len() as u64, Ordering::Relaxed);
                 return Some(Place { index: index as u32, life: (word >> LIFE_SHIFT) as u32 });
@@ -173,7 +181,8 @@ impl Places {
         self.change(place, BEING_SENT, IN_PIPE);
     }
 
-    /// From one state to another, if the place is still in the first: its message may have been received.
+    /// From one state to another, if the place is still in the first: its message may have been
+    /// received.
     fn change(&self, place: Place, from: u64, to: u64) {
         let Some(word) = self.places().get(place.index as usize) else { return };
         let now = word.load(Ordering::Relaxed);
@@ -183,7 +192,8 @@ impl Places {
         }
     }
 
-    /// A place is free: its message was received, or will not be sent. Once is enough, twice does no harm.
+    /// A place is free: its message was received, or will not be sent. Once is enough, twice does
+    /// no harm.
     pub fn free(&self, place: Place) {
         let Some(word) = self.places().get(place.index as usize) else { return };
         let mut now = word.load(Ordering::Relaxed);
@@ -206,10 +216,13 @@ impl Places {
         };
         let left: Vec<_> = all.filter(|(_, word)| is_left(*word)).collect();
         // After that look: what comes into the pipe from now on is not among them.
-        let is_empty = !left.is_empty() && matches!(socket::wait(reader, false, Some(Instant::now())), Ok(false));
+        let is_empty = !left.is_empty()
+            && matches!(socket::wait(reader, false, Some(Instant::now())), Ok(false));
         let free = |(word, seen): &&(&AtomicU64, u64)| {
             (is_empty || seen & STATE == KEPT)
-                && word.compare_exchange(*seen, freed(*seen), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+                && word
+                    .compare_exchange(*seen, freed(*seen), Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
         };
         let count = left.iter().filter(free).count();
         (0..count).for_each(|_| self.0.ring());
@@ -220,11 +233,12 @@ impl Places {
     #[must_use]
     pub fn taken(&self, reader: &impl AsFd) -> u32 {
         self.recover(reader.as_fd());
-        self.places().iter().filter(|word| word.load(Ordering::Relaxed) & STATE != FREE).count() as u32
+        self.places().iter().filter(|word| word.load(Ordering::Relaxed) & STATE != FREE).count()
+            as u32
     }
 
-    /// Of a queue without a bound: one message more, or less. Who dies between that and the message leaves
-    /// it wrong by one.
+    /// Of a queue without a bound: one message more, or less. Who dies between that and the message
+    /// leaves it wrong by one.
     pub fn count(&self, change: i64) {
         self.0.words()[ABOUT].fetch_add(change as u64, Ordering::Relaxed);
     }
@@ -256,8 +270,8 @@ fn me() -> Option<Identity> {
     sys::identity(&Directory::current())
 }
 
-/// Who is dead, of those in this process's registry. Of another directory's nobody can be asked: they count as
-/// dead, and a message that they send late has no place of its own.
+/// Who is dead, of those in this process's registry. Of another directory's nobody can be asked:
+/// they count as dead, and a message that they send late has no place of its own.
 #[derive(Default)]
 struct Asked(std::cell::OnceCell<Option<(Lives, u64)>>);
 

@@ -65,18 +65,22 @@ impl Layout {
     /// [`Error::InvalidArgument`] or [`Error::OutOfBounds`].
     pub fn check(&self, item_bytes: u64, data_bytes: u64) -> Result<()> {
         if self.shape.len() != self.strides.len() {
-            let reason = format!("{} strides for {} dimensions", self.strides.len(), self.shape.len());
+            let reason =
+                format!("{} strides for {} dimensions", self.strides.len(), self.shape.len());
             return Err(Error::argument("strides", reason));
         }
         size_bytes(&self.shape, item_bytes)?;
         let (low, high) = self.span(item_bytes)?;
         match low >= 0 && high <= i128::from(data_bytes) {
             true => Ok(()),
-            false => Err(Error::OutOfBounds { what: "the array", low, high, size_bytes: data_bytes }),
+            false => {
+                Err(Error::OutOfBounds { what: "the array", low, high, size_bytes: data_bytes })
+            }
         }
     }
 
-    /// First byte and one past the last byte that elements touch; both the offset when there are none.
+    /// First byte and one past the last byte that elements touch; both the offset when there are
+    /// none.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the span overflows.
@@ -144,7 +148,13 @@ impl Layout {
     /// assert_eq!((backwards.shape[0], backwards.strides[0], backwards.offset), (4, -12, 36));
     /// # Ok::<(), shmarray::Error>(())
     /// ```
-    pub fn slice(&self, dim: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<Self> {
+    pub fn slice(
+        &self,
+        dim: usize,
+        start: Option<i64>,
+        stop: Option<i64>,
+        step: i64,
+    ) -> Result<Self> {
         self.check_dim(dim)?;
         let (first, count) = slice_bounds(self.shape[dim], start, stop, step)?;
         let mut slice = self.clone();
@@ -157,7 +167,8 @@ impl Layout {
     /// The elements at one index along a dimension, which goes away. Negative counts from the end.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a dimension, [`Error::IndexOutOfBounds`] for an index that is not there.
+    /// [`Error::InvalidArgument`] for a dimension, [`Error::IndexOutOfBounds`] for an index that is
+    /// not there.
     pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
         self.check_dim(dim)?;
         let index = wrap_index(index, self.shape[dim])?;
@@ -181,7 +192,10 @@ impl Layout {
             }
         }
         if axes.len() != self.ndim() {
-            return Err(Error::argument("axes", format!("{} axes for {} dimensions", axes.len(), self.ndim())));
+            return Err(Error::argument(
+                "axes",
+                format!("{} axes for {} dimensions", axes.len(), self.ndim()),
+            ));
         }
         let shape = axes.iter().map(|&axis| self.shape[axis]).collect();
         let strides = axes.iter().map(|&axis| self.strides[axis]).collect();
@@ -200,10 +214,14 @@ impl Layout {
     /// Bytes from the start of the data to the element at `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for the wrong number of indices, [`Error::IndexOutOfBounds`] for one too large.
+    /// [`Error::InvalidArgument`] for the wrong number of indices, [`Error::IndexOutOfBounds`] for
+    /// one too large.
     pub fn element_offset(&self, index: &[u64]) -> Result<u64> {
         if index.len() != self.ndim() {
-            return Err(Error::argument("index", format!("{} indices for {} dimensions", index.len(), self.ndim())));
+            return Err(Error::argument(
+                "index",
+                format!("{} indices for {} dimensions", index.len(), self.ndim()),
+            ));
         }
         let mut offset = i128::from(self.offset);
         for ((&at, &count), &stride) in index.iter().zip(&self.shape).zip(&self.strides) {
@@ -236,7 +254,10 @@ impl Layout {
 /// [`Error::InvalidArgument`] for more than [`MAX_NDIM`] dimensions or a size over `i64::MAX`.
 pub fn size_bytes(shape: &[u64], item_bytes: u64) -> Result<u64> {
     if shape.len() > MAX_NDIM {
-        return Err(Error::argument("shape", format!("{} dimensions, at most {MAX_NDIM}", shape.len())));
+        return Err(Error::argument(
+            "shape",
+            format!("{} dimensions, at most {MAX_NDIM}", shape.len()),
+        ));
     }
     let mut size = item_bytes.max(1);
     for &count in shape {
@@ -257,7 +278,12 @@ fn memory_order(ndim: usize, order: Order) -> Box<dyn Iterator<Item = usize>> {
 }
 
 /// First index and count of a slice, as Python's `slice.indices` defines them.
-fn slice_bounds(count: u64, start: Option<i64>, stop: Option<i64>, step: i64) -> Result<(u64, u64)> {
+fn slice_bounds(
+    count: u64,
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: i64,
+) -> Result<(u64, u64)> {
     if step == 0 {
         return Err(Error::argument("step", "a slice's step cannot be zero"));
     }
@@ -300,7 +326,9 @@ mod tests {
     fn offsets(layout: &Layout) -> Vec<i128> {
         let mut all = vec![i128::from(layout.offset)];
         for (&count, &stride) in layout.shape.iter().zip(&layout.strides) {
-            let step = |base: &i128| (0..count).map(|i| base + i128::from(i) * i128::from(stride)).collect::<Vec<_>>();
+            let step = |base: &i128| {
+                (0..count).map(|i| base + i128::from(i) * i128::from(stride)).collect::<Vec<_>>()
+            };
             all = all.iter().flat_map(step).collect();
         }
         all
@@ -385,7 +413,11 @@ mod tests {
         let layout = Layout::contiguous(&[2, 3], 4, Order::C).unwrap();
         assert_eq!(layout.element_offset(&[1, 2]).unwrap(), 20);
         assert_eq!(layout.select(0, -1).unwrap().offset, 12);
-        assert!(layout.select(0, 2).is_err() && layout.select(0, -3).is_err() && layout.select(2, 0).is_err());
+        assert!(
+            layout.select(0, 2).is_err()
+                && layout.select(0, -3).is_err()
+                && layout.select(2, 0).is_err()
+        );
         assert!(layout.element_offset(&[0, 3]).is_err() && layout.element_offset(&[0]).is_err());
         assert!(layout.permute(&[0, 0]).is_err() && layout.permute(&[0]).is_err());
     }

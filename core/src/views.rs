@@ -49,12 +49,18 @@ impl Array {
     /// Shape and strides in elements.
     fn dimensions<T: Element>(&self) -> Result<(Vec<usize>, Vec<usize>)> {
         self.expect_dtype(T::dtype())?;
-        let whole = |stride: &i64| usize::try_from(*stride).ok().filter(|stride| stride % size_of::<T>() == 0);
-        let strides = self.strides().iter().map(|stride| whole(stride).map(|stride| stride / size_of::<T>()));
+        let whole = |stride: &i64| {
+            usize::try_from(*stride).ok().filter(|stride| stride % size_of::<T>() == 0)
+        };
+        let strides =
+            self.strides().iter().map(|stride| whole(stride).map(|stride| stride / size_of::<T>()));
         let strides = strides.collect::<Option<Vec<_>>>();
         let misaligned = self.as_ptr() as usize % align_of::<T>() != 0;
         let strides = strides.filter(|_| !misaligned).ok_or_else(|| {
-            Error::argument("strides", format!("{:?} are not steps of whole elements forwards", self.strides()))
+            Error::argument(
+                "strides",
+                format!("{:?} are not steps of whole elements forwards", self.strides()),
+            )
         })?;
         Ok((self.shape().iter().map(|&count| count as usize).collect(), strides))
     }

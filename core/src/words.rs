@@ -14,7 +14,8 @@
 //! The generation and a cell's data_bytes are Relaxed: written before the state becomes LIVE
 //! and read after that was seen.
 //!
-//! Under `cfg(loom)` the same words are loom's atomics, which cannot lie in mapped bytes: `modelled`.
+//! Under `cfg(loom)` the same words are loom's atomics, which cannot lie in mapped bytes:
+//! `modelled`.
 
 #[cfg(not(loom))]
 mod mapped;
@@ -68,8 +69,8 @@ impl Word {
         self.0.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// A count that is a hint. Who brings it to zero looks, and sees what the others did before they
-    /// counted: each is the next one's partner.
+    /// A count that is a hint. Who brings it to zero looks, and sees what the others did before
+    /// they counted: each is the next one's partner.
     #[cfg_attr(loom, track_caller)]
     pub(crate) fn add(&self, more: u64) -> u64 {
         let _around = self.announced();

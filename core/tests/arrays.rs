@@ -20,7 +20,9 @@ fn ints(shape: &[u64]) -> Array {
 
 fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
     let extend = |list: Vec<Vec<u64>>, &count: &u64| -> Vec<Vec<u64>> {
-        list.iter().flat_map(|index| (0..count).map(move |at| [&index[..], &[at]].concat())).collect()
+        list.iter()
+            .flat_map(|index| (0..count).map(move |at| [&index[..], &[at]].concat()))
+            .collect()
     };
     shape.iter().fold(vec![vec![]], extend)
 }
@@ -95,7 +97,10 @@ fn an_array_lives_while_any_process_holds_it() {
         drop(again);
         assert_eq!(peer.ask("set 9"), "done");
         assert_eq!(peer.ask("close"), "closed");
-        assert!(matches!(Array::attach(&handle, Access::ReadWrite), Err(Error::SegmentNotFound { .. })));
+        assert!(matches!(
+            Array::attach(&handle, Access::ReadWrite),
+            Err(Error::SegmentNotFound { .. })
+        ));
         peer.end();
     });
 }
@@ -122,7 +127,10 @@ fn a_name_finds_an_array_until_it_is_unlinked() {
         let found = Array::attach("camera", Access::ReadWrite).unwrap();
         assert_eq!(found.handle(), array.handle());
         shmarray::unlink("camera").unwrap();
-        assert!(matches!(Array::attach("camera", Access::ReadWrite), Err(Error::NameNotFound { .. })));
+        assert!(matches!(
+            Array::attach("camera", Access::ReadWrite),
+            Err(Error::NameNotFound { .. })
+        ));
         assert!(matches!(shmarray::unlink("camera"), Err(Error::NameNotFound { .. })));
         found.set(&[1], 5i32).unwrap();
         assert_eq!(array.get::<i32>(&[1]).unwrap(), 5);
@@ -137,7 +145,10 @@ fn a_name_goes_with_its_last_holder() {
     scenario("a_name_goes_with_its_last_holder", || {
         let named = Options { name: Some("camera".to_owned()), ..Options::default() };
         drop(Array::create(int32(), &[2], &named).unwrap());
-        assert!(matches!(Array::attach("camera", Access::ReadWrite), Err(Error::NameNotFound { .. })));
+        assert!(matches!(
+            Array::attach("camera", Access::ReadWrite),
+            Err(Error::NameNotFound { .. })
+        ));
     });
 }
 
@@ -155,7 +166,8 @@ fn seen_elsewhere(name: &str) -> String {
 #[test]
 fn what_persists_waits_for_its_name_to_be_unlinked() {
     scenario("what_persists_waits_for_its_name_to_be_unlinked", || {
-        let options = Options { name: Some("model".to_owned()), persist: true, ..Options::default() };
+        let options =
+            Options { name: Some("model".to_owned()), persist: true, ..Options::default() };
         let array = Array::create(int32(), &[2], &options).unwrap();
         array.set(&[0], 42i32).unwrap();
         drop(array);
@@ -172,7 +184,11 @@ fn what_persists_waits_for_its_name_to_be_unlinked() {
 #[test]
 fn every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached() {
     scenario("every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached", || {
-        let opaque = [DType::opaque(12).unwrap(), DType::parse("<M8[ns]").unwrap(), DType::opaque(0).unwrap()];
+        let opaque = [
+            DType::opaque(12).unwrap(),
+            DType::parse("<M8[ns]").unwrap(),
+            DType::opaque(0).unwrap(),
+        ];
         let step = if cfg!(miri) { 5 } else { 1 }; // Miri is slow, and the path is the same
         for dtype in DType::ALL.iter().chain(&opaque).step_by(step) {
             let array = Array::create(dtype.clone(), &[3, 2], &Options::default()).unwrap();
@@ -192,13 +208,15 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         let options = Options { order: Order::F, ..Options::default() };
         #[allow(unsafe_code)]
         // SAFETY: the layout describes the 12 elements of `source`.
-        let array = unsafe { Array::share(source.as_ptr().cast(), int32(), &layout, &options) }.unwrap();
+        let array =
+            unsafe { Array::share(source.as_ptr().cast(), int32(), &layout, &options) }.unwrap();
         assert_eq!(shmarray::copied_bytes() - before, 48);
         assert_eq!(array.strides(), [4, 16]);
         assert_eq!(values(&array)[..4], [0, 4, 8, 1]);
         let every_other = array.slice(0, None, None, -2).unwrap();
         let bytes = every_other.to_bytes();
-        let copied = bytes.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().unwrap()));
+        let copied =
+            bytes.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().unwrap()));
         assert_eq!(copied.collect::<Vec<_>>(), values(&every_other));
         let mut room = vec![0; bytes.len()];
         every_other.read_into(&mut room).unwrap();
@@ -220,7 +238,8 @@ fn an_ndarray_view_is_the_same_memory() {
         let array = ints(&[2, 3]);
         let view = array.transpose().raw_view_mut::<i32>().unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: nobody else has this array, and it is not looked at otherwise while this view lives.
+        // SAFETY: nobody else has this array, and it is not looked at otherwise while this view
+        // lives.
         unsafe { view.deref_into_view_mut() }.mapv_inplace(|value| value * 10);
         assert_eq!(values(&array), [0, 10, 20, 30, 40, 50]);
         let view = array.slice(1, Some(1), None, 1).unwrap().raw_view::<i32>().unwrap();
@@ -238,7 +257,9 @@ fn memory_knows_its_array() {
     scenario("memory_knows_its_array", || {
         let array = ints(&[4, 4]);
         let inner = array.slice(0, Some(1), Some(3), 1).unwrap().slice(1, None, None, -2).unwrap();
-        let found = Array::over_memory(inner.as_ptr() as usize, int32(), inner.shape(), inner.strides()).unwrap();
+        let found =
+            Array::over_memory(inner.as_ptr() as usize, int32(), inner.shape(), inner.strides())
+                .unwrap();
         assert_eq!(found.handle(), inner.handle());
         let private = [0i32; 16];
         assert!(Array::over_memory(private.as_ptr() as usize, int32(), &[16], &[4]).is_none());
@@ -253,11 +274,14 @@ fn arrays_without_elements_know_whose_they_are() {
         let zeros = |shape: &[u64]| Array::create(int32(), shape, &Options::default()).unwrap();
         let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect(); // their data ends with a page
         let empty: Vec<_> = (0..count).map(|_| zeros(&[0, 3])).collect();
-        let read = |array: &Array| Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+        let read =
+            |array: &Array| Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
         let only: Vec<_> = full.iter().chain(&empty).map(read).collect();
         for array in full.iter().chain(&empty).chain(&only) {
             let none = array.slice(0, Some(array.shape()[0] as i64), None, 1).unwrap();
-            let found = Array::over_memory(none.as_ptr() as usize, int32(), none.shape(), none.strides()).unwrap();
+            let found =
+                Array::over_memory(none.as_ptr() as usize, int32(), none.shape(), none.strides())
+                    .unwrap();
             assert_eq!(found.handle().segment, array.handle().segment);
         }
     });
@@ -322,7 +346,9 @@ fn leave_no_count_behind(array: Array) -> bool {
 #[test]
 fn bad_arguments_are_refused_with_their_name() {
     scenario("bad_arguments_are_refused_with_their_name", || {
-        let create = |shape: &[u64], options: Options| Array::create(int32(), shape, &options).unwrap_err().to_string();
+        let create = |shape: &[u64], options: Options| {
+            Array::create(int32(), shape, &options).unwrap_err().to_string()
+        };
         let named = |name: &str| Options { name: Some(name.to_owned()), ..Options::default() };
         assert!(create(&[1 << 40, 1 << 40], Options::default()).contains("shape"));
         assert!(create(&[1; 65], Options::default()).contains("65 dimensions"));
@@ -334,7 +360,10 @@ fn bad_arguments_are_refused_with_their_name() {
         assert!(matches!(array.get::<f32>(&[0, 0]), Err(Error::DTypeMismatch { .. })));
         assert!(array.get::<i32>(&[0]).is_err() && array.get::<i32>(&[2, 0]).is_err());
         assert!(matches!(array.view(&[5], &[4], 0), Err(Error::OutOfBounds { .. })));
-        assert!(matches!(array.select(0, 1).unwrap().view(&[1], &[4], -4), Err(Error::OutOfBounds { .. })));
+        assert!(matches!(
+            array.select(0, 1).unwrap().view(&[1], &[4], -4),
+            Err(Error::OutOfBounds { .. })
+        ));
         assert!(array.view(&[1], &[4], i64::MIN).is_err());
     });
 }
@@ -344,7 +373,8 @@ fn a_handle_that_does_not_fit_its_segment_is_refused() {
     scenario("a_handle_that_does_not_fit_its_segment_is_refused", || {
         let array = ints(&[4]);
         let good = array.handle();
-        let attach = |handle: &shmarray::Descriptor| Array::attach(&handle.to_text(), Access::ReadWrite);
+        let attach =
+            |handle: &shmarray::Descriptor| Array::attach(&handle.to_text(), Access::ReadWrite);
         let mut wild = good.clone();
         wild.layout.shape = vec![5];
         assert!(matches!(attach(&wild), Err(Error::InvalidHandle { .. })));
@@ -357,8 +387,14 @@ fn a_handle_that_does_not_fit_its_segment_is_refused() {
         wild = good.clone();
         wild.segment.cell = Some(999);
         assert!(matches!(attach(&wild), Err(Error::InvalidHandle { .. })));
-        assert!(matches!(Array::attach("nobody", Access::ReadWrite), Err(Error::NameNotFound { .. })));
-        assert!(matches!(Array::attach("no/body", Access::ReadWrite), Err(Error::InvalidName { .. })));
+        assert!(matches!(
+            Array::attach("nobody", Access::ReadWrite),
+            Err(Error::NameNotFound { .. })
+        ));
+        assert!(matches!(
+            Array::attach("no/body", Access::ReadWrite),
+            Err(Error::InvalidName { .. })
+        ));
         assert_eq!(values(&attach(&good).unwrap()), [0, 1, 2, 3]);
     });
 }

@@ -42,7 +42,8 @@ fn is_refused(handle: &str) -> bool {
 fn each_of_many_arrays_has_memory_of_its_own() {
     scenario("each_of_many_arrays_has_memory_of_its_own", || {
         let arrays: Vec<_> = (0..MANY).map(marked).collect();
-        let again: Vec<_> = arrays.iter().map(|array| attach(&array.handle().to_text()).unwrap()).collect();
+        let again: Vec<_> =
+            arrays.iter().map(|array| attach(&array.handle().to_text()).unwrap()).collect();
         for (mark, (array, again)) in (0..).zip(arrays.iter().zip(&again)) {
             assert_eq!((marks(array), again.handle()), ([mark, 0, mark + 1], array.handle()));
         }
@@ -56,15 +57,23 @@ fn a_cell_that_is_used_again_is_zero_and_refuses_its_old_handles() {
     scenario("a_cell_that_is_used_again_is_zero_and_refuses_its_old_handles", || {
         let kept = marked(7);
         for round in 0..3 {
-            let (odd, even): (Vec<_>, Vec<_>) =
-                (0..MANY / 2).map(|mark| marked(mark + round)).enumerate().partition(|(at, _)| at % 2 == 1);
+            let (odd, even): (Vec<_>, Vec<_>) = (0..MANY / 2)
+                .map(|mark| marked(mark + round))
+                .enumerate()
+                .partition(|(at, _)| at % 2 == 1);
             let handles: Vec<_> = odd.iter().map(|(_, array)| array.handle().to_text()).collect();
             drop(odd);
             if round == 1 {
                 shmarray::sweep().unwrap(); // free cells have no memory now
             }
-            let next: Vec<_> = handles.iter().map(|_| numbers(500)).chain(handles.iter().map(|_| numbers(3))).collect();
-            assert!(next.iter().all(|array| array.to_bytes() == vec![0; 8 * array.shape()[0] as usize]));
+            let next: Vec<_> = handles
+                .iter()
+                .map(|_| numbers(500))
+                .chain(handles.iter().map(|_| numbers(3)))
+                .collect();
+            assert!(
+                next.iter().all(|array| array.to_bytes() == vec![0; 8 * array.shape()[0] as usize])
+            );
             assert!(handles.iter().all(|handle| is_refused(handle)));
             assert!(even.iter().all(|(at, array)| marks(array)[0] == *at as u64 + round));
         }
@@ -79,16 +88,21 @@ fn cells_of_all_sizes_are_told_by_their_addresses() {
         let arrays: Vec<_> = counts.iter().chain(&counts).map(|count| numbers(*count)).collect();
         for array in &arrays {
             let count = array.shape()[0];
-            let (end, dtype) = (array.slice(0, Some(count as i64), None, 1).unwrap(), array.dtype());
+            let (end, dtype) =
+                (array.slice(0, Some(count as i64), None, 1).unwrap(), array.dtype());
             for view in [array, &end] {
-                let found = Array::over_memory(view.as_ptr() as usize, dtype.clone(), view.shape(), &[8]).unwrap();
+                let found =
+                    Array::over_memory(view.as_ptr() as usize, dtype.clone(), view.shape(), &[8])
+                        .unwrap();
                 assert_eq!(found.handle(), view.handle());
             }
             if count > 0 {
                 array.set(&[count - 1], count).unwrap();
             }
         }
-        assert!(arrays.iter().all(|array| array.shape()[0] < 2 || array.get::<u64>(&[0]).unwrap() == 0));
+        assert!(
+            arrays.iter().all(|array| array.shape()[0] < 2 || array.get::<u64>(&[0]).unwrap() == 0)
+        );
     });
 }
 
@@ -97,7 +111,8 @@ fn tickets_hold_a_small_array_in_its_entries_and_beyond_them() {
     scenario("tickets_hold_a_small_array_in_its_entries_and_beyond_them", || {
         let array = marked(5);
         let plain = array.handle().to_text();
-        let mut tickets: Vec<_> = (0..TICKETS).map(|_| array.handle_to_send().unwrap().to_text()).collect();
+        let mut tickets: Vec<_> =
+            (0..TICKETS).map(|_| array.handle_to_send().unwrap().to_text()).collect();
         drop(array);
         let (received, unwanted) = (tickets.pop().unwrap(), tickets.split_off(TICKETS / 2));
         for ticket in &tickets {
@@ -118,7 +133,8 @@ fn a_large_array_is_held_by_its_ticket_alone() {
     scenario("a_large_array_is_held_by_its_ticket_alone", || {
         let array = numbers(20_000);
         array.set(&[19_999], 3u64).unwrap();
-        let (first, second) = (array.handle_to_send().unwrap().to_text(), array.handle_to_send().unwrap().to_text());
+        let (first, second) =
+            (array.handle_to_send().unwrap().to_text(), array.handle_to_send().unwrap().to_text());
         drop(array);
         shmarray::sweep().unwrap();
         discard(&second).unwrap();
@@ -142,8 +158,13 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
         listed.retain(|info| info.kind == shmarray::SegmentKind::Array); // beside the rest of their segment
         listed.sort_by_key(|info| info.segment_bytes);
         let told = |info: &shmarray::SegmentInfo| {
-            assert!(info.creator_pid == std::process::id() && info.created_ns > 0 && !info.persists);
-            assert!(!info.holders.is_empty() && info.holders.iter().all(|pid| *pid == std::process::id()));
+            assert!(
+                info.creator_pid == std::process::id() && info.created_ns > 0 && !info.persists
+            );
+            assert!(
+                !info.holders.is_empty()
+                    && info.holders.iter().all(|pid| *pid == std::process::id())
+            );
             (info.segment, info.name.clone(), info.dtype.clone(), info.shape.clone(), info.tickets)
         };
         let expected = [
@@ -165,7 +186,9 @@ fn what_does_not_fit_is_refused_with_what_is_free() {
         let kept = marked(1);
         let asked = 1 << 30;
         match Array::create(DType::parse("|u1").unwrap(), &[asked], &Options::default()) {
-            Err(Error::NoSpace { asked_bytes, free_bytes, .. }) => assert!(asked_bytes > asked && free_bytes < asked),
+            Err(Error::NoSpace { asked_bytes, free_bytes, .. }) => {
+                assert!(asked_bytes > asked && free_bytes < asked)
+            }
             other => panic!("{other:?}"),
         }
         assert_eq!(marks(&kept), [1, 0, 2]);
@@ -213,7 +236,8 @@ fn many_threads_send_and_discard_what_one_of_them_receives() {
     scenario("many_threads_send_and_discard_what_one_of_them_receives", || {
         for round in 0..ROUNDS {
             let array = marked(round);
-            let tickets: Vec<_> = (0..3).map(|_| array.handle_to_send().unwrap().to_text()).collect();
+            let tickets: Vec<_> =
+                (0..3).map(|_| array.handle_to_send().unwrap().to_text()).collect();
             thread::scope(|scope| {
                 scope.spawn(|| discard(&tickets[0]).unwrap());
                 scope.spawn(|| discard(&tickets[0]).unwrap());

@@ -1,9 +1,10 @@
 //! The life of a cell, searched exhaustively: three processes, crashes at every step.
 //!
-//! `lifetime_model.rs` searches entries, tickets and the state word. Here is what cells add:
-//! memory that is used again by its maker, given back by anybody, and still touched by a process
-//! that ends; and a segment that is closed by what its cells are and by whether its maker keeps it. Every atomic operation is one
-//! step, steps interleave in every order, and a process may die before any step. At every state:
+//! `lifetime_model.rs` searches entries, tickets and the state word. Here is what cells add: memory
+//! that is used again by its maker, given back by anybody, and still touched by a process that
+//! ends; and a segment that is closed by what its cells are and by whether its maker keeps it.
+//! Every atomic operation is one step, steps interleave in every order, and a process may die
+//! before any step. At every state:
 //!
 //! * who holds an array finds it LIVE, of his generation, with its memory;
 //! * who has ended but is not dead finds the memory as it was;
@@ -16,7 +17,8 @@
 
 use std::collections::HashSet;
 
-/// Makes the first array, lets go of it, uses the cell again, and may keep the segment until its end.
+/// Makes the first array, lets go of it, uses the cell again, and may keep the segment until its
+/// end.
 const MAKER: usize = 0;
 /// Attaches the first array by its handle, and lets go of it or ends with it.
 const HOLDER: usize = 1;
@@ -144,8 +146,9 @@ impl World {
 
     fn broken(&self) -> bool {
         let lives = matches!(self.cell.0, Live | Closing) && matches!(self.file.0, Live | Closing);
-        let lost =
-            |held: &Option<u8>| held.is_some_and(|held| !lives || held != self.generation || self.memory != Some(held));
+        let lost = |held: &Option<u8>| {
+            held.is_some_and(|held| !lives || held != self.generation || self.memory != Some(held))
+        };
         let touched = |held: &Option<u8>| held.is_some_and(|held| self.memory != Some(held));
         self.holds.iter().any(lost) || self.touches.iter().any(touched)
     }
@@ -193,7 +196,8 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
         }
         At::Exit => {
             next.touches[me] = next.holds[me].take();
-            next.entries[me] = if protocol == Protocol::ExitFrees { Entry::Zero } else { Entry::Placed };
+            next.entries[me] =
+                if protocol == Protocol::ExitFrees { Entry::Zero } else { Entry::Placed };
             At::Load(Then::Done)
         }
         At::Ended => {
@@ -289,7 +293,10 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
 
 fn both(world: &World, me: usize, one: At, other: At) -> Vec<World> {
     [one, other]
-        .map(|at| World { at: std::array::from_fn(|p| if p == me { at } else { world.at[p] }), ..world.clone() })
+        .map(|at| World {
+            at: std::array::from_fn(|p| if p == me { at } else { world.at[p] }),
+            ..world.clone()
+        })
         .into()
 }
 
@@ -313,7 +320,9 @@ fn close(next: &mut World, me: usize, at: At) -> At {
         }
         At::Scan(word, entry, most, then) => match next.entries.get(entry as usize) {
             Some(Entry::Held) => At::Scan(word, entry + 1, Entry::Held, then),
-            Some(Entry::Placed) if most == Entry::Zero => At::Scan(word, entry + 1, Entry::Placed, then),
+            Some(Entry::Placed) if most == Entry::Zero => {
+                At::Scan(word, entry + 1, Entry::Placed, then)
+            }
             Some(_) => At::Scan(word, entry + 1, most, then),
             None => At::Settle(word, most, then),
         },
@@ -414,7 +423,12 @@ fn a_cell_is_used_again_without_harm_to_anybody() {
     let report = search(Protocol::Real);
     println!("{} states, {} cut at epoch {EPOCH_LIMIT}", report.states, report.cut);
     assert_eq!((report.broken, report.left), (None, None));
-    assert!(report.states > 10_000 && report.cut == 0, "{} states, {} cut", report.states, report.cut);
+    assert!(
+        report.states > 10_000 && report.cut == 0,
+        "{} states, {} cut",
+        report.states,
+        report.cut
+    );
 }
 
 #[test]
@@ -423,5 +437,8 @@ fn each_part_of_a_cells_life_is_needed() {
     for protocol in [ExitFrees, PunchesFree, DoesNotLook, ClaimsWithoutEntry] {
         assert!(search(protocol).broken.is_some(), "{protocol:?} was not caught");
     }
-    assert!(search(Protocol::ForgetsKeeper).left.is_some(), "what a dead maker had kept was not left");
+    assert!(
+        search(Protocol::ForgetsKeeper).left.is_some(),
+        "what a dead maker had kept was not left"
+    );
 }

@@ -1,4 +1,5 @@
-//! A cleaner removes the files of living processes: logind's RemoveIPC, one of temporary files. They heal.
+//! A cleaner removes the files of living processes: logind's RemoveIPC, one of temporary files.
+//! They heal.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs)]
 
@@ -65,7 +66,10 @@ fn another() {
                 held.clear();
                 "dropped".to_owned()
             }
-            _ => shmarray::sweep().map_or_else(|error| error.to_string(), |swept| format!("swept {}", swept.segments)),
+            _ => shmarray::sweep().map_or_else(
+                |error| error.to_string(),
+                |swept| format!("swept {}", swept.segments),
+            ),
         }
     });
 }
@@ -94,8 +98,8 @@ fn warm_up() -> Vec<Array> {
     held
 }
 
-/// A process need not ask the kernel in each create whether its files are still there: so many arrays,
-/// each of which another process has looked for, may go by before it notices.
+/// A process need not ask the kernel in each create whether its files are still there: so many
+/// arrays, each of which another process has looked for, may go by before it notices.
 const UNNOTICED_MOST: usize = 3;
 
 /// What is made after that is there for others. No create fails meanwhile.
@@ -121,7 +125,11 @@ fn all_creates_succeed(another: &mut Peer, round: usize) {
         match create(SIZES[number % SIZES.len()], 3, &Options::default()) {
             Ok(array) => {
                 // Each of the first, which lie where others lay; and some of the rest.
-                let said = if number < 100 || number % 50 == 0 { read_by(another, &array) } else { "3 3".to_owned() };
+                let said = if number < 100 || number % 50 == 0 {
+                    read_by(another, &array)
+                } else {
+                    "3 3".to_owned()
+                };
                 if said != "3 3" {
                     (lost, why) = (lost + 1, said);
                 }
@@ -130,10 +138,18 @@ fn all_creates_succeed(another: &mut Peer, round: usize) {
             Err(error) => (failed, why) = (failed + 1, error.to_string()),
         }
     }
-    assert_eq!((failed, lost), (0, 0), "so many of {CREATES} creates after cleaning {round}; the last because {why}");
+    assert_eq!(
+        (failed, lost),
+        (0, 0),
+        "so many of {CREATES} creates after cleaning {round}; the last because {why}"
+    );
     let swept = another.ask("sweep");
-    let said: Vec<_> = kept.iter().map(|array| read_by(another, array)).filter(|said| said != "3 3").collect();
-    assert!(said.is_empty(), "after cleaning {round} another process {swept} of a living one: {said:?}");
+    let said: Vec<_> =
+        kept.iter().map(|array| read_by(another, array)).filter(|said| said != "3 3").collect();
+    assert!(
+        said.is_empty(),
+        "after cleaning {round} another process {swept} of a living one: {said:?}"
+    );
 }
 
 fn read_by(another: &mut Peer, array: &Array) -> String {
@@ -148,7 +164,10 @@ fn old_ones_stay(held: &[Array], another: &mut Peer, mark: u8) {
     let expected = vec![format!("{mark} 1"); held.len()].join(", ");
     assert_eq!(another.ask("held"), expected);
     fork(|| {
-        assert!(held.iter().all(|array| array.get::<u8>(&[0]).unwrap() == mark), "a child has them, too");
+        assert!(
+            held.iter().all(|array| array.get::<u8>(&[0]).unwrap() == mark),
+            "a child has them, too"
+        );
         end_abruptly()
     })
     .ended();
@@ -214,7 +233,11 @@ fn a_process_with_a_warm_pool_heals_when_all_files_but_the_registry_are_removed(
 
 #[test]
 fn a_process_without_a_pool_heals_when_all_files_are_removed() {
-    a_cleaned_process_heals(Pool::Off, Takes::All, "a_process_without_a_pool_heals_when_all_files_are_removed");
+    a_cleaned_process_heals(
+        Pool::Off,
+        Takes::All,
+        "a_process_without_a_pool_heals_when_all_files_are_removed",
+    );
 }
 
 #[test]
@@ -223,10 +246,13 @@ fn a_process_without_a_pool_heals_when_all_files_but_the_registry_are_removed() 
     a_cleaned_process_heals(Pool::Off, Takes::AllButTheRegistry, name);
 }
 
-/// In the very moment after a cleaning: also where memory was given back that must be reserved anew.
+/// In the very moment after a cleaning: also where memory was given back that must be reserved
+/// anew.
 #[test]
 fn a_create_right_after_a_cleaning_is_no_error() {
-    for (pool, takes) in [(WARM, Takes::All), (WARM, Takes::AllButTheRegistry), (Pool::Off, Takes::All)] {
+    for (pool, takes) in
+        [(WARM, Takes::All), (WARM, Takes::AllButTheRegistry), (Pool::Off, Takes::All)]
+    {
         watched("a_create_right_after_a_cleaning_is_no_error", pool, || {
             let mut another = Peer::start("another");
             for round in 0..50 {
@@ -236,7 +262,11 @@ fn a_create_right_after_a_cleaning_is_no_error() {
                 clean(takes);
                 for size in SIZES {
                     let made = create(size, 3, &Options::default());
-                    assert!(made.is_ok(), "{pool:?}, {takes:?}, {size} bytes: {}", made.err().unwrap());
+                    assert!(
+                        made.is_ok(),
+                        "{pool:?}, {takes:?}, {size} bytes: {}",
+                        made.err().unwrap()
+                    );
                 }
                 drop(held);
             }
@@ -246,7 +276,8 @@ fn a_create_right_after_a_cleaning_is_no_error() {
     }
 }
 
-/// It is killed: what it made after the cleaning must not stay for ever, whichever registry it knew.
+/// It is killed: what it made after the cleaning must not stay for ever, whichever registry it
+/// knew.
 fn what_a_cleaned_process_left_is_swept(pool: Pool, takes: Takes) {
     let mut another = Peer::start("another");
     let make_all = |another: &mut Peer| SIZES.map(|size| another.ask(&format!("make {size}")));
@@ -263,7 +294,11 @@ fn what_a_cleaned_process_left_is_swept(pool: Pool, takes: Takes) {
     another.kill();
     wait_for("a sweep");
     shmarray::sweep().unwrap();
-    assert_eq!(segments_in(&directory()), Vec::<String>::new(), "{pool:?}, {takes:?}: segments were left");
+    assert_eq!(
+        segments_in(&directory()),
+        Vec::<String>::new(),
+        "{pool:?}, {takes:?}: segments were left"
+    );
 }
 
 #[test]
@@ -276,33 +311,44 @@ fn what_a_process_made_after_a_cleaning_goes_when_it_is_killed() {
 
 #[test]
 fn what_a_process_without_a_pool_made_after_a_cleaning_goes_when_it_is_killed() {
-    watched("what_a_process_without_a_pool_made_after_a_cleaning_goes_when_it_is_killed", Pool::Off, || {
-        what_a_cleaned_process_left_is_swept(Pool::Off, Takes::AllButTheRegistry);
-        what_a_cleaned_process_left_is_swept(Pool::Off, Takes::All);
-    });
+    watched(
+        "what_a_process_without_a_pool_made_after_a_cleaning_goes_when_it_is_killed",
+        Pool::Off,
+        || {
+            what_a_cleaned_process_left_is_swept(Pool::Off, Takes::AllButTheRegistry);
+            what_a_cleaned_process_left_is_swept(Pool::Off, Takes::All);
+        },
+    );
 }
 
-/// A message under way when the cleaner comes holds what has no name any more: who receives it is told.
+/// A message under way when the cleaner comes holds what has no name any more: who receives it is
+/// told.
 #[test]
 fn a_message_whose_array_a_cleaner_took_is_an_error_and_the_next_one_arrives() {
-    watched("a_message_whose_array_a_cleaner_took_is_an_error_and_the_next_one_arrives", WARM, || {
-        let (here, there) = Pipe::pair().unwrap();
-        let [taken, made] = [Takes::All, Takes::AllButTheRegistry].map(|takes| {
-            fork(|| {
-                there.send(b"", &[&marked(5_000, 7)], None).unwrap();
-                end_abruptly()
-            })
-            .ended();
-            clean(takes);
-            let array = marked(5_000, 8);
-            there.send(b"", &[&array], None).unwrap();
-            drop(array);
-            [&here; 2].map(|here| match here.receive(None).unwrap() {
-                Received::Message(message) => message.array(0, Access::ReadOnly).map(|array| marks(&array)).ok(),
-                other => panic!("{other:?}"),
-            })
-        });
-        let expected = [None, Some("8 8".to_owned())];
-        assert_eq!((taken, made), (expected.clone(), expected));
-    });
+    watched(
+        "a_message_whose_array_a_cleaner_took_is_an_error_and_the_next_one_arrives",
+        WARM,
+        || {
+            let (here, there) = Pipe::pair().unwrap();
+            let [taken, made] = [Takes::All, Takes::AllButTheRegistry].map(|takes| {
+                fork(|| {
+                    there.send(b"", &[&marked(5_000, 7)], None).unwrap();
+                    end_abruptly()
+                })
+                .ended();
+                clean(takes);
+                let array = marked(5_000, 8);
+                there.send(b"", &[&array], None).unwrap();
+                drop(array);
+                [&here; 2].map(|here| match here.receive(None).unwrap() {
+                    Received::Message(message) => {
+                        message.array(0, Access::ReadOnly).map(|array| marks(&array)).ok()
+                    }
+                    other => panic!("{other:?}"),
+                })
+            });
+            let expected = [None, Some("8 8".to_owned())];
+            assert_eq!((taken, made), (expected.clone(), expected));
+        },
+    );
 }

@@ -9,7 +9,8 @@ mod watched;
 use shmarray::{Access, Array, DType, Options, Pipe, Received};
 use support::{Forked, Peer, directory, fork, is_peer, serve};
 use watched::{
-    Gate, Pool, become_user, end_abruptly, rest, used, used_in_own_memory, wait_for, watched, watched_in_own_memory,
+    Gate, Pool, become_user, end_abruptly, rest, used, used_in_own_memory, wait_for, watched,
+    watched_in_own_memory,
 };
 
 const MIB: u64 = 1 << 20;
@@ -187,13 +188,15 @@ fn a_receive_takes_the_memory_of_the_dead_workers_back() {
             other => panic!("{other:?}"),
         };
         work_and_send();
-        // What the first worker sent is received after the second, and so on: it is one message more.
+        // What the first worker sent is received after the second, and so on: it is one message
+        // more.
         the_dead_leave_at_most_what_one_held(work_and_send, End::Abrupt, receive);
         receive();
     });
 }
 
-/// The supervisor does nothing but fork and reap: a worker's own use gives back what those before it left.
+/// The supervisor does nothing but fork and reap: a worker's own use gives back what those before
+/// it left.
 #[test]
 fn a_worker_takes_the_memory_of_those_before_it_back() {
     watched("a_worker_takes_the_memory_of_those_before_it_back", POOL, || {
@@ -238,7 +241,10 @@ fn beside_living_workers_the_dead_leave_at_most_what_one_held() {
             living.push_back(start());
             use_of_the_pool();
             let (there, most) = (used(), own + (LIVING as u64 + 1) * of_one + SLACK);
-            assert!(there <= most, "{there} bytes are there after worker {round}, more than {most}");
+            assert!(
+                there <= most,
+                "{there} bytes are there after worker {round}, more than {most}"
+            );
         }
         living.into_iter().for_each(Forked::kill);
         shmarray::sweep().unwrap();
@@ -257,7 +263,10 @@ fn the_end_of_a_supervisor_takes_the_memory_of_its_dead_workers_back() {
         };
         fork(supervisor).ended();
         let there = used();
-        assert!(there <= own + of_one + SLACK, "{there} bytes are there, and a worker held {of_one}");
+        assert!(
+            there <= own + of_one + SLACK,
+            "{there} bytes are there, and a worker held {of_one}"
+        );
         shmarray::sweep().unwrap();
     });
 }
@@ -291,7 +300,10 @@ fn a_foreign_write_finds_room(processes: usize) {
     let idle = idle_processes(processes);
     let kept = used_in_own_memory();
     let written = std::fs::write(directory().join("foreign"), vec![1; (MEMORY / 4) as usize]);
-    assert!(written.is_ok(), "{written:?}: {processes} idle processes keep {kept} of {MEMORY} bytes");
+    assert!(
+        written.is_ok(),
+        "{written:?}: {processes} idle processes keep {kept} of {MEMORY} bytes"
+    );
     std::fs::remove_file(directory().join("foreign")).unwrap();
     idle.into_iter().for_each(Peer::end);
 }
@@ -356,7 +368,8 @@ fn reader() {
         return;
     }
     serve(|line| {
-        let attached = line.split('\t').map(|handle| Array::attach(handle, Access::ReadOnly).unwrap());
+        let attached =
+            line.split('\t').map(|handle| Array::attach(handle, Access::ReadOnly).unwrap());
         format!("had {}", attached.collect::<Vec<_>>().len())
     });
 }
@@ -389,38 +402,59 @@ fn children_die(count: usize) {
 
 #[test]
 fn small_arrays_that_dead_children_held_are_given_back() {
-    watched_in_own_memory("small_arrays_that_dead_children_held_are_given_back", 256 * MIB, POOL, || {
-        the_dead_do_not_pin((0..1000).map(|_| bytes(30_000)).collect(), || children_die(40));
-    });
+    watched_in_own_memory(
+        "small_arrays_that_dead_children_held_are_given_back",
+        256 * MIB,
+        POOL,
+        || {
+            the_dead_do_not_pin((0..1000).map(|_| bytes(30_000)).collect(), || children_die(40));
+        },
+    );
 }
 
 #[test]
 fn large_arrays_that_dead_children_held_are_given_back() {
-    watched_in_own_memory("large_arrays_that_dead_children_held_are_given_back", 256 * MIB, POOL, || {
-        the_dead_do_not_pin((0..4).map(|_| bytes(8 * MIB)).collect(), || children_die(300));
-    });
+    watched_in_own_memory(
+        "large_arrays_that_dead_children_held_are_given_back",
+        256 * MIB,
+        POOL,
+        || {
+            the_dead_do_not_pin((0..4).map(|_| bytes(8 * MIB)).collect(), || children_die(300));
+        },
+    );
 }
 
-/// It ended in the ordinary way: what other threads of it might have touched then, nobody touches now.
+/// It ended in the ordinary way: what other threads of it might have touched then, nobody touches
+/// now.
 #[test]
 fn arrays_that_an_ended_child_held_are_given_back() {
-    watched_in_own_memory("arrays_that_an_ended_child_held_are_given_back", 256 * MIB, POOL, || {
-        the_dead_do_not_pin((0..1000).map(|_| bytes(30_000)).collect(), || fork(|| {}).ended());
-    });
+    watched_in_own_memory(
+        "arrays_that_an_ended_child_held_are_given_back",
+        256 * MIB,
+        POOL,
+        || {
+            the_dead_do_not_pin((0..1000).map(|_| bytes(30_000)).collect(), || fork(|| {}).ended());
+        },
+    );
 }
 
 /// Those that die are not all children of the process that made the arrays.
 #[test]
 fn arrays_that_dead_grandchildren_held_are_given_back() {
-    watched_in_own_memory("arrays_that_dead_grandchildren_held_are_given_back", 256 * MIB, POOL, || {
-        the_dead_do_not_pin((0..1000).map(|_| bytes(30_000)).collect(), || {
-            fork(|| {
-                children_die(40);
-                end_abruptly()
-            })
-            .ended();
-        });
-    });
+    watched_in_own_memory(
+        "arrays_that_dead_grandchildren_held_are_given_back",
+        256 * MIB,
+        POOL,
+        || {
+            the_dead_do_not_pin((0..1000).map(|_| bytes(30_000)).collect(), || {
+                fork(|| {
+                    children_die(40);
+                    end_abruptly()
+                })
+                .ended();
+            });
+        },
+    );
 }
 
 /// A user who may have no more processes: no fork of it succeeds.

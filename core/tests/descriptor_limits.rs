@@ -65,18 +65,25 @@ struct Kind {
 
 impl Kind {
     fn send(self, pipe: &Pipe) {
-        let arrays: Vec<_> = (0..self.arrays).map(|n| marked(SIZES[n % SIZES.len()], n as u8)).collect();
+        let arrays: Vec<_> =
+            (0..self.arrays).map(|n| marked(SIZES[n % SIZES.len()], n as u8)).collect();
         let file = File::open("/dev/null").unwrap();
         let descriptors: Vec<BorrowedFd<'_>> = vec![file.as_fd(); self.descriptors];
         let payload = vec![9; self.payload_bytes];
-        let sent = pipe.send_with(&payload, &arrays.iter().collect::<Vec<_>>(), &descriptors, None).unwrap();
+        let sent = pipe
+            .send_with(&payload, &arrays.iter().collect::<Vec<_>>(), &descriptors, None)
+            .unwrap();
         assert_eq!(sent, Sent::Sent);
     }
 
     /// All of it is there.
     fn check(self, message: &mut Message) {
         let payload = message.payload();
-        assert!(payload == vec![9; self.payload_bytes], "{self:?}: {} other bytes came", payload.len());
+        assert!(
+            payload == vec![9; self.payload_bytes],
+            "{self:?}: {} other bytes came",
+            payload.len()
+        );
         for number in 0..self.arrays {
             let array = message.array(number, Access::ReadOnly).unwrap();
             assert_eq!(array.get::<u8>(&[0]).unwrap(), number as u8, "{self:?}");
@@ -85,8 +92,8 @@ impl Kind {
     }
 }
 
-/// With none free, one, and so on: each receive that fails says that no descriptor was left, and the
-/// message is received as soon as there are enough.
+/// With none free, one, and so on: each receive that fails says that no descriptor was left, and
+/// the message is received as soon as there are enough.
 fn arrives_whole_when_there_are_enough(kind: Kind) {
     limit_descriptors(MOST);
     let (here, there) = Pipe::pair().unwrap();
@@ -99,7 +106,11 @@ fn arrives_whole_when_there_are_enough(kind: Kind) {
         match received {
             Ok(mut message) => return kind.check(&mut message),
             Err(error) => {
-                assert_eq!(error.os_errno(), Some(libc::EMFILE), "{kind:?} with {left} free: {error}");
+                assert_eq!(
+                    error.os_errno(),
+                    Some(libc::EMFILE),
+                    "{kind:?} with {left} free: {error}"
+                );
             }
         }
     }
@@ -150,27 +161,36 @@ fn a_message_with_everything_is_received_whole_or_not_at_all() {
     arrives_whole(name, Kind { arrays: 3, descriptors: 3, payload_bytes: 5_000_000 });
 }
 
-/// The receiver has no descriptor for a while, as a server with many connections has none. What comes
-/// meanwhile is received afterwards, in order.
+/// The receiver has no descriptor for a while, as a server with many connections has none. What
+/// comes meanwhile is received afterwards, in order.
 #[test]
 fn messages_that_could_not_be_received_are_received_later_in_order() {
-    watched("messages_that_could_not_be_received_are_received_later_in_order", Pool::Bytes(1 << 26), || {
-        limit_descriptors(MOST);
-        let (here, there) = Pipe::pair().unwrap();
-        let kinds = [(1, 2, 3), (0, 1, 40_000), (2, 0, 50_000), (0, 3, 0), (3, 0, 10)];
-        let kinds = kinds.map(|(arrays, descriptors, payload_bytes)| Kind { arrays, descriptors, payload_bytes });
-        kinds.iter().for_each(|kind| kind.send(&here));
-        for kind in kinds {
-            let taken = all_descriptors_but(1);
-            let early = receive_at_once(&there);
-            drop(taken);
-            kind.check(&mut early.or_else(|_| receive_at_once(&there)).unwrap());
-        }
-        shmarray::sweep().unwrap();
-    });
+    watched(
+        "messages_that_could_not_be_received_are_received_later_in_order",
+        Pool::Bytes(1 << 26),
+        || {
+            limit_descriptors(MOST);
+            let (here, there) = Pipe::pair().unwrap();
+            let kinds = [(1, 2, 3), (0, 1, 40_000), (2, 0, 50_000), (0, 3, 0), (3, 0, 10)];
+            let kinds = kinds.map(|(arrays, descriptors, payload_bytes)| Kind {
+                arrays,
+                descriptors,
+                payload_bytes,
+            });
+            kinds.iter().for_each(|kind| kind.send(&here));
+            for kind in kinds {
+                let taken = all_descriptors_but(1);
+                let early = receive_at_once(&there);
+                drop(taken);
+                kind.check(&mut early.or_else(|_| receive_at_once(&there)).unwrap());
+            }
+            shmarray::sweep().unwrap();
+        },
+    );
 }
 
-/// Nobody can say of a child that was forked at the limit when it has gone, unless it says so itself.
+/// Nobody can say of a child that was forked at the limit when it has gone, unless it says so
+/// itself.
 fn what_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&[Array])) {
     watched(test, Pool::Bytes(1 << 26), || {
         let family = fork(|| {
@@ -227,26 +247,30 @@ fn what_a_child_that_has_descriptors_again_sent_and_made_is_given_back() {
 /// A child that was forked without descriptors holds what its parent held, for as long as it lives.
 #[test]
 fn a_child_that_was_forked_without_descriptors_holds_what_its_parent_held() {
-    watched("a_child_that_was_forked_without_descriptors_holds_what_its_parent_held", Pool::Bytes(1 << 26), || {
-        limit_descriptors(MOST);
-        let arrays: Vec<_> = SIZES.iter().map(|size| marked(*size, 5)).collect();
-        let [drops, dropped] = [(); 2].map(|()| watched::Gate::new());
-        let taken = all_descriptors_but(0);
-        let child = fork(|| {
-            drops.open();
-            dropped.wait();
-            assert!(arrays.iter().all(|array| array.get::<u8>(&[0]).unwrap() == 5));
-        });
-        drop(taken);
-        drops.wait();
-        drop(arrays);
-        shmarray::sweep().unwrap();
-        // Nothing that is made now lies where the child still reads.
-        let made: Vec<_> = SIZES.iter().map(|size| marked(*size, 6)).collect();
-        dropped.open();
-        child.ended();
-        drop(made);
-        shmarray::sweep().unwrap();
-        assert_eq!(segments_in(&directory()), Vec::<String>::new(), "the child has gone");
-    });
+    watched(
+        "a_child_that_was_forked_without_descriptors_holds_what_its_parent_held",
+        Pool::Bytes(1 << 26),
+        || {
+            limit_descriptors(MOST);
+            let arrays: Vec<_> = SIZES.iter().map(|size| marked(*size, 5)).collect();
+            let [drops, dropped] = [(); 2].map(|()| watched::Gate::new());
+            let taken = all_descriptors_but(0);
+            let child = fork(|| {
+                drops.open();
+                dropped.wait();
+                assert!(arrays.iter().all(|array| array.get::<u8>(&[0]).unwrap() == 5));
+            });
+            drop(taken);
+            drops.wait();
+            drop(arrays);
+            shmarray::sweep().unwrap();
+            // Nothing that is made now lies where the child still reads.
+            let made: Vec<_> = SIZES.iter().map(|size| marked(*size, 6)).collect();
+            dropped.open();
+            child.ended();
+            drop(made);
+            shmarray::sweep().unwrap();
+            assert_eq!(segments_in(&directory()), Vec::<String>::new(), "the child has gone");
+        },
+    );
 }

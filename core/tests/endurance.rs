@@ -1,5 +1,5 @@
-//! Long lives in short: many forks beside threads, a supervisor whose workers die, eight users of one
-//! directory, one of them hostile. In the end nothing is left and nobody hangs.
+//! Long lives in short: many forks beside threads, a supervisor whose workers die, eight users of
+//! one directory, one of them hostile. In the end nothing is left and nobody hangs.
 //!
 //! SHMARRAY_ENDURANCE says how many times as long: 1 takes seconds; 100 makes 100,000 forks and
 //! 10,000 workers (`ci/soaking/README.md` has the figures).
@@ -59,14 +59,20 @@ fn use_it(number: u8) {
     here.send(b"", &[&array], None).unwrap();
     drop(array);
     let Received::Message(message) = there.receive(None).unwrap() else { panic!("nothing came") };
-    assert_eq!((mark(&again), mark(&message.array(0, Access::ReadOnly).unwrap())), (number, number));
+    assert_eq!(
+        (mark(&again), mark(&message.array(0, Access::ReadOnly).unwrap())),
+        (number, number)
+    );
 }
 
 /// Nothing is left that is not some process's pool.
 fn nothing_is_left() {
     shmarray::sweep().unwrap();
-    let left: Vec<_> =
-        shmarray::segments().unwrap().into_iter().filter(|info| info.kind != SegmentKind::Pool).collect();
+    let left: Vec<_> = shmarray::segments()
+        .unwrap()
+        .into_iter()
+        .filter(|info| info.kind != SegmentKind::Pool)
+        .collect();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(segments_in(&directory()), Vec::<String>::new());
 }
@@ -74,7 +80,8 @@ fn nothing_is_left() {
 /// A child with threads of its own, which ends in one of three ways.
 fn child(number: usize) -> Forked {
     fork(|| {
-        let threads: Vec<_> = (0..2).map(|one| thread::spawn(move || use_it((number + one) as u8))).collect();
+        let threads: Vec<_> =
+            (0..2).map(|one| thread::spawn(move || use_it((number + one) as u8))).collect();
         use_it(number as u8);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let held = marked(SIZES[number % SIZES.len()], 1);
@@ -124,7 +131,8 @@ fn children_of_a_busy_process_go_on_and_leave_nothing() {
 const WORKER_MOST: u64 = 3 << 20;
 
 fn worker(pipe: &Pipe, random: &mut Random) {
-    let kept: Vec<_> = (0..random.below(4)).map(|n| marked(SIZES[random.below(4) as usize], n as u8)).collect();
+    let kept: Vec<_> =
+        (0..random.below(4)).map(|n| marked(SIZES[random.below(4) as usize], n as u8)).collect();
     for number in 0..random.below(3) {
         let array = marked(SIZES[random.below(4) as usize], number as u8);
         pipe.send(&[number as u8], &[&array], None).unwrap();
@@ -163,7 +171,11 @@ fn a_supervisor_of_workers_that_die_does_not_grow() {
             received += receive_all(&here);
             drop(marked(10, 1));
             most = most.max(used());
-            assert!(used() <= 2 * WORKER_MOST + (1 << 23), "{} bytes are there after worker {number}", used());
+            assert!(
+                used() <= 2 * WORKER_MOST + (1 << 23),
+                "{} bytes are there after worker {number}",
+                used()
+            );
         }
         eprintln!("{} workers, {received} messages, at most {most} bytes", times(100));
         drop((here, there));
@@ -196,7 +208,8 @@ fn ordinary_user(user: u32) {
         shmarray::segments().unwrap();
     }
     shmarray::sweep().unwrap();
-    let mine: Vec<_> = fs::read_dir(directory()).unwrap().flatten().filter(|entry| is_of(entry, user)).collect();
+    let mine: Vec<_> =
+        fs::read_dir(directory()).unwrap().flatten().filter(|entry| is_of(entry, user)).collect();
     assert!(mine.is_empty(), "user {user} leaves {mine:?}");
 }
 
@@ -206,18 +219,22 @@ fn is_of(entry: &fs::DirEntry, user: u32) -> bool {
     !is_registry && entry.metadata().is_ok_and(|facts| facts.uid() == user)
 }
 
-/// Takes others' registries first, locks files that look like segments, truncates its own that others
-/// may look into, and takes names.
+/// Takes others' registries first, locks files that look like segments, truncates its own that
+/// others may look into, and takes names.
 fn hostile_user(ready: &watched::Gate) -> ! {
     become_user(HOSTILE);
     let path = |name: String| -> PathBuf { directory().join(name) };
-    let locked: Vec<_> = USERS.map(|user| lock(path(format!("shmarray-registry-{user}")))).collect();
-    let more: Vec<_> = (0..20).map(|n| lock(path(format!("shmarray-{:b>24}", char::from(b'c' + n))))).collect();
+    let locked: Vec<_> =
+        USERS.map(|user| lock(path(format!("shmarray-registry-{user}")))).collect();
+    let more: Vec<_> =
+        (0..20).map(|n| lock(path(format!("shmarray-{:b>24}", char::from(b'c' + n))))).collect();
     let names: Vec<_> = (0..5).map(|n| lock(path(format!("shmarray-name-taken-{n}")))).collect();
     let options = Options { mode: 0o666, ..Options::default() };
-    let bait: Vec<_> =
-        (0..5).map(|_| Array::create(DType::parse("|u1").unwrap(), &[1 << 20], &options).unwrap()).collect();
-    let files: Vec<_> = bait.iter().map(|array| path(format!("shmarray-{}", array.handle().segment.id))).collect();
+    let bait: Vec<_> = (0..5)
+        .map(|_| Array::create(DType::parse("|u1").unwrap(), &[1 << 20], &options).unwrap())
+        .collect();
+    let files: Vec<_> =
+        bait.iter().map(|array| path(format!("shmarray-{}", array.handle().segment.id))).collect();
     let whole: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
     ready.open();
     loop {

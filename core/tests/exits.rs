@@ -1,7 +1,8 @@
 //! A process ends while one of its threads is in the middle of something: nothing of theirs stays.
 //!
-//! Calls of the C library go through this program, which stops its thread after the nth of them until the
-//! end of the process waits for it. So an end finds an operation at each of these places, and none that begins only afterwards.
+//! Calls of the C library go through this program, which stops its thread after the nth of them
+//! until the end of the process waits for it. So an end finds an operation at each of these places,
+//! and none that begins only afterwards.
 #![cfg(all(target_os = "linux", target_env = "gnu", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -50,7 +51,13 @@ fn done(returned: c_long) -> c_long {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn linkat(from: c_int, old: *const c_char, to: c_int, new: *const c_char, flags: c_int) -> c_int {
+unsafe extern "C" fn linkat(
+    from: c_int,
+    old: *const c_char,
+    to: c_int,
+    new: *const c_char,
+    flags: c_int,
+) -> c_int {
     // SAFETY: does what the C library's function of this name does.
     done(unsafe { libc::syscall(libc::SYS_linkat, from, old, to, new, flags) }) as c_int
 }
@@ -62,7 +69,14 @@ unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mmap(at: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, from: i64) -> *mut c_void {
+unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    len: usize,
+    prot: c_int,
+    flags: c_int,
+    fd: c_int,
+    from: i64,
+) -> *mut c_void {
     // SAFETY: does what the C library's function of this name does.
     done(unsafe { libc::syscall(libc::SYS_mmap, at, len, prot, flags, fd, from) }) as *mut c_void
 }
@@ -82,8 +96,8 @@ fn bytes(count: u64) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
 }
 
-/// Ends by `exit` when a thread that works again and again has come to its call of this number. What it has begun
-/// it does to the end, and then nothing more.
+/// Ends by `exit` when a thread that works again and again has come to its call of this number.
+/// What it has begun it does to the end, and then nothing more.
 fn ends_beside(work: impl Fn() + Send + 'static, calls: usize) {
     drop(bytes(1)); // the library's handler is there before ours
     // SAFETY: a function of this program.
@@ -103,7 +117,12 @@ fn ends_beside(work: impl Fn() + Send + 'static, calls: usize) {
 }
 
 /// `calls`: with how many of them there is an end.
-fn nothing_stays_beside(pool: Pool, calls: usize, test: &str, work: impl Fn() + Copy + Send + 'static) {
+fn nothing_stays_beside(
+    pool: Pool,
+    calls: usize,
+    test: &str,
+    work: impl Fn() + Copy + Send + 'static,
+) {
     watched(test, pool, || {
         for call in 0..calls {
             wait_for(format!("an end in call {call}"));

@@ -1,5 +1,5 @@
-//! The library allocates nothing in a fork: a signal handler that forks may have interrupted the program's
-//! own `malloc`, whose heap is not whole then.
+//! The library allocates nothing in a fork: a signal handler that forks may have interrupted the
+//! program's own `malloc`, whose heap is not whole then.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -71,7 +71,10 @@ fn no_fork_allocates() {
 
 #[test]
 fn a_fork_allocates_nothing_also_when_tables_are_full_of_dead_children() {
-    scenario("a_fork_allocates_nothing_also_when_tables_are_full_of_dead_children", no_fork_allocates);
+    scenario(
+        "a_fork_allocates_nothing_also_when_tables_are_full_of_dead_children",
+        no_fork_allocates,
+    );
 }
 
 #[test]

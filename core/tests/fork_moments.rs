@@ -1,4 +1,5 @@
-//! A process forks while its other threads use the library: whatever they do then, the children go on.
+//! A process forks while its other threads use the library: whatever they do then, the children go
+//! on.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -70,8 +71,8 @@ fn holder() -> Forked {
     holder
 }
 
-/// A thread uses the library for the first time in its process; meanwhile the process forks children
-/// that use it, too. Both go on.
+/// A thread uses the library for the first time in its process; meanwhile the process forks
+/// children that use it, too. Both go on.
 fn forks_beside_a_first_use(what: &str, first_use: fn()) {
     let (begins, has_ended) = (Barrier::new(2), AtomicBool::new(false));
     let mut children = Vec::new();
@@ -91,7 +92,10 @@ fn forks_beside_a_first_use(what: &str, first_use: fn()) {
     });
     let forked = children.len();
     let named = children.into_iter().map(|child| ("a child", child)).collect();
-    all_have_ended(&format!("{forked} children forked beside another thread's first {what}"), named);
+    all_have_ended(
+        &format!("{forked} children forked beside another thread's first {what}"),
+        named,
+    );
     use_it(8);
 }
 
@@ -99,7 +103,9 @@ fn first_use(test: &str, what: &str, first_use: fn()) {
     watched(test, Pool::Off, || {
         let holder = holder();
         for round in 0..ROUNDS {
-            wait_for(format!("the children of round {round}, forked beside another thread's first {what}"));
+            wait_for(format!(
+                "the children of round {round}, forked beside another thread's first {what}"
+            ));
             fork(|| forks_beside_a_first_use(what, first_use)).ended();
         }
         holder.kill();
@@ -156,7 +162,9 @@ fn all_others_sleep() -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let others = tasks.filter(|task| *task.file_name() != *own);
     let states = others.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
-    states.into_iter().all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
+    states
+        .into_iter()
+        .all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
 }
 
 /// Two that fork at once need not wait for each other.
@@ -201,8 +209,9 @@ fn beside_busy_threads(use_it: impl Fn(u8) + Sync, body: impl FnOnce()) {
     });
 }
 
-/// A child whose own threads wait for each other, as its parent's threads did at its fork: but none of
-/// them is the last to use the library. So each of them must be woken by the one that it waited for.
+/// A child whose own threads wait for each other, as its parent's threads did at its fork: but none
+/// of them is the last to use the library. So each of them must be woken by the one that it waited
+/// for.
 fn child_with_threads_that_wait(use_it: &(impl Fn(u8) + Sync)) -> Forked {
     fork(|| {
         let all = Barrier::new(THREADS + 1);
@@ -224,7 +233,10 @@ fn children_go_on(children: usize, of_whom: &str, use_it: &(impl Fn(u8) + Sync))
     for first in (0..children).step_by(AT_ONCE) {
         let who = format!("children {first} to {} of {children} {of_whom}", first + AT_ONCE - 1);
         wait_for(&who);
-        all_have_ended(&who, (0..AT_ONCE).map(|_| ("a child", child_with_threads_that_wait(use_it))).collect());
+        all_have_ended(
+            &who,
+            (0..AT_ONCE).map(|_| ("a child", child_with_threads_that_wait(use_it))).collect(),
+        );
     }
 }
 
@@ -239,7 +251,8 @@ fn attach(handle: &str) {
 
 fn watched_with_held(test: &str, body: impl FnOnce(&str)) {
     watched(test, POOL, || {
-        // SAFETY: a function that stays. The last to be run before a fork, as it is the first to register.
+        // SAFETY: a function that stays. The last to be run before a fork, as it is the first to
+        // register.
         unsafe { libc::pthread_atfork(Some(until_all_others_wait), None, None) };
         let held = held();
         body(&held[7].handle().to_text());
@@ -251,7 +264,8 @@ fn watched_with_held(test: &str, body: impl FnOnce(&str)) {
 
 #[test]
 fn children_whose_threads_attach_go_on_though_their_parents_threads_waited_at_the_fork() {
-    let name = "children_whose_threads_attach_go_on_though_their_parents_threads_waited_at_the_fork";
+    let name =
+        "children_whose_threads_attach_go_on_though_their_parents_threads_waited_at_the_fork";
     watched_with_held(name, |handle| {
         let attach = |_| attach(handle);
         beside_busy_threads(attach, || children_go_on(CHILDREN, "whose threads attach", &attach));
@@ -260,9 +274,12 @@ fn children_whose_threads_attach_go_on_though_their_parents_threads_waited_at_th
 
 #[test]
 fn children_whose_threads_create_go_on_though_their_parents_threads_waited_at_the_fork() {
-    let name = "children_whose_threads_create_go_on_though_their_parents_threads_waited_at_the_fork";
+    let name =
+        "children_whose_threads_create_go_on_though_their_parents_threads_waited_at_the_fork";
     watched_with_held(name, |_| {
-        beside_busy_threads(use_it, || children_go_on(CHILDREN, "whose threads create and attach", &use_it));
+        beside_busy_threads(use_it, || {
+            children_go_on(CHILDREN, "whose threads create and attach", &use_it)
+        });
     });
 }
 

@@ -1,4 +1,5 @@
-//! Arrays in huge pages: of a hugetlbfs, protected and given back as others are, and of a tmpfs that has some.
+//! Arrays in huge pages: of a hugetlbfs, protected and given back as others are, and of a tmpfs
+//! that has some.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 #![allow(missing_docs, unsafe_code)]
 
@@ -10,14 +11,18 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 
-use shmarray::{Access, Array, DType, Error, Layout, Options, Order, Pipe, Received, SegmentInfo, SegmentKind};
+use shmarray::{
+    Access, Array, DType, Error, Layout, Options, Order, Pipe, Received, SegmentInfo, SegmentKind,
+};
 use support::{POOL, directory, fork, scenario, segments_in};
 use watched::end_abruptly;
 
 /// A scenario in a hugetlbfs; it needs root, and pages that the administrator has reserved.
 fn in_hugetlbfs(test: &str, limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
     let Some(_reserved) = Reserved::pages(48) else {
-        return println!("skipped {test}: the system reserves no huge pages for it (vm.nr_hugepages)");
+        return println!(
+            "skipped {test}: the system reserves no huge pages for it (vm.nr_hugepages)"
+        );
     };
     in_mounted(test, ["-t", "hugetlbfs", "-o", "pagesize=2M", "none"], limit, body);
 }
@@ -41,7 +46,8 @@ impl Drop for Reserved {
 
 /// How many there are then. Tests beside this one change it, too, so one does at a time.
 fn change_reserved(by: i64) -> Option<i64> {
-    let lock = std::fs::File::create(std::env::temp_dir().join("shmarray-test-huge-pages.lock")).ok()?;
+    let lock =
+        std::fs::File::create(std::env::temp_dir().join("shmarray-test-huge-pages.lock")).ok()?;
     // SAFETY: the descriptor is open; the lock goes with it.
     unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
     let now = || std::fs::read_to_string(PAGES).ok()?.trim().parse::<i64>().ok();
@@ -49,7 +55,12 @@ fn change_reserved(by: i64) -> Option<i64> {
     now()
 }
 
-fn in_mounted(test: &str, mount: [&str; 5], limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
+fn in_mounted(
+    test: &str,
+    mount: [&str; 5],
+    limit: &str,
+    body: impl FnOnce() + std::panic::UnwindSafe,
+) {
     scenario(test, || {
         let huge = directory().join("huge");
         std::fs::create_dir(&huge).unwrap();
@@ -78,7 +89,10 @@ fn counted(count: u64) -> Array {
     let source: Vec<_> = (0..count).map(|at| (at % 251) as u8).collect();
     let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
     // SAFETY: as many bytes as the layout says.
-    unsafe { Array::share(source.as_ptr(), DType::parse("|u1").unwrap(), &layout, &Options::default()) }.unwrap()
+    unsafe {
+        Array::share(source.as_ptr(), DType::parse("|u1").unwrap(), &layout, &Options::default())
+    }
+    .unwrap()
 }
 
 fn is_counted(array: &Array) -> bool {
@@ -90,7 +104,8 @@ fn bytes_are_passed_and_given_back() {
         let array = counted(count);
         let handle = array.handle().to_text();
         fork(|| {
-            let [shared, read] = [Access::ReadWrite, Access::ReadOnly].map(|access| Array::attach(&handle, access));
+            let [shared, read] =
+                [Access::ReadWrite, Access::ReadOnly].map(|access| Array::attach(&handle, access));
             assert!(is_counted(&shared.unwrap()) && is_counted(&read.unwrap()));
             let own = Array::attach(&handle, Access::CopyOnWrite).unwrap();
             own.set(&[count - 1], 255u8).unwrap();
@@ -98,14 +113,19 @@ fn bytes_are_passed_and_given_back() {
         .ended();
         assert!(is_counted(&array));
         drop(array);
-        let zeros = Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap();
+        let zeros =
+            Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap();
         assert!(zeros.to_bytes().iter().all(|byte| *byte == 0));
     }
 }
 
 #[test]
 fn arrays_in_huge_pages_are_passed_and_given_back() {
-    in_hugetlbfs("arrays_in_huge_pages_are_passed_and_given_back", "0", bytes_are_passed_and_given_back);
+    in_hugetlbfs(
+        "arrays_in_huge_pages_are_passed_and_given_back",
+        "0",
+        bytes_are_passed_and_given_back,
+    );
 }
 
 #[test]
@@ -119,38 +139,48 @@ fn huge_pages_are_kept_and_used_again() {
 
 #[test]
 fn in_huge_pages_neither_a_child_nor_a_parent_keeps_what_the_other_leaves() {
-    in_hugetlbfs("in_huge_pages_neither_a_child_nor_a_parent_keeps_what_the_other_leaves", "0", || {
-        let kept = counted(100);
-        let child = fork(|| {
-            std::mem::forget(counted(3 << 20));
-            end_abruptly();
-        });
-        child.ended();
-        shmarray::sweep().unwrap();
-        assert_eq!(shmarray::segments().unwrap().len(), 1, "the dead child's stays beside its parent");
-        let (here, there) = Pipe::pair().unwrap();
-        let parent = fork(|| {
-            let common = counted(50); // so that both map its segment
-            let lasting = fork(|| {
-                there.send(b"", &[], None).unwrap();
-                let Received::Message(_) = there.receive(None).unwrap() else { panic!("told nothing") };
+    in_hugetlbfs(
+        "in_huge_pages_neither_a_child_nor_a_parent_keeps_what_the_other_leaves",
+        "0",
+        || {
+            let kept = counted(100);
+            let child = fork(|| {
+                std::mem::forget(counted(3 << 20));
+                end_abruptly();
             });
-            std::mem::forget((counted(3 << 20), counted(60), common, lasting));
-            end_abruptly();
-        });
-        parent.ended();
-        drop(there);
-        let Received::Message(_) = here.receive(None).unwrap() else { panic!("nobody lives") };
-        shmarray::sweep().unwrap();
-        let is_array = |info: &SegmentInfo| info.kind == SegmentKind::Array;
-        let arrays = shmarray::segments().unwrap().into_iter().filter(is_array);
-        let mut shapes: Vec<_> = arrays.map(|info| info.shape).collect();
-        shapes.sort();
-        assert_eq!(shapes, [[50], [100]], "the dead parent's stay beside its child");
-        here.send(b"", &[], None).unwrap();
-        assert!(matches!(here.receive(None).unwrap(), Received::Closed), "the child ends");
-        assert!(is_counted(&kept));
-    });
+            child.ended();
+            shmarray::sweep().unwrap();
+            assert_eq!(
+                shmarray::segments().unwrap().len(),
+                1,
+                "the dead child's stays beside its parent"
+            );
+            let (here, there) = Pipe::pair().unwrap();
+            let parent = fork(|| {
+                let common = counted(50); // so that both map its segment
+                let lasting = fork(|| {
+                    there.send(b"", &[], None).unwrap();
+                    let Received::Message(_) = there.receive(None).unwrap() else {
+                        panic!("told nothing")
+                    };
+                });
+                std::mem::forget((counted(3 << 20), counted(60), common, lasting));
+                end_abruptly();
+            });
+            parent.ended();
+            drop(there);
+            let Received::Message(_) = here.receive(None).unwrap() else { panic!("nobody lives") };
+            shmarray::sweep().unwrap();
+            let is_array = |info: &SegmentInfo| info.kind == SegmentKind::Array;
+            let arrays = shmarray::segments().unwrap().into_iter().filter(is_array);
+            let mut shapes: Vec<_> = arrays.map(|info| info.shape).collect();
+            shapes.sort();
+            assert_eq!(shapes, [[50], [100]], "the dead parent's stay beside its child");
+            here.send(b"", &[], None).unwrap();
+            assert!(matches!(here.receive(None).unwrap(), Received::Closed), "the child ends");
+            assert!(is_counted(&kept));
+        },
+    );
 }
 
 #[test]

@@ -104,7 +104,10 @@ fn an_attach_after_the_last_close_is_refused_though_somebody_maps_it() {
         let array = bytes(10);
         let handle = handle_of(&array);
         drop(array);
-        assert!(matches!(Array::attach(&handle, Access::ReadOnly), Err(Error::SegmentNotFound { .. })));
+        assert!(matches!(
+            Array::attach(&handle, Access::ReadOnly),
+            Err(Error::SegmentNotFound { .. })
+        ));
     });
 }
 
@@ -166,7 +169,10 @@ fn grandchildren_hold_when_everybody_before_them_has_ended() {
             fork(|| {
                 read.read_exact(&mut [0]).unwrap();
                 array.set(&[1], 1u8).unwrap();
-                let seen = Array::attach(&handle_of(&array), Access::ReadOnly).unwrap().get::<u8>(&[1]).unwrap();
+                let seen = Array::attach(&handle_of(&array), Access::ReadOnly)
+                    .unwrap()
+                    .get::<u8>(&[1])
+                    .unwrap();
                 (&said).write_all(&[seen]).unwrap();
             });
         })
@@ -291,7 +297,11 @@ fn a_killed_parent_is_dead_though_its_child_lives() {
         drop(made);
         assert_eq!(segments_in(&directory()).len(), 1, "what the parent alone held is given back");
         drop(array);
-        assert_eq!(segments_in(&directory()).len(), 1, "the child holds what its parent held at the fork");
+        assert_eq!(
+            segments_in(&directory()).len(),
+            1,
+            "the child holds what its parent held at the fork"
+        );
         support::kill(child.parse().unwrap());
         while shmarray::sweep().unwrap().segments == 0 {
             std::thread::yield_now(); // until the kernel has taken it down
@@ -351,8 +361,13 @@ fn a_sweep_that_looks_at_a_message_does_not_hide_it_from_its_receiver() {
             array.set(&[0], round as u8).unwrap();
             assert_eq!(here.send(b"", &[&array], None).unwrap(), Sent::Sent);
             drop(array); // nobody maps it now
-            let Received::Message(message) = there.receive(None).unwrap() else { panic!("none came") };
-            assert_eq!(message.array(0, Access::ReadOnly).unwrap().get::<u8>(&[0]).unwrap(), round as u8);
+            let Received::Message(message) = there.receive(None).unwrap() else {
+                panic!("none came")
+            };
+            assert_eq!(
+                message.array(0, Access::ReadOnly).unwrap().get::<u8>(&[0]).unwrap(),
+                round as u8
+            );
         }
         sweeper.kill();
     });

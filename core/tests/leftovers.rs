@@ -34,7 +34,8 @@ fn segment_file(array: &Array) -> PathBuf {
     directory().join(format!("shmarray-{}", array.handle().segment.id))
 }
 
-/// A file of the user's own that has nothing to do with us, and a second link to it by a name of ours.
+/// A file of the user's own that has nothing to do with us, and a second link to it by a name of
+/// ours.
 fn with_a_link_to_a_foreign_file(link: &str, use_it: impl FnOnce()) {
     let contents: Vec<u8> = (0..10_000u32).map(|n| (n * 7 % 251) as u8 + 1).collect();
     let (file, link) = (directory().join("thesis"), directory().join(link));
@@ -42,22 +43,30 @@ fn with_a_link_to_a_foreign_file(link: &str, use_it: impl FnOnce()) {
     fs::hard_link(&file, &link).unwrap();
     wait_for(format!("what is done beside {}", link.display()));
     use_it();
-    assert!(fs::read(&file).unwrap() == contents, "{} has changed what it is a link to", link.display());
+    assert!(
+        fs::read(&file).unwrap() == contents,
+        "{} has changed what it is a link to",
+        link.display()
+    );
     fs::remove_file(file).unwrap();
     let _ = fs::remove_file(link); // a sweep may have taken it away, since it is no segment
 }
 
 #[test]
 fn a_link_to_a_foreign_file_in_the_place_of_a_segment_changes_nothing_in_it() {
-    watched("a_link_to_a_foreign_file_in_the_place_of_a_segment_changes_nothing_in_it", POOL, || {
-        for link in [format!("shmarray-{ID}"), format!("shmarray-new-{ID}")] {
-            with_a_link_to_a_foreign_file(&link, || {
-                fork(|| drop(bytes(10))).ended();
-                shmarray::sweep().unwrap();
-                shmarray::segments().unwrap();
-            });
-        }
-    });
+    watched(
+        "a_link_to_a_foreign_file_in_the_place_of_a_segment_changes_nothing_in_it",
+        POOL,
+        || {
+            for link in [format!("shmarray-{ID}"), format!("shmarray-new-{ID}")] {
+                with_a_link_to_a_foreign_file(&link, || {
+                    fork(|| drop(bytes(10))).ended();
+                    shmarray::sweep().unwrap();
+                    shmarray::segments().unwrap();
+                });
+            }
+        },
+    );
 }
 
 #[test]
@@ -113,14 +122,18 @@ fn a_name_whose_segment_is_gone_is_free_when_its_holder_has_ended() {
 
 #[test]
 fn a_name_that_persists_and_whose_segment_is_gone_is_free_when_it_is_unlinked() {
-    watched("a_name_that_persists_and_whose_segment_is_gone_is_free_when_it_is_unlinked", POOL, || {
-        let array = named("camera", true).unwrap();
-        fs::remove_file(segment_file(&array)).unwrap();
-        shmarray::unlink("camera").unwrap();
-        assert!(!name_file("camera").exists());
-        named("camera", false).unwrap();
-        drop(array);
-    });
+    watched(
+        "a_name_that_persists_and_whose_segment_is_gone_is_free_when_it_is_unlinked",
+        POOL,
+        || {
+            let array = named("camera", true).unwrap();
+            fs::remove_file(segment_file(&array)).unwrap();
+            shmarray::unlink("camera").unwrap();
+            assert!(!name_file("camera").exists());
+            named("camera", false).unwrap();
+            drop(array);
+        },
+    );
 }
 
 /// The arrays that `segments` says a message holds.
@@ -150,7 +163,9 @@ fn a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way() {
     watched("a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way", POOL, || {
         // A family of its own, since nobody here has used the library yet.
         fork(|| {
-            [bytes(10), bytes(200_000)].iter().for_each(|array| drop(array.handle_to_send().unwrap()));
+            [bytes(10), bytes(200_000)]
+                .iter()
+                .for_each(|array| drop(array.handle_to_send().unwrap()));
             end_abruptly()
         })
         .ended();
@@ -164,7 +179,9 @@ fn a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way() {
 fn a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not() {
     watched("a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not", POOL, || {
         let array = bytes(10);
-        let with = |ticket: u64| array.handle().to_text().replace("]}", &format!("],\"ticket\":{ticket}}}"));
+        let with = |ticket: u64| {
+            array.handle().to_text().replace("]}", &format!("],\"ticket\":{ticket}}}"))
+        };
         assert_eq!(Descriptor::parse(&with((1 << 53) - 1)).unwrap().ticket, Some((1 << 53) - 1));
         for ticket in [1 << 53, (1 << 53) + 1, u64::MAX] {
             let refused = Descriptor::parse(&with(ticket));

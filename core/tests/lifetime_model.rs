@@ -18,7 +18,8 @@
 use std::collections::{HashMap, HashSet};
 
 const PROCESSES: usize = 3;
-/// The creator sends the message; the receiver gets it; the other attaches by a plain handle and sweeps.
+/// The creator sends the message; the receiver gets it; the other attaches by a plain handle and
+/// sweeps.
 const CREATOR: usize = 0;
 const RECEIVER: usize = 1;
 const SWEEPER: usize = 2;
@@ -151,7 +152,9 @@ impl World {
         for (process, held) in self.holds.iter().enumerate() {
             if let Some(generation) = held {
                 if !live || *generation != self.generation {
-                    return Some(format!("process {process} holds generation {generation} of {self:?}"));
+                    return Some(format!(
+                        "process {process} holds generation {generation} of {self:?}"
+                    ));
                 }
             }
         }
@@ -216,7 +219,8 @@ impl Search {
 
     /// After the last sweep only what nobody holds and the creator keeps warm may be left.
     fn left_behind(&self, world: &World) -> Option<String> {
-        let fine = world.word.state == State::Dead || world.word.state == State::Free && !world.dead[CREATOR];
+        let fine = world.word.state == State::Dead
+            || world.word.state == State::Free && !world.dead[CREATOR];
         (!fine).then(|| format!("left behind: {world:?}"))
     }
 
@@ -290,7 +294,11 @@ impl Search {
             At::Leave => {
                 next.entries[me] = false;
                 next.holds[me] = None;
-                At::Load(if me == CREATOR && world.generation == 0 { Then::Reuse } else { Then::Finish })
+                At::Load(if me == CREATOR && world.generation == 0 {
+                    Then::Reuse
+                } else {
+                    Then::Finish
+                })
             }
             At::Undo => {
                 next.lost = me == RECEIVER;
@@ -353,8 +361,12 @@ impl Search {
                 State::Closing => At::Scan(next.word, 0, false, then),
                 _ => self.after(me, then),
             },
-            At::Glance(_, entry, then) if next.entries.get(entry as usize) == Some(&true) => self.still_held(me, then),
-            At::Glance(word, entry, then) if (entry as usize) < ENTRIES => At::Glance(word, entry + 1, then),
+            At::Glance(_, entry, then) if next.entries.get(entry as usize) == Some(&true) => {
+                self.still_held(me, then)
+            }
+            At::Glance(word, entry, then) if (entry as usize) < ENTRIES => {
+                At::Glance(word, entry + 1, then)
+            }
             At::Glance(word, _, then) => At::Close(word, then),
             At::Close(word, then) if next.word != word => At::Load(then),
             At::Close(word, then) if self.protocol == Protocol::WithoutClosing => {
@@ -427,7 +439,10 @@ fn fault(report: &Report) -> Option<&String> {
 fn the_protocol_frees_nothing_that_is_held_and_leaves_nothing_that_is_not() {
     for crashes in [false, true] {
         let report = Search::run(Protocol::Real, crashes);
-        println!("crashes {crashes}: {} states, {} cut at epoch {EPOCH_LIMIT}", report.states, report.cut);
+        println!(
+            "crashes {crashes}: {} states, {} cut at epoch {EPOCH_LIMIT}",
+            report.states, report.cut
+        );
         assert_eq!(fault(&report), None);
         assert!(report.states > 1_000, "the search went nowhere");
         assert_eq!(report.cut, 0, "the search was cut: more epochs must be followed");

@@ -67,7 +67,8 @@ fn wrote(row: u64, member: u64) -> u64 {
 }
 
 fn crowds_array(rows: u64) -> Array {
-    let array = Array::create(DType::parse("<u8").unwrap(), &[rows, CROWD], &Options::default()).unwrap();
+    let array =
+        Array::create(DType::parse("<u8").unwrap(), &[rows, CROWD], &Options::default()).unwrap();
     (0..CROWD).for_each(|member| array.set(&[0, member], wrote(0, member)).unwrap());
     array
 }
@@ -80,7 +81,11 @@ fn come(array: &Array, member: u64) {
 /// Half of the crowd has been killed: what everybody wrote is there, and we can write.
 fn survive(array: &Array, member: u64) {
     for (row, other) in (0..2).flat_map(|row| (0..CROWD).map(move |other| (row, other))) {
-        assert_eq!(array.get::<u64>(&[row, other]).unwrap(), wrote(row, other), "{other}'s in row {row}");
+        assert_eq!(
+            array.get::<u64>(&[row, other]).unwrap(),
+            wrote(row, other),
+            "{other}'s in row {row}"
+        );
     }
     array.set(&[2, member], wrote(2, member)).unwrap();
     assert_eq!(array.get::<u64>(&[2, member]).unwrap(), wrote(2, member));
@@ -121,14 +126,18 @@ fn related(array: &Array, member: u64, [came, work, survived, end]: [&Gate; 4]) 
 
 /// Every second one is killed. Returns the others.
 fn decimated<T>(crowd: Vec<T>, kill: impl Fn(T)) -> Vec<T> {
-    let (killed, left): (Vec<_>, Vec<_>) = crowd.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
+    let (killed, left): (Vec<_>, Vec<_>) =
+        crowd.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
     killed.into_iter().for_each(|(_, member)| kill(member));
     left.into_iter().map(|(_, member)| member).collect()
 }
 
 /// Nobody can lose it: a sweep of ours and one of a survivor's give nothing back.
 fn is_held(handle: &str, survivor: &mut Peer) {
-    assert_eq!((shmarray::sweep().unwrap().segments, survivor.ask("sweep").as_str()), (0, "swept 0"));
+    assert_eq!(
+        (shmarray::sweep().unwrap().segments, survivor.ask("sweep").as_str()),
+        (0, "swept 0")
+    );
     assert!(Array::attach(handle, Access::ReadOnly).is_ok());
 }
 
@@ -136,9 +145,13 @@ fn a_crowd_lives_and_dies(rows: u64) {
     let (array, gates) = (crowds_array(rows), [(); 4].map(|()| Gate::new()));
     let [came, work, survived, end] = &gates;
     let handle = handle_of(&array);
-    let forked = (0..RELATED).map(|member| related(&array, member, [came, work, survived, end])).collect();
+    let forked =
+        (0..RELATED).map(|member| related(&array, member, [came, work, survived, end])).collect();
     let mut peers: Vec<_> = (RELATED..CROWD).map(|_| Peer::start("member")).collect();
-    peers.iter_mut().zip(RELATED..).for_each(|(peer, member)| peer.tell(&format!("{member} {handle}")));
+    peers
+        .iter_mut()
+        .zip(RELATED..)
+        .for_each(|(peer, member)| peer.tell(&format!("{member} {handle}")));
     came.wait(RELATED as usize);
     peers.iter_mut().for_each(|peer| assert_eq!(peer.hear(), "came"));
 
@@ -169,13 +182,15 @@ fn a_crowd_lives_and_dies(rows: u64) {
 
 #[test]
 fn a_thousand_processes_hold_a_small_array_and_the_killed_half_takes_nothing_from_the_others() {
-    let name = "a_thousand_processes_hold_a_small_array_and_the_killed_half_takes_nothing_from_the_others";
+    let name =
+        "a_thousand_processes_hold_a_small_array_and_the_killed_half_takes_nothing_from_the_others";
     scenario(name, || a_crowd_lives_and_dies(3));
 }
 
 #[test]
 fn a_thousand_processes_hold_a_segment_and_the_killed_half_takes_nothing_from_the_others() {
-    let name = "a_thousand_processes_hold_a_segment_and_the_killed_half_takes_nothing_from_the_others";
+    let name =
+        "a_thousand_processes_hold_a_segment_and_the_killed_half_takes_nothing_from_the_others";
     scenario(name, || a_crowd_lives_and_dies(ALONE / (8 * CROWD)));
 }
 
@@ -231,7 +246,8 @@ impl Hoard {
 
     fn attach(&mut self, handles: &str) -> String {
         let before = self.0.len();
-        let attached = handles.split('\t').map(|handle| Array::attach(handle, Access::ReadOnly).unwrap());
+        let attached =
+            handles.split('\t').map(|handle| Array::attach(handle, Access::ReadOnly).unwrap());
         self.0.extend(attached.map(Some));
         within_limits(self.0.len());
         self.intact(before).to_string()
@@ -239,7 +255,12 @@ impl Hoard {
 
     /// How many are held, from the first of these on; each has its own number.
     fn intact(&self, first: usize) -> usize {
-        let held = self.0.iter().enumerate().skip(first).filter_map(|(number, array)| Some((number, array.as_ref()?)));
+        let held = self
+            .0
+            .iter()
+            .enumerate()
+            .skip(first)
+            .filter_map(|(number, array)| Some((number, array.as_ref()?)));
         held.inspect(|(number, array)| assert_eq!(number_of(array), *number as u64)).count()
     }
 }
@@ -285,7 +306,10 @@ fn a_hundred_thousand(item_count: u64) {
     assert_eq!(peer.ask("drop half"), (MANY / 2).to_string());
     shmarray::sweep().unwrap();
     let used_by_half = used_bytes();
-    assert!(used_by_half * 10 < used_by_all * 6, "{used_by_half} of {used_by_all} bytes are still in use");
+    assert!(
+        used_by_half * 10 < used_by_all * 6,
+        "{used_by_half} of {used_by_all} bytes are still in use"
+    );
     assert_eq!(hoard.intact(0), MANY / 2);
 
     hoard.0.clear();
@@ -317,7 +341,8 @@ const CREATES_BETWEEN_SWEEPS: usize = 64;
 /// last sweep, and each left what was its own; and there is what the supervisor holds.
 const MOST_FILES: usize = (CREATES_BETWEEN_SWEEPS + 1) * OWN + 2;
 
-/// Holds what it got from the supervisor, by its fork and once more, and its own; until it is killed.
+/// Holds what it got from the supervisor, by its fork and once more, and its own; until it is
+/// killed.
 fn work(handed: &Array, has_all: &Gate) -> Forked {
     fork(|| {
         has_all.say(|| {
@@ -339,7 +364,10 @@ fn supervise(handed: &Array, mut worker_comes_and_dies: impl FnMut()) -> (usize,
         (segments_in(&directory()).len(), used_bytes())
     };
     let rounds: Vec<_> = (0..WORKERS).map(one).collect();
-    (rounds.iter().map(|round| round.0).max().unwrap(), rounds.iter().map(|round| round.1).max().unwrap())
+    (
+        rounds.iter().map(|round| round.0).max().unwrap(),
+        rounds.iter().map(|round| round.1).max().unwrap(),
+    )
 }
 
 fn stays_within_the_sweep_interval((files, used): (usize, u64), bytes_of_one: u64) {
@@ -410,11 +438,14 @@ fn sweeper() {
 
 #[test]
 fn closing_every_descriptor_while_another_process_sweeps_loses_nothing_and_breaks_nothing() {
-    let name = "closing_every_descriptor_while_another_process_sweeps_loses_nothing_and_breaks_nothing";
+    let name =
+        "closing_every_descriptor_while_another_process_sweeps_loses_nothing_and_breaks_nothing";
     scenario(name, || {
         let count = Array::create(DType::parse("<u8").unwrap(), &[1], &Options::default()).unwrap();
         let held = [10, 5_000, ALONE].map(bytes);
-        let again = held.each_ref().map(|array| Array::attach(&handle_of(array), Access::ReadOnly).unwrap());
+        let again = held
+            .each_ref()
+            .map(|array| Array::attach(&handle_of(array), Access::ReadOnly).unwrap());
         let mut peer = Peer::start("sweeper");
         assert_eq!(peer.ask(&handle_of(&count)), "sweeps");
         let sweeper = peer.process.id() as i32;
@@ -431,14 +462,26 @@ fn closing_every_descriptor_while_another_process_sweeps_loses_nothing_and_break
         for (array, again) in held.iter().zip(&again) {
             array.set(&[9], 9u8).unwrap();
             assert_eq!(again.get::<u8>(&[9]).unwrap(), 9);
-            assert_eq!(Array::attach(&handle_of(array), Access::ReadOnly).unwrap().get::<u8>(&[9]).unwrap(), 9);
+            assert_eq!(
+                Array::attach(&handle_of(array), Access::ReadOnly)
+                    .unwrap()
+                    .get::<u8>(&[9])
+                    .unwrap(),
+                9
+            );
         }
         let made = [10, 5_000, ALONE].map(bytes);
         fork(|| {
             swept();
             let own = bytes(ALONE);
             made.iter().chain([&own]).for_each(|array| array.set(&[4], 4u8).unwrap());
-            assert_eq!(Array::attach(&handle_of(&held[0]), Access::ReadOnly).unwrap().get::<u8>(&[9]).unwrap(), 9);
+            assert_eq!(
+                Array::attach(&handle_of(&held[0]), Access::ReadOnly)
+                    .unwrap()
+                    .get::<u8>(&[9])
+                    .unwrap(),
+                9
+            );
         })
         .ended();
         swept();
@@ -447,7 +490,9 @@ fn closing_every_descriptor_while_another_process_sweeps_loses_nothing_and_break
         drop((held, again));
         swept();
         assert!(Array::attach(&gone, Access::ReadOnly).is_err());
-        assert!(made.iter().all(|array| Array::attach(&handle_of(array), Access::ReadOnly).is_ok()));
+        assert!(
+            made.iter().all(|array| Array::attach(&handle_of(array), Access::ReadOnly).is_ok())
+        );
         drop((made, count));
         support::kill(sweeper);
         while !segments_in(&directory()).is_empty() {

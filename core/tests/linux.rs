@@ -1,4 +1,5 @@
-//! What only the Linux backend promises: death gives back, full memory is an error, nobody is let in.
+//! What only the Linux backend promises: death gives back, full memory is an error, nobody is let
+//! in.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -163,8 +164,13 @@ fn full_shared_memory_is_an_error_with_the_figures() {
             let most = bytes(900 << 10, &Options::default()).unwrap();
             for asked in [200 << 10, 1 << 20, 1 << 33, 1 << 50, 1 << 61] {
                 let error = bytes(asked, &Options::default()).unwrap_err();
-                let Error::NoSpace { asked_bytes, free_bytes, .. } = error else { panic!("{error}") };
-                assert!(asked_bytes == asked + 4096 && free_bytes < 200 << 10, "{asked_bytes} {free_bytes}");
+                let Error::NoSpace { asked_bytes, free_bytes, .. } = error else {
+                    panic!("{error}")
+                };
+                assert!(
+                    asked_bytes == asked + 4096 && free_bytes < 200 << 10,
+                    "{asked_bytes} {free_bytes}"
+                );
             }
             assert_eq!(segments_in(&small).len(), 1);
             most.set(&[(900 << 10) - 1], 1u8).unwrap();
@@ -207,7 +213,10 @@ fn an_array_goes_where_it_was_made_whatever_the_environment_says_later() {
         std::fs::create_dir(&elsewhere).unwrap();
         // SAFETY: this scenario is a process with one test thread.
         unsafe { std::env::set_var("SHMARRAY_DIR", &elsewhere) };
-        assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            Array::attach("camera", Access::ReadOnly).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
         drop(array);
         std::fs::remove_dir(&elsewhere).unwrap();
         assert_eq!(segments_in(&made_in), Vec::<String>::new());
@@ -251,7 +260,10 @@ fn another_users_array_is_found_by_no_name_and_only_when_it_is_shared() {
         let refused = Array::attach(&handle, Access::ReadOnly).unwrap_err();
         assert!(matches!(refused, Error::NotOwner { owner: 4242, .. }), "{refused}");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        assert_eq!(
+            Array::attach("camera", Access::ReadOnly).unwrap_err().kind(),
+            ErrorKind::PermissionDenied
+        );
         // Root may attach what is shared.
         assert!(Array::attach(&handle, Access::ReadOnly).is_ok());
         peer.end();
@@ -287,7 +299,11 @@ fn hostile_and_broken_segment_files_are_refused_and_named() {
         assert!(attach(&good, &[own, (136, &[1])]).contains("stale"));
         assert!(attach(&good, &[own, (143, &[0xff])]).contains("generation"));
         assert!(attach(&vec![0xa5; 1 << 16], &[]).contains("magic"));
-        assert_eq!(shmarray::sweep().unwrap().segments, 0, "what is no segment is not ours to remove");
+        assert_eq!(
+            shmarray::sweep().unwrap().segments,
+            0,
+            "what is no segment is not ours to remove"
+        );
         std::fs::remove_file(path).unwrap();
     });
 }
@@ -329,21 +345,28 @@ fn what_copies_on_write_is_its_own_and_keeps_the_segment() {
         for count in [100, ALONE] {
             let array = bytes(count, &Options::default()).unwrap();
             array.set(&[7], 7u8).unwrap();
-            let [first, second] = [0; 2].map(|_| Array::attach_handle(&array.handle(), Access::CopyOnWrite).unwrap());
+            let [first, second] =
+                [0; 2].map(|_| Array::attach_handle(&array.handle(), Access::CopyOnWrite).unwrap());
             first.set(&[7], 8u8).unwrap();
             let child = fork(|| first.set(&[7], 9u8).unwrap());
             child.ended();
             let seen = [&array, &first, &second].map(|one| one.get::<u8>(&[7]).unwrap());
             assert_eq!(seen, [7, 8, 7], "a store is seen by who made it, of {count} bytes");
             let address = first.as_ptr() as usize;
-            assert!(Array::over_memory(address, array.dtype().clone(), &[count], &[1]).is_none(), "it has no handle");
+            assert!(
+                Array::over_memory(address, array.dtype().clone(), &[count], &[1]).is_none(),
+                "it has no handle"
+            );
 
             let handle = array.handle();
             drop((array, first));
             let again = Array::attach_handle(&handle, Access::ReadOnly).unwrap();
             assert_eq!(again.get::<u8>(&[7]).unwrap(), 7);
             drop((again, second));
-            assert!(Array::attach_handle(&handle, Access::ReadOnly).is_err(), "nobody holds it any more");
+            assert!(
+                Array::attach_handle(&handle, Access::ReadOnly).is_err(),
+                "nobody holds it any more"
+            );
         }
     });
 }

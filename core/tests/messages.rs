@@ -9,7 +9,10 @@ mod support;
 use std::io::{Read, Write};
 
 use exchange::{ALONE, bytes, is_empty, mark, marked, receive, send, take};
-use shmarray::{Access, Array, DType, Descriptor, Options, Pipe, Received, Sent, discard, is_family_alive, sweep};
+use shmarray::{
+    Access, Array, DType, Descriptor, Options, Pipe, Received, Sent, discard, is_family_alive,
+    sweep,
+};
 use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
 
 /// Files of segments and tickets, after the dead are swept away.
@@ -94,15 +97,18 @@ fn a_sender_killed_after_it_sent_takes_nothing_away() {
 
 #[test]
 fn a_receiver_killed_with_an_unread_message_leaves_nothing_though_the_pipes_maker_lives() {
-    scenario("a_receiver_killed_with_an_unread_message_leaves_nothing_though_the_pipes_maker_lives", || {
-        for size in [8, ALONE] {
-            let (here, there) = Pipe::pair().unwrap();
-            send(&here, &[&marked(size, 1)]);
-            assert_eq!(left(), 1, "we could still receive it");
-            killed_after(|| std::mem::forget(receive(&there))); // took it, and died before it attached
-            assert_eq!(left(), 0);
-        }
-    });
+    scenario(
+        "a_receiver_killed_with_an_unread_message_leaves_nothing_though_the_pipes_maker_lives",
+        || {
+            for size in [8, ALONE] {
+                let (here, there) = Pipe::pair().unwrap();
+                send(&here, &[&marked(size, 1)]);
+                assert_eq!(left(), 1, "we could still receive it");
+                killed_after(|| std::mem::forget(receive(&there))); // took it, and died before it attached
+                assert_eq!(left(), 0);
+            }
+        },
+    );
 }
 
 #[test]
@@ -170,7 +176,10 @@ fn one_array_may_be_in_a_message_twice_and_a_view_of_it_too() {
         let message = receive(&there);
         drop(take(&message, 0));
         assert_eq!((mark(&take(&message, 1)), take(&message, 2).shape()), (5, &[2][..]));
-        assert_eq!(message.array(3, Access::ReadOnly).unwrap_err().kind(), shmarray::ErrorKind::OutOfBounds);
+        assert_eq!(
+            message.array(3, Access::ReadOnly).unwrap_err().kind(),
+            shmarray::ErrorKind::OutOfBounds
+        );
     });
 }
 
@@ -179,7 +188,8 @@ fn an_array_is_in_a_hundred_thousand_messages_at_once() {
     scenario("an_array_is_in_a_hundred_thousand_messages_at_once", || {
         for size in [8, ALONE] {
             let array = marked(size, 4);
-            let handles: Vec<_> = (0..100_000).map(|_| array.handle_to_send().unwrap().to_text()).collect();
+            let handles: Vec<_> =
+                (0..100_000).map(|_| array.handle_to_send().unwrap().to_text()).collect();
             drop(array);
             let kept = Array::attach(&handles[0], Access::ReadOnly).unwrap();
             for handle in &handles[1..99_999] {
@@ -215,17 +225,24 @@ fn messages_in_pipes_beyond_the_table_hold_as_well() {
 
 #[test]
 fn a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone() {
-    scenario("a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone", || {
-        for size in [8, ALONE] {
-            let handles: Vec<_> = (0..3).map(|_| marked(size, 8).handle_to_send().unwrap().to_text()).collect();
-            assert_eq!(stranger_says("sweep"), "swept 0");
-            assert_eq!(stranger_says(&format!("attach {}", handles[0])), "8");
-            assert_eq!(stranger_says(&format!("discard {}", handles[1])), "Ok(())");
-            assert!(Array::attach(&handles[1], Access::ReadOnly).is_err() && discard(&handles[0]).is_ok());
-            assert_eq!(mark(&Array::attach(&handles[2], Access::ReadOnly).unwrap()), 8);
-            assert_eq!(left(), 0);
-        }
-    });
+    scenario(
+        "a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone",
+        || {
+            for size in [8, ALONE] {
+                let handles: Vec<_> =
+                    (0..3).map(|_| marked(size, 8).handle_to_send().unwrap().to_text()).collect();
+                assert_eq!(stranger_says("sweep"), "swept 0");
+                assert_eq!(stranger_says(&format!("attach {}", handles[0])), "8");
+                assert_eq!(stranger_says(&format!("discard {}", handles[1])), "Ok(())");
+                assert!(
+                    Array::attach(&handles[1], Access::ReadOnly).is_err()
+                        && discard(&handles[0]).is_ok()
+                );
+                assert_eq!(mark(&Array::attach(&handles[2], Access::ReadOnly).unwrap()), 8);
+                assert_eq!(left(), 0);
+            }
+        },
+    );
 }
 
 #[test]
@@ -233,7 +250,12 @@ fn a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it() {
     scenario("a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it", || {
         let (mut read, write) = std::io::pipe().unwrap();
         drop(bytes(1)); // the root has used the library: its children are of its family
-        fork(|| (&write).write_all(marked(ALONE, 3).handle_to_send().unwrap().to_text().as_bytes()).unwrap()).ended();
+        fork(|| {
+            (&write)
+                .write_all(marked(ALONE, 3).handle_to_send().unwrap().to_text().as_bytes())
+                .unwrap()
+        })
+        .ended();
         drop(write);
         let mut handle = String::new();
         read.read_to_string(&mut handle).unwrap();
@@ -274,7 +296,8 @@ fn attaching_a_message_twice_works_while_the_array_lives() {
 fn a_ticket_that_was_given_back_gives_nothing_else_back() {
     scenario("a_ticket_that_was_given_back_gives_nothing_else_back", || {
         let array = marked(ALONE, 4);
-        let (first, second) = (array.handle_to_send().unwrap().to_text(), array.handle_to_send().unwrap().to_text());
+        let (first, second) =
+            (array.handle_to_send().unwrap().to_text(), array.handle_to_send().unwrap().to_text());
         drop(array);
         for _ in 0..3 {
             discard(&first).unwrap();
@@ -314,7 +337,8 @@ fn a_deleted_registry_frees_no_message() {
         send(&here, &[&marked(ALONE, 6), &marked(8, 7)]);
         let by_hand = marked(ALONE, 5).handle_to_send().unwrap().to_text();
         let entries = std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
-        let registry = entries.filter(|path| path.to_string_lossy().contains("registry")).last().unwrap();
+        let registry =
+            entries.filter(|path| path.to_string_lossy().contains("registry")).last().unwrap();
         std::fs::remove_file(registry).unwrap();
         assert_eq!(stranger_says("sweep"), "swept 0");
         let message = receive(&there);
@@ -363,7 +387,8 @@ fn processes_that_count_down_together_lose_no_count_and_one_of_them_gets_zero() 
 #[test]
 fn what_is_no_aligned_number_of_eight_bytes_is_not_counted_down() {
     scenario("what_is_no_aligned_number_of_eight_bytes_is_not_counted_down", || {
-        let numbers = Array::create(DType::parse("<u8").unwrap(), &[2], &Options::default()).unwrap();
+        let numbers =
+            Array::create(DType::parse("<u8").unwrap(), &[2], &Options::default()).unwrap();
         assert!(numbers.whole().count_down(&[0]).unwrap_err().to_string().contains("dtype"));
         let mut askew = numbers.select(0, 0).unwrap().handle();
         askew.layout.offset = 4;

@@ -57,8 +57,15 @@ fn what_a_small_socket_does_not_take_arrives_all_the_same() {
         let socket = here.as_fd().as_raw_fd();
         let bytes = size_of_val(&size) as libc::socklen_t;
         // SAFETY: an open socket, and a number of the length that is said.
-        let set =
-            unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, (&raw const size).cast(), bytes) };
+        let set = unsafe {
+            libc::setsockopt(
+                socket,
+                libc::SOL_SOCKET,
+                libc::SO_SNDBUF,
+                (&raw const size).cast(),
+                bytes,
+            )
+        };
         assert_eq!(set, 0);
         for size in [100, 10_000, 100_000] {
             let payload: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
@@ -79,7 +86,11 @@ fn messages_of_all_sizes_arrive_whole_at_receivers_side_by_side() {
             let mut received = 0;
             while let Received::Message(message) = there.receive(None).unwrap() {
                 let payload = message.payload();
-                assert!(payload.iter().all(|byte| *byte == payload.len() as u8), "{}", payload.len());
+                assert!(
+                    payload.iter().all(|byte| *byte == payload.len() as u8),
+                    "{}",
+                    payload.len()
+                );
                 assert_eq!(message.handles().len(), payload.len() % 2);
                 received += 1;
             }
@@ -210,13 +221,19 @@ fn descriptors_travel_beside_arrays() {
         here.send_with(b"one", &[], &[write.as_fd()], None).unwrap();
         let many = vec![write.as_fd(); 65];
         let refused = here.send_with(b"", &[], &many, None);
-        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "descriptors", .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::InvalidArgument { argument: "descriptors", .. })),
+            "{refused:?}"
+        );
         drop(many);
         drop((array, write));
 
         let mut both = receive(&there);
         let descriptors = both.take_descriptors();
-        assert_eq!((descriptors.len(), both.payload(), mark(&take(&both, 0))), (2, &b"both"[..], 7));
+        assert_eq!(
+            (descriptors.len(), both.payload(), mark(&take(&both, 0))),
+            (2, &b"both"[..], 7)
+        );
         drop((descriptors, both));
         let mut one = receive(&there);
         let end = std::fs::File::from(one.take_descriptors().remove(0));

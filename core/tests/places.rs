@@ -121,7 +121,10 @@ fn no_place_is_lost_with_a_process() {
                     queue.places.free(queue.receive());
                 }
                 let all = [queue.take(), queue.take(), queue.take()];
-                assert!(matches!(all, [Some(_), Some(_), None]), "who {what} took its place with it: {all:?}");
+                assert!(
+                    matches!(all, [Some(_), Some(_), None]),
+                    "who {what} took its place with it: {all:?}"
+                );
                 all.iter().flatten().for_each(|place| queue.places.free(*place));
             }
         }
@@ -152,9 +155,14 @@ fn a_living_process_keeps_its_place() {
         });
         assert!(matches!(here.receive(None).unwrap(), Received::Message(_)));
         assert!(queue.take().is_none());
-        assert!(queue.places.take(&queue.reader, Some(Duration::from_millis(250))).unwrap().is_none());
+        assert!(
+            queue.places.take(&queue.reader, Some(Duration::from_millis(250))).unwrap().is_none()
+        );
         here.send(b"free it", &[], None).unwrap();
-        assert!(queue.places.take(&queue.reader, None).unwrap().is_some(), "nobody woke who waited");
+        assert!(
+            queue.places.take(&queue.reader, None).unwrap().is_some(),
+            "nobody woke who waited"
+        );
         child.ended();
     });
 }
@@ -177,7 +185,10 @@ fn what_has_no_places_is_refused() {
         let (pipe, _other) = Pipe::pair().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         for descriptor in [pipe.into(), file.into()] {
-            assert!(matches!(Places::from_fd(descriptor), Err(Error::Os { .. } | Error::InvalidArgument { .. })));
+            assert!(matches!(
+                Places::from_fd(descriptor),
+                Err(Error::Os { .. } | Error::InvalidArgument { .. })
+            ));
         }
     });
 }

@@ -35,7 +35,8 @@ fn text(array: &Array) -> String {
 
 /// Bytes of shared memory that there are, in files that have a name.
 fn allocated() -> u64 {
-    let sizes = segments_in(&directory()).into_iter().map(|name| fs::metadata(directory().join(name)));
+    let sizes =
+        segments_in(&directory()).into_iter().map(|name| fs::metadata(directory().join(name)));
     sizes.filter_map(|facts| Some(facts.ok()?.blocks() * 512)).sum()
 }
 
@@ -62,11 +63,17 @@ fn the_next_array_has_the_memory_of_the_last_and_begins_with_zeros() {
             let first = marked(count, 7);
             let (handle, segment, inode) = (text(&first), segment_of(&first), allocated());
             drop(first);
-            assert!(matches!(Array::attach(&handle, Access::ReadWrite), Err(Error::SegmentNotFound { .. })));
+            assert!(matches!(
+                Array::attach(&handle, Access::ReadWrite),
+                Err(Error::SegmentNotFound { .. })
+            ));
             let second = bytes(count);
             assert_eq!((segment_of(&second), allocated()), (segment, inode));
             assert_eq!(marks(&second), [0, 0]);
-            assert!(matches!(Array::attach(&handle, Access::ReadWrite), Err(Error::StaleHandle { .. })));
+            assert!(matches!(
+                Array::attach(&handle, Access::ReadWrite),
+                Err(Error::StaleHandle { .. })
+            ));
         }
     });
 }
@@ -128,18 +135,25 @@ fn what_another_process_let_go_last_is_used_again() {
 
 #[test]
 fn a_mapping_that_copies_on_write_shows_the_next_array_and_not_what_was_written_there() {
-    pooled("a_mapping_that_copies_on_write_shows_the_next_array_and_not_what_was_written_there", "100000000", || {
-        for count in [100, 40_000, MIB] {
-            let mut reader = Peer::start("reader");
-            for round in 1..9 {
-                let array = marked(count, round);
-                assert_eq!(reader.ask(&format!("private {}", text(&array))), format!("{:?}", [round, round]));
-                assert_eq!(marks(&array), [round, round], "what the reader wrote is its own");
-                reader.ask("");
+    pooled(
+        "a_mapping_that_copies_on_write_shows_the_next_array_and_not_what_was_written_there",
+        "100000000",
+        || {
+            for count in [100, 40_000, MIB] {
+                let mut reader = Peer::start("reader");
+                for round in 1..9 {
+                    let array = marked(count, round);
+                    assert_eq!(
+                        reader.ask(&format!("private {}", text(&array))),
+                        format!("{:?}", [round, round])
+                    );
+                    assert_eq!(marks(&array), [round, round], "what the reader wrote is its own");
+                    reader.ask("");
+                }
+                reader.end();
             }
-            reader.end();
-        }
-    });
+        },
+    );
 }
 
 #[test]
@@ -158,24 +172,28 @@ fn what_is_kept_stays_below_the_limit() {
 
 #[test]
 fn what_other_processes_free_stays_below_the_limit_while_its_maker_is_idle() {
-    pooled("what_other_processes_free_stays_below_the_limit_while_its_maker_is_idle", &(3 * MIB).to_string(), || {
-        let arrays: Vec<_> = (0..30).map(|mark| marked(MIB, mark)).collect();
-        let handles: Vec<_> = arrays.iter().map(text).collect();
-        let readers: Vec<_> = handles
-            .iter()
-            .map(|handle| {
-                let mut reader = Peer::start("reader");
-                reader.ask(&format!("shared {handle}"));
-                reader
-            })
-            .collect();
-        drop(arrays);
-        readers.into_iter().for_each(|mut reader| {
-            reader.ask("");
-            reader.end();
-        });
-        assert!(allocated() <= 3 * MIB, "{}", allocated());
-    });
+    pooled(
+        "what_other_processes_free_stays_below_the_limit_while_its_maker_is_idle",
+        &(3 * MIB).to_string(),
+        || {
+            let arrays: Vec<_> = (0..30).map(|mark| marked(MIB, mark)).collect();
+            let handles: Vec<_> = arrays.iter().map(text).collect();
+            let readers: Vec<_> = handles
+                .iter()
+                .map(|handle| {
+                    let mut reader = Peer::start("reader");
+                    reader.ask(&format!("shared {handle}"));
+                    reader
+                })
+                .collect();
+            drop(arrays);
+            readers.into_iter().for_each(|mut reader| {
+                reader.ask("");
+                reader.end();
+            });
+            assert!(allocated() <= 3 * MIB, "{}", allocated());
+        },
+    );
 }
 
 #[test]
@@ -183,7 +201,9 @@ fn a_sweep_frees_the_memory_though_readers_have_it_mapped() {
     pooled("a_sweep_frees_the_memory_though_readers_have_it_mapped", "100000000", || {
         let mut reader = Peer::start("reader");
         let array = marked(8 * MIB, 1);
-        let file = fs::File::open(directory().join(format!("shmarray-{}", array.handle().segment.id))).unwrap();
+        let file =
+            fs::File::open(directory().join(format!("shmarray-{}", array.handle().segment.id)))
+                .unwrap();
         reader.ask(&format!("shared {}", text(&array)));
         reader.ask("");
         drop(array);
@@ -191,7 +211,11 @@ fn a_sweep_frees_the_memory_though_readers_have_it_mapped() {
         assert!(facts.nlink() == 1 && facts.blocks() * 512 >= 8 * MIB, "it is kept");
         let swept = shmarray::sweep().unwrap();
         let facts = file.metadata().unwrap();
-        assert!(facts.nlink() == 0 && facts.blocks() * 512 <= 16384, "{} bytes stay", facts.blocks() * 512);
+        assert!(
+            facts.nlink() == 0 && facts.blocks() * 512 <= 16384,
+            "{} bytes stay",
+            facts.blocks() * 512
+        );
         assert!(swept.bytes >= 8 * MIB && swept.segments == 0, "{swept:?}");
         reader.end();
     });
@@ -211,18 +235,22 @@ fn a_sweep_by_another_process_frees_what_an_idle_one_keeps() {
 
 #[test]
 fn the_pool_of_a_killed_process_is_swept_though_readers_have_it_mapped() {
-    pooled("the_pool_of_a_killed_process_is_swept_though_readers_have_it_mapped", "100000000", || {
-        let (mut maker, mut reader) = (Peer::start("maker"), Peer::start("reader"));
-        let handle = maker.ask("make");
-        assert_eq!(reader.ask(&format!("shared {handle}")), format!("{:?}", [5, 5]));
-        maker.ask("drop");
-        reader.ask("");
-        maker.kill();
-        assert!(allocated() >= MIB);
-        shmarray::sweep().unwrap();
-        assert_eq!(segments_in(&directory()), Vec::<String>::new());
-        reader.end();
-    });
+    pooled(
+        "the_pool_of_a_killed_process_is_swept_though_readers_have_it_mapped",
+        "100000000",
+        || {
+            let (mut maker, mut reader) = (Peer::start("maker"), Peer::start("reader"));
+            let handle = maker.ask("make");
+            assert_eq!(reader.ask(&format!("shared {handle}")), format!("{:?}", [5, 5]));
+            maker.ask("drop");
+            reader.ask("");
+            maker.kill();
+            assert!(allocated() >= MIB);
+            shmarray::sweep().unwrap();
+            assert_eq!(segments_in(&directory()), Vec::<String>::new());
+            reader.end();
+        },
+    );
 }
 
 #[test]
@@ -252,7 +280,11 @@ fn parent_and_child_have_pools_of_their_own() {
             drop(marked(MIB, 4));
         });
         child.ended();
-        assert_eq!((allocated(), segments_in(&directory())), (kept, of_parent.clone()), "a child takes its own away");
+        assert_eq!(
+            (allocated(), segments_in(&directory())),
+            (kept, of_parent.clone()),
+            "a child takes its own away"
+        );
         assert_eq!(marks(&held), [2, 2]);
         let again = bytes(MIB);
         assert!(of_parent.contains(&format!("shmarray-{}", again.handle().segment.id)));

@@ -1,4 +1,5 @@
-//! Sums, means, extremes and counts of arrays: dtypes, axes, what is refused, and writers meanwhile.
+//! Sums, means, extremes and counts of arrays: dtypes, axes, what is refused, and writers
+//! meanwhile.
 #![allow(missing_docs)]
 
 mod support;
@@ -6,11 +7,14 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use shmarray::{Access, Array, DType, Error, ErrorKind, Number, Options, Order, Reduced, Reduction};
+use shmarray::{
+    Access, Array, DType, Error, ErrorKind, Number, Options, Order, Reduced, Reduction,
+};
 use support::{Peer, is_peer, scenario, serve};
 
 const COUNTS: Reduction = Reduction::Bincount { min_length: 0 };
-const ALL: [Reduction; 5] = [Reduction::Sum, Reduction::Mean, Reduction::Min, Reduction::Max, COUNTS];
+const ALL: [Reduction; 5] =
+    [Reduction::Sum, Reduction::Mean, Reduction::Min, Reduction::Max, COUNTS];
 
 fn array(dtype: &str, shape: &[u64], order: Order) -> Array {
     let options = Options { order, ..Options::default() };
@@ -33,7 +37,8 @@ fn bytes(shape: &[u64], order: Order) -> Array {
 fn numbers(array: &Array) -> Vec<u64> {
     let bytes = array.to_bytes();
     let item_bytes = array.dtype().item_bytes() as usize;
-    let number = |item: &[u8]| item.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
+    let number =
+        |item: &[u8]| item.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
     bytes.chunks(item_bytes).map(number).collect()
 }
 
@@ -50,13 +55,19 @@ fn axes_are_reduced_in_every_order_of_memory() {
         for order in [Order::C, Order::F] {
             let a = bytes(&[2, 3, 4], order);
             assert_eq!(a.sum().unwrap(), Number::Integer(276));
-            assert_eq!((a.min().unwrap(), a.max().unwrap()), (Number::Integer(0), Number::Integer(23)));
+            assert_eq!(
+                (a.min().unwrap(), a.max().unwrap()),
+                (Number::Integer(0), Number::Integer(23))
+            );
             assert_eq!(a.mean().unwrap(), Number::Float(11.5));
             assert_eq!(numbers(&a.sum_along(&[2]).unwrap()), [6, 22, 38, 54, 70, 86]);
             assert_eq!(numbers(&a.sum_along(&[0, 1]).unwrap()), [60, 66, 72, 78]);
             assert_eq!(numbers(&a.transpose().sum_along(&[1, 2]).unwrap()), [60, 66, 72, 78]);
             let max = a.max_along(&[1]).unwrap();
-            assert_eq!((max.shape(), numbers(&max)), (&[2, 4][..], vec![8, 9, 10, 11, 20, 21, 22, 23]));
+            assert_eq!(
+                (max.shape(), numbers(&max)),
+                (&[2, 4][..], vec![8, 9, 10, 11, 20, 21, 22, 23])
+            );
             let backwards = a.slice(0, None, None, -1).unwrap().slice(2, None, None, -2).unwrap();
             assert_eq!(numbers(&backwards.min_along(&[1]).unwrap()), [15, 13, 3, 1]);
             assert_eq!(numbers(&a.min_along(&[]).unwrap()), (0..24).collect::<Vec<_>>());
@@ -83,7 +94,10 @@ fn an_element_that_repeats_counts_as_often() {
         let a = bytes(&[5], Order::C);
         let repeated = a.view(&[1000, 2], &[0, 1], 3).unwrap();
         assert_eq!(repeated.sum().unwrap(), Number::Integer(7000));
-        assert_eq!(numbers(&repeated.bincount_along(&[0], 6).unwrap()), [0, 0, 0, 1000, 0, 0, 0, 0, 0, 0, 1000, 0]);
+        assert_eq!(
+            numbers(&repeated.bincount_along(&[0], 6).unwrap()),
+            [0, 0, 0, 1000, 0, 0, 0, 0, 0, 0, 1000, 0]
+        );
     });
 }
 
@@ -102,7 +116,11 @@ fn every_dtype_gives_what_numpy_gives_or_says_why_not() {
             assert_eq!(along(&a, Reduction::Mean, &[0]).dtype().text(), mean);
             for reduction in [Reduction::Min, Reduction::Max] {
                 match complex {
-                    true => assert_refused(&a, reduction, "not one of numbers that have an order, which m"),
+                    true => assert_refused(
+                        &a,
+                        reduction,
+                        "not one of numbers that have an order, which m",
+                    ),
                     false => assert_eq!(along(&a, reduction, &[0]).dtype(), dtype),
                 }
             }
@@ -113,7 +131,8 @@ fn every_dtype_gives_what_numpy_gives_or_says_why_not() {
         }
         for dtype in [">i4", "<M8[s]", "|S3", r#"{"descr":[["a","<i4"]],"itemsize":4}"#] {
             let a = array(dtype, &[2], Order::C);
-            ALL.iter().for_each(|&reduction| assert_refused(&a, reduction, "not one of numbers, which"));
+            ALL.iter()
+                .for_each(|&reduction| assert_refused(&a, reduction, "not one of numbers, which"));
         }
     });
 }
@@ -122,7 +141,10 @@ fn assert_refused(array: &Array, reduction: Reduction, why: &str) {
     for axes in [None, Some(&[0][..])] {
         let error = array.reduce(reduction, axes, &mut || true).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DTypeMismatch);
-        assert!(error.to_string().contains(why) && error.to_string().contains(array.dtype().name()), "{error}");
+        assert!(
+            error.to_string().contains(why) && error.to_string().contains(array.dtype().name()),
+            "{error}"
+        );
     }
 }
 
@@ -132,7 +154,10 @@ fn truths_are_counted_and_stay_truths() {
         let a = array("|b1", &[2, 4], Order::C);
         a.set(&[0, 1], true).unwrap();
         a.whole().set(&[6], 200u8).unwrap(); // as others may write it
-        assert_eq!((a.sum().unwrap(), a.mean().unwrap()), (Number::Integer(2), Number::Float(0.25)));
+        assert_eq!(
+            (a.sum().unwrap(), a.mean().unwrap()),
+            (Number::Integer(2), Number::Float(0.25))
+        );
         assert_eq!((a.min().unwrap(), a.max().unwrap()), (Number::Bool(false), Number::Bool(true)));
         assert_eq!(numbers(&a.max_along(&[0]).unwrap()), [0, 1, 1, 0]);
         assert_eq!(numbers(&a.bincount(0).unwrap()), [6, 2]);
@@ -164,12 +189,18 @@ fn complex_numbers_are_added_up_by_their_parts() {
         let a = array("<c8", &[2, 2], Order::F);
         for (at, part) in [1.5f32, -2.0, 4.0, 0.5, 0.25, 8.0, -1.0, 3.0].into_iter().enumerate() {
             let bytes = part.to_le_bytes();
-            (0..4).for_each(|byte| a.whole().set(&[at as u64 * 4 + byte], bytes[byte as usize]).unwrap());
+            (0..4).for_each(|byte| {
+                a.whole().set(&[at as u64 * 4 + byte], bytes[byte as usize]).unwrap()
+            });
         }
         assert_eq!(a.sum().unwrap(), Number::Complex(4.75, 9.5));
         assert_eq!(a.mean().unwrap(), Number::Complex(1.1875, 2.375));
         let floats = |array: Array| -> Vec<f64> {
-            array.to_bytes().chunks(8).map(|part| f64::from_le_bytes(part.try_into().unwrap())).collect()
+            array
+                .to_bytes()
+                .chunks(8)
+                .map(|part| f64::from_le_bytes(part.try_into().unwrap()))
+                .collect()
         };
         assert_eq!(floats(a.mean_along(&[0]).unwrap()), [2.75, -0.75, -0.375, 5.5]);
     });
@@ -188,7 +219,10 @@ fn no_elements_have_a_sum_and_counts_but_no_mean_and_no_extremes() {
             for axes in [None, Some(&[0][..])] {
                 let error = a.reduce(reduction, axes, &mut || true).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-                assert!(error.to_string().contains(&format!("no elements to take the {reduction} of")), "{error}");
+                assert!(
+                    error.to_string().contains(&format!("no elements to take the {reduction} of")),
+                    "{error}"
+                );
             }
             assert_eq!(along(&a, reduction, &[1]).shape(), [0], "no results, so none is missing");
         }
@@ -199,7 +233,10 @@ fn no_elements_have_a_sum_and_counts_but_no_mean_and_no_extremes() {
 fn an_axis_that_is_not_there_or_stands_twice_is_refused() {
     scenario("an_axis_that_is_not_there_or_stands_twice_is_refused", || {
         let a = bytes(&[2, 3], Order::C);
-        for (axes, why) in [(&[2][..], "invalid axis: 2 of 2 dimensions"), (&[1, 1], "invalid axis: 1 stands twice")] {
+        for (axes, why) in [
+            (&[2][..], "invalid axis: 2 of 2 dimensions"),
+            (&[1, 1], "invalid axis: 1 stands twice"),
+        ] {
             assert_eq!(a.sum_along(axes).unwrap_err().to_string(), why);
         }
     });
@@ -212,7 +249,10 @@ fn negative_numbers_are_not_counted() {
         a.set(&[1], -5i64).unwrap();
         let error = a.bincount(0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(error.to_string(), "invalid elements: -5 is negative, and bincount counts numbers from 0 on");
+        assert_eq!(
+            error.to_string(),
+            "invalid elements: -5 is negative, and bincount counts numbers from 0 on"
+        );
     });
 }
 
@@ -239,7 +279,10 @@ fn results_are_arrays_that_can_be_handed_over_and_a_readonly_one_is_read() {
         let readonly = Array::attach(&a.handle().to_text(), Access::ReadOnly).unwrap();
         let sums = readonly.sum_along(&[1]).unwrap();
         let again = Array::attach(&sums.handle().to_text(), Access::ReadOnly).unwrap();
-        assert_eq!((0..4).map(|at| again.get::<u64>(&[at]).unwrap()).collect::<Vec<_>>(), [10, 35, 60, 85]);
+        assert_eq!(
+            (0..4).map(|at| again.get::<u64>(&[at]).unwrap()).collect::<Vec<_>>(),
+            [10, 35, 60, 85]
+        );
         assert!(!sums.is_readonly());
         assert_eq!(shmarray::copied_bytes(), copied, "what a reduction reads is not copied");
     });

@@ -1,4 +1,5 @@
-//! Before a user's first use a stranger has taken the place of the user's registry: everything works.
+//! Before a user's first use a stranger has taken the place of the user's registry: everything
+//! works.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs)]
 
@@ -90,7 +91,8 @@ const DEEDS_WITHOUT_A_REGISTRY: &[Deed] = &[
     ("hold what a fork handed on", held_beyond_a_fork),
 ];
 
-/// Before a user's first use somebody else has taken the name that the user's registry has by FORMAT.
+/// Before a user's first use somebody else has taken the name that the user's registry has by
+/// FORMAT.
 fn beside_a_squatter(user: u32, what: &str, deeds: &[Deed]) {
     open_to_all();
     let mut squatter = Peer::start("stranger");
@@ -116,41 +118,60 @@ fn all_works_beside(squats: [(u32, &str); 2]) {
 
 #[test]
 fn a_squatters_file_in_the_place_of_the_registry_takes_nothing_from_anybody() {
-    beside_a_stranger("a_squatters_file_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
-        all_works_beside([(0, "file 644"), (USER, "file 644")]);
-    });
+    beside_a_stranger(
+        "a_squatters_file_in_the_place_of_the_registry_takes_nothing_from_anybody",
+        || {
+            all_works_beside([(0, "file 644"), (USER, "file 644")]);
+        },
+    );
 }
 
 #[test]
 fn a_squatters_locked_file_in_the_place_of_the_registry_takes_nothing_from_anybody() {
-    beside_a_stranger("a_squatters_locked_file_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
-        all_works_beside([(0, "locked 600"), (USER, "locked 666")]);
-    });
+    beside_a_stranger(
+        "a_squatters_locked_file_in_the_place_of_the_registry_takes_nothing_from_anybody",
+        || {
+            all_works_beside([(0, "locked 600"), (USER, "locked 666")]);
+        },
+    );
 }
 
 #[test]
 fn a_squatters_directory_in_the_place_of_the_registry_takes_nothing_from_anybody() {
-    beside_a_stranger("a_squatters_directory_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
-        all_works_beside([(0, "directory 755"), (USER, "directory 755")]);
-    });
+    beside_a_stranger(
+        "a_squatters_directory_in_the_place_of_the_registry_takes_nothing_from_anybody",
+        || {
+            all_works_beside([(0, "directory 755"), (USER, "directory 755")]);
+        },
+    );
 }
 
 #[test]
 fn a_squatters_fifo_in_the_place_of_the_registry_takes_nothing_from_anybody() {
-    beside_a_stranger("a_squatters_fifo_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
-        all_works_beside([(0, "fifo 666"), (USER, "fifo 666")]);
-    });
+    beside_a_stranger(
+        "a_squatters_fifo_in_the_place_of_the_registry_takes_nothing_from_anybody",
+        || {
+            all_works_beside([(0, "fifo 666"), (USER, "fifo 666")]);
+        },
+    );
 }
 
 #[test]
 fn a_squatters_link_in_the_place_of_the_registry_takes_nothing_from_anybody() {
-    beside_a_stranger("a_squatters_link_in_the_place_of_the_registry_takes_nothing_from_anybody", || {
-        all_works_beside([(0, "link 777"), (USER, "link 777")]);
-        assert!(fs::symlink_metadata(directory().join("nothing")).is_err(), "nobody follows it");
-    });
+    beside_a_stranger(
+        "a_squatters_link_in_the_place_of_the_registry_takes_nothing_from_anybody",
+        || {
+            all_works_beside([(0, "link 777"), (USER, "link 777")]);
+            assert!(
+                fs::symlink_metadata(directory().join("nothing")).is_err(),
+                "nobody follows it"
+            );
+        },
+    );
 }
 
-/// As `dumps` does for a socket of the user's. That the family has gone must be seen without its registry.
+/// As `dumps` does for a socket of the user's. That the family has gone must be seen without its
+/// registry.
 #[test]
 fn what_the_dead_left_beside_a_squatter_is_given_back() {
     beside_a_stranger("what_the_dead_left_beside_a_squatter_is_given_back", || {

@@ -1,4 +1,5 @@
-//! What a stranger puts into the directory, or a stopped process leaves locked there, stops and kills nobody.
+//! What a stranger puts into the directory, or a stopped process leaves locked there, stops and
+//! kills nobody.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -16,12 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use beside_strangers::{
-    ALONE, DEEDS, ID, STRANGER, USER, be_stranger, beside, beside_a_stranger, bytes, create, locked_file, named,
-    open_to_all, own_name, sweep,
+    ALONE, DEEDS, ID, STRANGER, USER, be_stranger, beside, beside_a_stranger, bytes, create,
+    locked_file, named, open_to_all, own_name, sweep,
 };
 use shmarray::{Access, Array, Options, Pipe, Received, Sent};
 use support::{directory, fork, is_peer, segments_in};
-use watched::{Deed, Gate, Pool, all_end, all_have_ended, become_user, end_abruptly, rest, wait_for, watched};
+use watched::{
+    Deed, Gate, Pool, all_end, all_have_ended, become_user, end_abruptly, rest, wait_for, watched,
+};
 
 /// Another process, of another user.
 #[test]
@@ -40,18 +43,24 @@ fn a_strangers_locked_file_in_the_place_of_a_segment_stops_no_root() {
 
 #[test]
 fn a_strangers_locked_file_in_the_place_of_a_segment_stops_no_other_user() {
-    beside_a_stranger("a_strangers_locked_file_in_the_place_of_a_segment_stops_no_other_user", || {
-        beside(USER, &[&format!("locked 666 shmarray-{ID}")], DEEDS);
-    });
+    beside_a_stranger(
+        "a_strangers_locked_file_in_the_place_of_a_segment_stops_no_other_user",
+        || {
+            beside(USER, &[&format!("locked 666 shmarray-{ID}")], DEEDS);
+        },
+    );
 }
 
 #[test]
 fn a_strangers_locked_file_in_the_place_of_a_segment_being_made_stops_nobody() {
-    beside_a_stranger("a_strangers_locked_file_in_the_place_of_a_segment_being_made_stops_nobody", || {
-        for (user, mode) in [(0, 600), (USER, 666)] {
-            beside(user, &[&format!("locked {mode} shmarray-new-{ID}")], DEEDS);
-        }
-    });
+    beside_a_stranger(
+        "a_strangers_locked_file_in_the_place_of_a_segment_being_made_stops_nobody",
+        || {
+            for (user, mode) in [(0, 600), (USER, 666)] {
+                beside(user, &[&format!("locked {mode} shmarray-new-{ID}")], DEEDS);
+            }
+        },
+    );
 }
 
 #[test]
@@ -76,7 +85,9 @@ fn what_is_no_file_in_the_place_of_a_segment_stops_nobody() {
 
 /// The name is the stranger's: nobody gets an array by it, and everybody is told so at once.
 const DEEDS_WITH_CAMERA: &[Deed] = &[
-    ("attach by a stranger's name", || drop(Array::attach("camera", Access::ReadOnly).unwrap_err())),
+    ("attach by a stranger's name", || {
+        drop(Array::attach("camera", Access::ReadOnly).unwrap_err())
+    }),
     ("take a stranger's name away", || drop(shmarray::unlink("camera").unwrap_err())),
     ("create an array by a stranger's name", || drop(named("camera").unwrap_err())),
     ("create another named array", || drop(named("lidar").unwrap())),
@@ -112,30 +123,39 @@ fn what_is_no_file_in_the_place_of_a_name_stops_nobody() {
 /// A process that is about to give a segment back has it locked, and is stopped just then.
 #[test]
 fn an_empty_file_that_a_process_of_the_same_user_has_locked_stops_nobody() {
-    watched("an_empty_file_that_a_process_of_the_same_user_has_locked_stops_nobody", Pool::Bytes(1 << 26), || {
-        let path = directory().join(format!("shmarray-{ID}"));
-        let locked = locked_file(&path, 0o600);
-        all_end("the same user", || {}, DEEDS);
-        drop(locked);
-        let _ = fs::remove_file(path); // a sweep may have been there first
-    });
+    watched(
+        "an_empty_file_that_a_process_of_the_same_user_has_locked_stops_nobody",
+        Pool::Bytes(1 << 26),
+        || {
+            let path = directory().join(format!("shmarray-{ID}"));
+            let locked = locked_file(&path, 0o600);
+            all_end("the same user", || {}, DEEDS);
+            drop(locked);
+            let _ = fs::remove_file(path); // a sweep may have been there first
+        },
+    );
 }
 
-/// The same with what is a segment: one that nobody holds, so that others would give it back as well.
+/// The same with what is a segment: one that nobody holds, so that others would give it back as
+/// well.
 #[test]
 fn a_segment_that_a_process_of_the_same_user_has_locked_stops_nobody() {
-    watched("a_segment_that_a_process_of_the_same_user_has_locked_stops_nobody", Pool::Bytes(1 << 26), || {
-        fork(|| {
-            let left = (bytes(10), named("left").unwrap());
-            std::mem::forget(left);
-            end_abruptly()
-        })
-        .ended();
-        let locked = all_segments_locked();
-        all_end("the same user", || {}, DEEDS);
-        drop(locked);
-        shmarray::sweep().unwrap();
-    });
+    watched(
+        "a_segment_that_a_process_of_the_same_user_has_locked_stops_nobody",
+        Pool::Bytes(1 << 26),
+        || {
+            fork(|| {
+                let left = (bytes(10), named("left").unwrap());
+                std::mem::forget(left);
+                end_abruptly()
+            })
+            .ended();
+            let locked = all_segments_locked();
+            all_end("the same user", || {}, DEEDS);
+            drop(locked);
+            shmarray::sweep().unwrap();
+        },
+    );
 }
 
 /// As a process has each of them for a moment that looks whether it can be given back.
@@ -147,16 +167,22 @@ fn all_segments_locked() -> Vec<File> {
     locked
 }
 
-/// A message alone holds its arrays, and a process is stopped while it looks whether anybody can receive it.
+/// A message alone holds its arrays, and a process is stopped while it looks whether anybody can
+/// receive it.
 #[test]
 fn what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_receiver() {
     let name = "what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_receiver";
     watched(name, Pool::Bytes(1 << 26), || {
         let (here, there) = Pipe::pair().unwrap();
-        fork(|| assert_eq!(there.send(b"", &[&bytes(10), &bytes(ALONE)], None).unwrap(), Sent::Sent)).ended();
+        fork(|| {
+            assert_eq!(there.send(b"", &[&bytes(10), &bytes(ALONE)], None).unwrap(), Sent::Sent)
+        })
+        .ended();
         let locked = all_segments_locked();
         let receiver = fork(|| {
-            let Received::Message(message) = here.receive(None).unwrap() else { panic!("nothing came") };
+            let Received::Message(message) = here.receive(None).unwrap() else {
+                panic!("nothing came")
+            };
             // It may be an error, as long as it is not for ever.
             [0, 1].into_iter().for_each(|index| drop(message.array(index, Access::ReadOnly)));
         });
@@ -187,7 +213,9 @@ const DEEDS_BESIDE_A_STOPPED_PROCESS: &[Deed] = &[
     ("create a named array", || drop(named(&own_name()).unwrap())),
     ("create an array by a name that another may be taking away", || drop(named("common"))),
     ("take a name away that another may be taking away", || drop(shmarray::unlink("common"))),
-    ("attach by a name that another may be taking away", || drop(Array::attach("common", Access::ReadOnly))),
+    ("attach by a name that another may be taking away", || {
+        drop(Array::attach("common", Access::ReadOnly))
+    }),
     ("sweep", sweep),
     ("list", || drop(shmarray::segments().unwrap())),
 ];
@@ -198,7 +226,8 @@ const STOPS: usize = 200;
 fn shared_number() -> &'static AtomicUsize {
     let (anywhere, kind) = (std::ptr::null_mut(), libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping, where the kernel likes.
-    let page = unsafe { libc::mmap(anywhere, 4096, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
+    let page =
+        unsafe { libc::mmap(anywhere, 4096, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
     assert_ne!(page, libc::MAP_FAILED);
     // SAFETY: a page of zeros that is never unmapped, large enough and aligned.
     unsafe { &*page.cast() }
@@ -220,7 +249,11 @@ fn beside_a_stopped_process(do_it: fn()) {
         }
         (0..round * 100).for_each(|_| std::hint::spin_loop()); // not at the same moment each time
         signal(busy.id(), libc::SIGSTOP);
-        all_end(&format!("beside a stopped process, round {round}"), || {}, DEEDS_BESIDE_A_STOPPED_PROCESS);
+        all_end(
+            &format!("beside a stopped process, round {round}"),
+            || {},
+            DEEDS_BESIDE_A_STOPPED_PROCESS,
+        );
         signal(busy.id(), libc::SIGCONT);
     }
     busy.kill();
@@ -269,7 +302,8 @@ fn cut_and_restore(path: &Path) {
     }
 }
 
-/// One process after the other, until the stranger has cut often enough: how many were killed, of how many.
+/// One process after the other, until the stranger has cut often enough: how many were killed, of
+/// how many.
 fn sweep_until_told(user: u32, told: &UnixStream) -> (usize, usize) {
     let (mut killed, mut all) = (0, 0);
     told.set_nonblocking(true).unwrap();

@@ -42,7 +42,8 @@ fn first_of(array: &Array) -> String {
 }
 
 fn swept() -> String {
-    shmarray::sweep().map_or_else(|error| error.to_string(), |swept| format!("swept {}", swept.segments))
+    shmarray::sweep()
+        .map_or_else(|error| error.to_string(), |swept| format!("swept {}", swept.segments))
 }
 
 /// Whether the array of a handle is there, with what was written.
@@ -65,12 +66,21 @@ fn obey(line: &str, held: &mut Vec<Array>) -> String {
         "make-for-all" => seven(&for_all()),
         "attach" => Array::attach(what, Access::ReadWrite),
         "read" => return held.iter().map(first_of).collect::<Vec<_>>().join(", "),
-        "write" => return held[0].set(&[0], 7u8).map_or_else(|error| error.to_string(), |()| "wrote".to_owned()),
-        "unlink" => return shmarray::unlink(what).map_or_else(|error| refusal(&error), |()| "unlinked".to_owned()),
+        "write" => {
+            return held[0]
+                .set(&[0], 7u8)
+                .map_or_else(|error| error.to_string(), |()| "wrote".to_owned());
+        }
+        "unlink" => {
+            return shmarray::unlink(what)
+                .map_or_else(|error| refusal(&error), |()| "unlinked".to_owned());
+        }
         "list" => return format!("{:?}", shmarray::segments().unwrap()),
         _ => return swept(),
     };
-    let said = got.as_ref().map(|array| if command == "attach" { first_of(array) } else { handle_of(array) });
+    let said = got
+        .as_ref()
+        .map(|array| if command == "attach" { first_of(array) } else { handle_of(array) });
     let said = said.unwrap_or_else(refusal);
     held.extend(got);
     said
@@ -103,7 +113,9 @@ fn first() {
         let mut held = Vec::new();
         serve(|line| match line {
             // Its pid here, and the one that it has outside, where /proc was mounted.
-            "who" => format!("{} {}", std::process::id(), fs::read_link("/proc/self").unwrap().display()),
+            "who" => {
+                format!("{} {}", std::process::id(), fs::read_link("/proc/self").unwrap().display())
+            }
             "fork" => second(),
             line => obey(line, &mut held),
         });
@@ -112,7 +124,8 @@ fn first() {
     unsafe { libc::waitpid(first.id(), std::ptr::null_mut(), 0) };
 }
 
-/// Forks a process that makes an array and holds it until the namespace ends. Its pid, and the handle.
+/// Forks a process that makes an array and holds it until the namespace ends. Its pid, and the
+/// handle.
 fn second() -> String {
     let (mut ours, mut its) = UnixStream::pair().unwrap();
     fork(|| {
@@ -166,7 +179,9 @@ fn two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid() {
         let shared = handle_of(&array);
         let (mut a, mut b) = match (Namespace::start(&shared), Namespace::start(&shared)) {
             (Ok(a), Ok(b)) => (a, b),
-            (Err(reason), _) | (_, Err(reason)) => return eprintln!("\nskipped two pid namespaces: {reason}"),
+            (Err(reason), _) | (_, Err(reason)) => {
+                return eprintln!("\nskipped two pid namespaces: {reason}");
+            }
         };
         let given = a.first.ask("make");
         assert_eq!(b.first.ask(&format!("attach {given}")), "holds 7");
@@ -181,7 +196,10 @@ fn two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid() {
         let of_a = a.made.clone();
         a.kill();
         b.first.ask("sweep");
-        assert!(!of_a.iter().any(|handle| is_there(handle)), "what only the killed namespace held is given back");
+        assert!(
+            !of_a.iter().any(|handle| is_there(handle)),
+            "what only the killed namespace held is given back"
+        );
         let of_b = [&b.made[..], &[given, shared]].concat();
         assert!(of_b.iter().all(|handle| is_there(handle)), "and nothing that the other one holds");
         assert_eq!(b.first.ask("read"), "holds 7, holds 7, holds 7");
@@ -245,7 +263,11 @@ fn who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies() {
         let array = seven(&Options { mode: 0o666, ..named("camera") }).unwrap();
         let handle = handle_of(&array);
         let mut stranger = Peer::start("stranger");
-        assert_eq!(stranger.ask("attach camera"), "PermissionDenied", "a name finds only what is one's own");
+        assert_eq!(
+            stranger.ask("attach camera"),
+            "PermissionDenied",
+            "a name finds only what is one's own"
+        );
         assert_eq!(stranger.ask("unlink camera"), "PermissionDenied");
         assert_eq!(stranger.ask(&format!("attach {handle}")), "holds 7");
         array.set(&[0], 0u8).unwrap();
@@ -268,10 +290,15 @@ fn what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others() {
         // The stranger's own is in the middle, in whichever order a directory lists its files.
         let mut dead = ["servant", "stranger", "servant"].map(Peer::start);
         dead.iter_mut().for_each(|peer| drop(peer.ask("list")));
-        let made = [("make-for-all", 0), ("make", 1), ("make-for-all", 2)].map(|(make, who)| dead[who].ask(make));
+        let made = [("make-for-all", 0), ("make", 1), ("make-for-all", 2)]
+            .map(|(make, who)| dead[who].ask(make));
         dead.into_iter().for_each(Peer::kill);
         let mut stranger = Peer::start("stranger");
-        assert_eq!(stranger.ask("sweep"), "swept 1", "he cannot take away what is another's, and takes his own");
+        assert_eq!(
+            stranger.ask("sweep"),
+            "swept 1",
+            "he cannot take away what is another's, and takes his own"
+        );
         assert!(!file_of(&made[1]).exists());
         stranger.end();
         assert_eq!(swept(), "swept 2");
@@ -321,7 +348,11 @@ fn nothing_is_lost_and_nothing_is_left(break_it: impl FnOnce(&Path)) {
     if let Err(error) = shmarray::sweep() {
         // A name is taken away under a lock of the registry: that is all that may have to wait.
         assert!(error.to_string().contains("shmarray-registry-"), "{error}");
-        assert!(!unnamed.iter().any(|handle| file_of(handle).exists()), "{error} kept it from {:?}", listed());
+        assert!(
+            !unnamed.iter().any(|handle| file_of(handle).exists()),
+            "{error} kept it from {:?}",
+            listed()
+        );
         let path = registry();
         fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
         shmarray::sweep().unwrap();
@@ -363,7 +394,11 @@ fn a_registry_that_another_user_made_is_not_used() {
         stranger.kill();
         assert_eq!(another.ask("sweep"), "swept 0", "another holds it");
         another.kill();
-        assert_eq!(shmarray::sweep().unwrap().segments, 0, "not even root maps what is not its own");
+        assert_eq!(
+            shmarray::sweep().unwrap().segments,
+            0,
+            "not even root maps what is not its own"
+        );
         let mut third = Peer::start("stranger");
         assert_eq!(third.ask("sweep"), "swept 1");
         third.end();
@@ -374,7 +409,9 @@ fn a_registry_that_another_user_made_is_not_used() {
 #[test]
 fn a_registry_of_noise_loses_and_leaves_nothing() {
     scenario("a_registry_of_noise_loses_and_leaves_nothing", || {
-        nothing_is_lost_and_nothing_is_left(|registry| fs::write(registry, [0xa5; 10_000]).unwrap());
+        nothing_is_lost_and_nothing_is_left(|registry| {
+            fs::write(registry, [0xa5; 10_000]).unwrap()
+        });
     });
 }
 
@@ -390,7 +427,9 @@ fn a_registry_that_grew_and_was_truncated_loses_and_leaves_nothing() {
 
 #[test]
 fn a_registry_that_is_deleted_loses_and_leaves_nothing() {
-    scenario("a_registry_that_is_deleted_loses_and_leaves_nothing", || instead_of_the_registry(|_| {}));
+    scenario("a_registry_that_is_deleted_loses_and_leaves_nothing", || {
+        instead_of_the_registry(|_| {})
+    });
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a program, its shell and its sandbox do around the library: limits, timers, directories, filters.
+//! What a program, its shell and its sandbox do around the library: limits, timers, directories,
+//! filters.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -49,7 +50,9 @@ fn action() -> libc::sighandler_t {
 fn is_refused(what: &str, made: Result<Array, Error>) {
     let error = made.err().unwrap_or_else(|| panic!("{what} goes beyond the limit"));
     if let Error::NoSpace { asked_bytes, free_bytes, .. } = &error {
-        panic!("{what}: it is not memory that is short of {asked_bytes} bytes, {free_bytes} are free: {error}");
+        panic!(
+            "{what}: it is not memory that is short of {asked_bytes} bytes, {free_bytes} are free: {error}"
+        );
     }
     assert_eq!(action(), libc::SIG_DFL, "{what} changed what the program does at the signal");
 }
@@ -99,7 +102,9 @@ fn a_long_payload_beyond_the_file_size_limit_is_an_error_and_no_death() {
         let (here, there) = Pipe::pair().unwrap();
         here.send(&[1; 4 << 20], &[], None).unwrap_err();
         here.send(b"short", &[], None).unwrap();
-        let Received::Message(message) = there.receive(None).unwrap() else { panic!("nothing came") };
+        let Received::Message(message) = there.receive(None).unwrap() else {
+            panic!("nothing came")
+        };
         assert_eq!(message.payload(), b"short");
     });
 }
@@ -169,7 +174,10 @@ fn wanderer() {
     unsafe { std::env::set_var("SHMARRAY_DIR", "here") };
     serve(|_| {
         let wandered = wander();
-        let left: Vec<_> = ["here", "elsewhere/here"].iter().flat_map(|place| segments_in(&home.join(place))).collect();
+        let left: Vec<_> = ["here", "elsewhere/here"]
+            .iter()
+            .flat_map(|place| segments_in(&home.join(place)))
+            .collect();
         match wandered {
             // Refused for what it is: that is as good.
             Err(error) if error.kind() == ErrorKind::InvalidArgument => "fine".to_owned(),
@@ -216,8 +224,12 @@ fn a_relative_directory_is_refused_or_stays_the_same_when_the_process_goes_elsew
 /// From now on every `statx` of this process fails, as under a filter that knows it not.
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))] // musl asks by another call
 fn refuse_statx() {
-    let step =
-        |code: u32, jump_true, jump_false, k| libc::sock_filter { code: code as u16, jt: jump_true, jf: jump_false, k };
+    let step = |code: u32, jump_true, jump_false, k| libc::sock_filter {
+        code: code as u16,
+        jt: jump_true,
+        jf: jump_false,
+        k,
+    };
     let mut filter = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // the call's number
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_statx as u32),
@@ -228,7 +240,8 @@ fn refuse_statx() {
     // SAFETY: takes numbers only.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
     // SAFETY: a filter that outlives the call.
-    let filtered = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
+    let filtered =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
     assert_eq!(filtered, 0, "{}", std::io::Error::last_os_error());
 }
 

@@ -46,14 +46,19 @@ fn every_thread_that_attaches_a_held_array_sees_what_all_wrote() {
         let written = Barrier::new(THREADS as usize);
         together(|thread, round| {
             let access = [Access::ReadOnly, Access::ReadWrite][(thread % 2) as usize];
-            let own =
-                Array::attach(&handle, Access::ReadWrite).unwrap().slice(0, Some(thread as i64), None, 1).unwrap();
+            let own = Array::attach(&handle, Access::ReadWrite)
+                .unwrap()
+                .slice(0, Some(thread as i64), None, 1)
+                .unwrap();
             own.set(&[0], round).unwrap();
             written.wait();
             let all = Array::attach(&handle, access).unwrap();
             let reversed = all.slice(0, None, None, -1).unwrap();
             drop(all);
-            assert_eq!((0..THREADS).filter(|at| reversed.get::<u64>(&[*at]).unwrap() != round).count(), 0);
+            assert_eq!(
+                (0..THREADS).filter(|at| reversed.get::<u64>(&[*at]).unwrap() != round).count(),
+                0
+            );
             written.wait();
         });
         assert_eq!(array.get::<u64>(&[THREADS - 1]).unwrap(), ROUNDS - 1);
@@ -70,7 +75,8 @@ fn arrays_of_many_threads_are_each_their_own() {
             array.set(&[2], mark).unwrap();
             let view = array.select(0, -1).unwrap();
             drop(array);
-            let found = Array::over_memory(view.as_ptr() as usize, view.dtype().clone(), &[], &[]).unwrap();
+            let found =
+                Array::over_memory(view.as_ptr() as usize, view.dtype().clone(), &[], &[]).unwrap();
             assert_eq!((found.handle(), found.get::<u64>(&[]).unwrap()), (view.handle(), mark));
         });
     });
@@ -109,7 +115,9 @@ fn a_name_has_one_array_however_many_threads_want_it() {
         together(|thread, round| {
             let array = numbers(1, &named("camera"));
             match &array {
-                Ok(array) => array.set(&[0], created.fetch_add(1, Ordering::Relaxed) + thread).unwrap(),
+                Ok(array) => {
+                    array.set(&[0], created.fetch_add(1, Ordering::Relaxed) + thread).unwrap()
+                }
                 Err(error) => assert!(matches!(error, Error::NameExists { .. }), "{error}"),
             }
             settled.wait();
@@ -119,7 +127,10 @@ fn a_name_has_one_array_however_many_threads_want_it() {
             settled.wait();
             drop((array, found));
             settled.wait();
-            assert!(matches!(Array::attach("camera", Access::ReadOnly), Err(Error::NameNotFound { .. })));
+            assert!(matches!(
+                Array::attach("camera", Access::ReadOnly),
+                Err(Error::NameNotFound { .. })
+            ));
             settled.wait();
         });
     });
@@ -137,12 +148,21 @@ fn sweeps_and_unlinks_take_nothing_from_threads_that_hold() {
                 let array = numbers(1, &named(&name)).unwrap();
                 array.set(&[0], round).unwrap();
                 shmarray::unlink(&name).unwrap();
-                assert!(matches!(Array::attach(&name, Access::ReadOnly), Err(Error::NameNotFound { .. })));
+                assert!(matches!(
+                    Array::attach(&name, Access::ReadOnly),
+                    Err(Error::NameNotFound { .. })
+                ));
                 assert_eq!(array.get::<u64>(&[0]).unwrap(), round);
             }
-            _ => assert_eq!(Array::attach("kept", Access::ReadWrite).unwrap().handle(), kept.handle()),
+            _ => assert_eq!(
+                Array::attach("kept", Access::ReadWrite).unwrap().handle(),
+                kept.handle()
+            ),
         });
-        assert_eq!(Array::attach(&shared.handle().to_text(), Access::ReadOnly).unwrap().handle(), shared.handle());
+        assert_eq!(
+            Array::attach(&shared.handle().to_text(), Access::ReadOnly).unwrap().handle(),
+            shared.handle()
+        );
     });
 }
 

@@ -1,11 +1,11 @@
 //! Closing what only the kernel knows to be unheld, and noticing the dead, searched exhaustively.
 //!
 //! PROTOCOL.md, "Without an entry" and "The roll", describes what is modelled here. Of a LOCK_ONLY
-//! segment nobody has an entry: a holder keeps the file's lock, a message keeps a link. A closer makes
-//! the state CLOSING, asks the kernel for the lock, looks for links, and ends the segment or makes
-//! it LIVE again. An attach takes the lock, then looks at the state, and makes what it finds CLOSING
-//! LIVE. No step waits, so a process that stops at any of them stops nobody: a search of all
-//! interleavings has it stand there for as long as the others like.
+//! segment nobody has an entry: a holder keeps the file's lock, a message keeps a link. A closer
+//! makes the state CLOSING, asks the kernel for the lock, looks for links, and ends the segment or
+//! makes it LIVE again. An attach takes the lock, then looks at the state, and makes what it finds
+//! CLOSING LIVE. No step waits, so a process that stops at any of them stops nobody: a search of
+//! all interleavings has it stand there for as long as the others like.
 //!
 //! A process enters the roll before it holds, and whoever closes reads the roll first and takes off
 //! it, in the end, those that it had read as dead. The search looks at every reachable state, with
@@ -126,13 +126,17 @@ impl World {
 
     /// A link is void when nobody can receive it any more.
     fn has_message(&self) -> bool {
-        let sender_may_send = !self.is_sent && !self.is_dead(CREATOR) && self.at[CREATOR] != At::Done;
+        let sender_may_send =
+            !self.is_sent && !self.is_dead(CREATOR) && self.at[CREATOR] != At::Done;
         self.link && !self.is_dead(RECEIVER) && (self.is_sent || sender_may_send)
     }
 
     fn broken(&self) -> Option<String> {
-        let is_held = self.locks[CREATOR] || self.at[RECEIVER] == At::TakeLink || self.at[RECEIVER] == At::Unlock;
-        let is_wrong = self.word.0 == State::Dead && (is_held || self.is_sent && self.has_message());
+        let is_held = self.locks[CREATOR]
+            || self.at[RECEIVER] == At::TakeLink
+            || self.at[RECEIVER] == At::Unlock;
+        let is_wrong =
+            self.word.0 == State::Dead && (is_held || self.is_sent && self.has_message());
         (is_wrong || self.is_lost).then(|| format!("{self:?}"))
     }
 }
@@ -162,10 +166,13 @@ impl Search {
         (None, search.seen.len())
     }
 
-    /// After the last look there is nothing, unless somebody ended in the ordinary way: that one closes.
+    /// After the last look there is nothing, unless somebody ended in the ordinary way: that one
+    /// closes.
     fn left(world: &World) -> Option<String> {
-        let is_over = world.is_last && world.at.iter().all(|at| matches!(at, At::Done | At::Crashed));
-        let is_left = world.word.0 != State::Dead && (world.is_dead(CREATOR) || world.is_dead(RECEIVER));
+        let is_over =
+            world.is_last && world.at.iter().all(|at| matches!(at, At::Done | At::Crashed));
+        let is_left =
+            world.word.0 != State::Dead && (world.is_dead(CREATOR) || world.is_dead(RECEIVER));
         // A link that nobody can receive any more is on no roll: it waits for a sweep by amount.
         (is_over && is_left && !world.link).then(|| format!("left behind: {world:?}"))
     }
@@ -272,7 +279,9 @@ impl Search {
             },
             At::AskLock { word, dead } => match next.locks.contains(&true) {
                 true => At::Settle { word, is_unheld: false, dead },
-                false if self.protocol == Protocol::LinksFirst => At::Settle { word, is_unheld: true, dead },
+                false if self.protocol == Protocol::LinksFirst => {
+                    At::Settle { word, is_unheld: true, dead }
+                }
                 false => At::AskLinks { word, dead },
             },
             At::AskLinks { word, dead } => match next.has_message() {
@@ -280,10 +289,12 @@ impl Search {
                 false if self.protocol == Protocol::LinksFirst => At::AskLock { word, dead },
                 false => At::Settle { word, is_unheld: true, dead },
             },
-            At::Settle { word, is_unheld: true, dead } if next.word != word => match self.protocol {
-                Protocol::GivesUp => At::LeaveRoll { dead },
-                _ => At::Load { dead },
-            },
+            At::Settle { word, is_unheld: true, dead } if next.word != word => {
+                match self.protocol {
+                    Protocol::GivesUp => At::LeaveRoll { dead },
+                    _ => At::Load { dead },
+                }
+            }
             At::Settle { word, is_unheld, dead } => {
                 if next.word == word && (is_unheld || word.0 == State::Closing) {
                     next.word = self.moved(word, if is_unheld { State::Dead } else { State::Live });
@@ -292,9 +303,13 @@ impl Search {
             }
             At::LeaveRoll { dead: read } => {
                 let dead = if self.protocol == Protocol::RollLast { dead } else { read };
-                [CREATOR, RECEIVER].into_iter().for_each(|process| next.roll[process] &= !dead[process]);
+                [CREATOR, RECEIVER]
+                    .into_iter()
+                    .for_each(|process| next.roll[process] &= !dead[process]);
                 // The next look is one for which there is a reason.
-                let is_reason = [CREATOR, RECEIVER].iter().any(|process| next.roll[*process] && next.is_dead(*process));
+                let is_reason = [CREATOR, RECEIVER]
+                    .iter()
+                    .any(|process| next.roll[*process] && next.is_dead(*process));
                 if is_reason { At::Roll } else { At::Done }
             }
             _ => unreachable!("{at:?}"),
@@ -321,9 +336,10 @@ fn what_is_held_by_a_lock_or_a_link_is_never_ended_and_one_look_ends_the_rest() 
 fn each_part_of_it_is_needed() {
     use Protocol::{AsksFirst, GivesUp, LinkFirst, LinksFirst, LooksFirst, RollLast, WithoutEpoch};
     let caught = |protocol: &Protocol| Search::run(*protocol).0.is_some();
-    let missed: Vec<_> = [AsksFirst, LinksFirst, WithoutEpoch, LooksFirst, LinkFirst, RollLast, GivesUp]
-        .into_iter()
-        .filter(|protocol| !caught(protocol))
-        .collect();
+    let missed: Vec<_> =
+        [AsksFirst, LinksFirst, WithoutEpoch, LooksFirst, LinkFirst, RollLast, GivesUp]
+            .into_iter()
+            .filter(|protocol| !caught(protocol))
+            .collect();
     assert_eq!(missed, [], "not caught");
 }

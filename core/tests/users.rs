@@ -1,5 +1,5 @@
-//! Users: one that a daemon becomes, one without a number, one with a strange umask; and another's files
-//! beside one's dead.
+//! Users: one that a daemon becomes, one without a number, one with a strange umask; and another's
+//! files beside one's dead.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -65,7 +65,11 @@ fn a_strangers_files_do_not_keep_the_dead_on_the_roll() {
         use_of_another(
             || {
                 become_user(STRANGER);
-                let private = Array::create(shmarray::DType::parse("|u1").unwrap(), &[200_000], &Options::default());
+                let private = Array::create(
+                    shmarray::DType::parse("|u1").unwrap(),
+                    &[200_000],
+                    &Options::default(),
+                );
                 fs::create_dir(directory().join("shmarray-aaaaaaaaaaaaaaaaaaaaaaaa")).unwrap();
                 symlink("/nowhere", directory().join("shmarray-bbbbbbbbbbbbbbbbbbbbbbbb")).unwrap();
                 (private.unwrap(), "made".to_owned())
@@ -140,7 +144,12 @@ fn what_a_daemon_makes_as_another_user_is_found_by_that_user() {
                 fork(|| {
                     // In a process that has nothing of its parent's.
                     let done = std::process::Command::new("/proc/self/exe")
-                        .args(["attach_what_is_said", "--exact", "--nocapture", "--include-ignored"])
+                        .args([
+                            "attach_what_is_said",
+                            "--exact",
+                            "--nocapture",
+                            "--include-ignored",
+                        ])
                         .env("SHMARRAY_SAID", &handle)
                         .stdout(std::process::Stdio::null())
                         .status()
@@ -180,7 +189,12 @@ fn a_umask_does_not_close_a_users_own_files() {
             })
             .ended();
             let registries = fs::read_dir(directory()).unwrap().filter(|entry| {
-                entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(&format!("shmarray-registry-{USER}"))
+                entry
+                    .as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(&format!("shmarray-registry-{USER}"))
             });
             assert_eq!(registries.count(), 1, "umask {mask:o}");
         }
@@ -200,7 +214,8 @@ fn a_mount_for_readers_lets_readers_attach() {
             assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
             let none = c"none".as_ptr();
             // SAFETY: strings that outlive the call.
-            let status = unsafe { libc::mount(none, place.as_ptr(), none, flags, std::ptr::null()) };
+            let status =
+                unsafe { libc::mount(none, place.as_ptr(), none, flags, std::ptr::null()) };
             assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
             let done = handles.each_ref().map(|handle| {
                 std::process::Command::new("/proc/self/exe")
@@ -211,7 +226,11 @@ fn a_mount_for_readers_lets_readers_attach() {
                     .unwrap()
                     .success()
             });
-            assert_eq!(done, [false, false, true], "what is private needs a lease, which must be written");
+            assert_eq!(
+                done,
+                [false, false, true],
+                "what is private needs a lease, which must be written"
+            );
         })
         .ended();
         drop(arrays);
@@ -226,6 +245,9 @@ fn read_what_is_said() {
     assert!(shmarray::segments().unwrap().len() > 2, "they are listed");
     match attached {
         Ok(array) => assert_eq!(array.get::<u8>(&[0]).unwrap(), 0),
-        Err(error) => panic!("{}", if error.to_string().contains("read-only") { "as it should" } else { "unclear" }),
+        Err(error) => panic!(
+            "{}",
+            if error.to_string().contains("read-only") { "as it should" } else { "unclear" }
+        ),
     }
 }

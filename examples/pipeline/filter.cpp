@@ -1,8 +1,10 @@
 // The second stage: finds the edges in photographs, in place. C++ with the memory of the others.
 //
-//     filter           a handle a line on standard input; when the array is filtered it answers with the nanoseconds
+//     filter           a handle a line on standard input; when the array is filtered it answers
+//     with the nanoseconds
 //                      that this took, and in the end with the bytes that were copied
-//     filter --bytes   the same work the old way: "HEIGHT WIDTH" and a pickle of bytes; a pickle back, nanoseconds
+//     filter --bytes   the same work the old way: "HEIGHT WIDTH" and a pickle of bytes; a pickle
+//     back, nanoseconds
 #include <shmarray.hpp>
 
 #include <algorithm>
@@ -27,9 +29,10 @@ void find_edges(std::uint8_t *pixels, std::size_t height, std::size_t width) {
         std::memcpy(here.data(), out, row_bytes);
         const std::uint8_t *below = y + 1 < height ? out + row_bytes : here.data();
         for (std::size_t x = 3; x + 3 < row_bytes; ++x) {
-            const int gx =
-                (above[x + 3] + 2 * here[x + 3] + below[x + 3]) - (above[x - 3] + 2 * here[x - 3] + below[x - 3]);
-            const int gy = (below[x - 3] + 2 * below[x] + below[x + 3]) - (above[x - 3] + 2 * above[x] + above[x + 3]);
+            const int gx = (above[x + 3] + 2 * here[x + 3] + below[x + 3]) -
+                           (above[x - 3] + 2 * here[x - 3] + below[x - 3]);
+            const int gy = (below[x - 3] + 2 * below[x] + below[x + 3]) -
+                           (above[x - 3] + 2 * above[x] + above[x + 3]);
             out[x] = static_cast<std::uint8_t>(std::min(255, (std::abs(gx) + std::abs(gy)) / 2));
         }
         std::fill(out, out + 3, std::uint8_t{0});
@@ -48,14 +51,16 @@ long long find_edges_timed(std::uint8_t *pixels, std::size_t height, std::size_t
 void filter_handles() {
     for (std::string handle; std::getline(std::cin, handle);) {
         const auto photo = shmarray::array<std::uint8_t>::attach(handle);
-        const auto nanoseconds = find_edges_timed(photo.data(), static_cast<std::size_t>(photo.shape()[0]),
-                                                  static_cast<std::size_t>(photo.shape()[1]));
+        const auto nanoseconds =
+            find_edges_timed(photo.data(), static_cast<std::size_t>(photo.shape()[0]),
+                             static_cast<std::size_t>(photo.shape()[1]));
         std::cout << nanoseconds << std::endl;
     }
     std::cout << shmarray::copied_bytes() << std::endl;
 }
 
-// What pickle.dumps(bytes, protocol=5) writes for more than 64 KiB: PROTO 5, BINBYTES, size, bytes, MEMOIZE, STOP.
+// What pickle.dumps(bytes, protocol=5) writes for more than 64 KiB: PROTO 5, BINBYTES, size, bytes,
+// MEMOIZE, STOP.
 bool read_pickle(std::vector<std::uint8_t> &bytes) {
     std::uint8_t head[7];
     std::uint32_t size;

@@ -1,9 +1,10 @@
-"""Photographs through three languages: Python tones down, C++ filters in place, Ruby counts, Python draws.
+"""Photographs through three languages: Python tones down, C++ filters in place, Ruby counts, Python
+draws.
 
-Every photograph is one array in shared memory, from Python's own stage on; what goes through the pipes is a line of text. The same
-work with pickled bytes through pipes runs beside it, round by round, and a table compares the two: each
-process says how long it worked, and all the rest of the time goes into handing over. Ruby does its part
-with Numo, where that is installed, and without.
+Every photograph is one array in shared memory, from Python's own stage on; what goes through the
+pipes is a line of text. The same work with pickled bytes through pipes runs beside it, round by
+round, and a table compares the two: each process says how long it worked, and all the rest of the
+time goes into handing over. Ruby does its part with Numo, where that is installed, and without.
 """
 
 import argparse
@@ -23,13 +24,20 @@ import skimage.io
 from tqdm import tqdm
 
 HERE = pathlib.Path(__file__).parent
-PHOTOS = ("coffee.png", "chelsea.png", "astronaut.png", "hubble_deep_field.jpg", "motorcycle_left.png")
+PHOTOS = (
+    "coffee.png",
+    "chelsea.png",
+    "astronaut.png",
+    "hubble_deep_field.jpg",
+    "motorcycle_left.png",
+)
 ROUNDS, QUICK_ROUNDS = 20, 5
 # Python's stage: what is brighter becomes this.
 BRIGHTEST = 235
 # How many times as fast as by pickled bytes it is to be.
 TARGETS = {"handing over": 5.0, "end to end": 1.5}
-# Ruby's part may take at most so many times as long without Numo. A loop in Ruby takes a hundred times as long.
+# Ruby's part may take at most so many times as long without Numo. A loop in Ruby takes a hundred
+# times as long.
 WITHOUT_NUMO = 3.0
 
 
@@ -79,7 +87,9 @@ class Worker:
         self.process.stdin.close()
         copied = int(self.line())
         if self.process.wait() != 0:
-            raise RuntimeError(f"{self.process.args[0]} ended with status {self.process.returncode}")
+            raise RuntimeError(
+                f"{self.process.args[0]} ended with status {self.process.returncode}"
+            )
         return copied
 
 
@@ -141,7 +151,10 @@ class Comparison:
     """Both ways with one kind of Ruby, one after the other in each round."""
 
     def __init__(self, filter_command, *ruby_arguments):
-        self.ways = ByHandle(filter_command, *ruby_arguments), ByPickle(filter_command, *ruby_arguments)
+        self.ways = (
+            ByHandle(filter_command, *ruby_arguments),
+            ByPickle(filter_command, *ruby_arguments),
+        )
         self.ruby = self.ways[0].ruby
         self.rounds = [], []
         self.results = None
@@ -166,7 +179,9 @@ class Comparison:
     def times(self, part):
         """How many times as fast handles are, by the median of the rounds."""
         pairs = zip(*self.rounds, strict=True)
-        return statistics.median(getattr(pickled, part) / getattr(handled, part) for handled, pickled in pairs)
+        return statistics.median(
+            getattr(pickled, part) / getattr(handled, part) for handled, pickled in pairs
+        )
 
 
 def one_round(way, photographs, progress):
@@ -185,7 +200,9 @@ def one_round(way, photographs, progress):
 
 def load_photographs():
     folder = pathlib.Path(skimage.data.__file__).parent
-    photographs = [np.ascontiguousarray(skimage.io.imread(folder / name)[..., :3]) for name in PHOTOS]
+    photographs = [
+        np.ascontiguousarray(skimage.io.imread(folder / name)[..., :3]) for name in PHOTOS
+    ]
     for photograph in photographs:
         assert photograph.dtype == np.uint8 and photograph.ndim == 3
     return photographs
@@ -193,12 +210,16 @@ def load_photographs():
 
 def check(photographs, handled, pickled):
     """Both ways have the same pixels and counts, and the counts are NumPy's."""
-    for frame, (photo, counts), (other_photo, other_counts) in zip(photographs, handled, pickled, strict=True):
+    for frame, (photo, counts), (other_photo, other_counts) in zip(
+        photographs, handled, pickled, strict=True
+    ):
         assert photo.shape == frame.shape and not np.array_equal(photo, frame)
         np.testing.assert_array_equal(photo, other_photo)
         np.testing.assert_array_equal(counts, other_counts)
         for channel in range(3):
-            np.testing.assert_array_equal(counts[channel], np.bincount(photo[..., channel].ravel(), minlength=256))
+            np.testing.assert_array_equal(
+                counts[channel], np.bincount(photo[..., channel].ravel(), minlength=256)
+            )
 
 
 def compare(photographs, filter_command, rounds):
@@ -220,8 +241,14 @@ def draw(photographs, results, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, rows = plt.subplots(len(photographs), 3, figsize=(12, 3.1 * len(photographs)), layout="constrained")
-    titles = ("input: toned down by Python", "edges: in place, by C++", "values of the edges: counted by Ruby")
+    figure, rows = plt.subplots(
+        len(photographs), 3, figsize=(12, 3.1 * len(photographs)), layout="constrained"
+    )
+    titles = (
+        "input: toned down by Python",
+        "edges: in place, by C++",
+        "values of the edges: counted by Ruby",
+    )
     for row, photograph, (edges, counts) in zip(rows, photographs, results, strict=True):
         for axes, picture in zip(row[:2], (photograph, edges), strict=True):
             axes.imshow(picture)
@@ -237,13 +264,22 @@ def draw(photographs, results, path):
 def print_table(comparison, rounds):
     print(f"\nRuby counts with {comparison.ruby}")
     print(f"{'':38}{'by handle':>14}{'pickled pipe':>14}")
-    works = {"tone down (Python)": "toning", "filter (C++)": "filtering", "count (Ruby)": "counting"}
+    works = {
+        "tone down (Python)": "toning",
+        "filter (C++)": "filtering",
+        "count (Ruby)": "counting",
+    }
     rows = {f"work: {title}": part for title, part in works.items()}
-    for title, part in (rows | {"handing over": "handing_over", "end to end": "end_to_end"}).items():
+    for title, part in (
+        rows | {"handing over": "handing_over", "end to end": "end_to_end"}
+    ).items():
         handled, pickled = comparison.median(part)
         faster = f"{comparison.times(part):9.1f} times" if title in TARGETS else ""
         print(f"{title:38}{handled * 1e3:11.2f} ms{pickled * 1e3:11.2f} ms{faster}")
-    for title, part in {"bytes copied by the library": "copied", "bytes through pipes": "through_pipes"}.items():
+    for title, part in {
+        "bytes copied by the library": "copied",
+        "bytes through pipes": "through_pipes",
+    }.items():
         handled, pickled = (getattr(way, part) // rounds for way in comparison.ways)
         print(f"{f'array {title}':38}{handled:14,}{pickled:14,}")
 

@@ -1,11 +1,12 @@
-"""Runs an example as it was and as it is with shmarray, in turn, and says how much faster it became.
+"""Runs an example as it was and as it is with shmarray, in turn, and says how much faster it
+became.
 
     . ci/env; python examples/python/compare.py [--small] [--rounds N] [EXAMPLE …]
 
 Each folder is an example: original.py, changed.py, and other ways to do the same if there are any
-(shared_memory.py: the standard SharedMemory and pickle 5, see pickle5.py). All must print the same result. The time is
-what the programs print themselves: the median of the rounds, and of the ratios of each round the
-median, the least and the most.
+(shared_memory.py: the standard SharedMemory and pickle 5, see pickle5.py). All must print the same
+result. The time is what the programs print themselves: the median of the rounds, and of the ratios
+of each round the median, the least and the most.
 """
 
 import argparse

@@ -1,7 +1,9 @@
-"""What shared_memory.py of the examples sends: pickle protocol 5, and the memory of the arrays in a SharedMemory.
+"""What shared_memory.py of the examples sends: pickle protocol 5, and the memory of the arrays in a
+SharedMemory.
 
 It is what a proposal for joblib wrote, with what it needs to be right: segments are unlinked when
-they arrive and closed when the object is no longer used, and one resource tracker knows of all of them.
+they arrive and closed when the object is no longer used, and one resource tracker knows of all of
+them.
 """
 
 import pickle
@@ -15,7 +17,9 @@ def prepare():
 
 
 def dumps(obj):
-    """Its pickle, the name of a segment with the memory of its arrays one behind the other, and their sizes."""
+    """Its pickle, the name of a segment with the memory of its arrays one behind the other, and
+    their sizes.
+    """
     buffers = []
     data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
     memories = [buffer.raw() for buffer in buffers]

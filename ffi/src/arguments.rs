@@ -7,7 +7,10 @@ use shmarray::{Error, MAX_NDIM};
 use crate::error::Failure;
 
 /// A borrowed object that must be there.
-pub(crate) fn needed<'a, T>(argument: &'static str, object: Option<&'a T>) -> Result<&'a T, Failure> {
+pub(crate) fn needed<'a, T>(
+    argument: &'static str,
+    object: Option<&'a T>,
+) -> Result<&'a T, Failure> {
     object.ok_or(Failure::Null(argument))
 }
 
@@ -15,7 +18,10 @@ pub(crate) fn needed<'a, T>(argument: &'static str, object: Option<&'a T>) -> Re
 ///
 /// # Safety
 /// `text` is NULL or ends in a zero, and lives as long as `'a`.
-pub(crate) unsafe fn text<'a>(argument: &'static str, text: *const c_char) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn text<'a>(
+    argument: &'static str,
+    text: *const c_char,
+) -> Result<&'a str, Failure> {
     // SAFETY: the caller's promise.
     let text = unsafe { optional_text(argument, text) }?;
     text.ok_or(Failure::Null(argument))
@@ -57,7 +63,11 @@ pub(crate) unsafe fn numbers<'a, T>(
 ///
 /// # Safety
 /// `first` is NULL or the first of `count`, which live as long as `'a`.
-pub(crate) unsafe fn list<'a, T>(argument: &'static str, first: *const T, count: usize) -> Result<&'a [T], Failure> {
+pub(crate) unsafe fn list<'a, T>(
+    argument: &'static str,
+    first: *const T,
+    count: usize,
+) -> Result<&'a [T], Failure> {
     match count {
         0 => Ok(&[]),
         _ if first.is_null() => Err(Failure::Null(argument)),

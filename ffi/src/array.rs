@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_void};
 use shmarray::{Access, Array, Descriptor, Layout, Options, Order};
 
 use crate::arguments::{
-    invalid, needed, numbers, optional_text, produce, put_text, room_for_text, shape as shape_of, text as text_of,
+    invalid, needed, numbers, optional_text, produce, put_text, room_for_text, shape as shape_of,
+    text as text_of,
 };
 use crate::dtype::{SHMA_OPAQUE, resolve, shma_dtype};
 use crate::error::{Failure, door, shma_error};
@@ -34,7 +35,8 @@ pub const SHMA_END: i64 = i64::MIN;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct shma_options {
-    /// sizeof(shma_options), which tells the library which fields there are; 0 for all of this version.
+    /// sizeof(shma_options), which tells the library which fields there are; 0 for all of this
+    /// version.
     pub struct_bytes: usize,
     /// A name to find the array by, 1 to 64 of A-Z a-z 0-9 . _ -, or NULL.
     pub name: *const c_char,
@@ -62,7 +64,10 @@ unsafe fn read_options(
 ) -> Result<(shmarray::DType, Options), Failure> {
     let Some(options) = options else { return Ok((resolve(dtype, None, 0)?, Options::default())) };
     if options.struct_bytes != 0 && options.struct_bytes < size_of::<shma_options>() {
-        return Err(invalid("options", format!("struct_bytes {} is of no version", options.struct_bytes)));
+        return Err(invalid(
+            "options",
+            format!("struct_bytes {} is of no version", options.struct_bytes),
+        ));
     }
     // SAFETY: the caller's promise.
     let name = unsafe { optional_text("name", options.name) }?;
@@ -90,7 +95,11 @@ fn order_of(order: shma_order) -> Result<Order, Failure> {
 ///
 /// # Safety
 /// `strides` is NULL or has as many numbers as `shape`.
-unsafe fn strides_of(strides: *const i64, shape: &[u64], dtype: &shmarray::DType) -> Result<Vec<i64>, Failure> {
+unsafe fn strides_of(
+    strides: *const i64,
+    shape: &[u64],
+    dtype: &shmarray::DType,
+) -> Result<Vec<i64>, Failure> {
     if strides.is_null() {
         return Ok(Layout::contiguous(shape, dtype.item_bytes(), Order::C)?.strides);
     }
@@ -102,14 +111,17 @@ pub(crate) fn access_of(access: shma_access) -> Result<Access, Failure> {
     match access {
         SHMA_READ_WRITE => Ok(Access::ReadWrite),
         SHMA_READ_ONLY => Ok(Access::ReadOnly),
-        _ => Err(invalid("access", format!("{access} is neither SHMA_READ_WRITE nor SHMA_READ_ONLY"))),
+        _ => Err(invalid(
+            "access",
+            format!("{access} is neither SHMA_READ_WRITE nor SHMA_READ_ONLY"),
+        )),
     }
 }
 
 /// A new array, of zeros unless they are not asked for; its memory is reserved now.
 ///
-/// shape has ndim numbers of elements; options may be NULL.
-/// Fails with SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
+/// shape has ndim numbers of elements; options may be NULL. Fails with SHMA_ERROR_NO_SPACE,
+/// SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say.
@@ -124,9 +136,14 @@ pub unsafe extern "C" fn shma_array_create(
 ) -> i32 {
     door(error, || {
         // SAFETY: C's caller promises what the header says.
-        let (shape, (dtype, options)) = (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
+        let (shape, (dtype, options)) =
+            (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: as above.
-        unsafe { produce("array_out", array_out, || Ok(shma_array(Array::create(dtype, &shape, &options)?))) }
+        unsafe {
+            produce("array_out", array_out, || {
+                Ok(shma_array(Array::create(dtype, &shape, &options)?))
+            })
+        }
     })
 }
 
@@ -150,7 +167,8 @@ pub unsafe extern "C" fn shma_array_share(
 ) -> i32 {
     door(error, || {
         // SAFETY: C's caller promises what the header says.
-        let (shape, (dtype, options)) = (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
+        let (shape, (dtype, options)) =
+            (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: as above.
         let strides = unsafe { strides_of(strides, &shape, &dtype) }?;
         let layout = Layout { shape, strides, offset: 0 };
@@ -158,7 +176,8 @@ pub unsafe extern "C" fn shma_array_share(
             return Err(Failure::Null("data"));
         }
         // SAFETY: as above; the elements can be read.
-        let make = || Ok(shma_array(unsafe { Array::share(data.cast(), dtype, &layout, &options) }?));
+        let make =
+            || Ok(shma_array(unsafe { Array::share(data.cast(), dtype, &layout, &options) }?));
         // SAFETY: as above.
         unsafe { produce("array_out", array_out, make) }
     })
@@ -183,7 +202,11 @@ pub unsafe extern "C" fn shma_array_attach(
         let handle_or_name = unsafe { text_of("handle_or_name", handle_or_name) }?;
         let access = access_of(access)?;
         // SAFETY: as above.
-        unsafe { produce("array_out", array_out, || Ok(shma_array(Array::attach(handle_or_name, access)?))) }
+        unsafe {
+            produce("array_out", array_out, || {
+                Ok(shma_array(Array::attach(handle_or_name, access)?))
+            })
+        }
     })
 }
 
@@ -211,7 +234,11 @@ pub unsafe extern "C" fn shma_array_view(
         // SAFETY: as above.
         let strides = unsafe { strides_of(strides, &shape, array.0.dtype()) }?;
         // SAFETY: as above.
-        unsafe { produce("view_out", view_out, || Ok(shma_array(array.0.view(&shape, &strides, offset)?))) }
+        unsafe {
+            produce("view_out", view_out, || {
+                Ok(shma_array(array.0.view(&shape, &strides, offset)?))
+            })
+        }
     })
 }
 
@@ -254,7 +281,9 @@ pub unsafe extern "C" fn shma_array_select(
     door(error, || {
         let array = needed("array", array)?;
         // SAFETY: C's caller promises what the header says.
-        unsafe { produce("view_out", view_out, || Ok(shma_array(array.0.select(dimension, index)?))) }
+        unsafe {
+            produce("view_out", view_out, || Ok(shma_array(array.0.select(dimension, index)?)))
+        }
     })
 }
 
@@ -335,7 +364,8 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
 /// A ticket of as many digits as any: they stay below 2^53, as generations do.
 const LONGEST_TICKET: u64 = (1 << 53) - 1;
 
-/// The dtype's text as a handle has it: "<i4", or a structured type's JSON. Room as in shma_array_handle.
+/// The dtype's text as a handle has it: "<i4", or a structured type's JSON. Room as in
+/// shma_array_handle.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say.

@@ -47,7 +47,11 @@ pub(crate) fn row(dtype: shma_dtype) -> Option<&'static DType> {
 }
 
 /// A dtype from a number and, for SHMA_OPAQUE, a text or an item size.
-pub(crate) fn resolve(dtype: shma_dtype, text: Option<&str>, item_bytes: u64) -> Result<DType, Failure> {
+pub(crate) fn resolve(
+    dtype: shma_dtype,
+    text: Option<&str>,
+    item_bytes: u64,
+) -> Result<DType, Failure> {
     if let Some(row) = row(dtype) {
         return Ok(row.clone());
     }
@@ -65,11 +69,13 @@ pub extern "C" fn shma_dtype_itemsize(dtype: shma_dtype) -> usize {
     row(dtype).map_or(0, |row| row.item_bytes() as usize)
 }
 
-/// Its name, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no dtype. Lives for ever.
+/// Its name, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no dtype. Lives for
+/// ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_dtype_name(dtype: shma_dtype) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
-    let names = || DType::ALL.iter().map(|row| CString::new(row.name()).unwrap_or_default()).collect();
+    let names =
+        || DType::ALL.iter().map(|row| CString::new(row.name()).unwrap_or_default()).collect();
     let place = DType::ALL.iter().position(|row| row.code() as i32 == dtype);
     place.map_or(std::ptr::null(), |place| NAMES.get_or_init(names)[place].as_ptr())
 }

@@ -122,12 +122,18 @@ fn status_of(kind: ErrorKind) -> i32 {
 }
 
 /// Runs the body of an exported function: nothing unwinds into C, every failure is told.
-pub(crate) fn door(error: Option<&mut shma_error>, body: impl FnOnce() -> Result<(), Failure>) -> i32 {
+pub(crate) fn door(
+    error: Option<&mut shma_error>,
+    body: impl FnOnce() -> Result<(), Failure>,
+) -> i32 {
     door_of_outcomes(error, || body().map(|()| SHMA_OK))
 }
 
 /// As [`door`], for a body with ordinary outcomes besides SHMA_OK.
-pub(crate) fn door_of_outcomes(error: Option<&mut shma_error>, body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+pub(crate) fn door_of_outcomes(
+    error: Option<&mut shma_error>,
+    body: impl FnOnce() -> Result<i32, Failure>,
+) -> i32 {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let outcome = outcome.unwrap_or_else(|panic| Err(Failure::Panic(text_of(&*panic))));
     outcome.unwrap_or_else(|failure| tell(&failure, error))
@@ -137,8 +143,11 @@ fn tell(failure: &Failure, error: Option<&mut shma_error>) -> i32 {
     let status = failure.status();
     if let Some(error) = error {
         let message = failure.message();
-        *error = shma_error { status, os_errno: failure.os_errno(), message: [0; SHMA_MESSAGE_BYTES] };
-        for (place, byte) in error.message.iter_mut().zip(cut(&message, SHMA_MESSAGE_BYTES - 1).bytes()) {
+        *error =
+            shma_error { status, os_errno: failure.os_errno(), message: [0; SHMA_MESSAGE_BYTES] };
+        for (place, byte) in
+            error.message.iter_mut().zip(cut(&message, SHMA_MESSAGE_BYTES - 1).bytes())
+        {
             *place = byte as c_char;
         }
     }
@@ -147,7 +156,10 @@ fn tell(failure: &Failure, error: Option<&mut shma_error>) -> i32 {
 
 /// The longest start of a text that fits and ends with a whole character.
 fn cut(text: &str, most_bytes: usize) -> &str {
-    let fits = text.char_indices().map(|(start, c)| start + c.len_utf8()).take_while(|end| *end <= most_bytes);
+    let fits = text
+        .char_indices()
+        .map(|(start, c)| start + c.len_utf8())
+        .take_while(|end| *end <= most_bytes);
     &text[..fits.last().unwrap_or(0)]
 }
 
@@ -171,7 +183,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_number_of_its_own() {
-        let numbers: std::collections::BTreeSet<_> = ErrorKind::ALL.into_iter().map(status_of).collect();
+        let numbers: std::collections::BTreeSet<_> =
+            ErrorKind::ALL.into_iter().map(status_of).collect();
         assert_eq!(numbers.len(), ErrorKind::ALL.len());
         assert!(numbers.iter().all(|number| (SHMA_ERROR_OS..0).contains(number)));
     }

@@ -8,7 +8,9 @@ use shmarray::{Error, Message, Pipe, Received, Sent};
 
 use crate::arguments::{invalid, list, needed, produce, put};
 use crate::array::{access_of, shma_access, shma_array};
-use crate::error::{Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, door, door_of_outcomes, shma_error};
+use crate::error::{
+    Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, door, door_of_outcomes, shma_error,
+};
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///
@@ -55,8 +57,8 @@ pub unsafe extern "C" fn shma_pipe_create(
 
 /// An end that came from another process: by exec, or over a socket.
 ///
-/// The descriptor is the pipe's from then on. When this fails it is still yours.
-/// Fails with SHMA_ERROR_INVALID_ARGUMENT when it is no end of such a pipe, SHMA_ERROR_OS when it is not open.
+/// The descriptor is the pipe's from then on. When this fails it is still yours. Fails with
+/// SHMA_ERROR_INVALID_ARGUMENT when it is no end of such a pipe, SHMA_ERROR_OS when it is not open.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say; the descriptor is the caller's to give.
@@ -84,7 +86,11 @@ unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
     }
     // SAFETY: not negative; where it is not open the kernel says so.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    Pipe::from_fd(copy.map_err(|source| Error::Os { call: "fcntl(F_DUPFD_CLOEXEC)", path: "".into(), source })?)?;
+    Pipe::from_fd(copy.map_err(|source| Error::Os {
+        call: "fcntl(F_DUPFD_CLOEXEC)",
+        path: "".into(),
+        source,
+    })?)?;
     // SAFETY: it is open and the caller's to give.
     Ok(Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })?)
 }
@@ -98,11 +104,11 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 
 /// Sends arrays and bytes. Until they are received the message holds the arrays, whoever ends.
 ///
-/// arrays has count of them, and may be NULL when there are none; so may payload.
-/// timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is room.
-/// SHMA_TIMED_OUT when there was no room in that time, SHMA_CLOSED when nobody has the other end.
-/// Fails with SHMA_ERROR_NO_SPACE, and with SHMA_ERROR_OS and os_errno EINTR when a signal's handler ran meanwhile.
-/// Unless the status is 0 nothing was sent.
+/// arrays has count of them, and may be NULL when there are none; so may payload. timeout_ns is in
+/// nanoseconds; SHMA_NO_TIMEOUT waits until there is room. SHMA_TIMED_OUT when there was no room in
+/// that time, SHMA_CLOSED when nobody has the other end. Fails with SHMA_ERROR_NO_SPACE, and with
+/// SHMA_ERROR_OS and os_errno EINTR when a signal's handler ran meanwhile. Unless the status is 0
+/// nothing was sent.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say; there are count arrays and payload_bytes bytes.
@@ -134,11 +140,11 @@ pub unsafe extern "C" fn shma_pipe_send(
 
 /// Receives a message, which is yours until shma_message_close.
 ///
-/// timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is a message, or there can be none.
-/// SHMA_TIMED_OUT when none came in that time, SHMA_CLOSED when nobody has the other end and all
-/// that was sent has been received.
-/// Fails with SHMA_ERROR_OS: os_errno EINTR when a signal's handler ran meanwhile, EMFILE when this
-/// process has no descriptor left. With SHMA_ERROR_INVALID_ARGUMENT when what came is no message.
+/// timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is a message, or there can be
+/// none. SHMA_TIMED_OUT when none came in that time, SHMA_CLOSED when nobody has the other end and
+/// all that was sent has been received. Fails with SHMA_ERROR_OS: os_errno EINTR when a signal's
+/// handler ran meanwhile, EMFILE when this process has no descriptor left. With
+/// SHMA_ERROR_INVALID_ARGUMENT when what came is no message.
 ///
 /// # Safety
 /// Pointers are NULL or to what their types say.
@@ -178,7 +184,10 @@ pub extern "C" fn shma_pipe_close(pipe: Option<Box<shma_pipe>>) {
 
 /// The bytes of a message, and how many: bytes_out may be NULL. They live as long as the message.
 #[unsafe(no_mangle)]
-pub extern "C" fn shma_message_payload(message: Option<&shma_message>, bytes_out: Option<&mut usize>) -> *const c_void {
+pub extern "C" fn shma_message_payload(
+    message: Option<&shma_message>,
+    bytes_out: Option<&mut usize>,
+) -> *const c_void {
     let payload = message.map(|message| message.0.payload());
     bytes_out.map(|bytes| *bytes = payload.map_or(0, <[u8]>::len)).unwrap_or_default();
     payload.map_or(std::ptr::null(), |payload| payload.as_ptr().cast())
@@ -190,7 +199,8 @@ pub extern "C" fn shma_message_count(message: Option<&shma_message>) -> usize {
     message.map_or(0, |message| message.0.handles().len())
 }
 
-/// One of a message's arrays, counted from 0. It is yours until shma_array_close, and outlives the message.
+/// One of a message's arrays, counted from 0. It is yours until shma_array_close, and outlives the
+/// message.
 ///
 /// Fails with SHMA_ERROR_OUT_OF_BOUNDS, or as shma_array_attach.
 ///

@@ -12,7 +12,10 @@ use crate::error::{door, shma_error};
 /// # Safety
 /// Pointers are NULL or to what their types say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shma_segment_unlink(name: *const c_char, error: Option<&mut shma_error>) -> i32 {
+pub unsafe extern "C" fn shma_segment_unlink(
+    name: *const c_char,
+    error: Option<&mut shma_error>,
+) -> i32 {
     door(error, || {
         // SAFETY: C's caller promises what the header says.
         let name = unsafe { text_of("name", name) }?;
@@ -29,7 +32,10 @@ pub unsafe extern "C" fn shma_segment_unlink(name: *const c_char, error: Option<
 /// # Safety
 /// Pointers are NULL or to what their types say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shma_discard(handle: *const c_char, error: Option<&mut shma_error>) -> i32 {
+pub unsafe extern "C" fn shma_discard(
+    handle: *const c_char,
+    error: Option<&mut shma_error>,
+) -> i32 {
     door(error, || {
         // SAFETY: C's caller promises what the header says.
         let handle = unsafe { text_of("handle", handle) }?;
@@ -67,9 +73,10 @@ pub extern "C" fn shma_copied_bytes() -> u64 {
 /// The library's version, such as "0.1.0". Lives for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_version() -> *const c_char {
-    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-        Ok(version) => version,
-        Err(_) => c"",
-    };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => c"",
+        };
     VERSION.as_ptr()
 }

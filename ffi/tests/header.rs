@@ -11,7 +11,8 @@ fn repository() -> PathBuf {
 fn generated() -> String {
     let ffi = repository().join("ffi");
     let config = cbindgen::Config::from_file(ffi.join("cbindgen.toml")).unwrap();
-    let bindings = cbindgen::Builder::new().with_crate(&ffi).with_config(config).generate().unwrap();
+    let bindings =
+        cbindgen::Builder::new().with_crate(&ffi).with_config(config).generate().unwrap();
     let mut header = Vec::new();
     bindings.write(&mut header);
     // `# Safety` sections are for Rust's readers: the header's own page says what pointers are.
@@ -48,12 +49,15 @@ fn the_committed_header_is_the_generated_one() {
 #[test]
 fn the_list_of_symbols_is_that_of_the_header() {
     let map = std::fs::read_to_string(repository().join("include/shmarray.map")).unwrap();
-    let listed = names(&map, |line| line.trim().strip_suffix(';').filter(|name| name.starts_with("shma_")));
+    let listed =
+        names(&map, |line| line.trim().strip_suffix(';').filter(|name| name.starts_with("shma_")));
     let header = generated();
     let declared: BTreeSet<String> = header
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '('))
         .filter_map(|word| word.split_once('(').map(|(name, _)| name.to_owned()))
-        .filter(|name| name.starts_with("shma_") && !header.contains(&format!("typedef struct {name}")))
+        .filter(|name| {
+            name.starts_with("shma_") && !header.contains(&format!("typedef struct {name}"))
+        })
         .collect();
     // Words in comments are written without a parenthesis, so what remains are declarations.
     assert!(declared.len() > 20, "{declared:?}");

@@ -29,7 +29,9 @@ use anyhow::Result;
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn print(_json: bool, _out: &mut dyn Write) -> Result<u8> {
-    anyhow::bail!("doctor only knows Linux so far; on this system there is nothing that it can check")
+    anyhow::bail!(
+        "doctor only knows Linux so far; on this system there is nothing that it can check"
+    )
 }
 
 #[cfg(target_os = "linux")]
@@ -54,7 +56,18 @@ pub(crate) fn room() -> (std::path::PathBuf, directory::Room) {
 /// All checks, in the order in which a person wants to read them.
 #[cfg(target_os = "linux")]
 fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
-    let read::Facts { directory, container, memory, huge, logout, limits, release, parts, entries, registry } = facts;
+    let read::Facts {
+        directory,
+        container,
+        memory,
+        huge,
+        logout,
+        limits,
+        release,
+        parts,
+        entries,
+        registry,
+    } = facts;
     let mut findings = vec![kernel::release(release), directory::place(directory)];
     if directory.is_usable() {
         findings.extend([

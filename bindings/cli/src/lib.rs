@@ -29,7 +29,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List all shared memory that the library has: arrays and who holds them, what pools keep, what dead processes left.
+    /// List all shared memory that the library has: arrays and who holds them, what pools keep,
+    /// what dead processes left.
     Ls {
         /// As JSON, for programs.
         #[arg(long)]
@@ -47,7 +48,8 @@ enum Command {
         /// The array's name.
         name: String,
     },
-    /// Look at this machine's settings for shared memory, and say what to do. Fails when there is a problem.
+    /// Look at this machine's settings for shared memory, and say what to do. Fails when there is a
+    /// problem.
     Doctor {
         /// As JSON, for programs.
         #[arg(long)]
@@ -55,7 +57,8 @@ enum Command {
     },
 }
 
-/// Runs the command with these arguments, the program's own name not among them. Returns the exit code.
+/// Runs the command with these arguments, the program's own name not among them. Returns the exit
+/// code.
 ///
 /// It prints to this process's standard output and standard error.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
@@ -63,7 +66,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let with_name = std::iter::once(OsString::from("shmarray")).chain(arguments);
     let done = match Arguments::try_parse_from(with_name) {
         Ok(arguments) => perform(arguments.command, &mut io::stdout().lock()),
-        Err(told) => told.print().map(|()| u8::try_from(told.exit_code()).unwrap_or(FAILED)).map_err(Into::into),
+        Err(told) => told
+            .print()
+            .map(|()| u8::try_from(told.exit_code()).unwrap_or(FAILED))
+            .map_err(Into::into),
     };
     done.unwrap_or_else(|error| tell(&error))
 }
@@ -88,7 +94,8 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
         Command::Show { handle_or_name } => show::print(&handle_or_name, out)?,
         Command::Sweep => sweep(out)?,
         Command::Rm { name } => {
-            shmarray::unlink(&name).with_context(|| format!("cannot take the name {name:?} away"))?;
+            shmarray::unlink(&name)
+                .with_context(|| format!("cannot take the name {name:?} away"))?;
         }
     }
     out.flush()?;

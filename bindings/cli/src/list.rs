@@ -39,7 +39,10 @@ fn to_json(segment: &SegmentInfo) -> serde_json::Value {
 }
 
 fn print_table(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
-    let heads = ["SEGMENT", "KIND", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE", "PERSISTS", "TICKETS", "HOLDERS"];
+    let heads = [
+        "SEGMENT", "KIND", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE", "PERSISTS", "TICKETS",
+        "HOLDERS",
+    ];
     print_row(&heads.map(str::to_owned), out)?;
     for segment in segments {
         let row = [
@@ -62,7 +65,8 @@ fn print_table(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
 
 fn print_row(row: &[String; 10], out: &mut dyn Write) -> Result<()> {
     let [segment, kind, name, bytes, age, dtype, shape, persists, tickets, holders] = row;
-    let which = format!("{segment:28}  {kind:7}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}");
+    let which =
+        format!("{segment:28}  {kind:7}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}");
     writeln!(out, "{which}  {persists:8}  {tickets:>7}  {holders}")?;
     Ok(())
 }
@@ -70,19 +74,28 @@ fn print_row(row: &[String; 10], out: &mut dyn Write) -> Result<()> {
 /// The bytes of each kind, and what there is to have.
 fn totals(segments: &[SegmentInfo]) -> String {
     let total = |kind| bytes_of(segments, kind);
-    let [arrays, pools, remains] = [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains].map(total);
-    format!("total: arrays {arrays}, pools {pools}, remains {remains} bytes{}", room().unwrap_or_default())
+    let [arrays, pools, remains] =
+        [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains].map(total);
+    format!(
+        "total: arrays {arrays}, pools {pools}, remains {remains} bytes{}",
+        room().unwrap_or_default()
+    )
 }
 
 /// What all of one kind take.
 pub(crate) fn bytes_of(segments: &[SegmentInfo], kind: SegmentKind) -> u64 {
-    segments.iter().filter(|segment| segment.kind == kind).map(|segment| segment.segment_bytes).sum()
+    segments
+        .iter()
+        .filter(|segment| segment.kind == kind)
+        .map(|segment| segment.segment_bytes)
+        .sum()
 }
 
 #[cfg(target_os = "linux")]
 fn room() -> Option<String> {
     let (path, room) = crate::doctor::room();
-    let of_all = if room.total_bytes > 0 { format!(" of {}", room.total_bytes) } else { String::new() };
+    let of_all =
+        if room.total_bytes > 0 { format!(" of {}", room.total_bytes) } else { String::new() };
     Some(format!("; {} has {}{of_all} bytes free", path.display(), room.free_bytes))
 }
 
@@ -91,7 +104,8 @@ fn room() -> Option<String> {
     None
 }
 
-/// A process of this pid namespace with its command, as in `4711 python`; `?` where that cannot be known.
+/// A process of this pid namespace with its command, as in `4711 python`; `?` where that cannot be
+/// known.
 pub(crate) fn process(pid: u32) -> String {
     format!("{pid} {}", command(pid))
 }

@@ -50,7 +50,9 @@ fn show_prints_values_and_statistics() {
         let shown = printed(&["show", &how]);
         assert!(shown.contains("minimum  -2\nmean     2\nmaximum  6"), "{shown}");
     }
-    assert!(printed(&["show", &array.transpose().handle().to_text()]).contains("values   1 3 -2 6"));
+    assert!(
+        printed(&["show", &array.transpose().handle().to_text()]).contains("values   1 3 -2 6")
+    );
 }
 
 /// What is shown after the values of an array with these elements.
@@ -66,9 +68,15 @@ fn statistics<T: Element>(elements: &[T]) -> String {
 #[test]
 fn statistics_are_of_the_elements_as_they_are() {
     assert_eq!(statistics(&[1u8, 2, 4, 2]), "minimum  1; mean     2.25; maximum  4; ");
-    assert_eq!(statistics(&[u64::MAX, u64::MAX - 1]).split("; ").next(), Some("minimum  18446744073709551614"));
+    assert_eq!(
+        statistics(&[u64::MAX, u64::MAX - 1]).split("; ").next(),
+        Some("minimum  18446744073709551614")
+    );
     let (least, mean) = (i64::MIN, i64::MIN as f64);
-    assert_eq!(statistics(&[least, least]), format!("minimum  {least}; mean     {mean}; maximum  {least}; "));
+    assert_eq!(
+        statistics(&[least, least]),
+        format!("minimum  {least}; mean     {mean}; maximum  {least}; ")
+    );
     assert_eq!(statistics(&[0.1f32, 0.5]).split("; ").next(), Some("minimum  0.1"));
     assert_eq!(statistics(&[1.5f64, f64::NAN, 0.5]), "minimum  NaN; mean     NaN; maximum  NaN; ");
     assert_eq!(statistics(&[f64::INFINITY, 1.0]), "minimum  1; mean     inf; maximum  inf; ");
@@ -77,7 +85,10 @@ fn statistics_are_of_the_elements_as_they_are() {
         statistics(&[half::f16::from_f32(0.1)]),
         "minimum  0.099975586; mean     0.0999755859375; maximum  0.099975586; "
     );
-    assert_eq!(statistics(&[Complex::new(1.5f32, -2.0), Complex::new(0.5, 1.0)]), "mean     1-0.5i; ");
+    assert_eq!(
+        statistics(&[Complex::new(1.5f32, -2.0), Complex::new(0.5, 1.0)]),
+        "mean     1-0.5i; "
+    );
     assert_eq!(statistics::<f64>(&[]), "");
 }
 
@@ -126,12 +137,17 @@ fn ls_tells_a_cell_by_its_number_and_counts_the_messages_that_hold() {
 /// All that `ls --json` lists in a directory.
 fn all_in(directory: &Path) -> Vec<serde_json::Value> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
-    serde_json::from_slice(&command.args(["ls", "--json"]).env("SHMARRAY_DIR", directory).output().unwrap().stdout)
-        .unwrap()
+    serde_json::from_slice(
+        &command.args(["ls", "--json"]).env("SHMARRAY_DIR", directory).output().unwrap().stdout,
+    )
+    .unwrap()
 }
 
 fn bytes_of(all: &[serde_json::Value], kind: &str) -> u64 {
-    all.iter().filter(|one| one["kind"] == kind).map(|one| one["segment_bytes"].as_u64().unwrap()).sum()
+    all.iter()
+        .filter(|one| one["kind"] == kind)
+        .map(|one| one["segment_bytes"].as_u64().unwrap())
+        .sum()
 }
 
 #[test]
@@ -139,7 +155,10 @@ fn ls_tells_arrays_from_what_pools_keep() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let keeper = maker::Keeper::new(directory.path(), None);
     let all = all_in(directory.path());
-    assert!(all.iter().all(|one| one["kind"] == "pool" && one["holders"][0]["pid"] == keeper.pid()), "{all:?}");
+    assert!(
+        all.iter().all(|one| one["kind"] == "pool" && one["holders"][0]["pid"] == keeper.pid()),
+        "{all:?}"
+    );
     assert!(bytes_of(&all, "pool") >= 80_000, "{all:?}");
     drop(keeper);
     assert_eq!(all_in(directory.path()), [] as [serde_json::Value; 0]);
@@ -152,9 +171,13 @@ fn ls_shows_what_a_dead_process_held_or_sent_as_held_by_nobody() {
         maker::dies(deed, directory.path(), None);
         let all = all_in(directory.path());
         let is_remains = |one: &serde_json::Value| {
-            (&one["kind"], &one["tickets"], &one["holders"]) == (&"remains".into(), &0.into(), &serde_json::json!([]))
+            (&one["kind"], &one["tickets"], &one["holders"])
+                == (&"remains".into(), &0.into(), &serde_json::json!([]))
         };
-        assert!(all.iter().all(is_remains) && bytes_of(&all, "remains") >= 80_000, "{deed}: {all:?}");
+        assert!(
+            all.iter().all(is_remains) && bytes_of(&all, "remains") >= 80_000,
+            "{deed}: {all:?}"
+        );
     }
 }
 
@@ -165,7 +188,10 @@ fn ls_shows_what_a_dead_process_sent_to_its_living_family_as_held_by_a_message()
     maker::dies("send out of band", directory.path(), Some(FAMILY));
     let mut all = all_in(directory.path());
     all.retain(|one| one["tickets"] == 1);
-    assert!(all.len() == 1 && all[0]["kind"] == "array" && all[0]["holders"] == serde_json::json!([]), "{all:?}");
+    assert!(
+        all.len() == 1 && all[0]["kind"] == "array" && all[0]["holders"] == serde_json::json!([]),
+        "{all:?}"
+    );
 }
 
 /// As core/FORMAT.md has them.
@@ -176,12 +202,18 @@ fn the_last_line_of_ls_sums_up_all_bytes() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let _keeper = maker::Keeper::new(directory.path(), None);
     maker::dies("hold", directory.path(), None);
-    let output = Command::new(env!("CARGO_BIN_EXE_shmarray")).arg("ls").env("SHMARRAY_DIR", directory.path()).output();
+    let output = Command::new(env!("CARGO_BIN_EXE_shmarray"))
+        .arg("ls")
+        .env("SHMARRAY_DIR", directory.path())
+        .output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     let all = all_in(directory.path());
-    let bytes @ [arrays, pools, remains] = ["array", "pool", "remains"].map(|kind| bytes_of(&all, kind));
-    let total =
-        format!("total: arrays {arrays}, pools {pools}, remains {remains} bytes; {} has ", directory.path().display());
+    let bytes @ [arrays, pools, remains] =
+        ["array", "pool", "remains"].map(|kind| bytes_of(&all, kind));
+    let total = format!(
+        "total: arrays {arrays}, pools {pools}, remains {remains} bytes; {} has ",
+        directory.path().display()
+    );
     assert!(text.lines().last().unwrap().starts_with(&total), "{text}");
     assert!(pools > 0 && remains > 0, "{text}");
     assert_eq!(bytes.iter().sum::<u64>(), allocated_bytes(directory.path()), "{text}");
@@ -190,7 +222,8 @@ fn the_last_line_of_ls_sums_up_all_bytes() {
 /// What the files there take, but for the registry.
 fn allocated_bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
-    let files = files.filter(|file| !file.file_name().to_str().unwrap().starts_with("shmarray-registry-"));
+    let files =
+        files.filter(|file| !file.file_name().to_str().unwrap().starts_with("shmarray-registry-"));
     files.map(|file| file.metadata().unwrap().blocks() * 512).sum()
 }
 
@@ -208,7 +241,9 @@ fn ls_says_what_persists() {
 fn a_mistake_is_told_and_fails() {
     let output = shmarray(&["show", "nobody.at.all"]);
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no array is named \"nobody.at.all\""));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("no array is named \"nobody.at.all\"")
+    );
     assert!(printed(&["sweep"]).starts_with("gave back "));
 }
 
@@ -223,10 +258,16 @@ fn ended(arguments: &[&str], stdout: impl Into<Stdio>) -> (Option<i32>, String) 
 fn a_command_whose_output_nobody_reads_ends_quietly() {
     let name = unique("cli.unread");
     let _array = named(&name);
-    for arguments in [&["ls"][..], &["ls", "--json"], &["show", &name], &["sweep"], &["doctor"], &["--help"]] {
+    for arguments in
+        [&["ls"][..], &["ls", "--json"], &["show", &name], &["sweep"], &["doctor"], &["--help"]]
+    {
         let (end, other) = UnixStream::pair().unwrap();
         drop(other);
-        assert_eq!(ended(arguments, OwnedFd::from(end)), (Some(141), String::new()), "{arguments:?}");
+        assert_eq!(
+            ended(arguments, OwnedFd::from(end)),
+            (Some(141), String::new()),
+            "{arguments:?}"
+        );
     }
 }
 

@@ -48,12 +48,15 @@ fn says(finding: &Value, verdict: &str, found: &str) {
 
 /// Where this process's segments are.
 fn home() -> PathBuf {
-    std::env::var_os("SHMARRAY_DIR").filter(|path| !path.is_empty()).map_or("/dev/shm".into(), PathBuf::from)
+    std::env::var_os("SHMARRAY_DIR")
+        .filter(|path| !path.is_empty())
+        .map_or("/dev/shm".into(), PathBuf::from)
 }
 
 /// An array, its file's name, and a directory beside it on the same file system.
 fn array_and_directory() -> (Array, String, TempDir) {
-    let dtype = DType::parse(r#"{"descr":[["first","<i2"],["second","<i2"]],"itemsize":4}"#).unwrap();
+    let dtype =
+        DType::parse(r#"{"descr":[["first","<i2"],["second","<i2"]],"itemsize":4}"#).unwrap();
     let array = Array::create(dtype, &[200, 200], &Options::default()).unwrap();
     let file = format!("shmarray-{}", array.handle().segment); // its dtype is too long for a cell
     (array, file, tempfile::tempdir_in(home()).unwrap())
@@ -63,9 +66,18 @@ fn array_and_directory() -> (Array, String, TempDir) {
 fn every_check_has_its_line_and_no_line_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     let findings = findings(&shmarray(directory.path(), &["doctor", "--json"]));
-    let checks: Vec<_> = findings.iter().map(|finding| finding["check"].as_str().unwrap()).collect();
-    let first =
-        ["kernel", "directory", "file system", "size", "memory limit", "huge pages", "reserved pages", "logout"];
+    let checks: Vec<_> =
+        findings.iter().map(|finding| finding["check"].as_str().unwrap()).collect();
+    let first = [
+        "kernel",
+        "directory",
+        "file system",
+        "size",
+        "memory limit",
+        "huge pages",
+        "reserved pages",
+        "logout",
+    ];
     let limits = ["open files", "mappings", "address space", "file size", "locked memory"];
     let last = ["segments", "half-made", "strange files", "names", "registry"];
     assert_eq!(checks, [&first[..], &limits, &last].concat());
@@ -81,7 +93,10 @@ fn text_says_the_same_as_json() {
     let text = String::from_utf8(shmarray(directory.path(), &["doctor"]).stdout).unwrap();
     for finding in findings(&shmarray(directory.path(), &["doctor", "--json"])) {
         let check = finding["check"].as_str().unwrap();
-        assert!(text.contains(&format!("{:7}  {check}", finding["verdict"].as_str().unwrap())), "{check}: {text}");
+        assert!(
+            text.contains(&format!("{:7}  {check}", finding["verdict"].as_str().unwrap())),
+            "{check}: {text}"
+        );
     }
     assert!(text.lines().last().unwrap().starts_with("18 checks: "), "{text}");
 }
@@ -194,7 +209,11 @@ fn the_registry_is_ours_alone() {
     fs::write(&registry, "").unwrap();
     for (mode, verdict) in [(0o600, "ok"), (0o666, "look"), (0o400, "look")] {
         fs::set_permissions(&registry, fs::Permissions::from_mode(mode)).unwrap();
-        says(&finding(directory.path(), "registry"), verdict, if mode == 0o600 { "ours alone" } else { "has mode" });
+        says(
+            &finding(directory.path(), "registry"),
+            verdict,
+            if mode == 0o600 { "ours alone" } else { "has mode" },
+        );
     }
 }
 
@@ -203,10 +222,18 @@ fn a_registry_that_is_none_is_no_problem_since_the_library_uses_another() {
     let directory = tempfile::tempdir_in(home()).unwrap();
     let registry = registry(directory.path());
     fs::create_dir(&registry).unwrap();
-    says(&finding(directory.path(), "registry"), "look", "is no file: the library will make another");
+    says(
+        &finding(directory.path(), "registry"),
+        "look",
+        "is no file: the library will make another",
+    );
     maker::dies("hold", directory.path(), None);
     let file_name = registry.file_name().unwrap().to_str().unwrap();
-    says(&finding(directory.path(), "registry"), "look", &format!("is no file: the library uses {file_name}-"));
+    says(
+        &finding(directory.path(), "registry"),
+        "look",
+        &format!("is no file: the library uses {file_name}-"),
+    );
     says(&finding(directory.path(), "segments"), "look", "dead processes left");
 }
 
@@ -220,7 +247,9 @@ fn limits_are_those_of_the_shell_that_asks() {
     let directory = tempfile::tempdir().unwrap();
     let limited = "ulimit -v 4194304; ulimit -f 2048; ulimit -n 256; exec \"$0\" doctor --json";
     let mut command = Command::new("bash");
-    command.args(["-c", limited, env!("CARGO_BIN_EXE_shmarray")]).env("SHMARRAY_DIR", directory.path());
+    command
+        .args(["-c", limited, env!("CARGO_BIN_EXE_shmarray")])
+        .env("SHMARRAY_DIR", directory.path());
     let findings = findings(&command.output().unwrap());
     says(&one(findings.clone(), "address space"), "look", "4 GiB");
     says(&one(findings.clone(), "file size"), "look", "2 MiB");

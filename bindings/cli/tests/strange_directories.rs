@@ -1,4 +1,5 @@
-//! What the commands say, and that they end, where strangers, idle pools and dead processes have left something.
+//! What the commands say, and that they end, where strangers, idle pools and dead processes have
+//! left something.
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
@@ -28,14 +29,19 @@ const WATCHDOG: Duration = Duration::from_secs(120);
 /// The command, which must end.
 fn shmarray(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
-    let running = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let running =
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (pid, (tell, ended)) = (running.id(), mpsc::channel());
     thread::spawn(move || tell.send(running.wait_with_output()));
     match ended.recv_timeout(WATCHDOG) {
         Ok(output) => output.unwrap(),
         Err(_) => {
             support::kill(pid as i32);
-            panic!("the watchdog waited {} s for shmarray {}", WATCHDOG.as_secs(), arguments.join(" "));
+            panic!(
+                "the watchdog waited {} s for shmarray {}",
+                WATCHDOG.as_secs(),
+                arguments.join(" ")
+            );
         }
     }
 }
@@ -55,14 +61,19 @@ fn bytes(count: u64) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
 }
 
-/// A file of another user, of which everybody may know, and which is locked from its first byte to its last.
+/// A file of another user, of which everybody may know, and which is locked from its first byte to
+/// its last.
 fn strangers_locked_file(name: &str) -> File {
     let path = directory().join(name);
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
     chown(&path, Some(STRANGER), None).unwrap();
     let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
-    fcntl(&file, FcntlArg::F_OFD_SETLK(&libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 })).unwrap();
+    fcntl(
+        &file,
+        FcntlArg::F_OFD_SETLK(&libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 }),
+    )
+    .unwrap();
     file
 }
 
@@ -84,7 +95,9 @@ fn all_commands_end_beside(test: &str, file: &str) {
         for arguments in [&["ls"][..], &["ls", "--json"], &["sweep"]] {
             printed(arguments);
         }
-        for arguments in [&["doctor"][..], &["doctor", "--json"], &["show", "camera"], &["rm", "camera"]] {
+        for arguments in
+            [&["doctor"][..], &["doctor", "--json"], &["show", "camera"], &["rm", "camera"]]
+        {
             shmarray(arguments);
         }
         assert!(!json(&["doctor", "--json"]).is_empty());
@@ -148,7 +161,8 @@ fn ls_and_doctor_account_for_what_an_idle_pool_keeps() {
     pooled("ls_and_doctor_account_for_what_an_idle_pool_keeps", || {
         let mut another = Peer::start("another");
         assert_eq!(another.ask("pool"), "done");
-        let listed: u64 = json(&["ls", "--json"]).iter().map(|one| one["segment_bytes"].as_u64().unwrap()).sum();
+        let listed: u64 =
+            json(&["ls", "--json"]).iter().map(|one| one["segment_bytes"].as_u64().unwrap()).sum();
         assert!(listed >= 8 * MIB, "ls lists {listed} bytes, and a process keeps {}", 8 * MIB);
         let doctor = json(&["doctor", "--json"]);
         let segments = doctor.iter().find(|finding| finding["check"] == "segments").unwrap();
@@ -162,7 +176,9 @@ fn ls_does_not_list_a_message_of_a_dead_process_as_if_it_were_under_way() {
     pooled("ls_does_not_list_a_message_of_a_dead_process_as_if_it_were_under_way", || {
         let mut another = Peer::start("another");
         assert_eq!(another.ask("message"), "done");
-        let tickets = || json(&["ls", "--json"]).iter().map(|one| one["tickets"].as_u64().unwrap()).sum::<u64>();
+        let tickets = || {
+            json(&["ls", "--json"]).iter().map(|one| one["tickets"].as_u64().unwrap()).sum::<u64>()
+        };
         assert_eq!(tickets(), 1, "it is under way while its pipe is there");
         another.kill();
         assert_eq!(tickets(), 0, "nobody can receive it");

@@ -1,8 +1,8 @@
 // shmarray: typed n-dimensional arrays in shared memory, the same in every language.
 //
 //     auto a = shmarray::array<std::int32_t>::create({2, 3, 3});
-//     send(a.handle());                                            // one line of text, to any process …
-//     auto b = shmarray::array<std::int32_t>::attach(received);    // … which then has the same memory
+//     send(a.handle());       // one line of text, to any process …
+//     auto b = shmarray::array<std::int32_t>::attach(received); // … which has the same memory
 //     a(0, 1, 2) = 5;
 //
 // An array object is a hold on memory, not the memory: moving it is cheap, and copying it does
@@ -31,12 +31,13 @@ namespace shmarray {
 
 /// A new array with a copy of private memory. Strides (C order if not given) are in bytes.
 template <class T>
-array<T> share(const T *data, const std::vector<std::int64_t> &shape, const std::vector<std::int64_t> &strides = {},
-               const options &chosen = {}) {
+array<T> share(const T *data, const std::vector<std::int64_t> &shape,
+               const std::vector<std::int64_t> &strides = {}, const options &chosen = {}) {
     const std::int64_t *steps = detail::numbers(strides, shape.size());
     const shma_options made = detail::plain(chosen);
-    return array<T>(detail::produce(shma_array_share, static_cast<const void *>(data), array<T>::dtype_number,
-                                    shape.size(), shape.data(), steps, &made));
+    return array<T>(detail::produce(shma_array_share, static_cast<const void *>(data),
+                                    array<T>::dtype_number, shape.size(), shape.data(), steps,
+                                    &made));
 }
 
 /// A new array of one dimension with a copy of a vector.

@@ -23,9 +23,10 @@ static_assert(std::is_same_v<decltype(std::declval<array<const int>>()(0)), cons
 static_assert(std::is_same_v<decltype(std::declval<array<const int>>().data()), const int *>);
 static_assert(!std::is_constructible_v<array<int>, array<const int> &&>);
 
-#define ELEMENT_TYPES                                                                                                  \
-    bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,           \
-        std::uint64_t, shmarray::float16, float, double, std::complex<float>, std::complex<double>
+#define ELEMENT_TYPES                                                                              \
+    bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,      \
+        std::uint32_t, std::uint64_t, shmarray::float16, float, double, std::complex<float>,       \
+        std::complex<double>
 
 TEST_CASE_TEMPLATE("every_element_type_is_written_and_read_back", T, ELEMENT_TYPES) {
     const LeavesNothing leaves_nothing;
@@ -51,7 +52,8 @@ TEST_CASE("a_new_array_tells_its_facts") {
     CHECK(a.is_contiguous());
     CHECK_FALSE(a.is_contiguous(shmarray::order::f));
     CHECK_FALSE(a.is_readonly());
-    CHECK(a.handle().find(R"("dtype":"<i4","shape":[2,3,3],"strides":[36,12,4]})") != std::string::npos);
+    CHECK(a.handle().find(R"("dtype":"<i4","shape":[2,3,3],"strides":[36,12,4]})") !=
+          std::string::npos);
 }
 
 TEST_CASE("an_attached_array_is_the_same_memory") {
@@ -74,7 +76,8 @@ TEST_CASE("a_const_array_is_read_only") {
     CHECK(r.view().is_readonly());
     a(1) = 0.5F;
     CHECK(r(1) == 0.5F);
-    CHECK_THROWS_AS(any_array::attach(a.handle(), shmarray::access::read_only).as<float>(), shmarray::read_only);
+    CHECK_THROWS_AS(any_array::attach(a.handle(), shmarray::access::read_only).as<float>(),
+                    shmarray::read_only);
     CHECK(any_array::attach(a.handle(), shmarray::access::read_only).as<const float>()(1) == 0.5F);
 }
 

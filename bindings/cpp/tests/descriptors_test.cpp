@@ -1,4 +1,5 @@
-// Every descriptor closed behind the library's back, in C++: what is held stays held, and all goes on working.
+// Every descriptor closed behind the library's back, in C++: what is held stays held, and all goes
+// on working.
 #include <csignal>
 #include <cstdint>
 #include <functional>
@@ -32,7 +33,8 @@ struct held {
 bool all_see(held &mine, std::int32_t value) {
     mine.whole(1, 2) = value;
     return mine.view(1, 1) == value && mine.reader(1, 2) == value && mine.turned(2, 1) == value &&
-           ints::attach(mine.view.handle())(1, 1) == value && ints::attach("cpp-held")(1, 2) == value;
+           ints::attach(mine.view.handle())(1, 1) == value &&
+           ints::attach("cpp-held")(1, 2) == value;
 }
 
 /// All that a program does with the library.

@@ -17,14 +17,22 @@ using shmarray::array;
 /// What each status is thrown as.
 const std::map<std::string, std::type_index> &types() {
     static const std::map<std::string, std::type_index> rows{
-        {"NOT_FOUND", typeid(shmarray::not_found)},         {"EXISTS", typeid(shmarray::already_exists)},
-        {"STALE_HANDLE", typeid(shmarray::stale_handle)},   {"INVALID_HANDLE", typeid(shmarray::invalid_handle)},
-        {"INVALID_SEGMENT", typeid(shmarray::error)},       {"INVALID_ARGUMENT", typeid(shmarray::invalid_argument)},
-        {"INVALID_DTYPE", typeid(shmarray::error)},         {"DTYPE_MISMATCH", typeid(shmarray::dtype_mismatch)},
-        {"OUT_OF_BOUNDS", typeid(shmarray::out_of_bounds)}, {"READ_ONLY", typeid(shmarray::read_only)},
-        {"NO_SPACE", typeid(shmarray::no_space)},           {"PERMISSION_DENIED", typeid(shmarray::permission_denied)},
-        {"UNSUPPORTED", typeid(shmarray::error)},           {"OS", typeid(shmarray::error)},
-        {"TEXT_TOO_SHORT", typeid(shmarray::error)},        {"PANIC", typeid(shmarray::error)},
+        {"NOT_FOUND", typeid(shmarray::not_found)},
+        {"EXISTS", typeid(shmarray::already_exists)},
+        {"STALE_HANDLE", typeid(shmarray::stale_handle)},
+        {"INVALID_HANDLE", typeid(shmarray::invalid_handle)},
+        {"INVALID_SEGMENT", typeid(shmarray::error)},
+        {"INVALID_ARGUMENT", typeid(shmarray::invalid_argument)},
+        {"INVALID_DTYPE", typeid(shmarray::error)},
+        {"DTYPE_MISMATCH", typeid(shmarray::dtype_mismatch)},
+        {"OUT_OF_BOUNDS", typeid(shmarray::out_of_bounds)},
+        {"READ_ONLY", typeid(shmarray::read_only)},
+        {"NO_SPACE", typeid(shmarray::no_space)},
+        {"PERMISSION_DENIED", typeid(shmarray::permission_denied)},
+        {"UNSUPPORTED", typeid(shmarray::error)},
+        {"OS", typeid(shmarray::error)},
+        {"TEXT_TOO_SHORT", typeid(shmarray::error)},
+        {"PANIC", typeid(shmarray::error)},
     };
     return rows;
 }

@@ -47,8 +47,8 @@ bool is_all(const bytes &a, std::uint8_t value) {
     return *a.data() == value && std::memcmp(a.data(), a.data() + 1, a.size() - 1) == 0;
 }
 
-/// Arrays until it fails; nothing comes of a failure. And why. Each has its number as its value, and none
-/// is touched before the last is made: each has its memory from the beginning.
+/// Arrays until it fails; nothing comes of a failure. And why. Each has its number as its value,
+/// and none is touched before the last is made: each has its memory from the beginning.
 std::vector<bytes> fill(std::int64_t size, bool named, shmarray::error &why) {
     std::vector<bytes> made;
     try {
@@ -138,7 +138,8 @@ TEST_CASE("what_is_larger_than_all_is_an_exception_and_nothing_else") {
         return;
     auto first = make(1000, false);
     const auto before = names_in_directory();
-    for (const std::int64_t size : {small_bytes + 1, std::int64_t{1} << 30, std::int64_t{1} << 40}) {
+    for (const std::int64_t size :
+         {small_bytes + 1, std::int64_t{1} << 30, std::int64_t{1} << 40}) {
         for (const bool named : {false, true}) {
             try {
                 make(size, named);

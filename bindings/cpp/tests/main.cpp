@@ -27,7 +27,8 @@ std::vector<std::string> names_in_directory() {
 }
 
 SmallDirectory::SmallDirectory(const std::string &options) : before_(std::getenv("SHMARRAY_DIR")) {
-    std::string place = before_ + "/small-XXXXXX"; // a place of its own: a process knows its registry by it
+    std::string place =
+        before_ + "/small-XXXXXX"; // a place of its own: a process knows its registry by it
     REQUIRE(mkdtemp(place.data()) != nullptr);
     if (mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) != 0) {
         MESSAGE("skipped: a small file system cannot be mounted here: ", std::strerror(errno));
@@ -65,7 +66,8 @@ int run_child(const std::string &role, const std::string &argument) {
     std::fflush(nullptr);
     const pid_t child = fork();
     if (child == 0) {
-        execl("/proc/self/exe", "tests", "child", role.c_str(), argument.c_str(), static_cast<char *>(nullptr));
+        execl("/proc/self/exe", "tests", "child", role.c_str(), argument.c_str(),
+              static_cast<char *>(nullptr));
         _exit(127);
     }
     int status = -1;

@@ -40,8 +40,10 @@ int in_child(Part part) {
     return waitpid(child, &status, 0) == child ? status : -1;
 }
 
-static_assert(std::is_nothrow_move_constructible_v<shmarray::pipe> && !std::is_copy_constructible_v<shmarray::pipe>);
-static_assert(std::is_nothrow_move_assignable_v<shmarray::message> && !std::is_copy_assignable_v<shmarray::message>);
+static_assert(std::is_nothrow_move_constructible_v<shmarray::pipe> &&
+              !std::is_copy_constructible_v<shmarray::pipe>);
+static_assert(std::is_nothrow_move_assignable_v<shmarray::message> &&
+              !std::is_copy_assignable_v<shmarray::message>);
 
 TEST_CASE("a_message_arrives_with_its_bytes_and_arrays") {
     const LeavesNothing leaves_nothing;
@@ -127,7 +129,8 @@ TEST_CASE("a_message_holds_though_its_sender_has_ended") {
     const LeavesNothing leaves_nothing;
     for (const std::int64_t size : {std::int64_t{8}, alone}) {
         auto ends = shmarray::pipe::pair();
-        CHECK(in_child([&] { return ends.second.send("", {marked(size, 7)}) != outcome::done; }) == 0);
+        CHECK(in_child([&] { return ends.second.send("", {marked(size, 7)}) != outcome::done; }) ==
+              0);
         CHECK(shmarray::sweep().segments == 0);
         const auto a = ends.first.receive()->array<std::uint8_t>(0);
         CHECK(shmarray::sweep().segments == 0);

@@ -85,7 +85,8 @@ TEST_CASE("iteration_is_in_c_order_whatever_the_strides") {
     const auto a = tens();
     CHECK(in_order(a) == std::vector<int>{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23});
     CHECK(in_order(a.transpose()) == std::vector<int>{0, 10, 20, 1, 11, 21, 2, 12, 22, 3, 13, 23});
-    CHECK(in_order(a.slice(0, far_end, far_end, -2)) == std::vector<int>{20, 21, 22, 23, 0, 1, 2, 3});
+    CHECK(in_order(a.slice(0, far_end, far_end, -2)) ==
+          std::vector<int>{20, 21, 22, 23, 0, 1, 2, 3});
     CHECK(in_order(a.view({2, 1, 2}, {0, 0, 4})) == std::vector<int>{0, 1, 0, 1});
     CHECK(in_order(array<int>::create({3, 0, 2})).empty());
     CHECK(in_order(array<int>::create({})) == std::vector<int>{0});

@@ -1,11 +1,12 @@
-"""Runs CPython's tests of concurrent.futures with our ProcessPoolExecutor in the place of the original.
+"""Runs CPython's tests of concurrent.futures with our ProcessPoolExecutor in the place of the
+original.
 
     python cpython_futures.py [--all] [--tests DIRECTORY] [WORD …]
 
-The tests are those of the running Python: in its own library, or where Debian's libpython3.X-testsuite
-puts them, or in DIRECTORY. With words, only the tests whose names contain one are run; without --all,
-those are left out that sleep for most of their time. What has nothing to do with our
-executor (threads, futures by themselves) is never run.
+The tests are those of the running Python: in its own library, or where Debian's
+libpython3.X-testsuite puts them, or in DIRECTORY. With words, only the tests whose names contain
+one are run; without --all, those are left out that sleep for most of their time. What has nothing
+to do with our executor (threads, futures by themselves) is never run.
 
 What differs is listed in cpython_futures.toml.
 """
@@ -37,7 +38,9 @@ class Tests:
     """The tests, as a part of the package ``test`` for this process and all that it starts."""
 
     def __init__(self, directory):
-        found = [place / name for place in self._places(directory) for name in (PACKAGE, f"{PACKAGE}.py")]
+        found = [
+            place / name for place in self._places(directory) for name in (PACKAGE, f"{PACKAGE}.py")
+        ]
         self.path = next((path for path in found if path.exists()), None)
 
     @staticmethod
@@ -48,7 +51,9 @@ class Tests:
 
     def make_importable(self):
         """``test`` is a package of ours: these tests, and what is in that of the running Python."""
-        self._place = tempfile.TemporaryDirectory(prefix="foreign-")  # until the end, also in forked children
+        self._place = tempfile.TemporaryDirectory(
+            prefix="foreign-"
+        )  # until the end, also in forked children
         package = Path(self._place.name) / "test"
         package.mkdir()
         own = os.path.join(sysconfig.get_path("stdlib"), "test")
@@ -64,7 +69,9 @@ class Tests:
 
 
 def put_in_place():
-    """Our executor is found where the tests look for the original, and in the programs that they start."""
+    """Our executor is found where the tests look for the original, and in the programs that they
+    start.
+    """
     exec(PRELUDE.format(path=[]), {})
     from shmarray.concurrent import ProcessPoolExecutor
 
@@ -133,7 +140,10 @@ def is_wanted(test, options):
 
 
 def looks_only_at_its_own(test):
-    """False for tests that look at what the whole process has, and so come first: other modules have none of it."""
+    """False for tests that look at what the whole process has, and so come first:
+
+    other modules have none of it.
+    """
     return "FailingInitializerResources" not in test.id()
 
 
@@ -146,7 +156,9 @@ def main():
     tests = Tests(options.tests)
     differences = Differences(Path(__file__).with_suffix(".toml"))
     if tests.path is None:
-        print(f"No test.{PACKAGE} of Python {sys.version.split()[0]}: it is in Debian's libpython3.X-testsuite.")
+        print(
+            f"No test.{PACKAGE} of Python {sys.version.split()[0]}: it is in Debian's libpython3.X-testsuite."
+        )
         return differences.judge([])
     tests.make_importable()
     put_in_place()

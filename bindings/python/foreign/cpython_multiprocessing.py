@@ -34,10 +34,19 @@ from differences import Differences
 
 HERE = Path(__file__).parent
 SUITES = ("fork", "spawn", "forkserver", "test_multiprocessing_main_handling")
-SOURCES = ("_test_multiprocessing", "mp_fork_bomb", "mp_preload", "test_multiprocessing_main_handling")
+SOURCES = (
+    "_test_multiprocessing",
+    "mp_fork_bomb",
+    "mp_preload",
+    "test_multiprocessing_main_handling",
+)
 """The modules of the package `test` that are used; not every Python has all of them."""
 LONG = (
-    *(f"{method}.*Test{one}.*" for method in ("spawn", "forkserver") for one in ("Barrier", "Condition")),
+    *(
+        f"{method}.*Test{one}.*"
+        for method in ("spawn", "forkserver")
+        for one in ("Barrier", "Condition")
+    ),
     "test_multiprocessing_main_handling.*",
     "*.WithThreads*",
     "spawn.*.test_pool_worker_lifetime*",
@@ -84,11 +93,18 @@ def write_package(folder: Path, over_standard: bool) -> None:
         spec = importlib.util.find_spec(f"test.{name}")
         if spec is None or spec.origin is None:
             continue
-        text = re.sub(rf"\btest\.({'|'.join(SOURCES)})\b", r"foreign.\1", Path(spec.origin).read_text())
-        text = text.replace("test.test_multiprocessing_forkserver", "foreign.forkserver")  # what its server preloads
+        text = re.sub(
+            rf"\btest\.({'|'.join(SOURCES)})\b", r"foreign.\1", Path(spec.origin).read_text()
+        )
+        text = text.replace(
+            "test.test_multiprocessing_forkserver", "foreign.forkserver"
+        )  # what its server preloads
         (package / f"{name}.py").write_text(text if over_standard else NAMES.sub(ours, text))
     for method in ("fork", "spawn", "forkserver"):
-        lines = "from foreign import _test_multiprocessing", "_test_multiprocessing.install_tests_in_module_dict"
+        lines = (
+            "from foreign import _test_multiprocessing",
+            "_test_multiprocessing.install_tests_in_module_dict",
+        )
         (package / f"{method}.py").write_text("\n".join(lines) + f"(globals(), {method!r})\n")
 
 
@@ -110,7 +126,12 @@ class Runner:
             str(outcomes),
             *names,
         ]
-        return {"args": command, "cwd": self._folder, "env": self._environment, "start_new_session": True}
+        return {
+            "args": command,
+            "cwd": self._folder,
+            "env": self._environment,
+            "start_new_session": True,
+        }
 
     def names(self, suite: str) -> list[str]:
         """Of all tests of a suite."""
@@ -118,7 +139,10 @@ class Runner:
         return [f"{suite}.{name}" for name in said.split()]
 
     def run(self, names: list[str]) -> Outcomes:
-        """What came of these tests. Most of them wait most of the time, so the suites run beside each other."""
+        """What came of these tests.
+
+        Most of them wait most of the time, so the suites run beside each other.
+        """
         mine = [[name for name in names if name.startswith(f"{suite}.")] for suite in SUITES]
         with ThreadPoolExecutor(len(SUITES)) as runners:
             parts = runners.map(self._run_suite, SUITES, mine)
@@ -136,7 +160,9 @@ class Runner:
         path.write_text("")
         with open(self._folder / f"said-{suite}.txt", "w+") as said:
             stem = [name.removeprefix(f"{suite}.") for name in names]
-            ended = self._watch(subprocess.Popen(**self._command(suite, path, stem), stdout=said, stderr=said), path)
+            ended = self._watch(
+                subprocess.Popen(**self._command(suite, path, stem), stdout=said, stderr=said), path
+            )
             said.seek(0)
             why = said.read()[-3000:]
         for name, what, text in map(json.loads, path.read_text().splitlines()):
@@ -150,7 +176,11 @@ class Runner:
 
     def left_behind(self) -> list[str]:
         """Names in shared memory that a sweep leaves there."""
-        subprocess.run([sys.executable, "-c", "import shmarray; shmarray.sweep()"], env=self._environment, check=True)
+        subprocess.run(
+            [sys.executable, "-c", "import shmarray; shmarray.sweep()"],
+            env=self._environment,
+            check=True,
+        )
         names = os.listdir(self._environment["SHMARRAY_DIR"])
         return [name for name in names if not name.startswith("shmarray-registry-")]
 
@@ -172,8 +202,15 @@ class Runner:
 
 
 def again_if_new(runner: Runner, outcomes: Outcomes, differences: Differences) -> Outcomes:
-    """What came of tests that failed but need not, when each has run again alone: those that passed are flaky."""
-    new = [name for name, (what, _) in outcomes.items() if what == "failed" and differences.reason(name) is None]
+    """What came of tests that failed but need not, when each has run again alone:
+
+    those that passed are flaky.
+    """
+    new = [
+        name
+        for name, (what, _) in outcomes.items()
+        if what == "failed" and differences.reason(name) is None
+    ]
     alone = Outcomes()
     for name in new:
         alone |= runner.run([name])
@@ -190,23 +227,37 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN")
     parser.add_argument("--standard", action="store_true")
     options = parser.parse_args()
     left_out = () if options.whole or options.only else LONG
     differences = Differences(None if options.standard else HERE / "cpython_multiprocessing.toml")
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/dev/shm") as shared_memory:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(dir="/dev/shm") as shared_memory,
+    ):
         write_package(Path(folder), options.standard)
         runner = Runner(Path(folder), shared_memory)
         names = [name for suite in SUITES for name in runner.names(suite)]
-        names = [name for name in names if matches(name, options.only or ["*"]) and not matches(name, left_out)]
+        names = [
+            name
+            for name in names
+            if matches(name, options.only or ["*"]) and not matches(name, left_out)
+        ]
         outcomes = runner.run(names)
         outcomes |= again_if_new(runner, outcomes, differences)
-        verdicts = [(name, f"{what}: {text}" if what == "skipped" else what) for name, (what, text) in outcomes.items()]
+        verdicts = [
+            (name, f"{what}: {text}" if what == "skipped" else what)
+            for name, (what, text) in outcomes.items()
+        ]
         if not options.standard:
-            verdicts += [(f"{name} is left in shared memory", "failed") for name in runner.left_behind()]
+            verdicts += [
+                (f"{name} is left in shared memory", "failed") for name in runner.left_behind()
+            ]
     print(f"{len(outcomes)} tests of CPython {platform.python_version()}")
     return differences.judge(verdicts)
 

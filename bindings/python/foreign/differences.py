@@ -23,23 +23,31 @@ class Differences:
     def reason(self, name: str) -> str | None:
         """Why a test may fail, if it may."""
         reasons = {**self._sometimes, **self._differs}
-        return next((reasons[pattern] for pattern in reasons if fnmatch.fnmatchcase(name, pattern)), None)
+        return next(
+            (reasons[pattern] for pattern in reasons if fnmatch.fnmatchcase(name, pattern)), None
+        )
 
     def judge(self, outcomes: Iterable[tuple[str, str]]) -> int:
-        """Says what came of tests, given as (name, "passed", "failed", "flaky" or "skipped: …"); gives the exit status.
+        """Says what came of tests, given as (name, "passed", "failed", "flaky" or "skipped: …");
+        gives the exit status.
 
-        A flaky test failed, and passed when it ran again: it counts neither as the one nor as the other.
+        A flaky test failed, and passed when it ran again: it counts neither as the one nor as the
+        other.
         """
         by_outcome: dict[str, list[str]] = collections.defaultdict(list)
         for name, outcome in outcomes:
             by_outcome[outcome].append(name)
-        passed, failed, flaky = (by_outcome.pop(outcome, []) for outcome in ("passed", "failed", "flaky"))
+        passed, failed, flaky = (
+            by_outcome.pop(outcome, []) for outcome in ("passed", "failed", "flaky")
+        )
         for outcome, names in by_outcome.items():
             print(f"{outcome.replace(':', '', 1)} ({len(names)})")
         expected = [name for name in failed if self.reason(name) is not None]
         for name in expected:
             print(f"differs {name}: {self.reason(name)}")
-        wrong = [name for name in failed if self.reason(name) is None] + self._no_longer(passed, failed)
+        wrong = [name for name in failed if self.reason(name) is None] + self._no_longer(
+            passed, failed
+        )
         if not passed and not failed and not flaky:
             wrong.append("None of the foreign tests ran.")
         for line in wrong:

@@ -4,8 +4,9 @@
 
 The tests are those that joblib has installed. They see a copy of joblib whose loky is ours, and so
 do the programs and workers that they start. Those are run that have to do with loky; without --all,
-those are left out whose backend does nothing, since there is one job, and those that are others once more.
-With words, only the tests whose names contain one are run; with --standard, joblib is as it is.
+those are left out whose backend does nothing, since there is one job, and those that are others
+once more. With words, only the tests whose names contain one are run; with --standard, joblib is as
+it is.
 
 What differs is listed in joblib_suite.toml.
 """
@@ -56,10 +57,15 @@ def write_package(folder):
     import shmarray
 
     package = folder / "joblib"
-    shutil.copytree(Path(joblib.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(joblib.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
     with open(package / "__init__.py", "a") as file:
         file.write(IN_PLACE)
-    for path in (package, Path(shmarray.__file__).parent):  # some programs look for modules there, and nowhere else
+    for path in (
+        package,
+        Path(shmarray.__file__).parent,
+    ):  # some programs look for modules there, and nowhere else
         (package / "test" / path.name).symlink_to(path)
 
 
@@ -113,7 +119,9 @@ class Plugin:
 
 def is_loky(backend):
     """Whether a test with this backend runs what is in the place of loky."""
-    return backend in (None, "loky", "back_compat_backend") or type(backend).__name__ == "LokyBackend"
+    return (
+        backend in (None, "loky", "back_compat_backend") or type(backend).__name__ == "LokyBackend"
+    )
 
 
 def is_again(name, value):
@@ -127,7 +135,10 @@ class Runner:
         self._folder, self._outcomes = folder, folder / "outcomes"
         self._shared = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared"
         self._shared.mkdir()
-        self._options = [*([] if options.all else ["--short"]), *(f"--word={word}" for word in options.words)]
+        self._options = [
+            *([] if options.all else ["--short"]),
+            *(f"--word={word}" for word in options.words),
+        ]
         path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         if not options.standard:
             write_package(folder)
@@ -150,7 +161,12 @@ class Runner:
             "-p",
             Path(__file__).stem,
         ]
-        options += ["-o", f"faulthandler_timeout={SILENT_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
+        options += [
+            "-o",
+            f"faulthandler_timeout={SILENT_SECONDS}",
+            "-o",
+            "faulthandler_exit_on_timeout=true",
+        ]
         options += [f"--outcomes={self._outcomes}", *self._options]
         self._python("-m", "pytest", *options, "--pyargs", *modules)
         lines = self._outcomes.read_text().splitlines() if self._outcomes.exists() else []
@@ -159,10 +175,14 @@ class Runner:
     def left_behind(self):
         """Names in shared memory that a sweep leaves there."""
         self._python("-c", "import shmarray; shmarray.sweep()")
-        return [name for name in os.listdir(self._shared) if not name.startswith("shmarray-registry-")]
+        return [
+            name for name in os.listdir(self._shared) if not name.startswith("shmarray-registry-")
+        ]
 
     def _python(self, *arguments):
-        subprocess.run([sys.executable, *arguments], cwd=self._folder, env=self._environment, check=False)
+        subprocess.run(
+            [sys.executable, *arguments], cwd=self._folder, env=self._environment, check=False
+        )
 
 
 def main():

@@ -2,9 +2,9 @@
 
     python loky_executor.py [--all] [WORD …]
 
-loky ships its tests in its source package only, which pip brings when this runs; where pip finds no index,
-nothing is run, and that is said. Workers start by spawn; with --all, by forkserver and by fork, too. With words,
-only the tests whose names contain one are run.
+loky ships its tests in its source package only, which pip brings when this runs; where pip finds no
+index, nothing is run, and that is said. Workers start by spawn; with --all, by forkserver and by
+fork, too. With words, only the tests whose names contain one are run.
 
 What differs is listed in loky_executor.toml.
 """
@@ -81,7 +81,14 @@ class TestExecutor(Ours, ExecutorTest):
     pass
 """
 """As loky has it for each of its ways to start a process."""
-OTHERS = "killed_child", "manager_thread_crash", "feeder_error_hook", "memory_leak_protection", "max_depth", "viztracer"
+OTHERS = (
+    "killed_child",
+    "manager_thread_crash",
+    "feeder_error_hook",
+    "memory_leak_protection",
+    "max_depth",
+    "viztracer",
+)
 """In the names of tests that wait for half a minute's tasks to be lost with another worker, which ours are not,
 and of those about parts that only loky has.
 """
@@ -164,21 +171,53 @@ def outcomes_in(path):
 
 def run(folder, source, options):
     """What came of the tests, and what they left in shared memory."""
-    shared, outcomes = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared", folder / "outcomes"
+    shared, outcomes = (
+        Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared",
+        folder / "outcomes",
+    )
     shared.mkdir()
     outcomes.touch()
     path = os.pathsep.join([str(source), str(Path(__file__).parent), *sys.path[1:]])
     environment = {**os.environ, "PYTHONPATH": path, "SHMARRAY_DIR": str(shared)}
     files = list(write_cases(source, METHODS if options.all else METHODS[:1]))
-    command = ["-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
-    command += ["-o", f"faulthandler_timeout={SILENT_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
-    command += ["-p", Path(__file__).stem, f"--outcomes={outcomes}", f"--rootdir={source}", "--loky-verbosity=30"]
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:warnings",
+        "-c",
+        os.devnull,
+    ]
+    command += [
+        "-o",
+        f"faulthandler_timeout={SILENT_SECONDS}",
+        "-o",
+        "faulthandler_exit_on_timeout=true",
+    ]
+    command += [
+        "-p",
+        Path(__file__).stem,
+        f"--outcomes={outcomes}",
+        f"--rootdir={source}",
+        "--loky-verbosity=30",
+    ]
     others = f"not ({' or '.join(OTHERS)})"
     words = ["-k", f"({' or '.join(options.words)}) and {others}" if options.words else others]
-    subprocess.run([sys.executable, *command, *words, *files], cwd=source, env=environment, check=False)
-    subprocess.run([sys.executable, "-c", "import shmarray; shmarray.sweep()"], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, *command, *words, *files], cwd=source, env=environment, check=False
+    )
+    subprocess.run(
+        [sys.executable, "-c", "import shmarray; shmarray.sweep()"], env=environment, check=True
+    )
     left = [name for name in os.listdir(shared) if not name.startswith("shmarray-registry-")]
-    return [*outcomes_in(outcomes).items(), *((f"left in shared memory: {name}", "failed") for name in left)]
+    return [
+        *outcomes_in(outcomes).items(),
+        *((f"left in shared memory: {name}", "failed") for name in left),
+    ]
 
 
 def main():

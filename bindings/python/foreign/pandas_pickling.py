@@ -1,9 +1,10 @@
-"""pandas' own tests of pickling, with shmarray's pickling in the place of pickle's, also in read_pickle and to_pickle.
+"""pandas' own tests of pickling, with shmarray's pickling in the place of pickle's, also in
+read_pickle and to_pickle.
 
     python bindings/python/foreign/pandas_pickling.py [--all]
 
-Without --all, those are left out that do the same with another protocol of pickle: ours has one. What differs
-is listed in pandas_pickling.toml; pickling.py says what is run.
+Without --all, those are left out that do the same with another protocol of pickle: ours has one.
+What differs is listed in pandas_pickling.toml; pickling.py says what is run.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""Tests of pickling that a package has installed, with shmarray's pickling in the place of pickle's.
+"""Tests of pickling that a package has installed, with shmarray's pickling in the place of
+pickle's.
 
-Those tests are chosen whose code says "pickle", and those are counted that sent something. Each runs
-once in each of the WAYS. What pickle itself wrote, pickle loads. A run fails, too, when something is left in
-shared memory, or when nothing went there.
+Those tests are chosen whose code says "pickle", and those are counted that sent something. Each
+runs once in each of the WAYS. What pickle itself wrote, pickle loads. A run fails, too, when
+something is left in shared memory, or when nothing went there.
 """
 
 import contextlib
@@ -50,8 +51,19 @@ class Suite:
         """Those of pytest."""
         root = Path(str(self.package.__file__)).parent
         paths = sorted(root.rglob("tests/**/test_*.py"))
-        files = [str(path) for path in paths if self.has(str(path.relative_to(root)), path.read_text())]
-        options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
+        files = [
+            str(path) for path in paths if self.has(str(path.relative_to(root)), path.read_text())
+        ]
+        options = [
+            "-q",
+            "--tb=short",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:warnings",
+            "-c",
+            os.devnull,
+        ]
         return [*options, *self.options, "--rootdir", str(root.parent), *files]
 
 
@@ -67,7 +79,9 @@ class Substitute:
 
     def dumps(self, obj: object, protocol: int | None = None, **options: Any) -> bytes:
         if "buffer_callback" in options:
-            return pickle.dumps(obj, protocol, **options)  # the test has a way of its own for the memory
+            return pickle.dumps(
+                obj, protocol, **options
+            )  # the test has a way of its own for the memory
         self.sent += 1
         data = self._write(obj)
         self.wrote.add(data)
@@ -117,7 +131,9 @@ class ThroughPipe(Substitute):
 
     def _write(self, obj: object) -> bytes:
         receiver, sender = mp.Pipe(duplex=False)
-        received = [self._receiver.submit(receiver.recv) for _ in range(self.LOADS)]  # a full pipe waits for them
+        received = [
+            self._receiver.submit(receiver.recv) for _ in range(self.LOADS)
+        ]  # a full pipe waits for them
         received.append(self._receiver.submit(receiver.close))
         with sender:
             for _ in range(self.LOADS):
@@ -214,7 +230,9 @@ def _is_full() -> bool:
 
 def main(suite: Suite) -> int:
     """Runs the tests of a suite in each way, and judges what came of them."""
-    with tempfile.TemporaryDirectory(prefix="shmarray-foreign-", dir=os.environ.get("SHMARRAY_DIR")) as directory:
+    with tempfile.TemporaryDirectory(
+        prefix="shmarray-foreign-", dir=os.environ.get("SHMARRAY_DIR")
+    ) as directory:
         os.environ["SHMARRAY_DIR"] = directory
         runner = Runner(suite)
         pytest.main(suite.arguments(), plugins=[runner])

@@ -1,4 +1,5 @@
-"""python record.py MODULE OUTCOMES [TEST …]: runs a module's tests, and writes what comes of each into a file, at once.
+"""python record.py MODULE OUTCOMES [TEST …]: runs a module's tests, and writes what comes of each
+into a file, at once.
 
 Without TEST it runs none of them and says their names.
 """
@@ -62,8 +63,12 @@ def flat(suite: Any) -> Iterator[Any]:
 
 
 def main(module: str, path: str, *names: str) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where who started this had it ignored
-    script_helper.interpreter_requires_environment = lambda: True  # the programs that they start find the package, too
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # also where who started this had it ignored
+    script_helper.interpreter_requires_environment = lambda: (
+        True
+    )  # the programs that they start find the package, too
     tests = list(flat(unittest.defaultTestLoader.loadTestsFromName(module)))
     if names:
         unittest.TestSuite(test for test in tests if name_of(test) in names).run(Recorder(path))

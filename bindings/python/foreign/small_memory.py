@@ -3,8 +3,8 @@
     python small_memory.py                              what ci/test --long runs
     python small_memory.py SIZE PROGRAM [ARGUMENT …]    one program
 
-SIZE is that of a tmpfs, such as 64m; "full" is one that has 256 KiB left, for semaphores. Nothing is run where
-this user may not mount, and that is said.
+SIZE is that of a tmpfs, such as 64m; "full" is one that has 256 KiB left, for semaphores. Nothing
+is run where this user may not mount, and that is said.
 """
 
 import os
@@ -13,7 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-QUEUES_AND_POOLS = ("*TestQueue.*", "*.WithProcessesTestConnection.*", "*TestPoolW*.*", "*.WithProcessesTestPool.*")
+QUEUES_AND_POOLS = (
+    "*TestQueue.*",
+    "*.WithProcessesTestConnection.*",
+    "*TestPoolW*.*",
+    "*.WithProcessesTestPool.*",
+)
 """Of CPython's tests, under each start method."""
 SUITES = [
     *(("64m", f"{package}_pickling.py") for package in ("numpy", "pandas")),
@@ -57,12 +62,18 @@ def may_mount():
 
 def main(*suite):
     if not may_mount():
-        print("skipped a /dev/shm of its own cannot be mounted here (1)\n0 passed, 0 failed, 1 skipped")
+        print(
+            "skipped a /dev/shm of its own cannot be mounted here (1)\n0 passed, 0 failed, 1 skipped"
+        )
         return 0
     ran = [run(*one) for one in ([suite] if suite else SUITES)]
-    closing = [re.findall(r"^(\d+) passed, (\d+) failed, (\d+) skipped", said, re.M) for _, said in ran]
+    closing = [
+        re.findall(r"^(\d+) passed, (\d+) failed, (\d+) skipped", said, re.M) for _, said in ran
+    ]
     totals = [sum(int(counts[-1][column]) for counts in closing if counts) for column in range(3)]
-    totals[1] += sum(status != 0 for (status, _), counts in zip(ran, closing, strict=True) if not counts)
+    totals[1] += sum(
+        status != 0 for (status, _), counts in zip(ran, closing, strict=True) if not counts
+    )
     print("{} passed, {} failed, {} skipped".format(*totals))
     return int(totals[1] > 0)
 

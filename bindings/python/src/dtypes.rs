@@ -86,7 +86,11 @@ fn encoded<T>(dtype: &Bound<'_, PyAny>, part: impl FnOnce(&Known) -> T) -> Optio
 fn keep(dtype: &Bound<'_, PyAny>, number: &DType, text: Bound<'_, PyAny>) {
     let mut known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
     if known.len() < ENCODED_MOST {
-        known.push(Known { dtype: dtype.clone().unbind(), number: number.clone(), text: text.unbind() });
+        known.push(Known {
+            dtype: dtype.clone().unbind(),
+            number: number.clone(),
+            text: text.unbind(),
+        });
     }
 }
 

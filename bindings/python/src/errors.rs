@@ -1,15 +1,25 @@
 //! Core's errors as Python's exceptions: one table.
 
 use pyo3::exceptions::{
-    PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError, PyPermissionError, PyTypeError,
-    PyValueError,
+    PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError,
+    PyPermissionError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use shmarray::ErrorKind;
 
-pyo3::create_exception!(shmarray, Error, PyException, "What goes wrong in shared memory and is no built-in exception.");
-pyo3::create_exception!(shmarray, StaleHandleError, Error, "The handle is of an earlier life of its segment.");
+pyo3::create_exception!(
+    shmarray,
+    Error,
+    PyException,
+    "What goes wrong in shared memory and is no built-in exception."
+);
+pyo3::create_exception!(
+    shmarray,
+    StaleHandleError,
+    Error,
+    "The handle is of an earlier life of its segment."
+);
 
 /// The table. `None` for a kind that core has and this has not; the tests refuse that.
 fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
@@ -73,6 +83,7 @@ pub(crate) fn value_error(text: impl Into<String>) -> PyErr {
 /// A TypeError that says what was wanted and what came.
 pub(crate) fn expected(wanted: &str, found: &Bound<'_, PyAny>) -> PyErr {
     let class = found.get_type().fully_qualified_name();
-    let class = class.as_ref().map_or("something else".into(), |name| name.to_string_lossy().into_owned());
+    let class =
+        class.as_ref().map_or("something else".into(), |name| name.to_string_lossy().into_owned());
     PyTypeError::new_err(format!("expected {wanted}, not {class}"))
 }

@@ -86,7 +86,10 @@ impl Handle {
     }
 
     fn __repr__(&self) -> String {
-        format!("Handle('{}')", self.descriptor.to_text().replace('\\', "\\\\").replace('\'', "\\'"))
+        format!(
+            "Handle('{}')",
+            self.descriptor.to_text().replace('\\', "\\\\").replace('\'', "\\'")
+        )
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, (String,)) {

@@ -101,14 +101,20 @@ impl Hold {
     ///
     /// # Safety
     /// `view` may be filled: the interpreter vouches for it.
-    unsafe fn __getbuffer__(hold: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        hold: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let array = hold.get().array();
         let (start, bytes) = array.segment_data();
         let readonly = c_int::from(array.is_readonly());
         let data = start.as_ptr().cast();
         // SAFETY: the data stays mapped while `array` lives, which the view's reference to
         // `hold` sees to; its size fits, as it is mapped.
-        let status = unsafe { ffi::PyBuffer_FillInfo(view, hold.as_ptr(), data, bytes as isize, readonly, flags) };
+        let status = unsafe {
+            ffi::PyBuffer_FillInfo(view, hold.as_ptr(), data, bytes as isize, readonly, flags)
+        };
         match status {
             0 => Ok(()),
             _ => Err(PyErr::fetch(hold.py())),
@@ -151,7 +157,10 @@ impl<'py> Received<'py> {
 }
 
 /// A plain ndarray over an array, whose base is the array's hold.
-pub(crate) fn to_ndarray<'py>(dtype: &Bound<'py, PyAny>, array: Array) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn to_ndarray<'py>(
+    dtype: &Bound<'py, PyAny>,
+    array: Array,
+) -> PyResult<Bound<'py, PyAny>> {
     let layout = array.layout().clone();
     ndarray_over(dtype, Bound::new(dtype.py(), Hold::new(array))?.as_any(), &layout)
 }

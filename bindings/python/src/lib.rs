@@ -45,8 +45,13 @@ fn create<'py>(
     persist: bool,
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options =
-        Options { order: parse_order(order)?, name, persist, mode: parse_mode(mode)?, uninitialized: !is_zero };
+    let options = Options {
+        order: parse_order(order)?,
+        name,
+        persist,
+        mode: parse_mode(mode)?,
+        uninitialized: !is_zero,
+    };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
     hold::to_ndarray(dtype, array)
 }
@@ -60,14 +65,16 @@ fn create_permuted<'py>(
     is_zero: bool,
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options { mode: parse_mode(mode)?, uninitialized: !is_zero, ..Options::default() };
+    let options =
+        Options { mode: parse_mode(mode)?, uninitialized: !is_zero, ..Options::default() };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
     hold::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
 }
 
 fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyResult<Array> {
     let core_dtype = dtypes::from_numpy(dtype)?;
-    let bytes = shape.iter().fold(core_dtype.item_bytes(), |bytes, count| bytes.saturating_mul(*count));
+    let bytes =
+        shape.iter().fold(core_dtype.item_bytes(), |bytes, count| bytes.saturating_mul(*count));
     let create = || Array::create(core_dtype, shape, options);
     match bytes {
         0..LARGE_BYTES => create(),
@@ -86,7 +93,13 @@ fn share<'py>(
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let memory = Memory::of(source)?;
-    let options = Options { order: parse_order(order)?, name, persist, mode: parse_mode(mode)?, ..Options::default() };
+    let options = Options {
+        order: parse_order(order)?,
+        name,
+        persist,
+        mode: parse_mode(mode)?,
+        ..Options::default()
+    };
     let dtype = source.getattr("dtype")?;
     hold::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
 }
@@ -95,7 +108,11 @@ fn share<'py>(
 // Keeps the GIL: it waits for nobody and takes a microsecond when the segment is mapped
 // already; to let another thread run would be to wait for its turn to end.
 #[pyfunction]
-fn attach<'py>(py: Python<'py>, handle_or_name: &Bound<'py, PyAny>, readonly: bool) -> PyResult<Bound<'py, PyAny>> {
+fn attach<'py>(
+    py: Python<'py>,
+    handle_or_name: &Bound<'py, PyAny>,
+    readonly: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let access = access(readonly);
     let array = match handle_or_name.cast::<Handle>() {
         Ok(handle) => Array::attach_handle(handle.get().descriptor(), access),
@@ -136,7 +153,8 @@ fn untaken(text: &str) -> PyResult<Descriptor> {
     Ok(Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? })
 }
 
-/// Of a handle that was sent, whose array is a number: subtracts one from it and returns what is left.
+/// Of a handle that was sent, whose array is a number: subtracts one from it and returns what is
+/// left.
 #[pyfunction]
 fn count_down(text: &str) -> PyResult<u64> {
     let array = Array::attach_handle(&untaken(text)?, Access::ReadWrite).map_err(to_py)?;
@@ -149,7 +167,8 @@ fn is_family_alive(text: &str) -> PyResult<bool> {
     shmarray::is_family_alive(text).map_err(to_py)
 }
 
-/// Bytes of messages that this process sent beside shared memory so far, since that had no room for them.
+/// Bytes of messages that this process sent beside shared memory so far, since that had no room for
+/// them.
 #[pyfunction]
 fn in_band_bytes() -> u64 {
     shmarray::in_band_bytes()
@@ -163,17 +182,20 @@ type Place<'py> = (Bound<'py, Hold>, usize, bool, u64);
 #[pyfunction]
 fn place<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Place<'py>>> {
     let Some(part) = Memory::of(array)?.items_in_segment()? else { return Ok(None) };
-    let (start, writeable, offset) = (part.segment_data().0, !part.is_readonly(), part.layout().offset);
+    let (start, writeable, offset) =
+        (part.segment_data().0, !part.is_readonly(), part.layout().offset);
     let hold = Bound::new(array.py(), Hold::new(part.whole()))?;
     Ok(Some((hold, start.as_ptr() as usize, writeable, offset)))
 }
 
-/// The hold of an ndarray in shared memory that its handle tells all of: numbers, which may be changed
-/// where its segment may. `None` for any other.
+/// The hold of an ndarray in shared memory that its handle tells all of: numbers, which may be
+/// changed where its segment may. `None` for any other.
 #[pyfunction]
 fn hold_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Hold>> {
     let memory = Memory::of(array)?;
-    let Some(dtype) = dtypes::number(&array.getattr(intern!(array.py(), "dtype"))?)? else { return Ok(None) };
+    let Some(dtype) = dtypes::number(&array.getattr(intern!(array.py(), "dtype"))?)? else {
+        return Ok(None);
+    };
     let told = |array: &Array| array.is_readonly() != memory.is_writeable();
     Ok(memory.in_segment(dtype).filter(told).map(Hold::new))
 }
@@ -226,8 +248,8 @@ fn sweep(py: Python<'_>) -> PyResult<(u64, u64)> {
     Ok((swept.segments, swept.bytes))
 }
 
-/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told to
-/// whoever uses shared memory next.
+/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told
+/// to whoever uses shared memory next.
 #[pyfunction]
 fn sweep_dead(py: Python<'_>) {
     let _ = py.detach(shmarray::sweep_dead);
@@ -244,7 +266,14 @@ fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Bound<'_, PyTu
     let (segment, dtype) = (info.segment.to_string(), info.dtype.text());
     let (shape, holders) = (PyTuple::new(py, info.shape)?, PyTuple::new(py, info.holders)?);
     let which = (segment, info.name, info.segment_bytes, dtype, shape).into_pyobject(py)?;
-    let who = (holders, info.tickets, info.persists, info.creator_pid, info.created_ns, info.kind.as_str());
+    let who = (
+        holders,
+        info.tickets,
+        info.persists,
+        info.creator_pid,
+        info.created_ns,
+        info.kind.as_str(),
+    );
     which.as_sequence().concat(who.into_pyobject(py)?.as_sequence())?.to_tuple()
 }
 
@@ -254,7 +283,8 @@ fn copied_bytes() -> u64 {
     shmarray::copied_bytes()
 }
 
-/// Runs the command `shmarray` with these arguments, on this process's standard output. Returns its exit code.
+/// Runs the command `shmarray` with these arguments, on this process's standard output. Returns its
+/// exit code.
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| shmarray_cli::run(arguments))
@@ -269,13 +299,16 @@ fn parse_order(order: &str) -> PyResult<Order> {
 }
 
 fn parse_mode(mode: i64) -> PyResult<u32> {
-    u32::try_from(mode).map_err(|_| value_error(format!("invalid mode: {mode} are no permission bits")))
+    u32::try_from(mode)
+        .map_err(|_| value_error(format!("invalid mode: {mode} are no permission bits")))
 }
 
 /// Core's dimensions out of Python's integers, which may be anything.
 fn dimensions(shape: &[Bound<'_, PyAny>]) -> PyResult<Vec<u64>> {
     let dimension = |count: &Bound<'_, PyAny>| {
-        count.extract::<u64>().map_err(|_| value_error(format!("invalid shape: {count} elements along a dimension")))
+        count
+            .extract::<u64>()
+            .map_err(|_| value_error(format!("invalid shape: {count} elements along a dimension")))
     };
     shape.iter().map(dimension).collect()
 }
@@ -287,7 +320,9 @@ fn refuse_sub_interpreters() -> PyResult<()> {
     // SAFETY: the interpreter lives as long as its thread is here.
     match unsafe { ffi::PyInterpreterState_GetID(interpreter) } {
         0 => Ok(()),
-        _ => Err(PyImportError::new_err("module shmarray._core does not support loading in subinterpreters")),
+        _ => Err(PyImportError::new_err(
+            "module shmarray._core does not support loading in subinterpreters",
+        )),
     }
 }
 
@@ -329,9 +364,9 @@ mod _core {
     use super::plain::is_plain;
     #[pymodule_export]
     use super::{
-        attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send, hold_of,
-        in_band_bytes, is_family_alive, is_shared, place, run_command, segments, sent_array, sent_memory, share, sweep,
-        sweep_dead, unlink,
+        attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send,
+        hold_of, in_band_bytes, is_family_alive, is_shared, place, run_command, segments,
+        sent_array, sent_memory, share, sweep, sweep_dead, unlink,
     };
 
     #[pymodule_export]

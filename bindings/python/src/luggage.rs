@@ -1,4 +1,5 @@
-//! The messages that each thread is pickling now, which may be nested, and the fds that go with each.
+//! The messages that each thread is pickling now, which may be nested, and the fds that go with
+//! each.
 
 use std::cell::RefCell;
 
@@ -20,10 +21,13 @@ thread_local! {
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub(crate) fn begin_message(name: &Bound<'_, PyAny>) {
-    LEAVING.with_borrow_mut(|leaving| leaving.push(Leaving { name: name.as_ptr().addr(), luggage: None }));
+    LEAVING.with_borrow_mut(|leaving| {
+        leaving.push(Leaving { name: name.as_ptr().addr(), luggage: None })
+    });
 }
 
-/// Ends that message, if it has begun: a signal may have come before. Returns its luggage, if it has any.
+/// Ends that message, if it has begun: a signal may have come before. Returns its luggage, if it
+/// has any.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub(crate) fn end_message(name: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
@@ -40,13 +44,17 @@ pub(crate) fn is_in_message() -> bool {
     LEAVING.with_borrow(|leaving| !leaving.is_empty())
 }
 
-/// The luggage of the message that this thread is pickling, made by `make` if there was none; `None` outside a message.
+/// The luggage of the message that this thread is pickling, made by `make` if there was none;
+/// `None` outside a message.
 #[pyfunction]
 #[pyo3(signature = (make, /))]
 pub(crate) fn luggage(make: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
     let py = make.py();
-    let luggage_of = |message: &Leaving| message.luggage.as_ref().map(|luggage| luggage.clone_ref(py));
-    let Some(found) = LEAVING.with_borrow(|leaving| leaving.last().map(luggage_of)) else { return Ok(None) };
+    let luggage_of =
+        |message: &Leaving| message.luggage.as_ref().map(|luggage| luggage.clone_ref(py));
+    let Some(found) = LEAVING.with_borrow(|leaving| leaving.last().map(luggage_of)) else {
+        return Ok(None);
+    };
     if found.is_some() {
         return Ok(found);
     }

@@ -52,16 +52,23 @@ impl<'py> Facts<'py> {
     /// Of a `numpy.ndarray`, no subclass.
     pub(crate) fn of(array: &Bound<'py, PyAny>) -> PyResult<Self> {
         if !is_ndarray(array)? {
-            return Err(expected("a plain numpy.ndarray (numpy.asarray makes one of a subclass)", array));
+            return Err(expected(
+                "a plain numpy.ndarray (numpy.asarray makes one of a subclass)",
+                array,
+            ));
         }
-        let capsule = array.getattr(intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
+        let capsule =
+            array.getattr(intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
         let interface = capsule.pointer_checked(None)?.cast::<Interface>();
         // SAFETY: it is an ndarray's own, and lives as long as the capsule.
         let told = unsafe { interface.as_ref() };
         let flags = match told.descr.is_null() {
             true => told.flags,
             // NumPy clears them all where there are fields.
-            false => array.getattr(intern!(array.py(), "flags"))?.getattr(intern!(array.py(), "num"))?.extract()?,
+            false => array
+                .getattr(intern!(array.py(), "flags"))?
+                .getattr(intern!(array.py(), "num"))?
+                .extract()?,
         };
         match (usize::try_from(told.nd), told.two) {
             (Ok(dimensions), 2) => Ok(Self { _capsule: capsule, interface, dimensions, flags }),
@@ -128,10 +135,12 @@ impl<'py> Facts<'py> {
     pub(crate) fn is_in_segment(&self) -> PyResult<bool> {
         let layout = self.layout();
         let dtype = dtypes::of_size(self.item_bytes())?;
-        Ok(Array::over_memory(self.address() as usize, dtype, &layout.shape, &layout.strides).is_some())
+        Ok(Array::over_memory(self.address() as usize, dtype, &layout.shape, &layout.strides)
+            .is_some())
     }
 
-    /// The bytes of all elements of one that is contiguous; nobody gives it other memory while they are used.
+    /// The bytes of all elements of one that is contiguous; nobody gives it other memory while they
+    /// are used.
     pub(crate) fn memory(&self) -> &[u8] {
         debug_assert!(self.is_contiguous());
         // SAFETY: NumPy says that its elements are these bytes. This thread keeps the GIL.
@@ -163,7 +172,11 @@ impl<'py> Facts<'py> {
 
     fn layout(&self) -> Layout {
         let shape = self.shape().iter().map(|count| *count as u64).collect();
-        Layout { shape, strides: self.strides().iter().map(|step| *step as i64).collect(), offset: 0 }
+        Layout {
+            shape,
+            strides: self.strides().iter().map(|step| *step as i64).collect(),
+            offset: 0,
+        }
     }
 }
 
@@ -184,7 +197,13 @@ impl<'a, 'py> Memory<'a, 'py> {
     pub(crate) fn of(array: &'a Bound<'py, PyAny>) -> PyResult<Self> {
         let facts = Facts::of(array)?;
         let (item_bytes, is_writeable) = (facts.item_bytes(), facts.is_writeable());
-        Ok(Self { array, address: facts.address() as usize, item_bytes, is_writeable, layout: facts.layout() })
+        Ok(Self {
+            array,
+            address: facts.address() as usize,
+            item_bytes,
+            is_writeable,
+            layout: facts.layout(),
+        })
     }
 
     /// What the ndarray's flag says.
@@ -215,13 +234,15 @@ impl<'a, 'py> Memory<'a, 'py> {
     }
 }
 
-/// A copy of an array's bytes in memory of this process's own: an ndarray of bytes. Other threads of Python
-/// run meanwhile.
+/// A copy of an array's bytes in memory of this process's own: an ndarray of bytes. Other threads
+/// of Python run meanwhile.
 pub(crate) fn private_copy<'py>(py: Python<'py>, bytes: &Array) -> PyResult<Bound<'py, PyAny>> {
     let count = bytes.layout().len();
-    let copy = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "empty"), (count, "u1"))?;
+    let copy =
+        py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "empty"), (count, "u1"))?;
     let address = Memory::of(&copy)?.address;
-    // SAFETY: `empty` has allocated so many bytes, which nobody else has yet, and keeps them while `copy` lives.
+    // SAFETY: `empty` has allocated so many bytes, which nobody else has yet, and keeps them while
+    // `copy` lives.
     let room = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, count as usize) };
     match count {
         0..LARGE_BYTES => bytes.read_into(room),
@@ -243,14 +264,16 @@ unsafe fn numbers<'a>(start: *const isize, count: usize) -> &'a [isize] {
     }
 }
 
-/// The array in a segment that an ndarray is, or a hold has; ValueError when it is in private memory.
+/// The array in a segment that an ndarray is, or a hold has; ValueError when it is in private
+/// memory.
 pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
     if let Ok(hold) = array.cast_exact::<Hold>() {
         return Ok(hold.get().array().clone());
     }
     let memory = Memory::of(array)?;
     let dtype = dtypes::from_numpy(&array.getattr(intern!(array.py(), "dtype"))?)?;
-    let private = "the array is in private memory and has no handle: take that of shmarray.share(array)";
+    let private =
+        "the array is in private memory and has no handle: take that of shmarray.share(array)";
     memory.in_segment(dtype).ok_or_else(|| value_error(private))
 }
 

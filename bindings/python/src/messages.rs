@@ -53,8 +53,12 @@ impl Pipe {
         };
         match received {
             shmarray::Received::Message(message) => Ok(message),
-            shmarray::Received::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
-            shmarray::Received::Closed => Err(PyEOFError::new_err("nobody has the other end of the pipe")),
+            shmarray::Received::TimedOut => {
+                Err(PyTimeoutError::new_err("no message came in that time"))
+            }
+            shmarray::Received::Closed => {
+                Err(PyEOFError::new_err("nobody has the other end of the pipe"))
+            }
         }
     }
 }
@@ -68,7 +72,8 @@ impl Pipe {
         Ok((Self::new(one), Self::new(other)))
     }
 
-    /// The end of a descriptor, which is the pipe's from then on; when this raises it is still the caller's.
+    /// The end of a descriptor, which is the pipe's from then on; when this raises it is still the
+    /// caller's.
     #[staticmethod]
     fn from_fd(fd: RawFd) -> PyResult<Self> {
         shmarray::Pipe::from_fd(copy_of(fd)?).map_err(to_py)?;
@@ -88,8 +93,8 @@ impl Pipe {
         drop(end);
     }
 
-    /// Sends bytes, or several that follow one another; arrays of shared memory, which the message holds from then
-    /// on; and copies of descriptors.
+    /// Sends bytes, or several that follow one another; arrays of shared memory, which the message
+    /// holds from then on; and copies of descriptors.
     #[pyo3(signature = (payload, arrays, timeout=None, descriptors=Vec::new()))]
     fn send(
         &self,
@@ -106,7 +111,9 @@ impl Pipe {
         let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         let attempt = |left| end.send_vectored(&pieces, &arrays, &descriptors, left);
         let sent = match timeout {
-            Some(0.0) if pieces.iter().map(|piece| piece.len()).sum::<usize>() < LARGE_BYTES as usize => {
+            Some(0.0)
+                if pieces.iter().map(|piece| piece.len()).sum::<usize>() < LARGE_BYTES as usize =>
+            {
                 attempt(Some(Duration::ZERO)).map_err(to_py)?
             }
             _ => wait(payload.py(), timeout, attempt)?,
@@ -114,11 +121,14 @@ impl Pipe {
         match sent {
             Sent::Sent => Ok(()),
             Sent::TimedOut => Err(PyTimeoutError::new_err("the pipe had no room in that time")),
-            Sent::Closed => Err(PyBrokenPipeError::new_err((EPIPE, "nobody has the other end of the pipe"))),
+            Sent::Closed => {
+                Err(PyBrokenPipeError::new_err((EPIPE, "nobody has the other end of the pipe")))
+            }
         }
     }
 
-    /// Receives a message: its bytes, or a view of them where they are many; and what has its arrays.
+    /// Receives a message: its bytes, or a view of them where they are many; and what has its
+    /// arrays.
     #[pyo3(signature = (timeout=None))]
     fn receive<'py>(
         &self,
@@ -128,11 +138,13 @@ impl Pipe {
         Message::new(py, self.next(py, timeout)?)
     }
 
-    /// Receives a message. Returns the stream of one that is nothing else, and of any other what `receive` returns.
+    /// Receives a message. Returns the stream of one that is nothing else, and of any other what
+    /// `receive` returns.
     fn receive_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut message = self.next(py, None)?;
         let descriptors = message.take_descriptors();
-        let is_stream = descriptors.is_empty() && message.handles().is_empty() && is_stream(message.payload());
+        let is_stream =
+            descriptors.is_empty() && message.handles().is_empty() && is_stream(message.payload());
         if is_stream && message.payload().len() < VIEWED_BYTES {
             return Ok(PyBytes::new(py, message.payload()).into_any());
         }
@@ -150,7 +162,8 @@ fn is_stream(payload: &[u8]) -> bool {
     stream.first() == Some(&PROTO) && u64::from_le_bytes(*length) == stream.len() as u64
 }
 
-/// The number of this process's family, and a descriptor that keeps it, which is the caller's to close.
+/// The number of this process's family, and a descriptor that keeps it, which is the caller's to
+/// close.
 #[pyfunction]
 pub(crate) fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
     let (number, keeper) = py.detach(shmarray::family).map_err(to_py)?;
@@ -166,7 +179,10 @@ pub(crate) struct Message {
 
 impl Message {
     /// It with its payload.
-    fn new(py: Python<'_>, mut message: shmarray::Message) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
+    fn new(
+        py: Python<'_>,
+        mut message: shmarray::Message,
+    ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
         let descriptors = message.take_descriptors();
         Self::with(py, message, descriptors)
     }
@@ -186,7 +202,9 @@ impl Message {
 
     fn handle(&self, index: i64) -> PyResult<&Descriptor> {
         let found = usize::try_from(index).ok().and_then(|index| self.message.handles().get(index));
-        found.ok_or_else(|| PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__())))
+        found.ok_or_else(|| {
+            PyIndexError::new_err(format!("no array {index} in a message of {}", self.__len__()))
+        })
     }
 }
 
@@ -196,11 +214,18 @@ impl Message {
     ///
     /// # Safety
     /// That of `PyBuffer_FillInfo`.
-    unsafe fn __getbuffer__(this: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        this: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let payload = this.get().message.payload();
         let start = payload.as_ptr().cast_mut().cast();
-        // SAFETY: the view keeps this, whose payload never changes; the caller vouches for the rest.
-        let done = unsafe { ffi::PyBuffer_FillInfo(view, this.as_ptr(), start, payload.len() as isize, 1, flags) };
+        // SAFETY: the view keeps this, whose payload never changes; the caller vouches for the
+        // rest.
+        let done = unsafe {
+            ffi::PyBuffer_FillInfo(view, this.as_ptr(), start, payload.len() as isize, 1, flags)
+        };
         if done == 0 { Ok(()) } else { Err(PyErr::fetch(this.py())) }
     }
 
@@ -220,7 +245,8 @@ impl Message {
         Received::of(py, self.handle(index)?, parse_access(mode)?)?.ndarray(py)
     }
 
-    /// The memory of one of the arrays: a hold; or, of private memory that is better copied, an ndarray of bytes.
+    /// The memory of one of the arrays: a hold; or, of private memory that is better copied, an
+    /// ndarray of bytes.
     fn memory<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
         Received::of(py, self.handle(index)?, parse_access(mode)?).map(Received::into_memory)
     }
@@ -230,7 +256,9 @@ impl Message {
         // A mapping of that access is kept for the next message, and one to read only is not.
         let array = Array::attach_handle(self.handle(index)?, Access::ReadWrite).map_err(to_py)?;
         let length = array.layout().len() * array.dtype().item_bytes();
-        PyBytes::new_with(py, length as usize, |bytes| py.detach(|| array.read_into(bytes)).map_err(to_py))
+        PyBytes::new_with(py, length as usize, |bytes| {
+            py.detach(|| array.read_into(bytes)).map_err(to_py)
+        })
     }
 }
 
@@ -244,8 +272,8 @@ pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
     copy.map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string()))) // pyo3's has no errno
 }
 
-/// The pieces of a payload, as objects whose memory cannot change: `bytes` and texts as they are, other buffers as
-/// copies. A text is sent as UTF-8.
+/// The pieces of a payload, as objects whose memory cannot change: `bytes` and texts as they are,
+/// other buffers as copies. A text is sent as UTF-8.
 fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let fixed = |piece: &Bound<'py, PyAny>| match piece.is_exact_instance_of::<PyString>() {
         true => Ok(piece.clone()),
@@ -273,7 +301,8 @@ pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     }
 }
 
-/// Waits without the GIL. A signal ends the wait for Python's handlers, which may raise; then it goes on.
+/// Waits without the GIL. A signal ends the wait for Python's handlers, which may raise; then it
+/// goes on.
 // Calls that need not wait do not come here: getting the GIL again takes longer.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,

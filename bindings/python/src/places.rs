@@ -21,7 +21,8 @@ impl Places {
         shmarray::Places::new(count).map(Self).map_err(to_py)
     }
 
-    /// Those of a descriptor, which is theirs from then on; when this raises it is still the caller's.
+    /// Those of a descriptor, which is theirs from then on; when this raises it is still the
+    /// caller's.
     #[staticmethod]
     #[allow(unsafe_code)]
     fn from_fd(fd: RawFd) -> PyResult<Self> {
@@ -36,7 +37,12 @@ impl Places {
     }
 
     /// A place, as the bytes that travel with its message; `None` when there was none in that time.
-    fn take<'py>(&self, py: Python<'py>, reader: &Pipe, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+        reader: &Pipe,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let reader = reader.open()?;
         let now = Some(std::time::Duration::ZERO);
         let place = match self.0.take(&*reader, now).map_err(to_py)? {

@@ -1,8 +1,10 @@
-//! What is plain: None, bools, ints, floats, texts, bytes, functions, and small tuples, lists and dicts of those. Small
-//! messages are mostly that. Complex numbers are not: `copyreg` has a reducer for them, which a program may replace.
+//! What is plain: None, bools, ints, floats, texts, bytes, functions, and small tuples, lists and
+//! dicts of those. Small messages are mostly that. Complex numbers are not: `copyreg` has a reducer
+//! for them, which a program may replace.
 //!
-//! The pickler writes it by itself, whatever reducers there are, and there are no arrays in it: to look
-//! for those while it is pickled would take longer than all else that is done for a small message.
+//! The pickler writes it by itself, whatever reducers there are, and there are no arrays in it: to
+//! look for those while it is pickled would take longer than all else that is done for a small
+//! message.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -41,7 +43,10 @@ fn is_plain_part(object: &Bound<'_, PyAny>, depth: usize, left: &mut usize) -> P
     }
 }
 
-fn all<T>(parts: impl Iterator<Item = T>, mut is_plain: impl FnMut(T) -> PyResult<bool>) -> PyResult<bool> {
+fn all<T>(
+    parts: impl Iterator<Item = T>,
+    mut is_plain: impl FnMut(T) -> PyResult<bool>,
+) -> PyResult<bool> {
     for part in parts {
         if !is_plain(part)? {
             return Ok(false);

@@ -1,4 +1,5 @@
-"""A worker of somebody's processes that changes an array and makes another: says whether both were shared.
+"""A worker of somebody's processes that changes an array and makes another: says whether both were
+shared.
 
 Arguments: whose processes, by which start method, and "on" for `shmarray.pickle_by_handle`.
 """
@@ -97,7 +98,9 @@ def main():
     was_shared, made, private = globals()[f"by_{way}"](array, method)
     said = [was_shared, array.tolist(), shmarray.is_shared(made), made.tolist(), private.tolist()]
     del made
-    print(json.dumps([*said, [info.tickets for info in shmarray.segments() if info.kind == "array"]]))
+    print(
+        json.dumps([*said, [info.tickets for info in shmarray.segments() if info.kind == "array"]])
+    )
 
 
 if __name__ == "__main__":

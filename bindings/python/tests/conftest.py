@@ -31,15 +31,26 @@ for line in sys.stdin:
 
 
 def pytest_configure():
-    """As after a login: `nohup` ignores SIGHUP, a background job SIGINT, and a child that is to die of it lives."""
-    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # which Python ignores itself
+    """As after a login:
+
+    `nohup` ignores SIGHUP, a background job SIGINT, and a child that is to die of it lives.
+    """
+    for number in signal.valid_signals() - {
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+    }:  # which Python ignores itself
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(
+                number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            )
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def pytest_collection_finish():
-    """What the tests import is large, and no garbage: to look at it after each test took more time than the tests."""
+    """What the tests import is large, and no garbage:
+
+    to look at it after each test took more time than the tests.
+    """
     gc.collect()
     gc.freeze()
 
@@ -50,10 +61,16 @@ def directory(monkeypatch):
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="shmarray-test-", dir=parent) as path:
         monkeypatch.setenv("SHMARRAY_DIR", path)
-        monkeypatch.setenv("SHMARRAY_POOL_BYTES", "0")  # each file there tells of an array: test_warm has its own
-        monkeypatch.delenv("SHMARRAY_FAMILY", raising=False)  # what an earlier test has told its children
+        monkeypatch.setenv(
+            "SHMARRAY_POOL_BYTES", "0"
+        )  # each file there tells of an array: test_warm has its own
+        monkeypatch.delenv(
+            "SHMARRAY_FAMILY", raising=False
+        )  # what an earlier test has told its children
         yield Path(path)
-        standard_server = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
+        standard_server = getattr(
+            sys.modules.get("multiprocessing.forkserver"), "_forkserver", None
+        )
         if standard_server is not None:
             standard_server._stop()  # it has this test's environment
         gc.collect()
@@ -71,7 +88,9 @@ def allocated_bytes(directory):
 
 
 def listed_arrays():
-    """What shmarray lists, without what processes keep for their next arrays and what the dead left."""
+    """What shmarray lists, without what processes keep for their next arrays and what the dead
+    left.
+    """
     return [info for info in shmarray.segments() if info.kind == "array"]
 
 
@@ -83,7 +102,9 @@ def files(directory):
 
 @pytest.fixture
 def small_tmpfs(tmp_path_factory, monkeypatch):
-    """Makes SHMARRAY_DIR a small file system, `small_tmpfs("size=1m,nr_inodes=20")`, and gives its path."""
+    """Makes SHMARRAY_DIR a small file system, `small_tmpfs("size=1m,nr_inodes=20")`, and gives its
+    path.
+    """
     mounted = []
 
     def mount(options):
@@ -98,7 +119,9 @@ def small_tmpfs(tmp_path_factory, monkeypatch):
 
     yield mount
     for place in mounted:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)  # a registry is mapped for good
+        subprocess.run(
+            ["umount", "--lazy", str(place)], check=True
+        )  # a registry is mapped for good
 
 
 def run_forked(body, *arguments):
@@ -237,7 +260,9 @@ def run_python():
 
 def interrupted(code, *arguments):
     """What a program says after "waiting" and how it ends, when it is sent Ctrl-C while it waits."""
-    child = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True
+    )
     assert child.stdout.readline() == "waiting\n"
     while child.poll() is None:  # one that comes between the line and the wait may be missed
         child.send_signal(signal.SIGINT)
@@ -248,7 +273,10 @@ def interrupted(code, *arguments):
 
 @pytest.fixture
 def lets_others_run():
-    """Whether other threads of Python run during a call: not because they take their turn, but because it lets them."""
+    """Whether other threads of Python run during a call:
+
+    not because they take their turn, but because it lets them.
+    """
 
     def lets(call):
         gate, ran = threading.Lock(), threading.Event()
@@ -264,7 +292,9 @@ def lets_others_run():
         try:
             thread.start()
             gate.release()
-            for _ in range(5000):  # one call would do, if the system were sure to wake the thread meanwhile
+            for _ in range(
+                5000
+            ):  # one call would do, if the system were sure to wake the thread meanwhile
                 call()
                 if ran.is_set():
                     return True

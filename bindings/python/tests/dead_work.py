@@ -1,4 +1,7 @@
-"""What the programs of test_dead_workers do: workers that hold arrays when they end, and a look at what is there."""
+"""What the programs of test_dead_workers do:
+
+workers that hold arrays when they end, and a look at what is there.
+"""
 
 import os
 import signal
@@ -15,7 +18,10 @@ held = []
 
 
 def work(number=0):
-    """Holds an array, and has another in its pool, from now until it ends. Once, however many tasks it does."""
+    """Holds an array, and has another in its pool, from now until it ends.
+
+    Once, however many tasks it does.
+    """
     if not held:
         shmarray.zeros(DROPPED, "u1")
         held.append(shmarray.zeros(HELD, "u1"))

@@ -1,4 +1,7 @@
-"""Keeps many results of 40 KB, by every way that a process receives: `kept_program.py WAY COUNT`."""
+"""Keeps many results of 40 KB, by every way that a process receives:
+
+`kept_program.py WAY COUNT`.
+"""
 
 import sys
 
@@ -57,7 +60,9 @@ def mappings():
 def main():
     way, count = sys.argv[1], int(sys.argv[2])
     kept = list(globals()["by_" + way](mp.get_context("fork"), count))
-    assert mappings() < most_mappings() // 2, mappings()  # that a file can be read shows that there are some left
+    assert mappings() < most_mappings() // 2, (
+        mappings()
+    )  # that a file can be read shows that there are some left
     assert len(kept) == count
     for number, array in enumerate(kept):
         assert array.flags.writeable

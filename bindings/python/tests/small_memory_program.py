@@ -1,4 +1,7 @@
-"""What works with the standard library in 64 MB of shared memory works here, too: `small_memory_program.py METHOD`."""
+"""What works with the standard library in 64 MB of shared memory works here, too:
+
+`small_memory_program.py METHOD`.
+"""
 
 import sys
 import warnings
@@ -27,7 +30,9 @@ def answer(questions, answers):
 
 def is_same(one, other):
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(
+            np.array_equal(one[key], other[key]) for key in one
+        )
     return one == other
 
 
@@ -62,7 +67,9 @@ def through_queues(value):
 
 def forty_kept(pool):
     kept = list(pool.imap(forty, range(40)))
-    assert all((array == number).all() and array.flags.writeable for number, array in enumerate(kept))
+    assert all(
+        (array == number).all() and array.flags.writeable for number, array in enumerate(kept)
+    )
     kept[3][:] = 7
 
 

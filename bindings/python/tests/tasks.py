@@ -1,4 +1,7 @@
-"""What workers do in the tests of pools, executors and joblib's backend. They import this, and no test."""
+"""What workers do in the tests of pools, executors and joblib's backend.
+
+They import this, and no test.
+"""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""Plain pickles have handles in the place of shared arrays where that was asked for, whoever pickles."""
+"""Plain pickles have handles in the place of shared arrays where that was asked for, whoever
+pickles.
+"""
 
 import copy
 import copyreg
@@ -52,7 +54,14 @@ def test_arrays_stay_shared_there_and_back_when_asked_for(way, method, files):
 
 @each_way
 def test_else_a_plain_pickle_is_a_copy_and_a_store_is_lost(way, method):
-    assert said(way, method, "off") == [way == "queue", [float(way == "queue")] * 3, False, [3] * 4, [2] * 4, [0]]
+    assert said(way, method, "off") == [
+        way == "queue",
+        [float(way == "queue")] * 3,
+        False,
+        [3] * 4,
+        [2] * 4,
+        [0],
+    ]
 
 
 def forking(obj, _):
@@ -70,7 +79,9 @@ if importlib.util.find_spec("dill") is not None:
     import dill
 
     PICKLERS.append(dill.dumps)
-each_pickler = pytest.mark.parametrize("dumps", PICKLERS, ids=lambda dumps: f"{dumps.__module__}.{dumps.__name__}")
+each_pickler = pytest.mark.parametrize(
+    "dumps", PICKLERS, ids=lambda dumps: f"{dumps.__module__}.{dumps.__name__}"
+)
 each_protocol = pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 
 
@@ -146,7 +157,11 @@ def test_private_arrays_are_what_they_are_without_it(dumps, protocol):
     got = pickle.loads(data)
     for name, array in expected.items():
         np.testing.assert_array_equal(got[name], array)
-        assert (type(got[name]), got[name].dtype, got[name].strides) == (type(array), array.dtype, array.strides), name
+        assert (type(got[name]), got[name].dtype, got[name].strides) == (
+            type(array),
+            array.dtype,
+            array.strides,
+        ), name
         assert str(got[name].flags) == str(array.flags), name
 
 
@@ -156,7 +171,9 @@ def test_private_arrays_go_out_of_band_still():
     with shmarray.pickle_by_handle():
         data = pickle.dumps(sent, 5, buffer_callback=buffers.append)
     assert (len(buffers), len(data) < 1000) == (2, True)
-    for array, buffer, other in zip(sent, buffers, pickle.loads(data, buffers=buffers), strict=True):
+    for array, buffer, other in zip(
+        sent, buffers, pickle.loads(data, buffers=buffers), strict=True
+    ):
         assert np.shares_memory(array, other)
         assert buffer.raw().nbytes == array.nbytes
 
@@ -207,7 +224,9 @@ def test_it_ends_with_the_last_of_those_who_asked():
     assert (copyreg.dispatch_table, "SHMARRAY_PICKLE_BY_HANDLE" in os.environ) == (before, False)
 
 
-def test_another_reducer_of_arrays_is_asked_for_private_ones_and_stands_again_afterwards(monkeypatch):
+def test_another_reducer_of_arrays_is_asked_for_private_ones_and_stands_again_afterwards(
+    monkeypatch,
+):
     def reduce(array):
         return np.full, (array.shape, 5)
 
@@ -224,7 +243,9 @@ def test_another_reducer_of_arrays_is_asked_for_private_ones_and_stands_again_af
 def test_a_deep_copy_is_a_copy():
     a = shmarray.zeros(3)
     with shmarray.pickle_by_handle():
-        assert not any(np.shares_memory(a, other) for other in (copy.deepcopy([a])[0], copy.copy(a)))
+        assert not any(
+            np.shares_memory(a, other) for other in (copy.deepcopy([a])[0], copy.copy(a))
+        )
 
 
 def test_a_pickle_of_a_killed_sender_is_loaded(files):
@@ -241,7 +262,9 @@ def test_a_pickle_of_a_killed_sender_is_loaded(files):
 
 def test_a_pickle_that_nobody_loads_holds_until_its_family_has_ended(peer, files):
     data = bytes.fromhex(
-        peer.run("import pickle; shmarray.pickle_by_handle(); answer = pickle.dumps(shmarray.ones(3)).hex()")
+        peer.run(
+            "import pickle; shmarray.pickle_by_handle(); answer = pickle.dumps(shmarray.ones(3)).hex()"
+        )
     )
     assert (shmarray.sweep().segments, [info.tickets for info in listed_arrays()]) == (0, [1])
     peer.kill()

@@ -1,4 +1,6 @@
-"""What pip installs as `shmarray`, and `python -m shmarray`, are the command that the C library comes with."""
+"""What pip installs as `shmarray`, and `python -m shmarray`, are the command that the C library
+comes with.
+"""
 
 import fcntl
 import json
@@ -16,7 +18,10 @@ import shmarray
 
 SCRIPTS = sysconfig.get_path("scripts")
 REPOSITORY = Path(__file__).parents[3]
-WAYS = {"pip's": [os.path.join(SCRIPTS, "shmarray")], "the module's": [sys.executable, "-m", "shmarray"]}
+WAYS = {
+    "pip's": [os.path.join(SCRIPTS, "shmarray")],
+    "the module's": [sys.executable, "-m", "shmarray"],
+}
 PIPE_BYTES = 4096
 
 
@@ -36,8 +41,12 @@ def native():
 
 
 def ended(command, *arguments):
-    environment = os.environ | {"RUST_BACKTRACE": "0"}  # which would show that they are two programs
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, env=environment)
+    environment = os.environ | {
+        "RUST_BACKTRACE": "0"
+    }  # which would show that they are two programs
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -55,7 +64,17 @@ def test_it_lists_the_arrays_that_this_process_has(command):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["ls", "--help"], ["--version"], [], ["lss"], ["rm"], ["rm", "nobody"], ["show", "{}"], ["sweep"]],
+    [
+        ["--help"],
+        ["ls", "--help"],
+        ["--version"],
+        [],
+        ["lss"],
+        ["rm"],
+        ["rm", "nobody"],
+        ["show", "{}"],
+        ["sweep"],
+    ],
     ids=" ".join,
 )
 def test_it_says_and_ends_with_what_the_native_command_does(arguments, command, native):
@@ -89,7 +108,9 @@ def test_a_name_that_is_no_text_is_told_and_fails(command):
 def test_it_ends_quietly_when_nobody_reads_what_it_says(command):
     end, other = os.pipe()
     os.close(end)
-    done = subprocess.run([*command, "ls"], stdout=other, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [*command, "ls"], stdout=other, stderr=subprocess.PIPE, text=True, check=False
+    )
     os.close(other)
     assert (done.returncode, done.stderr) == (141, "")
 

@@ -9,7 +9,20 @@ import pytest
 
 import shmarray
 
-SHAPES = [(), (0,), (3,), 5, (2, 3), (0, 3), (3, 0), (2, 3, 4), [2, 3], np.int64(4), (np.uint8(2), 3), (1, 5, 1)]
+SHAPES = [
+    (),
+    (0,),
+    (3,),
+    5,
+    (2, 3),
+    (0, 3),
+    (3, 0),
+    (2, 3, 4),
+    [2, 3],
+    np.int64(4),
+    (np.uint8(2), 3),
+    (1, 5, 1),
+]
 
 
 def assert_alike(ours, numpys):
@@ -24,11 +37,17 @@ def assert_alike(ours, numpys):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", [float, None, "i2", ">u4", "c16", "?", "S5", "S", "U", [("a", "i1"), ("b", "f8")]])
+@pytest.mark.parametrize(
+    "dtype", [float, None, "i2", ">u4", "c16", "?", "S5", "S", "U", [("a", "i1"), ("b", "f8")]]
+)
 def test_empty_zeros_and_ones_make_what_numpy_makes(shape, order, dtype):
     for name in ("empty", "zeros", "ones"):
-        assert_alike(getattr(shmarray, name)(shape, dtype, order), getattr(np, name)(shape, dtype, order))
-    np.testing.assert_array_equal(shmarray.zeros(shape, dtype, order), np.zeros(shape, dtype, order))
+        assert_alike(
+            getattr(shmarray, name)(shape, dtype, order), getattr(np, name)(shape, dtype, order)
+        )
+    np.testing.assert_array_equal(
+        shmarray.zeros(shape, dtype, order), np.zeros(shape, dtype, order)
+    )
     np.testing.assert_array_equal(shmarray.ones(shape, dtype, order), np.ones(shape, dtype, order))
 
 
@@ -68,7 +87,10 @@ PROTOTYPES = {
     "empty": np.zeros((0, 3), "i2"),
     "list": [[1, 2], [3, 4]],
     "subclass": np.ma.zeros((2, 3)).T,
-    **{f"axes {axes}": np.zeros((2, 3, 4)).transpose(axes) for axes in itertools.permutations(range(3))},
+    **{
+        f"axes {axes}": np.zeros((2, 3, 4)).transpose(axes)
+        for axes in itertools.permutations(range(3))
+    },
 }
 
 
@@ -77,9 +99,13 @@ PROTOTYPES = {
 def test_like_makes_what_numpy_makes(prototype, order):
     for name in ("empty_like", "zeros_like", "ones_like"):
         assert_alike(
-            getattr(shmarray, name)(prototype, order=order), getattr(np, name)(prototype, order=order, subok=False)
+            getattr(shmarray, name)(prototype, order=order),
+            getattr(np, name)(prototype, order=order, subok=False),
         )
-    ours, numpys = shmarray.full_like(prototype, 7, "f4", order), np.full_like(prototype, 7, "f4", order, subok=False)
+    ours, numpys = (
+        shmarray.full_like(prototype, 7, "f4", order),
+        np.full_like(prototype, 7, "f4", order, subok=False),
+    )
     assert_alike(ours, numpys)
     np.testing.assert_array_equal(ours, numpys)
 
@@ -89,7 +115,8 @@ def test_like_makes_what_numpy_makes(prototype, order):
 def test_like_takes_another_shape(shape, order):
     for prototype in (PROTOTYPES["f"], PROTOTYPES["axes (1, 0, 2)"]):
         assert_alike(
-            shmarray.empty_like(prototype, order=order, shape=shape), np.empty_like(prototype, order=order, shape=shape)
+            shmarray.empty_like(prototype, order=order, shape=shape),
+            np.empty_like(prototype, order=order, shape=shape),
         )
 
 
@@ -104,7 +131,15 @@ def test_an_array_with_a_name_and_mixed_axes_is_found_in_its_own_shape():
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])
 @pytest.mark.parametrize(
     "source",
-    [[[1, 2], [3, 4]], 5, range(4), np.arange(6).reshape(2, 3), np.arange(6.0).reshape(2, 3).T, [], memoryview(b"abc")],
+    [
+        [[1, 2], [3, 4]],
+        5,
+        range(4),
+        np.arange(6).reshape(2, 3),
+        np.arange(6.0).reshape(2, 3).T,
+        [],
+        memoryview(b"abc"),
+    ],
     ids=str,
 )
 def test_array_copies_anything_like_an_array(source, order):
@@ -126,7 +161,10 @@ def test_array_converts_to_a_dtype():
 
 def test_a_mode_is_what_was_asked(directory):
     a, b = shmarray.zeros(100_000), shmarray.zeros(1, mode=0o640)  # files of their own
-    modes = [stat.S_IMODE(os.stat(directory / f"shmarray-{shmarray.handle(x).segment}").st_mode) for x in (a, b)]
+    modes = [
+        stat.S_IMODE(os.stat(directory / f"shmarray-{shmarray.handle(x).segment}").st_mode)
+        for x in (a, b)
+    ]
     assert modes == [0o600, 0o640]
 
 

@@ -1,7 +1,9 @@
-"""Workers end by os._exit, by a signal and by Ctrl-C, and those who outlive them have their memory back, unasked.
+"""Workers end by os._exit, by a signal and by Ctrl-C, and those who outlive them have their memory
+back, unasked.
 
-At any time after a create, a receive, a pool's end and a worker's replacement there is no more than what the
-living hold, their pools, and what one worker held. Each test is a program of its own under a watchdog.
+At any time after a create, a receive, a pool's end and a worker's replacement there is no more than
+what the living hold, their pools, and what one worker held. Each test is a program of its own under
+a watchdog.
 """
 
 import contextlib
@@ -232,7 +234,10 @@ def test_programs_that_are_interrupted_leave_at_most_what_one_worker_held(code, 
 
 
 def interrupt(program):
-    """Ctrl-C, again when that came where nobody notices it: between a look for signals and a wait."""
+    """Ctrl-C, again when that came where nobody notices it:
+
+    between a look for signals and a wait.
+    """
     for _ in range(WATCHDOG_SECONDS // 10):
         os.killpg(program.pid, signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):

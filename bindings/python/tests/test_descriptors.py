@@ -1,4 +1,7 @@
-"""Every descriptor closed behind the library's back: what is held stays held, and all goes on working."""
+"""Every descriptor closed behind the library's back:
+
+what is held stays held, and all goes on working.
+"""
 
 import subprocess
 import sys
@@ -159,7 +162,9 @@ def test_even_the_standard_descriptors_may_be_closed(files):
     assert files() == []
 
 
-@pytest.mark.parametrize("first", ["shmarray.zeros(3)", "shmarray.attach(sys.argv[1])", "shmarray.sweep()"])
+@pytest.mark.parametrize(
+    "first", ["shmarray.zeros(3)", "shmarray.attach(sys.argv[1])", "shmarray.sweep()"]
+)
 def test_the_first_use_may_come_after_every_descriptor_was_closed(first, run_python, files):
     a = shmarray.zeros(3)
     before = files()

@@ -18,10 +18,14 @@ KINDS = ("empty", "zeros", "ones", "full")
 README = Path(__file__).parent.parent / "README.md"
 
 
-@pytest.mark.parametrize("module", [shmarray, _create, _messages, _share], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [shmarray, _create, _messages, _share], ids=lambda module: module.__name__
+)
 def test_the_examples_in_docstrings_run(module):
     globs = {**vars(module), "np": __import__("numpy")}
-    result = doctest.testmod(module, globs=globs, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    result = doctest.testmod(
+        module, globs=globs, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    )
     assert result.failed == 0
     assert result.attempted > 0
 
@@ -33,12 +37,20 @@ def test_the_examples_in_the_readme_run():
 
 
 def test_every_public_function_has_a_docstring_with_an_example():
-    functions = [getattr(shmarray, name) for name in shmarray.__all__ if inspect.isfunction(getattr(shmarray, name))]
+    functions = [
+        getattr(shmarray, name)
+        for name in shmarray.__all__
+        if inspect.isfunction(getattr(shmarray, name))
+    ]
     assert len(functions) >= 19
-    assert [function.__name__ for function in functions if ">>> " not in (function.__doc__ or "")] == []
+    assert [
+        function.__name__ for function in functions if ">>> " not in (function.__doc__ or "")
+    ] == []
 
 
-@pytest.mark.parametrize("name", ["empty", "zeros", "ones", "full", "array", *(f"{w}_like" for w in KINDS)])
+@pytest.mark.parametrize(
+    "name", ["empty", "zeros", "ones", "full", "array", *(f"{w}_like" for w in KINDS)]
+)
 def test_help_shows_every_keyword_and_the_mode_in_octal(name):
     text = pydoc.render_doc(getattr(shmarray, name), renderer=pydoc.plaintext)
     for keyword in ("name: str | None = None", "persist: bool = False", "mode: int = 0o600"):
@@ -64,7 +76,9 @@ def test_the_package_says_its_version():
 
 def check(*command):
     """Runs a checker from another directory, so that it looks at what is installed."""
-    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd="/", check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", *command], capture_output=True, text=True, cwd="/", check=False
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -92,10 +106,16 @@ def test_a_program_that_uses_everything_runs(run_python):
 
 def test_a_program_that_misuses_it_does_not_pass(mypy_config, tmp_path):
     wrong = tmp_path / "wrong.py"
-    wrong.write_text("import shmarray\nshmarray.attach(5)\nshmarray.zeros(3, nam='x')\nshmarray.handle([1])\n")
+    wrong.write_text(
+        "import shmarray\nshmarray.attach(5)\nshmarray.zeros(3, nam='x')\nshmarray.handle([1])\n"
+    )
     status, output = check("mypy", "--strict", "--config-file", str(mypy_config), str(wrong))
     assert status == 1
-    assert {int(line.split(":")[1]) for line in output.splitlines() if ": error:" in line} == {2, 3, 4}
+    assert {int(line.split(":")[1]) for line in output.splitlines() if ": error:" in line} == {
+        2,
+        3,
+        4,
+    }
 
 
 def test_it_needs_numpy_and_nothing_else(run_python):

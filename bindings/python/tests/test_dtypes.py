@@ -11,7 +11,12 @@ from shmarray import _dtypes
 PLAIN = [
     *"?bBhHiIlLqQefdgFDG",
     *(">i2", ">u8", ">f2", ">f4", ">f8", ">c8", ">c16", ">g"),
-    *(f"{order}{kind}8[{unit}]" for order in "<>" for kind in "mM" for unit in ("Y", "M", "D", "25us", "ns", "as")),
+    *(
+        f"{order}{kind}8[{unit}]"
+        for order in "<>"
+        for kind in "mM"
+        for unit in ("Y", "M", "D", "25us", "ns", "as")
+    ),
     *("m8", "M8", "M8[generic]"),
     *("S1", "S10", "U1", "U10", ">U3", "V1", "V16"),
 ]
@@ -24,23 +29,37 @@ STRUCTURED = {
     "names as people write them": np.dtype(
         [("a b", "i1"), ("'\"\\", "i2"), ("größe", "i4"), ("日本", "u1"), ("%s{}", "?")]
     ),
-    "padding": np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [3, 16], "itemsize": 40}),
+    "padding": np.dtype(
+        {"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [3, 16], "itemsize": 40}
+    ),
     "aligned": np.dtype([("a", "i1"), ("b", "f8"), ("c", "i2")], align=True),
     "aligned without need": np.dtype([("a", "i4"), ("b", "i4")], align=True),
     "nested": np.dtype([("a", [("x", "i2"), ("y", [("z", "S3")])]), ("b", "f4")]),
-    "nested aligned": np.dtype([("a", np.dtype([("x", "i1"), ("y", "f8")], align=True)), ("b", "i1")]),
-    "aligned with nested unaligned": np.dtype([("a", "i1"), ("b", [("x", "i1"), ("y", "f8")])], align=True),
+    "nested aligned": np.dtype(
+        [("a", np.dtype([("x", "i1"), ("y", "f8")], align=True)), ("b", "i1")]
+    ),
+    "aligned with nested unaligned": np.dtype(
+        [("a", "i1"), ("b", [("x", "i1"), ("y", "f8")])], align=True
+    ),
     "nested padding": np.dtype(
         [("a", {"names": ["x"], "formats": ["i2"], "offsets": [2], "itemsize": 8}), ("b", "u1")]
     ),
     "sub-array": np.dtype([("a", "i4", (3,)), ("b", "f8", (2, 2))]),
     "sub-array of structures": np.dtype([("a", [("x", "i1"), ("y", "f4")], (2, 3))]),
-    "sub-array of aligned structures": np.dtype([("a", np.dtype([("x", "i1"), ("y", "f4")], align=True), (2, 3))]),
+    "sub-array of aligned structures": np.dtype(
+        [("a", np.dtype([("x", "i1"), ("y", "f4")], align=True), (2, 3))]
+    ),
     "sub-array without elements": np.dtype([("a", "i4", (0,)), ("b", "i1")]),
-    "overlapping": np.dtype({"names": ["whole", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}),
-    "overlapping sub-array": np.dtype({"names": ["a", "b"], "formats": [("i2", (4,)), "u1"], "offsets": [0, 3]}),
+    "overlapping": np.dtype(
+        {"names": ["whole", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}
+    ),
+    "overlapping sub-array": np.dtype(
+        {"names": ["a", "b"], "formats": [("i2", (4,)), "u1"], "offsets": [0, 3]}
+    ),
     "out of order": np.dtype({"names": ["b", "a"], "formats": ["f8", "i4"], "offsets": [8, 0]}),
-    "overlap inside": np.dtype([("n", {"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 2]}), ("c", "i1")]),
+    "overlap inside": np.dtype(
+        [("n", {"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 2]}), ("c", "i1")]
+    ),
     "titles": np.dtype([(("the first", "a"), "i4"), ("b", "f8"), (("der dritte", "c"), "S3")]),
     "titles out of order": np.dtype(
         {"names": ["b", "a"], "formats": ["f8", "i4"], "offsets": [8, 0], "titles": ["B", None]}
@@ -68,7 +87,9 @@ def assert_same(found, expected):
         assert_same(form, expected_form)
 
 
-@pytest.mark.parametrize("dtype", [*map(np.dtype, PLAIN), *STRUCTURED.values()], ids=[*PLAIN, *STRUCTURED])
+@pytest.mark.parametrize(
+    "dtype", [*map(np.dtype, PLAIN), *STRUCTURED.values()], ids=[*PLAIN, *STRUCTURED]
+)
 def test_a_dtype_round_trips_through_another_process(dtype, peer):
     array = shmarray.empty(3, dtype)
     assert_same(array.dtype, dtype)
@@ -84,7 +105,9 @@ def test_a_dtype_round_trips_through_another_process(dtype, peer):
 def test_a_big_endian_time_without_a_unit_round_trips(peer):
     # NumPy makes a little-endian one of it in a new array; a view stays as it is.
     a = shmarray.zeros(3, "i8").view(">M8")
-    assert peer.run("answer = shmarray.attach(text).dtype.str", text=str(shmarray.handle(a))) == ">M8"
+    assert (
+        peer.run("answer = shmarray.attach(text).dtype.str", text=str(shmarray.handle(a))) == ">M8"
+    )
 
 
 @pytest.mark.parametrize("dtype", EMPTY_ITEMS)
@@ -139,7 +162,12 @@ def test_what_numpys_descr_cannot_say_is_said_field_by_field():
         "itemsize": 8,
     }
     assert field_of(np.dtype([("a", "i1"), ("b", "f8")], align=True)) == {
-        "descr": {"names": ["a", "b"], "formats": ["|i1", "<f8"], "offsets": [0, 8], "aligned": True},
+        "descr": {
+            "names": ["a", "b"],
+            "formats": ["|i1", "<f8"],
+            "offsets": [0, 8],
+            "aligned": True,
+        },
         "itemsize": 16,
     }
 
@@ -179,7 +207,9 @@ def test_a_dtype_with_objects_is_refused_by_name(dtype):
         assert f"dtype {name} cannot be shared" in str(caught.value)
 
 
-@pytest.mark.skipif(not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="this NumPy has no StringDType")
+@pytest.mark.skipif(
+    not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="this NumPy has no StringDType"
+)
 def test_strings_of_any_length_are_refused():
     with pytest.raises(TypeError, match=r"StringDType.*cannot be shared"):
         shmarray.share(np.array(["a", "bc"], np.dtypes.StringDType()))
@@ -241,7 +271,9 @@ def test_a_hostile_dtype_in_a_handle_is_refused_by_name(text):
         shmarray.attach(handle)
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "", "[]", "null", "i4", "float", "i4,i4", "{}", "{", '"<i4"'])
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "", "[]", "null", "i4", "float", "i4,i4", "{}", "{", '"<i4"']
+)
 def test_the_codec_itself_lets_no_hostile_text_through(text):
     with pytest.raises(ValueError, match="invalid dtype"):
         _dtypes.decode(text)
@@ -250,4 +282,6 @@ def test_the_codec_itself_lets_no_hostile_text_through(text):
 def test_decoding_checks_the_size_of_items_in_deep_places_too():
     inner = '{"descr":[["x","<i4"]],"itemsize":5}'
     with pytest.raises(ValueError, match="4 bytes, not 5"):
-        _dtypes.decode(f'{{"descr":{{"names":["a"],"formats":[{inner}],"offsets":[0]}},"itemsize":8}}')
+        _dtypes.decode(
+            f'{{"descr":{{"names":["a"],"formats":[{inner}],"offsets":[0]}},"itemsize":8}}'
+        )

@@ -1,4 +1,6 @@
-"""Bytes of dumps hold what they refer to until they are loaded or discarded, whoever ends meanwhile."""
+"""Bytes of dumps hold what they refer to until they are loaded or discarded, whoever ends
+meanwhile.
+"""
 
 import gc
 import os
@@ -100,7 +102,9 @@ def test_all_arrays_that_are_gone_are_named():
     data = shmarray.dumps([gone[0], here, gone[1]])
     del gone
     shmarray.discard(data)
-    with pytest.raises(FileNotFoundError, match="2 of the 3 arrays of the message are gone") as raised:
+    with pytest.raises(
+        FileNotFoundError, match="2 of the 3 arrays of the message are gone"
+    ) as raised:
         shmarray.loads(data)
     assert all(name in str(raised.value) for name in names)
     assert shmarray.handle(here).segment not in str(raised.value)
@@ -149,7 +153,13 @@ def test_a_load_that_fails_leaves_the_message_as_it_was(size, monkeypatch):
 
 def test_anything_like_bytes_can_be_loaded():
     data = shmarray.dumps(private(SIZES["large"], 1))
-    forms = [data, bytearray(data), memoryview(data), memoryview(b"x" + data)[1:], np.frombuffer(data, "u1")]
+    forms = [
+        data,
+        bytearray(data),
+        memoryview(data),
+        memoryview(b"x" + data)[1:],
+        np.frombuffer(data, "u1"),
+    ]
     kept = [shmarray.loads(form) for form in forms]
     assert [array.sum() for array in kept] == [SIZES["large"]] * 5
     for wrong in ("text", 5, None):
@@ -200,7 +210,9 @@ def test_a_changed_byte_is_seen_before_anything_is_unpickled():
                 use(changed)
 
 
-def test_what_finds_no_room_in_shared_memory_is_in_the_bytes_and_share_says_so(small_tmpfs, monkeypatch):
+def test_what_finds_no_room_in_shared_memory_is_in_the_bytes_and_share_says_so(
+    small_tmpfs, monkeypatch
+):
     directory = small_tmpfs("size=4m")
     monkeypatch.setattr(_shortage, "_WAS_TOLD", False)
     sent = [private(1 << 20, number) for number in range(5)]
@@ -233,7 +245,11 @@ def test_a_ticket_that_cannot_be_had_leaves_nothing(monkeypatch, files):
 @each_size
 def test_a_message_of_a_killed_sender_lives_with_its_family(size, files):
     kept = shmarray.ones(3)
-    data = in_child(lambda: shmarray.dumps({"private": private(size, 7), "own": shmarray.full(size, 8), "ours": kept}))
+    data = in_child(
+        lambda: shmarray.dumps(
+            {"private": private(size, 7), "own": shmarray.full(size, 8), "ours": kept}
+        )
+    )
     sweep_after_deaths()
     got = shmarray.loads(data)
     assert (got["private"].tolist(), got["own"].tolist()) == ([7] * size, [8.0] * size)
@@ -287,7 +303,11 @@ answer = [got["private"].tolist(), got["view"].tolist(), got["fixed"].flags.writ
 
 @each_size
 def test_another_program_has_what_was_shared_and_its_own_of_what_was_private(size, peer, files):
-    sent = {"private": private(size, 1), "shared": shmarray.full(3, 5), "fixed": np.frombuffer(b"a" * size, "u1")}
+    sent = {
+        "private": private(size, 1),
+        "shared": shmarray.full(3, 5),
+        "fixed": np.frombuffer(b"a" * size, "u1"),
+    }
     sent["view"] = sent["private"][2:4]
     data = shmarray.dumps(sent)
     assert peer.run(RECEIVE, data=data) == [[2] * size, [2, 2], False]

@@ -52,7 +52,9 @@ def gate(tmp_path):
 def test_it_does_what_it_is_given(executor):
     assert executor.submit(pow, 2, exp=5).result() == 32
     assert list(executor.map(tasks.square, range(50))) == [n * n for n in range(50)]
-    assert list(executor.map(pow, range(50), itertools.repeat(2), chunksize=7)) == [n * n for n in range(50)]
+    assert list(executor.map(pow, range(50), itertools.repeat(2), chunksize=7)) == [
+        n * n for n in range(50)
+    ]
     done, waiting = shmarray.concurrent.wait([executor.submit(tasks.square, n) for n in range(5)])
     assert ({future.result() for future in done}, waiting) == ({0, 1, 4, 9, 16}, set())
 
@@ -310,7 +312,10 @@ def test_an_initializer_that_raises_breaks_the_executor(capfd):
     with ProcessPoolExecutor(2, mp.get_context("spawn"), tasks.fail, ("not today",)) as executor:
         future = executor.submit(tasks.square, 3)
         error = future.exception()
-        assert (type(error), str(error)) == (BrokenProcessPool, "the initializer raised ValueError('not today')")
+        assert (type(error), str(error)) == (
+            BrokenProcessPool,
+            "the initializer raised ValueError('not today')",
+        )
         assert "raise ValueError(text)" in str(error.__cause__)
         with pytest.raises(BrokenProcessPool, match="not today"):
             executor.submit(tasks.square, 3)
@@ -319,7 +324,9 @@ def test_an_initializer_that_raises_breaks_the_executor(capfd):
 
 def test_workers_that_die_in_the_initializer_break_the_executor():
     with ProcessPoolExecutor(2, mp.get_context("fork"), tasks.ends, ("SIGKILL",)) as executor:
-        with pytest.raises(WorkerLost, match=r"were not ready before they ended: worker \d+ was killed by SIGKILL"):
+        with pytest.raises(
+            WorkerLost, match=r"were not ready before they ended: worker \d+ was killed by SIGKILL"
+        ):
             executor.submit(tasks.square, 3).result()
         with pytest.raises(BrokenProcessPool):
             executor.submit(tasks.square, 3)
@@ -339,7 +346,9 @@ def test_a_forked_child_of_the_parent_has_no_part_in_its_executor(one):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.skipif(not hasattr(ProcessPoolExecutor, "kill_workers"), reason="Python has it since 3.14")
+@pytest.mark.skipif(
+    not hasattr(ProcessPoolExecutor, "kill_workers"), reason="Python has it since 3.14"
+)
 @pytest.mark.parametrize("how", ["kill_workers", "terminate_workers"])
 def test_all_workers_may_be_ended(how, gate):
     with ProcessPoolExecutor(2, mp.get_context("fork")) as executor:

@@ -33,7 +33,11 @@ BEYOND = {
 
 @pytest.mark.parametrize("code", BEYOND.values(), ids=BEYOND)
 def test_an_array_beyond_the_limit_is_an_error_that_does_not_blame_the_memory(code, files):
-    program = PRELUDE + code + "\nassert shmarray.full(LIMIT // 2, 7, 'u1').sum() == 7 * LIMIT // 2\n"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    program = (
+        PRELUDE + code + "\nassert shmarray.full(LIMIT // 2, 7, 'u1').sum() == 7 * LIMIT // 2\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert files() == []

@@ -23,12 +23,22 @@ class Machine:
 
 @pytest.mark.parametrize(
     ("alone", "status", "counts"),
-    [("passed", 0, "1 passed, 0 failed, 0 skipped, 1 flaky"), ("failed", 1, "1 passed, 1 failed, 0 skipped")],
+    [
+        ("passed", 0, "1 passed, 0 failed, 0 skipped, 1 flaky"),
+        ("failed", 1, "1 passed, 1 failed, 0 skipped"),
+    ],
 )
-def test_what_fails_and_passes_alone_is_flaky_and_what_fails_again_has_failed(alone, status, counts, capsys):
-    together = {"fork.A.test_one": ("passed", ""), "fork.A.test_two": ("failed", "how it went together")}
+def test_what_fails_and_passes_alone_is_flaky_and_what_fails_again_has_failed(
+    alone, status, counts, capsys
+):
+    together = {
+        "fork.A.test_one": ("passed", ""),
+        "fork.A.test_two": ("failed", "how it went together"),
+    }
     differences = Differences(None)
-    again = cpython_multiprocessing.again_if_new(Machine({"fork.A.test_two": alone}), together, differences)
+    again = cpython_multiprocessing.again_if_new(
+        Machine({"fork.A.test_two": alone}), together, differences
+    )
     verdicts = [(name, what) for name, (what, _) in (together | again).items()]
     assert differences.judge(verdicts) == status
     said = capsys.readouterr().out

@@ -10,7 +10,11 @@ import shmarray
 from conftest import Life, run_forked
 from working import sweep_after_deaths
 
-ENDINGS = {"exit": "sys.exit(0)", "os._exit": "os._exit(0)", "killed": "os.kill(os.getpid(), signal.SIGKILL)"}
+ENDINGS = {
+    "exit": "sys.exit(0)",
+    "os._exit": "os._exit(0)",
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+}
 STATUSES = {"exit": 0, "os._exit": 0, "killed": -9}
 
 # Five views of one element, and a way to see it by all of them and by the handle.
@@ -88,7 +92,10 @@ def test_a_parent_keeps_its_views_when_its_child_ends_first(ending, start_python
     assert family.hear() == {"status": STATUSES[ending]}
     assert shmarray.sweep().segments == 0
     family.go()
-    assert family.hear() == {"seen": [77] * 6, "whole": [[0, 1, 2, 3], [4, 5, 77, 7], [8, 9, 10, 11]]}
+    assert family.hear() == {
+        "seen": [77] * 6,
+        "whole": [[0, 1, 2, 3], [4, 5, 77, 7], [8, 9, 10, 11]],
+    }
     assert family.status() == STATUSES[ending]
     assert what_is_left(files, ending) == []
     assert family.said_on_stderr() == ""
@@ -117,7 +124,9 @@ def pipes():
 
 
 @pytest.mark.parametrize(
-    "order", list(itertools.permutations(range(3))), ids=lambda order: "".join("PCG"[i] for i in order)
+    "order",
+    list(itertools.permutations(range(3))),
+    ids=lambda order: "".join("PCG"[i] for i in order),
 )
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_parent_child_and_grandchild_end_in_any_order(order, ending, start_python, pipes, files):

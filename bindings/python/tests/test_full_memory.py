@@ -31,7 +31,10 @@ def free_bytes(directory):
 
 
 def until_error(directory, make, errors=MemoryError):
-    """Things until there is no more room; nothing comes of the one that failed. And what was said."""
+    """Things until there is no more room; nothing comes of the one that failed.
+
+    And what was said.
+    """
     made = []
     while True:
         before = files_in(directory)
@@ -160,9 +163,15 @@ try:
 except MemoryError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code, *texts], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *texts], capture_output=True, text=True, check=False
+    )
     values, said = done.stdout.splitlines()
-    assert (done.returncode, done.stderr, values) == (0, "", str([number % 251 for number in range(len(filled))]))
+    assert (done.returncode, done.stderr, values) == (
+        0,
+        "",
+        str([number % 251 for number in range(len(filled))]),
+    )
     check_facts(said, 64 << 10, directory)
     assert all((array == number % 251 + 1).all() for number, array in enumerate(filled))
 
@@ -215,8 +224,12 @@ def fill_files_drop_and_fill(directory, size, named):
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["unnamed", "named"])
-@pytest.mark.parametrize("inodes", [SOME_INODES, SOME_INODES + 1])  # a name may be what finds no room
-def test_a_file_system_without_room_for_files_keeps_what_is_there_and_has_room_again(named, inodes, small_tmpfs):
+@pytest.mark.parametrize(
+    "inodes", [SOME_INODES, SOME_INODES + 1]
+)  # a name may be what finds no room
+def test_a_file_system_without_room_for_files_keeps_what_is_there_and_has_room_again(
+    named, inodes, small_tmpfs
+):
     directory = small_tmpfs(f"size=64m,nr_inodes={inodes}")
     run_forked(fill_files_drop_and_fill, directory, 1 << 20, named)
     assert files_in(directory) == []
@@ -250,8 +263,12 @@ def test_a_file_system_without_room_for_even_the_registry_is_full(small_tmpfs):
 def hold_beside_what_is_no_registry():
     a = shmarray.full(100, 7)
     text = str(shmarray.handle(a))
-    code = "import sys, shmarray\nprint(shmarray.attach(sys.argv[1]).sum(), shmarray.sweep().segments)"
-    done = subprocess.run([sys.executable, "-c", code, text], capture_output=True, text=True, check=False)
+    code = (
+        "import sys, shmarray\nprint(shmarray.attach(sys.argv[1]).sum(), shmarray.sweep().segments)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, text], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("700 0\n", "")
     assert shmarray.attach(text).sum() == 700
 

@@ -1,4 +1,5 @@
-"""After Ctrl-C, by which Python ends itself without what runs at an ordinary end, every byte that stays is told.
+"""After Ctrl-C, by which Python ends itself without what runs at an ordinary end, every byte that
+stays is told.
 
 A version before the roll of processes left half a gigabyte that neither `ls` nor `doctor` showed.
 """
@@ -41,7 +42,9 @@ def interrupted(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_all_that_stays_is_told_as_remains_and_the_next_use_gives_it_back(method, directory, run_python, files):
+def test_all_that_stays_is_told_as_remains_and_the_next_use_gives_it_back(
+    method, directory, run_python, files
+):
     interrupted(method)
     told = shmarray.segments()
     assert sum(info.segment_bytes for info in told) == allocated_bytes(directory) > 8 * MIB
@@ -62,4 +65,6 @@ def test_the_command_tells_it_too(directory):
 
 
 def said_by(*arguments):
-    return subprocess.run(["shmarray", *arguments], capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        ["shmarray", *arguments], capture_output=True, text=True, check=False
+    ).stdout

@@ -49,9 +49,14 @@ def test_it_may_be_registered_twice():
 
 
 def test_calls_are_done_in_their_order_by_two_workers(tmp_path):
-    assert Parallel()(delayed(tasks.square)(number) for number in range(100)) == [n * n for n in range(100)]
+    assert Parallel()(delayed(tasks.square)(number) for number in range(100)) == [
+        n * n for n in range(100)
+    ]
     meeting = Meeting(tmp_path)
-    pids = {pid for pid, _ in Parallel(batch_size=1)(delayed(meeting.attend)(number) for number in range(2))}
+    pids = {
+        pid
+        for pid, _ in Parallel(batch_size=1)(delayed(meeting.attend)(number) for number in range(2))
+    }
     assert len(pids - {os.getpid()}) == 2
 
 
@@ -67,7 +72,12 @@ def test_sockets_and_what_a_program_registers_are_sent_as_by_multiprocessing(mon
 
 def test_functions_that_nobody_can_import_go_by_value():
     factor = 3
-    assert Parallel()(delayed(lambda number: number * factor)(number) for number in range(4)) == [0, 3, 6, 9]
+    assert Parallel()(delayed(lambda number: number * factor)(number) for number in range(4)) == [
+        0,
+        3,
+        6,
+        9,
+    ]
     function = Parallel()([delayed(lambda: lambda number: number + factor)()])[0]
     assert function(4) == 7
 
@@ -101,7 +111,9 @@ def test_results_may_be_asked_for_one_by_one():
     found = Parallel(return_as="generator")(delayed(tasks.square)(number) for number in range(20))
     assert [next(found) for _ in range(3)] == [0, 1, 4]
     assert list(found) == [n * n for n in range(3, 20)]
-    found = Parallel(return_as="generator_unordered")(delayed(tasks.square)(number) for number in range(20))
+    found = Parallel(return_as="generator_unordered")(
+        delayed(tasks.square)(number) for number in range(20)
+    )
     assert sorted(found) == [n * n for n in range(20)]
 
 
@@ -229,7 +241,9 @@ def test_a_call_may_have_a_limit_of_time(tmp_path):
 
 
 def test_what_cannot_be_pickled_is_a_pickling_error_as_of_loky():
-    with pytest.raises(joblib.externals.loky.process_executor.PicklingError, match="the task to send") as caught:
+    with pytest.raises(
+        joblib.externals.loky.process_executor.PicklingError, match="the task to send"
+    ) as caught:
         Parallel()(delayed(id)(threading.Lock()) for _ in range(3))
     assert isinstance(caught.value.__cause__, TypeError)
 
@@ -244,8 +258,12 @@ def test_results_come_by_handle(tmp_path):
     arrays[0] += 1
     shared = Parallel(batch_size=1)(delayed(tasks.large_shared)(number) for number in range(4))
     assert [shmarray.is_shared(array) for array in shared] == [True] * 4
-    by_workers = dict(Parallel(batch_size=1)(delayed(meeting.attend)(number) for number in range(2)))
-    assert sum(by_workers.values()) == sum(array.nbytes for array in arrays)  # once, and only what was private
+    by_workers = dict(
+        Parallel(batch_size=1)(delayed(meeting.attend)(number) for number in range(2))
+    )
+    assert sum(by_workers.values()) == sum(
+        array.nbytes for array in arrays
+    )  # once, and only what was private
     assert shmarray.copied_bytes() == copied
 
 
@@ -303,21 +321,30 @@ def test_a_call_raises_that_a_worker_was_lost_and_the_next_goes_on(way):
     with pytest.raises(WorkerLost) as caught:
         Parallel()(delayed(tasks.ends)(way) for _ in range(3))
     assert caught.value.exitcode == {"SIGKILL": -9, "os._exit": 3}[way]
-    assert Parallel()(delayed(tasks.square)(number) for number in range(10)) == [n * n for n in range(10)]
+    assert Parallel()(delayed(tasks.square)(number) for number in range(10)) == [
+        n * n for n in range(10)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["generator", "generator_unordered"])
 def test_a_generator_raises_that_a_worker_was_lost_and_the_next_goes_on(kind):
     with pytest.raises(WorkerLost):
         list(Parallel(return_as=kind)(delayed(tasks.ends)("SIGKILL") for _ in range(3)))
-    assert sorted(Parallel(return_as=kind)(delayed(tasks.square)(n) for n in range(4))) == [0, 1, 4, 9]
+    assert sorted(Parallel(return_as=kind)(delayed(tasks.square)(n) for n in range(4))) == [
+        0,
+        1,
+        4,
+        9,
+    ]
 
 
 def test_the_same_workers_go_on_after_one_of_them_was_killed_between_calls():
     with Parallel() as parallel:
         parallel(delayed(tasks.square)(number) for number in range(4))
         os.kill(next(iter(parallel._backend._workers._processes)), signal.SIGKILL)
-        assert parallel(delayed(tasks.square)(number) for number in range(10)) == [n * n for n in range(10)]
+        assert parallel(delayed(tasks.square)(number) for number in range(10)) == [
+            n * n for n in range(10)
+        ]
 
 
 # scikit-learn.
@@ -336,7 +363,11 @@ def alone(fit):
 
 def test_a_forest_is_the_same(samples):
     def fit():
-        return RandomForestClassifier(20, random_state=0, n_jobs=2).fit(*samples).predict_proba(samples[0])
+        return (
+            RandomForestClassifier(20, random_state=0, n_jobs=2)
+            .fit(*samples)
+            .predict_proba(samples[0])
+        )
 
     assert np.array_equal(fit(), alone(fit))
 
@@ -350,7 +381,9 @@ def test_scores_are_the_same(samples):
 
 def test_a_search_finds_the_same(samples):
     def fit():
-        search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1, 100]}, cv=3, n_jobs=2).fit(*samples)
+        search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1, 100]}, cv=3, n_jobs=2).fit(
+            *samples
+        )
         return search.best_params_, search.cv_results_["mean_test_score"].tolist()
 
     assert fit() == alone(fit)

@@ -16,5 +16,7 @@ COUNT = 100_000 if LONG else 40_000
 @pytest.mark.parametrize("way", ["queue", "executor", "pool", "loads"])
 def test_forty_thousand_results_can_be_kept(way, monkeypatch):
     monkeypatch.delenv("SHMARRAY_POOL_BYTES")  # as for a user who sets nothing
-    done = subprocess.run([sys.executable, PROGRAM, way, str(COUNT)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, PROGRAM, way, str(COUNT)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

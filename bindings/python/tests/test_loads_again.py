@@ -1,4 +1,6 @@
-"""A message is loaded as often as it was made for, and what it held is given back then, whoever is killed between."""
+"""A message is loaded as often as it was made for, and what it held is given back then, whoever is
+killed between.
+"""
 
 import os
 import pickle
@@ -31,7 +33,9 @@ def test_a_message_is_loaded_as_often_as_it_was_made_for(size, files):
     for _ in range(3):
         check(shmarray.loads(data), size)
     assert files() == []
-    with pytest.raises(FileNotFoundError, match=r"2 of the 2 arrays .* loaded 3 times, as it was made for"):
+    with pytest.raises(
+        FileNotFoundError, match=r"2 of the 2 arrays .* loaded 3 times, as it was made for"
+    ):
         shmarray.loads(data)
 
 
@@ -54,7 +58,9 @@ def test_what_was_shared_is_the_same_memory_at_each_loading():
 def test_a_second_loading_of_what_was_made_for_one_says_so():
     data = shmarray.dumps(shmarray.zeros(3))
     assert shmarray.loads(data).tolist() == [0, 0, 0]
-    with pytest.raises(FileNotFoundError, match=r"loaded once, as it was made for, or it was discarded; .*loads=N"):
+    with pytest.raises(
+        FileNotFoundError, match=r"loaded once, as it was made for, or it was discarded; .*loads=N"
+    ):
         shmarray.loads(data)
 
 
@@ -70,7 +76,9 @@ def test_a_message_that_persists_is_loaded_until_it_is_discarded(size, files):
         shmarray.loads(data)
 
 
-@pytest.mark.parametrize("way", [{"persist": True}, {"loads": 5}, {}], ids=["persists", "five", "one"])
+@pytest.mark.parametrize(
+    "way", [{"persist": True}, {"loads": 5}, {}], ids=["persists", "five", "one"]
+)
 def test_each_message_goes_with_its_senders_family(way, peer, files):
     code = "data = shmarray.dumps([np.ones(100_000), shmarray.ones(3)], **way); answer = data.hex()"
     data = bytes.fromhex(peer.run(code, way=way))
@@ -149,7 +157,9 @@ def test_a_receiver_that_is_killed_after_it_loaded_has_counted(files):
 
 @pytest.mark.parametrize("loads", [1, 2])
 @pytest.mark.parametrize("use", ["loads", "discard"])
-def test_what_a_killed_last_receiver_held_goes_when_the_bytes_are_used_next(loads, use, monkeypatch, files):
+def test_what_a_killed_last_receiver_held_goes_when_the_bytes_are_used_next(
+    loads, use, monkeypatch, files
+):
     data = shmarray.dumps(contents(50_000), loads=loads)
     for _ in range(loads - 1):
         shmarray.loads(data)
@@ -164,7 +174,9 @@ def test_what_a_killed_last_receiver_held_goes_when_the_bytes_are_used_next(load
 
     assert in_child(receive) == b""
     sweep_after_deaths()
-    assert len(files()) == loads  # a ticket of the living family holds the shared array, and perhaps the tally
+    assert (
+        len(files()) == loads
+    )  # a ticket of the living family holds the shared array, and perhaps the tally
     if use == "discard":
         shmarray.discard(data)
     else:

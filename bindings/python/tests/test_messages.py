@@ -55,7 +55,9 @@ def test_a_message_arrives_with_its_bytes_and_arrays(files):
     assert (whole.tolist(), whole.dtype.str) == (expected, ">i4")
     assert view.tolist() == whole[:, ::-1, 1].tolist()
     assert (large[0], large.shape) == (7, (SIZES[1],))
-    assert [(type(array), type(array.base)) for array in (whole, view, large)] == [(np.ndarray, Hold)] * 3
+    assert [(type(array), type(array.base)) for array in (whole, view, large)] == [
+        (np.ndarray, Hold)
+    ] * 3
     view[0, 0] = 99
     assert whole[0, 2, 1] == 99
     last = large[5:]
@@ -400,7 +402,12 @@ def test_discard_takes_nothing_from_those_who_hold_and_refuses_what_is_no_handle
     a = marked(3, 4)
     shmarray.discard(shmarray.handle(a))
     assert a.tolist() == [4] * 3
-    for wrong, error in (("a name", ValueError), ("{}", ValueError), (5, TypeError), (b"", ValueError)):
+    for wrong, error in (
+        ("a name", ValueError),
+        ("{}", ValueError),
+        (5, TypeError),
+        (b"", ValueError),
+    ):
         with pytest.raises(error):
             shmarray.discard(wrong)
     with pytest.raises(ValueError, match="private"):

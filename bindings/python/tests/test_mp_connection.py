@@ -15,10 +15,19 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 from shmarray.multiprocessing import connection
-from shmarray.multiprocessing.connection import Client, Connection, Listener, XmlClient, XmlListener, wait
+from shmarray.multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    XmlClient,
+    XmlListener,
+    wait,
+)
 from shmarray.multiprocessing.reduction import ForkingPickler
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
 
 
 def arrays():
@@ -48,7 +57,11 @@ def assert_same(one, other):
     if isinstance(one, np.ma.MaskedArray):
         np.testing.assert_array_equal(one.mask, other.mask)
     np.testing.assert_array_equal(one, other)
-    assert (one.dtype, one.shape, one.flags.writeable) == (other.dtype, other.shape, other.flags.writeable)
+    assert (one.dtype, one.shape, one.flags.writeable) == (
+        other.dtype,
+        other.shape,
+        other.flags.writeable,
+    )
 
 
 def test_arrays_of_every_kind_arrive():
@@ -108,7 +121,15 @@ def test_an_array_alone_may_be_taken_for_bytes():
     here, there = mp.Pipe()
     whole = shmarray.array(np.arange(24).reshape(4, 6))
     protected = shmarray.attach(shmarray.handle(whole), readonly=True)
-    for array in (whole, whole[::2, 1:], whole.T, whole[:0], protected[1:], np.arange(5.0), np.zeros((0, 3), "i2")):
+    for array in (
+        whole,
+        whole[::2, 1:],
+        whole.T,
+        whole[:0],
+        protected[1:],
+        np.arange(5.0),
+        np.zeros((0, 3), "i2"),
+    ):
         here.send(array)
         copy = pickle.loads(there.recv_bytes())
         assert (copy.tolist(), copy.dtype) == (array.tolist(), array.dtype)
@@ -135,7 +156,12 @@ def test_what_cannot_be_pickled_raises_and_nothing_is_sent(files):
 def test_errors_are_those_of_the_standard_class():
     for pipe in (mp.Pipe, multiprocessing.Pipe):
         reader, writer = pipe(duplex=False)
-        assert (reader.readable, reader.writable, writer.readable, writer.writable) == (True, False, False, True)
+        assert (reader.readable, reader.writable, writer.readable, writer.writable) == (
+            True,
+            False,
+            False,
+            True,
+        )
         with pytest.raises(OSError, match="connection is read-only"):
             reader.send(1)
         with pytest.raises(OSError, match="connection is write-only"):
@@ -192,7 +218,11 @@ def refusals(kind, handle):
     except Exception as error:
         return type(error), str(error)
     raised = []
-    for use in (lambda: end.send(1), lambda: end.send_bytes(b"1"), *(getattr(end, name) for name in USES)):
+    for use in (
+        lambda: end.send(1),
+        lambda: end.send_bytes(b"1"),
+        *(getattr(end, name) for name in USES),
+    ):
         try:
             raised.append(use())
         except Exception as error:
@@ -208,7 +238,9 @@ def test_an_invalid_handle_is_refused_when_the_standard_class_refuses_it(handle)
     assert refusals(Connection, handle) == expected
 
 
-@pytest.mark.parametrize("other", [Connection, multiprocessing.connection.Connection], ids=["ours", "the standard one"])
+@pytest.mark.parametrize(
+    "other", [Connection, multiprocessing.connection.Connection], ids=["ours", "the standard one"]
+)
 def test_a_connection_over_another_descriptor_says_what_the_standard_class_says(other):
     for one, two in (os.pipe(), [end.detach() for end in socket.socketpair()]):
         reader, writer = Connection(one, writable=False), other(two, readable=False)
@@ -230,7 +262,10 @@ def test_a_connection_over_another_descriptor_says_what_the_standard_class_says(
 
 def test_a_connection_over_another_descriptor_may_be_the_end_that_sends():
     one, two = os.pipe()
-    with multiprocessing.connection.Connection(one) as reader, Connection(two, readable=False) as writer:
+    with (
+        multiprocessing.connection.Connection(one) as reader,
+        Connection(two, readable=False) as writer,
+    ):
         writer.send("text")
         writer.send_bytes(b"12345")
         assert (reader.recv(), reader.recv_bytes()) == ("text", b"12345")
@@ -303,7 +338,11 @@ def test_connections_and_sockets_travel_in_messages():
     assert standard_other.recv() == "x"
     received["socket"].send(b"y")
     assert other.recv(1) == b"y"
-    for end in (standard_other, other, *(received[name] for name in ("ours", "standard", "socket"))):
+    for end in (
+        standard_other,
+        other,
+        *(received[name] for name in ("ours", "standard", "socket")),
+    ):
         end.close()
 
 

@@ -1,4 +1,6 @@
-"""Fds travel in the message that names them, however many there are and in whatever order they are taken."""
+"""Fds travel in the message that names them, however many there are and in whatever order they are
+taken.
+"""
 
 import socket
 

@@ -1,4 +1,6 @@
-"""A process that is killed in a queue or a pipe, wherever it is, takes nothing with it but what it had."""
+"""A process that is killed in a queue or a pipe, wherever it is, takes nothing with it but what it
+had.
+"""
 
 import contextlib
 import os
@@ -13,7 +15,9 @@ import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.queues import Empty, Full
 from working import sweep_after_deaths
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
 
 KILLS = {"fork": 100, "forkserver": 24, "spawn": 8}
 """Under each start method."""
@@ -33,7 +37,9 @@ def kill(process):
 
 
 def some():
-    """An object whose array is in the message, in a segment of its own, or in a segment that is shared already."""
+    """An object whose array is in the message, in a segment of its own, or in a segment that is
+    shared already.
+    """
     size = random.choice([10, 10_000])
     return random.choice([np.full, shmarray.full])(size, size)
 
@@ -119,7 +125,9 @@ def test_a_queue_without_a_size_goes_on(context, kind, files):
     q = getattr(context, kind)()
     for _ in range(KILLS[context.get_start_method()] // 2):
         ours, theirs = context.Pipe()
-        victims = [context.Process(target=work, args=(q, theirs)) for work in (put_for_ever, get_for_ever)]
+        victims = [
+            context.Process(target=work, args=(q, theirs)) for work in (put_for_ever, get_for_ever)
+        ]
         for victim in victims:
             victim.start()
         for _ in victims:
@@ -186,7 +194,9 @@ def do_nothing(*_):
 def test_what_was_sent_to_a_child_that_was_killed_as_it_started_is_given_back(context, files):
     for number in range(KILLS[context.get_start_method()]):
         private = np.zeros(50_000)
-        victim = context.Process(target=do_nothing, args=(shmarray.zeros(50_000), private, context.Queue(number)))
+        victim = context.Process(
+            target=do_nothing, args=(shmarray.zeros(50_000), private, context.Queue(number))
+        )
         victim.start()
         for _ in range(random.randrange(0, 2000)):
             pass

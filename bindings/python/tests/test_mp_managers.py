@@ -12,7 +12,9 @@ import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.managers import BaseManager, BaseProxy, MakeProxyType, SyncManager
 from working import sweep_after_deaths
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,12 @@ def work(frames, facts, queue, event, barrier, lock):
 def test_a_process_uses_proxies(manager):
     context = manager._ctx
     frames, facts = manager.list([shmarray.zeros(50_000)]), manager.dict()
-    queue, event, barrier, lock = manager.Queue(), manager.Event(), manager.Barrier(2), manager.Lock()
+    queue, event, barrier, lock = (
+        manager.Queue(),
+        manager.Event(),
+        manager.Barrier(2),
+        manager.Lock(),
+    )
     process = context.Process(target=work, args=(frames, facts, queue, event, barrier, lock))
     process.start()
     barrier.wait()

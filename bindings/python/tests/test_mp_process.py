@@ -16,7 +16,9 @@ import shmarray.multiprocessing as mp
 from conftest import Life
 from test_mp_connection import arrays, assert_same
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
 
 METHODS = ["fork", "forkserver", "spawn"]
 
@@ -123,7 +125,9 @@ def test_locks_values_connections_queues_and_sockets_are_arguments(context):
 
 def facts():
     here = mp.current_process()
-    environment = {name: value for name, value in os.environ.items() if name.startswith("SHMARRAY_")}
+    environment = {
+        name: value for name, value in os.environ.items() if name.startswith("SHMARRAY_")
+    }
     return {
         "method": mp.get_start_method(),
         "standard": multiprocessing.get_start_method(allow_none=True),
@@ -208,7 +212,9 @@ def test_a_process_class_keeps_its_arrays():
 def test_what_cannot_be_pickled_raises_where_the_process_is_started(files):
     for method in ("forkserver", "spawn"):
         with pytest.raises((AttributeError, TypeError)):
-            mp.get_context(method).Process(target=write, args=(np.zeros(50_000), lambda: None)).start()
+            mp.get_context(method).Process(
+                target=write, args=(np.zeros(50_000), lambda: None)
+            ).start()
     assert files() == []
 
 

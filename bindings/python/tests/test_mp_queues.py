@@ -1,4 +1,6 @@
-"""Queues carry objects with arrays in order, keep their size, and go on when a process ends in them."""
+"""Queues carry objects with arrays in order, keep their size, and go on when a process ends in
+them.
+"""
 
 import os
 import pickle
@@ -13,7 +15,9 @@ import shmarray.multiprocessing as mp
 from mp_queue_work import drain, put_all
 from shmarray.multiprocessing.queues import Empty, Full
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
 
 KINDS = ["Queue", "JoinableQueue", "SimpleQueue"]
 METHODS = ["fork", "forkserver", "spawn"]
@@ -38,7 +42,13 @@ def test_what_is_put_comes_out_in_order_with_its_arrays(make, files):
     q.put("second")
     text, view, private = q.get()
     view[1] = 7
-    assert (text, shared[2], int(private[-1]), q.get(), q.empty()) == ("first", 7, 49_999, "second", True)
+    assert (text, shared[2], int(private[-1]), q.get(), q.empty()) == (
+        "first",
+        7,
+        49_999,
+        "second",
+        True,
+    )
     del shared, view, private
     assert files() == []
 
@@ -109,7 +119,12 @@ def test_a_queue_holds_no_more_than_its_size(kind, maxsize):
 def test_an_empty_queue_says_so():
     q = mp.Queue()
     assert q.empty()
-    for wait in ({"block": False}, {"timeout": 0.001}, {"timeout": -5}, {"block": False, "timeout": 5}):
+    for wait in (
+        {"block": False},
+        {"timeout": 0.001},
+        {"timeout": -5},
+        {"block": False, "timeout": 5},
+    ):
         with pytest.raises(queue.Empty):
             q.get(**wait)
     with pytest.raises(Empty):
@@ -128,7 +143,9 @@ def test_many_processes_put_and_get_at_once(context, maxsize):
     q, answers = context.Queue(maxsize), context.Queue()
     getters = [context.Process(target=get_all, args=(q, answers)) for _ in range(3)]
     putters = [
-        context.Process(target=put_all, args=(q, [np.full(10, number) for number in range(start, 300, 3)]))
+        context.Process(
+            target=put_all, args=(q, [np.full(10, number) for number in range(start, 300, 3)])
+        )
         for start in range(3)
     ]
     for process in getters + putters:
@@ -357,7 +374,9 @@ def test_threads_share_a_queue():
         q.task_done()
 
     getters = [threading.Thread(target=get_until_none) for _ in range(3)]
-    putters = [threading.Thread(target=put_all, args=(q, range(start, 600, 3))) for start in range(3)]
+    putters = [
+        threading.Thread(target=put_all, args=(q, range(start, 600, 3))) for start in range(3)
+    ]
     for thread in getters + putters:
         thread.start()
     for thread in putters:

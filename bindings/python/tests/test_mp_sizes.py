@@ -38,7 +38,15 @@ def test_arrays_of_every_size_and_order_arrive(size):
     grid = np.arange(size // 1000 * 125, dtype="f8").reshape(-1, 125)
     fixed = grid.copy()
     fixed.flags.writeable = False
-    for array in (grid, grid.T, grid[:, :60], grid[::-1], fixed, fixed[:, 1:], np.broadcast_to(grid, (2, *grid.shape))):
+    for array in (
+        grid,
+        grid.T,
+        grid[:, :60],
+        grid[::-1],
+        fixed,
+        fixed[:, 1:],
+        np.broadcast_to(grid, (2, *grid.shape)),
+    ):
         alone = over(pipe, array)
         [listed] = over(pipe, [array])
         among = over(pipe, {"a": array, "b": grid + 1})

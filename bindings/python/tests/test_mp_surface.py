@@ -16,9 +16,27 @@ import pytest
 import shmarray.multiprocessing as mp
 from shmarray.multiprocessing import connection, managers, queues
 
-MODULES = ["", ".pool", ".connection", ".managers", ".queues", ".synchronize", ".context", ".process", ".sharedctypes"]
+MODULES = [
+    "",
+    ".pool",
+    ".connection",
+    ".managers",
+    ".queues",
+    ".synchronize",
+    ".context",
+    ".process",
+    ".sharedctypes",
+]
 MODULES += [".reduction", ".forkserver"]
-THE_SAME = ["dummy", "heap", "process", "resource_sharer", "resource_tracker", "shared_memory", "spawn"]
+THE_SAME = [
+    "dummy",
+    "heap",
+    "process",
+    "resource_sharer",
+    "resource_tracker",
+    "shared_memory",
+    "spawn",
+]
 THE_SAME += ["synchronize", "util"]
 
 
@@ -30,7 +48,12 @@ def public_names(module):
             return False
         return getattr(value, "__module__", module.__name__) == module.__name__
 
-    return sorted({*module.__all__, *(name for name, value in vars(module).items() if is_its_own(name, value))})
+    return sorted(
+        {
+            *module.__all__,
+            *(name for name, value in vars(module).items() if is_its_own(name, value)),
+        }
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -67,7 +90,11 @@ def test_a_star_import_of_the_executors_gives_what_the_standard_one_gives():
 
 def test_the_package_has_no_public_name_of_its_own():
     def names(package):
-        return {name for name in vars(package) if name[0] != "_" and not inspect.ismodule(getattr(package, name))}
+        return {
+            name
+            for name in vars(package)
+            if name[0] != "_" and not inspect.ismodule(getattr(package, name))
+        }
 
     assert names(mp) == names(multiprocessing)
 
@@ -81,11 +108,16 @@ def callables(module):
 
 
 def parameters(path, module):
-    """Names and kinds of what it takes, and whether it may be left out; None where Python does not know."""
+    """Names and kinds of what it takes, and whether it may be left out; None where Python does not
+    know.
+    """
     value = functools.reduce(getattr, path, module)
     with contextlib.suppress(TypeError, ValueError):
         signature = inspect.signature(value)
-        return [(one.name, one.kind, one.default is not one.empty) for one in signature.parameters.values()]
+        return [
+            (one.name, one.kind, one.default is not one.empty)
+            for one in signature.parameters.values()
+        ]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -192,7 +224,9 @@ if __name__ == "__main__":
 def test_importing_it_and_using_it_changes_nothing_of_the_standard_module(tmp_path, run_python):
     program = tmp_path / "program.py"
     program.write_text(CHANGES_NOTHING)
-    said = json.loads(run_python("import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')", program))
+    said = json.loads(
+        run_python("import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')", program)
+    )
     assert [one[:2] for one in said] == [[method, 3.0] for method in mp.get_all_start_methods()]
     assert [one[3] for one in said] == mp.get_all_start_methods()
     standard = multiprocessing.get_all_start_methods()[0]

@@ -1,4 +1,7 @@
-"""A second user of the same shared memory gets in where he was let in, and nowhere else. Needs root."""
+"""A second user of the same shared memory gets in where he was let in, and nowhere else.
+
+Needs root.
+"""
 
 import os
 
@@ -26,7 +29,10 @@ def refused(call, *arguments, **options):
 
 @pytest.fixture
 def everybodys(directory):
-    """SHMARRAY_DIR as the system's shared memory is: everybody may make files, and unlink his own."""
+    """SHMARRAY_DIR as the system's shared memory is:
+
+    everybody may make files, and unlink his own.
+    """
     directory.chmod(0o1777)
     return directory
 
@@ -50,7 +56,10 @@ def test_another_user_cannot_attach_by_handle_or_name(nobody):
         for readonly in (False, True):
             call = "answer = refused(shmarray.attach, text, readonly=readonly)"
             kind, said = nobody.run(call, text=text, readonly=readonly)
-            assert (kind, "ermission denied" in said or f"not to user {NOBODY}" in said) == ("PermissionError", True)
+            assert (kind, "ermission denied" in said or f"not to user {NOBODY}" in said) == (
+                "PermissionError",
+                True,
+            )
     assert a.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -85,7 +94,9 @@ def test_what_the_dead_left_goes_with_its_owners_sweep_alone(nobody, peer, files
 
 def test_another_user_is_told_nothing_of_what_is_not_his(nobody):
     a = shmarray.full(3, 7, name="series")
-    own = nobody.run("mine = shmarray.zeros(4, name='mine'); answer = [info.name for info in shmarray.segments()]")
+    own = nobody.run(
+        "mine = shmarray.zeros(4, name='mine'); answer = [info.name for info in shmarray.segments()]"
+    )
     assert (own, a.tolist()) == (["mine"], [7] * 3)
 
 
@@ -163,7 +174,10 @@ def test_a_mode_that_lets_him_read_lets_him_only_read(mode, nobody, files):
 
 def test_a_mode_for_the_group_lets_nobody_else_in(nobody):
     a = shmarray.full(3, 7, mode=0o660)
-    assert nobody.run("answer = refused(shmarray.attach, text)", text=str(shmarray.handle(a)))[0] == "PermissionError"
+    assert (
+        nobody.run("answer = refused(shmarray.attach, text)", text=str(shmarray.handle(a)))[0]
+        == "PermissionError"
+    )
 
 
 def test_only_what_was_shared_by_mode_is_shared(nobody):

@@ -58,7 +58,9 @@ def bytes_of(array):
 def flip_bits(arrays, at):
     chosen = arrays[at % len(arrays)]
     index = tuple(at % count for count in chosen.shape)
-    chosen[index] = np.frombuffer(bytes(~byte & 255 for byte in chosen[index].tobytes()), chosen.dtype)[0]
+    chosen[index] = np.frombuffer(
+        bytes(~byte & 255 for byte in chosen[index].tobytes()), chosen.dtype
+    )[0]
 
 
 @each_way
@@ -156,7 +158,10 @@ def test_what_lies_within_another_array_is_aligned_as_it_was(start):
 
 ALIGNED = {
     "rows of bytes": lambda base: [base.view("f8")[::2], base.reshape(10, 16)[:, 4:14]],
-    "columns": lambda base: [base.view("i4").reshape(10, 4)[:, 0:2].view("f8"), base.view("i4").reshape(10, 4)[:, 1:3]],
+    "columns": lambda base: [
+        base.view("i4").reshape(10, 4)[:, 0:2].view("f8"),
+        base.view("i4").reshape(10, 4)[:, 1:3],
+    ],
     "one number": lambda base: [base.reshape(10, 16)[:, 3:9], base[16:24].view("f8").reshape(())],
 }
 
@@ -193,7 +198,14 @@ def test_an_empty_part_of_an_array_has_nothing_in_common():
     here, there = mp.Pipe()
     here.send([counted, a, a[3:][:0], np.zeros((0, 1000)), large, large[1:][:0], large[2:4]])
     assert counted.times == 1
-    assert [array.shape for array in there.recv()[1:]] == [(10,), (0,), (0, 1000), (1 << 20,), (0,), (2,)]
+    assert [array.shape for array in there.recv()[1:]] == [
+        (10,),
+        (0,),
+        (0, 1000),
+        (1 << 20,),
+        (0,),
+        (2,),
+    ]
 
 
 def some_view(a, random):
@@ -202,7 +214,9 @@ def some_view(a, random):
     match random.integers(5):
         case 0 | 1:
             first, last = sorted(random.integers(0, a.shape[axis] + 1, 2))
-            return a[(slice(None),) * axis + (slice(first, last),)][(slice(None),) * axis + (slice(None, None, step),)]
+            return a[(slice(None),) * axis + (slice(first, last),)][
+                (slice(None),) * axis + (slice(None, None, step),)
+            ]
         case 2:
             return a.transpose(random.permutation(a.ndim))
         case 3 if a.ndim < 4:
@@ -219,7 +233,11 @@ def test_whatever_views_there_are_of_whatever_memory(seed, way):
     sent = []
     for dtype in random.choice(["u1", "<i4", ">f8", "V3"], 3):
         shape = random.integers(1, 8, random.integers(1, 4))
-        base = random.integers(0, 256, shape.prod() * np.dtype(dtype).itemsize, "u1").view(dtype).reshape(shape)
+        base = (
+            random.integers(0, 256, shape.prod() * np.dtype(dtype).itemsize, "u1")
+            .view(dtype)
+            .reshape(shape)
+        )
         for _ in range(4):
             sent.append(some_view(some_view(some_view(base, random), random), random))
     random.shuffle(sent)

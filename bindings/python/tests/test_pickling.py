@@ -1,4 +1,7 @@
-"""What dumps, loads and share keep of an object: dtypes, order, identity, buffers; and what they leave."""
+"""What dumps, loads and share keep of an object:
+
+dtypes, order, identity, buffers; and what they leave.
+"""
 
 import array
 import decimal
@@ -18,7 +21,9 @@ from shmarray._core import Hold
 from ways import LARGE, WAYS, each_way, shared, through_bytes, through_bytes_beside_something_large
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
-TITLES = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "titles": ["A", "B"], "offsets": [0, 8]})
+TITLES = np.dtype(
+    {"names": ["a", "b"], "formats": ["i1", "f8"], "titles": ["A", "B"], "offsets": [0, 8]}
+)
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 
 PLAIN = {
@@ -59,7 +64,10 @@ PLAIN = {
 def test_plain_arrays_stay_what_they_are(source, way):
     copy = way(source)
     assert (type(copy), copy.dtype, copy.shape) == (np.ndarray, source.dtype, source.shape)
-    assert (copy.dtype.metadata, copy.dtype.isalignedstruct) == (source.dtype.metadata, source.dtype.isalignedstruct)
+    assert (copy.dtype.metadata, copy.dtype.isalignedstruct) == (
+        source.dtype.metadata,
+        source.dtype.isalignedstruct,
+    )
     assert copy.tobytes() == source.tobytes()
     assert copy.strides == source.strides
     assert copy.flags.writeable == source.flags.writeable
@@ -69,7 +77,9 @@ def test_plain_arrays_stay_what_they_are(source, way):
 
 def span(array):
     """Bytes from its lowest to behind its highest."""
-    reach = [(count - 1) * abs(stride) for count, stride in zip(array.shape, array.strides, strict=True)]
+    reach = [
+        (count - 1) * abs(stride) for count, stride in zip(array.shape, array.strides, strict=True)
+    ]
     return sum(reach) + array.itemsize
 
 
@@ -86,7 +96,11 @@ GAPS = {
 def test_what_lies_between_the_elements_is_not_sent(source, way):
     copy = way(source)
     np.testing.assert_array_equal(copy, source)
-    assert (copy.dtype, copy.flags.writeable, span(copy)) == (source.dtype, source.flags.writeable, source.nbytes)
+    assert (copy.dtype, copy.flags.writeable, span(copy)) == (
+        source.dtype,
+        source.flags.writeable,
+        source.nbytes,
+    )
     assert np.sign(copy.strides).tolist() == np.sign(source.strides).tolist()
     assert np.argsort(np.abs(copy.strides)).tolist() == np.argsort(np.abs(source.strides)).tolist()
 
@@ -148,7 +162,13 @@ def test_texts_of_any_length_are_pickled_in_the_ordinary_way():
 
 @each_way
 def test_the_same_array_twice_is_one_array(way):
-    for one in (np.zeros(3), np.zeros(LARGE), shmarray.zeros(3), np.ma.zeros(3), np.zeros(2).view(np.recarray)):
+    for one in (
+        np.zeros(3),
+        np.zeros(LARGE),
+        shmarray.zeros(3),
+        np.ma.zeros(3),
+        np.zeros(2).view(np.recarray),
+    ):
         copies = way([one, {"again": one}, one.view(np.ndarray)])
         assert copies[0] is copies[1]["again"]
         assert copies[0] is not copies[2]
@@ -160,11 +180,20 @@ def test_views_of_shared_arrays_are_never_copied(way):
     once_read_only = whole[3:]
     once_read_only.flags.writeable = False
     protected = shmarray.attach(shmarray.handle(whole), readonly=True)
-    sent = [whole[4::-2], whole.reshape(2, -1)[:, 1:3], once_read_only, protected[::2], whole[:0], whole.view("u1")[1:]]
+    sent = [
+        whole[4::-2],
+        whole.reshape(2, -1)[:, 1:3],
+        once_read_only,
+        protected[::2],
+        whole[:0],
+        whole.view("u1")[1:],
+    ]
     del whole
     before = shmarray.copied_bytes()
     got = way(sent)
-    assert shmarray.copied_bytes() - before == (0 if way is not through_bytes_beside_something_large else LARGE)
+    assert shmarray.copied_bytes() - before == (
+        0 if way is not through_bytes_beside_something_large else LARGE
+    )
     assert [shmarray.handle(copy) for copy in got] == [shmarray.handle(array) for array in sent]
     assert [copy.flags.writeable for copy in got] == [array.flags.writeable for array in sent]
     with pytest.raises(ValueError, match="cannot set WRITEABLE"):
@@ -205,7 +234,14 @@ def test_buffers_are_memory_wherever_they_arrive(way):
     got = way(Buffers(changing, small, b"", np.asfortranarray(CUBE), numbers, numbers[1:])).buffers
     assert [bytes(buffer) for buffer in got[:4]] == [changing, small, b"", CUBE.tobytes("F")]
     assert {type(buffer) for buffer in got} <= {memoryview, bytes, bytearray}
-    assert [memoryview(buffer).readonly for buffer in got] == [False, True, True, False, False, False]
+    assert [memoryview(buffer).readonly for buffer in got] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert np.shares_memory(np.frombuffer(got[4], int), np.frombuffer(got[5], int))
     again = way(Buffers(*got[4:])).buffers
     assert np.shares_memory(np.frombuffer(again[0]), np.frombuffer(got[4])) == (way is shared)
@@ -234,13 +270,28 @@ def test_what_pickle_refuses_is_refused_as_pickle_does(files):
 @pytest.mark.parametrize("size", [1, 3, 600])
 def test_what_is_plain_is_packed_as_all_else_and_what_is_not_is_looked_into(size):
     for item in (None, True, 5, 2.5, "text", b"x", shmarray.share):
-        for plain in ((item,) * size, [item] * size, {number: [item] for number in range(size)}, [[[item]] * size]):
+        for plain in (
+            (item,) * size,
+            [item] * size,
+            {number: [item] for number in range(size)},
+            [[[item]] * size],
+        ):
             assert _core.is_plain(plain) == (size < 100)  # it has few parts
             assert not _core.is_plain([plain, np.zeros(3)])
             assert through_bytes([plain]) == [plain]
     cycle = []
     cycle.append(cycle)
-    for other in (np.zeros(3), np.float64(1), 1j, bytearray(), {1}, type("List", (list,), {})(), object(), int, cycle):
+    for other in (
+        np.zeros(3),
+        np.float64(1),
+        1j,
+        bytearray(),
+        {1},
+        type("List", (list,), {})(),
+        object(),
+        int,
+        cycle,
+    ):
         assert not _core.is_plain(other)
         assert not _core.is_plain([other])
 
@@ -303,7 +354,9 @@ def test_threads_pack_at_once():
     def work(number):
         for _ in range(20):
             got = through_bytes([np.full(LARGE, number), {"n": np.full(3, number)}])
-            results.append((got[0].min(), got[0].max(), got[1]["n"].tolist()) == (number, number, [number] * 3))
+            results.append(
+                (got[0].min(), got[0].max(), got[1]["n"].tolist()) == (number, number, [number] * 3)
+            )
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:

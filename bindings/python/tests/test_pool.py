@@ -69,7 +69,9 @@ def test_all_ways_to_give_it_tasks(pool):
     assert list(pool.imap(tasks.square, range(50))) == [n * n for n in range(50)]
     assert list(pool.imap(tasks.square, iter(range(50)), chunksize=7)) == [n * n for n in range(50)]
     assert sorted(pool.imap_unordered(tasks.square, range(50))) == [n * n for n in range(50)]
-    assert sorted(pool.imap_unordered(tasks.square, range(50), chunksize=7)) == [n * n for n in range(50)]
+    assert sorted(pool.imap_unordered(tasks.square, range(50), chunksize=7)) == [
+        n * n for n in range(50)
+    ]
     assert (pool.map(tasks.square, []), list(pool.imap(tasks.square, []))) == ([], [])
 
 
@@ -125,7 +127,9 @@ def test_what_cannot_be_unpickled_raises_and_the_pool_goes_on(one):
 
 def test_callbacks_are_called_and_may_fail(one, monkeypatch):
     said = []
-    monkeypatch.setattr(threading, "excepthook", lambda arguments: said.append(str(arguments.exc_value)))
+    monkeypatch.setattr(
+        threading, "excepthook", lambda arguments: said.append(str(arguments.exc_value))
+    )
     heard = []
     one.apply_async(tasks.square, (3,), callback=heard.append).wait()
     one.map_async(tasks.square, [1, 2], callback=heard.append).wait()
@@ -318,7 +322,9 @@ def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
     second = one.apply_async(tasks.square, (5,))
     lost = one.apply_async(third.pass_through)
     pid = first.next_arrival()
-    until(lambda: len(worker_of(one).tasks) == 3)  # nobody gives it another while the callback holds that up
+    until(
+        lambda: len(worker_of(one).tasks) == 3
+    )  # nobody gives it another while the callback holds that up
     first.open()
     told.wait()
     third.next_arrival()  # so the second is done and its result under way
@@ -331,7 +337,9 @@ def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
 
 def test_a_worker_that_died_in_its_task_does_not_take_the_next_with_it(one, tmp_path):
     first, second = Gate(tmp_path, "first"), Gate(tmp_path, "second")
-    results = [one.apply_async(gate.pass_through, (number,)) for number, gate in enumerate((first, second))]
+    results = [
+        one.apply_async(gate.pass_through, (number,)) for number, gate in enumerate((first, second))
+    ]
     pid = first.next_arrival()
     until(lambda: len(worker_of(one).tasks) == 2)
     os.kill(pid, signal.SIGKILL)
@@ -353,13 +361,17 @@ def test_who_has_nothing_to_do_gets_what_others_have_not_begun(pool, gate):
 
 
 def test_what_waits_for_a_long_task_is_not_overtaken_by_all_others(pool, gate):
-    found = pool.imap_unordered(tasks.pass_or_give_back, itertools.chain([gate], itertools.count(1)))
+    found = pool.imap_unordered(
+        tasks.pass_or_give_back, itertools.chain([gate], itertools.count(1))
+    )
     gate.next_arrival()
     assert {*range(1, 500)} <= {next(found) for _ in range(1000)}
     gate.open()
 
 
-@pytest.mark.parametrize("obj", [(pow, (2, 3), {}), (tasks.square, ([1, "a"], None), {}), (True, b"b"), [[[[[[1]]]]]]])
+@pytest.mark.parametrize(
+    "obj", [(pow, (2, 3), {}), (tasks.square, ([1, "a"], None), {}), (True, b"b"), [[[[[[1]]]]]]]
+)
 def test_what_is_plain_is_packed_as_all_else(obj):
     assert _message.pack(obj)[:2] == _pickling.pack(obj, _message.Pickler)
 
@@ -387,8 +399,13 @@ def test_kills_at_random_moments(method, kills):
     count, chance = 1000, random.Random(method)
     done, progress = shmarray.zeros(count, "u1"), threading.Semaphore(0)
     with mp.get_context(method).Pool(3) as pool:
-        call = {"callback": lambda _: progress.release(), "error_callback": lambda _: progress.release()}
-        results = [pool.apply_async(tasks.add_one, (done, number), **call) for number in range(count)]
+        call = {
+            "callback": lambda _: progress.release(),
+            "error_callback": lambda _: progress.release(),
+        }
+        results = [
+            pool.apply_async(tasks.add_one, (done, number), **call) for number in range(count)
+        ]
         for _ in range(kills):
             for _ in range(chance.randrange(count // kills)):
                 progress.acquire()
@@ -413,7 +430,9 @@ def test_kills_at_random_moments(method, kills):
 def test_an_initializer_that_always_fails_ends_the_pool(capfd):
     for initializer, argument in ((tasks.fail, "not today"), (tasks.ends, "os._exit")):
         with mp.get_context("fork").Pool(2, initializer, (argument,)) as pool:
-            with pytest.raises(WorkerLost, match="7 workers in a row were not ready before they ended"):
+            with pytest.raises(
+                WorkerLost, match="7 workers in a row were not ready before they ended"
+            ):
                 pool.map_async(tasks.square, range(100), chunksize=1).get()
             for call in (pool.map, pool.imap, pool.apply_async):
                 with pytest.raises(WorkerLost):

@@ -186,7 +186,9 @@ print(doctest.testmod(importlib.import_module(sys.argv[2])))
 """
 
 
-@pytest.mark.parametrize("module", ["shmarray.multiprocessing.pool", "shmarray.concurrent.process", "shmarray.joblib"])
+@pytest.mark.parametrize(
+    "module", ["shmarray.multiprocessing.pool", "shmarray.concurrent.process", "shmarray.joblib"]
+)
 def test_the_examples_of_the_documentation_run(module, run_python):
     said = run_python(PRELUDE + EXAMPLES, "fork", module)
     assert said.startswith("TestResults(failed=0, attempted=")

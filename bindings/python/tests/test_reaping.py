@@ -23,7 +23,9 @@ POOLS = 20
 
 def listed_bytes(*kinds):
     """Of what shmarray lists, or of some kinds of that."""
-    return sum(info.segment_bytes for info in shmarray.segments() if not kinds or info.kind in kinds)
+    return sum(
+        info.segment_bytes for info in shmarray.segments() if not kinds or info.kind in kinds
+    )
 
 
 @pytest.fixture(params=METHODS)
@@ -128,7 +130,9 @@ pool.map(signal.sigwait, [[signal.SIGUSR1]] * 2, chunksize=1)
 
 @pytest.fixture
 def busy_program(start_python):
-    """A program whose pool has just begun tasks that do not end, with arrays, messages and what it keeps for later."""
+    """A program whose pool has just begun tasks that do not end, with arrays, messages and what it
+    keeps for later.
+    """
     path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": path}
     del environment["SHMARRAY_POOL_BYTES"]
@@ -167,15 +171,22 @@ def test_a_list_tells_arrays_pools_and_remains_and_says_who_has_them(directory, 
     )
     pid = peer.process.pid
     kinds = {info.kind: info for info in shmarray.segments() if info.holders == (os.getpid(),)}
-    assert (kinds["array"].segment, kinds["array"].shape) == (shmarray.handle(mine).segment, (SIZE,))
+    assert (kinds["array"].segment, kinds["array"].shape) == (
+        shmarray.handle(mine).segment,
+        (SIZE,),
+    )
     assert (kinds["pool"].segment_bytes >= 2 * SIZE, kinds["pool"].tickets) == (True, 0)
-    theirs = [info for info in shmarray.segments() if info.kind == "array" and info.holders == (pid,)]
+    theirs = [
+        info for info in shmarray.segments() if info.kind == "array" and info.holders == (pid,)
+    ]
     assert [info.shape for info in theirs] == [(SIZE,)]
     assert listed_bytes() == allocated_bytes(directory)
     peer.kill()
     left = [info for info in shmarray.segments() if info.creator_pid == pid]
     assert {(info.kind, info.holders, info.tickets) for info in left} == {("remains", (), 0)}
-    assert listed_bytes("array", "pool") + sum(info.segment_bytes for info in left) == allocated_bytes(directory)
+    assert listed_bytes("array", "pool") + sum(
+        info.segment_bytes for info in left
+    ) == allocated_bytes(directory)
     assert np.all(mine == 1)
     del mine
     shmarray.sweep()

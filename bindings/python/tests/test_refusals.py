@@ -35,7 +35,10 @@ def test_every_kind_of_error_has_its_exception():
 
 
 def test_our_exceptions_are_the_packages_own():
-    assert (shmarray.Error.__module__, shmarray.StaleHandleError.__module__) == ("shmarray", "shmarray")
+    assert (shmarray.Error.__module__, shmarray.StaleHandleError.__module__) == (
+        "shmarray",
+        "shmarray",
+    )
     assert issubclass(shmarray.StaleHandleError, shmarray.Error)
     assert not issubclass(shmarray.Error, (OSError, ValueError))
 
@@ -54,7 +57,9 @@ GOOD = {
 def text(**changes):
     """A handle with some fields changed; None takes one away."""
     fields = {**GOOD, **changes}
-    return json.dumps({key: value for key, value in fields.items() if value is not None}, separators=(",", ":"))
+    return json.dumps(
+        {key: value for key, value in fields.items() if value is not None}, separators=(",", ":")
+    )
 
 
 def null(field):
@@ -65,10 +70,16 @@ HUGE = 1 << 64
 NO_HANDLES = {
     "an unknown version": (text(shmarray=2), "shmarray: version 2"),
     "an unknown field": (text(colour=1), "colour: unknown field"),
-    "a doubled field": (text().replace('"offset":0', '"offset":0,"offset":0'), "offset: duplicate field"),
+    "a doubled field": (
+        text().replace('"offset":0', '"offset":0,"offset":0'),
+        "offset: duplicate field",
+    ),
     **{f"no {field}": (text(**{field: None}), f"{field}: missing field") for field in GOOD},
     **{f"a null {field}": (null(field), field) for field in GOOD},
-    **{f"a huge {field}": (text(**{field: HUGE}), field) for field in ("shmarray", "generation", "offset")},
+    **{
+        f"a huge {field}": (text(**{field: HUGE}), field)
+        for field in ("shmarray", "generation", "offset")
+    },
     "a generation over 2^53": (text(generation=1 << 53), "generation"),
     "a negative offset": (text(offset=-1), "offset"),
     "a fraction": (text(offset=0.5), "offset"),
@@ -137,7 +148,11 @@ BAD_NAMES = ["", "a/b", "/", "a b", "ä", "a\0b", "x" * 65, "a\n", " a"]
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_a_name_that_no_array_can_have_is_refused(name, files):
-    for use in (lambda: shmarray.zeros(3, name=name), lambda: shmarray.attach(name), lambda: shmarray.unlink(name)):
+    for use in (
+        lambda: shmarray.zeros(3, name=name),
+        lambda: shmarray.attach(name),
+        lambda: shmarray.unlink(name),
+    ):
         with pytest.raises(ValueError, match="invalid name"):
             use()
     assert files() == []
@@ -167,7 +182,12 @@ ARGUMENTS = {
     "a dimension over 64 bits": ((1 << 64,), {}, ValueError, "invalid shape"),
     "a size over 64 bits": ((1 << 32, 1 << 32), {}, ValueError, "invalid shape"),
     "such a size beside a zero": ((1 << 32, 1 << 32, 0), {}, ValueError, "invalid shape"),
-    "a size that no process has room for": (((1 << 63) - 1,), {"dtype": "u1"}, ValueError, "invalid shape"),
+    "a size that no process has room for": (
+        ((1 << 63) - 1,),
+        {"dtype": "u1"},
+        ValueError,
+        "invalid shape",
+    ),
     "65 dimensions": ((1,) * 65, {}, ValueError, "invalid shape"),
     "a fraction": (2.5, {}, TypeError, "float"),
     "fractions": ((2, 2.5), {}, TypeError, "float"),
@@ -233,7 +253,9 @@ def test_a_view_that_somebody_made_to_leave_the_segment_has_no_handle():
         shmarray.handle(outside)
 
 
-@pytest.mark.parametrize("thing", [None, 5, b"name", ["name"], np.zeros(3)], ids=lambda thing: type(thing).__name__)
+@pytest.mark.parametrize(
+    "thing", [None, 5, b"name", ["name"], np.zeros(3)], ids=lambda thing: type(thing).__name__
+)
 def test_what_is_neither_handle_nor_text_is_not_attached(thing):
     with pytest.raises(TypeError, match="expected a Handle or str, not"):
         shmarray.attach(thing)
@@ -268,7 +290,13 @@ def test_full_shared_memory_is_a_memory_error_that_says_how_much(small_memory):
         ) as caught:
             make()
         assert str(small_memory) in str(caught.value)
-    assert sum(name.startswith("shmarray-") and "registry" not in name for name in os.listdir(small_memory)) == 1
+    assert (
+        sum(
+            name.startswith("shmarray-") and "registry" not in name
+            for name in os.listdir(small_memory)
+        )
+        == 1
+    )
     assert a.sum() == 1000
     assert shmarray.ones(1000).sum() == 1000
     del a
@@ -320,7 +348,9 @@ def test_a_file_that_is_no_segment_is_not_listed(directory):
     path.unlink()
 
 
-@pytest.mark.parametrize(("old", "new"), [(b'"<i4"', b'"|O4"'), (b'"<f8"', b'"<f4"'), (b'["x"', b'["y"')])
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"<i4"', b'"|O4"'), (b'"<f8"', b'"<f4"'), (b'["x"', b'["y"')]
+)
 def test_a_hostile_dtype_in_a_segment_is_refused(old, new, directory):
     # The handle is good; a name would lead to the dtype of the header.
     path, _ = plant(directory, lambda content: content.replace(old, new))

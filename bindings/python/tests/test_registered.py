@@ -26,7 +26,9 @@ REGISTERED = {
 )
 @pytest.mark.parametrize("kind", REGISTERED)
 def test_reducers_that_a_program_registers_are_asked(kind, pickler, monkeypatch):
-    monkeypatch.setitem(pickler._extra_reducers, kind, lambda obj: (str, (f"one {type(obj).__name__}",)))
+    monkeypatch.setitem(
+        pickler._extra_reducers, kind, lambda obj: (str, (f"one {type(obj).__name__}",))
+    )
     here, there = mp.Pipe()
     for obj in REGISTERED[kind]:
         for sent, got in [(obj, f"one {kind.__name__}"), ([obj, 7], [f"one {kind.__name__}", 7])]:

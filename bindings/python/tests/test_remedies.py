@@ -18,41 +18,60 @@ FRACTIONS = {"a float": 3.0, "a float in a tuple": (2, 3.0), "one of NumPy's": n
 
 @pytest.mark.parametrize("shape", FRACTIONS.values(), ids=FRACTIONS)
 def test_a_float_as_a_shape_is_told_to_be_made_an_integer(shape):
-    for make in (shmarray.zeros, shmarray.empty, shmarray.ones, lambda shape: shmarray.full(shape, 1)):
-        with pytest.raises(TypeError, match=r"invalid shape: .*3\.0\)? is a float.*: use int\(.*3\.0"):
+    for make in (
+        shmarray.zeros,
+        shmarray.empty,
+        shmarray.ones,
+        lambda shape: shmarray.full(shape, 1),
+    ):
+        with pytest.raises(
+            TypeError, match=r"invalid shape: .*3\.0\)? is a float.*: use int\(.*3\.0"
+        ):
             make(shape)
 
 
 def test_a_text_as_a_shape_is_told_what_a_shape_is():
-    with pytest.raises(TypeError, match=r"invalid shape: 'ab' is a str.*give an int or a tuple of ints"):
+    with pytest.raises(
+        TypeError, match=r"invalid shape: 'ab' is a str.*give an int or a tuple of ints"
+    ):
         shmarray.zeros("ab")
 
 
 def test_unlink_of_an_array_says_that_it_takes_a_name_and_that_the_array_needs_none():
     a = shmarray.zeros(3)
     for thing in (a, shmarray.handle(a), None):
-        with pytest.raises(TypeError, match=rf"takes the name .* not {type(thing).__name__}: .* needs no unlink"):
+        with pytest.raises(
+            TypeError, match=rf"takes the name .* not {type(thing).__name__}: .* needs no unlink"
+        ):
             shmarray.unlink(thing)
     assert a.sum() == 0
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_the_name_of_a_start_method_in_the_place_of_a_context_is_told_the_call_that_makes_one(method):
+def test_the_name_of_a_start_method_in_the_place_of_a_context_is_told_the_call_that_makes_one(
+    method,
+):
     remedy = rf'shmarray\.multiprocessing\.get_context\("{method}"\)'
-    with pytest.raises(TypeError, match=f"mp_context is to be a context, and '{method}' is none: mp_context={remedy}"):
+    with pytest.raises(
+        TypeError,
+        match=f"mp_context is to be a context, and '{method}' is none: mp_context={remedy}",
+    ):
         ProcessPoolExecutor(1, mp_context=method)
     with pytest.raises(TypeError, match=f"context={remedy}"):
         Pool(1, context=method)
 
 
 @pytest.mark.parametrize("options", ["ro", "mode=555"])
-def test_a_directory_where_nothing_can_be_made_is_told_with_the_variable_that_names_another(options, small_tmpfs):
+def test_a_directory_where_nothing_can_be_made_is_told_with_the_variable_that_names_another(
+    options, small_tmpfs
+):
     small_tmpfs(f"size=1m,{options}")
     code = "import os, shmarray; os.geteuid() == 0 and os.seteuid(65534); shmarray.zeros(3)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.search(
-        r"(Read-only file system|Permission denied).*; set the environment variable SHMARRAY_DIR", done.stderr
+        r"(Read-only file system|Permission denied).*; set the environment variable SHMARRAY_DIR",
+        done.stderr,
     )
 
 
@@ -60,8 +79,14 @@ def test_pickle_loads_of_dumps_says_what_loads_it(tmp_path):
     data = shmarray.dumps({"a": np.arange(3)})
     (tmp_path / "data").write_bytes(data)
     with open(tmp_path / "data", "rb") as file:
-        for load in (lambda: pickle.loads(data), lambda: pickle._loads(data), lambda: pickle.load(file)):
-            with pytest.raises(pickle.UnpicklingError, match=r"no pickle: load them with shmarray\.loads"):
+        for load in (
+            lambda: pickle.loads(data),
+            lambda: pickle._loads(data),
+            lambda: pickle.load(file),
+        ):
+            with pytest.raises(
+                pickle.UnpicklingError, match=r"no pickle: load them with shmarray\.loads"
+            ):
                 load()
     assert shmarray.loads(data)["a"].tolist() == [0, 1, 2]
 

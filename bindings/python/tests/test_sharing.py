@@ -15,7 +15,12 @@ from conftest import listed_arrays
 def test_another_process_sees_what_is_written_and_writes_what_is_seen(peer):
     a = shmarray.zeros((2, 3, 3), "i4")
     a[0, 1, 2] = 5
-    assert peer.run("a = shmarray.attach(text); answer = int(a[0, 1, 2])", text=str(shmarray.handle(a))) == 5
+    assert (
+        peer.run(
+            "a = shmarray.attach(text); answer = int(a[0, 1, 2])", text=str(shmarray.handle(a))
+        )
+        == 5
+    )
     peer.run("a[1] = 7")
     assert a[1].tolist() == [[7] * 3] * 3
     a[1, 0, 0] = 9
@@ -35,7 +40,9 @@ def fill(handle, value):
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_a_handle_passes_to_a_worker_of_multiprocessing(method):
     a = shmarray.zeros((2, 3))
-    worker = multiprocessing.get_context(method).Process(target=fill, args=(shmarray.handle(a[:, 1]), 4.5))
+    worker = multiprocessing.get_context(method).Process(
+        target=fill, args=(shmarray.handle(a[:, 1]), 4.5)
+    )
     worker.start()
     worker.join()
     assert worker.exitcode == 0
@@ -72,11 +79,23 @@ def test_a_views_handle_points_into_the_same_segment(view, peer):
     whole, handle = shmarray.handle(a), shmarray.handle(v)
     offset = v.__array_interface__["data"][0] - a.__array_interface__["data"][0]
     assert (handle.segment, handle.generation) == (whole.segment, whole.generation)
-    assert (handle.offset, handle.shape, handle.strides, handle.dtype) == (offset, v.shape, v.strides, v.dtype)
+    assert (handle.offset, handle.shape, handle.strides, handle.dtype) == (
+        offset,
+        v.shape,
+        v.strides,
+        v.dtype,
+    )
     assert shmarray.is_shared(v)
     assert shmarray.share(v) is v
-    code = "b = shmarray.attach(text); answer = [b.tobytes().hex(), b.shape, b.strides, b.dtype.str]"
-    assert peer.run(code, text=str(handle)) == [v.tobytes().hex(), [*v.shape], [*v.strides], v.dtype.str]
+    code = (
+        "b = shmarray.attach(text); answer = [b.tobytes().hex(), b.shape, b.strides, b.dtype.str]"
+    )
+    assert peer.run(code, text=str(handle)) == [
+        v.tobytes().hex(),
+        [*v.shape],
+        [*v.strides],
+        v.dtype.str,
+    ]
 
 
 def test_a_field_is_a_view_too(peer):
@@ -120,7 +139,10 @@ def test_share_copies_any_array_and_keeps_fortrans_order(source):
     a = shmarray.share(source)
     np.testing.assert_array_equal(a, source)
     assert (type(a), a.dtype, a.flags.writeable) == (np.ndarray, source.dtype, True)
-    assert (a.flags.c_contiguous, a.flags.fnc) == (not source.flags.fnc or source.flags.c_contiguous, source.flags.fnc)
+    assert (a.flags.c_contiguous, a.flags.fnc) == (
+        not source.flags.fnc or source.flags.c_contiguous,
+        source.flags.fnc,
+    )
     assert isinstance(a.base, shmarray._core.Hold)
     assert shmarray.share(a) is a
 
@@ -128,7 +150,9 @@ def test_share_copies_any_array_and_keeps_fortrans_order(source):
 def test_other_threads_run_while_an_array_is_copied(lets_others_run):
     source = np.ones(1 << 22, "u1")
     assert lets_others_run(lambda: shmarray.share(source))
-    assert lets_others_run(lambda: shmarray.share({"strided": np.ones((1 << 11, 1 << 12), "u1")[:, ::2]}))
+    assert lets_others_run(
+        lambda: shmarray.share({"strided": np.ones((1 << 11, 1 << 12), "u1")[:, ::2]})
+    )
     assert lets_others_run(lambda: shmarray.discard(shmarray.dumps(source)))
 
 
@@ -193,7 +217,12 @@ def test_a_handle_prints_reads_back_compares_hashes_and_pickles():
     assert len({handle, *copies, other}) == 2
     assert handle != other
     assert handle != text
-    assert (handle.shape, handle.strides, handle.offset, handle.dtype) == ((2, 3), (12, 4), 0, np.dtype("<i4"))
+    assert (handle.shape, handle.strides, handle.offset, handle.dtype) == (
+        (2, 3),
+        (12, 4),
+        0,
+        np.dtype("<i4"),
+    )
     assert re.fullmatch(r"[a-z2-7]{24}\.\d+", handle.segment)  # small, so in a cell
     assert re.fullmatch(r"[a-z2-7]{24}", shmarray.handle(shmarray.zeros(100_000)).segment)
     assert 0 < handle.generation < 1 << 53
@@ -219,7 +248,10 @@ def test_segments_says_what_exists():
     b = shmarray.zeros(4, [("x", "<i4")])
     infos = {info.name: info for info in listed_arrays()}
     frames, other = infos["frames"], infos[None]
-    assert (frames.segment, other.segment) == (shmarray.handle(a).segment, shmarray.handle(b).segment)
+    assert (frames.segment, other.segment) == (
+        shmarray.handle(a).segment,
+        shmarray.handle(b).segment,
+    )
     assert (frames.dtype, frames.shape, other.shape) == (">i2", (2, 3), (4,))
     assert frames.segment_bytes >= a.nbytes
     assert frames.creator_pid == multiprocessing.current_process().pid

@@ -273,7 +273,10 @@ def test_threads_may_use_arrays_to_the_end(code, run_python, files):
 def test_an_uncaught_exception_is_all_that_is_said(start_python, files):
     fails = "def fail(array):\n    raise ValueError(7)\nfail(array)"
     said = []
-    for before in (PRELUDE.count("\n") * "\n" + "array = 4\n", PRELUDE + "array = shmarray.zeros(4)\n"):
+    for before in (
+        PRELUDE.count("\n") * "\n" + "array = 4\n",
+        PRELUDE + "array = shmarray.zeros(4)\n",
+    ):
         program = start_python(before + fails)
         assert program.status() == 1
         said.append(program.said_on_stderr())
@@ -290,7 +293,9 @@ os.read(0, 1)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT, signal.SIGSEGV])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT, signal.SIGSEGV]
+)
 def test_what_a_signal_ended_is_given_back_by_the_next_use(number, start_python, run_python, files):
     program = start_python(PRELUDE + "signal.signal(signal.SIGINT, signal.SIG_DFL)\n" + WAITS)
     program.hear()

@@ -1,5 +1,5 @@
-"""A container's 64 MB of shared memory: nothing fails there that the standard library does; only what promises
-shared memory says that it is full.
+"""A container's 64 MB of shared memory: nothing fails there that the standard library does; only
+what promises shared memory says that it is full.
 """
 
 import pathlib
@@ -25,7 +25,9 @@ def docker(small_tmpfs, monkeypatch):
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_what_works_with_the_standard_library_works(docker, method):
-    done = subprocess.run([sys.executable, PROGRAM, method], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, PROGRAM, method], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "all is well\n"), done.stderr
     shmarray.sweep()
     assert files_in(docker) == []
@@ -46,7 +48,9 @@ def test_results_that_are_kept_leave_shared_memory_to_others():
     kept = []
     for number in range(60):
         kept.append(shmarray.loads(shmarray.dumps(np.full(4 * MIB, number, np.uint8))))
-    assert all((array == number).all() and array.flags.writeable for number, array in enumerate(kept))
+    assert all(
+        (array == number).all() and array.flags.writeable for number, array in enumerate(kept)
+    )
     assert shmarray.zeros(24 * MIB, "u1").nbytes == 24 * MIB
 
 
@@ -94,7 +98,9 @@ print("all is well")
 
 @pytest.mark.usefixtures("docker")
 def test_a_large_argument_of_joblib_is_in_one_file_in_temp_folder_until_the_call_ends(tmp_path):
-    done = subprocess.run([sys.executable, "-c", JOBLIB, tmp_path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", JOBLIB, tmp_path], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "all is well\n", "")
 
 

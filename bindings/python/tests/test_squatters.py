@@ -1,4 +1,7 @@
-"""Another user has taken the place of this user's registry, before its first use: everything works. Needs root."""
+"""Another user has taken the place of this user's registry, before its first use:
+
+everything works. Needs root.
+"""
 
 import os
 import signal
@@ -89,9 +92,14 @@ def test_everything_works_and_nothing_is_left_beside_a_squatter(code, squat, dir
 
 
 def run(code):
-    """Runs a program, which must be well and quiet. One that hangs is killed with all that it has started."""
+    """Runs a program, which must be well and quiet.
+
+    One that hangs is killed with all that it has started.
+    """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    program = subprocess.Popen([sys.executable, "-c", PRELUDE + code], text=True, start_new_session=True, **pipes)
+    program = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + code], text=True, start_new_session=True, **pipes
+    )
     try:
         said, errors = program.communicate(timeout=WATCHDOG_SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,7 @@
-"""Starts: multiprocessing's three methods, exec, spawned programs, daemons. Handles and forks hold; exec lets go."""
+"""Starts: multiprocessing's three methods, exec, spawned programs, daemons.
+
+Handles and forks hold; exec lets go.
+"""
 
 import json
 import os
@@ -56,7 +59,17 @@ def test_a_worker_holds_on_when_its_starter_is_gone(method, ending, tmp_path, fi
     question, answer = tmp_path / "question", tmp_path / "answer"
     os.mkfifo(question)
     os.mkfifo(answer)
-    command = [sys.executable, "-W", "error", PROGRAM, method, "starter_first", question, answer, ending]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        PROGRAM,
+        method,
+        "starter_first",
+        question,
+        answer,
+        ending,
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
         worker = Life(int(starter.stdout.readline()))
         starter.stdin.close()
@@ -210,7 +223,9 @@ with open(sys.argv[2]) as heard:
 
 
 @pytest.mark.parametrize("ending", ["exit", "killed"])
-def test_a_daemon_holds_when_its_starters_are_gone_and_gives_back_at_its_end(ending, tmp_path, run_python, files):
+def test_a_daemon_holds_when_its_starters_are_gone_and_gives_back_at_its_end(
+    ending, tmp_path, run_python, files
+):
     says, hears = tmp_path / "says", tmp_path / "hears"
     os.mkfifo(says)
     os.mkfifo(hears)

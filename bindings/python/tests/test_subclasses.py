@@ -70,7 +70,9 @@ MASKED = {
     "with a mask that is a view's": masked([1, 2, 3])[1:],
     "in Fortran's order": np.ma.array(CUBE, mask=CUBE > 5).T,
     "0-d": np.ma.array(3, mask=True),
-    "structured": np.ma.array([(1, 2.0), (3, 4.0)], mask=[(0, 1), (1, 0)], dtype=[("a", int), ("b", float)]),
+    "structured": np.ma.array(
+        [(1, 2.0), (3, 4.0)], mask=[(0, 1), (1, 0)], dtype=[("a", int), ("b", float)]
+    ),
     "of a matrix": np.ma.array(np.ones((2, 2)).view(np.matrix), mask=[[0, 1], [0, 0]]),
     "of objects": np.ma.array([1, "a", None], mask=[0, 1, 0], dtype=object),
     "of a class with its own constructor": MaskedWithInfo([0, 1, 2], "m"),
@@ -83,18 +85,30 @@ def test_masked_arrays_stay_what_they_are(source, way):
     copy = way(source)
     assert (type(copy), copy.dtype, copy.shape) == (type(source), source.dtype, source.shape)
     assert (type(copy.data), copy.data.tolist()) == (type(source.data), source.data.tolist())
-    assert (copy.mask is np.ma.nomask, copy.mask.tolist()) == (source.mask is np.ma.nomask, source.mask.tolist())
+    assert (copy.mask is np.ma.nomask, copy.mask.tolist()) == (
+        source.mask is np.ma.nomask,
+        source.mask.tolist(),
+    )
     assert (copy.hardmask, copy.sharedmask) == (source.hardmask, source.sharedmask)
-    assert (copy._fill_value is None, copy.fill_value) == (source._fill_value is None, source.fill_value)
+    assert (copy._fill_value is None, copy.fill_value) == (
+        source._fill_value is None,
+        source.fill_value,
+    )
 
 
 def test_other_masked_things_stay_what_they_are():
     element = MASKED["structured"][0]
     copy = through_bytes(element)
     assert (type(copy), copy.tolist()) == (type(element), element.tolist())
-    records = mrecords.fromarrays([np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1.5, 2.5])], names="a,b")
+    records = mrecords.fromarrays(
+        [np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1.5, 2.5])], names="a,b"
+    )
     copy = through_bytes(records)
-    assert (type(copy), copy.tolist(), copy.mask.tolist()) == (type(records), records.tolist(), records.mask.tolist())
+    assert (type(copy), copy.tolist(), copy.mask.tolist()) == (
+        type(records),
+        records.tolist(),
+        records.mask.tolist(),
+    )
     assert through_bytes([np.ma.masked, 5])[0] is np.ma.masked
 
 
@@ -126,12 +140,20 @@ def test_subclasses_stay_what_they_are(source, way):
 def test_an_array_of_texts_stays_what_it_is():
     source = np.array(["ab", "c "]).view(np.char.chararray)
     copy = through_bytes(source)
-    assert (type(copy), copy.dtype, copy.tolist()) == (np.char.chararray, source.dtype, source.tolist())
+    assert (type(copy), copy.dtype, copy.tolist()) == (
+        np.char.chararray,
+        source.dtype,
+        source.tolist(),
+    )
 
 
 def test_an_attribute_travels_if_the_class_says_so():
     assert through_bytes(with_info(WithState)).info == "metres"
-    assert through_bytes(with_info(WithInfo)).info == pickle.loads(pickle.dumps(with_info(WithInfo))).info == "none"
+    assert (
+        through_bytes(with_info(WithInfo)).info
+        == pickle.loads(pickle.dumps(with_info(WithInfo))).info
+        == "none"
+    )
 
 
 def test_a_class_of_which_somebody_else_says_how_it_is_pickled(monkeypatch):
@@ -148,7 +170,9 @@ def test_a_memmap_is_copied_and_no_longer_that_of_a_file(memmap):
 
 
 def test_a_shared_object_is_sent_without_a_copy():
-    got = shmarray.share([np.ones(LARGE), np.ma.array(CUBE, mask=CUBE > 3), in_class(WithInfo, [1, 2])])
+    got = shmarray.share(
+        [np.ones(LARGE), np.ma.array(CUBE, mask=CUBE > 3), in_class(WithInfo, [1, 2])]
+    )
     before = shmarray.copied_bytes()
     again = through_bytes(got)
     assert shmarray.copied_bytes() - before <= 8  # the fill value

@@ -53,7 +53,10 @@ def check(obj, is_same, arrays, size):
 
 def test_xarray_dataset():
     dataset = xr.Dataset(
-        {"t": (("y", "x"), NUMBERS.reshape(200, 500)), "when": (("y",), TIMES[:200].tz_localize(None))},
+        {
+            "t": (("y", "x"), NUMBERS.reshape(200, 500)),
+            "when": (("y",), TIMES[:200].tz_localize(None)),
+        },
         coords={"x": np.arange(500.0)},
         attrs={"unit": "K"},
     )
@@ -61,7 +64,9 @@ def test_xarray_dataset():
 
 
 def test_xarray_data_array():
-    cube = xr.DataArray(NUMBERS.reshape(4, 50, 500), dims=("t", "y", "x"), name="cube").transpose("x", "t", "y")
+    cube = xr.DataArray(NUMBERS.reshape(4, 50, 500), dims=("t", "y", "x"), name="cube").transpose(
+        "x", "t", "y"
+    )
     check(cube, xr.DataArray.identical, lambda cube: [cube.values], NUMBERS.nbytes)
 
 
@@ -88,7 +93,11 @@ COLUMNS = {
 
 def test_pandas_frame():
     frame = pd.DataFrame(COLUMNS, index=pd.Index(NUMBERS[::-1], name="key"))
-    arrays = lambda frame: [frame["numbers"].to_numpy(), frame["whole"].to_numpy(), frame["times"].to_numpy()]  # noqa: E731
+    arrays = lambda frame: [
+        frame["numbers"].to_numpy(),
+        frame["whole"].to_numpy(),
+        frame["times"].to_numpy(),
+    ]  # noqa: E731
     check(frame, pd.DataFrame.equals, arrays, 6 * NUMBERS.nbytes)
 
 
@@ -145,7 +154,9 @@ def is_same_matrix(one, other):
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 def test_scipy_sparse(form, kind):
     places = np.random.default_rng(7).integers(0, 2000, (2, COUNT))
-    matrix = getattr(scipy.sparse, f"{form}_{kind}")(scipy.sparse.coo_array((NUMBERS, places), (2000, 2000)))
+    matrix = getattr(scipy.sparse, f"{form}_{kind}")(
+        scipy.sparse.coo_array((NUMBERS, places), (2000, 2000))
+    )
     check(matrix, is_same_matrix, lambda matrix: [matrix.data], matrix.data.nbytes)
 
 
@@ -176,9 +187,13 @@ def test_an_arrow_array_over_shared_memory_is_sent_without_a_copy():
 FRAMES = {
     "numbers": pl.DataFrame({"a": NUMBERS, "b": np.arange(COUNT, dtype="u2")}),
     "texts": pl.DataFrame({"a": TEXTS, "b": [True, None] * (COUNT // 2)}),
-    "times": pl.DataFrame({"a": pl.Series(np.arange(COUNT)).cast(pl.Datetime("ms", "Europe/Berlin"))}),
+    "times": pl.DataFrame(
+        {"a": pl.Series(np.arange(COUNT)).cast(pl.Datetime("ms", "Europe/Berlin"))}
+    ),
     "a slice": pl.DataFrame({"a": np.arange(10 * COUNT)})[100:20_000],
-    "in pieces": pl.concat([pl.DataFrame({"a": NUMBERS}), pl.DataFrame({"a": NUMBERS[:9]})], rechunk=False),
+    "in pieces": pl.concat(
+        [pl.DataFrame({"a": NUMBERS}), pl.DataFrame({"a": NUMBERS[:9]})], rechunk=False
+    ),
 }
 
 
@@ -218,7 +233,9 @@ def test_polars_without_pyarrow(monkeypatch):
 
 
 def test_awkward():
-    jagged = ak.zip({"x": ak.unflatten(NUMBERS, np.full(COUNT // 4, 4)), "y": np.arange(COUNT // 4)})
+    jagged = ak.zip(
+        {"x": ak.unflatten(NUMBERS, np.full(COUNT // 4, 4)), "y": np.arange(COUNT // 4)}
+    )
     got, copied = sent(jagged)
     assert copied >= NUMBERS.nbytes
     assert ak.array_equal(got, jagged)
@@ -233,7 +250,11 @@ def test_pillow():
     assert Image.fromarray(pixels).tobytes() == image.tobytes()
     shared = shmarray.share(np.asarray(image))
     shared[0, :3] = 1, 2, 3
-    assert [Image.frombuffer("L", (500, 200), shared).getpixel((x, 0)) for x in range(3)] == [1, 2, 3]
+    assert [Image.frombuffer("L", (500, 200), shared).getpixel((x, 0)) for x in range(3)] == [
+        1,
+        2,
+        3,
+    ]
     assert shmarray.loads(shmarray.dumps(image)).tobytes() == image.tobytes()
 
 
@@ -245,7 +266,11 @@ def test_the_buffer_protocol():
     io.BytesIO(bytes(range(8))).readinto(ours.cast("B")[16:])
     (ctypes.c_uint32 * 6).from_buffer(a)[0] = 5
     assert a.tolist() == [5, 1, 77, 3, 0x03020100, 0x07060504]
-    for again in (np.asarray(ours), np.frombuffer(ours, "<u4"), np.frombuffer(pa.py_buffer(a), "<u4")):
+    for again in (
+        np.asarray(ours),
+        np.frombuffer(ours, "<u4"),
+        np.frombuffer(pa.py_buffer(a), "<u4"),
+    ):
         assert shmarray.is_shared(again)
         got, copied = sent(again)
         assert (copied, shmarray.handle(got)) == (0, shmarray.handle(a))
@@ -262,7 +287,9 @@ def test_dlpack():
     assert sent(column)[1] == 0
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed: it takes 6 GB")
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed: it takes 6 GB"
+)
 def test_torch():
     import torch
 

@@ -23,7 +23,9 @@ def programs(tmp_path_factory):
 
 
 def run(folder, *command):
-    done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.stderr == ""
     return done.stdout
 
@@ -51,7 +53,9 @@ def mypy(folder):
 
 
 @pytest.mark.parametrize("checker", [pyright, mypy], ids=lambda checker: checker.__name__)
-def test_what_a_strict_checker_reveals_of_a_program_is_what_it_reveals_over_the_standard_package(checker, programs):
+def test_what_a_strict_checker_reveals_of_a_program_is_what_it_reveals_over_the_standard_package(
+    checker, programs
+):
     standard, ours = by_file(checker(programs))
     assert [line for line in standard if "error" in line[1].partition(":")[0]] == []
     assert len(standard) >= TEXT.count("reveal_type(") >= 100
@@ -69,7 +73,9 @@ mp.Process(target=5)
 
 def test_a_mistake_is_found_by_each_checker(tmp_path):
     (tmp_path / "wrong.py").write_text(WRONG)
-    found = re.findall(r"wrong\.py:(\d+):\d+ - error", run(tmp_path, "pyright", "--pythonpath", sys.executable))
+    found = re.findall(
+        r"wrong\.py:(\d+):\d+ - error", run(tmp_path, "pyright", "--pythonpath", sys.executable)
+    )
     assert set(found) == {"4", "5", "6"}
     found = re.findall(r"wrong\.py:(\d+): error", run(tmp_path, "mypy", "--strict", "wrong.py"))
     assert set(found) == {"4", "5", "6"}

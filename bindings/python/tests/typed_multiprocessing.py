@@ -1,4 +1,5 @@
-"""Uses the standard package with its types: checkers read it as it is, and with our package's name in its place.
+"""Uses the standard package with its types: checkers read it as it is, and with our package's name
+in its place.
 
 What they reveal must be the same. Nothing runs it.
 """
@@ -130,7 +131,9 @@ def processes(base: BaseProcess) -> None:
     reveal_type(other)
 
 
-def synchronization(event: "multiprocessing.synchronize.Event", lock: "multiprocessing.synchronize.Lock") -> None:
+def synchronization(
+    event: "multiprocessing.synchronize.Event", lock: "multiprocessing.synchronize.Lock"
+) -> None:
     reveal_type(event.wait(1))
     reveal_type(lock.acquire(block=False))
     reveal_type(Event())

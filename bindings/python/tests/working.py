@@ -1,4 +1,7 @@
-"""What the tests of pools and executors have in common: start methods, and looks at processes from outside."""
+"""What the tests of pools and executors have in common:
+
+start methods, and looks at processes from outside.
+"""
 
 import os
 import signal
@@ -11,7 +14,9 @@ import pytest
 import shmarray
 
 METHODS = ["fork", "forkserver", "spawn"]
-quiet_forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+quiet_forks = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
 
 
 @pytest.fixture
@@ -37,8 +42,9 @@ def state(pid):
 def sweep_after_deaths():
     """Sweeps until the dead hold nothing.
 
-    Of a process that somebody looks at in /proc just then, the memory lives on for that moment, and with it the lock.
-    A forked child that died before it could say its pid is listed with its parent's.
+    Of a process that somebody looks at in /proc just then, the memory lives on for that moment, and
+    with it the lock. A forked child that died before it could say its pid is listed with its
+    parent's.
     """
 
     def only_the_living_hold():

@@ -1,11 +1,15 @@
-"""Who is measured: one module for each, with a class `Peer`. The README says what a new one needs."""
+"""Who is measured:
+
+one module for each, with a class `Peer`. The README says what a new one needs.
+"""
 
 import importlib
 import importlib.metadata
 import importlib.util
 
 OURS = "ours"
-# In the order of tables and pictures: name, what it is called there, the distribution (None: Python's own).
+# In the order of tables and pictures: name, what it is called there, the distribution (None:
+# Python's own).
 NAMES = {
     OURS: ("shmarray", "shmarray-numpy"),
     "ray": ("Ray", "ray"),

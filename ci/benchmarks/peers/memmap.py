@@ -1,4 +1,5 @@
-"""joblib: one call of a worker, with the array as argument, which joblib writes to a memmapped file.
+"""joblib: one call of a worker, with the array as argument, which joblib writes to a memmapped
+file.
 
 A `Parallel` of its own for each call: within one, joblib sends an array that it has seen by its
 identity, with the data of the first time.

@@ -1,4 +1,7 @@
-"""torch.multiprocessing: tensors over the arrays' memory; a private one is moved to shared memory."""
+"""torch.multiprocessing:
+
+tensors over the arrays' memory; a private one is moved to shared memory.
+"""
 
 import numpy as np
 import torch
@@ -22,7 +25,10 @@ class Peer(piped.Peer):
         self._kept = None
 
     def pack(self, array):
-        """Sending moves the tensor to shared memory: a tensor of its own for each message, so that the array stays private."""
+        """Sending moves the tensor to shared memory:
+
+        a tensor of its own for each message, so that the array stays private.
+        """
         return torch.from_numpy(array.view(np.int64)) if self._kept is None else self._kept
 
     def take(self, message):

@@ -1,4 +1,7 @@
-"""Ray: put, a call of an actor with the reference, and what it gets. Objects do not change once they are put."""
+"""Ray: put, a call of an actor with the reference, and what it gets.
+
+Objects do not change once they are put.
+"""
 
 import os
 import time

@@ -1,4 +1,5 @@
-"""What operations cost at one size and with so many live arrays: seconds of each, as a line of JSON.
+"""What operations cost at one size and with so many live arrays: seconds of each, as a line of
+JSON.
 
 python growth.py ours|pickle5 BYTES LIVE
 
@@ -65,7 +66,10 @@ class Standard:
         segment.unlink()
 
     def attach(self, size, count):
-        """By a forked child: only Python 3.13 lets other programs attach without unlinking at their exit."""
+        """By a forked child:
+
+        only Python 3.13 lets other programs attach without unlinking at their exit.
+        """
         start = len(self._live)
         self.live(size, count)
         names = [segment.name for segment in self._live[start:]]

@@ -1,4 +1,5 @@
-"""iceoryx2 from Python: a loaned frame there and another one back, both sides polling. Prints the seconds of one round trip.
+"""iceoryx2 from Python: a loaned frame there and another one back, both sides polling. Prints the
+seconds of one round trip.
 
 python iceoryx.py BYTES COUNT
 """
@@ -24,7 +25,9 @@ class Side:
 
     def __init__(self, out, back, size):
         self._node = iceoryx2.NodeBuilder.new().create(iceoryx2.ServiceType.Ipc)
-        self._publisher = self._service(out).publisher_builder().initial_max_slice_len(size).create()
+        self._publisher = (
+            self._service(out).publisher_builder().initial_max_slice_len(size).create()
+        )
         self._subscriber = self._service(back).subscriber_builder().create()
         self._size = size
 
@@ -33,7 +36,10 @@ class Side:
         return builder.publish_subscribe(iceoryx2.Slice[ctypes.c_uint8]).open_or_create()
 
     def send(self, number):
-        """The first byte is written in place: what the rest holds costs the same in every system."""
+        """The first byte is written in place:
+
+        what the rest holds costs the same in every system.
+        """
         sample = self._publisher.loan_slice_uninit(self._size)
         ctypes.c_uint8.from_address(sample.payload_ptr).value = number & 255
         sample.assume_init().send()

@@ -84,7 +84,9 @@ fn shares() -> Box<dyn FnMut()> {
     let dtype = DType::parse("<f8").unwrap();
     Box::new(move || {
         // SAFETY: ten elements are there.
-        let shared = unsafe { Array::share(private.as_ptr().cast(), dtype.clone(), &layout, &Options::default()) };
+        let shared = unsafe {
+            Array::share(private.as_ptr().cast(), dtype.clone(), &layout, &Options::default())
+        };
         drop(shared.unwrap());
     })
 }

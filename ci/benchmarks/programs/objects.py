@@ -1,4 +1,5 @@
-"""A worker hands one object with 100 fields of float32 to its parent, as in PyTorch's report. Prints the seconds.
+"""A worker hands one object with 100 fields of float32 to its parent, as in PyTorch's report.
+Prints the seconds.
 
 python objects.py ours|pipe|pickle5 dataset|frame ROWS
 """
@@ -20,7 +21,9 @@ FIELDS, COLUMNS = 100, 1400
 def dataset(rows):
     import xarray
 
-    return xarray.Dataset({f"f{n}": (("y", "x"), np.full((rows, COLUMNS), n, "f4")) for n in range(FIELDS)})
+    return xarray.Dataset(
+        {f"f{n}": (("y", "x"), np.full((rows, COLUMNS), n, "f4")) for n in range(FIELDS)}
+    )
 
 
 def frame(rows):

@@ -45,7 +45,9 @@ fn attach(handle: &str) -> Result<Array> {
 }
 
 fn attach_all(handles: &[String], arrays: &mut Vec<Array>) -> Result<f64> {
-    each(handles.len() as u64, || handles.iter().try_for_each(|handle| attach(handle).map(|array| arrays.push(array))))
+    each(handles.len() as u64, || {
+        handles.iter().try_for_each(|handle| attach(handle).map(|array| arrays.push(array)))
+    })
 }
 
 /// The first handle is for whatever a process does once.

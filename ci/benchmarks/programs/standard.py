@@ -1,8 +1,10 @@
-"""One way between processes, of the standard library or ours. Asked by lines of JSON: an object, and how often.
+"""One way between processes, of the standard library or ours. Asked by lines of JSON: an object,
+and how often.
 
     python standard.py {ours,standard} WAY
 
-It answers with the seconds for each object: there and back, or for `stream` there alone. Workers are forked.
+It answers with the seconds for each object: there and back, or for `stream` there alone. Workers
+are forked.
 """
 
 import concurrent.futures
@@ -173,7 +175,9 @@ class Library:
 
 def objects_of(name, count):
     """Different ones, or nearly: of one that it has met in a chunk, pickle writes that it has."""
-    return [*itertools.islice(itertools.cycle([OBJECTS[name]() for _ in range(min(count, 200))]), count)]
+    return [
+        *itertools.islice(itertools.cycle([OBJECTS[name]() for _ in range(min(count, 200))]), count)
+    ]
 
 
 THERE_AND_BACK = ("Pipe", "SimpleQueue", "Queue", "Queue of 10")
@@ -181,7 +185,8 @@ THERE_AND_BACK = ("Pipe", "SimpleQueue", "Queue", "Queue of 10")
 
 def main():
     if sys.argv[2] in THERE_AND_BACK:
-        # One of the two works at a time. On two processors an int takes 12 µs or 90, as the kernel puts them.
+        # One of the two works at a time. On two processors an int takes 12 µs or 90, as the kernel
+        # puts them.
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     way = WAYS[sys.argv[2]](Library(sys.argv[1]))
     for line in sys.stdin:

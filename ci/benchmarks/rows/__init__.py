@@ -1,6 +1,18 @@
 """One module for each family of rows, with a function `measure(bench)`."""
 
-from rows import channel, growth, jobs, limits, memory, paths, private, reports, ruby, shared, standard
+from rows import (
+    channel,
+    growth,
+    jobs,
+    limits,
+    memory,
+    paths,
+    private,
+    reports,
+    ruby,
+    shared,
+    standard,
+)
 
 # In the order in which they are measured: the word for --only, and what it is.
 FAMILIES = {

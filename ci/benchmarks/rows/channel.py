@@ -1,4 +1,7 @@
-"""A frame there and back while both sides poll: iceoryx2's Python package. Ours has no channel yet."""
+"""A frame there and back while both sides poll:
+
+iceoryx2's Python package. Ours has no channel yet.
+"""
 
 import sys
 
@@ -14,4 +17,6 @@ def measure(bench):
         return
     for case, size in SIZES.items():
         command = (sys.executable, HERE / "programs/iceoryx.py", size, bench.pick(5000, 1000))
-        bench.measure(ROW, case, {"iceoryx2": lambda command=command: program(*command)[0]}, bench.pick(7, 1))
+        bench.measure(
+            ROW, case, {"iceoryx2": lambda command=command: program(*command)[0]}, bench.pick(7, 1)
+        )

@@ -1,4 +1,7 @@
-"""What changes for a Ruby program that changes from the gem parallel: many small jobs, and large Strings."""
+"""What changes for a Ruby program that changes from the gem parallel:
+
+many small jobs, and large Strings.
+"""
 
 import json
 import subprocess

@@ -32,7 +32,10 @@ def ask(name, receivers, size):
 
 
 def record(bench, case, name, found, size):
-    """As multiples of the array. Of all: each page once (Pss). The sender's own array is in them."""
+    """As multiples of the array.
+
+    Of all: each page once (Pss). The sender's own array is in them.
+    """
     processes = [found["sender"], *found["receivers"]]
     baseline = found["baseline"]
     values = {

@@ -48,11 +48,16 @@ def standard(size, count):
 
 
 def attach(bench, case, size):
-    """Each program attaches all of them: first cold, then one that it holds, then all again after it dropped them."""
+    """Each program attaches all of them:
+
+    first cold, then one that it holds, then all again after it dropped them.
+    """
     arrays = [shmarray.empty(size, "u1") for _ in range(ATTACHED_COUNT + 1)]
     handles = "".join(f"{shmarray.handle(array)}\n" for array in arrays)
     later = {"held": {}, "again": {}}
-    contenders = {name: attached(name, command, handles, later) for name, command in PROGRAMS.items()}
+    contenders = {
+        name: attached(name, command, handles, later) for name, command in PROGRAMS.items()
+    }
     contenders["open and map"] = limit("open", ATTACHED_COUNT)
     bench.measure(ROW, f"attach {case}, cold", contenders, bench.pick(7, 1))
     for what, found in later.items():

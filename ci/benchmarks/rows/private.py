@@ -1,4 +1,7 @@
-"""A private array goes to another process: steady, where messages came before, and cold, the first one."""
+"""A private array goes to another process:
+
+steady, where messages came before, and cold, the first one.
+"""
 
 import os
 
@@ -23,9 +26,13 @@ def steady(bench):
     with senders(bench, ROW, names) as running:
         for size_name, size in SIZES.items():
             for words, look in looks(bench):
-                contenders = {name: contender(bench, sender, size, look) for name, sender in running.items()}
+                contenders = {
+                    name: contender(bench, sender, size, look) for name, sender in running.items()
+                }
                 rounds = bench.pick(7, 2 if size < BIG else 1)
-                bench.measure(ROW, f"{size_name} steady{words}", contenders | limits(size, look), rounds)
+                bench.measure(
+                    ROW, f"{size_name} steady{words}", contenders | limits(size, look), rounds
+                )
 
 
 def looks(bench):
@@ -45,7 +52,13 @@ def limits(size, look):
 
 def order(size, look):
     """Who copies much may do so with all cores; a receiver has one, always the same."""
-    return {"do": "prepare", "kind": "private", "size_bytes": size, "look": look, "all_cores": size >= BIG}
+    return {
+        "do": "prepare",
+        "kind": "private",
+        "size_bytes": size,
+        "look": look,
+        "all_cores": size >= BIG,
+    }
 
 
 def contender(bench, sender, size, look):
@@ -60,8 +73,12 @@ def cold(bench):
         if bench.quick and size < BIG:
             continue
         for words, look in looks(bench):
-            contenders = {name: first_message(name, size, look) for name in chosen(bench, size, look)}
-            bench.measure(ROW, f"{size_name} cold{words}", contenders, bench.pick(5 if size > BIG else 3, 1))
+            contenders = {
+                name: first_message(name, size, look) for name in chosen(bench, size, look)
+            }
+            bench.measure(
+                ROW, f"{size_name} cold{words}", contenders, bench.pick(5 if size > BIG else 3, 1)
+            )
 
 
 def chosen(bench, size, look):

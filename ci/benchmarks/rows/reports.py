@@ -18,7 +18,10 @@ EXAMPLES = {
 }
 WAYS = {"changed": "ours", "original": "pipe", "shared_memory": "pickle5"}
 # One object that holds the same 392 MB, and the library that it is of.
-OBJECTS = {"Dataset of 100 fields": ("dataset", "xarray"), "DataFrame of 100 columns": ("frame", "pandas")}
+OBJECTS = {
+    "Dataset of 100 fields": ("dataset", "xarray"),
+    "DataFrame of 100 columns": ("frame", "pandas"),
+}
 
 
 def measure(bench):
@@ -41,7 +44,9 @@ compare_specification.loader.exec_module(compare)
 
 
 def example(path, small):
-    """The programs' own seconds; that all print one result is what examples/python/compare.py checks."""
+    """The programs' own seconds; that all print one result is what examples/python/compare.py
+    checks.
+    """
 
     def run():
         try:
@@ -60,4 +65,6 @@ results = {}
 
 
 def one_object(who, kind, small):
-    return lambda: program(sys.executable, HERE / "programs/objects.py", who, kind, 70 if small else 700)[0]
+    return lambda: program(
+        sys.executable, HERE / "programs/objects.py", who, kind, 70 if small else 700
+    )[0]

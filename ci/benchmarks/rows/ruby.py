@@ -20,4 +20,6 @@ def measure(bench):
     for way, who in WAYS.items():
         pairs = zip(found[way], found[f"{way}, nil"], strict=True)
         bench.results.add(ROW, CASE, who, [(whole - work) / frames for whole, work in pairs])
-        bench.results.add(ROW, f"{CASE}, with the blocks' work", who, [whole / frames for whole in found[way]])
+        bench.results.add(
+            ROW, f"{CASE}, with the blocks' work", who, [whole / frames for whole in found[way]]
+        )

@@ -1,6 +1,7 @@
 """An array that is shared already goes to another process and an answer comes back.
 
-Beside it, in the same rounds, 200 bytes on the same kinds of pipe, nothing pickled: what the targets are measured by.
+Beside it, in the same rounds, 200 bytes on the same kinds of pipe, nothing pickled: what the
+targets are measured by.
 """
 
 import contextlib
@@ -20,9 +21,13 @@ def measure(bench):
     slow = ("ray", "memmap") if bench.quick else ()
     names = [name for name in peers.present() if name not in slow]
     with senders(bench, ROW, names) as running, contextlib.ExitStack() as stack:
-        bare = {who: stack.enter_context(contextlib.closing(Sender(name))) for name, who in BARE.items()}
+        bare = {
+            who: stack.enter_context(contextlib.closing(Sender(name))) for name, who in BARE.items()
+        }
         for case, size in SIZES.items():
-            contenders = {name: arrays(bench, sender, name, size) for name, sender in running.items()}
+            contenders = {
+                name: arrays(bench, sender, name, size) for name, sender in running.items()
+            }
             if bench.quick and size > 1 << 24:
                 contenders.pop("pipe", None)  # its row is the private one's
             contenders |= {who: bare_bytes(bench, sender, size) for who, sender in bare.items()}
@@ -35,7 +40,12 @@ def messages(bench, size):
 
 
 def arrays(bench, sender, name, size):
-    order = {"do": "prepare", "kind": "shared" if name != "pipe" else "private", "size_bytes": size, "look": "ends"}
+    order = {
+        "do": "prepare",
+        "kind": "shared" if name != "pipe" else "private",
+        "size_bytes": size,
+        "look": "ends",
+    }
     if bench.quick:
         order["warm"] = 1
     return prepared(sender, order, {"do": "round", "messages": messages(bench, size)})
@@ -47,7 +57,10 @@ def bare_bytes(bench, sender, size):
 
 
 def prepared(sender, order, each):
-    """A contender whose first round begins with an order: an array of the size, and messages that do not count."""
+    """A contender whose first round begins with an order:
+
+    an array of the size, and messages that do not count.
+    """
     ready = False
 
     def run():

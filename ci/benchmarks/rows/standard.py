@@ -1,4 +1,7 @@
-"""What changes for a program that changes its import: small objects, and `bytes` of several sizes, by every way."""
+"""What changes for a program that changes its import:
+
+small objects, and `bytes` of several sizes, by every way.
+"""
 
 import importlib.util
 import json
@@ -65,7 +68,10 @@ class Side:
 
     def __init__(self, library, way):
         self._process = subprocess.Popen(
-            [sys.executable, PROGRAM, library, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, PROGRAM, library, way],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def contender(self, name, times):

@@ -20,7 +20,8 @@ static uint16_t half_of(double value) {
     int exponent = 0;
     const double fraction = frexp(fabs(value), &exponent);
     const unsigned sign = value < 0 ? 0x8000U : 0;
-    return (uint16_t)(sign | (unsigned)(exponent + 14) << 10 | ((unsigned)ldexp(fraction, 11) & 0x3ffU));
+    return (uint16_t)(sign | (unsigned)(exponent + 14) << 10 |
+                      ((unsigned)ldexp(fraction, 11) & 0x3ffU));
 }
 
 static double real_part(int64_t k) { return (double)k / 2 - 3.25; }
@@ -28,20 +29,20 @@ static double real_part(int64_t k) { return (double)k / 2 - 3.25; }
 static double imaginary_part(int64_t k) { return 2.5 - (double)k; }
 
 // Each dtype: its number, its text, its C type, pattern(k).
-#define DTYPES(ROW)                                                                                                    \
-    ROW(SHMA_BOOL, "|b1", bool, k % 3 == 0)                                                                            \
-    ROW(SHMA_INT8, "|i1", int8_t, 7 * k + 3 - 20)                                                                      \
-    ROW(SHMA_INT16, "<i2", int16_t, 7 * k + 3 - 20)                                                                    \
-    ROW(SHMA_INT32, "<i4", int32_t, 7 * k + 3 - 20)                                                                    \
-    ROW(SHMA_INT64, "<i8", int64_t, 7 * k + 3 - 20)                                                                    \
-    ROW(SHMA_UINT8, "|u1", uint8_t, 7 * k + 3)                                                                         \
-    ROW(SHMA_UINT16, "<u2", uint16_t, 7 * k + 3)                                                                       \
-    ROW(SHMA_UINT32, "<u4", uint32_t, 7 * k + 3)                                                                       \
-    ROW(SHMA_UINT64, "<u8", uint64_t, 7 * k + 3)                                                                       \
-    ROW(SHMA_FLOAT16, "<f2", uint16_t, half_of(real_part(k)))                                                          \
-    ROW(SHMA_FLOAT32, "<f4", float, real_part(k))                                                                      \
-    ROW(SHMA_FLOAT64, "<f8", double, real_part(k))                                                                     \
-    ROW(SHMA_COMPLEX64, "<c8", float complex, real_part(k) + imaginary_part(k) * I)                                    \
+#define DTYPES(ROW)                                                                                \
+    ROW(SHMA_BOOL, "|b1", bool, k % 3 == 0)                                                        \
+    ROW(SHMA_INT8, "|i1", int8_t, 7 * k + 3 - 20)                                                  \
+    ROW(SHMA_INT16, "<i2", int16_t, 7 * k + 3 - 20)                                                \
+    ROW(SHMA_INT32, "<i4", int32_t, 7 * k + 3 - 20)                                                \
+    ROW(SHMA_INT64, "<i8", int64_t, 7 * k + 3 - 20)                                                \
+    ROW(SHMA_UINT8, "|u1", uint8_t, 7 * k + 3)                                                     \
+    ROW(SHMA_UINT16, "<u2", uint16_t, 7 * k + 3)                                                   \
+    ROW(SHMA_UINT32, "<u4", uint32_t, 7 * k + 3)                                                   \
+    ROW(SHMA_UINT64, "<u8", uint64_t, 7 * k + 3)                                                   \
+    ROW(SHMA_FLOAT16, "<f2", uint16_t, half_of(real_part(k)))                                      \
+    ROW(SHMA_FLOAT32, "<f4", float, real_part(k))                                                  \
+    ROW(SHMA_FLOAT64, "<f8", double, real_part(k))                                                 \
+    ROW(SHMA_COMPLEX64, "<c8", float complex, real_part(k) + imaginary_part(k) * I)                \
     ROW(SHMA_COMPLEX128, "<c16", double complex, real_part(k) + imaginary_part(k) * I)
 
 #define NUMBER_AND_TEXT(number, text, type, pattern) {number, text},
@@ -53,9 +54,9 @@ enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes };
 
 static void store(shma_dtype dtype, void *at, int64_t k) {
     switch (dtype) {
-#define STORE(number, text, type, pattern)                                                                             \
-    case number:                                                                                                       \
-        *(type *)at = (type)(pattern);                                                                                 \
+#define STORE(number, text, type, pattern)                                                         \
+    case number:                                                                                   \
+        *(type *)at = (type)(pattern);                                                             \
         break;
         DTYPES(STORE)
     }
@@ -63,8 +64,8 @@ static void store(shma_dtype dtype, void *at, int64_t k) {
 
 static bool is_pattern(shma_dtype dtype, const void *at, int64_t k) {
     switch (dtype) {
-#define IS_PATTERN(number, text, type, pattern)                                                                        \
-    case number:                                                                                                       \
+#define IS_PATTERN(number, text, type, pattern)                                                    \
+    case number:                                                                                   \
         return *(const type *)at == (type)(pattern);
         DTYPES(IS_PATTERN)
     }
@@ -113,7 +114,8 @@ static const char *kind(int32_t status) {
         "SHMA_ERROR_TEXT_TOO_SHORT",
         "SHMA_ERROR_PANIC",
     };
-    return status <= 0 && -status < (int32_t)(sizeof names / sizeof *names) ? names[-status] : "SHMA_ERROR";
+    return status <= 0 && -status < (int32_t)(sizeof names / sizeof *names) ? names[-status]
+                                                                            : "SHMA_ERROR";
 }
 
 static void say_error(void) { printf("error %s %s", kind(error.status), error.message); }
@@ -153,15 +155,17 @@ static shma_array *make(shma_dtype dtype, const char *layout) {
         size_t ndim;
         int64_t shape[3];
     } made_from[] = {
-        {"c", 3, {2, 3, 4}},          {"f", 3, {2, 3, 4}}, {"strided", 3, {4, 6, 4}}, {"reversed", 3, {2, 3, 4}},
-        {"transposed", 3, {4, 3, 2}}, {"scalar", 0, {0}},  {"empty", 2, {0, 3}},
+        {"c", 3, {2, 3, 4}},        {"f", 3, {2, 3, 4}},          {"strided", 3, {4, 6, 4}},
+        {"reversed", 3, {2, 3, 4}}, {"transposed", 3, {4, 3, 2}}, {"scalar", 0, {0}},
+        {"empty", 2, {0, 3}},
     };
     shma_options options = SHMA_OPTIONS_INIT;
     shma_array *array = NULL;
     options.order = strcmp(layout, "f") == 0 ? SHMA_ORDER_F : SHMA_ORDER_C;
     for (size_t row = 0; row < sizeof made_from / sizeof *made_from; row++)
         if (strcmp(layout, made_from[row].layout) == 0)
-            shma_array_create(dtype, made_from[row].ndim, made_from[row].shape, &options, &array, &error);
+            shma_array_create(dtype, made_from[row].ndim, made_from[row].shape, &options, &array,
+                              &error);
     if (strcmp(layout, "strided") == 0) {
         slice(&array, 0, 2);
         slice(&array, 1, 2);
@@ -270,7 +274,8 @@ static void let_go(void) {
     fputs("ok", stdout);
 }
 
-// Commands that take nothing, and whether they need an array, elements of a C type, and one at least.
+// Commands that take nothing, and whether they need an array, elements of a C type, and one at
+// least.
 static const struct {
     const char *name;
     void (*answer)(void);

@@ -27,7 +27,8 @@ struct is_complex<std::complex<T>> : std::true_type {};
 
 template <class T>
 T pattern(std::int64_t k) {
-    const auto real = static_cast<float>(static_cast<double>(k) / 2 - 3.25); // exact, as all of them
+    const auto real =
+        static_cast<float>(static_cast<double>(k) / 2 - 3.25); // exact, as all of them
     if constexpr (std::is_same_v<T, bool>)
         return k % 3 == 0;
     else if constexpr (std::is_integral_v<T>)
@@ -66,7 +67,8 @@ std::string with_type(const std::string &dtype_text, Act act) {
             answer = act(zero);
     });
     if (answer.empty())
-        shmarray::detail::raise(SHMA_ERROR_INVALID_DTYPE, 0, "C++ has no elements of dtype " + dtype_text);
+        shmarray::detail::raise(SHMA_ERROR_INVALID_DTYPE, 0,
+                                "C++ has no elements of dtype " + dtype_text);
     return answer;
 }
 
@@ -79,7 +81,9 @@ array<T> make(const std::string &layout) {
     if (layout == "strided")
         return array<T>::create({4, 6, 4}).slice(0, 0, far_end, 2).slice(1, 0, far_end, 2);
     if (layout == "reversed")
-        return array<T>::create({2, 3, 4}).slice(0, far_end, far_end, -1).slice(2, far_end, far_end, -1);
+        return array<T>::create({2, 3, 4})
+            .slice(0, far_end, far_end, -1)
+            .slice(2, far_end, far_end, -1);
     if (layout == "transposed")
         return array<T>::create({4, 3, 2}).transpose();
     if (layout == "scalar")
@@ -174,7 +178,8 @@ class Driver {
     }
 
     std::string attach(const std::string &rest) {
-        const auto how = rest.rfind("ro ", 0) == 0 ? shmarray::access::read_only : shmarray::access::read_write;
+        const auto how =
+            rest.rfind("ro ", 0) == 0 ? shmarray::access::read_only : shmarray::access::read_write;
         held_ = any_array::attach(rest.substr(rest.find(' ') + 1), how);
         return "ok " + held_.dtype_text() + " " + list(held_.shape()) + " " + list(held_.strides());
     }

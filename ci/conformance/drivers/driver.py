@@ -9,7 +9,22 @@ import sys
 import numpy as np
 import shmarray
 
-DTYPES = ["|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"]
+DTYPES = [
+    "|b1",
+    "|i1",
+    "<i2",
+    "<i4",
+    "<i8",
+    "|u1",
+    "<u2",
+    "<u4",
+    "<u8",
+    "<f2",
+    "<f4",
+    "<f8",
+    "<c8",
+    "<c16",
+]
 WRITTEN = 100
 
 # How each layout is made of an array in shared memory: its shape, its order, and the slice.
@@ -53,7 +68,18 @@ class Driver:
 
     def answer(self, line):
         command, _, rest = line.partition(" ")
-        names = ["hello", "dtypes", "create", "attach", "compare", "write", "written", "bytes", "handle", "close"]
+        names = [
+            "hello",
+            "dtypes",
+            "create",
+            "attach",
+            "compare",
+            "write",
+            "written",
+            "bytes",
+            "handle",
+            "close",
+        ]
         if command not in names:
             raise ValueError(f"unknown command {command!r}")
         return getattr(self, command)(*([rest] if rest else []))
@@ -134,7 +160,11 @@ def last(array):
 
 
 def dtype_text(value):
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    )
 
 
 def one_line(error):

@@ -12,7 +12,9 @@ fn main() {
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("standard input is text");
         let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let answer = driver.answer(command, rest).unwrap_or_else(|error| format!("error {:?} {error}", error.kind()));
+        let answer = driver
+            .answer(command, rest)
+            .unwrap_or_else(|error| format!("error {:?} {error}", error.kind()));
         println!("{answer}");
         std::io::stdout().flush().expect("the runner reads");
     }
@@ -26,7 +28,9 @@ impl Driver {
     fn answer(&mut self, command: &str, rest: &str) -> Result<String, Error> {
         match command {
             "hello" => Ok(format!("ok rust {}", shmarray::VERSION)),
-            "dtypes" => Ok(DType::ALL.iter().fold("ok".to_owned(), |list, dtype| list + " " + dtype.text())),
+            "dtypes" => {
+                Ok(DType::ALL.iter().fold("ok".to_owned(), |list, dtype| list + " " + dtype.text()))
+            }
             "create" => self.create(rest),
             "attach" => self.attach(rest),
             "close" => {
@@ -70,12 +74,16 @@ impl Driver {
 }
 
 fn make(dtype: DType, layout: &str) -> Result<Array, Error> {
-    let create = |shape: &[u64], order| Array::create(dtype, shape, &Options { order, ..Options::default() });
+    let create = |shape: &[u64], order| {
+        Array::create(dtype, shape, &Options { order, ..Options::default() })
+    };
     match layout {
         "c" => create(&[2, 3, 4], Order::C),
         "f" => create(&[2, 3, 4], Order::F),
         "strided" => create(&[4, 6, 4], Order::C)?.slice(0, None, None, 2)?.slice(1, None, None, 2),
-        "reversed" => create(&[2, 3, 4], Order::C)?.slice(0, None, None, -1)?.slice(2, None, None, -1),
+        "reversed" => {
+            create(&[2, 3, 4], Order::C)?.slice(0, None, None, -1)?.slice(2, None, None, -1)
+        }
         "transposed" => Ok(create(&[4, 3, 2], Order::C)?.transpose()),
         "scalar" => create(&[], Order::C),
         "empty" => create(&[0, 3], Order::C),
@@ -161,7 +169,8 @@ fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> {
     let shape = shape.to_vec();
     (0..shape.iter().product()).map(move |k: u64| {
         let mut rest = k;
-        let mut index: Vec<u64> = shape.iter().rev().map(|count| (rest % count, rest /= count).0).collect();
+        let mut index: Vec<u64> =
+            shape.iter().rev().map(|count| (rest % count, rest /= count).0).collect();
         index.reverse();
         index
     })

@@ -40,7 +40,9 @@ def c_strides(shape, item_bytes):
 class Segment:
     HEAD_BYTES = 512
 
-    def __init__(self, number, dtype, shape, data, strides=None, name="", minor=0, optional=0, leases=0):
+    def __init__(
+        self, number, dtype, shape, data, strides=None, name="", minor=0, optional=0, leases=0
+    ):
         self.id = segment_id(number)
         self.dtype = json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
         self.item_bytes = dtype_item_bytes(dtype)
@@ -113,7 +115,9 @@ class Cells(Segment):
         super().__init__(number, first[0], first[1], first[2])
 
     def write(self):
-        data = b"".join((array[2] if array else b"").ljust(self.CELL_BYTES, b"\xee") for array in self.arrays)
+        data = b"".join(
+            (array[2] if array else b"").ljust(self.CELL_BYTES, b"\xee") for array in self.arrays
+        )
         whole = Segment(0, "|u1", [len(data)], data)
         whole.id, whole.HEAD_BYTES = self.id, self.HEAD_BYTES
         return whole.write(2, self.CELL_BYTES, [self.head(array) for array in self.arrays])
@@ -125,7 +129,9 @@ class Cells(Segment):
         # Held by lock, so that walking it does not free it.
         words = struct.pack("<QQQQ", LIVE | 2 << 3, GENERATION, BY_LOCK, len(data))
         text = json.dumps(dtype).encode()
-        described = struct.pack("<II24s8Q", len(shape), len(text), text, *shape, *[0] * (8 - len(shape)))
+        described = struct.pack(
+            "<II24s8Q", len(shape), len(text), text, *shape, *[0] * (8 - len(shape))
+        )
         return words + described
 
     def handle(self, cell=0, **changes):
@@ -149,12 +155,16 @@ def golden_segments():
     padded = {"descr": [["a", "|i1"], ["", "|V3"], ["b", "<f4", [2]]], "itemsize": 12}
     return {
         "int32_c_order": Segment(0, "<i4", [2, 3, 4], struct.pack("<24i", *range(-12, 12))),
-        "float64_f_order": Segment(1, "<f8", [2, 3], struct.pack("<6d", 1, -2, 0.5, 3e300, -0.0, 7), [8, 16]),
+        "float64_f_order": Segment(
+            1, "<f8", [2, 3], struct.pack("<6d", 1, -2, 0.5, 3e300, -0.0, 7), [8, 16]
+        ),
         "complex128_scalar": Segment(2, "<c16", [], struct.pack("<2d", 2.5, -1.5)),
         "uint8_empty": Segment(3, "|u1", [0, 3], b""),
         "bool_named": Segment(4, "|b1", [4], b"\1\0\1\1", name="golden.bool"),
         "float16": Segment(5, "<f2", [3], struct.pack("<3e", 0.5, -2, 65504)),
-        "int64_later_minor": Segment(6, "<i8", [2], struct.pack("<2q", -1, 2**62), minor=7, optional=1 << 40),
+        "int64_later_minor": Segment(
+            6, "<i8", [2], struct.pack("<2q", -1, 2**62), minor=7, optional=1 << 40
+        ),
         "big_endian": Segment(7, ">i4", [3], struct.pack(">3i", 1, -2, 3)),
         "datetime": Segment(8, "<M8[us]", [2], struct.pack("<2q", 0, 1_700_000_000_000_000)),
         "text": Segment(9, "<U3", [2], "añ\0b\u20ac\0".encode("utf-32-le")),
@@ -201,7 +211,10 @@ def bad_segments():
         "truncated_in_data": (whole[:-1], "segment_bytes"),
         "other_magic": (patched(0, b"SHMARRAY"), "magic"),
         "next_major": (patched(8, struct.pack("<I", 2)), "layout 2.0"),
-        "required_feature": (patched(16, struct.pack("<Q", 1 << 63)), "features 0x8000000000000000"),
+        "required_feature": (
+            patched(16, struct.pack("<Q", 1 << 63)),
+            "features 0x8000000000000000",
+        ),
         "another_id": (patched(32, b"x"), "id"),
         "header_not_pages": (patched(56, struct.pack("<Q", 4097)), "header_bytes"),
         "header_huge": (patched(56, struct.pack("<Q", 1 << 62)), "header_bytes"),
@@ -327,8 +340,14 @@ def files():
 def main():
     made = files()
     if "--check" in sys.argv:
-        there = {str(p.relative_to(HERE)) for p in HERE.rglob("*") if p.is_file() and p.suffix != ".py"}
-        differing = [name for name in made if not (HERE / name).exists() or (HERE / name).read_bytes() != made[name]]
+        there = {
+            str(p.relative_to(HERE)) for p in HERE.rglob("*") if p.is_file() and p.suffix != ".py"
+        }
+        differing = [
+            name
+            for name in made
+            if not (HERE / name).exists() or (HERE / name).read_bytes() != made[name]
+        ]
         if differing or there != set(made):
             sys.exit(f"golden files differ from FORMAT.md: {differing or there ^ set(made)}")
         print(f"{len(made)} golden files are what FORMAT.md says")

@@ -1,4 +1,5 @@
-//! Two threads that write one number without agreeing on it: what ThreadSanitizer is there to report.
+//! Two threads that write one number without agreeing on it: what ThreadSanitizer is there to
+//! report.
 
 use std::cell::UnsafeCell;
 use std::thread;

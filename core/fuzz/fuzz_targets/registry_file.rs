@@ -1,6 +1,8 @@
-//! Anything in the registry's place, at any moment: what is held stays, and in the end nothing is left.
+//! Anything in the registry's place, at any moment: what is held stays, and in the end nothing is
+//! left.
 //!
-//! An input is a list of pairs: what is done, and to what. The first byte of a pair, modulo their number:
+//! An input is a list of pairs: what is done, and to what. The first byte of a pair, modulo their
+//! number:
 //!
 //! | | does |
 //! |---|---|
@@ -52,7 +54,8 @@ extern "C" fn __asan_default_options() -> *const std::ffi::c_char {
 fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
-        let parent = std::env::var_os("SHMARRAY_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from);
+        let parent =
+            std::env::var_os("SHMARRAY_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from);
         let directory = parent.join(format!("shmfuzz-{}", std::process::id()));
         fs::create_dir_all(directory.join("shm")).unwrap();
         #[allow(unsafe_code)]
@@ -123,7 +126,14 @@ struct Shared {
 
 impl Shared {
     fn new(handle: String, value: u8) -> Self {
-        Self { handle, value, ours: Vec::new(), children: HashSet::new(), persists: false, name: None }
+        Self {
+            handle,
+            value,
+            ours: Vec::new(),
+            children: HashSet::new(),
+            persists: false,
+            name: None,
+        }
     }
 
     fn is_held(&self) -> bool {
@@ -208,7 +218,8 @@ fn live(mut held: Vec<(Array, u8)>, line: UnixStream) -> ! {
     }
 }
 
-/// A sweep may meet a name that it cannot take away without the registry; then it says so. Whether it was whole.
+/// A sweep may meet a name that it cannot take away without the registry; then it says so. Whether
+/// it was whole.
 fn sweep() -> bool {
     let swept = shmarray::sweep();
     let of_registry = |error: &Error| error.to_string().contains("shmarray-registry-");
@@ -254,16 +265,20 @@ impl World {
             0 => fs::hard_link(directory().join("registry"), path),
             1 => Ok(()),
             2 => fs::write(path, noise),
-            3 => fs::write(&path, noise).and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o400))),
+            3 => fs::write(&path, noise)
+                .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o400))),
             4 => fs::create_dir(path),
             8 => make_fifo(&path),
-            link => symlink(directory().join(["nothing", "target", "shm"][usize::from(link) - 5]), path),
+            link => {
+                symlink(directory().join(["nothing", "target", "shm"][usize::from(link) - 5]), path)
+            }
         }
         .unwrap();
     }
 
     fn make(&mut self, count: u64, value: u8) {
-        let array = create(count, value, &Options::default()).expect("an array can be made whatever the registry is");
+        let array = create(count, value, &Options::default())
+            .expect("an array can be made whatever the registry is");
         let shared = Shared::new(array.handle().to_text(), value);
         self.shared.push(Shared { ours: vec![array], ..shared });
     }
@@ -273,14 +288,25 @@ impl World {
         let name = NAMES[usize::from(what) % NAMES.len()];
         let taken = self.shared.iter().any(|shared| shared.name == Some(name) && shared.is_held());
         let persist = what & 0x80 != 0;
-        match create(9, what, &Options { name: Some(name.to_owned()), persist, ..Options::default() }) {
+        match create(
+            9,
+            what,
+            &Options { name: Some(name.to_owned()), persist, ..Options::default() },
+        ) {
             Ok(array) => {
                 assert!(!taken, "{name} is another's");
                 self.lose_name(name);
                 let shared = Shared::new(array.handle().to_text(), what);
-                self.shared.push(Shared { ours: vec![array], name: Some(name), persists: persist, ..shared });
+                self.shared.push(Shared {
+                    ours: vec![array],
+                    name: Some(name),
+                    persists: persist,
+                    ..shared
+                });
             }
-            Err(Error::NameExists { .. }) => assert!(taken || !self.registry_is_a_file, "{name} is nobody's"),
+            Err(Error::NameExists { .. }) => {
+                assert!(taken || !self.registry_is_a_file, "{name} is nobody's")
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -293,7 +319,8 @@ impl World {
 
     fn unlink(&mut self, what: u8) {
         let name = NAMES[usize::from(what) % NAMES.len()];
-        let is_there = self.shared.iter().any(|shared| shared.name == Some(name) && shared.is_held());
+        let is_there =
+            self.shared.iter().any(|shared| shared.name == Some(name) && shared.is_held());
         match shmarray::unlink(name) {
             Ok(()) => self.lose_name(name),
             Err(Error::NameNotFound { .. }) => assert!(!is_there, "{name} is lost"),
@@ -302,8 +329,12 @@ impl World {
     }
 
     fn attach(&mut self, what: u8) {
-        let Some(shared) = chosen(&mut self.shared, what).filter(|shared| shared.is_held()) else { return };
-        shared.ours.push(Array::attach(&shared.handle, Access::ReadWrite).expect("somebody holds it"));
+        let Some(shared) = chosen(&mut self.shared, what).filter(|shared| shared.is_held()) else {
+            return;
+        };
+        shared
+            .ours
+            .push(Array::attach(&shared.handle, Access::ReadWrite).expect("somebody holds it"));
     }
 
     fn fork(&mut self) {
@@ -318,19 +349,25 @@ impl World {
         if pid == 0 {
             drop(ours);
             let shared = std::mem::take(&mut self.shared);
-            let held = |shared: Shared| shared.ours.into_iter().map(move |array| (array, shared.value));
+            let held =
+                |shared: Shared| shared.ours.into_iter().map(move |array| (array, shared.value));
             live(shared.into_iter().flat_map(held).collect(), its);
         }
         for shared in self.shared.iter_mut().filter(|shared| !shared.ours.is_empty()) {
             shared.children.insert(pid);
         }
-        self.children.push(Child { pid, hear: BufReader::new(ours.try_clone().unwrap()), tell: ours });
+        self.children.push(Child {
+            pid,
+            hear: BufReader::new(ours.try_clone().unwrap()),
+            tell: ours,
+        });
     }
 
     fn child_makes(&mut self, what: u8) {
         let Some(child) = chosen(&mut self.children, what) else { return };
         let handle = child.ask(&format!("make {what}"));
-        self.shared.push(Shared { children: HashSet::from([child.pid]), ..Shared::new(handle, what) });
+        self.shared
+            .push(Shared { children: HashSet::from([child.pid]), ..Shared::new(handle, what) });
     }
 
     fn child_ends(&mut self, what: u8, by_itself: bool) {
@@ -359,7 +396,9 @@ impl World {
             7 => drop(shmarray::segments().unwrap()),
             8 => self.unlink(what),
             9 => self.fork(),
-            10 => chosen(&mut self.children, what).into_iter().for_each(|child| assert_eq!(child.ask("look"), "saw")),
+            10 => chosen(&mut self.children, what)
+                .into_iter()
+                .for_each(|child| assert_eq!(child.ask("look"), "saw")),
             11 => self.child_makes(what),
             12 => self.child_ends(what, true),
             _ => self.child_ends(what, false),

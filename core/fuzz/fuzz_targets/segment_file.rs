@@ -1,4 +1,5 @@
-//! Any bytes as a segment's file: refused or attached, never a panic or a signal, and no segment is left.
+//! Any bytes as a segment's file: refused or attached, never a panic or a signal, and no segment is
+//! left.
 //!
 //! The first byte of an input says what of the file is made right before it is tried, so that
 //! mutations also get behind the first checks; the rest are the file's bytes:
@@ -50,7 +51,8 @@ const HEAD: usize = PAGE_BYTES;
 fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
-        let parent = std::env::var_os("SHMARRAY_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from);
+        let parent =
+            std::env::var_os("SHMARRAY_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from);
         let directory = parent.join(format!("shmfuzz-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         #[allow(unsafe_code)]
@@ -96,13 +98,15 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Puts the file there under its id and its name, whatever of it the last attempt gave back. An id
-/// is one file's, ever: so what this process kept of the last one, which a sweep forgets, is not this one's.
+/// is one file's, ever: so what this process kept of the last one, which a sweep forgets, is not
+/// this one's.
 fn place(file: &[u8]) {
     let _ = shmarray::sweep();
     let _ = fs::remove_file(segment_path());
     let _ = fs::remove_file(name_path());
     let mut options = fs::OpenOptions::new();
-    let options = std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
+    let options =
+        std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
     options.open(segment_path()).unwrap().write_all(file).unwrap();
     fs::hard_link(segment_path(), name_path()).unwrap();
 }
@@ -131,7 +135,8 @@ fn handle_of_cell(file: &[u8]) -> String {
 /// The handle of what the file describes; all of its data when it cannot be attached.
 fn described_handle(file: &[u8]) -> String {
     place(file);
-    Array::attach(NAME, Access::ReadOnly).map_or_else(|_| handle_of_bytes(file), |array| array.handle().to_text())
+    Array::attach(NAME, Access::ReadOnly)
+        .map_or_else(|_| handle_of_bytes(file), |array| array.handle().to_text())
 }
 
 fn look_at(array: &Array) {
@@ -168,8 +173,12 @@ fn attempt(file: &[u8], what: &str) -> bool {
         drop(array);
         // Who persists, or seems to have another holder, is not given back by a close.
         // Of cells the others may be in use.
-        let stays = file[144] & 1 != 0 || file[80] == 2 || file[LEASES].iter().any(|byte| *byte != 0);
-        assert!(stays || !is_ours || !segment_path().exists(), "its last holder did not give it back");
+        let stays =
+            file[144] & 1 != 0 || file[80] == 2 || file[LEASES].iter().any(|byte| *byte != 0);
+        assert!(
+            stays || !is_ours || !segment_path().exists(),
+            "its last holder did not give it back"
+        );
         true
     });
     assert_eq!(attached[0], attached[1], "read-only and read-write differ for {what}");
@@ -183,12 +192,13 @@ fn is_under_way(file: &[u8]) -> bool {
     entries.into_iter().any(|entry| entry[0] & 1 != 0 && entry[12] != 0)
 }
 
-/// Without its name nothing persists, and nobody holds it: a sweep gives everything back. What is no
-/// segment, so that nobody lists it, stays as it was.
+/// Without its name nothing persists, and nobody holds it: a sweep gives everything back. What is
+/// no segment, so that nobody lists it, stays as it was.
 fn nothing_is_left(file: &[u8]) {
     let _ = shmarray::unlink(NAME);
     shmarray::sweep().unwrap();
-    let is_segment = shmarray::segments().unwrap().iter().any(|info| info.segment.id.as_str() == ID);
+    let is_segment =
+        shmarray::segments().unwrap().iter().any(|info| info.segment.id.as_str() == ID);
     if !is_segment {
         assert!(
             fs::read(segment_path()).is_ok_and(|left| left == file) || !segment_path().exists(),
@@ -200,7 +210,8 @@ fn nothing_is_left(file: &[u8]) {
         let _ = fs::remove_file(name_path());
     }
     let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
-    let left: Vec<_> = entries.filter(|name| !name.to_string_lossy().starts_with("shmarray-registry-")).collect();
+    let left: Vec<_> =
+        entries.filter(|name| !name.to_string_lossy().starts_with("shmarray-registry-")).collect();
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 

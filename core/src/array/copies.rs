@@ -31,7 +31,13 @@ impl Array {
             ));
         }
         // SAFETY: one shape; `bytes` has room for all elements, and nobody else has it.
-        unsafe { copy_elements(End { start: bytes.as_mut_ptr(), layout: &layout }, self.end(), item_bytes) };
+        unsafe {
+            copy_elements(
+                End { start: bytes.as_mut_ptr(), layout: &layout },
+                self.end(),
+                item_bytes,
+            )
+        };
         Ok(())
     }
 
@@ -41,26 +47,37 @@ impl Array {
     /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when the shapes differ.
     ///
     /// # Safety
-    /// Every element of `layout`, from `source` on, can be read, and none is an element of this array.
+    /// Every element of `layout`, from `source` on, can be read, and none is an element of this
+    /// array.
     #[allow(unsafe_code)]
     pub unsafe fn fill_from(&self, source: *const u8, layout: &Layout) -> Result<()> {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
         if layout.shape != self.layout.shape {
-            return Err(Error::argument("shape", format!("{:?} into {:?}", layout.shape, self.layout.shape)));
+            return Err(Error::argument(
+                "shape",
+                format!("{:?} into {:?}", layout.shape, self.layout.shape),
+            ));
         }
         self.segment.prepare_stores(layout.len() * self.dtype.item_bytes());
         // SAFETY: one shape; this array is checked and writable; the caller vouches for the source.
-        unsafe { copy_elements(self.end(), End { start: source.cast_mut(), layout }, self.dtype.item_bytes()) };
+        unsafe {
+            copy_elements(
+                self.end(),
+                End { start: source.cast_mut(), layout },
+                self.dtype.item_bytes(),
+            )
+        };
         Ok(())
     }
 
-    /// Copies bytes that are no array's data into a contiguous array of bytes, from its byte `at` on.
-    /// [`copied_bytes`](crate::copied_bytes) does not count them.
+    /// Copies bytes that are no array's data into a contiguous array of bytes, from its byte `at`
+    /// on. [`copied_bytes`](crate::copied_bytes) does not count them.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when they have no room there, or the array is no such one.
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when they have no room there, or the array
+    /// is no such one.
     ///
     /// # Safety
     /// None of the bytes is an element of this array.
@@ -70,8 +87,14 @@ impl Array {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
-        if self.dtype.item_bytes() != 1 || !self.is_contiguous(Order::C) || room.saturating_sub(at) < count {
-            return Err(Error::argument("bytes", format!("{count} from {at} on do not fit into {room}")));
+        if self.dtype.item_bytes() != 1
+            || !self.is_contiguous(Order::C)
+            || room.saturating_sub(at) < count
+        {
+            return Err(Error::argument(
+                "bytes",
+                format!("{count} from {at} on do not fit into {room}"),
+            ));
         }
         let source = Layout::contiguous(&[count], 1, Order::C)?;
         let target = Layout { offset: self.layout.offset + at, ..source.clone() };

@@ -185,7 +185,8 @@ fn c_strides(shape: &[u64], item_bytes: u64) -> Vec<i64> {
 /// A plan that several threads read.
 struct Shared(Plan);
 
-// SAFETY: the addresses in it are used as its owner vouches for, by threads that end before he returns.
+// SAFETY: the addresses in it are used as its owner vouches for, by threads that end before he
+// returns.
 #[allow(unsafe_code)]
 unsafe impl Sync for Shared {}
 

@@ -22,7 +22,8 @@ pub(super) fn parts_of(bytes: u64) -> usize {
 
 /// How many threads this process may run at once, as it was when it first asked: that reads files.
 ///
-/// Two threads may both find out. A lock would stay taken in a child that another thread forks meanwhile.
+/// Two threads may both find out. A lock would stay taken in a child that another thread forks
+/// meanwhile.
 fn parallelism() -> usize {
     static PARALLELISM: AtomicUsize = AtomicUsize::new(0);
     match PARALLELISM.load(Ordering::Relaxed) {
@@ -51,7 +52,11 @@ pub(super) fn in_threads(parts: usize, work: impl Fn(usize) + Sync) {
 /// Small stacks: the loops need a tile and a few frames.
 const STACK_BYTES: usize = 256 << 10;
 
-fn starts<'scope>(scope: &'scope Scope<'scope, '_>, part: usize, work: &'scope (impl Fn(usize) + Sync)) -> bool {
+fn starts<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    part: usize,
+    work: &'scope (impl Fn(usize) + Sync),
+) -> bool {
     let thread = Builder::new().name("shmarray copy".into()).stack_size(STACK_BYTES);
     thread.spawn_scoped(scope, move || work(part)).is_ok()
 }
@@ -74,7 +79,9 @@ impl Plan {
     /// The outermost dimension that makes parts of nearly one size; `None` for the run.
     fn dim_for(&self, parts: usize) -> Option<usize> {
         let counts = || self.dims.iter().map(|dim| dim.count).enumerate();
-        let largest = || counts().max_by_key(|&(_, count)| count).filter(|&(_, count)| count >= self.run_pages());
+        let largest = || {
+            counts().max_by_key(|&(_, count)| count).filter(|&(_, count)| count >= self.run_pages())
+        };
         counts().find(|&(_, count)| count >= 4 * parts).or_else(largest).map(|(dim, _)| dim)
     }
 

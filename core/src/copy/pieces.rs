@@ -60,7 +60,8 @@ impl<'a, W: Fn(u64, *const u8, usize) -> io::Result<()>> Pieces<'a, W> {
         let rows = plan.rows_in(self.room());
         let step = outer.from.unsigned_abs();
         let near = (NEAR_BYTES / step.max(1)).clamp(1, MOST_PIECES);
-        let far_apart = plan.nearest_source() == 0 && plan.is_across(0) && rows * step < LINE_BYTES / 2;
+        let far_apart =
+            plan.nearest_source() == 0 && plan.is_across(0) && rows * step < LINE_BYTES / 2;
         if far_apart && self.together.is_none() {
             for first in (0..outer.count).step_by(near) {
                 self.together = Some(Dim { count: near.min(outer.count - first), ..outer });
@@ -83,7 +84,8 @@ impl<'a, W: Fn(u64, *const u8, usize) -> io::Result<()>> Pieces<'a, W> {
         let (buffer, bytes) = (self.buffer.as_mut_ptr(), plan.bytes());
         let pieces = self.together.unwrap_or(Dim { count: 1, to: 0, from: 0 });
         let side_by_side = Dim { to: bytes as isize, ..pieces };
-        let dims = [side_by_side].into_iter().filter(|dim| dim.count > 1).chain(plan.dims.iter().copied());
+        let dims =
+            [side_by_side].into_iter().filter(|dim| dim.count > 1).chain(plan.dims.iter().copied());
         // SAFETY: the caller's; the pieces fit the buffer, which is ours.
         unsafe { Plan { to: buffer, dims: dims.collect(), ..plan.clone() }.run() };
         for index in 0..pieces.count {

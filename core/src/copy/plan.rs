@@ -28,7 +28,8 @@ pub(super) enum Inner {
     Strips,
     /// What is near in the one end is far in the other, and both are long: squares.
     Tiles,
-    /// The same of items that are large: a few of them along what is near in the source, for all of the other.
+    /// The same of items that are large: a few of them along what is near in the source, for all of
+    /// the other.
     Streams,
 }
 
@@ -49,7 +50,8 @@ pub(super) const LINE_BYTES: usize = 64;
 /// tiles even there: four of them are one store.
 const CACHED_BYTES: usize = 256 << 10;
 const WORD_BYTES: usize = 4;
-/// Of items from this size on a line has so few that another copy of them, in a tile, costs more than it saves.
+/// Of items from this size on a line has so few that another copy of them, in a tile, costs more
+/// than it saves.
 const WIDE_BYTES: usize = 16;
 /// Fewer than these and a loop costs more than its elements.
 const SHORT: usize = 8;
@@ -70,7 +72,8 @@ impl Plan {
         self.dims.iter().map(|dim| dim.count).product::<usize>() * self.run_bytes
     }
 
-    /// Largest steps of the written end first, all of them forward; as it is where that may overlap.
+    /// Largest steps of the written end first, all of them forward; as it is where that may
+    /// overlap.
     fn sort(&mut self) {
         let mut sorted = self.dims.clone();
         sorted.sort_by_key(|dim| Reverse(dim.to.unsigned_abs()));
@@ -101,7 +104,9 @@ impl Plan {
         let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
         for &dim in &self.dims {
             match merged.last_mut() {
-                Some(outer) if outer.goes_on_in(dim) => *outer = Dim { count: outer.count * dim.count, ..dim },
+                Some(outer) if outer.goes_on_in(dim) => {
+                    *outer = Dim { count: outer.count * dim.count, ..dim }
+                }
                 _ => merged.push(dim),
             }
         }
@@ -168,7 +173,12 @@ impl Dim {
 fn dims_of(to: End<'_>, from: End<'_>) -> Vec<Dim> {
     let strides = to.layout.strides.iter().zip(&from.layout.strides);
     let dims = to.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
-    dims.map(|(&count, (&to, &from))| Dim { count: count as usize, to: to as isize, from: from as isize }).collect()
+    dims.map(|(&count, (&to, &from))| Dim {
+        count: count as usize,
+        to: to as isize,
+        from: from as isize,
+    })
+    .collect()
 }
 
 /// Whether each step goes over all that lies inside it, so that no two elements share a byte.

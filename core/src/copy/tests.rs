@@ -31,7 +31,11 @@ fn dims() -> impl Strategy<Value = Dims> {
 fn end_of(dims: &Dims, end: usize, item_bytes: u64) -> (Layout, usize) {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     order.sort_by_key(|&dim| dims[dim].3[end]);
-    let mut layout = Layout { shape: dims.iter().map(|dim| dim.0).collect(), strides: vec![0; dims.len()], offset: 0 };
+    let mut layout = Layout {
+        shape: dims.iter().map(|dim| dim.0).collect(),
+        strides: vec![0; dims.len()],
+        offset: 0,
+    };
     let mut extent = item_bytes;
     for dim in order {
         let (count, gaps, back, _) = dims[dim];
@@ -47,7 +51,10 @@ fn end_of(dims: &Dims, end: usize, item_bytes: u64) -> (Layout, usize) {
 fn offsets(layout: &Layout) -> Vec<usize> {
     let mut all = vec![layout.offset as i64];
     for (&count, &stride) in layout.shape.iter().zip(&layout.strides) {
-        all = all.iter().flat_map(|base| (0..count as i64).map(move |index| base + index * stride)).collect();
+        all = all
+            .iter()
+            .flat_map(|base| (0..count as i64).map(move |index| base + index * stride))
+            .collect();
     }
     all.into_iter().map(|offset| offset as usize).collect()
 }
@@ -56,7 +63,14 @@ fn bytes_of(size: usize) -> Vec<u8> {
     (0..size as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8 | 1).collect()
 }
 
-fn copied(to: &Layout, to_size: usize, from: &Layout, source: &[u8], item_bytes: u64, parts: usize) -> Vec<u8> {
+fn copied(
+    to: &Layout,
+    to_size: usize,
+    from: &Layout,
+    source: &[u8],
+    item_bytes: u64,
+    parts: usize,
+) -> Vec<u8> {
     let mut target = vec![0; to_size];
     let to = End { start: target.as_mut_ptr(), layout: to };
     let from = End { start: source.as_ptr().cast_mut(), layout: from };
@@ -65,10 +79,17 @@ fn copied(to: &Layout, to_size: usize, from: &Layout, source: &[u8], item_bytes:
     target
 }
 
-fn copied_one_by_one(to: &Layout, to_size: usize, from: &Layout, source: &[u8], item_bytes: u64) -> Vec<u8> {
+fn copied_one_by_one(
+    to: &Layout,
+    to_size: usize,
+    from: &Layout,
+    source: &[u8],
+    item_bytes: u64,
+) -> Vec<u8> {
     let mut target = vec![0; to_size];
     for (to, from) in offsets(to).into_iter().zip(offsets(from)) {
-        target[to..to + item_bytes as usize].copy_from_slice(&source[from..from + item_bytes as usize]);
+        target[to..to + item_bytes as usize]
+            .copy_from_slice(&source[from..from + item_bytes as usize]);
     }
     target
 }
@@ -93,7 +114,13 @@ fn check(to: (Layout, usize), from: (Layout, usize), item_bytes: u64, parts: usi
     let facts = format!("{to:?} from {from:?}, items of {item_bytes}, {parts} parts");
     assert_eq!(copied(&to.0, to.1, &from.0, &source, item_bytes, parts), expected, "{facts}");
     let dense = Layout::contiguous(&from.0.shape, item_bytes, Order::C).unwrap();
-    let expected = copied_one_by_one(&dense, (dense.len() * item_bytes) as usize, &from.0, &source, item_bytes);
+    let expected = copied_one_by_one(
+        &dense,
+        (dense.len() * item_bytes) as usize,
+        &from.0,
+        &source,
+        item_bytes,
+    );
     assert_eq!(written(&from.0, &source, item_bytes, parts), expected, "{facts}");
 }
 
@@ -125,10 +152,20 @@ proptest! {
 /// Shapes with tiles that are whole and tiles that are cut.
 #[test]
 fn transposed_arrays_arrive_in_order() {
-    let shapes: &[[u64; 3]] =
-        &[[130, 70, 1], [300, 5, 9], [3, 700, 2], [17, 65, 33], [800, 3, 3], [260, 270, 1], [70, 300, 40]];
-    let (shapes, sizes): (_, &[u64]) =
-        if cfg!(miri) { (&[[9, 11, 1]][..], &[1, 12, 40]) } else { (shapes, &[1, 2, 3, 4, 8, 12, 16, 24, 40]) };
+    let shapes: &[[u64; 3]] = &[
+        [130, 70, 1],
+        [300, 5, 9],
+        [3, 700, 2],
+        [17, 65, 33],
+        [800, 3, 3],
+        [260, 270, 1],
+        [70, 300, 40],
+    ];
+    let (shapes, sizes): (_, &[u64]) = if cfg!(miri) {
+        (&[[9, 11, 1]][..], &[1, 12, 40])
+    } else {
+        (shapes, &[1, 2, 3, 4, 8, 12, 16, 24, 40])
+    };
     for shape in shapes {
         for &item_bytes in sizes {
             let c = Layout::contiguous(shape, item_bytes, Order::C).unwrap();
@@ -150,9 +187,13 @@ fn a_transposed_and_reversed_source_arrives_in_order() {
     let before = copied_bytes();
     let ends = [copied.as_mut_ptr().cast(), source.as_ptr().cast_mut().cast::<u8>()];
     // SAFETY: both vectors hold the 48 bytes that the layouts describe.
-    unsafe { copy_elements(End { start: ends[0], layout: &to }, End { start: ends[1], layout: &from }, 2) };
-    let expected: Vec<u16> =
-        (0..3).rev().flat_map(|j| (0..4).flat_map(move |i| [i * 6 + j * 2, i * 6 + j * 2 + 1])).collect();
+    unsafe {
+        copy_elements(End { start: ends[0], layout: &to }, End { start: ends[1], layout: &from }, 2)
+    };
+    let expected: Vec<u16> = (0..3)
+        .rev()
+        .flat_map(|j| (0..4).flat_map(move |i| [i * 6 + j * 2, i * 6 + j * 2 + 1]))
+        .collect();
     assert_eq!(copied, expected);
     assert!(copied_bytes() >= before + 48);
 }
@@ -160,11 +201,17 @@ fn a_transposed_and_reversed_source_arrives_in_order() {
 /// A tile is one more copy of each item. Of large items few share a line, and it saves nothing.
 #[test]
 fn small_items_are_transposed_in_tiles_and_large_ones_are_not() {
-    for (item_bytes, expected) in [(4, Inner::Tiles), (8, Inner::Tiles), (16, Inner::Streams), (32, Inner::Streams)] {
+    for (item_bytes, expected) in
+        [(4, Inner::Tiles), (8, Inner::Tiles), (16, Inner::Streams), (32, Inner::Streams)]
+    {
         let to = Layout::contiguous(&[1000, 1000], item_bytes, Order::C).unwrap();
         let from = to.transpose();
         let [to, from] = [&to, &from].map(|layout| End { start: std::ptr::null_mut(), layout });
-        assert_eq!(Plan::new(to, from, item_bytes as usize).arrange(), expected, "{item_bytes} bytes");
+        assert_eq!(
+            Plan::new(to, from, item_bytes as usize).arrange(),
+            expected,
+            "{item_bytes} bytes"
+        );
     }
 }
 
@@ -187,7 +234,8 @@ fn the_first_error_of_a_write_ends_it() {
     let from = End { start: source.as_ptr().cast_mut(), layout: &from };
     let before = copied_bytes();
     // SAFETY: the vector has the bytes that the layout describes.
-    let failed = unsafe { write_elements(from, 1, |_, _, _| Err(Error::from(ErrorKind::StorageFull))) };
+    let failed =
+        unsafe { write_elements(from, 1, |_, _, _| Err(Error::from(ErrorKind::StorageFull))) };
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
     assert!(copied_bytes() >= before);
 }

@@ -85,7 +85,9 @@ impl<const WORD: usize> Item for Ends<WORD> {
         // SAFETY: the caller's; there are at least `WORD` bytes.
         unsafe { std::ptr::copy_nonoverlapping(from, to, WORD) };
         // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), WORD) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), WORD)
+        };
     }
 }
 
@@ -106,7 +108,8 @@ impl Item for Run {
 
 impl Plan {
     /// # Safety
-    /// All that it reads can be read, all that it writes can be written, and the two do not overlap.
+    /// All that it reads can be read, all that it writes can be written, and the two do not
+    /// overlap.
     pub(super) unsafe fn run(mut self) {
         let walk = match self.run_bytes {
             1 => Self::walk::<Fixed<1>>,
@@ -161,8 +164,8 @@ impl Side {
     }
 }
 
-/// How many rows are written at once: so few that their lines stay in the first cache until they are full, also
-/// where strides of a power of two put all of them into one set. Measured.
+/// How many rows are written at once: so few that their lines stay in the first cache until they
+/// are full, also where strides of a power of two put all of them into one set. Measured.
 const STREAMS: usize = 12;
 
 /// What a strip takes in the end where it is longest.
@@ -263,10 +266,14 @@ impl<I: Item> Walk<I> {
             });
         });
         let (rest, four) = (Dim { count: far.count % 4, ..far }, four.count as isize * 4);
-        rest.each(to.wrapping_offset(four * far.to), from.wrapping_offset(four * far.from), |to, from| {
-            // SAFETY: the caller's.
-            unsafe { self.row(near, to, from) };
-        });
+        rest.each(
+            to.wrapping_offset(four * far.to),
+            from.wrapping_offset(four * far.from),
+            |to, from| {
+                // SAFETY: the caller's.
+                unsafe { self.row(near, to, from) };
+            },
+        );
     }
 
     /// # Safety
@@ -284,8 +291,12 @@ impl<I: Item> Walk<I> {
                 std::ptr::copy_nonoverlapping(from, to, bytes as usize * row.count);
             },
             (t, 0) if t == bytes => Dim { to: bytes, from: 0, ..row }.each(to, from, copy),
-            (t, f) if (t, f) == (bytes, -bytes) => Dim { to: bytes, from: -bytes, ..row }.each(to, from, copy),
-            (t, f) if (t, f) == (bytes, 2 * bytes) => Dim { to: bytes, from: 2 * bytes, ..row }.each(to, from, copy),
+            (t, f) if (t, f) == (bytes, -bytes) => {
+                Dim { to: bytes, from: -bytes, ..row }.each(to, from, copy)
+            }
+            (t, f) if (t, f) == (bytes, 2 * bytes) => {
+                Dim { to: bytes, from: 2 * bytes, ..row }.each(to, from, copy)
+            }
             (t, _) if t == bytes => Dim { to: bytes, ..row }.each(to, from, copy),
             (_, f) if f == bytes => Dim { from: bytes, ..row }.each(to, from, copy),
             _ => row.each(to, from, copy),
@@ -322,11 +333,21 @@ impl Dim {
     }
 
     /// Calls with its pieces of at most `most` indices, and where they begin.
-    fn cut(self, most: usize, to: *mut u8, from: *const u8, mut visit: impl FnMut(Self, *mut u8, *const u8)) {
+    fn cut(
+        self,
+        most: usize,
+        to: *mut u8,
+        from: *const u8,
+        mut visit: impl FnMut(Self, *mut u8, *const u8),
+    ) {
         for first in (0..self.count).step_by(most) {
             let piece = Self { count: most.min(self.count - first), ..self };
             let index = first as isize;
-            visit(piece, to.wrapping_offset(index * self.to), from.wrapping_offset(index * self.from));
+            visit(
+                piece,
+                to.wrapping_offset(index * self.to),
+                from.wrapping_offset(index * self.from),
+            );
         }
     }
 }

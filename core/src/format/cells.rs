@@ -5,7 +5,9 @@ use std::mem::size_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::{BY_LOCK, Header, LEASE_BYTES, LEASES_OFFSET, MAX_HEADER_BYTES, PAGE_BYTES, WORDS_OFFSET};
+use super::{
+    BY_LOCK, Header, LEASE_BYTES, LEASES_OFFSET, MAX_HEADER_BYTES, PAGE_BYTES, WORDS_OFFSET,
+};
 use crate::dtype::DType;
 
 /// Where the heads of cells start.
@@ -66,33 +68,48 @@ impl Division {
 
 const _: () = {
     assert!(CELL_ENTRIES_OFFSET == 128);
-    assert!(HEADS_OFFSET + CELLS_MOST as usize * SMALL_HEAD_BYTES as usize <= MAX_HEADER_BYTES as usize);
+    assert!(
+        HEADS_OFFSET + CELLS_MOST as usize * SMALL_HEAD_BYTES as usize <= MAX_HEADER_BYTES as usize
+    );
 };
 
 impl Header {
     /// The entries of a copy of the header, but for those of its cells.
-    pub(crate) fn own_entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
-        let own = bytes.get(LEASES_OFFSET..PAGE_BYTES as usize).unwrap_or_default().chunks_exact(LEASE_BYTES);
+    pub(crate) fn own_entries<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> impl Iterator<Item = EntryCopy> + use<'a> {
+        let own = bytes
+            .get(LEASES_OFFSET..PAGE_BYTES as usize)
+            .unwrap_or_default()
+            .chunks_exact(LEASE_BYTES);
         own.take(self.leases_count as usize).map(EntryCopy::read).filter(|entry| entry.holder != 0)
     }
 
     /// The entries of a copy of the header, of all its cells.
     pub(crate) fn entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
-        let (cells, head_bytes) =
-            self.division.map_or((0, SMALL_HEAD_BYTES), |division| (division.cells, division.head_bytes));
-        let heads =
-            bytes.get(HEADS_OFFSET..).unwrap_or_default().chunks_exact(head_bytes as usize).take(cells as usize);
+        let (cells, head_bytes) = self
+            .division
+            .map_or((0, SMALL_HEAD_BYTES), |division| (division.cells, division.head_bytes));
+        let heads = bytes
+            .get(HEADS_OFFSET..)
+            .unwrap_or_default()
+            .chunks_exact(head_bytes as usize)
+            .take(cells as usize);
         let of_cells = heads.flat_map(|head| head[CELL_ENTRIES_OFFSET..].chunks_exact(LEASE_BYTES));
-        self.own_entries(bytes).chain(of_cells.map(EntryCopy::read).filter(|entry| entry.holder != 0))
+        self.own_entries(bytes)
+            .chain(of_cells.map(EntryCopy::read).filter(|entry| entry.holder != 0))
     }
 
     /// The entries of a cell that an array is in, from a copy of its head.
     pub(crate) fn entries_of_live_cell(head: &[u8]) -> Option<Vec<EntryCopy>> {
-        let entries = head.get(CELL_ENTRIES_OFFSET..)?.chunks_exact(LEASE_BYTES).map(EntryCopy::read);
+        let entries =
+            head.get(CELL_ENTRIES_OFFSET..)?.chunks_exact(LEASE_BYTES).map(EntryCopy::read);
         matches!(head[0] & 7, 1 | 2).then(|| entries.filter(|entry| entry.holder != 0).collect())
     }
 
-    /// Whether somebody holds a segment by its lock alone, from a copy of the header: then nobody is named.
+    /// Whether somebody holds a segment by its lock alone, from a copy of the header: then nobody
+    /// is named.
     pub(crate) fn is_by_lock(&self, bytes: &[u8]) -> bool {
         self.leases_count == 0 || self.flags(bytes) & BY_LOCK != 0
     }
@@ -118,7 +135,9 @@ pub(crate) struct EntryCopy {
 
 impl EntryCopy {
     fn read(entry: &[u8]) -> Self {
-        let word = |at: usize| entry[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let word = |at: usize| {
+            entry[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+        };
         Self { holder: word(0) >> 1, held: word(0) & 1 != 0, about: word(8) }
     }
 
@@ -129,7 +148,10 @@ impl EntryCopy {
 }
 
 /// What a cell's head says of its array.
-pub(crate) fn cell_description(dtype: &DType, shape: &[u64]) -> Option<[u8; CELL_DESCRIPTION_BYTES]> {
+pub(crate) fn cell_description(
+    dtype: &DType,
+    shape: &[u64],
+) -> Option<[u8; CELL_DESCRIPTION_BYTES]> {
     let mut description = CellDescription::new_zeroed();
     let json = dtype.json().as_bytes();
     description.dtype.get_mut(..json.len())?.copy_from_slice(json);
@@ -143,7 +165,8 @@ pub(crate) fn cell_description(dtype: &DType, shape: &[u64]) -> Option<[u8; CELL
 
 /// A cell's array as a copy of its head has it; `None` when that makes no sense.
 pub(crate) fn described_cell(head: &[u8]) -> Option<(DType, Vec<u64>)> {
-    let (description, _) = CellDescription::read_from_prefix(head.get(CELL_DESCRIPTION_OFFSET..)?).ok()?;
+    let (description, _) =
+        CellDescription::read_from_prefix(head.get(CELL_DESCRIPTION_OFFSET..)?).ok()?;
     let json = description.dtype.get(..description.dtype_bytes.get() as usize)?;
     let shape = description.shape.get(..description.ndim.get() as usize)?;
     let dtype = DType::from_json(std::str::from_utf8(json).ok()?).ok()?;

@@ -25,8 +25,8 @@ use crate::shape::{Layout, MAX_NDIM, Order, size_bytes};
 #[cfg(not(loom))]
 pub(crate) use cells::CELL_ENTRIES_OFFSET;
 pub(crate) use cells::{
-    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_NDIM, CELLS_MOST, Division, EntryCopy, HEADS_OFFSET,
-    LARGE_HEAD_BYTES, SMALL_HEAD_BYTES, cell_description, described_cell,
+    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_NDIM, CELLS_MOST, Division, EntryCopy,
+    HEADS_OFFSET, LARGE_HEAD_BYTES, SMALL_HEAD_BYTES, cell_description, described_cell,
 };
 
 /// The first bytes of every segment.
@@ -51,7 +51,8 @@ pub(crate) const KEEPERS: u32 = 1;
 
 /// The array outlives its holders until somebody unlinks its name.
 pub(crate) const PERSIST: u64 = 1;
-/// Somebody holds by the file's lock alone: it is given back when the kernel says that nobody has that lock.
+/// Somebody holds by the file's lock alone: it is given back when the kernel says that nobody has
+/// that lock.
 pub(crate) const BY_LOCK: u64 = 2;
 /// The memory of a cell was given back: it must be reserved before it is touched.
 pub(crate) const PUNCHED: u64 = 4;
@@ -181,9 +182,17 @@ impl Header {
 
     /// The header of a new segment of cells.
     pub(crate) fn of_cells(id: SegmentId, division: Division, page_bytes: u64) -> Result<Self> {
-        let (dtype, data_bytes) = (DType::parse("|u1")?, division.cell_bytes * u64::from(division.cells));
-        let header = Self::new(id, None, dtype, Layout::contiguous(&[data_bytes], 1, Order::C)?, page_bytes)?;
-        let header_bytes = (PAGE_BYTES + division.heads_bytes()).next_multiple_of(page_bytes.max(PAGE_BYTES));
+        let (dtype, data_bytes) =
+            (DType::parse("|u1")?, division.cell_bytes * u64::from(division.cells));
+        let header = Self::new(
+            id,
+            None,
+            dtype,
+            Layout::contiguous(&[data_bytes], 1, Order::C)?,
+            page_bytes,
+        )?;
+        let header_bytes =
+            (PAGE_BYTES + division.heads_bytes()).next_multiple_of(page_bytes.max(PAGE_BYTES));
         Ok(Self { header_bytes, leases_count: KEEPERS, division: Some(division), ..header })
     }
 
@@ -237,7 +246,9 @@ impl Header {
         description.offset = self.layout.offset.into();
         description.name_bytes = (name.len() as u32).into();
         description.name[..name.len()].copy_from_slice(name.as_bytes());
-        for (dim, (&count, &stride)) in self.layout.shape.iter().zip(&self.layout.strides).enumerate() {
+        for (dim, (&count, &stride)) in
+            self.layout.shape.iter().zip(&self.layout.strides).enumerate()
+        {
             description.shape[dim] = count.into();
             description.strides[dim] = stride.into();
         }
@@ -247,7 +258,8 @@ impl Header {
     /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
     pub(crate) fn bytes_needed(label: &str, first: &[u8], file_bytes: u64) -> Result<u64> {
         let identity = Identity::read(label, first, file_bytes)?;
-        let end = u64::from(identity.description_offset.get()) + u64::from(identity.description_bytes.get());
+        let end = u64::from(identity.description_offset.get())
+            + u64::from(identity.description_bytes.get());
         Ok(end.clamp(PAGE_BYTES, identity.header_bytes.get()))
     }
 
@@ -300,8 +312,15 @@ impl Identity {
     fn check_cells(&self, label: &str) -> Result<()> {
         let (cell_bytes, cells) = (self.cell_bytes.get(), u64::from(self.cells.get()));
         let head_bytes = self.head_bytes.get();
-        if head_bytes % SMALL_HEAD_BYTES != 0 || !(SMALL_HEAD_BYTES..=LARGE_HEAD_BYTES).contains(&head_bytes) {
-            return Err(invalid(label, "head_bytes", "a multiple of 512, at most 4096", head_bytes));
+        if head_bytes % SMALL_HEAD_BYTES != 0
+            || !(SMALL_HEAD_BYTES..=LARGE_HEAD_BYTES).contains(&head_bytes)
+        {
+            return Err(invalid(
+                label,
+                "head_bytes",
+                "a multiple of 512, at most 4096",
+                head_bytes,
+            ));
         }
         let heads = HEADS_OFFSET as u64 + cells * u64::from(head_bytes);
         if !(1..=u64::from(CELLS_MOST)).contains(&cells) || heads > self.header_bytes.get() {
@@ -328,23 +347,39 @@ impl Identity {
 
     fn check_sizes(&self, label: &str, file_bytes: u64) -> Result<()> {
         let header_bytes = self.header_bytes.get();
-        let whole = header_bytes % PAGE_BYTES == 0 && (PAGE_BYTES..=MAX_HEADER_BYTES).contains(&header_bytes);
+        let whole = header_bytes % PAGE_BYTES == 0
+            && (PAGE_BYTES..=MAX_HEADER_BYTES).contains(&header_bytes);
         if !whole {
             return Err(invalid(label, "header_bytes", "whole pages, at most 2 MiB", header_bytes));
         }
         let segment_bytes = self.segment_bytes.get();
         if segment_bytes > file_bytes.min(isize::MAX as u64) {
-            return Err(invalid(label, "segment_bytes", format!("at most the file's {file_bytes}"), segment_bytes));
+            return Err(invalid(
+                label,
+                "segment_bytes",
+                format!("at most the file's {file_bytes}"),
+                segment_bytes,
+            ));
         }
         match header_bytes.checked_add(self.data_bytes.get()) {
             Some(end) if end <= segment_bytes => Ok(()),
-            _ => Err(invalid(label, "data_bytes", format!("at most {segment_bytes} less the header"), self.data_bytes)),
+            _ => Err(invalid(
+                label,
+                "data_bytes",
+                format!("at most {segment_bytes} less the header"),
+                self.data_bytes,
+            )),
         }
     }
 
     fn check_leases(&self, label: &str) -> Result<()> {
         if self.leases_offset.get() as usize != LEASES_OFFSET {
-            return Err(invalid(label, "leases_offset", LEASES_OFFSET.to_string(), self.leases_offset));
+            return Err(invalid(
+                label,
+                "leases_offset",
+                LEASES_OFFSET.to_string(),
+                self.leases_offset,
+            ));
         }
         match self.leases_count.get() {
             0..=LEASES_MOST => Ok(()),
@@ -399,14 +434,22 @@ impl Description {
     fn checked_dtype(&self, label: &str, text: &[u8]) -> Result<DType> {
         let dtype_bytes = self.dtype_bytes.get() as usize;
         if dtype_bytes > text.len().min(MAX_DTYPE_BYTES + 64) {
-            return Err(invalid(label, "dtype_bytes", format!("at most {}", text.len()), dtype_bytes));
+            return Err(invalid(
+                label,
+                "dtype_bytes",
+                format!("at most {}", text.len()),
+                dtype_bytes,
+            ));
         }
-        let text =
-            std::str::from_utf8(&text[..dtype_bytes]).map_err(|error| invalid(label, "dtype", "UTF-8", error))?;
-        let dtype = DType::from_json(text).map_err(|error| invalid(label, "dtype", "a dtype", error))?;
+        let text = std::str::from_utf8(&text[..dtype_bytes])
+            .map_err(|error| invalid(label, "dtype", "UTF-8", error))?;
+        let dtype =
+            DType::from_json(text).map_err(|error| invalid(label, "dtype", "a dtype", error))?;
         match dtype.item_bytes() == self.item_bytes.get() {
             true => Ok(dtype),
-            false => Err(invalid(label, "item_bytes", dtype.item_bytes().to_string(), self.item_bytes)),
+            false => {
+                Err(invalid(label, "item_bytes", dtype.item_bytes().to_string(), self.item_bytes))
+            }
         }
     }
 
@@ -430,7 +473,12 @@ fn now_ns() -> u64 {
     now.map_or(0, |since| since.as_nanos() as u64)
 }
 
-fn invalid(label: &str, field: &'static str, expected: impl Into<String>, found: impl ToString) -> Error {
+fn invalid(
+    label: &str,
+    field: &'static str,
+    expected: impl Into<String>,
+    found: impl ToString,
+) -> Error {
     let found = found.to_string();
     Error::InvalidSegment { segment: label.to_owned(), field, expected: expected.into(), found }
 }
@@ -456,7 +504,10 @@ mod tests {
         for dtype in ["<i4", "<c16", &long_dtype()] {
             let header = header(dtype);
             let bytes = header.write();
-            assert_eq!(Header::bytes_needed("x", &bytes[..4096], header.segment_bytes()).unwrap(), bytes.len() as u64);
+            assert_eq!(
+                Header::bytes_needed("x", &bytes[..4096], header.segment_bytes()).unwrap(),
+                bytes.len() as u64
+            );
             assert_eq!(Header::read("x", &bytes, header.segment_bytes()).unwrap(), header);
         }
         assert!(header(&long_dtype()).header_bytes > PAGE_BYTES);

@@ -1,8 +1,9 @@
-//! Leases in the orders that loom finds, with every value that a load may see: `lease` as it is shipped.
+//! Leases in the orders that loom finds, with every value that a load may see: `lease` as it is
+//! shipped.
 //!
-//! Each scenario is a few threads, one for each process. They do what `segment` does with leases, and
-//! count who was told [`Closed::Last`]: in all, each life has one who was. The memory of a cell is
-//! loom's cell, which says when two lives touch it without being in order. `ci/loom` runs this;
+//! Each scenario is a few threads, one for each process. They do what `segment` does with leases,
+//! and count who was told [`Closed::Last`]: in all, each life has one who was. The memory of a cell
+//! is loom's cell, which says when two lives touch it without being in order. `ci/loom` runs this;
 //! LOOM_MAX_PREEMPTIONS=3 makes it look further, for hours.
 #![allow(unsafe_code)] // one cell of memory is for several threads
 
@@ -150,7 +151,8 @@ mod bodies {
     pub(super) fn of_two_who_claim_a_cell_one_owns_it() {
         let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
         let other = spawn(move || make_and_leave(cell, 1, memory, 1));
-        let ((here, ended_here), (there, ended_there)) = (make_and_leave(cell, 2, memory, 2), other.join().unwrap());
+        let ((here, ended_here), (there, ended_there)) =
+            (make_and_leave(cell, 2, memory, 2), other.join().unwrap());
         assert!(here + there >= 1);
         assert_eq!(ended_here + ended_there, here + there);
     }
@@ -207,7 +209,8 @@ mod bodies {
         assert_eq!(free(file, 0, first, memory) + there.join().unwrap(), 1);
     }
 
-    /// The last to leave may see a cell that is claimed to be trimmed, and then does not end the file.
+    /// The last to leave may see a cell that is claimed to be trimmed, and then does not end the
+    /// file.
     pub(super) fn who_trims_beside_the_last_to_leave_ends_the_file() {
         let (file, memory) = (file(2, 2), [Memory::new(), Memory::new()]);
         file.words.used().add(1);
@@ -249,7 +252,10 @@ mod bodies {
             clear_dead(segment);
             last(segment)
         };
-        let (one, next) = (spawn(sweep), spawn(move || visit(segment, 2, |place| assert_is_its(segment, place, 2))));
+        let (one, next) = (
+            spawn(sweep),
+            spawn(move || visit(segment, 2, |place| assert_is_its(segment, place, 2))),
+        );
         assert_eq!(sweep() + one.join().unwrap() + next.join().unwrap(), 1);
     }
 
@@ -282,7 +288,8 @@ mod bodies {
             last(cell)
         };
         let (one, maker) = (spawn(sweep), spawn(move || make_and_leave(cell, 1, memory, 6)));
-        let (ended, (begun, ended_by_maker)) = (sweep() + one.join().unwrap(), maker.join().unwrap());
+        let (ended, (begun, ended_by_maker)) =
+            (sweep() + one.join().unwrap(), maker.join().unwrap());
         assert_eq!(ended + ended_by_maker, begun);
         sweep(); // the others may have met an entry of the living
         assert!(cell.is_free());
@@ -351,7 +358,11 @@ fn last(leases: Leases) -> usize {
 }
 
 fn assert_is_its(leases: Leases, place: Place, holder: u64) {
-    assert_eq!(leases.words.entries()[place].holder.load(Relaxed), holder << 1 | HELD, "it was cleared");
+    assert_eq!(
+        leases.words.entries()[place].holder.load(Relaxed),
+        holder << 1 | HELD,
+        "it was cleared"
+    );
 }
 
 /// As `cells::create`: a new life of a cell.

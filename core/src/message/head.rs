@@ -40,7 +40,8 @@ impl Head {
         let mut bytes = [0; HEADER_BYTES];
         let in_array = if self.body == Body::Array { BODY_IN_ARRAY } else { 0 };
         let in_file = if self.body == Body::File { BODY_IN_FILE } else { 0 };
-        let added = u8::try_from(self.descriptors).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE);
+        let added =
+            u8::try_from(self.descriptors).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE);
         bytes[..4].copy_from_slice(MAGIC);
         bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
         bytes[6] = (self.locks as u8) << LOCKS_SHIFT | in_array;
@@ -51,8 +52,10 @@ impl Head {
     }
 
     pub(super) fn read(packet: &[u8]) -> Result<Self> {
-        let number =
-            |at: usize| u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]) as usize;
+        let number = |at: usize| {
+            u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]])
+                as usize
+        };
         if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
             return Err(no_message("it does not start as one"));
         }
@@ -74,11 +77,12 @@ impl Head {
     }
 }
 
-/// What its receiver prepares: room for the descriptors that come with it, and for one to open a body. It keeps
-/// a payload that is behind the handles.
+/// What its receiver prepares: room for the descriptors that come with it, and for one to open a
+/// body. It keeps a payload that is behind the handles.
 pub(super) fn expected(front: &[u8]) -> Expected {
     let all = usize::MAX;
-    let Some(&[_, _, _, _, _, _, flags, added, _, _, _, _, b0, b1, b2, b3]) = front.first_chunk() else {
+    let Some(&[_, _, _, _, _, _, flags, added, _, _, _, _, b0, b1, b2, b3]) = front.first_chunk()
+    else {
         return Expected { descriptors: 0, first_bytes: all }; // the end, or no message of ours
     };
     let (in_array, in_file) = (flags & BODY_IN_ARRAY, added & BODY_IN_FILE);

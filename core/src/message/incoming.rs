@@ -25,22 +25,29 @@ pub struct Message {
 }
 
 impl Message {
-    /// That of a packet's two parts: its head and handles, or all that is no payload; and the payload behind them.
+    /// That of a packet's two parts: its head and handles, or all that is no payload; and the
+    /// payload behind them.
     pub(super) fn read(packet: &[u8], payload: Vec<u8>, mut locks: Vec<OwnedFd>) -> Result<Self> {
         let Head { body, descriptors, arrays, handles_bytes, .. } = Head::read(packet)?;
         let file = if body == Body::File { locks.pop() } else { None };
-        let own = locks.len().checked_sub(descriptors).ok_or_else(|| no_message("its descriptors are not with it"))?;
+        let own = locks
+            .len()
+            .checked_sub(descriptors)
+            .ok_or_else(|| no_message("its descriptors are not with it"))?;
         let descriptors = locks.split_off(own);
-        let mut message = Self { payload, handles: Vec::new(), body: None, descriptors, _locks: locks };
+        let mut message =
+            Self { payload, handles: Vec::new(), body: None, descriptors, _locks: locks };
         let inline = &packet[HEADER_BYTES..];
         let handles = match file {
             Some(file) => {
-                message.payload = sys::read_memory_file(file).map_err(|error| Error::os("read", "", error))?;
+                message.payload =
+                    sys::read_memory_file(file).map_err(|error| Error::os("read", "", error))?;
                 message.split_handles(handles_bytes)?
             }
             None if body == Body::Array => {
                 let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
-                // A mapping to read and write is kept for the next message, and one to read only is not.
+                // A mapping to read and write is kept for the next message, and one to read only is
+                // not.
                 message.payload = Array::attach_handle(handle, Access::ReadWrite)?.to_bytes();
                 message.split_handles(handles_bytes)?
             }

@@ -50,7 +50,12 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    pub(super) fn new(payload: &'a [&'a [u8]], arrays: &[&Array], descriptors: usize, form: Form) -> Result<Self> {
+    pub(super) fn new(
+        payload: &'a [&'a [u8]],
+        arrays: &[&Array],
+        descriptors: usize,
+        form: Form,
+    ) -> Result<Self> {
         let mut outgoing = Self {
             head: [0; HEADER_BYTES],
             handles: Vec::new(),
@@ -68,13 +73,18 @@ impl<'a> Outgoing<'a> {
             false => outgoing.place(handles_bytes + payload_bytes)?,
         };
         let locks = outgoing.locks.len();
-        outgoing.head = Head { locks, descriptors, body, arrays: arrays.len(), handles_bytes }.to_bytes();
+        outgoing.head =
+            Head { locks, descriptors, body, arrays: arrays.len(), handles_bytes }.to_bytes();
         Ok(outgoing)
     }
 
     /// What goes into the socket.
     pub(super) fn pieces(&self) -> Vec<IoSlice<'_>> {
-        [&self.head, &*self.handles].into_iter().chain(self.payload.iter().copied()).map(IoSlice::new).collect()
+        [&self.head, &*self.handles]
+            .into_iter()
+            .chain(self.payload.iter().copied())
+            .map(IoSlice::new)
+            .collect()
     }
 
     /// Holds them all, and has their handles. How many bytes those are.
@@ -129,8 +139,8 @@ impl<'a> Outgoing<'a> {
         Ok(ticket)
     }
 
-    /// Puts a long body in shared memory, and its handle in its place; or, where there is no room, in a file without a
-    /// name, that no file system limits.
+    /// Puts a long body in shared memory, and its handle in its place; or, where there is no room,
+    /// in a file without a name, that no file system limits.
     fn place(&mut self, bytes: usize) -> Result<Body> {
         match self.share(bytes) {
             Ok(handle) => {
@@ -138,7 +148,8 @@ impl<'a> Outgoing<'a> {
                 Ok(Body::Array)
             }
             Err(error) => {
-                let pieces: Vec<&[u8]> = [&*self.handles].into_iter().chain(self.payload.iter().copied()).collect();
+                let pieces: Vec<&[u8]> =
+                    [&*self.handles].into_iter().chain(self.payload.iter().copied()).collect();
                 self.file = Some(sys::memory_file(&pieces).map_err(|_| error)?);
                 (self.handles, self.payload) = (Vec::new(), &[]);
                 IN_BAND.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -165,8 +176,8 @@ impl<'a> Outgoing<'a> {
 /// See [`in_band_bytes`].
 static IN_BAND: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of messages that this process sent beside shared memory so far, because that had no room for
-/// them. They arrive all the same, and are copied once more.
+/// Bytes of messages that this process sent beside shared memory so far, because that had no room
+/// for them. They arrive all the same, and are copied once more.
 #[must_use]
 pub fn in_band_bytes() -> u64 {
     IN_BAND.load(Ordering::Relaxed)

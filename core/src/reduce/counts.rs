@@ -60,7 +60,8 @@ impl Countable for u8 {
 
 /// Runs from this length on.
 const WORTH_TABLES: usize = 1 << 10;
-/// Equal neighbours are common, and an increment that follows another one of the same count waits for it.
+/// Equal neighbours are common, and an increment that follows another one of the same count waits
+/// for it.
 const TABLES: usize = 4;
 
 fn counted_by_tables(run: &[u8]) -> [u32; 256] {
@@ -87,7 +88,8 @@ impl Counts {
 
     /// Cuts the rows behind the maximum of all numbers, but leaves `least` columns.
     pub(super) fn cut(&mut self, least: usize) {
-        let used = |row: &[u64]| row.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        let used =
+            |row: &[u64]| row.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
         let rows = self.counts.chunks_exact(self.room.max(1));
         self.columns = rows.map(used).max().unwrap_or(0).max(least);
     }
@@ -101,7 +103,8 @@ impl Counts {
     pub(super) fn numbers(&self) -> impl Iterator<Item = Vec<Number>> {
         let rows = self.counts.chunks_exact(self.room.max(1)).map(|row| &row[..self.columns]);
         let number = |&count: &u64| Number::Integer(count.into());
-        rows.flat_map(|row| row.chunks(AT_ONCE)).map(move |counts| counts.iter().map(number).collect())
+        rows.flat_map(|row| row.chunks(AT_ONCE))
+            .map(move |counts| counts.iter().map(number).collect())
     }
 
     fn count(&mut self, row: usize, number: impl Countable) -> Result<()> {
@@ -134,7 +137,9 @@ impl Counts {
         let count = self.rows.checked_mul(columns).ok_or_else(|| too_many(self.rows, columns))?;
         let mut wider = zeros(count).ok_or_else(|| too_many(self.rows, columns))?;
         if self.room > 0 {
-            for (to, from) in wider.chunks_exact_mut(columns).zip(self.counts.chunks_exact(self.room)) {
+            for (to, from) in
+                wider.chunks_exact_mut(columns).zip(self.counts.chunks_exact(self.room))
+            {
                 to[..self.room].copy_from_slice(from);
             }
         }
@@ -154,8 +159,8 @@ impl<N: Countable> Sink<N> for Counts {
     }
 }
 
-/// Zeros that the system provides page by page, when they are written: one large number makes a long row. `None`
-/// if there is not enough memory.
+/// Zeros that the system provides page by page, when they are written: one large number makes a
+/// long row. `None` if there is not enough memory.
 fn zeros(count: usize) -> Option<Vec<u64>> {
     let layout = Layout::array::<u64>(count).ok().filter(|layout| layout.size() > 0);
     let Some(layout) = layout else {
@@ -163,17 +168,24 @@ fn zeros(count: usize) -> Option<Vec<u64>> {
     };
     // SAFETY: the layout has a size.
     let start = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-    // SAFETY: the global allocator gave it with this layout, that of `count` numbers, and zeros are numbers.
+    // SAFETY: the global allocator gave it with this layout, that of `count` numbers, and zeros are
+    // numbers.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, count, count) })
 }
 
 fn negative(number: impl Display) -> Error {
-    Error::argument("elements", format!("{number} is negative, and bincount counts numbers from 0 on"))
+    Error::argument(
+        "elements",
+        format!("{number} is negative, and bincount counts numbers from 0 on"),
+    )
 }
 
 fn too_many(rows: usize, columns: usize) -> Error {
     Error::argument(
         "elements",
-        format!("{rows} × {columns} counts, for numbers up to {}, are more than there is memory for", columns - 1),
+        format!(
+            "{rows} × {columns} counts, for numbers up to {}, are more than there is memory for",
+            columns - 1
+        ),
     )
 }

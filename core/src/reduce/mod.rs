@@ -133,8 +133,9 @@ impl Array {
     /// How many of all elements are 0, 1, 2 …, up to their maximum; at least `min_length` counts.
     ///
     /// # Errors
-    /// [`Error::DTypeMismatch`] unless they are integers or `bool`; [`Error::InvalidArgument`] for a negative
-    /// element, or one so large that there is no memory for the counts; [`Error::NoSpace`].
+    /// [`Error::DTypeMismatch`] unless they are integers or `bool`; [`Error::InvalidArgument`] for
+    /// a negative element, or one so large that there is no memory for the counts;
+    /// [`Error::NoSpace`].
     pub fn bincount(&self, min_length: u64) -> Result<Self> {
         self.along(Reduction::Bincount { min_length }, None)
     }
@@ -142,8 +143,8 @@ impl Array {
     /// The sums along these axes: a new array with the other dimensions.
     ///
     /// # Errors
-    /// As [`Array::sum`]; [`Error::InvalidArgument`] for an axis that does not exist or is named twice, and for a
-    /// sum that does not fit its dtype; [`Error::NoSpace`].
+    /// As [`Array::sum`]; [`Error::InvalidArgument`] for an axis that does not exist or is named
+    /// twice, and for a sum that does not fit its dtype; [`Error::NoSpace`].
     pub fn sum_along(&self, axes: &[usize]) -> Result<Self> {
         self.along(Reduction::Sum, Some(axes))
     }
@@ -204,8 +205,9 @@ impl Array {
         }
     }
 
-    /// Any reduction, over all elements or along `axes`, which the caller can stop: it calls `go_on` before each
-    /// block of elements, which takes microseconds. Returns `None` if `go_on` returned `false`.
+    /// Any reduction, over all elements or along `axes`, which the caller can stop: it calls
+    /// `go_on` before each block of elements, which takes microseconds. Returns `None` if `go_on`
+    /// returned `false`.
     ///
     /// # Errors
     /// As the method of the reduction's name.
@@ -232,9 +234,15 @@ impl Array {
     }
 }
 
-fn counted(request: &Request<'_>, dtype: DType, min_length: u64, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
+fn counted(
+    request: &Request<'_>,
+    dtype: DType,
+    min_length: u64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Ended<Reduced> {
     let counts = request.count(min_length, go_on)?;
-    let mut results = Results::new(dtype, &[&request.kept_shape()[..], &[counts.columns() as u64]].concat())?;
+    let mut results =
+        Results::new(dtype, &[&request.kept_shape()[..], &[counts.columns() as u64]].concat())?;
     counts.numbers().try_for_each(|numbers| results.push(&numbers))?;
     Ok(Reduced::Array(results.into_array()))
 }

@@ -31,7 +31,8 @@ impl<'a> Request<'a> {
     /// `None` stands for all axes. `dtype_of` accepted the dtype.
     ///
     /// # Safety
-    /// The layout was checked against memory that stays mapped at its start, and its items are of that dtype.
+    /// The layout was checked against memory that stays mapped at its start, and its items are of
+    /// that dtype.
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(
         from: End<'a>,
@@ -43,7 +44,8 @@ impl<'a> Request<'a> {
         let request = Self { from, code, reduction, kept };
         let needs_one = matches!(reduction, Reduction::Min | Reduction::Max | Reduction::Mean);
         if needs_one && request.of_each() == 0 && request.results() > 0 {
-            let text = format!("{:?} has no elements to take the {reduction} of", from.layout.shape);
+            let text =
+                format!("{:?} has no elements to take the {reduction} of", from.layout.shape);
             return Err(Error::argument("shape", text));
         }
         Ok(request)
@@ -109,13 +111,19 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Joins the parts of complex numbers, and turns the extremes of a `bool` array into [`Number::Bool`].
+    /// Joins the parts of complex numbers, and turns the extremes of a `bool` array into
+    /// [`Number::Bool`].
     fn of_elements(&self, numbers: Vec<Number>) -> Vec<Number> {
-        let truth =
-            |number: Number| if number == Number::Integer(0) { Number::Bool(false) } else { Number::Bool(true) };
+        let truth = |number: Number| {
+            if number == Number::Integer(0) { Number::Bool(false) } else { Number::Bool(true) }
+        };
         match (self.code, self.reduction) {
-            (TypeCode::Complex64 | TypeCode::Complex128, _) => numbers.chunks_exact(2).map(complex).collect(),
-            (TypeCode::Bool, Reduction::Min | Reduction::Max) => numbers.into_iter().map(truth).collect(),
+            (TypeCode::Complex64 | TypeCode::Complex128, _) => {
+                numbers.chunks_exact(2).map(complex).collect()
+            }
+            (TypeCode::Bool, Reduction::Min | Reduction::Max) => {
+                numbers.into_iter().map(truth).collect()
+            }
             _ => numbers,
         }
     }
@@ -135,13 +143,15 @@ impl<'a> Request<'a> {
             return Ok(());
         }
         let (layout, steps) = self.numbers(size_of::<T>());
-        let walk = Walk::new(End { start: self.from.start, layout: &layout }, size_of::<T>(), &steps);
-        // SAFETY: the caller of `new` vouched for the elements; a complex element is two numbers, side by side.
+        let walk =
+            Walk::new(End { start: self.from.start, layout: &layout }, size_of::<T>(), &steps);
+        // SAFETY: the caller of `new` vouched for the elements; a complex element is two numbers,
+        // side by side.
         unsafe { walk.run::<T>(sink, go_on) }
     }
 
-    /// Where the numbers are, and how many results each dimension steps over. The parts of complex elements are
-    /// one more dimension, which is kept.
+    /// Where the numbers are, and how many results each dimension steps over. The parts of complex
+    /// elements are one more dimension, which is kept.
     fn numbers(&self, number_bytes: usize) -> (Layout, Vec<isize>) {
         let (mut layout, parts) = (self.from.layout.clone(), self.parts());
         let mut kept_steps = c_steps(&self.kept_shape(), parts as i64).into_iter();
@@ -163,7 +173,9 @@ fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
     };
     let mut kept = vec![true; ndim];
     for &axis in axes {
-        let dim = kept.get_mut(axis).ok_or_else(|| Error::argument("axis", format!("{axis} of {ndim} dimensions")))?;
+        let dim = kept
+            .get_mut(axis)
+            .ok_or_else(|| Error::argument("axis", format!("{axis} of {ndim} dimensions")))?;
         if !std::mem::replace(dim, false) {
             return Err(Error::argument("axis", format!("{axis} stands twice")));
         }
@@ -187,7 +199,9 @@ impl<F: Clone> Folds<F> {
         F: Fold<N>,
     {
         let mut folds = Vec::new();
-        let full = |_| Error::argument("shape", format!("{count} results are more than there is memory for"));
+        let full = |_| {
+            Error::argument("shape", format!("{count} results are more than there is memory for"))
+        };
         folds.try_reserve_exact(count).map_err(full)?;
         folds.resize(count, F::START);
         Ok(Self(folds))

@@ -34,7 +34,8 @@ impl fmt::Display for Number {
     }
 }
 
-/// The dtype of results along axes: NumPy's, except that means of `float16` and `float32` are `float64`.
+/// The dtype of results along axes: NumPy's, except that means of `float16` and `float32` are
+/// `float64`.
 ///
 /// # Errors
 /// [`Error::DTypeMismatch`] where the reduction is not defined.
@@ -42,7 +43,9 @@ pub(super) fn dtype_of(reduction: Reduction, dtype: &DType) -> Result<DType> {
     let refused = |needed| Err(refused(reduction, dtype, needed));
     let code = match (reduction, kind_of(dtype.code())) {
         (_, Kind::None) => return refused("numbers"),
-        (Reduction::Min | Reduction::Max, Kind::Complex) => return refused("numbers that have an order"),
+        (Reduction::Min | Reduction::Max, Kind::Complex) => {
+            return refused("numbers that have an order");
+        }
         (Reduction::Bincount { .. }, Kind::Float | Kind::Complex) => return refused("integers"),
         (Reduction::Bincount { .. }, Kind::Signed | Kind::Unsigned) => TypeCode::UInt64,
         (Reduction::Mean, Kind::Complex) => TypeCode::Complex128,
@@ -50,7 +53,9 @@ pub(super) fn dtype_of(reduction: Reduction, dtype: &DType) -> Result<DType> {
         (Reduction::Sum, Kind::Signed) => TypeCode::Int64,
         (Reduction::Sum, Kind::Unsigned) => TypeCode::UInt64,
         (Reduction::Sum, Kind::Float | Kind::Complex) => dtype.code(),
-        (Reduction::Min | Reduction::Max, Kind::Signed | Kind::Unsigned | Kind::Float) => dtype.code(),
+        (Reduction::Min | Reduction::Max, Kind::Signed | Kind::Unsigned | Kind::Float) => {
+            dtype.code()
+        }
     };
     DType::from_code(code).map_or_else(|| refused("numbers"), Ok)
 }
@@ -68,7 +73,9 @@ enum Kind {
 fn kind_of(code: TypeCode) -> Kind {
     match code {
         TypeCode::Opaque => Kind::None,
-        TypeCode::Bool | TypeCode::Int8 | TypeCode::Int16 | TypeCode::Int32 | TypeCode::Int64 => Kind::Signed,
+        TypeCode::Bool | TypeCode::Int8 | TypeCode::Int16 | TypeCode::Int32 | TypeCode::Int64 => {
+            Kind::Signed
+        }
         TypeCode::UInt8 | TypeCode::UInt16 | TypeCode::UInt32 | TypeCode::UInt64 => Kind::Unsigned,
         TypeCode::Float16 | TypeCode::Float32 | TypeCode::Float64 => Kind::Float,
         TypeCode::Complex64 | TypeCode::Complex128 => Kind::Complex,
@@ -76,7 +83,10 @@ fn kind_of(code: TypeCode) -> Kind {
 }
 
 fn refused(reduction: Reduction, dtype: &DType, needed: &str) -> Error {
-    Error::DTypeMismatch { expected: format!("one of {needed}, which {reduction} needs"), found: dtype.to_string() }
+    Error::DTypeMismatch {
+        expected: format!("one of {needed}, which {reduction} needs"),
+        found: dtype.to_string(),
+    }
 }
 
 /// A new array that is filled in C order.
@@ -88,7 +98,8 @@ pub(super) struct Results {
 
 impl Results {
     pub(super) fn new(dtype: DType, shape: &[u64]) -> Result<Self> {
-        let array = Array::create(dtype, shape, &Options { uninitialized: true, ..Options::default() })?;
+        let array =
+            Array::create(dtype, shape, &Options { uninitialized: true, ..Options::default() })?;
         let (next, missing) = (array.as_ptr(), array.layout().len() as usize);
         Ok(Self { array, next, missing })
     }
@@ -106,9 +117,15 @@ impl Results {
         let half = |number| f16::from_f64(float(number)).to_le_bytes();
         let single = |part: f64| (part as f32).to_le_bytes();
         match code {
-            TypeCode::Bool | TypeCode::Int8 | TypeCode::UInt8 => self.store(numbers, |number| Ok(element::<1>(number))),
-            TypeCode::Int16 | TypeCode::UInt16 => self.store(numbers, |number| Ok(element::<2>(number))),
-            TypeCode::Int32 | TypeCode::UInt32 => self.store(numbers, |number| Ok(element::<4>(number))),
+            TypeCode::Bool | TypeCode::Int8 | TypeCode::UInt8 => {
+                self.store(numbers, |number| Ok(element::<1>(number)))
+            }
+            TypeCode::Int16 | TypeCode::UInt16 => {
+                self.store(numbers, |number| Ok(element::<2>(number)))
+            }
+            TypeCode::Int32 | TypeCode::UInt32 => {
+                self.store(numbers, |number| Ok(element::<4>(number)))
+            }
             TypeCode::Int64 => self.store(numbers, |number| {
                 i64::try_from(whole(number)).map(i64::to_le_bytes).map_err(|_| no_room(number))
             }),
@@ -119,16 +136,23 @@ impl Results {
             TypeCode::Float32 => self.store(numbers, |number| Ok(single(float(number)))),
             TypeCode::Float64 => self.store(numbers, |number| Ok(float(number).to_le_bytes())),
             TypeCode::Complex64 => self.store(numbers, |number| Ok(parts(number).map(single))),
-            TypeCode::Complex128 => self.store(numbers, |number| Ok(parts(number).map(f64::to_le_bytes))),
+            TypeCode::Complex128 => {
+                self.store(numbers, |number| Ok(parts(number).map(f64::to_le_bytes)))
+            }
             TypeCode::Opaque => unreachable!("no result has such a dtype"),
         }
     }
 
     /// `Item` is the bytes of one element.
-    fn store<Item>(&mut self, numbers: &[Number], item: impl Fn(Number) -> Result<Item>) -> Result<()> {
+    fn store<Item>(
+        &mut self,
+        numbers: &[Number],
+        item: impl Fn(Number) -> Result<Item>,
+    ) -> Result<()> {
         debug_assert_eq!(size_of::<Item>() as u64, self.array.dtype().item_bytes());
         for &number in &numbers[..numbers.len().min(self.missing)] {
-            // SAFETY: the elements of a new array lie side by side, and `missing` of them begin at `next`.
+            // SAFETY: the elements of a new array lie side by side, and `missing` of them begin at
+            // `next`.
             unsafe { self.next.cast::<Item>().write_unaligned(item(number)?) };
             self.next = self.next.wrapping_add(size_of::<Item>());
             self.missing -= 1;
@@ -141,7 +165,9 @@ fn whole(number: Number) -> i128 {
     match number {
         Number::Bool(truth) => truth.into(),
         Number::Integer(whole) => whole,
-        Number::Float(_) | Number::Complex(..) => unreachable!("reductions of integers give integers"),
+        Number::Float(_) | Number::Complex(..) => {
+            unreachable!("reductions of integers give integers")
+        }
     }
 }
 
@@ -165,5 +191,8 @@ fn element<const BYTES: usize>(number: Number) -> [u8; BYTES] {
 
 fn no_room(code: TypeCode, sum: Number) -> Error {
     let dtype = DType::from_code(code).map_or_else(String::new, |dtype| dtype.to_string());
-    Error::argument("elements", format!("their sum {sum} does not fit {dtype}; without an axis it is exact"))
+    Error::argument(
+        "elements",
+        format!("their sum {sum} does not fit {dtype}; without an axis it is exact"),
+    )
 }

@@ -4,12 +4,13 @@
 //!
 //! All floats are added as binary64. The numbers of a block are added in pairs of pairs (pairwise
 //! summation; Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993).
-//! The rounding error of each addition of a block to the total is kept, and added in the end (Sum2 of
-//! Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26, 2005, with Knuth's
-//! TwoSum). Let u = 2⁻⁵³. A number takes part in at most 16 + 4 additions in its leaf and in 6 above
-//! it, so the error of a block's sum is at most 26 u times the sum of the magnitudes of its numbers;
-//! the totals add 2 u, and (u m)² for m blocks. Together, for fewer than 2²⁶ blocks (10¹¹ numbers side
-//! by side), the error is at most [`ERROR_BOUND`] times the sum of the magnitudes.
+//! The rounding error of each addition of a block to the total is kept, and added in the end (Sum2
+//! of Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26, 2005, with
+//! Knuth's TwoSum). Let u = 2⁻⁵³. A number takes part in at most 16 + 4 additions in its leaf and
+//! in 6 above it, so the error of a block's sum is at most 26 u times the sum of the magnitudes of
+//! its numbers; the totals add 2 u, and (u m)² for m blocks. Together, for fewer than 2²⁶ blocks
+//! (10¹¹ numbers side by side), the error is at most [`ERROR_BOUND`] times the sum of the
+//! magnitudes.
 
 use half::f16;
 

@@ -11,7 +11,8 @@ use crate::copy::End;
 use crate::dtype::TypeCode;
 use crate::shape::Layout;
 
-/// Dimensions: elements, what lies between them, which way, where they stand in memory, whether they stay.
+/// Dimensions: elements, what lies between them, which way, where they stand in memory, whether
+/// they stay.
 type Dims = Vec<(u64, u64, bool, u8, bool)>;
 
 /// Most elements of a dimension, by how many dimensions there are.
@@ -33,7 +34,11 @@ const NOT_MOVING: u64 = 9;
 fn layout_of(dims: &Dims, item_bytes: u64) -> (Layout, usize) {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     order.sort_by_key(|&dim| dims[dim].3);
-    let mut layout = Layout { shape: dims.iter().map(|dim| dim.0).collect(), strides: vec![0; dims.len()], offset: 0 };
+    let mut layout = Layout {
+        shape: dims.iter().map(|dim| dim.0).collect(),
+        strides: vec![0; dims.len()],
+        offset: 0,
+    };
     let mut extent = item_bytes;
     for dim in order {
         let (count, gap, back, ..) = dims[dim];
@@ -51,14 +56,20 @@ fn layout_of(dims: &Dims, item_bytes: u64) -> (Layout, usize) {
 /// For each result in C order the offsets of its elements.
 fn offsets(layout: &Layout, kept: &[bool]) -> Vec<Vec<usize>> {
     let along = |chosen: bool, start: Vec<i64>| {
-        let dims = layout.shape.iter().zip(&layout.strides).zip(kept).filter(|(_, kept)| **kept == chosen);
+        let dims =
+            layout.shape.iter().zip(&layout.strides).zip(kept).filter(|(_, kept)| **kept == chosen);
         dims.fold(start, |all, ((&count, &stride), _)| {
-            all.iter().flat_map(|base| (0..count as i64).map(move |index| base + index * stride)).collect()
+            all.iter()
+                .flat_map(|base| (0..count as i64).map(move |index| base + index * stride))
+                .collect()
         })
     };
     let of_one = along(false, vec![0]);
     let results = along(true, vec![layout.offset as i64]);
-    results.iter().map(|first| of_one.iter().map(|offset| (first + offset) as usize).collect()).collect()
+    results
+        .iter()
+        .map(|first| of_one.iter().map(|offset| (first + offset) as usize).collect())
+        .collect()
 }
 
 fn axes(dims: &Dims) -> Vec<usize> {
@@ -67,13 +78,23 @@ fn axes(dims: &Dims) -> Vec<usize> {
 
 /// Any bytes.
 fn bytes_of(size: usize, seed: u64) -> Vec<u8> {
-    let mix =
-        |at: u64| (at ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let mix = |at: u64| {
+        (at ^ seed)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(23)
+            .wrapping_mul(0xd6e8_feb8_6659_fd93)
+    };
     (0..size as u64).map(|at| (mix(at) >> 56) as u8).collect()
 }
 
 /// What a reduction gives of elements that lie in these bytes.
-fn reduced(bytes: &[u8], layout: &Layout, code: TypeCode, reduction: Reduction, axes: &[usize]) -> Result<Vec<Number>> {
+fn reduced(
+    bytes: &[u8],
+    layout: &Layout,
+    code: TypeCode,
+    reduction: Reduction,
+    axes: &[usize],
+) -> Result<Vec<Number>> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
     // SAFETY: the bytes have all that the layout describes, and any bytes are elements.
     let request = unsafe { Request::new(from, code, reduction, Some(axes))? };
@@ -97,7 +118,8 @@ fn counted(
 ) -> Result<(usize, Vec<u64>)> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
     // SAFETY: as in `reduced`.
-    let request = unsafe { Request::new(from, code, Reduction::Bincount { min_length }, Some(axes))? };
+    let request =
+        unsafe { Request::new(from, code, Reduction::Bincount { min_length }, Some(axes))? };
     match request.count(min_length, &mut || true) {
         Err(Stop::Failed(error)) => Err(error),
         ended => {
@@ -130,7 +152,8 @@ fn read(bytes: &[u8], code: TypeCode) -> Number {
         TypeCode::Float32 => as_number!(Float, f32),
         TypeCode::Float64 => as_number!(Float, f64),
         TypeCode::Complex64 | TypeCode::Complex128 => {
-            let part = if code == TypeCode::Complex64 { TypeCode::Float32 } else { TypeCode::Float64 };
+            let part =
+                if code == TypeCode::Complex64 { TypeCode::Float32 } else { TypeCode::Float64 };
             let (re, im) = bytes.split_at(half(bytes));
             Number::Complex(float(read(re, part)), float(read(im, part)))
         }
@@ -154,14 +177,16 @@ fn whole(number: Number) -> i128 {
     }
 }
 
-/// The exact sum of finite numbers, rounded once more than needed: Shewchuk's expansions, as in Python's `fsum`.
+/// The exact sum of finite numbers, rounded once more than needed: Shewchuk's expansions, as in
+/// Python's `fsum`.
 fn exact_sum(numbers: &[f64]) -> f64 {
     let mut partials: Vec<f64> = vec![];
     for &number in numbers {
         let mut rest = number;
         let mut kept = vec![];
         for &partial in &partials {
-            let (large, small) = if rest.abs() < partial.abs() { (partial, rest) } else { (rest, partial) };
+            let (large, small) =
+                if rest.abs() < partial.abs() { (partial, rest) } else { (rest, partial) };
             let high = large + small;
             let low = small - (high - large);
             if low != 0.0 {
@@ -188,20 +213,36 @@ fn close(found: f64, numbers: &[f64], of: f64) -> bool {
     }
 }
 
-fn assert_sums(found: &[Number], elements: &[Vec<Number>], mean: bool) -> std::result::Result<(), TestCaseError> {
+fn assert_sums(
+    found: &[Number],
+    elements: &[Vec<Number>],
+    mean: bool,
+) -> std::result::Result<(), TestCaseError> {
     prop_assert_eq!(found.len(), elements.len());
     for (found, numbers) in found.iter().zip(elements) {
         let of = if mean { numbers.len() as f64 } else { 1.0 };
         let parts = |part: fn(&Number) -> f64| numbers.iter().map(part).collect::<Vec<_>>();
         match *found {
             Number::Complex(re, im) => {
-                let real = parts(|number| if let Number::Complex(re, _) = number { *re } else { f64::NAN });
-                let imaginary = parts(|number| if let Number::Complex(_, im) = number { *im } else { f64::NAN });
+                let real = parts(
+                    |number| if let Number::Complex(re, _) = number { *re } else { f64::NAN },
+                );
+                let imaginary =
+                    parts(
+                        |number| if let Number::Complex(_, im) = number { *im } else { f64::NAN },
+                    );
                 prop_assert!(close(re, &real, of) && close(im, &imaginary, of), "{found:?}");
             }
-            Number::Integer(sum) => prop_assert_eq!(sum, numbers.iter().copied().map(whole).sum::<i128>()),
-            Number::Float(found) if matches!(numbers.first(), Some(Number::Integer(_) | Number::Bool(_))) => {
-                prop_assert_eq!(found, numbers.iter().copied().map(whole).sum::<i128>() as f64 / of);
+            Number::Integer(sum) => {
+                prop_assert_eq!(sum, numbers.iter().copied().map(whole).sum::<i128>())
+            }
+            Number::Float(found)
+                if matches!(numbers.first(), Some(Number::Integer(_) | Number::Bool(_))) =>
+            {
+                prop_assert_eq!(
+                    found,
+                    numbers.iter().copied().map(whole).sum::<i128>() as f64 / of
+                );
             }
             Number::Float(found) => {
                 let floats = parts(|number| float(*number));
@@ -218,7 +259,9 @@ fn extreme(numbers: &[Number], least: bool) -> Number {
     let mut found = numbers[0];
     for &number in numbers {
         found = match (found, number) {
-            (Number::Float(a), Number::Float(b)) if a.is_nan() || b.is_nan() => Number::Float(f64::NAN),
+            (Number::Float(a), Number::Float(b)) if a.is_nan() || b.is_nan() => {
+                Number::Float(f64::NAN)
+            }
             (Number::Float(a), Number::Float(b)) => {
                 if (b < a) == least && a != b {
                     number
@@ -326,13 +369,18 @@ fn row(count: usize, item_bytes: u64) -> Layout {
 #[test]
 fn many_floats_are_added_up_as_well_as_few() {
     let count = if cfg!(miri) { 600 } else { 2_000_000 };
-    let numbers: Vec<f64> = (0..count).map(|at| if at % 3 == 1 { 0.1 } else { 1e9 * f64::from(at % 3 - 1) }).collect();
+    let numbers: Vec<f64> =
+        (0..count).map(|at| if at % 3 == 1 { 0.1 } else { 1e9 * f64::from(at % 3 - 1) }).collect();
     let bytes: Vec<u8> = numbers.iter().copied().flat_map(f64::to_le_bytes).collect();
     for axes in [&[0][..], &[0, 1]] {
         // As rows of one element each result is added to one by one.
         let mut layout = row(numbers.len(), 8);
         if axes.len() == 1 {
-            layout = Layout { shape: vec![numbers.len() as u64 / 9, 9], strides: vec![72, 8], offset: 0 };
+            layout = Layout {
+                shape: vec![numbers.len() as u64 / 9, 9],
+                strides: vec![72, 8],
+                offset: 0,
+            };
         } else {
             layout.shape.push(1);
             layout.strides.push(8);
@@ -348,7 +396,9 @@ fn many_floats_are_added_up_as_well_as_few() {
 
 #[test]
 fn sums_that_no_element_could_be_are_exact() {
-    for (code, number) in [(TypeCode::Int64, i128::from(i64::MIN)), (TypeCode::UInt64, i128::from(u64::MAX))] {
+    for (code, number) in
+        [(TypeCode::Int64, i128::from(i64::MIN)), (TypeCode::UInt64, i128::from(u64::MAX))]
+    {
         let bytes = number.to_le_bytes()[..8].repeat(3000);
         let found = reduced(&bytes, &row(3000, 8), code, Reduction::Sum, &[0]).unwrap();
         assert_eq!(found, [Number::Integer(number * 3000)]);
@@ -375,7 +425,9 @@ fn a_row_of_counts_grows_without_losing_any() {
 #[test]
 fn a_number_too_great_to_be_counted_is_refused() {
     for number in [u64::MAX, 1 << 60] {
-        let error = counted(&number.to_le_bytes(), &row(1, 8), TypeCode::UInt64, 0, &[0]).unwrap_err().to_string();
+        let error = counted(&number.to_le_bytes(), &row(1, 8), TypeCode::UInt64, 0, &[0])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("are more than there is memory for"), "{error}");
     }
     let error = counted(&[0], &row(1, 1), TypeCode::UInt8, u64::MAX, &[0]).unwrap_err().to_string();
@@ -408,5 +460,7 @@ fn an_infinity_stays_one_and_two_that_differ_are_no_number() {
     assert_eq!(sum([1.0, f64::INFINITY, 1.0]), f64::INFINITY);
     assert_eq!(sum([f64::MAX, f64::MAX, 1.0]), f64::INFINITY);
     assert_eq!(sum([f64::NEG_INFINITY, f64::MAX, f64::NEG_INFINITY]), f64::NEG_INFINITY);
-    assert!(sum([f64::INFINITY, 1.0, f64::NEG_INFINITY]).is_nan() && sum([1.0, f64::NAN, 1.0]).is_nan());
+    assert!(
+        sum([f64::INFINITY, 1.0, f64::NEG_INFINITY]).is_nan() && sum([1.0, f64::NAN, 1.0]).is_nan()
+    );
 }

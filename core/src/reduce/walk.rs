@@ -6,9 +6,9 @@
 //! dimension in both the elements and the results are merged.
 //!
 //! Another process may write to the elements meanwhile, so no slice is made of them. A block of
-//! elements that fits the first-level cache is copied into private memory, and ordinary loops, which
-//! the compiler vectorises, reduce that. Each element is read once, so a value that was checked
-//! cannot change before it is used.
+//! elements that fits the first-level cache is copied into private memory, and ordinary loops,
+//! which the compiler vectorises, reduce that. Each element is read once, so a value that was
+//! checked cannot change before it is used.
 #![allow(unsafe_code)] // copies out of the memory of an array
 
 use std::cmp::Reverse;
@@ -23,7 +23,8 @@ use crate::shape::Layout;
 
 /// Size of a block.
 pub(super) const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 16 << 10 };
-/// A loop over a shorter innermost dimension costs more than its elements: then the next one becomes innermost.
+/// A loop over a shorter innermost dimension costs more than its elements: then the next one
+/// becomes innermost.
 const SHORT: usize = 8;
 
 /// Takes the numbers of a walk.
@@ -58,12 +59,16 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// `steps` are the places by which each dimension moves among the results: 0 where it is reduced. There is at
-    /// least one element.
+    /// `steps` are the places by which each dimension moves among the results: 0 where it is
+    /// reduced. There is at least one element.
     pub(super) fn new(from: End<'_>, item_bytes: usize, steps: &[isize]) -> Self {
         let strides = from.layout.strides.iter().zip(steps);
         let dims = from.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
-        let dims = dims.map(|(&count, (&from, &to))| Dim { count: count as usize, from: from as isize, to });
+        let dims = dims.map(|(&count, (&from, &to))| Dim {
+            count: count as usize,
+            from: from as isize,
+            to,
+        });
         let mut whole = Part { from: from.first(), result: 0, dims: dims.collect() };
         (0..whole.dims.len()).for_each(|dim| whole.turn_forward(dim));
         whole.dims.sort_by_key(|dim| Reverse(dim.from));
@@ -71,10 +76,12 @@ impl Walk {
         Self { whole, item_bytes }
     }
 
-    /// Gives the sink all elements. Calls `go_on` before each block, and stops if it returns `false`.
+    /// Gives the sink all elements. Calls `go_on` before each block, and stops if it returns
+    /// `false`.
     ///
     /// # Safety
-    /// The layout was checked against memory that is mapped at its start, and its items have that size.
+    /// The layout was checked against memory that is mapped at its start, and its items have that
+    /// size.
     pub(super) unsafe fn run<T: Item>(
         &self,
         sink: &mut impl Sink<T::Number>,
@@ -135,7 +142,9 @@ impl Part {
         let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
         for &dim in &self.dims {
             match merged.last_mut() {
-                Some(outer) if outer.goes_on_in(dim) => *outer = Dim { count: outer.count * dim.count, ..dim },
+                Some(outer) if outer.goes_on_in(dim) => {
+                    *outer = Dim { count: outer.count * dim.count, ..dim }
+                }
                 _ => merged.push(dim),
             }
         }
@@ -174,16 +183,22 @@ impl Part {
     /// The elements can be read, and take as many bytes as the buffer has.
     unsafe fn read_into(&self, bytes: &mut [u8], item_bytes: usize) {
         if self.is_dense(item_bytes) {
-            // SAFETY: the caller vouches for so many bytes, which lie side by side; the buffer is private.
+            // SAFETY: the caller vouches for so many bytes, which lie side by side; the buffer is
+            // private.
             unsafe { std::ptr::copy_nonoverlapping(self.from, bytes.as_mut_ptr(), bytes.len()) };
         } else {
             let shape: Vec<_> = self.dims.iter().map(|dim| dim.count as u64).collect();
             let strides = self.dims.iter().map(|dim| dim.from as i64).collect();
-            let to = Layout { strides: c_steps(&shape, item_bytes as i64), shape: shape.clone(), offset: 0 };
+            let to = Layout {
+                strides: c_steps(&shape, item_bytes as i64),
+                shape: shape.clone(),
+                offset: 0,
+            };
             let from = Layout { shape, strides, offset: 0 };
             let to = End { start: bytes.as_mut_ptr(), layout: &to };
             let from = End { start: self.from.cast_mut(), layout: &from };
-            // SAFETY: the caller vouches for the elements; the buffer is private, and `to` are its bytes.
+            // SAFETY: the caller vouches for the elements; the buffer is private, and `to` are its
+            // bytes.
             unsafe { copy_in_parts(to, from, item_bytes as u64, 1) };
         }
         // The compiler must not replace a read of the copy by another read of the elements.

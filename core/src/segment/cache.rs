@@ -1,9 +1,10 @@
-//! Mappings that nobody here uses and that somebody will: of segments of cells, whose arrays come again.
+//! Mappings that nobody here uses and that somebody will: of segments of cells, whose arrays come
+//! again.
 //!
 //! A cached mapping is no lease: what it maps may end, and its memory go, at any time; who attaches
-//! takes an entry and looks, as through a new mapping. It keeps the kernel's lock on the file, and so
-//! nothing that is held by lock is cached. It pins address space and nothing else: who ends a segment
-//! of cells frees its pages first.
+//! takes an entry and looks, as through a new mapping. It keeps the kernel's lock on the file, and
+//! so nothing that is held by lock is cached. It pins address space and nothing else: who ends a
+//! segment of cells frees its pages first.
 //!
 //! A mapping that copies on write is one holder's at a time. Before the next has it, the pages that
 //! the last one wrote are given back, so that it shows what is shared.
@@ -71,5 +72,7 @@ impl Cache {
 
 /// Whether a mapping can be kept when its array has gone.
 pub(super) fn is_worth_keeping(mapped: &Mapped) -> bool {
-    mapped.header.division.is_some() && !mapped.leases().is_by_lock() && mapped.access != Access::CopyOnWrite
+    mapped.header.division.is_some()
+        && !mapped.leases().is_by_lock()
+        && mapped.access != Access::CopyOnWrite
 }

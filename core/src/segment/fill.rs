@@ -26,12 +26,14 @@ impl Segment {
 }
 
 impl Mapped {
-    /// Before so many bytes of the data are stored: has their pages mapped, if they are most of it and this
-    /// process has not done so before. A fault for each page takes three times as long as the copy.
+    /// Before so many bytes of the data are stored: has their pages mapped, if they are most of it
+    /// and this process has not done so before. A fault for each page takes three times as long as
+    /// the copy.
     pub(super) fn prepare_stores(&self, bytes: u64) {
         let is_most = bytes >= MAPPED_AT_ONCE_BYTES && bytes >= self.header.data_bytes / 2;
         // A forked child has the mapping and none of its pages.
-        let is_first = || self.stored_in.swap(std::process::id(), Ordering::Relaxed) != std::process::id();
+        let is_first =
+            || self.stored_in.swap(std::process::id(), Ordering::Relaxed) != std::process::id();
         if is_most && self.access == Access::ReadWrite && is_first() {
             self.mapping.populate();
         }
@@ -61,8 +63,8 @@ impl Fill<'_> {
     /// Fills mapped memory, of which `is_zero` says that it is zero already.
     ///
     /// # Safety
-    /// The `bytes` from `data` on are mapped writable, and are this thread's alone. The elements can
-    /// be read, and are as many bytes.
+    /// The `bytes` from `data` on are mapped writable, and are this thread's alone. The elements
+    /// can be read, and are as many bytes.
     pub(super) unsafe fn apply(&self, data: NonNull<u8>, bytes: u64, is_zero: bool) {
         let announced = || Announced::around(data.as_ptr(), bytes as usize);
         match self {
@@ -72,7 +74,10 @@ impl Fill<'_> {
                 unsafe { std::ptr::write_bytes(data.as_ptr(), 0, bytes as usize) };
             }
             Self::Elements(from, item_bytes) => {
-                let Ok(layout) = Layout::contiguous(&from.layout.shape, *item_bytes, Order::C) else { return };
+                let Ok(layout) = Layout::contiguous(&from.layout.shape, *item_bytes, Order::C)
+                else {
+                    return;
+                };
                 let _around = announced();
                 let to = End { start: data.as_ptr(), layout: &layout };
                 // SAFETY: one shape; the new memory has room for all of them and is ours alone.

@@ -98,7 +98,9 @@ impl Segment {
         let childs = fork::identity_of_child(self.directory()).filter(|_| !self.is_by_lock());
         let place = childs.and_then(|child| {
             leases.place(child.holder, child.about).or_else(|| {
-                leases.clear_void(|holder, about| fork::is_known_dead(self.directory(), holder, about)); // earlier children
+                leases.clear_void(|holder, about| {
+                    fork::is_known_dead(self.directory(), holder, about)
+                }); // earlier children
                 leases.place(child.holder, child.about)
             })
         });

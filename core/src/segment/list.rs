@@ -80,8 +80,8 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     Ok(ids.iter().filter_map(look).flatten().collect())
 }
 
-/// Whether a process lives of the family that sent a handle by a way of the user's, as far as the registry
-/// of this process's directory tells: else nothing of that message is held there any more.
+/// Whether a process lives of the family that sent a handle by a way of the user's, as far as the
+/// registry of this process's directory tells: else nothing of that message is held there any more.
 ///
 /// # Errors
 /// [`Error::InvalidHandle`](crate::Error::InvalidHandle);
@@ -105,7 +105,11 @@ struct Copied<'a> {
     lives: Option<&'a Lives>,
 }
 
-fn look_into(directory: &Directory, id: &SegmentId, lives: Option<&Lives>) -> Result<Vec<SegmentInfo>> {
+fn look_into(
+    directory: &Directory,
+    id: &SegmentId,
+    lives: Option<&Lives>,
+) -> Result<Vec<SegmentInfo>> {
     let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadOnly)?;
     let header = read_header(id.as_str(), &file)?;
     check_id(Place::Id(id), &header)?;
@@ -136,7 +140,8 @@ impl Copied<'_> {
 
     /// The arrays in cells, and the rest.
     fn cells(&self, division: Division) -> Vec<SegmentInfo> {
-        let mut infos: Vec<_> = (0..division.cells).filter_map(|cell| self.cell(division, cell)).collect();
+        let mut infos: Vec<_> =
+            (0..division.cells).filter_map(|cell| self.cell(division, cell)).collect();
         match infos.first_mut() {
             Some(only) if division.cells == 1 => only.segment_bytes = self.allocated_bytes,
             _ => {
@@ -158,17 +163,26 @@ impl Copied<'_> {
         Some(SegmentInfo { kind, ..info })
     }
 
-    /// Of a segment of cells, what no array has: its header, and cells that are free. It is what dead
-    /// processes left when no living one keeps it and none of its cells is in use.
+    /// Of a segment of cells, what no array has: its header, and cells that are free. It is what
+    /// dead processes left when no living one keeps it and none of its cells is in use.
     fn rest(&self, bytes: u64) -> SegmentInfo {
         let all: Vec<_> = self.header.entries(&self.bytes).collect();
         let own: Vec<_> = self.header.own_entries(&self.bytes).collect();
         let is_anybodys = self.pids(&all).next().is_some() || self.tickets(&all) > 0;
         let kind = if is_anybodys { SegmentKind::Pool } else { SegmentKind::Remains };
-        SegmentInfo { kind, ..self.info(None, bytes, (self.header.dtype.clone(), vec![bytes]), &own) }
+        SegmentInfo {
+            kind,
+            ..self.info(None, bytes, (self.header.dtype.clone(), vec![bytes]), &own)
+        }
     }
 
-    fn info(&self, cell: Option<u32>, bytes: u64, array: (DType, Vec<u64>), entries: &[EntryCopy]) -> SegmentInfo {
+    fn info(
+        &self,
+        cell: Option<u32>,
+        bytes: u64,
+        array: (DType, Vec<u64>),
+        entries: &[EntryCopy],
+    ) -> SegmentInfo {
         SegmentInfo {
             segment: SegmentText { id: self.header.id, cell },
             name: None,
@@ -185,7 +199,9 @@ impl Copied<'_> {
     }
 
     fn holding<'a>(&'a self, entries: &'a [EntryCopy]) -> impl Iterator<Item = &'a EntryCopy> {
-        let is_void = |entry: &EntryCopy| self.lives.is_some_and(|lives| lives.is_void(entry.holder, entry.about));
+        let is_void = |entry: &EntryCopy| {
+            self.lives.is_some_and(|lives| lives.is_void(entry.holder, entry.about))
+        };
         entries.iter().filter(move |entry| entry.held && !is_void(entry))
     }
 

@@ -85,7 +85,9 @@ impl Mapped {
     /// Where the data of a cell starts in the data, and how many bytes it has room for.
     pub(super) fn part(&self, cell: Option<u32>) -> (u64, u64) {
         match (self.header.division, cell) {
-            (Some(division), Some(cell)) => (u64::from(cell) * division.cell_bytes, division.cell_bytes),
+            (Some(division), Some(cell)) => {
+                (u64::from(cell) * division.cell_bytes, division.cell_bytes)
+            }
             _ => (0, self.header.data_bytes),
         }
     }
@@ -110,11 +112,12 @@ impl Mapped {
     /// Unlinks what the caller ended. A close has nobody to tell: what stays, because it is another
     /// user's or for a crash, a sweep takes.
     pub(super) fn discard(&self) -> bool {
-        sys::discard(self.directory(), &self.header.id, self.header.name.as_ref()).unwrap_or_default()
+        sys::discard(self.directory(), &self.header.id, self.header.name.as_ref())
+            .unwrap_or_default()
     }
 
-    /// The mapped file of that id, if this process has it: a common one, or one that copies on write
-    /// and that nobody uses.
+    /// The mapped file of that id, if this process has it: a common one, or one that copies on
+    /// write and that nobody uses.
     pub(super) fn find(id: &SegmentId, access: Access) -> Option<Arc<Self>> {
         if access == Access::CopyOnWrite {
             return Table::take_private(id);
@@ -124,8 +127,8 @@ impl Mapped {
         Some(mapped)
     }
 
-    /// Of a mapping that copies on write: the pages that were written here go, so that it shows what
-    /// is shared. `false` where that cannot be done.
+    /// Of a mapping that copies on write: the pages that were written here go, so that it shows
+    /// what is shared. `false` where that cannot be done.
     pub(super) fn give_back_own(&self, cell: Option<u32>, data_bytes: u64) -> bool {
         self.mapping.give_back_own(self.part(cell).0, data_bytes)
     }

@@ -93,7 +93,12 @@ impl Segment {
     /// # Safety
     /// The elements that it begins with can be read, and are as many as the layout's.
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn create(dtype: &DType, layout: &Layout, birth: &Birth, fill: &Fill<'_>) -> Result<Arc<Self>> {
+    pub(crate) unsafe fn create(
+        dtype: &DType,
+        layout: &Layout,
+        birth: &Birth,
+        fill: &Fill<'_>,
+    ) -> Result<Arc<Self>> {
         process::begin()?;
         let _operation = Operation::begin();
         let directory = Directory::current();
@@ -105,21 +110,33 @@ impl Segment {
             }
         }
         let id = SegmentId::random()?;
-        let header = Header::new(id, birth.name.clone(), dtype.clone(), layout.clone(), directory.page_bytes())?;
+        let header = Header::new(
+            id,
+            birth.name.clone(),
+            dtype.clone(),
+            layout.clone(),
+            directory.page_bytes(),
+        )?;
         sweep::before_file(&directory, header.segment_bytes());
         look(&directory, When::Growing);
         Self::create_file(&directory, header, birth, fill)
     }
 
     #[allow(unsafe_code)]
-    fn create_file(directory: &Directory, header: Header, birth: &Birth, fill: &Fill<'_>) -> Result<Arc<Self>> {
+    fn create_file(
+        directory: &Directory,
+        header: Header,
+        birth: &Birth,
+        fill: &Fill<'_>,
+    ) -> Result<Arc<Self>> {
         let file = reserve(directory, &header, birth.mode)?;
         // SAFETY: a file for this array; the caller vouches for the elements.
         let is_filled = unsafe { fill.write(&file, header.header_bytes)? };
         let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
         mapped.write_header();
         if !is_filled {
-            // SAFETY: a new segment's data, as large as its array; the caller vouches for the elements.
+            // SAFETY: a new segment's data, as large as its array; the caller vouches for the
+            // elements.
             unsafe { fill.apply(mapped.data(None), mapped.header.data_bytes, true) };
         }
         let generation = random_generation()?;
@@ -179,11 +196,17 @@ impl Segment {
             (Some(_), Some(cell)) => whole.cell(cell),
             _ => None,
         };
-        let leases = leases.ok_or_else(|| Error::handle("segment", format!("{place} has no such cell")))?;
+        let leases =
+            leases.ok_or_else(|| Error::handle("segment", format!("{place} has no such cell")))?;
         let Some(own) = enter(&leases, &mapped, cell) else {
             if !mapped.header_is_writable() && !leases.is_by_lock() {
-                // Who cannot take a lease holds by lock; but nobody who closes this would ask for locks.
-                return Err(Error::os("attach", directory.path(), std::io::ErrorKind::ReadOnlyFilesystem.into()));
+                // Who cannot take a lease holds by lock; but nobody who closes this would ask for
+                // locks.
+                return Err(Error::os(
+                    "attach",
+                    directory.path(),
+                    std::io::ErrorKind::ReadOnlyFilesystem.into(),
+                ));
             }
             let cell = cell.map_or(String::new(), |cell| format!(".{cell}"));
             return Err(Error::SegmentNotFound {
@@ -196,7 +219,11 @@ impl Segment {
         }
         let generation = leases.words.generation();
         let room = mapped.part(cell).1;
-        let data_bytes = if cell.is_some() { leases.words.data_bytes().load(Order::Relaxed).min(room) } else { room };
+        let data_bytes = if cell.is_some() {
+            leases.words.data_bytes().load(Order::Relaxed).min(room)
+        } else {
+            room
+        };
         let segment = Self::register(mapped, cell, data_bytes, generation, own);
         segment.check_generation(&place.to_string()).map(|()| segment)
     }
@@ -222,10 +249,17 @@ impl Segment {
         Ok(Found::New(mapped))
     }
 
-    fn register(mapped: Arc<Mapped>, cell: Option<u32>, data_bytes: u64, generation: u64, place: usize) -> Arc<Self> {
+    fn register(
+        mapped: Arc<Mapped>,
+        cell: Option<u32>,
+        data_bytes: u64,
+        generation: u64,
+        place: usize,
+    ) -> Arc<Self> {
         let (place, childs_place) = (AtomicUsize::new(place), AtomicUsize::new(BY_LOCK));
         let _kept = (mapped.access == Access::CopyOnWrite).then(|| relief::Kept::of(data_bytes));
-        let segment = Arc::new(Self { mapped, cell, data_bytes, generation, place, childs_place, _kept });
+        let segment =
+            Arc::new(Self { mapped, cell, data_bytes, generation, place, childs_place, _kept });
         Table::insert(&segment);
         segment
     }
@@ -236,7 +270,12 @@ impl Segment {
             return Ok(());
         }
         let (expected, found) = (format!("below {GENERATION_LIMIT}"), self.generation.to_string());
-        Err(Error::InvalidSegment { segment: label.to_owned(), field: "generation", expected, found })
+        Err(Error::InvalidSegment {
+            segment: label.to_owned(),
+            field: "generation",
+            expected,
+            found,
+        })
     }
 
     /// The array that its header describes, or of a cell nothing that is of use.
@@ -320,7 +359,9 @@ impl Segment {
         }
         if mapped.leases().is_by_lock() {
             Table::forget_cached(&mapped.header.id);
-        } else if mapped.access == Access::CopyOnWrite && mapped.give_back_own(self.cell, self.data_bytes) {
+        } else if mapped.access == Access::CopyOnWrite
+            && mapped.give_back_own(self.cell, self.data_bytes)
+        {
             Table::cache_private(Arc::clone(mapped));
         }
     }
@@ -383,7 +424,9 @@ enum Found {
 fn reserve(directory: &Directory, header: &Header, mode: u32) -> Result<sys::File> {
     let create = || sys::File::create(directory.clone(), &header.id, header.segment_bytes(), mode);
     match create() {
-        Err(Error::NoSpace { .. }) if sweep_directory(directory, How::Pressing)?.bytes > 0 => create(),
+        Err(Error::NoSpace { .. }) if sweep_directory(directory, How::Pressing)?.bytes > 0 => {
+            create()
+        }
         created => created,
     }
 }
@@ -435,9 +478,12 @@ fn close_without_the_dead(leases: &Leases, directory: &Directory) -> Closed {
 
 /// Ends what nobody holds any more.
 fn give_back_if_last(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Option<cells::File> {
-    let others = || leases.is_held_by_others(sys::identity(mapped.directory()).map_or(0, |me| me.holder));
+    let others =
+        || leases.is_held_by_others(sys::identity(mapped.directory()).map_or(0, |me| me.holder));
     let closed = match leases.close() {
-        Closed::Held if !leases.is_by_lock() && others() => close_without_the_dead(leases, mapped.directory()),
+        Closed::Held if !leases.is_by_lock() && others() => {
+            close_without_the_dead(leases, mapped.directory())
+        }
         closed => closed,
     };
     match (closed, cell) {
@@ -462,17 +508,21 @@ fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
 pub(crate) fn discard(directory: &Directory, handle: &Descriptor, ticket: u64) -> Result<()> {
     process::begin()?;
     let (text, access) = (&handle.segment, Access::ReadWrite);
-    if let Some(segment) = Table::find(text, access).or_else(|| Table::find(text, Access::ReadOnly)) {
+    if let Some(segment) = Table::find(text, access).or_else(|| Table::find(text, Access::ReadOnly))
+    {
         segment.give_back_ticket(ticket);
         return Ok(());
     }
     process::begin()?;
-    let (Found::Known(mapped) | Found::New(mapped)) = Segment::map(directory, Place::Id(&text.id), access)? else {
+    let (Found::Known(mapped) | Found::New(mapped)) =
+        Segment::map(directory, Place::Id(&text.id), access)?
+    else {
         return Ok(());
     };
     let whole = mapped.leases();
     let leases = text.cell.map_or(Some(whole), |cell| whole.cell(cell));
-    let leases = leases.ok_or_else(|| Error::handle("segment", format!("{text} has no such cell")))?;
+    let leases =
+        leases.ok_or_else(|| Error::handle("segment", format!("{text} has no such cell")))?;
     give_back_ticket(&mapped, &leases, ticket);
     drop(give_back_if_last(&mapped, text.cell, &leases));
     Ok(())

@@ -13,7 +13,8 @@ const VARIABLE: &str = "SHMARRAY_POOL_BYTES";
 /// Without the variable: this part of the file system.
 const DEFAULT_PART: u64 = 4;
 
-/// Small arrays' cells, in pages: an array of a power of two of bytes fits one, with little left over.
+/// Small arrays' cells, in pages: an array of a power of two of bytes fits one, with little left
+/// over.
 const SMALL_PAGES: [u64; 6] = [1, 2, 3, 5, 9, 17];
 /// Sizes of larger ones between a power of two and the next: at most an eighth is for nothing.
 const STEPS: u64 = 8;
@@ -21,7 +22,8 @@ const STEPS: u64 = 8;
 /// No pool grows into this part of a file system: together they leave it to others.
 const FREE_PART: u64 = 4;
 
-/// Bytes that this process may keep in a directory when it makes so many more; 0 turns the pool off.
+/// Bytes that this process may keep in a directory when it makes so many more; 0 turns the pool
+/// off.
 pub(super) fn limit(directory: &Directory, wanted: u64) -> Result<u64> {
     let limit = own_limit(directory)?;
     Ok(if limit > 0 && find_room(directory, wanted).is_ok() { limit } else { 0 })
@@ -44,7 +46,8 @@ fn own_limit(directory: &Directory) -> Result<u64> {
         None => Ok(directory.total_bytes()? / DEFAULT_PART),
         Some(text) => {
             let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
-            bytes.ok_or_else(|| Error::argument(VARIABLE, format!("{text:?} is no number of bytes")))
+            bytes
+                .ok_or_else(|| Error::argument(VARIABLE, format!("{text:?} is no number of bytes")))
         }
     }
 }
@@ -54,7 +57,9 @@ fn own_limit(directory: &Directory) -> Result<u64> {
 pub(super) fn cell_bytes_for(data_bytes: u64, page_bytes: u64) -> Option<u64> {
     let full = data_bytes / page_bytes; // one less than it needs
     let small = SMALL_PAGES.into_iter().find(|small| full < *small);
-    small.unwrap_or_else(|| full.next_multiple_of((1 << full.ilog2()) / STEPS) + 1).checked_mul(page_bytes)
+    small
+        .unwrap_or_else(|| full.next_multiple_of((1 << full.ilog2()) / STEPS) + 1)
+        .checked_mul(page_bytes)
 }
 
 /// Whether cells of that size share a segment with others.
@@ -73,7 +78,10 @@ mod tests {
         for data_bytes in (0..4000).step_by(step).map(|n| n * n * 997) {
             let cell_bytes = cell_bytes_for(data_bytes, page).unwrap();
             assert!(cell_bytes > data_bytes && cell_bytes % page == 0);
-            assert!(is_small(cell_bytes, page) || cell_bytes <= (data_bytes + page) / 8 * 9 + page, "{data_bytes}");
+            assert!(
+                is_small(cell_bytes, page) || cell_bytes <= (data_bytes + page) / 8 * 9 + page,
+                "{data_bytes}"
+            );
         }
         assert_eq!(cell_bytes_for(u64::MAX, page), None);
     }

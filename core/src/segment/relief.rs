@@ -1,8 +1,9 @@
 //! When what arrives for this process alone is better copied to memory of its own than mapped.
 //!
-//! A mapping that copies on write costs no copy, but it keeps shared memory, of which a container may
-//! have 64 MB, and a process may have `vm.max_map_count` mappings, 65,530 by default; without one more
-//! it can neither open a file nor start a thread. So who keeps much has it in memory of its own.
+//! A mapping that copies on write costs no copy, but it keeps shared memory, of which a container
+//! may have 64 MB, and a process may have `vm.max_map_count` mappings, 65,530 by default; without
+//! one more it can neither open a file nor start a thread. So who keeps much has it in memory of
+//! its own.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -47,18 +48,21 @@ impl Drop for Kept {
     }
 }
 
-/// Whether there would still be a quarter of shared memory free with so many more bytes in use: for what can as well
-/// be elsewhere. An array for which somebody asks may have the last byte.
+/// Whether there would still be a quarter of shared memory free with so many more bytes in use: for
+/// what can as well be elsewhere. An array for which somebody asks may have the last byte.
 #[must_use]
 pub fn has_room(bytes: u64) -> bool {
     let directory = Directory::current();
-    let (Ok(free), Ok(total)) = (directory.free_bytes(), directory.total_bytes()) else { return false };
+    let (Ok(free), Ok(total)) = (directory.free_bytes(), directory.total_bytes()) else {
+        return false;
+    };
     free.saturating_sub(bytes) >= total / FREE_PART
 }
 
-/// Whether a receiver that wants the array of a handle for itself alone had better copy it to memory of
-/// its own than attach it to copy on write: this process has a quarter of its mappings in use by this
-/// library, or would keep more than an eighth of shared memory so, or less than a quarter of it is free.
+/// Whether a receiver that wants the array of a handle for itself alone had better copy it to
+/// memory of its own than attach it to copy on write: this process has a quarter of its mappings in
+/// use by this library, or would keep more than an eighth of shared memory so, or less than a
+/// quarter of it is free.
 #[must_use]
 pub fn is_better_copied(handle: &Descriptor) -> bool {
     if begin().is_err() {

@@ -9,8 +9,8 @@
 //!
 //! A look costs some system calls, and may take a part of a thread's time only: a large one before
 //! memory is taken from the system, and a small one where what was there is used again ([`When`]).
-//! A sweep follows each death that is seen, whatever it costs: that is what bounds the memory of the
-//! dead.
+//! A sweep follows each death that is seen, whatever it costs: that is what bounds the memory of
+//! the dead.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -57,7 +57,8 @@ pub fn sweep_dead() -> Result<Swept> {
     }
 }
 
-/// Gives back what this process's pool keeps and has not used since the last call. Returns its bytes.
+/// Gives back what this process's pool keeps and has not used since the last call. Returns its
+/// bytes.
 ///
 /// For runtimes that call it now and then, as at the end of a garbage collection.
 pub fn trim_pool() -> u64 {
@@ -115,7 +116,12 @@ fn is_shortage(error: &Error) -> bool {
 }
 
 /// Returns the bytes that went back, and whether the segment is gone.
-fn sweep_one(directory: &Directory, id: &SegmentId, how: How, seen: &mut usize) -> Result<(u64, bool)> {
+fn sweep_one(
+    directory: &Directory,
+    id: &SegmentId,
+    how: How,
+    seen: &mut usize,
+) -> Result<(u64, bool)> {
     if how == How::Quietly && Table::holds_all_of(id) {
         return Ok((0, false));
     }
@@ -126,7 +132,12 @@ fn sweep_one(directory: &Directory, id: &SegmentId, how: How, seen: &mut usize) 
 }
 
 /// The same of what is mapped somewhere, but perhaps by nobody who holds it any more.
-fn sweep_mapped(directory: &Directory, id: &SegmentId, how: How, seen: &mut usize) -> Result<(u64, bool)> {
+fn sweep_mapped(
+    directory: &Directory,
+    id: &SegmentId,
+    how: How,
+    seen: &mut usize,
+) -> Result<(u64, bool)> {
     let Some(file) = sys::File::open_own(directory, id)? else { return Ok((0, false)) };
     let header = read_header(id.as_str(), &file)?;
     check_id(Place::Id(id), &header)?;
@@ -145,7 +156,8 @@ fn sweep_mapped(directory: &Directory, id: &SegmentId, how: How, seen: &mut usiz
     Ok((if ended { segment_bytes } else { 0 }, ended))
 }
 
-/// How many segments the last sweep of this process looked at; files and bytes that were made since.
+/// How many segments the last sweep of this process looked at; files and bytes that were made
+/// since.
 static SEEN_BY_SWEEP: AtomicUsize = AtomicUsize::new(0);
 static CREATES: AtomicUsize = AtomicUsize::new(0);
 static MADE_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -170,16 +182,16 @@ pub(super) fn before_file(directory: &Directory, bytes: u64) {
 /// Whether this process, or the one that forked it, has made or attached anything.
 static WAS_USED: AtomicBool = AtomicBool::new(false);
 
-/// The first use in a process gives back what dead processes left. No other thread waits for it, and
-/// no child: a forked process was begun by its parent.
+/// The first use in a process gives back what dead processes left. No other thread waits for it,
+/// and no child: a forked process was begun by its parent.
 pub(super) fn at_first_use(directory: &Directory) {
     if !WAS_USED.load(Ordering::Relaxed) && !WAS_USED.swap(true, Ordering::Relaxed) {
         let _ = sweep_directory(directory, How::Quietly); // one that cannot be read is reported by what comes next
     }
 }
 
-/// What a look comes before or after, and so how often there may be one: the time between two of them is
-/// so many times what the last one took.
+/// What a look comes before or after, and so how often there may be one: the time between two of
+/// them is so many times what the last one took.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
     /// A create that takes memory from the system.
@@ -195,10 +207,12 @@ pub(crate) fn look(directory: &Directory, when: When) {
     look_at(directory, when, sys::monotonic_ns());
 }
 
-/// The same before memory is used again. Whether it is time to see that its file can still be found.
+/// The same before memory is used again. Whether it is time to see that its file can still be
+/// found.
 pub(super) fn look_before_reuse(directory: &Directory) -> bool {
     let (last, now_ns) = (directory.last_look(), sys::monotonic_ns());
-    let is_due = look_at(directory, When::Reusing, now_ns) || now_ns >= last.checked_ns.load(Ordering::Relaxed);
+    let is_due = look_at(directory, When::Reusing, now_ns)
+        || now_ns >= last.checked_ns.load(Ordering::Relaxed);
     if is_due {
         sys::note_user();
         last.checked_ns.store(now_ns.saturating_add(CHECK_NS), Ordering::Relaxed);

@@ -19,7 +19,7 @@ pub fn unlink(name: &str) -> Result<()> {
     let file = sys::unlink_name(&directory, &name, |file| {
         match read_header("", file) {
             Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
-            header => persistent = Some(no_longer_persistent(file, header?)?),    // else the name stays
+            header => persistent = Some(no_longer_persistent(file, header?)?), // else the name stays
         }
         Ok(())
     })?;

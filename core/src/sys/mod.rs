@@ -50,8 +50,8 @@ use portable as backend;
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) use linux::{
-    Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_rolls, memory_file, message, operations,
-    read_memory_file, socket,
+    Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_rolls, memory_file,
+    message, operations, read_memory_file, socket,
 };
 #[cfg(miri)]
 pub(crate) use memory::{Mutex, MutexGuard};
@@ -59,9 +59,10 @@ pub(crate) use memory::{Mutex, MutexGuard};
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use backend::{
-    Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back, identity,
-    is_findable, is_found, is_message, is_none_of_ours, link_ticket, look_for_dead, monotonic_ns, most_mappings,
-    note_user, punch, reserve_again, sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
+    Dead, Directory, File, Identity, Lives, Mapping, discard, family_message, family_of, give_back,
+    identity, is_findable, is_found, is_message, is_none_of_ours, link_ticket, look_for_dead,
+    monotonic_ns, most_mappings, note_user, punch, reserve_again, sweep_names, sweep_tickets,
+    thread_ns, unlink_name, unlink_ticket,
 };
 
 use std::sync::atomic::AtomicU64;

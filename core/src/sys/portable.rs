@@ -74,7 +74,8 @@ impl Directory {
     fn named(&self, name: &ArrayName) -> Result<SegmentId> {
         let text = fs::read_to_string(self.name_path(name)).unwrap_or_default();
         let id = text.strip_prefix("/").unwrap_or(&text).strip_prefix("shma-");
-        id.and_then(|id| SegmentId::from_bytes(id.as_bytes())).ok_or_else(|| missing(self, Place::Name(name)))
+        id.and_then(|id| SegmentId::from_bytes(id.as_bytes()))
+            .ok_or_else(|| missing(self, Place::Name(name)))
     }
 }
 
@@ -113,7 +114,9 @@ impl Held {
     fn front(&self, bytes: u64) -> Vec<u8> {
         let mut front = vec![0; bytes.min(self.bytes()) as usize];
         // SAFETY: the mapping has at least that many bytes, and `front` is new.
-        unsafe { std::ptr::copy_nonoverlapping(self.start().as_ptr(), front.as_mut_ptr(), front.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start().as_ptr(), front.as_mut_ptr(), front.len())
+        };
         front
     }
 
@@ -240,7 +243,11 @@ pub(crate) fn thread_ns() -> u64 {
 }
 
 /// Nothing becomes dead but by its last holder's count.
-pub(crate) fn discard(_directory: &Directory, _id: &SegmentId, _name: Option<&ArrayName>) -> Result<bool> {
+pub(crate) fn discard(
+    _directory: &Directory,
+    _id: &SegmentId,
+    _name: Option<&ArrayName>,
+) -> Result<bool> {
     Ok(true)
 }
 
@@ -249,7 +256,12 @@ impl File {
         false
     }
 
-    pub(crate) fn write_at(&self, _offset: u64, _bytes: *const u8, _count: usize) -> io::Result<()> {
+    pub(crate) fn write_at(
+        &self,
+        _offset: u64,
+        _bytes: *const u8,
+        _count: usize,
+    ) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -257,7 +269,12 @@ impl File {
         self.0.directory.path()
     }
 
-    pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
+    pub(crate) fn create(
+        directory: Directory,
+        id: &SegmentId,
+        bytes: u64,
+        mode: u32,
+    ) -> Result<Self> {
         if mode != 0o600 {
             return Err(Error::Unsupported { what: "a mode other than 0600" });
         }
@@ -271,7 +288,8 @@ impl File {
             Place::Id(id) => *id,
             Place::Name(name) => directory.named(name)?,
         };
-        let shmem = ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing(&directory, place))?;
+        let shmem =
+            ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing(&directory, place))?;
         let file = Self(Arc::new(Held { shmem, directory, counted: AtomicBool::new(false) }));
         // Before the words are touched: is this a segment at all?
         match file.0.bytes() >= PAGE_BYTES && file.read_front(8)? == MAGIC {
@@ -321,7 +339,9 @@ impl File {
             let data = self.0.start().as_ptr().wrapping_add(header_bytes as usize);
             // SAFETY: pages of this mapping, which no reference points into.
             let protected = unsafe { region::protect(data, data_bytes, region::Protection::READ) };
-            protected.map_err(|error| Error::os("protect", self.0.directory.path(), io::Error::other(error)))?;
+            protected.map_err(|error| {
+                Error::os("protect", self.0.directory.path(), io::Error::other(error))
+            })?;
         }
         Ok(Mapping { held: Arc::clone(&self.0), header_bytes: header_bytes as usize })
     }
@@ -342,7 +362,9 @@ impl File {
     /// The name's file appears with its content or not at all: it is written aside and linked.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let directory = &self.0.directory;
-        let aside = directory.0.join(format!("shmarray-new-{}", self.0.shmem.get_os_id().trim_start_matches('/')));
+        let aside = directory
+            .0
+            .join(format!("shmarray-new-{}", self.0.shmem.get_os_id().trim_start_matches('/')));
         let written = fs::write(&aside, self.0.shmem.get_os_id());
         written.map_err(|error| Error::os("write", &aside, error))?;
         let linked = link_aside(directory, name, &aside);
@@ -356,7 +378,9 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
     for attempt in 0..2 {
         match fs::hard_link(aside, &path) {
             Ok(()) => return Ok(()),
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Error::os("link", path, error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::os("link", path, error));
+            }
             Err(_) if attempt == 0 && is_leftover(directory, name) => drop(fs::remove_file(&path)),
             Err(_) => break,
         }
@@ -378,7 +402,12 @@ pub(crate) fn is_message(_about: u64) -> bool {
     false
 }
 
-pub(crate) fn link_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u64, _about: u64) -> Result<bool> {
+pub(crate) fn link_ticket(
+    _directory: &Directory,
+    _id: &SegmentId,
+    _ticket: u64,
+    _about: u64,
+) -> Result<bool> {
     Err(NO_MESSAGES)
 }
 
@@ -393,7 +422,11 @@ pub(crate) fn punch(_directory: &Directory, _id: &SegmentId, _parts: &[(u64, u64
     Ok(())
 }
 
-pub(crate) fn reserve_again(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
+pub(crate) fn reserve_again(
+    _directory: &Directory,
+    _id: &SegmentId,
+    _part: (u64, u64),
+) -> Result<()> {
     Ok(())
 }
 

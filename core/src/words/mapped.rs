@@ -21,7 +21,11 @@ impl Words {
     /// # Safety
     /// `header` is the start of a mapped header, 8-aligned, that stays mapped while this is used,
     /// with room for that many entries from LEASES_OFFSET on and for the heads of that division.
-    pub(crate) unsafe fn new(header: NonNull<u8>, entries: usize, division: Option<Division>) -> Self {
+    pub(crate) unsafe fn new(
+        header: NonNull<u8>,
+        entries: usize,
+        division: Option<Division>,
+    ) -> Self {
         // SAFETY: inside the header page that the caller promises.
         let first = unsafe { header.add(WORDS_OFFSET) };
         // SAFETY: the same.

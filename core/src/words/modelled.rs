@@ -1,9 +1,11 @@
-//! Words for loom: a page of its atomics in place of mapped bytes, so that `lease` runs as it is shipped.
+//! Words for loom: a page of its atomics in place of mapped bytes, so that `lease` runs as it is
+//! shipped.
 //!
-//! Loom 0.7 misses orders in which a thread stores to what it has loaded itself (tokio-rs/loom#166):
-//! it remembers one last access of an atomic, and such a thread finds its own there. So each word
-//! has a turn beside it, taken before each operation: two of those never commute. A turn is
-//! Relaxed, so that nothing else is ordered by it. So have fences, which loom orders as they come.
+//! Loom 0.7 misses orders in which a thread stores to what it has loaded itself
+//! (tokio-rs/loom#166): it remembers one last access of an atomic, and such a thread finds its own
+//! there. So each word has a turn beside it, taken before each operation: two of those never
+//! commute. A turn is Relaxed, so that nothing else is ordered by it. So have fences, which loom
+//! orders as they come.
 //!
 //! A test of the tests makes one operation of `lease` weaker than it is written ([`weaken`]): no
 //! source is changed, and what is weaker is a place in it.
@@ -41,7 +43,11 @@ impl Words {
     /// # Safety
     /// None is needed: nothing that is mapped can be had here.
     #[allow(unsafe_code)] // the other body's signature
-    pub(crate) unsafe fn new(_header: NonNull<u8>, _entries: usize, _division: Option<Division>) -> Self {
+    pub(crate) unsafe fn new(
+        _header: NonNull<u8>,
+        _entries: usize,
+        _division: Option<Division>,
+    ) -> Self {
         unreachable!("loom's atomics do not lie in mapped memory")
     }
 

@@ -255,7 +255,8 @@ pub(crate) fn receive_in_vain(stage: &Stage) -> Traced {
 }
 
 thread_local! {
-    /// A handle by an unknown way, until it has come: its message holds as long as this family lives.
+    /// A handle by an unknown way, until it has come: its message holds as long as this family
+    /// lives.
     static UNUSED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -294,7 +295,12 @@ pub(crate) fn send_to_oneself(stage: &Stage, what: &str) -> Traced {
 
 /// As on a file system that has no unnamed files: from now on this process makes none.
 pub(crate) fn without_unnamed_files(traced: Traced) -> Traced {
-    let jump = |code: u32, value: u32, no: u8| libc::sock_filter { code: code as u16, jt: 0, jf: no, k: value };
+    let jump = |code: u32, value: u32, no: u8| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: no,
+        k: value,
+    };
     let load = |offset: u32| jump(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0);
     let is = libc::BPF_JMP | libc::BPF_K;
     let answer = |value: u32| jump(libc::BPF_RET | libc::BPF_K, value, 0);
@@ -311,7 +317,8 @@ pub(crate) fn without_unnamed_files(traced: Traced) -> Traced {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     // SAFETY: a filter of as many instructions as it says.
-    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    let set =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
     assert_eq!(set, 0, "seccomp: {}", std::io::Error::last_os_error());
     traced
 }
@@ -341,7 +348,8 @@ pub(crate) fn store_unannounced(stage: &Stage) -> Traced {
 fn map(file: &std::fs::File) -> *mut u64 {
     let (anywhere, writable) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: a new mapping, where the kernel likes.
-    let place = unsafe { libc::mmap(anywhere, 4096, writable, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    let place =
+        unsafe { libc::mmap(anywhere, 4096, writable, libc::MAP_SHARED, file.as_raw_fd(), 0) };
     assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
     place.cast()
 }

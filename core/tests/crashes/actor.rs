@@ -38,9 +38,13 @@ impl Actor {
         Self { process, child, tracee, is_done: false, waits: false }
     }
 
-    pub(crate) fn prepare((mut process, child): (Process, Option<Line>), left: &str) -> Outcome<Self> {
+    pub(crate) fn prepare(
+        (mut process, child): (Process, Option<Line>),
+        left: &str,
+    ) -> Outcome<Self> {
         process.line.tell(left);
-        let tracee = Tracee::attach(process.pid).map_err(|what| process.line.hear().err().unwrap_or(what))?;
+        let tracee = Tracee::attach(process.pid)
+            .map_err(|what| process.line.hear().err().unwrap_or(what))?;
         Ok(Self::new(process, child, tracee))
     }
 
@@ -52,7 +56,9 @@ impl Actor {
             match &stop {
                 Stop::Waits(call) if waited => {
                     let other = beside.as_deref_mut().filter(|other| !other.is_done);
-                    let other = other.ok_or_else(|| format!("waits for nobody in system call {}", call.number))?;
+                    let other = other.ok_or_else(|| {
+                        format!("waits for nobody in system call {}", call.number)
+                    })?;
                     other.step(None)?;
                 }
                 Stop::Fault(place) => return Err(format!("a fault at {place:#x}")),
@@ -79,7 +85,8 @@ impl Actor {
         Ok(())
     }
 
-    /// The child that it forked, which has not begun yet, and who else is there. It has gone on to its own end.
+    /// The child that it forked, which has not begun yet, and who else is there. It has gone on to
+    /// its own end.
     pub(crate) fn into_child(mut self) -> Outcome<(Self, Vec<Process>)> {
         self.run_to_end()?;
         let tracee = self.tracee.take_child().ok_or("it forked no child")?;

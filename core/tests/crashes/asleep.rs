@@ -26,11 +26,15 @@ pub(crate) struct Thread {
 /// All threads of some processes; who ends meanwhile is left out.
 pub(crate) fn threads_of(processes: impl IntoIterator<Item = Pid>) -> Vec<Thread> {
     let ids = |process: Pid| names(&format!("/proc/{process}/task")).map(move |id| (process, id));
-    processes.into_iter().flat_map(ids).filter_map(|(process, id)| Thread::look(process, id)).collect()
+    processes
+        .into_iter()
+        .flat_map(ids)
+        .filter_map(|(process, id)| Thread::look(process, id))
+        .collect()
 }
 
-/// Ids of the processes of a scene, in memory that all of them share. To look at every process of the
-/// machine for them would keep the memory, and with it the locks, of those that die elsewhere.
+/// Ids of the processes of a scene, in memory that all of them share. To look at every process of
+/// the machine for them would keep the memory, and with it the locks, of those that die elsewhere.
 struct Family {
     count: AtomicUsize,
     ids: [AtomicI32; 500],
@@ -79,11 +83,19 @@ fn names(directory: &str) -> impl Iterator<Item = Pid> + use<> {
 
 impl Thread {
     fn look(process: Pid, id: Pid) -> Option<Self> {
-        let read = |what: &str| fs::read_to_string(format!("/proc/{process}/task/{id}/{what}")).ok();
+        let read =
+            |what: &str| fs::read_to_string(format!("/proc/{process}/task/{id}/{what}")).ok();
         let status = read("status")?;
-        let state = status.lines().find_map(|line| line.strip_prefix("State:"))?.trim().chars().next()?;
+        let state =
+            status.lines().find_map(|line| line.strip_prefix("State:"))?.trim().chars().next()?;
         let switches = status.lines().filter(|line| line.contains("ctxt_switches")).collect();
-        Some(Self { process, id, state, call: read("syscall").and_then(|text| call(&text)), switches })
+        Some(Self {
+            process,
+            id,
+            state,
+            call: read("syscall").and_then(|text| call(&text)),
+            switches,
+        })
     }
 
     fn is_at_rest(&self) -> bool {
@@ -115,8 +127,8 @@ pub(crate) fn nobody_moves(now: &[Thread], before: &[Thread]) -> bool {
     !now.is_empty() && now == before && now.iter().all(Thread::is_at_rest)
 }
 
-/// Whether that address is a static of this program: a lock of the library, as it is linked here, and
-/// not one of the C library's.
+/// Whether that address is a static of this program: a lock of the library, as it is linked here,
+/// and not one of the C library's.
 pub(crate) fn is_of_this_program(place: u64) -> bool {
     unsafe extern "C" {
         static __data_start: u8;

@@ -1,9 +1,9 @@
 //! System calls fail at every step of every operation: nothing breaks, and nothing stays.
 //!
-//! The call is not done, or is done where a real one would be, and the process sees the error: once,
-//! or from there on each time. Then the operation works all the same, or says an error that names what
-//! went wrong. Its process goes on, uses the library, and has what it had; survivors and a newcomer see
-//! what they see after a crash (`stage`).
+//! The call is not done, or is done where a real one would be, and the process sees the error:
+//! once, or from there on each time. Then the operation works all the same, or says an error that
+//! names what went wrong. Its process goes on, uses the library, and has what it had; survivors and
+//! a newcomer see what they see after a crash (`stage`).
 
 use std::fmt;
 
@@ -25,9 +25,13 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
     Some(match call.number {
         // What may exist already does: the registry of the others, who are in it. It needs no room.
         SYS_openat if has(O_CREAT) && !has(O_EXCL) => &[EMFILE, ENFILE, EACCES, ENOMEM, EINTR, EIO],
-        SYS_openat if has(O_CREAT | O_TMPFILE & !O_DIRECTORY) => &[EMFILE, ENFILE, ENOSPC, EACCES, ENOMEM, EINTR, EIO],
+        SYS_openat if has(O_CREAT | O_TMPFILE & !O_DIRECTORY) => {
+            &[EMFILE, ENFILE, ENOSPC, EACCES, ENOMEM, EINTR, EIO]
+        }
         SYS_openat => &[EMFILE, ENFILE, EACCES, ENOMEM, EINTR, EIO],
-        SYS_fcntl if [F_OFD_SETLK, F_OFD_SETLKW].contains(&(second as i32)) => &[ENOLCK, EINTR, EIO, EAGAIN],
+        SYS_fcntl if [F_OFD_SETLK, F_OFD_SETLKW].contains(&(second as i32)) => {
+            &[ENOLCK, EINTR, EIO, EAGAIN]
+        }
         SYS_fcntl if second as i32 == F_OFD_GETLK => &[ENOLCK, EINTR, EIO],
         SYS_fcntl if second as i32 == F_DUPFD_CLOEXEC => &[EMFILE],
         SYS_fallocate => &[ENOSPC, EINTR, EIO, EOPNOTSUPP, EFBIG],
@@ -46,7 +50,8 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
         SYS_mmap => &[ENOMEM, ENFILE, EAGAIN],
         SYS_mprotect | SYS_madvise => &[ENOMEM, EAGAIN],
         SYS_getrandom => &[EINTR],
-        // EIO is not to be had of what is in memory; of a directory std takes it for a broken program.
+        // EIO is not to be had of what is in memory; of a directory std takes it for a broken
+        // program.
         SYS_close => &[EINTR],
         SYS_socketpair | SYS_pipe2 => &[EMFILE, ENFILE, ENOMEM],
         SYS_sendmsg => &[EINTR, ENOMEM, ENOBUFS, ETOOMANYREFS],
@@ -56,7 +61,8 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
         // Announcements; what cannot fail; and what is the allocator's or the C library's own.
         SYS_getppid | SYS_getpid | SYS_gettid | SYS_geteuid | SYS_getuid | SYS_exit_group => &[],
         SYS_clock_gettime | SYS_prlimit64 | SYS_futex | SYS_sysinfo => &[],
-        SYS_brk | SYS_mremap | SYS_munmap | SYS_rt_sigprocmask | SYS_sigaltstack | SYS_set_robust_list => &[],
+        SYS_brk | SYS_mremap | SYS_munmap | SYS_rt_sigprocmask | SYS_sigaltstack
+        | SYS_set_robust_list => &[],
         SYS_fcntl if first != u64::MAX => &[],
         _ => return None,
     })
@@ -97,7 +103,12 @@ struct Plan {
 }
 
 /// Makes so many of the calls of an operation fail, evenly spread.
-pub(crate) fn fail_at_steps(operation: &'static Operation, most: usize, worker: Worker, counts: &mut Counts) {
+pub(crate) fn fail_at_steps(
+    operation: &'static Operation,
+    most: usize,
+    worker: Worker,
+    counts: &mut Counts,
+) {
     let plan = match caught(|| plan(operation)).and_then(|plan| plan) {
         Ok(plan) => plan,
         Err(what) => {
@@ -106,7 +117,11 @@ pub(crate) fn fail_at_steps(operation: &'static Operation, most: usize, worker: 
         }
     };
     let chosen = spread(&(0..plan.faults.len()).collect::<Vec<_>>(), most);
-    let mine = chosen.iter().enumerate().filter(|(index, _)| worker.has(*index)).map(|(_, fault)| plan.faults[*fault]);
+    let mine = chosen
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| worker.has(*index))
+        .map(|(_, fault)| plan.faults[*fault]);
     let mut runs = 0;
     for fault in mine {
         runs += 1;
@@ -127,12 +142,16 @@ fn plan(operation: &'static Operation) -> Outcome<Plan> {
     let (mut steps, mut faults) = (0, Vec::new());
     while let Some(step) = victim.step(None)? {
         steps += 1;
-        let Some(call) = victim.tracee.call_inside().filter(|_| matches!(step, Step::Enter(_))) else { continue };
-        let errors = errors_of(&call).ok_or_else(|| format!("what can {} fail with?", call_name(call.number)))?;
+        let Some(call) = victim.tracee.call_inside().filter(|_| matches!(step, Step::Enter(_)))
+        else {
+            continue;
+        };
+        let errors = errors_of(&call)
+            .ok_or_else(|| format!("what can {} fail with?", call_name(call.number)))?;
         let number = call.number;
-        let all = errors
-            .iter()
-            .flat_map(|error| [false, true].map(|lasts| Fault { step: steps, number, error: *error, lasts }));
+        let all = errors.iter().flat_map(|error| {
+            [false, true].map(|lasts| Fault { step: steps, number, error: *error, lasts })
+        });
         faults.extend(all.filter(Fault::is_possible).map(Some));
     }
     process::end_all();
@@ -150,7 +169,8 @@ fn set_up(operation: &'static Operation) -> Outcome<(Stage, Actor, Vec<Process>)
     }
 }
 
-/// After an error the process goes on, and uses the library. Its word: the error, or that there was none.
+/// After an error the process goes on, and uses the library. Its word: the error, or that there was
+/// none.
 fn survive_errors(stage: &Stage, traced: Traced) -> (Kept, Option<String>) {
     let outcome = in_steps(|| unwound(traced));
     let word = outcome.as_ref().err().map_or(DONE.to_owned(), |what| format!("{ERROR}{what}"));
@@ -159,7 +179,13 @@ fn survive_errors(stage: &Stage, traced: Traced) -> (Kept, Option<String>) {
         discard_what_is_unused();
         use_it(&stage.handle("kept"));
     });
-    (kept, Some(used.map_or_else(|what| format!("{process}afterwards: {what}", process = process::FAILED), |()| word)))
+    (
+        kept,
+        Some(used.map_or_else(
+            |what| format!("{process}afterwards: {what}", process = process::FAILED),
+            |()| word,
+        )),
+    )
 }
 
 const DONE: &str = "done";
@@ -175,7 +201,9 @@ fn run(operation: &'static Operation, fault: Option<Fault>, steps: usize) -> Out
     while let Some(step) = victim.step(None)? {
         made += 1;
         if made > MANY_STEPS * (steps + 100) {
-            return Err(format!("it goes on and on, after {made} steps instead of {steps}: {step}"));
+            return Err(format!(
+                "it goes on and on, after {made} steps instead of {steps}: {step}"
+            ));
         }
         fail(&mut victim, made, fault);
     }
@@ -199,7 +227,8 @@ const MANY_STEPS: usize = 20;
 
 fn fail(victim: &mut Actor, made: usize, fault: Option<Fault>) {
     let Some((fault, call)) = fault.zip(victim.tracee.call_inside()) else { return };
-    let fails = call.number == fault.number && errors_of(&call).is_some_and(|errors| errors.contains(&fault.error));
+    let fails = call.number == fault.number
+        && errors_of(&call).is_some_and(|errors| errors.contains(&fault.error));
     if made == fault.step || (made > fault.step && fault.lasts && fails) {
         victim.tracee.fail_call(fault.error, is_done_though_it_fails(&call));
     }
@@ -209,7 +238,8 @@ fn fail(victim: &mut Actor, made: usize, fault: Option<Fault>) {
 fn is_clear(error: &str, fault: Option<Fault>) -> Outcome<()> {
     let number = fault.map_or(0, |fault| fault.error);
     let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
-    let is_full = [libc::ENOSPC, libc::EFBIG].contains(&number) && says(&["NoSpace {", "FileTooLarge {"]);
+    let is_full =
+        [libc::ENOSPC, libc::EFBIG].contains(&number) && says(&["NoSpace {", "FileTooLarge {"]);
     let is_taken = says(&["NameExists {"]); // by the dead; whom nothing can be asked of or taken from
     let names_it = says(&[&format!("code: {number},"), &format!("(os error {number})")]);
     if is_full || is_taken || names_it { Ok(()) } else { Err(format!("not clear: {error}")) }

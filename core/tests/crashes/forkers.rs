@@ -28,7 +28,8 @@ pub(crate) fn start_thread(mut line: Line, stage: &Stage) {
         // SAFETY: takes nothing and cannot fail.
         line.tell(&unsafe { libc::gettid() }.to_string());
         while let Ok(told) = line.hear() {
-            let done = if told == USE { unwound(|| use_it(&kept)) } else { fork_one(&kept, &mut line) };
+            let done =
+                if told == USE { unwound(|| use_it(&kept)) } else { fork_one(&kept, &mut line) };
             line.tell(&done.map_or_else(|what| format!("{FAILED}{what}"), |()| "done".to_owned()));
         }
     });
@@ -191,7 +192,9 @@ const EVERY_CALL: &[(&str, Call)] = &[
         None => Ok(()),
     }),
     ("find the array in memory that is shared", |before| {
-        let found = |held: &Array| Array::over_memory(held.as_ptr() as usize, held.dtype().clone(), &[NEW_FILE], &[1]);
+        let found = |held: &Array| {
+            Array::over_memory(held.as_ptr() as usize, held.dtype().clone(), &[NEW_FILE], &[1])
+        };
         before.held().as_ref().and_then(found).inspect(check);
         Ok(())
     }),

@@ -10,8 +10,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::actor::{Actor, in_steps};
-use crate::asleep::{Thread, all_of_family, begin_family, enter_family, is_of_this_program, nobody_moves, threads_of};
-use crate::forkers::{CALLS, FORK, SIGNAL, USE, fork_at_signal, held_for_the_child, lead_group, start_thread};
+use crate::asleep::{
+    Thread, all_of_family, begin_family, enter_family, is_of_this_program, nobody_moves, threads_of,
+};
+use crate::forkers::{
+    CALLS, FORK, SIGNAL, USE, fork_at_signal, held_for_the_child, lead_group, start_thread,
+};
 use crate::operations::Operation;
 use crate::process::{self, Line, Outcome, Pid, caught};
 use crate::run::{Case, Counts, Worker, difference, spread};
@@ -35,7 +39,8 @@ pub(crate) const WAITED: &str = "a fork waited for the thread that stood still";
 pub(crate) const USE_WAITED: &str = "a third thread waited beside the fork";
 /// Children of signal handlers that could use the library, and that could not.
 pub(crate) const WORKED: &str = "a signal handler's child could use the library";
-pub(crate) const REFUSED: &str = "a signal handler's child could not use the library, and was told so";
+pub(crate) const REFUSED: &str =
+    "a signal handler's child could not use the library, and was told so";
 
 /// Forks at so many of the steps of an operation, evenly spread.
 pub(crate) fn fork_at_steps(
@@ -52,13 +57,21 @@ pub(crate) fn fork_at_steps(
         Err(what) => return counts.failed(&name, &format!("without a fork: {what}")),
     };
     let at = spread(&scene.moments(&steps), most);
-    let mine: Vec<_> = at.iter().enumerate().filter(|(index, _)| worker.has(*index)).map(|(_, at)| *at).collect();
+    let mine: Vec<_> =
+        at.iter().enumerate().filter(|(index, _)| worker.has(*index)).map(|(_, at)| *at).collect();
     for &at in &mine {
         match scene.run(Some(at)) {
-            Ok(ran) if ran.steps == steps[..at] => ran.met.iter().for_each(|met| counts.tally(met, 1)),
-            Ok(ran) => counts.failed(&name, &format!("forked at {at}: {}", difference(&ran.steps, &steps))),
+            Ok(ran) if ran.steps == steps[..at] => {
+                ran.met.iter().for_each(|met| counts.tally(met, 1))
+            }
+            Ok(ran) => {
+                counts.failed(&name, &format!("forked at {at}: {}", difference(&ran.steps, &steps)))
+            }
             Err(what) => {
-                counts.failed(&name, &format!("forked at {at} of {}, {}: {what}", steps.len(), steps[at - 1]));
+                counts.failed(
+                    &name,
+                    &format!("forked at {at} of {}, {}: {what}", steps.len(), steps[at - 1]),
+                );
             }
         }
     }
@@ -82,7 +95,8 @@ impl Scene {
     /// After how many steps the fork may come. A signal comes too late for a process that ends, and
     /// the C library cannot fork inside of its own fork.
     fn moments(self, steps: &[Step]) -> Vec<usize> {
-        let is_too_late = |step: &Step| [libc::SYS_clone, libc::SYS_exit_group].map(Step::Enter).contains(step);
+        let is_too_late =
+            |step: &Step| [libc::SYS_clone, libc::SYS_exit_group].map(Step::Enter).contains(step);
         let most = match self.forks {
             Forks::ASignalHandler => steps.iter().take_while(|step| !is_too_late(step)).count(),
             _ => steps.len(),
@@ -156,7 +170,8 @@ impl Scene {
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 
-/// A thread beside the traced one, in the same process, and the line to it; or a handler's child's line.
+/// A thread beside the traced one, in the same process, and the line to it; or a handler's child's
+/// line.
 struct Beside {
     id: Pid,
     line: Line,
@@ -173,7 +188,9 @@ impl Both {
     /// The traced thread goes on only for the fork to come back. Then the child lives, alone.
     fn fork(&mut self, thread: usize) -> Outcome<()> {
         self.threads[thread].line.tell(FORK);
-        let waited = self.watch("the fork of a thread", Some(thread), |both, most| both.has_word(thread, most))?;
+        let waited = self.watch("the fork of a thread", Some(thread), |both, most| {
+            both.has_word(thread, most)
+        })?;
         self.met.extend(waited.then_some(WAITED));
         if self.word(thread)?.is_some() {
             self.watch("the child of a thread", None, |both, most| both.has_word(thread, most))?;
@@ -198,10 +215,15 @@ impl Both {
     fn fork_in_handler(&mut self) -> Outcome<()> {
         self.actor.tracee.send_signal(SIGNAL);
         let child = loop {
-            let stepped = self.actor.step(None).map_err(|what| format!("the fork in the signal handler: {what}"))?;
+            let stepped = self
+                .actor
+                .step(None)
+                .map_err(|what| format!("the fork in the signal handler: {what}"))?;
             match self.actor.tracee.take_child() {
                 Some(child) => break child,
-                None if stepped.is_none() => return Err("the signal handler forked no child".to_owned()),
+                None if stepped.is_none() => {
+                    return Err("the signal handler forked no child".to_owned());
+                }
                 None => {}
             }
         };
@@ -255,8 +277,8 @@ impl Both {
         Ok(false)
     }
 
-    /// Until something is there. When nobody moves, and a thread may wait, the traced thread goes on.
-    /// Whether it had to, for the library.
+    /// Until something is there. When nobody moves, and a thread may wait, the traced thread goes
+    /// on. Whether it had to, for the library.
     fn watch(
         &mut self,
         what: &str,
@@ -282,7 +304,8 @@ impl Both {
     }
 
     fn waits_for_traced(&self, thread: usize, now: &[Thread]) -> bool {
-        let traced_stands = now.iter().any(|one| one.id == self.actor.process.pid && one.is_stopped());
+        let traced_stands =
+            now.iter().any(|one| one.id == self.actor.process.pid && one.is_stopped());
         traced_stands && !self.actor.is_done && self.futex(thread, now).is_some()
     }
 

@@ -1,12 +1,17 @@
-//! A process is killed at every step of every operation: no survivor loses anything, and nothing stays.
-//! It forks at every step, too, by another thread or in a signal handler: the child goes on.
+//! A process is killed at every step of every operation: no survivor loses anything, and nothing
+//! stays. It forks at every step, too, by another thread or in a signal handler: the child goes on.
 //!
-//! A step is a system call (before it, and after it) or a store to shared memory, as core with
-//! the feature `steps` announces it. `operations` is the table, to which rows are added; `stage`
-//! says what must hold after each death; `tracer` counts and kills; `watch` shows that nothing was left
+//! A step is a system call (before it, and after it) or a store to shared memory, as core with the
+//! feature `steps` announces it. `operations` is the table, to which rows are added; `stage` says
+//! what must hold after each death; `tracer` counts and kills; `watch` shows that nothing was left
 //! uncounted; `forks` has the process fork, and `asleep` finds who hangs then; `faults` has system
 //! calls fail. `tracer` changes registers, so all of this is for x86-64.
-#![cfg(all(target_os = "linux", not(feature = "portable"), target_arch = "x86_64", target_env = "gnu"))]
+#![cfg(all(
+    target_os = "linux",
+    not(feature = "portable"),
+    target_arch = "x86_64",
+    target_env = "gnu"
+))]
 #![allow(missing_docs, unsafe_code)]
 
 mod actions;
@@ -39,10 +44,12 @@ const BESIDE: (usize, usize) = (10, 24);
 /// With SHMARRAY_LONG=1: killed at every step. (Both at every step takes over half an hour.)
 const LONG_BESIDE: (usize, usize) = (usize::MAX, 32);
 
-/// At so many steps of each operation, evenly spread, its process forks. With SHMARRAY_LONG=1: at every step.
+/// At so many steps of each operation, evenly spread, its process forks. With SHMARRAY_LONG=1: at
+/// every step.
 const FORKS: usize = 6;
 
-/// So many calls of each operation fail. With SHMARRAY_LONG=1: each, with every error that it can have.
+/// So many calls of each operation fail. With SHMARRAY_LONG=1: each, with every error that it can
+/// have.
 const FAULTS: usize = 12;
 
 fn is_long() -> bool {
@@ -96,14 +103,21 @@ fn a_store_that_is_not_announced_is_found() {
         let mut counts = Counts::default();
         watched(&UNANNOUNCED, &mut counts);
         let failures = counts.failures();
-        assert!(failures.len() == 1 && failures[0].contains("is stored to unannounced"), "{failures:?}");
+        assert!(
+            failures.len() == 1 && failures[0].contains("is stored to unannounced"),
+            "{failures:?}"
+        );
     });
 }
 
-/// Those whose process has further threads, and for which nothing must be left that a forked child sweeps.
+/// Those whose process has further threads, and for which nothing must be left that a forked child
+/// sweeps.
 fn operations_beside_threads() -> impl Iterator<Item = &'static Operation> + Clone {
     let is_beside = |operation: &&Operation| operation.victim == Victim::Itself;
-    OPERATIONS.iter().filter(is_beside).filter(|operation| operation.name != "attach what the dead left")
+    OPERATIONS
+        .iter()
+        .filter(is_beside)
+        .filter(|operation| operation.name != "attach what the dead left")
 }
 
 fn forks_at_steps(forks: &[Forks]) -> Counts {
@@ -122,18 +136,27 @@ fn a_child_forked_at_any_step_of_another_threads_operation_goes_on() {
         let counts = forks_at_steps(&forks);
         let waited = [WAITED, USE_WAITED].map(|what| counts.tallied(what));
         counts.fail_unless_well(forks.len() * operations_beside_threads().count());
-        assert!(waited.iter().all(|times| *times > 0), "no thread stood still inside of a lock: {waited:?}");
+        assert!(
+            waited.iter().all(|times| *times > 0),
+            "no thread stood still inside of a lock: {waited:?}"
+        );
     });
 }
 
 #[test]
 fn a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody() {
-    scenario("a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody", || {
-        let counts = forks_at_steps(&[Forks::ASignalHandler]);
-        let children = [WORKED, REFUSED].map(|what| counts.tallied(what));
-        counts.fail_unless_well(operations_beside_threads().count());
-        assert!(children.iter().all(|times| *times > 0), "not both within locks and outside: {children:?}");
-    });
+    scenario(
+        "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
+        || {
+            let counts = forks_at_steps(&[Forks::ASignalHandler]);
+            let children = [WORKED, REFUSED].map(|what| counts.tallied(what));
+            counts.fail_unless_well(operations_beside_threads().count());
+            assert!(
+                children.iter().all(|times| *times > 0),
+                "not both within locks and outside: {children:?}"
+            );
+        },
+    );
 }
 
 #[test]

@@ -8,7 +8,9 @@
 use shmarray::{Access, Error, Options};
 
 use crate::actions::*;
-use crate::stage::Prop::{Cell, Contested, Forgotten, Given, GivenCell, Lasting, Leftovers, Named, Sent, Shared};
+use crate::stage::Prop::{
+    Cell, Contested, Forgotten, Given, GivenCell, Lasting, Leftovers, Named, Sent, Shared,
+};
 use crate::stage::{Kept, NEW, NEW_FILE, Prop, Stage, new, options};
 
 pub(crate) type Traced = Box<dyn FnOnce() -> Kept>;
@@ -69,7 +71,12 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         least: 100,
         ..PLAIN
     },
-    Operation { name: "create with a name", prepare: |_| create(NEW_FILE, options("new")), least: 25, ..PLAIN },
+    Operation {
+        name: "create with a name",
+        prepare: |_| create(NEW_FILE, options("new")),
+        least: 25,
+        ..PLAIN
+    },
     Operation {
         name: "create with a name that the dead have",
         props: &[Leftovers],
@@ -83,7 +90,10 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         prepare: |_| {
             Box::new(|| match new(NEW, &options("named")) {
                 Err(Error::NameExists { .. }) => Kept::default(),
-                other => panic!("a second array with that name: {other:?}", other = other.map(|array| array.handle())),
+                other => panic!(
+                    "a second array with that name: {other:?}",
+                    other = other.map(|array| array.handle())
+                ),
             })
         },
         least: 50,
@@ -110,8 +120,16 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         least: 100,
         ..PLAIN
     },
-    Operation { name: "attach", prepare: |stage| attach(stage.handle("kept"), Access::ReadWrite), ..PLAIN },
-    Operation { name: "attach read-only", prepare: |stage| attach(stage.handle("kept"), Access::ReadOnly), ..PLAIN },
+    Operation {
+        name: "attach",
+        prepare: |stage| attach(stage.handle("kept"), Access::ReadWrite),
+        ..PLAIN
+    },
+    Operation {
+        name: "attach read-only",
+        prepare: |stage| attach(stage.handle("kept"), Access::ReadOnly),
+        ..PLAIN
+    },
     Operation {
         name: "attach by name",
         props: &[Named],
@@ -201,8 +219,21 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         least: 100,
         ..PLAIN
     },
-    Operation { name: "sweep", props: &[Leftovers, Lasting, Named], prepare: |_| sweep(), least: 60, ..PLAIN },
-    Operation { name: "sweep, first use", warm: false, props: &[Leftovers], prepare: |_| sweep(), least: 60, ..PLAIN },
+    Operation {
+        name: "sweep",
+        props: &[Leftovers, Lasting, Named],
+        prepare: |_| sweep(),
+        least: 60,
+        ..PLAIN
+    },
+    Operation {
+        name: "sweep, first use",
+        warm: false,
+        props: &[Leftovers],
+        prepare: |_| sweep(),
+        least: 60,
+        ..PLAIN
+    },
     Operation {
         name: "unlink what is held",
         props: &[Named],
@@ -218,7 +249,12 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         may_go: &["lasting"],
         ..PLAIN
     },
-    Operation { name: "unlink what the dead left", props: &[Leftovers], prepare: |_| unlink("leftover"), ..PLAIN },
+    Operation {
+        name: "unlink what the dead left",
+        props: &[Leftovers],
+        prepare: |_| unlink("leftover"),
+        ..PLAIN
+    },
     Operation {
         name: "end of a process",
         props: &[Contested, Given, Leftovers],
@@ -233,11 +269,32 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         least: 40,
         ..PLAIN
     },
-    Operation { name: "create in a cell", prepare: |_| create(NEW, options("")), least: 30, ..PLAIN },
-    Operation { name: "create in a cell beside others", prepare: |_| create_in_cell(2, 0), ..PLAIN },
-    Operation { name: "create in a cell that was used", prepare: |_| create_in_cell(1, 2), ..PLAIN },
-    Operation { name: "create in a cell without memory", prepare: |_| create_in_cell(1, 19), ..PLAIN },
-    Operation { name: "create in a cell that another freed", prepare: |_| create_where_another_freed(), ..PLAIN },
+    Operation {
+        name: "create in a cell",
+        prepare: |_| create(NEW, options("")),
+        least: 30,
+        ..PLAIN
+    },
+    Operation {
+        name: "create in a cell beside others",
+        prepare: |_| create_in_cell(2, 0),
+        ..PLAIN
+    },
+    Operation {
+        name: "create in a cell that was used",
+        prepare: |_| create_in_cell(1, 2),
+        ..PLAIN
+    },
+    Operation {
+        name: "create in a cell without memory",
+        prepare: |_| create_in_cell(1, 19),
+        ..PLAIN
+    },
+    Operation {
+        name: "create in a cell that another freed",
+        prepare: |_| create_where_another_freed(),
+        ..PLAIN
+    },
     Operation {
         name: "create where no file can be without a name",
         prepare: |_| without_unnamed_files(create(NEW_FILE, options("new"))),
@@ -246,7 +303,9 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "create what persists where no file can be without a name",
-        prepare: |_| without_unnamed_files(create(NEW_FILE, Options { persist: true, ..options("new") })),
+        prepare: |_| {
+            without_unnamed_files(create(NEW_FILE, Options { persist: true, ..options("new") }))
+        },
         may_last: &["new"],
         least: 25,
         ..PLAIN
@@ -301,18 +360,27 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         least: 4,
         ..PLAIN
     },
-    Operation { name: "sweep what is kept", prepare: |_| with_pool(POOL_BYTES, sweep), least: 30, ..PLAIN },
+    Operation {
+        name: "sweep what is kept",
+        prepare: |_| with_pool(POOL_BYTES, sweep),
+        least: 30,
+        ..PLAIN
+    },
     Operation {
         name: "fork with what is kept",
         props: &[Given],
-        prepare: |stage| with_pool(POOL_BYTES, || fork(&["kept", "given"].map(|what| stage.handle(what)))),
+        prepare: |stage| {
+            with_pool(POOL_BYTES, || fork(&["kept", "given"].map(|what| stage.handle(what))))
+        },
         least: 15,
         ..PLAIN
     },
     Operation {
         name: "end of a process with what is kept",
         props: &[Given],
-        prepare: |stage| with_pool(POOL_BYTES, || end(&["kept", "given"].map(|what| stage.handle(what)))),
+        prepare: |stage| {
+            with_pool(POOL_BYTES, || end(&["kept", "given"].map(|what| stage.handle(what))))
+        },
         least: 30,
         ..PLAIN
     },
@@ -356,7 +424,12 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         prepare: |stage| close(&[stage.handle("given cell")]),
         ..PLAIN
     },
-    Operation { name: "close more cells than keep their memory", prepare: |_| close_cells(19), least: 100, ..PLAIN },
+    Operation {
+        name: "close more cells than keep their memory",
+        prepare: |_| close_cells(19),
+        least: 100,
+        ..PLAIN
+    },
     Operation {
         name: "fork with cells",
         props: &[Cell, GivenCell],
@@ -391,10 +464,31 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         ..PLAIN
     },
     Operation { name: "receive", props: &[Given, GivenCell, Sent], prepare: receive, ..PLAIN },
-    Operation { name: "receive, first use", warm: false, props: &[Given, GivenCell, Sent], prepare: receive, ..PLAIN },
-    Operation { name: "receive in vain", props: &[Given, GivenCell, Sent], prepare: receive_in_vain, ..PLAIN },
-    Operation { name: "discard", props: &[Given], prepare: |stage| discard(stage, "given"), ..PLAIN },
-    Operation { name: "discard a cell", props: &[GivenCell], prepare: |stage| discard(stage, "given cell"), ..PLAIN },
+    Operation {
+        name: "receive, first use",
+        warm: false,
+        props: &[Given, GivenCell, Sent],
+        prepare: receive,
+        ..PLAIN
+    },
+    Operation {
+        name: "receive in vain",
+        props: &[Given, GivenCell, Sent],
+        prepare: receive_in_vain,
+        ..PLAIN
+    },
+    Operation {
+        name: "discard",
+        props: &[Given],
+        prepare: |stage| discard(stage, "given"),
+        ..PLAIN
+    },
+    Operation {
+        name: "discard a cell",
+        props: &[GivenCell],
+        prepare: |stage| discard(stage, "given cell"),
+        ..PLAIN
+    },
     Operation {
         name: "send by an unknown way",
         props: &[Given],

@@ -28,12 +28,30 @@ pub(crate) static PAIRS: &[[Operation; 2]] = &[
     [on_leftovers("sweep", |_| sweep()), on_leftovers("sweep", |_| sweep())],
     [on_leftovers("sweep", |_| sweep()), on_leftovers("attach what the dead left", attach_left)],
     [on_leftovers("attach what the dead left", attach_left), on_leftovers("sweep", |_| sweep())],
-    [on_leftovers("create over what the dead left", create_leftover), on_leftovers("sweep", |_| sweep())],
-    [on_leftovers("sweep", |_| sweep()), on_leftovers("create over what the dead left", create_leftover)],
-    [on_leftovers("unlink what the dead left", |_| unlink("leftover")), on_leftovers("sweep", |_| sweep())],
-    [on_leftovers("sweep", |_| sweep()), on_leftovers("unlink what the dead left", |_| unlink("leftover"))],
-    [on_given("send", |stage| send(stage, &["given", "given cell"])), on_given("sweep", |_| sweep())],
-    [on_given("sweep", |_| sweep()), on_given("send", |stage| send(stage, &["given", "given cell"]))],
+    [
+        on_leftovers("create over what the dead left", create_leftover),
+        on_leftovers("sweep", |_| sweep()),
+    ],
+    [
+        on_leftovers("sweep", |_| sweep()),
+        on_leftovers("create over what the dead left", create_leftover),
+    ],
+    [
+        on_leftovers("unlink what the dead left", |_| unlink("leftover")),
+        on_leftovers("sweep", |_| sweep()),
+    ],
+    [
+        on_leftovers("sweep", |_| sweep()),
+        on_leftovers("unlink what the dead left", |_| unlink("leftover")),
+    ],
+    [
+        on_given("send", |stage| send(stage, &["given", "given cell"])),
+        on_given("sweep", |_| sweep()),
+    ],
+    [
+        on_given("sweep", |_| sweep()),
+        on_given("send", |stage| send(stage, &["given", "given cell"])),
+    ],
     [on_sent("receive", receive), on_sent("receive", receive)],
     [on_sent("receive", receive), on_sent("sweep", |_| sweep())],
     [on_sent("sweep", |_| sweep()), on_sent("receive", receive)],
@@ -44,18 +62,42 @@ pub(crate) static PAIRS: &[[Operation; 2]] = &[
     [on_cell("sweep of cells", |_| sweep()), on_cell("close a cell", close_cell)],
     [on_cell("fork with a cell", fork_cell), on_cell("close a cell", close_cell)],
     [on_cell("end with a cell", end_cell), on_cell("attach a cell", attach_cell)],
-    [on_cell("send a cell", |stage| send(stage, &["given cell"])), on_cell("close a cell", close_cell)],
-    [on_cell("discard a cell", |stage| discard(stage, "given cell")), on_cell("close a cell", close_cell)],
-    [on_leftovers("create in a cell that was used", |_| create_in_cell(1, 2)), on_leftovers("sweep", |_| sweep())],
-    [on_leftovers("sweep", |_| sweep()), on_leftovers("create in a cell that was used", |_| create_in_cell(1, 2))],
-    [on_leftovers("close more cells than keep their memory", |_| close_cells(18)), on_leftovers("sweep", |_| sweep())],
-    [on_leftovers("sweep", |_| sweep()), on_leftovers("close more cells than keep their memory", |_| close_cells(18))],
+    [
+        on_cell("send a cell", |stage| send(stage, &["given cell"])),
+        on_cell("close a cell", close_cell),
+    ],
+    [
+        on_cell("discard a cell", |stage| discard(stage, "given cell")),
+        on_cell("close a cell", close_cell),
+    ],
+    [
+        on_leftovers("create in a cell that was used", |_| create_in_cell(1, 2)),
+        on_leftovers("sweep", |_| sweep()),
+    ],
+    [
+        on_leftovers("sweep", |_| sweep()),
+        on_leftovers("create in a cell that was used", |_| create_in_cell(1, 2)),
+    ],
+    [
+        on_leftovers("close more cells than keep their memory", |_| close_cells(18)),
+        on_leftovers("sweep", |_| sweep()),
+    ],
+    [
+        on_leftovers("sweep", |_| sweep()),
+        on_leftovers("close more cells than keep their memory", |_| close_cells(18)),
+    ],
     [on_leftovers("create where something was", create_kept), on_leftovers("sweep", |_| sweep())],
     [on_leftovers("sweep", |_| sweep()), on_leftovers("create where something was", create_kept)],
     [on_leftovers("close what is kept", close_kept), on_leftovers("sweep", |_| sweep())],
     [on_leftovers("sweep", |_| sweep()), on_leftovers("close what is kept", close_kept)],
-    [on_leftovers("end of a process with what is kept", end_kept), on_leftovers("sweep", |_| sweep())],
-    [on_leftovers("sweep", |_| sweep()), on_leftovers("end of a process with what is kept", end_kept)],
+    [
+        on_leftovers("end of a process with what is kept", end_kept),
+        on_leftovers("sweep", |_| sweep()),
+    ],
+    [
+        on_leftovers("sweep", |_| sweep()),
+        on_leftovers("end of a process with what is kept", end_kept),
+    ],
 ];
 
 const fn on_contested(name: &'static str, prepare: fn(&Stage) -> Traced) -> Operation {

@@ -38,8 +38,12 @@ impl Line {
 
     /// Whether something can be heard, perhaps that the other has ended, within that time.
     pub(crate) fn has_word(&self, most: Duration) -> bool {
-        let mut heard = libc::pollfd { fd: self.0.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let most = libc::timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+        let mut heard =
+            libc::pollfd { fd: self.0.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let most = libc::timespec {
+            tv_sec: most.as_secs() as i64,
+            tv_nsec: i64::from(most.subsec_nanos()),
+        };
         // SAFETY: one structure, and a time; both outlive the call.
         let ready = unsafe { libc::ppoll(&raw mut heard, 1, &raw const most, std::ptr::null()) };
         ready > 0 || !self.0.buffer().is_empty()
@@ -84,7 +88,9 @@ pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
 /// A panic as an error, with where it was.
 pub(crate) fn caught<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|info| LAST_PANIC.set(Some(info.to_string().replace('\n', " ")))));
+    std::panic::set_hook(Box::new(|info| {
+        LAST_PANIC.set(Some(info.to_string().replace('\n', " ")))
+    }));
     let done = unwound(body);
     std::panic::set_hook(before);
     done
@@ -169,7 +175,9 @@ pub(crate) fn wait(pid: Pid) -> i32 {
 pub(crate) fn said(status: i32) -> String {
     match libc::WIFEXITED(status) {
         true => format!("it ended with {}", libc::WEXITSTATUS(status)),
-        false if libc::WIFSIGNALED(status) => format!("it died by signal {}", libc::WTERMSIG(status)),
+        false if libc::WIFSIGNALED(status) => {
+            format!("it died by signal {}", libc::WTERMSIG(status))
+        }
         false => format!("it has status {status:#x}"),
     }
 }

@@ -1,4 +1,5 @@
-//! One run: a stage, one or two processes that operate, a death, and what must hold then. And all runs.
+//! One run: a stage, one or two processes that operate, a death, and what must hold then. And all
+//! runs.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -48,7 +49,12 @@ impl Case {
             let beside = self.beside.map_or(&[][..], |(beside, _)| list(beside));
             [list(self.first), beside].concat()
         };
-        stage.survives(survivors, &both(|row| row.may_go), &both(|row| row.may_last), self.first.then)?;
+        stage.survives(
+            survivors,
+            &both(|row| row.may_go),
+            &both(|row| row.may_last),
+            self.first.then,
+        )?;
         Ok(steps)
     }
 
@@ -61,11 +67,15 @@ impl Case {
         STAGES.set(STAGES.get() + 1);
         let mut stage = Stage::new(self.first.props, STAGES.get())?;
         let first = Actor::start(self.first, &stage, run)?;
-        let second = self.beside.map(|(beside, _)| Actor::start(beside, &stage, alone)).transpose()?;
+        let second =
+            self.beside.map(|(beside, _)| Actor::start(beside, &stage, alone)).transpose()?;
         let left = stage.leave_leftovers()?;
         let first = Actor::prepare(first, &left)?;
         let second = second.map(|second| Actor::prepare(second, &left)).transpose()?;
-        if [Prop::Contested, Prop::Given, Prop::GivenCell].iter().any(|prop| self.first.props.contains(prop)) {
+        if [Prop::Contested, Prop::Given, Prop::GivenCell]
+            .iter()
+            .any(|prop| self.first.props.contains(prop))
+        {
             stage.let_go()?;
         }
         Ok((stage, first, second))
@@ -78,7 +88,11 @@ fn alone(_: &Stage, traced: Traced) -> (Kept, Option<String>) {
 }
 
 /// The steps of the first, until it is killed or at its end; and who survives of it.
-fn die(mut first: Actor, mut second: Option<&mut Actor>, kill_at: Option<usize>) -> Outcome<(Vec<Step>, Vec<Process>)> {
+fn die(
+    mut first: Actor,
+    mut second: Option<&mut Actor>,
+    kill_at: Option<usize>,
+) -> Outcome<(Vec<Step>, Vec<Process>)> {
     let mut steps = Vec::new();
     while kill_at != Some(steps.len()) {
         match first.step(second.as_deref_mut())? {
@@ -128,7 +142,10 @@ pub(crate) fn watched(operation: &'static Operation, counts: &mut Counts) {
             counts.note(&format!("{:6} stores seen: {}", watched.stores, operation.name));
         }
         (Ok(watched), Ok(steps)) => {
-            counts.failed(operation.name, &format!("watched: {}", difference(&watched.steps, &steps)));
+            counts.failed(
+                operation.name,
+                &format!("watched: {}", difference(&watched.steps, &steps)),
+            );
         }
         (Err(what), _) | (_, Err(what)) => counts.failed(operation.name, &what),
     }
@@ -137,7 +154,10 @@ pub(crate) fn watched(operation: &'static Operation, counts: &mut Counts) {
 /// Kills an operation's process at each of its steps.
 pub(crate) fn every_step(operation: &'static Operation, worker: Worker, counts: &mut Counts) {
     let case = Case { first: operation, beside: None };
-    let Some((steps, runs)) = at_every_step(case, operation.name, usize::MAX, worker, counts) else { return };
+    let Some((steps, runs)) = at_every_step(case, operation.name, usize::MAX, worker, counts)
+    else {
+        return;
+    };
     if steps <= operation.least {
         counts.failed(operation.name, &format!("has only {steps} steps"));
     }
@@ -159,7 +179,9 @@ pub(crate) fn every_step_beside_another(
     let (mut steps, mut runs) = (0, 0);
     for stand in spread(&stands(&alone), most) {
         let case = Case { first, beside: Some((second, stand)) };
-        let at = alone.get(stand.wrapping_sub(1)).map_or("its beginning".to_owned(), ToString::to_string);
+        let at = alone
+            .get(stand.wrapping_sub(1))
+            .map_or("its beginning".to_owned(), ToString::to_string);
         let name = format!("{name}, which stands {at} ({stand})");
         let Some(more) = at_every_step(case, &name, kills, worker, counts) else { continue };
         (steps, runs) = (steps + more.0, runs + more.1);
@@ -167,8 +189,15 @@ pub(crate) fn every_step_beside_another(
     counts.row(&name, steps, runs);
 }
 
-/// At how many steps the victim is to be killed, all or `most`, and how many of them were this worker's.
-fn at_every_step(case: Case, name: &str, most: usize, worker: Worker, counts: &mut Counts) -> Option<(usize, usize)> {
+/// At how many steps the victim is to be killed, all or `most`, and how many of them were this
+/// worker's.
+fn at_every_step(
+    case: Case,
+    name: &str,
+    most: usize,
+    worker: Worker,
+    counts: &mut Counts,
+) -> Option<(usize, usize)> {
     let steps = match case.run(None) {
         Ok(steps) => steps,
         Err(what) => {
@@ -177,14 +206,21 @@ fn at_every_step(case: Case, name: &str, most: usize, worker: Worker, counts: &m
         }
     };
     let kills = spread(&(1..=steps.len()).collect::<Vec<_>>(), most);
-    let mine = kills.iter().enumerate().filter(|(index, _)| worker.has(*index)).map(|(_, kill_at)| *kill_at);
+    let mine = kills
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| worker.has(*index))
+        .map(|(_, kill_at)| *kill_at);
     counts.tally(WAITS, steps.iter().filter(|step| matches!(step, Step::Wait(_))).count());
     let runs = mine.map(|kill_at| match case.run(Some(kill_at)) {
         Ok(died) if died == steps[..kill_at] => {}
-        Ok(died) => counts.failed(name, &format!("killed at {kill_at}: {}", difference(&died, &steps))),
-        Err(what) => {
-            counts.failed(name, &format!("killed at {kill_at} of {}, {}: {what}", steps.len(), steps[kill_at - 1]))
+        Ok(died) => {
+            counts.failed(name, &format!("killed at {kill_at}: {}", difference(&died, &steps)))
         }
+        Err(what) => counts.failed(
+            name,
+            &format!("killed at {kill_at} of {}, {}: {what}", steps.len(), steps[kill_at - 1]),
+        ),
     });
     let runs = runs.count();
     Some((kills.len(), runs))
@@ -199,10 +235,17 @@ pub(crate) fn difference(one: &[Step], other: &[Step]) -> String {
 /// After how many of its steps the other may stand still: none, and those that others can see or
 /// that come before such a step. What it asks of its allocator is no such step.
 fn stands(steps: &[Step]) -> Vec<usize> {
-    const OWN: [i64; 5] =
-        [libc::SYS_brk, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_getrandom, libc::SYS_rt_sigprocmask];
-    let is_seen = |step: &Step| !matches!(step, Step::Enter(call) | Step::Leave(call) if OWN.contains(call));
-    let seen = steps.iter().enumerate().filter(|(_, step)| is_seen(step)).map(|(index, _)| index + 1);
+    const OWN: [i64; 5] = [
+        libc::SYS_brk,
+        libc::SYS_mremap,
+        libc::SYS_mprotect,
+        libc::SYS_getrandom,
+        libc::SYS_rt_sigprocmask,
+    ];
+    let is_seen =
+        |step: &Step| !matches!(step, Step::Enter(call) | Step::Leave(call) if OWN.contains(call));
+    let seen =
+        steps.iter().enumerate().filter(|(_, step)| is_seen(step)).map(|(index, _)| index + 1);
     [0].into_iter().chain(seen).collect()
 }
 
@@ -245,7 +288,8 @@ impl Counts {
         let row = self.rows.entry(name.to_owned()).or_insert((steps, 0));
         row.1 += runs;
         if row.0 != steps {
-            self.failures.push(format!("{name}: {} steps in one process and {steps} in another", row.0));
+            self.failures
+                .push(format!("{name}: {} steps in one process and {steps} in another", row.0));
         }
     }
 
@@ -284,12 +328,19 @@ impl Counts {
         self.notes.iter().for_each(|note| eprintln!("{note}"));
         self.tallies.iter().for_each(|(what, times)| eprintln!("{times:6} times {what}"));
         eprintln!("{} runs, {} failed", self.runs(), self.failures.len());
-        assert!(self.failures.is_empty(), "{} failed:\n{}", self.failures.len(), self.failures.join("\n"));
+        assert!(
+            self.failures.is_empty(),
+            "{} failed:\n{}",
+            self.failures.len(),
+            self.failures.join("\n")
+        );
         assert_eq!(self.rows.len(), rows);
     }
 
     fn tell(&self, line: &mut Line) {
-        self.rows.iter().for_each(|(name, (steps, runs))| line.tell(&format!("row\t{name}\t{steps}\t{runs}")));
+        self.rows
+            .iter()
+            .for_each(|(name, (steps, runs))| line.tell(&format!("row\t{name}\t{steps}\t{runs}")));
         self.failures.iter().for_each(|failure| line.tell(&format!("failure\t{failure}")));
         self.notes.iter().for_each(|note| line.tell(&format!("note\t{note}")));
         self.tallies.iter().for_each(|(what, times)| line.tell(&format!("tally\t{what}\t{times}")));
@@ -299,7 +350,9 @@ impl Counts {
     /// `false` at the end.
     fn hear(&mut self, said: &str) -> bool {
         match said.splitn(4, '\t').collect::<Vec<_>>().as_slice() {
-            ["row", name, steps, runs] => self.row(name, steps.parse().unwrap(), runs.parse().unwrap()),
+            ["row", name, steps, runs] => {
+                self.row(name, steps.parse().unwrap(), runs.parse().unwrap())
+            }
             ["tally", what, times] => self.tally(what, times.parse().unwrap()),
             ["failure", ..] => self.failures.push(said["failure\t".len()..].to_owned()),
             ["note", ..] => self.note(&said["note\t".len()..]),
@@ -325,7 +378,10 @@ pub(crate) fn in_workers(work: impl Fn(Worker, &mut Counts)) -> Counts {
     let workers: Vec<_> = (0..count).map(start_worker).collect();
     let mut counts = Counts::default();
     for mut worker in workers {
-        while counts.hear(&worker.line.hear().unwrap_or_else(|what| panic!("a worker failed: {what}"))) {}
+        while counts
+            .hear(&worker.line.hear().unwrap_or_else(|what| panic!("a worker failed: {what}")))
+        {
+        }
     }
     process::all_ended_well().unwrap_or_else(|what| panic!("a worker: {what}"));
     counts

@@ -51,7 +51,8 @@ const OLD_FILE: u64 = 70_000;
 
 /// What an array of that length is made with. Worked out once, before any process is forked.
 fn expected(length: u64) -> &'static [u8] {
-    static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| (0..OLD_FILE).map(|index| (index % 251) as u8 + 1).collect());
+    static PATTERN: LazyLock<Vec<u8>> =
+        LazyLock::new(|| (0..OLD_FILE).map(|index| (index % 251) as u8 + 1).collect());
     static ZEROS: [u8; NEW_FILE as usize] = [0; NEW_FILE as usize];
     let whole = if [NEW, NEW_FILE].contains(&length) { &ZEROS[..] } else { &PATTERN[..] };
     &whole[..length as usize]
@@ -66,7 +67,8 @@ pub(crate) fn new(bytes: u64, options: &Options) -> shmarray::Result<Array> {
 }
 
 fn old(bytes: u64, options: &Options) -> Array {
-    let (dtype, layout) = (DType::parse("|u1").unwrap(), Layout::contiguous(&[bytes], 1, Order::C).unwrap());
+    let (dtype, layout) =
+        (DType::parse("|u1").unwrap(), Layout::contiguous(&[bytes], 1, Order::C).unwrap());
     let pattern = expected(bytes);
     // SAFETY: as many bytes as the layout says.
     unsafe { Array::share(pattern.as_ptr(), dtype, &layout, options) }.unwrap()
@@ -82,7 +84,8 @@ pub(crate) fn check(array: &Array) {
 fn check_held(array: &Array) {
     check(array);
     let handle = array.handle().to_text();
-    let [writer, reader] = [Access::ReadWrite, Access::ReadOnly].map(|access| Array::attach(&handle, access).unwrap());
+    let [writer, reader] =
+        [Access::ReadWrite, Access::ReadOnly].map(|access| Array::attach(&handle, access).unwrap());
     writer.set(&[1], 99u8).unwrap();
     assert_eq!([array, &reader].map(|seen| seen.get::<u8>(&[1]).unwrap()), [99, 99]);
     writer.set(&[1], expected(array.shape()[0])[1]).unwrap();
@@ -136,7 +139,13 @@ impl Stage {
         std::fs::create_dir(&directory).unwrap();
         // SAFETY: no other thread of this process looks at its environment.
         unsafe { std::env::set_var("SHMARRAY_DIR", &directory) };
-        let mut stage = Self { directory, props, handles: RefCell::default(), survivor: None, pipe: Pipe::pair().ok() };
+        let mut stage = Self {
+            directory,
+            props,
+            handles: RefCell::default(),
+            survivor: None,
+            pipe: Pipe::pair().ok(),
+        };
         stage.furnish()?;
         Ok(stage)
     }
@@ -147,8 +156,12 @@ impl Stage {
         let said = survivor.line.hear()?;
         self.survivor = Some(survivor);
         let names = props.iter().filter_map(|prop| prop.held());
-        self.handles =
-            ["kept"].into_iter().chain(names).zip(said.split('\t').map(str::to_owned)).collect::<Vec<_>>().into();
+        self.handles = ["kept"]
+            .into_iter()
+            .chain(names)
+            .zip(said.split('\t').map(str::to_owned))
+            .collect::<Vec<_>>()
+            .into();
         Ok(())
     }
 
@@ -176,9 +189,11 @@ impl Stage {
         if !self.has(Prop::Leftovers) {
             return Ok(String::new());
         }
-        let handles: Vec<_> = self.handles.borrow().iter().map(|(_, handle)| handle.clone()).collect();
+        let handles: Vec<_> =
+            self.handles.borrow().iter().map(|(_, handle)| handle.clone()).collect();
         let mut dead = start(|line| {
-            let held = handles.iter().map(|handle| Array::attach(handle, Access::ReadWrite).unwrap());
+            let held =
+                handles.iter().map(|handle| Array::attach(handle, Access::ReadWrite).unwrap());
             let left = [OLD_FILE, OLD].map(|bytes| old(bytes, &options("")));
             let text = left.each_ref().map(|array| array.handle().to_text()).join("\t");
             let _all: Vec<_> = held.chain(left).chain([old(OLD, &options("leftover"))]).collect();
@@ -192,7 +207,9 @@ impl Stage {
 
     /// In a process that was there before: where what the dead left is.
     pub(crate) fn know(&self, left: &str) {
-        self.handles.borrow_mut().extend(["left", "left cell"].into_iter().zip(left.split('\t').map(str::to_owned)));
+        self.handles
+            .borrow_mut()
+            .extend(["left", "left cell"].into_iter().zip(left.split('\t').map(str::to_owned)));
     }
 
     /// In the survivor.
@@ -205,7 +222,8 @@ impl Stage {
         }
         let is_given = |prop: &Prop| [Prop::Contested, Prop::Given, Prop::GivenCell].contains(prop);
         if self.has(Prop::Sent) {
-            let arrays: Vec<_> = held.iter().filter(|(prop, _)| is_given(prop)).map(|(_, array)| array).collect();
+            let arrays: Vec<_> =
+                held.iter().filter(|(prop, _)| is_given(prop)).map(|(_, array)| array).collect();
             assert_eq!(self.end(false).send(b"given", &arrays, None).unwrap(), Sent::Sent);
         }
         let all = [&kept].into_iter().chain(held.iter().map(|(_, array)| array));
@@ -245,7 +263,8 @@ impl Stage {
         for survivor in &mut survivors {
             ask(survivor, "check")?;
         }
-        let held: Vec<String> = held.iter().flat_map(|said| said.split('\t')).map(str::to_owned).collect();
+        let held: Vec<String> =
+            held.iter().flat_map(|said| said.split('\t')).map(str::to_owned).collect();
         let held: Vec<_> = held.into_iter().filter(|handle| !handle.is_empty()).collect();
         let seen = Seen { stage: &self, held: &held, may_go, may_last };
         let mut newcomer = start(|line| {
@@ -325,9 +344,13 @@ impl Seen<'_> {
     fn by_newcomer(&self) {
         shmarray::sweep().unwrap();
         let mut files = segments_in(&self.stage.directory);
-        let received = if self.stage.has(Prop::Forgotten) { Vec::new() } else { self.receive_all(&mut files) };
-        let mut kept: Vec<_> =
-            self.held.iter().map(|handle| Array::attach(handle, Access::ReadWrite).unwrap()).collect();
+        let received =
+            if self.stage.has(Prop::Forgotten) { Vec::new() } else { self.receive_all(&mut files) };
+        let mut kept: Vec<_> = self
+            .held
+            .iter()
+            .map(|handle| Array::attach(handle, Access::ReadWrite).unwrap())
+            .collect();
         let held = ids(&kept);
         kept.extend(received);
         kept.iter().for_each(check);
@@ -339,14 +362,18 @@ impl Seen<'_> {
         let left = segments_in(&self.stage.directory);
         let counts = |file: &String| !self.stage.has(Prop::Forgotten) && !self.is_kept(file);
         let left: BTreeSet<_> = left.into_iter().filter(counts).collect();
-        assert!(left.is_subset(&held), "when all names are unlinked and messages received, {left:?} stay");
+        assert!(
+            left.is_subset(&held),
+            "when all names are unlinked and messages received, {left:?} stay"
+        );
     }
 
-    /// Messages that are still under way hold what is in them, and the files that their bodies are in, which are
-    /// taken out of the list.
+    /// Messages that are still under way hold what is in them, and the files that their bodies are
+    /// in, which are taken out of the list.
     fn receive_all(&self, files: &mut Vec<String>) -> Vec<Array> {
         let (end, mut arrays) = (self.stage.end(true), Vec::new());
-        let contents: HashMap<_, _> = files.iter().map(|file| (file.clone(), self.contents(file))).collect();
+        let contents: HashMap<_, _> =
+            files.iter().map(|file| (file.clone(), self.contents(file))).collect();
         while let Received::Message(message) = end.receive(Some(Duration::ZERO)).unwrap() {
             for (index, handle) in message.handles().iter().enumerate() {
                 arrays.push(message.array(index, Access::ReadWrite).unwrap());
@@ -363,10 +390,14 @@ impl Seen<'_> {
 
     /// Files are those of what is held, their names, and what persists with its name.
     fn nothing_else_is_left(&self, files: &[String], held: &BTreeSet<String>) {
-        let files: Vec<_> = files.iter().filter(|file| !file.starts_with("shmarray-ticket-")).collect();
-        let (names, segments): (Vec<&String>, Vec<_>) = files.into_iter().partition(|file| is_name(file));
+        let files: Vec<_> =
+            files.iter().filter(|file| !file.starts_with("shmarray-ticket-")).collect();
+        let (names, segments): (Vec<&String>, Vec<_>) =
+            files.into_iter().partition(|file| is_name(file));
         let inode = |file: &str| std::fs::metadata(self.stage.directory.join(file)).unwrap().ino();
-        for segment in segments.iter().filter(|segment| !held.contains(**segment) && !self.is_kept(segment)) {
+        for segment in
+            segments.iter().filter(|segment| !held.contains(**segment) && !self.is_kept(segment))
+        {
             let name = names.iter().find(|name| inode(name) == inode(segment));
             let lasts = name.is_some_and(|name| self.lasts(name.trim_start_matches(NAME_PREFIX)));
             assert!(lasts, "a sweep left {segment}, whose name is {name:?} and which nobody holds");
@@ -400,13 +431,15 @@ impl Seen<'_> {
                 assert!(!self.must_be_there(name), "{name} has gone");
             }
         }
-        let again = new(NEW, &options(name)).unwrap_or_else(|error| panic!("a new {name}: {error}"));
+        let again =
+            new(NEW, &options(name)).unwrap_or_else(|error| panic!("a new {name}: {error}"));
         check(&Array::attach(name, Access::ReadWrite).unwrap());
         drop(again);
     }
 
     fn must_be_there(&self, name: &str) -> bool {
-        let is_held = |prop: &Prop| prop.held() == Some(name) && self.held.contains(&self.stage.handle(name));
+        let is_held =
+            |prop: &Prop| prop.held() == Some(name) && self.held.contains(&self.stage.handle(name));
         let lasts = name == "lasting" && self.stage.has(Prop::Lasting);
         !self.may_go.contains(&name) && (lasts || self.stage.props.iter().any(is_held))
     }

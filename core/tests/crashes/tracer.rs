@@ -67,14 +67,16 @@ impl Stop {
 impl Call {
     fn announced(&self) -> Option<Step> {
         let [mark, when, place, bytes, ..] = self.arguments;
-        let announces = self.number == libc::SYS_getppid && mark == MARK && [BEFORE, AFTER].contains(&when);
+        let announces =
+            self.number == libc::SYS_getppid && mark == MARK && [BEFORE, AFTER].contains(&when);
         announces.then_some(Step::Store { before: when == BEFORE, offset: place % PAGE, bytes })
     }
 
     /// Where a store is announced.
     pub(crate) fn announces(&self) -> Option<std::ops::Range<u64>> {
         let [_, _, place, bytes, ..] = self.arguments;
-        matches!(self.announced(), Some(Step::Store { before: true, .. })).then(|| place..place + bytes)
+        matches!(self.announced(), Some(Step::Store { before: true, .. }))
+            .then(|| place..place + bytes)
     }
 
     fn is_end(&self) -> bool {
@@ -83,8 +85,15 @@ impl Call {
 
     /// Whether it may last until another process does something.
     fn may_wait(&self) -> bool {
-        let waits = [libc::SYS_futex, libc::SYS_read, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_ppoll];
-        let waits_for_lock = libc::SYS_fcntl == self.number && self.arguments[1] == libc::F_OFD_SETLKW as u64;
+        let waits = [
+            libc::SYS_futex,
+            libc::SYS_read,
+            libc::SYS_recvfrom,
+            libc::SYS_recvmsg,
+            libc::SYS_ppoll,
+        ];
+        let waits_for_lock =
+            libc::SYS_fcntl == self.number && self.arguments[1] == libc::F_OFD_SETLKW as u64;
         waits_for_lock || waits.contains(&self.number)
     }
 }
@@ -111,7 +120,8 @@ impl Tracee {
         if !libc::WIFSTOPPED(status) || libc::WSTOPSIG(status) != libc::SIGSTOP {
             return Err(format!("before the first step: {}", said(status)));
         }
-        let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_EXITKILL;
+        let options =
+            libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_EXITKILL;
         let tracee = Self::stopped(pid);
         tracee.request(libc::PTRACE_SETOPTIONS, options as usize).map_err(not_permitted)?;
         Ok(tracee)
@@ -137,7 +147,9 @@ impl Tracee {
                 Some(_) => wait_unless_asleep(self.pid),
                 None => Some(wait(self.pid)),
             };
-            let Some(status) = status else { return Stop::Waits(waiting.expect("is in a call that may wait")) };
+            let Some(status) = status else {
+                return Stop::Waits(waiting.expect("is in a call that may wait"));
+            };
             self.runs = false;
             if let Some(stop) = self.stop_of(status) {
                 return stop;
@@ -220,16 +232,24 @@ impl Tracee {
         let about = self.about();
         match about.kind {
             ENTRY => {
-                let call = Call { number: about.number_or_result as i64, arguments: about.arguments };
+                let call =
+                    Call { number: about.number_or_result as i64, arguments: about.arguments };
                 self.inside = Some(call);
                 if call.is_end() { Stop::End } else { Stop::Enter(call) }
             }
             _ => {
                 if let Some(error) = self.error.take() {
-                    self.set_registers(&libc::user_regs_struct { rax: -i64::from(error) as u64, ..self.registers() });
+                    self.set_registers(&libc::user_regs_struct {
+                        rax: -i64::from(error) as u64,
+                        ..self.registers()
+                    });
                 }
                 // A forked child leaves a call that it did not enter.
-                Stop::Leave(self.inside.take().unwrap_or(Call { number: libc::SYS_clone, arguments: [0; 6] }))
+                Stop::Leave(
+                    self.inside
+                        .take()
+                        .unwrap_or(Call { number: libc::SYS_clone, arguments: [0; 6] }),
+                )
             }
         }
     }
@@ -249,7 +269,8 @@ impl Tracee {
 
     fn born(&self) -> Pid {
         let mut pid: libc::c_ulong = 0;
-        self.request(libc::PTRACE_GETEVENTMSG, (&raw mut pid) as usize).expect("a forked child has an id");
+        self.request(libc::PTRACE_GETEVENTMSG, (&raw mut pid) as usize)
+            .expect("a forked child has an id");
         let pid = pid as Pid;
         is_started(pid);
         assert!(libc::WIFSTOPPED(wait(pid)), "a traced child starts stopped");
@@ -264,7 +285,8 @@ impl Tracee {
     fn about(&self) -> About {
         let mut about = About::default();
         // SAFETY: a tracee of this thread that has stopped; the room is as large as is said.
-        let got = unsafe { libc::ptrace(GET_SYSCALL_INFO, self.pid, size_of::<About>(), &raw mut about) };
+        let got =
+            unsafe { libc::ptrace(GET_SYSCALL_INFO, self.pid, size_of::<About>(), &raw mut about) };
         assert!(got > 0, "PTRACE_GET_SYSCALL_INFO: {}", io::Error::last_os_error());
         about
     }
@@ -385,7 +407,11 @@ impl fmt::Display for Step {
             Self::Leave(number) => write!(f, "after {}", call_name(*number)),
             Self::Wait(number) => write!(f, "in {}, which waits", call_name(*number)),
             Self::Store { before, offset, bytes } => {
-                write!(f, "{} a store of {bytes} bytes at {offset}", if *before { "before" } else { "after" })
+                write!(
+                    f,
+                    "{} a store of {bytes} bytes at {offset}",
+                    if *before { "before" } else { "after" }
+                )
             }
         }
     }

@@ -26,7 +26,10 @@ pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
             Stop::Enter(call) => {
                 // A watch that sees nothing would find nothing.
                 if !announced.is_empty() && watched.stores == stores_before {
-                    return Err(format!("the store that was announced at {:#x} was not seen", announced.start));
+                    return Err(format!(
+                        "the store that was announced at {:#x} was not seen",
+                        announced.start
+                    ));
                 }
                 (announced, stores_before) = (call.announces().unwrap_or(0..0), watched.stores);
             }
@@ -36,7 +39,10 @@ pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
                 let mapped = segment_at(tracee, place)?;
                 if !announced.contains(&place) {
                     let (byte, by) = (place - mapped.start + mapped.offset, tracee.place());
-                    return Err(format!("byte {byte} of {} is stored to unannounced, at {by:#x}", mapped.file));
+                    return Err(format!(
+                        "byte {byte} of {} is stored to unannounced, at {by:#x}",
+                        mapped.file
+                    ));
                 }
                 watched.stores += 1;
                 tracee.call(libc::SYS_mprotect, mapped.with(WRITABLE))?;
@@ -45,7 +51,9 @@ pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
             }
             Stop::End | Stop::Gone(0) => return Ok(watched),
             Stop::Gone(status) => return Err(said(status)),
-            Stop::Waits(call) => return Err(format!("waits for nobody in system call {}", call.number)),
+            Stop::Waits(call) => {
+                return Err(format!("waits for nobody in system call {}", call.number));
+            }
         }
     }
 }
@@ -82,13 +90,15 @@ fn protect(tracee: &Tracee) -> Outcome<()> {
 }
 
 fn segment_at(tracee: &Tracee, place: u64) -> Outcome<Mapped> {
-    let found =
-        segments(tracee).into_iter().find(|mapped| (mapped.start..mapped.start + mapped.bytes).contains(&place));
+    let found = segments(tracee)
+        .into_iter()
+        .find(|mapped| (mapped.start..mapped.start + mapped.bytes).contains(&place));
     found.ok_or_else(|| format!("a fault at {place:#x}, which is in no segment"))
 }
 
 fn segments(tracee: &Tracee) -> Vec<Mapped> {
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", tracee.pid)).expect("a process has mappings");
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", tracee.pid))
+        .expect("a process has mappings");
     let directory = std::env::var("SHMARRAY_DIR").expect("was set for this stage");
     let mapped = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
@@ -99,7 +109,13 @@ fn segments(tracee: &Tracee) -> Vec<Mapped> {
         // A process's life is mapped from there, too, but for nobody to touch.
         let is_ours = file.starts_with(&directory) && access.starts_with('r');
         let is_writable = access.starts_with("rw");
-        is_ours.then(|| Mapped { start, bytes: end - start, is_writable, file: file.to_owned(), offset })
+        is_ours.then(|| Mapped {
+            start,
+            bytes: end - start,
+            is_writable,
+            file: file.to_owned(),
+            offset,
+        })
     };
     maps.lines().filter(|line| line.contains(&directory)).filter_map(mapped).collect()
 }

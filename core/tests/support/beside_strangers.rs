@@ -92,7 +92,9 @@ pub(crate) const DEEDS: &[Deed] = &[
         let (here, there) = Pipe::pair().unwrap();
         let array = bytes(ALONE);
         assert_eq!(here.send(&[5; 50_000], &[&array, &bytes(10)], None).unwrap(), Sent::Sent);
-        let Received::Message(message) = there.receive(None).unwrap() else { panic!("nothing came") };
+        let Received::Message(message) = there.receive(None).unwrap() else {
+            panic!("nothing came")
+        };
         assert_eq!(message.array(1, Access::ReadOnly).unwrap().shape(), [10]);
     }),
     ("send out of band", || {
@@ -108,7 +110,8 @@ pub(crate) fn open_to_all() {
 
 /// A file that this process made, locked from its first byte to the end of all.
 pub(crate) fn locked_file(path: &Path, mode: u32) -> File {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
     file.set_permissions(fs::Permissions::from_mode(mode)).unwrap();
     // SAFETY: plain numbers, for which zeros are valid.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -131,7 +134,14 @@ pub(crate) fn leased_file(path: &Path, mode: u32) -> File {
 }
 
 pub(crate) fn make_fifo(path: &Path) {
-    assert!(std::process::Command::new("mkfifo").args(["-m", "666"]).arg(path).status().unwrap().success());
+    assert!(
+        std::process::Command::new("mkfifo")
+            .args(["-m", "666"])
+            .arg(path)
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// Puts what it is told into the directory, and keeps it locked until it ends.

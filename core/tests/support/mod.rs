@@ -10,7 +10,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 ///
 /// `test` is the name of the calling test.
 ///
-/// Nothing is kept for reuse there, so that each file tells of an array: `pool.rs` sets its own limit.
+/// Nothing is kept for reuse there, so that each file tells of an array: `pool.rs` sets its own
+/// limit.
 ///
 /// Under Miri there is one process: one scenario after the other, each with a directory of its own.
 pub fn scenario(test: &str, body: impl FnOnce()) {
@@ -20,7 +21,8 @@ pub fn scenario(test: &str, body: impl FnOnce()) {
     if std::env::var("SHMARRAY_SCENARIO").as_deref() == Ok(test) {
         return body();
     }
-    let directory = tempfile::Builder::new().prefix("shmtest-").tempdir_in(shared_memory()).unwrap();
+    let directory =
+        tempfile::Builder::new().prefix("shmtest-").tempdir_in(shared_memory()).unwrap();
     let mut alone = rerun(test, directory.path());
     if std::env::var_os(POOL).is_none() {
         alone.env(POOL, "0");
@@ -46,8 +48,8 @@ fn alone(test: &str, body: impl FnOnce()) {
     assert_eq!(shmarray::sweep().unwrap(), shmarray::Swept::default(), "{test} left segments");
 }
 
-/// Files of segments and names; the registry, an empty file of locks, stays. Under Miri there are no
-/// files: the arrays that are listed.
+/// Files of segments and names; the registry, an empty file of locks, stays. Under Miri there are
+/// no files: the arrays that are listed.
 pub fn segments_in(directory: &Path) -> Vec<String> {
     if cfg!(miri) {
         return shmarray::segments().unwrap().iter().map(|info| info.segment.to_string()).collect();
@@ -68,13 +70,20 @@ fn shared_memory() -> PathBuf {
 
 fn rerun(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(this_program());
-    command.args([test, "--exact", "--nocapture", "--include-ignored"]).env("SHMARRAY_DIR", directory);
+    command
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
+        .env("SHMARRAY_DIR", directory);
     command
 }
 
-/// By a way that a process has which has become another user, too, to whom the home of this one is closed.
+/// By a way that a process has which has become another user, too, to whom the home of this one is
+/// closed.
 fn this_program() -> PathBuf {
-    if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe().unwrap() }
+    if cfg!(target_os = "linux") {
+        "/proc/self/exe".into()
+    } else {
+        std::env::current_exe().unwrap()
+    }
 }
 
 /// Another process, which runs the test `role` with `SHMARRAY_PEER` set and talks by lines.

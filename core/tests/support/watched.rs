@@ -56,12 +56,15 @@ static WAITED_FOR: Mutex<Option<(String, Instant)>> = Mutex::new(None);
 
 /// Says what the scenario waits for from now on. The watchdog starts anew.
 pub(crate) fn wait_for(what: impl Into<String>) {
-    *WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner) = Some((what.into(), Instant::now()));
+    *WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner) =
+        Some((what.into(), Instant::now()));
 }
 
-/// Two minutes, for what takes no second. `SHMARRAY_WATCHDOG_SECONDS` is for those who expect a hang.
+/// Two minutes, for what takes no second. `SHMARRAY_WATCHDOG_SECONDS` is for those who expect a
+/// hang.
 pub(crate) fn patience() -> Duration {
-    let seconds = std::env::var("SHMARRAY_WATCHDOG_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds =
+        std::env::var("SHMARRAY_WATCHDOG_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(120))
 }
 
@@ -126,7 +129,9 @@ fn mount(
     options: &std::ffi::CStr,
 ) -> Result<(), Os> {
     // SAFETY: strings that outlive the call.
-    match unsafe { libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) } {
+    match unsafe {
+        libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
+    } {
         0 => Ok(()),
         _ => Err(Os::last_os_error()),
     }
@@ -159,7 +164,8 @@ pub(crate) fn used_in_own_memory() -> u64 {
 
 /// Shared memory of the files in the scenario's directory, each file once.
 pub(crate) fn used() -> u64 {
-    let files = fs::read_dir(directory()).unwrap().filter_map(|entry| entry.unwrap().metadata().ok());
+    let files =
+        fs::read_dir(directory()).unwrap().filter_map(|entry| entry.unwrap().metadata().ok());
     let mut sizes: Vec<_> = files.map(|facts| (facts.ino(), facts.blocks() * 512)).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -200,8 +206,8 @@ pub(crate) fn rest() -> ! {
 /// Something that must come to an end, and how it is called.
 pub(crate) type Deed = (&'static str, fn());
 
-/// Does each in a process of its own, all at once, after `become_who`. Says which of them hang (they are
-/// killed) and which failed.
+/// Does each in a process of its own, all at once, after `become_who`. Says which of them hang
+/// (they are killed) and which failed.
 pub(crate) fn all_end(who: &str, become_who: impl Fn(), deeds: &[Deed]) {
     wait_for(format!("{who}: {}", names(deeds.iter().map(|(name, _)| *name))));
     let begin = |deed: fn()| {
@@ -228,7 +234,10 @@ pub(crate) fn all_have_ended(who: &str, running: Vec<(&str, Forked)>) {
         }
     }
     let (failed, hang) = (names(failed), names(hang));
-    assert!(failed.is_empty() && hang.is_empty(), "{who}: these hang: {hang}; these failed: {failed}");
+    assert!(
+        failed.is_empty() && hang.is_empty(),
+        "{who}: these hang: {hang}; these failed: {failed}"
+    );
 }
 
 /// Each once, with how many there are of it.
@@ -240,8 +249,9 @@ fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
             None => counted.push((name, 1)),
         }
     }
-    let said =
-        counted.into_iter().map(|(name, count)| if count == 1 { name.to_owned() } else { format!("{count} × {name}") });
+    let said = counted.into_iter().map(|(name, count)| {
+        if count == 1 { name.to_owned() } else { format!("{count} × {name}") }
+    });
     said.collect::<Vec<_>>().join(", ")
 }
 

@@ -1,4 +1,7 @@
-"""Chunks of an interpolation by a pool: the data is shared once, and the workers write their part of the result in place."""
+"""Chunks of an interpolation by a pool:
+
+the data is shared once, and the workers write their part of the result in place.
+"""
 
 import itertools
 import sys
@@ -25,7 +28,10 @@ class BigData:
     def do_parallel(self, xi, pool, chunks):
         zi = shmarray.empty_like(xi)
         bounds = np.linspace(0, len(xi), chunks + 1).astype(int)
-        results = [pool.apply_async(self.do_chunk, (xi[i1:i2], zi[i1:i2])) for i1, i2 in itertools.pairwise(bounds)]
+        results = [
+            pool.apply_async(self.do_chunk, (xi[i1:i2], zi[i1:i2]))
+            for i1, i2 in itertools.pairwise(bounds)
+        ]
         for result in results:
             result.get()
         return zi
@@ -40,7 +46,9 @@ def main(points, chunks):
         data, xi = shmarray.share((data, xi))
         zi = data.do_parallel(xi, pool, chunks)
         seconds = time.perf_counter() - began
-    print(f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data in {chunks} chunks")
+    print(
+        f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data in {chunks} chunks"
+    )
     print(f"seconds {seconds:.4f}")
 
 

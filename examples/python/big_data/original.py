@@ -1,4 +1,7 @@
-"""Chunks of an interpolation by a pool: the object with the data goes with every chunk, results come back as copies."""
+"""Chunks of an interpolation by a pool:
+
+the object with the data goes with every chunk, results come back as copies.
+"""
 
 import itertools
 import multiprocessing as mp
@@ -24,7 +27,9 @@ class BigData:
     def do_parallel(self, xi, pool, chunks):
         zi = np.empty_like(xi)
         bounds = np.linspace(0, len(xi), chunks + 1).astype(int)
-        results = [pool.apply_async(self.do_chunk, (xi, i1, i2)) for i1, i2 in itertools.pairwise(bounds)]
+        results = [
+            pool.apply_async(self.do_chunk, (xi, i1, i2)) for i1, i2 in itertools.pairwise(bounds)
+        ]
         for result in results:
             i1, i2, values = result.get()
             zi[i1:i2] = values
@@ -39,7 +44,9 @@ def main(points, chunks):
         began = time.perf_counter()
         zi = data.do_parallel(xi, pool, chunks)
         seconds = time.perf_counter() - began
-    print(f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data in {chunks} chunks")
+    print(
+        f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data in {chunks} chunks"
+    )
     print(f"seconds {seconds:.4f}")
 
 

@@ -1,4 +1,7 @@
-"""A data loader in PyTorch's manner: workers make batches of NumPy arrays, the trainer takes them in order."""
+"""A data loader in PyTorch's manner:
+
+workers make batches of NumPy arrays, the trainer takes them in order.
+"""
 
 import sys
 import time
@@ -31,7 +34,12 @@ class Loader:
     """Batches in order; each worker is at most `prefetch` of them ahead."""
 
     def __init__(self, dataset, batch_size, workers=2, prefetch=2):
-        self.dataset, self.batch_size, self.workers, self.prefetch = dataset, batch_size, workers, prefetch
+        self.dataset, self.batch_size, self.workers, self.prefetch = (
+            dataset,
+            batch_size,
+            workers,
+            prefetch,
+        )
 
     def __len__(self):
         return -(-len(self.dataset) // self.batch_size)
@@ -39,7 +47,10 @@ class Loader:
     def __iter__(self):
         tasks, results = mp.Queue(), mp.Queue()
         arguments = (self.dataset, self.batch_size, tasks, results)
-        processes = [mp.Process(target=make_batches, args=arguments, daemon=True) for _ in range(self.workers)]
+        processes = [
+            mp.Process(target=make_batches, args=arguments, daemon=True)
+            for _ in range(self.workers)
+        ]
         for process in processes:
             process.start()
         for number in range(min(len(self), self.workers * self.prefetch)):
@@ -65,7 +76,9 @@ def main(count, side, batch_size):
         float(pictures[:, 0, 0, 0].mean()) + float(labels.mean())
         for pictures, labels in Loader(Images(count, side), batch_size)
     )
-    print(f"result {brightness:.1f} of {count} pictures of 3 × {side} × {side}, {batch_size} in a batch")
+    print(
+        f"result {brightness:.1f} of {count} pictures of 3 × {side} × {side}, {batch_size} in a batch"
+    )
     print(f"seconds {time.perf_counter() - began:.4f}")
 
 

@@ -1,4 +1,7 @@
-"""A pool of workers whose results are objects with big arrays in them: pickle 5, with the arrays in SharedMemory."""
+"""A pool of workers whose results are objects with big arrays in them:
+
+pickle 5, with the arrays in SharedMemory.
+"""
 
 import sys
 import time

@@ -1,4 +1,7 @@
-"""Cross-validation of naive Bayes classifiers by joblib: the data is written to files for every call."""
+"""Cross-validation of naive Bayes classifiers by joblib:
+
+the data is written to files for every call.
+"""
 
 import sys
 import time
@@ -20,10 +23,16 @@ def main(samples, features):
     with joblib.parallel_config(n_jobs=2):
         cross_val_score(GaussianNB(), values[:100], labels[:100])  # the workers have started
         began = time.perf_counter()
-        classifiers = [GaussianNB(var_smoothing=smoothing) for smoothing in (1e-9, 1e-6, 1e-3, 1e-1)]
-        scores = [cross_val_score(classifier, values, labels, cv=4).mean() for classifier in classifiers]
+        classifiers = [
+            GaussianNB(var_smoothing=smoothing) for smoothing in (1e-9, 1e-6, 1e-3, 1e-1)
+        ]
+        scores = [
+            cross_val_score(classifier, values, labels, cv=4).mean() for classifier in classifiers
+        ]
         seconds = time.perf_counter() - began
-    print(f"result {max(scores):.6f} of {samples} samples with {features} features, {values.nbytes / 1e6:.0f} MB")
+    print(
+        f"result {max(scores):.6f} of {samples} samples with {features} features, {values.nbytes / 1e6:.0f} MB"
+    )
     print(f"seconds {seconds:.4f}")
 
 

@@ -29,7 +29,8 @@ static void expect_numbers(const int64_t *found, size_t count, const int64_t *ex
 static int32_t element(const shma_array *array, int64_t i, int64_t j) {
     const int64_t *strides = shma_array_strides(array);
     int32_t value;
-    memcpy(&value, (const char *)shma_array_data(array) + i * strides[0] + j * strides[1], sizeof value);
+    memcpy(&value, (const char *)shma_array_data(array) + i * strides[0] + j * strides[1],
+           sizeof value);
     return value;
 }
 
@@ -180,7 +181,8 @@ static void transpose_reverses_or_takes_axes(void **state) {
 static void a_view_has_its_own_shape_strides_and_offset(void **state) {
     (void)state;
     shma_array *array = make_tens(), *view = NULL, *again = NULL;
-    assert_int_equal(shma_array_view(array, 2, (int64_t[]){2, 2}, (int64_t[]){16, 4}, 20, &view, NULL), SHMA_OK);
+    assert_int_equal(
+        shma_array_view(array, 2, (int64_t[]){2, 2}, (int64_t[]){16, 4}, 20, &view, NULL), SHMA_OK);
     assert_int_equal(element(view, 0, 0), 11);
     assert_int_equal(element(view, 1, 1), 22);
     assert_ptr_equal(shma_array_data(view), (char *)shma_array_data(array) + 20);
@@ -189,7 +191,8 @@ static void a_view_has_its_own_shape_strides_and_offset(void **state) {
     assert_int_equal(element(again, 0, 1), 12);
     shma_array_close(again);
     shma_array_close(view);
-    assert_int_equal(shma_array_view(array, 2, (int64_t[]){5, 5}, (int64_t[]){0, 0}, 4, &view, NULL), SHMA_OK);
+    assert_int_equal(
+        shma_array_view(array, 2, (int64_t[]){5, 5}, (int64_t[]){0, 0}, 4, &view, NULL), SHMA_OK);
     assert_int_equal(element(view, 4, 4), 1); // strides of zero repeat an element
     shma_array_close(view);
     shma_array_close(array);
@@ -220,14 +223,16 @@ static void a_text_that_is_too_short_says_how_long_it_must_be(void **state) {
     assert_int_equal(shma_array_handle(array, NULL, 0, &needed, &error), SHMA_ERROR_TEXT_TOO_SHORT);
     assert_int_equal(error.status, SHMA_ERROR_TEXT_TOO_SHORT);
     memset(text, '#', sizeof text);
-    assert_int_equal(shma_array_handle(array, text, needed - 1, &again, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
+    assert_int_equal(shma_array_handle(array, text, needed - 1, &again, NULL),
+                     SHMA_ERROR_TEXT_TOO_SHORT);
     assert_int_equal(again, needed);
     assert_int_equal(text[0], '#');
     assert_int_equal(shma_array_handle(array, text, needed, &again, NULL), SHMA_OK);
     assert_int_equal(again, needed);
     assert_int_equal(strlen(text), needed - 1);
     assert_int_equal(text[needed], '#');
-    assert_int_equal(shma_array_dtype_text(array, text, 3, &needed, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
+    assert_int_equal(shma_array_dtype_text(array, text, 3, &needed, NULL),
+                     SHMA_ERROR_TEXT_TOO_SHORT);
     assert_int_equal(needed, sizeof "<i4");
     shma_array_close(array);
 }
@@ -237,18 +242,24 @@ static void share_copies_private_memory_of_any_strides(void **state) {
     const int16_t values[2][4] = {{0, 1, 2, 3}, {10, 11, 12, 13}};
     const uint64_t copied = shma_copied_bytes();
     shma_array *array = NULL;
-    assert_int_equal(shma_array_share(values, SHMA_INT16, 2, (int64_t[]){2, 4}, NULL, NULL, &array, NULL), SHMA_OK);
+    assert_int_equal(
+        shma_array_share(values, SHMA_INT16, 2, (int64_t[]){2, 4}, NULL, NULL, &array, NULL),
+        SHMA_OK);
     assert_memory_equal(shma_array_data(array), values, sizeof values);
     assert_int_equal(shma_copied_bytes() - copied, sizeof values);
     shma_array_close(array);
     const int64_t shape[] = {2, 2}, backwards[] = {8, -4};
-    assert_int_equal(shma_array_share(&values[0][3], SHMA_INT16, 2, shape, backwards, NULL, &array, NULL), SHMA_OK);
+    assert_int_equal(
+        shma_array_share(&values[0][3], SHMA_INT16, 2, shape, backwards, NULL, &array, NULL),
+        SHMA_OK);
     assert_memory_equal(shma_array_data(array), ((int16_t[]){3, 1, 13, 11}), 8);
     expect_numbers(shma_array_strides(array), 2, (int64_t[]){4, 2});
     shma_array_close(array);
     shma_options options = SHMA_OPTIONS_INIT;
     options.order = SHMA_ORDER_F;
-    assert_int_equal(shma_array_share(values, SHMA_INT16, 2, (int64_t[]){2, 4}, NULL, &options, &array, NULL), SHMA_OK);
+    assert_int_equal(
+        shma_array_share(values, SHMA_INT16, 2, (int64_t[]){2, 4}, NULL, &options, &array, NULL),
+        SHMA_OK);
     assert_memory_equal(shma_array_data(array), ((int16_t[]){0, 10, 1, 11, 2, 12, 3, 13}), 16);
     shma_array_close(array);
 }
@@ -263,7 +274,8 @@ static void zero_sizes_and_no_dimensions_are_arrays(void **state) {
     expect_numbers(shma_array_shape(attached), 2, (int64_t[]){0, 3});
     shma_array_close(attached);
     shma_array_close(array);
-    assert_int_equal(shma_array_share(NULL, SHMA_INT8, 1, (int64_t[]){0}, NULL, NULL, &array, NULL), SHMA_OK);
+    assert_int_equal(shma_array_share(NULL, SHMA_INT8, 1, (int64_t[]){0}, NULL, NULL, &array, NULL),
+                     SHMA_OK);
     shma_array_close(array);
     array = make(SHMA_FLOAT64, 0, NULL);
     assert_int_equal(shma_array_size(array), 1);
@@ -278,7 +290,8 @@ static void an_opaque_dtype_keeps_its_text_and_size(void **state) {
     shma_options options = SHMA_OPTIONS_INIT;
     shma_array *array = NULL, *attached = NULL;
     options.dtype_text = structured;
-    assert_int_equal(shma_array_create(SHMA_OPAQUE, 1, (int64_t[]){4}, &options, &array, NULL), SHMA_OK);
+    assert_int_equal(shma_array_create(SHMA_OPAQUE, 1, (int64_t[]){4}, &options, &array, NULL),
+                     SHMA_OK);
     assert_int_equal(shma_array_handle(array, handle, sizeof handle, NULL, NULL), SHMA_OK);
     assert_int_equal(shma_array_attach(handle, SHMA_READ_WRITE, &attached, NULL), SHMA_OK);
     assert_int_equal(shma_array_dtype(attached), SHMA_OPAQUE);
@@ -289,7 +302,8 @@ static void an_opaque_dtype_keeps_its_text_and_size(void **state) {
     shma_array_close(array);
     options.dtype_text = NULL;
     options.item_bytes = 24;
-    assert_int_equal(shma_array_create(SHMA_OPAQUE, 1, (int64_t[]){4}, &options, &array, NULL), SHMA_OK);
+    assert_int_equal(shma_array_create(SHMA_OPAQUE, 1, (int64_t[]){4}, &options, &array, NULL),
+                     SHMA_OK);
     assert_int_equal(shma_array_dtype_text(array, text, sizeof text, NULL, NULL), SHMA_OK);
     assert_string_equal(text, "|V24");
     shma_array_close(array);
@@ -300,11 +314,13 @@ static void options_of_zeros_are_the_ordinary_array(void **state) {
     shma_options options;
     shma_array *array = NULL;
     memset(&options, 0, sizeof options);
-    assert_int_equal(shma_array_create(SHMA_INT8, 2, (int64_t[]){2, 3}, &options, &array, NULL), SHMA_OK);
+    assert_int_equal(shma_array_create(SHMA_INT8, 2, (int64_t[]){2, 3}, &options, &array, NULL),
+                     SHMA_OK);
     assert_int_equal(shma_array_is_contiguous(array, SHMA_ORDER_C), 1);
     shma_array_close(array);
     options.order = SHMA_ORDER_F;
-    assert_int_equal(shma_array_create(SHMA_INT8, 2, (int64_t[]){2, 3}, &options, &array, NULL), SHMA_OK);
+    assert_int_equal(shma_array_create(SHMA_INT8, 2, (int64_t[]){2, 3}, &options, &array, NULL),
+                     SHMA_OK);
     expect_numbers(shma_array_strides(array), 2, (int64_t[]){1, 2});
     shma_array_close(array);
 }

@@ -1,4 +1,5 @@
-// Every descriptor closed behind the library's back, in C: what is held stays held, and all goes on working.
+// Every descriptor closed behind the library's back, in C: what is held stays held, and all goes on
+// working.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +42,9 @@ static shma_array *make(const char *name, int64_t value) {
     return array;
 }
 
-static int64_t at(const shma_array *array, size_t index) { return ((const int64_t *)shma_array_data(array))[index]; }
+static int64_t at(const shma_array *array, size_t index) {
+    return ((const int64_t *)shma_array_data(array))[index];
+}
 
 static struct text handle_of(const shma_array *array) {
     struct text text;
@@ -75,7 +78,8 @@ static void do_everything(void) {
     must(shma_array_attach(other.bytes, SHMA_READ_ONLY, &again, NULL) == SHMA_OK);
     shma_array_close(second);
     must(at(again, 50) == 9);
-    must(shma_array_share(shma_array_data(again), SHMA_INT64, 1, hundred, NULL, NULL, &copy, NULL) == SHMA_OK);
+    must(shma_array_share(shma_array_data(again), SHMA_INT64, 1, hundred, NULL, NULL, &copy,
+                          NULL) == SHMA_OK);
     must(at(copy, 99) == 9);
     must(shma_segment_unlink("second", NULL) == SHMA_OK);
     must(shma_sweep(NULL, NULL, NULL) == SHMA_OK);
@@ -221,7 +225,8 @@ static void a_child_without_descriptors_outlives_its_parent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_use_may_come_after_every_descriptor_was_closed), // before this program's own first use
+        TEST(the_first_use_may_come_after_every_descriptor_was_closed), // before this program's own
+                                                                        // first use
         TEST(a_process_without_descriptors_holds_makes_and_gives_back),
         TEST(even_the_standard_descriptors_may_be_closed),
         TEST(a_child_without_descriptors_outlives_its_parent),

@@ -30,25 +30,28 @@ static int nothing_is_left(void **state) {
 }
 
 // The status came back, stands in the error, and the message has the words.
-static void expect_failure(int32_t status, int32_t expected, const shma_error *error, const char *words) {
+static void expect_failure(int32_t status, int32_t expected, const shma_error *error,
+                           const char *words) {
     assert_int_equal(status, expected);
     assert_int_equal(error->status, expected);
     if (!strstr(error->message, words))
         fail_msg("\"%s\" does not say \"%s\"", error->message, words);
 }
 
-static void expect_create(shma_dtype dtype, const int64_t *shape, const shma_options *options, int32_t expected,
-                          const char *words) {
+static void expect_create(shma_dtype dtype, const int64_t *shape, const shma_options *options,
+                          int32_t expected, const char *words) {
     shma_error error = SHMA_ERROR_INIT;
     shma_array *array = untouched;
-    expect_failure(shma_array_create(dtype, 2, shape, options, &array, &error), expected, &error, words);
+    expect_failure(shma_array_create(dtype, 2, shape, options, &array, &error), expected, &error,
+                   words);
     assert_ptr_equal(array, untouched);
 }
 
 static void expect_attach(const char *handle, int32_t expected, const char *words) {
     shma_error error = SHMA_ERROR_INIT;
     shma_array *array = untouched;
-    expect_failure(shma_array_attach(handle, SHMA_READ_WRITE, &array, &error), expected, &error, words);
+    expect_failure(shma_array_attach(handle, SHMA_READ_WRITE, &array, &error), expected, &error,
+                   words);
     assert_ptr_equal(array, untouched);
 }
 
@@ -57,13 +60,17 @@ static void a_bad_argument_is_named(void **state) {
     const shma_options fresh = SHMA_OPTIONS_INIT;
     shma_options options = fresh;
     expect_create(99, two_by_three, NULL, SHMA_ERROR_INVALID_DTYPE, "99");
-    expect_create(SHMA_INT8, (int64_t[]){2, -1}, NULL, SHMA_ERROR_INVALID_ARGUMENT, "invalid shape");
-    expect_create(SHMA_INT8, (int64_t[]){INT64_MAX, 2}, NULL, SHMA_ERROR_INVALID_ARGUMENT, "invalid shape");
+    expect_create(SHMA_INT8, (int64_t[]){2, -1}, NULL, SHMA_ERROR_INVALID_ARGUMENT,
+                  "invalid shape");
+    expect_create(SHMA_INT8, (int64_t[]){INT64_MAX, 2}, NULL, SHMA_ERROR_INVALID_ARGUMENT,
+                  "invalid shape");
     options.name = "a/b";
-    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid name \"a/b\"");
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT,
+                  "invalid name \"a/b\"");
     options = fresh;
     options.persist = 1;
-    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid persist");
+    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT,
+                  "invalid persist");
     options = fresh;
     options.mode = 0400;
     expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid mode");
@@ -85,8 +92,8 @@ static void too_many_dimensions_are_refused(void **state) {
     shma_array *array = untouched;
     for (size_t dimension = 0; dimension < 65; dimension++)
         shape[dimension] = 1;
-    expect_failure(shma_array_create(SHMA_INT8, 65, shape, NULL, &array, &error), SHMA_ERROR_INVALID_ARGUMENT, &error,
-                   "65 dimensions");
+    expect_failure(shma_array_create(SHMA_INT8, 65, shape, NULL, &array, &error),
+                   SHMA_ERROR_INVALID_ARGUMENT, &error, "65 dimensions");
     assert_int_equal(shma_array_create(SHMA_INT8, 64, shape, NULL, &array, &error), SHMA_OK);
     shma_array_close(array);
 }
@@ -137,12 +144,17 @@ static void a_broken_handle_names_its_field(void **state) {
     assert_int_equal(shma_array_handle(array, handle, sizeof handle, NULL, NULL), SHMA_OK);
     expect_attach(changed(handle, "[2,3]", "[2,null]"), SHMA_ERROR_INVALID_HANDLE, "shape[1]");
     expect_attach(changed(handle, "[2,3]", "[2]"), SHMA_ERROR_INVALID_HANDLE, "strides");
-    expect_attach(changed(handle, "[2,3]", "[200,3]"), SHMA_ERROR_INVALID_HANDLE, "shape, strides, offset");
-    expect_attach(changed(handle, "\"offset\":0", "\"offset\":-1"), SHMA_ERROR_INVALID_HANDLE, "offset");
-    expect_attach(changed(handle, "\"offset\":0,", ""), SHMA_ERROR_INVALID_HANDLE, "offset: missing field");
+    expect_attach(changed(handle, "[2,3]", "[200,3]"), SHMA_ERROR_INVALID_HANDLE,
+                  "shape, strides, offset");
+    expect_attach(changed(handle, "\"offset\":0", "\"offset\":-1"), SHMA_ERROR_INVALID_HANDLE,
+                  "offset");
+    expect_attach(changed(handle, "\"offset\":0,", ""), SHMA_ERROR_INVALID_HANDLE,
+                  "offset: missing field");
     expect_attach(changed(handle, "<i4", "<i3"), SHMA_ERROR_INVALID_HANDLE, "dtype");
-    expect_attach(changed(handle, "\"shmarray\":1", "\"shmarray\":2"), SHMA_ERROR_INVALID_HANDLE, "shmarray");
-    expect_attach(changed(handle, "]}", "],\"colour\":1}"), SHMA_ERROR_INVALID_HANDLE, "colour: unknown field");
+    expect_attach(changed(handle, "\"shmarray\":1", "\"shmarray\":2"), SHMA_ERROR_INVALID_HANDLE,
+                  "shmarray");
+    expect_attach(changed(handle, "]}", "],\"colour\":1}"), SHMA_ERROR_INVALID_HANDLE,
+                  "colour: unknown field");
     expect_attach(of_another_generation(handle), SHMA_ERROR_STALE_HANDLE, "stale handle");
     expect_attach("", SHMA_ERROR_INVALID_ARGUMENT, "invalid name");
     shma_array_close(array);
@@ -163,9 +175,10 @@ static void a_file_that_is_no_segment_is_refused(void **state) {
     for (int byte = 0; byte < 8192; byte++)
         fputc(byte, file);
     fclose(file);
-    expect_attach("{\"shmarray\":1,\"segment\":\"aaaaaaaaaaaaaaaaaaaaaaaa\",\"generation\":7,\"offset\":0,"
-                  "\"dtype\":\"<i4\",\"shape\":[],\"strides\":[]}",
-                  SHMA_ERROR_INVALID_SEGMENT, "magic");
+    expect_attach(
+        "{\"shmarray\":1,\"segment\":\"aaaaaaaaaaaaaaaaaaaaaaaa\",\"generation\":7,\"offset\":0,"
+        "\"dtype\":\"<i4\",\"shape\":[],\"strides\":[]}",
+        SHMA_ERROR_INVALID_SEGMENT, "magic");
     remove(path);
 }
 
@@ -176,7 +189,8 @@ static void a_view_cannot_leave_its_array(void **state) {
     assert_int_equal(shma_array_select(array, 0, 0, &row, NULL), SHMA_OK);
     const int64_t four = 4, step = 4;
     int32_t status = shma_array_view(row, 1, &four, &step, 0, &view, &error);
-    expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error, "the view"); // though the array goes on
+    expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error,
+                   "the view"); // though the array goes on
     status = shma_array_view(row, 1, &step, &step, -4, &view, &error);
     expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error, "the view");
     status = shma_array_select(array, 0, 2, &view, &error);
@@ -209,17 +223,22 @@ static void null_where_an_array_is_made(void **state) {
     shma_array *made = untouched;
     const int32_t data[6] = {0};
     const int32_t needed = SHMA_ERROR_INVALID_ARGUMENT;
-    expect_failure(shma_array_create(SHMA_INT32, 2, NULL, NULL, &made, &error), needed, &error, "shape: it is NULL");
-    expect_failure(shma_array_create(SHMA_INT32, 2, two_by_three, NULL, NULL, &error), needed, &error, "array_out");
+    expect_failure(shma_array_create(SHMA_INT32, 2, NULL, NULL, &made, &error), needed, &error,
+                   "shape: it is NULL");
+    expect_failure(shma_array_create(SHMA_INT32, 2, two_by_three, NULL, NULL, &error), needed,
+                   &error, "array_out");
     assert_int_equal(shma_array_create(SHMA_INT32, 2, NULL, NULL, NULL, NULL), needed);
-    expect_failure(shma_array_share(NULL, SHMA_INT32, 2, two_by_three, NULL, NULL, &made, &error), needed, &error,
-                   "data: it is NULL");
-    expect_failure(shma_array_share(data, SHMA_INT32, 2, NULL, NULL, NULL, &made, &error), needed, &error, "shape");
-    expect_failure(shma_array_share(data, SHMA_INT32, 2, two_by_three, NULL, NULL, NULL, &error), needed, &error,
-                   "array_out");
+    expect_failure(shma_array_share(NULL, SHMA_INT32, 2, two_by_three, NULL, NULL, &made, &error),
+                   needed, &error, "data: it is NULL");
+    expect_failure(shma_array_share(data, SHMA_INT32, 2, NULL, NULL, NULL, &made, &error), needed,
+                   &error, "shape");
+    expect_failure(shma_array_share(data, SHMA_INT32, 2, two_by_three, NULL, NULL, NULL, &error),
+                   needed, &error, "array_out");
     assert_int_equal(shma_array_share(NULL, SHMA_INT32, 2, NULL, NULL, NULL, NULL, NULL), needed);
-    expect_failure(shma_array_attach(NULL, SHMA_READ_WRITE, &made, &error), needed, &error, "handle_or_name");
-    expect_failure(shma_array_attach("nobody", SHMA_READ_WRITE, NULL, &error), needed, &error, "array_out");
+    expect_failure(shma_array_attach(NULL, SHMA_READ_WRITE, &made, &error), needed, &error,
+                   "handle_or_name");
+    expect_failure(shma_array_attach("nobody", SHMA_READ_WRITE, NULL, &error), needed, &error,
+                   "array_out");
     expect_failure(shma_array_attach("nobody", 2, &made, &error), needed, &error, "invalid access");
     assert_int_equal(shma_array_attach(NULL, SHMA_READ_WRITE, NULL, NULL), needed);
     assert_ptr_equal(made, untouched);
@@ -230,17 +249,23 @@ static void null_where_a_view_is_made(void **state) {
     shma_error error = SHMA_ERROR_INIT;
     shma_array *array = make(), *made = untouched;
     const int32_t needed = SHMA_ERROR_INVALID_ARGUMENT;
-    expect_failure(shma_array_view(NULL, 2, two_by_three, NULL, 0, &made, &error), needed, &error, "array: it is NULL");
-    expect_failure(shma_array_view(array, 2, NULL, NULL, 0, &made, &error), needed, &error, "shape: it is NULL");
-    expect_failure(shma_array_view(array, 2, two_by_three, NULL, 0, NULL, &error), needed, &error, "view_out");
+    expect_failure(shma_array_view(NULL, 2, two_by_three, NULL, 0, &made, &error), needed, &error,
+                   "array: it is NULL");
+    expect_failure(shma_array_view(array, 2, NULL, NULL, 0, &made, &error), needed, &error,
+                   "shape: it is NULL");
+    expect_failure(shma_array_view(array, 2, two_by_three, NULL, 0, NULL, &error), needed, &error,
+                   "view_out");
     assert_int_equal(shma_array_view(NULL, 2, NULL, NULL, 0, NULL, NULL), needed);
-    expect_failure(shma_array_slice(NULL, 0, 0, 1, 1, &made, &error), needed, &error, "array: it is NULL");
+    expect_failure(shma_array_slice(NULL, 0, 0, 1, 1, &made, &error), needed, &error,
+                   "array: it is NULL");
     expect_failure(shma_array_slice(array, 0, 0, 1, 1, NULL, &error), needed, &error, "view_out");
     assert_int_equal(shma_array_slice(NULL, 0, 0, 1, 1, NULL, NULL), needed);
-    expect_failure(shma_array_select(NULL, 0, 0, &made, &error), needed, &error, "array: it is NULL");
+    expect_failure(shma_array_select(NULL, 0, 0, &made, &error), needed, &error,
+                   "array: it is NULL");
     expect_failure(shma_array_select(array, 0, 0, NULL, &error), needed, &error, "view_out");
     assert_int_equal(shma_array_select(NULL, 0, 0, NULL, NULL), needed);
-    expect_failure(shma_array_transpose(NULL, NULL, &made, &error), needed, &error, "array: it is NULL");
+    expect_failure(shma_array_transpose(NULL, NULL, &made, &error), needed, &error,
+                   "array: it is NULL");
     expect_failure(shma_array_transpose(array, NULL, NULL, &error), needed, &error, "view_out");
     assert_int_equal(shma_array_transpose(NULL, NULL, NULL, NULL), needed);
     assert_ptr_equal(made, untouched);
@@ -257,11 +282,11 @@ static void null_where_a_text_is_written(void **state) {
     writer *const writers[] = {shma_array_handle, shma_array_dtype_text, shma_array_handle_to_send};
     for (size_t which = 0; which < 3; which++) {
         needed = 7;
-        expect_failure(writers[which](NULL, text, sizeof text, &needed, &error), SHMA_ERROR_INVALID_ARGUMENT, &error,
-                       "array: it is NULL");
+        expect_failure(writers[which](NULL, text, sizeof text, &needed, &error),
+                       SHMA_ERROR_INVALID_ARGUMENT, &error, "array: it is NULL");
         assert_int_equal(needed, 7);
-        expect_failure(writers[which](array, NULL, sizeof text, &needed, &error), SHMA_ERROR_TEXT_TOO_SHORT, &error,
-                       "bytes");
+        expect_failure(writers[which](array, NULL, sizeof text, &needed, &error),
+                       SHMA_ERROR_TEXT_TOO_SHORT, &error, "bytes");
         assert_true(needed > 3 && needed != 7);
         assert_int_equal(writers[which](array, text, sizeof text, NULL, NULL), SHMA_OK);
         assert_int_equal(writers[which](NULL, NULL, 0, NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
@@ -344,7 +369,8 @@ static void null_elsewhere(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
     uint64_t count = 7;
-    expect_failure(shma_segment_unlink(NULL, &error), SHMA_ERROR_INVALID_ARGUMENT, &error, "name: it is NULL");
+    expect_failure(shma_segment_unlink(NULL, &error), SHMA_ERROR_INVALID_ARGUMENT, &error,
+                   "name: it is NULL");
     assert_int_equal(shma_segment_unlink(NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
     assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
     assert_int_equal(shma_sweep(&count, NULL, NULL), SHMA_OK);

@@ -1,4 +1,5 @@
-// Forks in C: whoever of a family dies first, and however, the others keep what they hold, and no more.
+// Forks in C: whoever of a family dies first, and however, the others keep what they hold, and no
+// more.
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -58,7 +59,8 @@ static int64_t write_and_see(int64_t value) {
     if (shma_array_attach(held.handle, SHMA_READ_WRITE, &again, NULL) != SHMA_OK)
         return -1;
     const int same = element(again, 1, 2) == value && element(held.reader, 1, 2) == value &&
-                     element(held.turned, 2, 1) == value && *(int64_t *)shma_array_data(held.view) == value;
+                     element(held.turned, 2, 1) == value &&
+                     *(int64_t *)shma_array_data(held.view) == value;
     shma_array_close(again);
     return same ? value : -1;
 }
@@ -152,7 +154,8 @@ static void a_parent_keeps_its_views_when_its_child_ends_first(void **state) {
     }
 }
 
-// Each of three generations waits at a pipe of its own, and has the end of another that closes with it.
+// Each of three generations waits at a pipe of its own, and has the end of another that closes with
+// it.
 struct generations {
     int waits[3][2];
     int lives[3][2];
@@ -174,7 +177,8 @@ static int be_three(void *argument) {
     if (shma_array_create(SHMA_INT64, 1, shape, NULL, &own, NULL) != SHMA_OK)
         return 1;
     const int64_t facts[] = {number, getpid()};
-    if (write(1, facts, sizeof facts) != sizeof facts || read(three->waits[number][0], &byte, 1) != 1)
+    if (write(1, facts, sizeof facts) != sizeof facts ||
+        read(three->waits[number][0], &byte, 1) != 1)
         return 2;
     ((int64_t *)shma_array_data(own))[4] = 70 + number;
     say(write_and_see(((int64_t *)shma_array_data(own))[4]));
@@ -182,7 +186,8 @@ static int be_three(void *argument) {
     return 3;
 }
 
-static void let_three_end(struct generations *three, const struct child *first, const int order[3]) {
+static void let_three_end(struct generations *three, const struct child *first,
+                          const int order[3]) {
     pid_t pids[3] = {0};
     char byte;
     for (int i = 0; i < 3; i++) {
@@ -202,7 +207,8 @@ static void let_three_end(struct generations *three, const struct child *first, 
 
 static void parent_child_and_grandchild_end_in_any_order(void **state) {
     (void)state;
-    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (int turn = 0; turn < 6 * ENDINGS; turn++) {
         struct generations three = {.how = turn / 6};
         for (int i = 0; i < 3; i++)
@@ -279,7 +285,8 @@ static void forks_beside_threads_leave_both_sides_working(void **state) {
     start_threads(threads, failed);
     for (int64_t turn = 0; turn < 100 || atomic_load(&rounds) < 300; turn++) {
         const struct child child = start_child(see_make_and_end, &turn);
-        bad += ended(&child) != status_of((enum ending)(turn % ENDINGS)) || element(held.reader, 1, 2) != turn;
+        bad += ended(&child) != status_of((enum ending)(turn % ENDINGS)) ||
+               element(held.reader, 1, 2) != turn;
     }
     assert_int_equal(stop_threads(threads, failed), 0);
     assert_int_equal(bad, 0);

@@ -102,12 +102,13 @@ static int is_all(const shma_array *array, unsigned char value) {
     return data[0] == value && memcmp(data, data + 1, bytes - 1) == 0;
 }
 
-// Arrays after those there are, until it fails: the status, and how many. None is touched before the
-// last is made: each has its memory from the beginning.
+// Arrays after those there are, until it fails: the status, and how many. None is touched before
+// the last is made: each has its memory from the beginning.
 static int32_t fill(const struct filling *filling, shma_error *error, size_t *more) {
     const size_t before = count;
     int32_t status = SHMA_OK;
-    while (count < MOST && (status = make(filling->bytes, filling->named, &made[count], error)) == SHMA_OK)
+    while (count < MOST &&
+           (status = make(filling->bytes, filling->named, &made[count], error)) == SHMA_OK)
         count++;
     *more = count - before;
     expect_nothing_of_a_failure(filling->bytes, filling->named, status);
@@ -174,7 +175,8 @@ static void fills_keeps_and_has_room_again(void **state) {
 static void what_is_larger_than_all_is_an_error_and_nothing_else(void **state) {
     (void)state;
     need_small_directory();
-    const int64_t larger[] = {SMALL_BYTES + 1, INT64_C(1) << 30, INT64_C(1) << 40, INT64_C(1) << 62};
+    const int64_t larger[] = {SMALL_BYTES + 1, INT64_C(1) << 30, INT64_C(1) << 40,
+                              INT64_C(1) << 62};
     assert_int_equal(make(1000, 0, &made[count++], NULL), SHMA_OK);
     for (size_t i = 0; i < sizeof larger / sizeof larger[0]; i++)
         for (int named = 0; named < 2; named++) {
@@ -197,7 +199,8 @@ static void a_copy_that_finds_no_room_leaves_no_half_of_it(void **state) {
     shma_error error = SHMA_ERROR_INIT;
     for (int64_t i = 0; i < 100 * 1000; i++)
     private[i / 1000][i % 1000] = i;
-    while (shma_array_share(private, SHMA_INT64, 2, shape, strides, NULL, &made[count], &error) == SHMA_OK)
+    while (shma_array_share(private, SHMA_INT64, 2, shape, strides, NULL, &made[count], &error) ==
+           SHMA_OK)
         count++;
     expect_facts(&error, sizeof private);
     assert_true(count >= 2);
@@ -314,17 +317,17 @@ static struct filling few_files[] = {
 };
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, mount_small, unmount_small)
-#define FILL(what, place)                                                                                              \
-    {                                                                                                                  \
-        "memory_full_of_" what "_keeps_them_and_has_room_again", fills_keeps_and_has_room_again, mount_small,          \
-            unmount_small, &fillings[place]                                                                            \
+#define FILL(what, place)                                                                          \
+    {                                                                                              \
+        "memory_full_of_" what "_keeps_them_and_has_room_again", fills_keeps_and_has_room_again,   \
+            mount_small, unmount_small, &fillings[place]                                           \
     }
-#define FILES(what, place)                                                                                             \
-    {"few_files_for_" what "_keep_what_is_there", without_room_for_files_keeps_and_has_room_again, mount_small,        \
-     unmount_small, &few_files[place]},                                                                                \
-    {                                                                                                                  \
-        "few_files_for_" what "_are_no_space", without_room_for_files_is_no_space, mount_small, unmount_small,         \
-            &few_files[place]                                                                                          \
+#define FILES(what, place)                                                                         \
+    {"few_files_for_" what "_keep_what_is_there", without_room_for_files_keeps_and_has_room_again, \
+     mount_small, unmount_small, &few_files[place]},                                               \
+    {                                                                                              \
+        "few_files_for_" what "_are_no_space", without_room_for_files_is_no_space, mount_small,    \
+            unmount_small, &few_files[place]                                                       \
     }
 
 int main(void) {

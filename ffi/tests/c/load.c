@@ -44,7 +44,8 @@ static void it_has_every_listed_function_and_they_work(void **state) {
     if (!library)
         fail_msg("%s", dlerror());
     assert_true(find_listed(library, SHMARRAY_MAP) > 20);
-    int32_t (*create)(shma_dtype, size_t, const int64_t *, const shma_options *, shma_array **, shma_error *);
+    int32_t (*create)(shma_dtype, size_t, const int64_t *, const shma_options *, shma_array **,
+                      shma_error *);
     void (*close_array)(shma_array *);
     void *(*data)(const shma_array *);
     *(void **)&create = function(library, "shma_array_create");

@@ -1,4 +1,5 @@
-// Messages in C: pipes that carry arrays, handles that hold, and what becomes of them when somebody dies.
+// Messages in C: pipes that carry arrays, handles that hold, and what becomes of them when somebody
+// dies.
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -365,7 +366,8 @@ static void what_is_no_message_is_refused(void **state) {
     make_pipe(&here, &there);
     shma_message *message = (shma_message *)untouched;
     assert_int_equal(write(shma_pipe_fd(here), "noise", 5), 5);
-    assert_int_equal(shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, &error), SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(error.message, "invalid message"));
     assert_ptr_equal(message, untouched);
     shma_pipe_close(here);
@@ -379,7 +381,8 @@ static void an_array_that_a_message_has_not_is_out_of_bounds(void **state) {
     shma_array *array = marked(8, 1), *taken = untouched;
     assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
     shma_message *message = receive(there);
-    assert_int_equal(shma_message_array(message, 1, SHMA_READ_WRITE, &taken, NULL), SHMA_ERROR_OUT_OF_BOUNDS);
+    assert_int_equal(shma_message_array(message, 1, SHMA_READ_WRITE, &taken, NULL),
+                     SHMA_ERROR_OUT_OF_BOUNDS);
     assert_int_equal(shma_message_array(message, 0, 2, &taken, NULL), SHMA_ERROR_INVALID_ARGUMENT);
     assert_ptr_equal(taken, untouched);
     shma_message_close(message);
@@ -393,8 +396,10 @@ static void a_handle_to_send_holds_until_it_is_attached_or_discarded(void **stat
     for (size_t which = 0; which < 2; which++) {
         char first[4096], second[4096];
         shma_array *array = marked(sizes[which], 8), *attached = NULL;
-        assert_int_equal(shma_array_handle_to_send(array, first, sizeof first, NULL, NULL), SHMA_OK);
-        assert_int_equal(shma_array_handle_to_send(array, second, sizeof second, NULL, NULL), SHMA_OK);
+        assert_int_equal(shma_array_handle_to_send(array, first, sizeof first, NULL, NULL),
+                         SHMA_OK);
+        assert_int_equal(shma_array_handle_to_send(array, second, sizeof second, NULL, NULL),
+                         SHMA_OK);
         assert_non_null(strstr(first, ",\"ticket\":"));
         assert_string_not_equal(first, second);
         shma_array_close(array);
@@ -414,14 +419,17 @@ static void a_room_that_is_too_short_leaves_no_ticket(void **state) {
     char text[4096];
     size_t needed = 0, written = 0;
     shma_array *array = marked(sizes[1], 8);
-    assert_int_equal(shma_array_handle_to_send(array, NULL, 0, &needed, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
+    assert_int_equal(shma_array_handle_to_send(array, NULL, 0, &needed, NULL),
+                     SHMA_ERROR_TEXT_TOO_SHORT);
     memset(text, '#', sizeof text);
-    assert_int_equal(shma_array_handle_to_send(array, text, needed - 1, NULL, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
+    assert_int_equal(shma_array_handle_to_send(array, text, needed - 1, NULL, NULL),
+                     SHMA_ERROR_TEXT_TOO_SHORT);
     assert_int_equal(text[0], '#');
     shma_array_close(array);
     assert_int_equal(files_in_directory(), 0);
     array = marked(sizes[1], 8); // another, whose generation may have more digits
-    assert_int_equal(shma_array_handle_to_send(array, NULL, 0, &needed, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
+    assert_int_equal(shma_array_handle_to_send(array, NULL, 0, &needed, NULL),
+                     SHMA_ERROR_TEXT_TOO_SHORT);
     assert_int_equal(shma_array_handle_to_send(array, text, needed, &written, NULL), SHMA_OK);
     assert_int_equal(written, needed);
     assert_int_equal(strlen(text), needed - 1);

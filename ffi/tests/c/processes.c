@@ -126,7 +126,8 @@ static void a_program_started_with_the_handle_has_the_array(void **state) {
     (void)state;
     shma_array *array = make(NULL);
     write_squares(array);
-    assert_int_equal(shma_array_handle(array, handle_for_exec, sizeof handle_for_exec, NULL, NULL), SHMA_OK);
+    assert_int_equal(shma_array_handle(array, handle_for_exec, sizeof handle_for_exec, NULL, NULL),
+                     SHMA_OK);
     assert_int_equal(in_child(start_anew, array), 0);
     assert_int_equal(((int64_t *)shma_array_data(array))[7], 98);
     shma_array_close(array);
@@ -162,11 +163,13 @@ static void a_name_finds_an_array_while_somebody_holds_it(void **state) {
     write_squares(array);
     assert_int_equal(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, NULL), SHMA_OK);
     assert_int_equal(((int64_t *)shma_array_data(found))[9], 81);
-    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, &options, &second, &error), SHMA_ERROR_EXISTS);
+    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, &options, &second, &error),
+                     SHMA_ERROR_EXISTS);
     assert_non_null(strstr(error.message, "\"camera-1\""));
     shma_array_close(array);
     shma_array_close(found);
-    assert_int_equal(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, &error), SHMA_ERROR_NOT_FOUND);
+    assert_int_equal(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, &error),
+                     SHMA_ERROR_NOT_FOUND);
     assert_non_null(strstr(error.message, "\"camera-1\""));
 }
 
@@ -177,7 +180,8 @@ static void unlink_takes_the_name_and_leaves_the_array(void **state) {
     assert_int_equal(shma_segment_unlink("camera-2", NULL), SHMA_OK);
     assert_int_equal(shma_segment_unlink("camera-2", NULL), SHMA_ERROR_NOT_FOUND);
     assert_int_equal(shma_segment_unlink("a/b", NULL), SHMA_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(shma_array_attach("camera-2", SHMA_READ_ONLY, &found, NULL), SHMA_ERROR_NOT_FOUND);
+    assert_int_equal(shma_array_attach("camera-2", SHMA_READ_ONLY, &found, NULL),
+                     SHMA_ERROR_NOT_FOUND);
     write_squares(array);
     shma_array_close(array);
 }

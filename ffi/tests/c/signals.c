@@ -1,4 +1,5 @@
-// Signals in C: a limit of file sizes is an error and no death, and a fork in a signal handler does not hang.
+// Signals in C: a limit of file sizes is an error and no death, and a fork in a signal handler does
+// not hang.
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -51,7 +52,8 @@ static int go_beyond_the_limit(void *unused) {
     struct sigaction action;
     limit_files();
     must_be_refused(make(count, &array, &error), &error);
-    must_be_refused(shma_array_share(memory, SHMA_UINT8, 1, &count, NULL, NULL, &array, &error), &error);
+    must_be_refused(shma_array_share(memory, SHMA_UINT8, 1, &count, NULL, NULL, &array, &error),
+                    &error);
     must(sigaction(SIGXFSZ, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
     must(make(LIMIT / 2, &array, NULL) == SHMA_OK);
     ((uint8_t *)shma_array_data(array))[LIMIT / 2 - 1] = 1;
@@ -137,7 +139,8 @@ static void a_fork_in_a_signal_handler_works_or_is_refused(void **state) {
     text[fread(text, 1, sizeof text - 1, said)] = 0;
     fclose(said);
     if (!ends)
-        fail_msg("the watchdog waited %d s for a process that forks in a signal handler", WATCHDOG_SECONDS);
+        fail_msg("the watchdog waited %d s for a process that forks in a signal handler",
+                 WATCHDOG_SECONDS);
     if (status != 0 && !strstr(text, "fork"))
         fail_msg("it ended with status %#x and said: %s", (unsigned)status, text);
 }

@@ -1,4 +1,5 @@
-// Started programs in C: exec lets go, whoever does it and however; a daemon holds as any process does.
+// Started programs in C: exec lets go, whoever does it and however; a daemon holds as any process
+// does.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <spawn.h>
@@ -29,7 +30,9 @@ static shma_array *make(int64_t value) {
     return array;
 }
 
-static int64_t last(const shma_array *array) { return ((const int64_t *)shma_array_data(array))[large[0] - 1]; }
+static int64_t last(const shma_array *array) {
+    return ((const int64_t *)shma_array_data(array))[large[0] - 1];
+}
 
 static uint64_t swept(void) {
     uint64_t segments = 0;
@@ -150,7 +153,8 @@ static pid_t vfork_and_leave(void) {
 static int is_not_spawned(void) {
     char *arguments[] = {"program", NULL};
     pid_t child = -1;
-    const int failed = posix_spawn(&child, "/there/is/no/such/program", NULL, NULL, arguments, environ);
+    const int failed =
+        posix_spawn(&child, "/there/is/no/such/program", NULL, NULL, arguments, environ);
     return failed != 0 || status_of_process(child) == 127 << 8;
 }
 
@@ -203,7 +207,8 @@ static void a_process_that_execs_holds_no_longer_though_it_lives(void **state) {
     expect_echo(&child);
     assert_int_equal(swept(), 1);
     assert_int_equal(files_in_directory(), 0);
-    assert_int_equal(shma_array_attach(text.bytes, SHMA_READ_WRITE, &array, NULL), SHMA_ERROR_NOT_FOUND);
+    assert_int_equal(shma_array_attach(text.bytes, SHMA_READ_WRITE, &array, NULL),
+                     SHMA_ERROR_NOT_FOUND);
     assert_int_equal(waitpid(child.pid, NULL, WNOHANG), 0); // it lives
     assert_int_equal(ended(&child), 0);
 }

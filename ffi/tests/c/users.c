@@ -1,4 +1,5 @@
-// A second user of the same shared memory gets in where he was let in, and nowhere else. Needs root.
+// A second user of the same shared memory gets in where he was let in, and nowhere else. Needs
+// root.
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,7 +26,17 @@ static char of_all_tests[4096];
 
 // What the other user is asked to do.
 struct question {
-    enum { ATTACH, ATTACH_READ_ONLY, CREATE, UNLINK, SWEEP, FIRST, STORE, CLOSE, WHO_LOCKS_REGISTRY } what;
+    enum {
+        ATTACH,
+        ATTACH_READ_ONLY,
+        CREATE,
+        UNLINK,
+        SWEEP,
+        FIRST,
+        STORE,
+        CLOSE,
+        WHO_LOCKS_REGISTRY
+    } what;
     int64_t value;
     struct text text;
 };
@@ -217,8 +228,10 @@ static void a_name_that_another_user_took_leads_nobody_to_his_array(void **state
     shma_options options = SHMA_OPTIONS_INIT;
     options.name = "his";
     assert_int_equal(nobody_does(CREATE, "his", 0), SHMA_OK);
-    assert_int_equal(shma_array_attach("his", SHMA_READ_WRITE, &array, NULL), SHMA_ERROR_PERMISSION_DENIED);
-    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, &options, &array, NULL), SHMA_ERROR_EXISTS);
+    assert_int_equal(shma_array_attach("his", SHMA_READ_WRITE, &array, NULL),
+                     SHMA_ERROR_PERMISSION_DENIED);
+    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, &options, &array, NULL),
+                     SHMA_ERROR_EXISTS);
     assert_int_equal(nobody_does(CLOSE, "", 0), 0);
 }
 

@@ -7,8 +7,18 @@ use super::finding::{Finding, quoted, size as text};
 /// Below this, one array of a common size fills it.
 const SMALL_BYTES: u64 = 1 << 30;
 const DOCKER_DEFAULT_BYTES: u64 = 64 << 20;
-const NETWORK: [&str; 10] =
-    ["nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gpfs", "fuse.sshfs", "fuse.glusterfs"];
+const NETWORK: [&str; 10] = [
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "ceph",
+    "lustre",
+    "beegfs",
+    "gpfs",
+    "fuse.sshfs",
+    "fuse.glusterfs",
+];
 
 /// What is at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +97,8 @@ impl Directory {
     fn elsewhere(&self) -> String {
         match self.chosen {
             true => "unset SHMARRAY_DIR, or let it name a directory in a tmpfs".to_owned(),
-            false => "export SHMARRAY_DIR=/path/to/a/directory/in/a/tmpfs, for every process alike".to_owned(),
+            false => "export SHMARRAY_DIR=/path/to/a/directory/in/a/tmpfs, for every process alike"
+                .to_owned(),
         }
     }
 }
@@ -97,9 +108,19 @@ pub(crate) fn place(directory: &Directory) -> Finding {
     let path = directory.path.display();
     match directory.is {
         Is::Missing => Finding::problem(CHECK, format!("{path} does not exist"), make(directory)),
-        Is::NoDirectory => Finding::problem(CHECK, format!("{path} is not a directory"), directory.elsewhere()),
-        Is::ReadOnly => Finding::problem(CHECK, format!("{path} is mounted read-only"), directory.mount.remount("rw")),
-        Is::Forbidden => Finding::problem(CHECK, format!("{path} is not ours to read and write"), open(directory)),
+        Is::NoDirectory => {
+            Finding::problem(CHECK, format!("{path} is not a directory"), directory.elsewhere())
+        }
+        Is::ReadOnly => Finding::problem(
+            CHECK,
+            format!("{path} is mounted read-only"),
+            directory.mount.remount("rw"),
+        ),
+        Is::Forbidden => Finding::problem(
+            CHECK,
+            format!("{path} is not ours to read and write"),
+            open(directory),
+        ),
         Is::Ours(_) if directory.path.is_relative() => Finding::look(
             CHECK,
             format!("{path} is relative: a process that runs elsewhere finds other arrays"),
@@ -139,15 +160,23 @@ pub(crate) fn file_system(directory: &Directory) -> Finding {
             "hugetlbfs: the smallest array takes a whole huge page, and only reserved pages count",
             "for any but a few large arrays, let SHMARRAY_DIR name a directory in a tmpfs",
         ),
-        "" => Finding::look(CHECK, "of unknown kind: it may be slower than memory", directory.elsewhere()),
+        "" => Finding::look(
+            CHECK,
+            "of unknown kind: it may be slower than memory",
+            directory.elsewhere(),
+        ),
         _ if NETWORK.contains(&kind) => Finding::problem(
             CHECK,
-            format!("{kind}, over a network: memory is not shared between machines, and holds may outlive a crash"),
+            format!(
+                "{kind}, over a network: memory is not shared between machines, and holds may outlive a crash"
+            ),
             directory.elsewhere(),
         ),
         _ => Finding::look(
             CHECK,
-            format!("{kind}, not memory: slower, the kernel writes every array to it in the background"),
+            format!(
+                "{kind}, not memory: slower, the kernel writes every array to it in the background"
+            ),
             directory.elsewhere(),
         ),
     }
@@ -163,7 +192,9 @@ pub(crate) fn size(directory: &Directory, container: Container) -> Finding {
             Finding::problem(CHECK, format!("{found}, but no file is left"), more_files(directory))
         }
         0 => Finding::ok(CHECK, "no limit of its own"),
-        _ if free_bytes == 0 => Finding::problem(CHECK, format!("{total}, full"), make_room(directory, container)),
+        _ if free_bytes == 0 => {
+            Finding::problem(CHECK, format!("{total}, full"), make_room(directory, container))
+        }
         1..SMALL_BYTES => {
             let whose = if has_docker_default(directory) { "Docker's default, and " } else { "" };
             Finding::look(CHECK, format!("{found}: {whose}little"), grow(directory, container))
@@ -176,7 +207,10 @@ pub(crate) fn size(directory: &Directory, container: Container) -> Finding {
 }
 
 fn make_room(directory: &Directory, container: Container) -> String {
-    format!("shmarray ls says what is there, shmarray sweep gives back; or {}", grow(directory, container))
+    format!(
+        "shmarray ls says what is there, shmarray sweep gives back; or {}",
+        grow(directory, container)
+    )
 }
 
 fn more_files(directory: &Directory) -> String {
@@ -194,7 +228,9 @@ fn grow(directory: &Directory, container: Container) -> String {
         _ if !directory.is_on_dev_shm() => directory.mount.remount("size=50%"),
         Container::Docker => docker.to_owned(),
         Container::Podman => "podman run --shm-size=2g …".to_owned(),
-        Container::Kubernetes => "in the pod, mount an emptyDir with medium: Memory at /dev/shm".to_owned(),
+        Container::Kubernetes => {
+            "in the pod, mount an emptyDir with medium: Memory at /dev/shm".to_owned()
+        }
         Container::None if has_docker_default(directory) => docker.to_owned(),
         Container::None => directory.mount.remount("size=50%"),
     }
@@ -211,8 +247,17 @@ pub(crate) fn in_memory() -> Directory {
         path: "/dev/shm".into(),
         chosen: false,
         is: Is::Ours(0o41777),
-        mount: Mount { point: "/dev/shm".into(), kind: "tmpfs".to_owned(), options: "rw,size=8g".to_owned() },
-        room: Room { total_bytes: 8 << 30, used_bytes: 0, free_bytes: 8 << 30, free_files: Some(9) },
+        mount: Mount {
+            point: "/dev/shm".into(),
+            kind: "tmpfs".to_owned(),
+            options: "rw,size=8g".to_owned(),
+        },
+        room: Room {
+            total_bytes: 8 << 30,
+            used_bytes: 0,
+            free_bytes: 8 << 30,
+            free_files: Some(9),
+        },
     }
 }
 
@@ -229,28 +274,71 @@ mod tests {
 
     fn of_size(total_bytes: u64, free_bytes: u64) -> Directory {
         let used_bytes = total_bytes - free_bytes;
-        Directory { room: Room { total_bytes, used_bytes, free_bytes, free_files: Some(9) }, ..in_memory() }
+        Directory {
+            room: Room { total_bytes, used_bytes, free_bytes, free_files: Some(9) },
+            ..in_memory()
+        }
     }
 
     #[test]
     fn a_directory_that_cannot_be_used_is_a_problem() {
         let named = |is| Directory { path: "/x y".into(), chosen: true, is, ..in_memory() };
         let plain = |is| Directory { is, ..in_memory() };
-        says(&place(&named(Is::Missing)), Verdict::Problem, "/x y does not exist", "mkdir -p '/x y', or unset");
-        says(&place(&plain(Is::Missing)), Verdict::Problem, "does not exist", "mount -t tmpfs -o mode=1777");
-        says(&place(&named(Is::NoDirectory)), Verdict::Problem, "not a directory", "unset SHMARRAY_DIR");
-        says(&place(&plain(Is::NoDirectory)), Verdict::Problem, "not a directory", "export SHMARRAY_DIR=");
-        says(&place(&plain(Is::ReadOnly)), Verdict::Problem, "read-only", "sudo mount -o remount,rw /dev/shm");
+        says(
+            &place(&named(Is::Missing)),
+            Verdict::Problem,
+            "/x y does not exist",
+            "mkdir -p '/x y', or unset",
+        );
+        says(
+            &place(&plain(Is::Missing)),
+            Verdict::Problem,
+            "does not exist",
+            "mount -t tmpfs -o mode=1777",
+        );
+        says(
+            &place(&named(Is::NoDirectory)),
+            Verdict::Problem,
+            "not a directory",
+            "unset SHMARRAY_DIR",
+        );
+        says(
+            &place(&plain(Is::NoDirectory)),
+            Verdict::Problem,
+            "not a directory",
+            "export SHMARRAY_DIR=",
+        );
+        says(
+            &place(&plain(Is::ReadOnly)),
+            Verdict::Problem,
+            "read-only",
+            "sudo mount -o remount,rw /dev/shm",
+        );
         says(&place(&named(Is::Forbidden)), Verdict::Problem, "not ours", "unset SHMARRAY_DIR");
-        says(&place(&plain(Is::Forbidden)), Verdict::Problem, "not ours", "sudo chmod 1777 /dev/shm");
+        says(
+            &place(&plain(Is::Forbidden)),
+            Verdict::Problem,
+            "not ours",
+            "sudo chmod 1777 /dev/shm",
+        );
         assert!(!plain(Is::Forbidden).is_usable());
     }
 
     #[test]
     fn a_directory_that_can_be_used_may_still_be_odd() {
         says(&place(&in_memory()), Verdict::Ok, "/dev/shm, ours to write", "");
-        says(&place(&Directory { is: Is::Ours(0o40700), ..in_memory() }), Verdict::Ok, "ours to write", "");
-        says(&place(&Directory { path: "x".into(), ..in_memory() }), Verdict::Look, "relative", "from the root");
+        says(
+            &place(&Directory { is: Is::Ours(0o40700), ..in_memory() }),
+            Verdict::Ok,
+            "ours to write",
+            "",
+        );
+        says(
+            &place(&Directory { path: "x".into(), ..in_memory() }),
+            Verdict::Look,
+            "relative",
+            "from the root",
+        );
         let open = Directory { is: Is::Ours(0o40777), ..in_memory() };
         says(&place(&open), Verdict::Look, "every user", "sudo chmod +t /dev/shm");
     }
@@ -260,9 +348,19 @@ mod tests {
         says(&file_system(&of_kind("tmpfs")), Verdict::Ok, "tmpfs: memory", "");
         says(&file_system(&of_kind("ramfs")), Verdict::Ok, "ramfs: memory", "");
         says(&file_system(&of_kind("hugetlbfs")), Verdict::Look, "whole huge page", "in a tmpfs");
-        says(&file_system(&of_kind("ext4")), Verdict::Look, "ext4, not memory: slower", "SHMARRAY_DIR");
+        says(
+            &file_system(&of_kind("ext4")),
+            Verdict::Look,
+            "ext4, not memory: slower",
+            "SHMARRAY_DIR",
+        );
         says(&file_system(&of_kind("")), Verdict::Look, "unknown", "SHMARRAY_DIR");
-        says(&file_system(&of_kind("nfs4")), Verdict::Problem, "nfs4, over a network", "SHMARRAY_DIR");
+        says(
+            &file_system(&of_kind("nfs4")),
+            Verdict::Problem,
+            "nfs4, over a network",
+            "SHMARRAY_DIR",
+        );
     }
 
     #[test]
@@ -271,9 +369,19 @@ mod tests {
         says(&size(&small, Container::None), Verdict::Look, "512 MiB", "remount,size=50% /dev/shm");
         says(&size(&small, Container::Docker), Verdict::Look, "little", "docker run --shm-size=");
         says(&size(&small, Container::Podman), Verdict::Look, "little", "podman run --shm-size=");
-        says(&size(&small, Container::Kubernetes), Verdict::Look, "little", "emptyDir with medium: Memory");
+        says(
+            &size(&small, Container::Kubernetes),
+            Verdict::Look,
+            "little",
+            "emptyDir with medium: Memory",
+        );
         let docker = of_size(64 << 20, 64 << 20);
-        says(&size(&docker, Container::None), Verdict::Look, "Docker's default", "docker run --shm-size=");
+        says(
+            &size(&docker, Container::None),
+            Verdict::Look,
+            "Docker's default",
+            "docker run --shm-size=",
+        );
     }
 
     #[test]
@@ -281,33 +389,58 @@ mod tests {
         let mut own = of_size(64 << 20, 64 << 20);
         own.mount.point = "/mnt/own".into();
         let found = size(&own, Container::Docker);
-        says(&found, Verdict::Look, "64 MiB free: little", "sudo mount -o remount,size=50% /mnt/own");
+        says(
+            &found,
+            Verdict::Look,
+            "64 MiB free: little",
+            "sudo mount -o remount,size=50% /mnt/own",
+        );
         own.mount.kind = "ext4".to_owned();
         says(&size(&own, Container::Docker), Verdict::Look, "little", "SHMARRAY_DIR");
     }
 
     #[test]
     fn a_full_directory_is_a_problem() {
-        says(&size(&in_memory(), Container::None), Verdict::Ok, "8 GiB, 0 bytes used, 8 GiB free", "");
+        says(
+            &size(&in_memory(), Container::None),
+            Verdict::Ok,
+            "8 GiB, 0 bytes used, 8 GiB free",
+            "",
+        );
         says(&size(&of_size(0, 0), Container::None), Verdict::Ok, "no limit", "");
-        says(&size(&of_size(8 << 30, 0), Container::None), Verdict::Problem, "8 GiB, full", "shmarray sweep");
-        says(&size(&of_size(8 << 30, 1 << 20), Container::None), Verdict::Look, "nearly full", "shmarray ls");
+        says(
+            &size(&of_size(8 << 30, 0), Container::None),
+            Verdict::Problem,
+            "8 GiB, full",
+            "shmarray sweep",
+        );
+        says(
+            &size(&of_size(8 << 30, 1 << 20), Container::None),
+            Verdict::Look,
+            "nearly full",
+            "shmarray ls",
+        );
     }
 
     #[test]
     fn a_directory_without_files_left_is_a_problem() {
-        for (kind, remedy) in [("tmpfs", "remount,nr_inodes=1m /dev/shm"), ("ext4", "SHMARRAY_DIR")] {
+        for (kind, remedy) in [("tmpfs", "remount,nr_inodes=1m /dev/shm"), ("ext4", "SHMARRAY_DIR")]
+        {
             let mut directory = of_kind(kind);
             directory.room.free_files = Some(0);
             says(&size(&directory, Container::None), Verdict::Problem, "no file is left", remedy);
         }
-        let uncounted = Directory { room: Room { free_files: None, ..in_memory().room }, ..in_memory() };
+        let uncounted =
+            Directory { room: Room { free_files: None, ..in_memory().room }, ..in_memory() };
         says(&size(&uncounted, Container::None), Verdict::Ok, "8 GiB", "");
     }
 
     #[test]
     fn an_option_of_a_mount_is_found_by_its_whole_name() {
         assert_eq!(in_memory().mount.option("size"), Some("8g"));
-        assert_eq!([in_memory().mount.option("siz"), in_memory().mount.option("huge")], [None, None]);
+        assert_eq!(
+            [in_memory().mount.option("siz"), in_memory().mount.option("huge")],
+            [None, None]
+        );
     }
 }

@@ -36,11 +36,19 @@ impl Finding {
         Self { check, verdict: Verdict::Ok, found: found.into(), remedy: None }
     }
 
-    pub(crate) fn look(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn look(
+        check: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { check, verdict: Verdict::Look, found: found.into(), remedy: Some(remedy.into()) }
     }
 
-    pub(crate) fn problem(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn problem(
+        check: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { check, verdict: Verdict::Problem, found: found.into(), remedy: Some(remedy.into()) }
     }
 }

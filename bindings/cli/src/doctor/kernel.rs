@@ -6,9 +6,11 @@ const CHECK: &str = "kernel";
 
 pub(crate) fn release(release: &str) -> Finding {
     match version(release) {
-        None => {
-            Finding::look(CHECK, format!("{release:?} names no version"), "make sure that it is Linux 3.15 or later")
-        }
+        None => Finding::look(
+            CHECK,
+            format!("{release:?} names no version"),
+            "make sure that it is Linux 3.15 or later",
+        ),
         Some((..=2, _) | (3, ..11)) => Finding::problem(
             CHECK,
             format!(
@@ -18,7 +20,9 @@ pub(crate) fn release(release: &str) -> Finding {
         ),
         Some((3, ..15)) => Finding::problem(
             CHECK,
-            format!("Linux {release}: it has no locks that end with their holder (3.15), so no array can be held"),
+            format!(
+                "Linux {release}: it has no locks that end with their holder (3.15), so no array can be held"
+            ),
             "use Linux 3.15 or later",
         ),
         Some(_) => Finding::ok(CHECK, format!("Linux {release}")),

@@ -19,8 +19,8 @@ pub(crate) struct Part {
 
 pub(crate) fn segments(parts: &[Part]) -> Finding {
     const CHECK: &str = "segments";
-    let [arrays, pools, remains] =
-        [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains].map(|kind| of_kind(parts, kind));
+    let [arrays, pools, remains] = [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains]
+        .map(|kind| of_kind(parts, kind));
     let mut found = match arrays.len() {
         0 => "no arrays".to_owned(),
         many => format!("{}, {}{}", count(many, "array"), total(&arrays), special(&arrays)),
@@ -31,9 +31,11 @@ pub(crate) fn segments(parts: &[Part]) -> Finding {
     match (remains.is_empty(), parts.is_empty()) {
         (true, true) => Finding::ok(CHECK, "none"),
         (true, false) => Finding::ok(CHECK, found + "; nothing left over"),
-        (false, _) => {
-            Finding::look(CHECK, format!("{found}; dead processes left {}", total(&remains)), "shmarray sweep")
-        }
+        (false, _) => Finding::look(
+            CHECK,
+            format!("{found}; dead processes left {}", total(&remains)),
+            "shmarray sweep",
+        ),
     }
 }
 
@@ -47,17 +49,23 @@ fn total(parts: &[&Part]) -> String {
 
 /// Arrays that no process holds.
 fn special(arrays: &[&Part]) -> String {
-    let is_under_way = |part: &&&Part| part.holders.is_empty() && !part.persists && part.tickets > 0;
+    let is_under_way =
+        |part: &&&Part| part.holders.is_empty() && !part.persists && part.tickets > 0;
     let special = [
         (arrays.iter().filter(|part| part.persists).count(), "kept until their names go"),
         (arrays.iter().filter(is_under_way).count(), "held by messages alone"),
     ];
-    special.iter().filter(|(many, _)| *many > 0).map(|(many, why)| format!("; {many} {why}")).collect()
+    special
+        .iter()
+        .filter(|(many, _)| *many > 0)
+        .map(|(many, why)| format!("; {many} {why}"))
+        .collect()
 }
 
 /// Each once.
 fn keepers(pools: &[&Part]) -> String {
-    let mut keepers: Vec<_> = pools.iter().flat_map(|part| &part.holders).map(String::as_str).collect();
+    let mut keepers: Vec<_> =
+        pools.iter().flat_map(|part| &part.holders).map(String::as_str).collect();
     keepers.sort_unstable();
     keepers.dedup();
     keepers.join(", ")
@@ -115,7 +123,8 @@ fn half_made(entries: &[Entry]) -> Finding {
     }
 }
 
-/// Named like segments, and none: a sweep leaves them alone. What a running process holds may be of a newer version.
+/// Named like segments, and none: a sweep leaves them alone. What a running process holds may be of
+/// a newer version.
 fn strangers(entries: &[Entry]) -> Finding {
     const CHECK: &str = "strange files";
     let is_strange = |entry: &&Entry| match entry.is_regular {
@@ -135,7 +144,8 @@ fn strangers(entries: &[Entry]) -> Finding {
 /// A name is a second link: one that is the only link leads to no segment that a handle finds.
 fn names(entries: &[Entry]) -> Finding {
     const CHECK: &str = "names";
-    let names = || entries.iter().filter(|entry| matches!(entry.kind, Kind::Name(_)) && entry.is_regular);
+    let names =
+        || entries.iter().filter(|entry| matches!(entry.kind, Kind::Name(_)) && entry.is_regular);
     let astray = |entry: &Entry| match &entry.kind {
         Kind::Name(name) if entry.links == 1 && entry.is_unheld() => Some(name.clone()),
         _ => None,
@@ -176,15 +186,27 @@ pub(crate) fn registry(registry: Option<&Registry>) -> Finding {
         None => "the library will make another".to_owned(),
     };
     match mode & 0o777 {
-        _ if !is_regular => Finding::look(CHECK, format!("{path} is no file: {instead}"), format!("sudo rm -r {path}")),
-        _ if owner != user => {
-            Finding::look(CHECK, format!("{path} belongs to uid {owner}: {instead}"), format!("sudo rm {path}"))
-        }
-        _ if *links != 1 => Finding::look(CHECK, format!("{path} has {links} names: {instead}"), format!("rm {path}")),
+        _ if !is_regular => Finding::look(
+            CHECK,
+            format!("{path} is no file: {instead}"),
+            format!("sudo rm -r {path}"),
+        ),
+        _ if owner != user => Finding::look(
+            CHECK,
+            format!("{path} belongs to uid {owner}: {instead}"),
+            format!("sudo rm {path}"),
+        ),
+        _ if *links != 1 => Finding::look(
+            CHECK,
+            format!("{path} has {links} names: {instead}"),
+            format!("rm {path}"),
+        ),
         0o600 => Finding::ok(CHECK, "ours alone (mode 0600)"),
-        mode if mode & 0o600 != 0o600 => {
-            Finding::look(CHECK, format!("{path} has mode {mode:04o}: {instead}"), format!("chmod 600 {path}"))
-        }
+        mode if mode & 0o600 != 0o600 => Finding::look(
+            CHECK,
+            format!("{path} has mode {mode:04o}: {instead}"),
+            format!("chmod 600 {path}"),
+        ),
         mode => Finding::look(
             CHECK,
             format!("{path} has mode {mode:04o}: others can make names wait"),
@@ -208,7 +230,15 @@ mod tests {
 
     fn entry(kind: Kind) -> Entry {
         let file = "shmarray-x".to_owned();
-        Entry { file, kind, bytes: 4096, is_segment: true, is_regular: true, held: Some(true), links: 2 }
+        Entry {
+            file,
+            kind,
+            bytes: 4096,
+            is_segment: true,
+            is_regular: true,
+            held: Some(true),
+            links: 2,
+        }
     }
 
     fn named() -> Entry {
@@ -219,16 +249,33 @@ mod tests {
     fn what_dead_processes_left_is_left_over() {
         let (array, left) = (part(SegmentKind::Array), unheld(SegmentKind::Remains));
         says(&segments(&[]), Verdict::Ok, "none", "");
-        says(&segments(std::slice::from_ref(&array)), Verdict::Ok, "1 array, 4 KiB; nothing left over", "");
+        says(
+            &segments(std::slice::from_ref(&array)),
+            Verdict::Ok,
+            "1 array, 4 KiB; nothing left over",
+            "",
+        );
         let found = "1 array, 4 KiB; dead processes left 8 KiB";
-        says(&segments(&[array, left.clone(), left.clone()]), Verdict::Look, found, "shmarray sweep");
-        says(&segments(&[left]), Verdict::Look, "no arrays; dead processes left 4 KiB", "shmarray sweep");
+        says(
+            &segments(&[array, left.clone(), left.clone()]),
+            Verdict::Look,
+            found,
+            "shmarray sweep",
+        );
+        says(
+            &segments(&[left]),
+            Verdict::Look,
+            "no arrays; dead processes left 4 KiB",
+            "shmarray sweep",
+        );
     }
 
     #[test]
     fn pools_are_told_with_the_processes_that_keep_them() {
-        let (one, other) =
-            (part(SegmentKind::Pool), Part { holders: vec!["8 python".to_owned()], ..part(SegmentKind::Pool) });
+        let (one, other) = (
+            part(SegmentKind::Pool),
+            Part { holders: vec!["8 python".to_owned()], ..part(SegmentKind::Pool) },
+        );
         let found = "no arrays; pools keep 12 KiB: 7 ruby, 8 python; nothing left over";
         says(&segments(&[other, one.clone(), one]), Verdict::Ok, found, "");
     }
@@ -236,9 +283,19 @@ mod tests {
     #[test]
     fn what_persists_or_is_under_way_is_not_left_over() {
         let kept = Part { persists: true, ..unheld(SegmentKind::Array) };
-        says(&segments(&[kept]), Verdict::Ok, "1 array, 4 KiB; 1 kept until their names go; nothing", "");
+        says(
+            &segments(&[kept]),
+            Verdict::Ok,
+            "1 array, 4 KiB; 1 kept until their names go; nothing",
+            "",
+        );
         let sent = Part { tickets: 2, ..unheld(SegmentKind::Array) };
-        says(&segments(&[sent]), Verdict::Ok, "1 array, 4 KiB; 1 held by messages alone; nothing", "");
+        says(
+            &segments(&[sent]),
+            Verdict::Ok,
+            "1 array, 4 KiB; 1 held by messages alone; nothing",
+            "",
+        );
     }
 
     #[test]
@@ -247,7 +304,12 @@ mod tests {
         let left = Entry { held: Some(false), ..making.clone() };
         says(&half_made(&[named()]), Verdict::Ok, "none", "");
         says(&half_made(std::slice::from_ref(&making)), Verdict::Ok, "1 being made now", "");
-        says(&half_made(&[making, left]), Verdict::Look, "1 file of makers that died, 4 KiB", "shmarray sweep");
+        says(
+            &half_made(&[making, left]),
+            Verdict::Look,
+            "1 file of makers that died, 4 KiB",
+            "shmarray sweep",
+        );
     }
 
     #[test]
@@ -256,8 +318,18 @@ mod tests {
         let folder = Entry { is_regular: false, held: None, ..noise.clone() };
         let newer = Entry { held: Some(true), ..noise.clone() };
         says(&strangers(&[entry(Kind::Segment), named(), newer]), Verdict::Ok, "none", "");
-        says(&strangers(std::slice::from_ref(&noise)), Verdict::Look, "1 file named like ours", "look at them");
-        says(&strangers(&[noise, folder]), Verdict::Look, "2 files named like ours", "look at them");
+        says(
+            &strangers(std::slice::from_ref(&noise)),
+            Verdict::Look,
+            "1 file named like ours",
+            "look at them",
+        );
+        says(
+            &strangers(&[noise, folder]),
+            Verdict::Look,
+            "2 files named like ours",
+            "look at them",
+        );
     }
 
     #[test]
@@ -265,21 +337,46 @@ mod tests {
         let astray = Entry { links: 1, held: Some(false), ..named() };
         says(&names(&[entry(Kind::Segment)]), Verdict::Ok, "none", "");
         says(&names(&[named()]), Verdict::Ok, "1 given", "");
-        says(&names(&[named(), astray]), Verdict::Look, "2 given; 1 of them without a segment: x", "shmarray rm x");
-        let dashed = Entry { kind: Kind::Name("-x".to_owned()), links: 1, held: Some(false), ..named() };
+        says(
+            &names(&[named(), astray]),
+            Verdict::Look,
+            "2 given; 1 of them without a segment: x",
+            "shmarray rm x",
+        );
+        let dashed =
+            Entry { kind: Kind::Name("-x".to_owned()), links: 1, held: Some(false), ..named() };
         says(&names(&[dashed]), Verdict::Look, "1 given; 1 of them", "shmarray rm -- -x");
     }
 
     #[test]
     fn the_registry_is_a_file_of_ours_alone() {
         let path = "/dev/shm/shmarray-registry-7".to_owned();
-        let ours = Registry { path, is_regular: true, owner: 7, user: 7, mode: 0o100_600, links: 1, instead: None };
+        let ours = Registry {
+            path,
+            is_regular: true,
+            owner: 7,
+            user: 7,
+            mode: 0o100_600,
+            links: 1,
+            instead: None,
+        };
         let with = |mode| registry(Some(&Registry { mode, ..ours.clone() }));
         says(&registry(None), Verdict::Ok, "none yet", "");
         says(&with(0o100_600), Verdict::Ok, "ours alone", "");
-        says(&with(0o100_666), Verdict::Look, "mode 0666", "chmod 600 /dev/shm/shmarray-registry-7");
-        says(&with(0o100_000), Verdict::Look, "mode 0000: the library will make another", "chmod 600");
-        let (linked, instead) = (Registry { links: 2, ..ours.clone() }, Some("shmarray-registry-7-x".to_owned()));
+        says(
+            &with(0o100_666),
+            Verdict::Look,
+            "mode 0666",
+            "chmod 600 /dev/shm/shmarray-registry-7",
+        );
+        says(
+            &with(0o100_000),
+            Verdict::Look,
+            "mode 0000: the library will make another",
+            "chmod 600",
+        );
+        let (linked, instead) =
+            (Registry { links: 2, ..ours.clone() }, Some("shmarray-registry-7-x".to_owned()));
         says(&registry(Some(&linked)), Verdict::Look, "2 names", "rm /dev");
         let squatted = Registry { owner: 8, instead, ..ours.clone() };
         says(
@@ -288,6 +385,11 @@ mod tests {
             "uid 8: the library uses shmarray-registry-7-x",
             "sudo rm /dev",
         );
-        says(&registry(Some(&Registry { is_regular: false, ..ours })), Verdict::Look, "no file", "sudo rm -r");
+        says(
+            &registry(Some(&Registry { is_regular: false, ..ours })),
+            Verdict::Look,
+            "no file",
+            "sudo rm -r",
+        );
     }
 }

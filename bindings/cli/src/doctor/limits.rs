@@ -39,7 +39,13 @@ pub(crate) struct Mapped {
 }
 
 pub(crate) fn all(limits: &Limits) -> [Finding; 5] {
-    [files(limits), mappings(limits), address_space(limits), file_size(limits), locked_memory(limits)]
+    [
+        files(limits),
+        mappings(limits),
+        address_space(limits),
+        file_size(limits),
+        locked_memory(limits),
+    ]
 }
 
 fn files(limits: &Limits) -> Finding {
@@ -75,7 +81,8 @@ fn mappings(limits: &Limits) -> Finding {
     let mapped = limits.most_mapped.map_or(String::new(), |Mapped { pid, all, segments }| {
         format!("; process {pid} has {all}, {segments} of them of segments")
     });
-    // From a quarter on what is received for one process alone is copied (core's `is_better_copied`).
+    // From a quarter on what is received for one process alone is copied (core's
+    // `is_better_copied`).
     let are_short = |most| limits.most_mapped.is_some_and(|mapped| mapped.all > most / 4 * 3);
     match limits.mappings {
         Some(most @ ..USUAL_MAPPINGS) => Finding::look(
@@ -83,9 +90,11 @@ fn mappings(limits: &Limits) -> Finding {
             format!("{most} in a process (vm.max_map_count), two for a segment: few{mapped}"),
             MORE,
         ),
-        Some(most) if are_short(most) => {
-            Finding::look(CHECK, format!("{most} in a process (vm.max_map_count), which are short{mapped}"), MORE)
-        }
+        Some(most) if are_short(most) => Finding::look(
+            CHECK,
+            format!("{most} in a process (vm.max_map_count), which are short{mapped}"),
+            MORE,
+        ),
         Some(most) => Finding::ok(CHECK, format!("{most} in a process, two for a segment{mapped}")),
         None => Finding::look(CHECK, "vm.max_map_count cannot be read", "mount /proc"),
     }
@@ -119,7 +128,9 @@ fn file_size(limits: &Limits) -> Finding {
 fn raise(command: &str, item: &str, limit: Limit) -> String {
     match limit.hard {
         None => command.to_owned(),
-        Some(_) => format!("take the hard limit away ({item} in /etc/security/limits.conf), then {command}"),
+        Some(_) => format!(
+            "take the hard limit away ({item} in /etc/security/limits.conf), then {command}"
+        ),
     }
 }
 
@@ -140,11 +151,31 @@ mod tests {
     #[test]
     fn open_files_bound_the_messages_in_flight() {
         let with = |files, is_root| super::files(&Limits { files, is_root, ..Limits::default() });
-        says(&with(at(1024, Some(4096)), false), Verdict::Ok, "1024, of at most 4096; bounds the messages", "");
+        says(
+            &with(at(1024, Some(4096)), false),
+            Verdict::Ok,
+            "1024, of at most 4096; bounds the messages",
+            "",
+        );
         says(&with(Limit::default(), true), Verdict::Ok, "no limit", "");
-        says(&with(at(256, Some(4096)), false), Verdict::Look, "256, of at most 4096", "ulimit -Sn 4096");
-        says(&with(at(256, None), false), Verdict::Look, "256, without an upper limit", "ulimit -Sn 65536");
-        says(&with(at(256, Some(256)), false), Verdict::Look, "256; bounds", "--ulimit nofile=65536");
+        says(
+            &with(at(256, Some(4096)), false),
+            Verdict::Look,
+            "256, of at most 4096",
+            "ulimit -Sn 4096",
+        );
+        says(
+            &with(at(256, None), false),
+            Verdict::Look,
+            "256, without an upper limit",
+            "ulimit -Sn 65536",
+        );
+        says(
+            &with(at(256, Some(256)), false),
+            Verdict::Look,
+            "256; bounds",
+            "--ulimit nofile=65536",
+        );
         assert!(!with(at(256, Some(256)), true).found.contains("flight"));
     }
 
@@ -152,7 +183,12 @@ mod tests {
     fn few_mappings_are_worth_a_look() {
         let with = |mappings| super::mappings(&Limits { mappings, ..Limits::default() });
         says(&with(Some(65_530)), Verdict::Ok, "65530 in a process", "");
-        says(&with(Some(1000)), Verdict::Look, "1000 in a process", "sysctl -w vm.max_map_count=262144");
+        says(
+            &with(Some(1000)),
+            Verdict::Look,
+            "1000 in a process",
+            "sysctl -w vm.max_map_count=262144",
+        );
         says(&with(None), Verdict::Look, "cannot be read", "mount /proc");
     }
 
@@ -163,23 +199,44 @@ mod tests {
             super::mappings(&Limits { mappings: Some(65_530), most_mapped, ..Limits::default() })
         };
         says(&with(500), Verdict::Ok, "process 7 has 500, 400 of them of segments", "");
-        says(&with(60_000), Verdict::Look, "which are short; process 7 has 60000", "sysctl -w vm.max_map_count");
+        says(
+            &with(60_000),
+            Verdict::Look,
+            "which are short; process 7 has 60000",
+            "sysctl -w vm.max_map_count",
+        );
     }
 
     #[test]
     fn a_limited_address_space_is_worth_a_look() {
-        let with = |address_space| super::address_space(&Limits { address_space, ..Limits::default() });
+        let with =
+            |address_space| super::address_space(&Limits { address_space, ..Limits::default() });
         says(&with(Limit::default()), Verdict::Ok, "no limit", "");
         says(&with(at(4 << 30, None)), Verdict::Look, "4 GiB", "ulimit -v unlimited");
-        says(&with(at(4 << 30, Some(4 << 30))), Verdict::Look, "4 GiB", "(as in /etc/security/limits.conf)");
+        says(
+            &with(at(4 << 30, Some(4 << 30))),
+            Verdict::Look,
+            "4 GiB",
+            "(as in /etc/security/limits.conf)",
+        );
     }
 
     #[test]
     fn a_limited_file_size_is_worth_a_look() {
         let with = |file_bytes| super::file_size(&Limits { file_bytes, ..Limits::default() });
         says(&with(Limit::default()), Verdict::Ok, "no limit", "");
-        says(&with(at(1 << 20, None)), Verdict::Look, "1 MiB: a larger array", "ulimit -f unlimited");
-        says(&with(at(1 << 20, Some(1 << 20))), Verdict::Look, "is an error", "(fsize in /etc/security/limits.conf)");
+        says(
+            &with(at(1 << 20, None)),
+            Verdict::Look,
+            "1 MiB: a larger array",
+            "ulimit -f unlimited",
+        );
+        says(
+            &with(at(1 << 20, Some(1 << 20))),
+            Verdict::Look,
+            "is an error",
+            "(fsize in /etc/security/limits.conf)",
+        );
     }
 
     #[test]

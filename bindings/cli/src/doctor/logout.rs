@@ -27,12 +27,18 @@ pub(crate) fn remove_ipc(facts: &Logout) -> Finding {
     let user = facts.user;
     match &facts.setting {
         _ if !facts.logind_runs => Finding::ok(CHECK, "deletes nothing: no systemd-logind here"),
-        _ if !facts.in_dev_shm => Finding::ok(CHECK, "deletes nothing: systemd-logind only looks into /dev/shm"),
+        _ if !facts.in_dev_shm => {
+            Finding::ok(CHECK, "deletes nothing: systemd-logind only looks into /dev/shm")
+        }
         _ if user <= facts.system_uid_max => {
             Finding::ok(CHECK, format!("deletes nothing of a system user (uid {user})"))
         }
-        Some((false, file)) => Finding::ok(CHECK, format!("deletes nothing: RemoveIPC=no in {}", file.display())),
-        Some((true, file)) => Finding::look(CHECK, deletes(&format!("RemoveIPC=yes in {}", file.display())), TURN_OFF),
+        Some((false, file)) => {
+            Finding::ok(CHECK, format!("deletes nothing: RemoveIPC=no in {}", file.display()))
+        }
+        Some((true, file)) => {
+            Finding::look(CHECK, deletes(&format!("RemoveIPC=yes in {}", file.display())), TURN_OFF)
+        }
         None => Finding::look(CHECK, deletes("RemoveIPC=yes by default"), TURN_OFF),
     }
 }
@@ -72,7 +78,9 @@ fn truth(word: &str) -> Option<bool> {
 
 /// `SYS_UID_MAX` in the text of `/etc/login.defs`.
 pub(crate) fn system_uid_max(login_defs: &str) -> u32 {
-    let value = |line: &str| line.split_whitespace().skip_while(|word| *word != "SYS_UID_MAX").nth(1)?.parse().ok();
+    let value = |line: &str| {
+        line.split_whitespace().skip_while(|word| *word != "SYS_UID_MAX").nth(1)?.parse().ok()
+    };
     let lines = login_defs.lines().filter(|line| line.trim_start().starts_with("SYS_UID_MAX"));
     lines.filter_map(value).next_back().unwrap_or(SYSTEM_UID_MAX)
 }
@@ -83,23 +91,50 @@ mod tests {
     use crate::doctor::finding::{Verdict, says};
 
     fn desktop() -> Logout {
-        Logout { logind_runs: true, in_dev_shm: true, user: 1000, system_uid_max: 999, setting: None }
+        Logout {
+            logind_runs: true,
+            in_dev_shm: true,
+            user: 1000,
+            system_uid_max: 999,
+            setting: None,
+        }
     }
 
     #[test]
     fn a_users_segments_go_at_logout_unless_a_file_says_no() {
-        let set = |on| Logout { setting: Some((on, "/etc/systemd/logind.conf".into())), ..desktop() };
+        let set =
+            |on| Logout { setting: Some((on, "/etc/systemd/logind.conf".into())), ..desktop() };
         says(&remove_ipc(&desktop()), Verdict::Look, "by default", "RemoveIPC=no");
-        says(&remove_ipc(&set(true)), Verdict::Look, "RemoveIPC=yes in /etc/systemd/logind.conf", "kill -s HUP");
+        says(
+            &remove_ipc(&set(true)),
+            Verdict::Look,
+            "RemoveIPC=yes in /etc/systemd/logind.conf",
+            "kill -s HUP",
+        );
         says(&remove_ipc(&set(false)), Verdict::Ok, "RemoveIPC=no in /etc", "");
     }
 
     #[test]
     fn logout_deletes_nothing_of_others() {
-        says(&remove_ipc(&Logout { logind_runs: false, ..desktop() }), Verdict::Ok, "no systemd-logind", "");
-        says(&remove_ipc(&Logout { in_dev_shm: false, ..desktop() }), Verdict::Ok, "only looks into /dev/shm", "");
+        says(
+            &remove_ipc(&Logout { logind_runs: false, ..desktop() }),
+            Verdict::Ok,
+            "no systemd-logind",
+            "",
+        );
+        says(
+            &remove_ipc(&Logout { in_dev_shm: false, ..desktop() }),
+            Verdict::Ok,
+            "only looks into /dev/shm",
+            "",
+        );
         says(&remove_ipc(&Logout { user: 0, ..desktop() }), Verdict::Ok, "system user (uid 0)", "");
-        says(&remove_ipc(&Logout { user: 999, ..desktop() }), Verdict::Ok, "system user (uid 999)", "");
+        says(
+            &remove_ipc(&Logout { user: 999, ..desktop() }),
+            Verdict::Ok,
+            "system user (uid 999)",
+            "",
+        );
         let shifted = Logout { user: 999, system_uid_max: 499, ..desktop() };
         says(&remove_ipc(&shifted), Verdict::Look, "deletes your segments", "99-shmarray.conf");
     }
@@ -122,7 +157,11 @@ mod tests {
     #[test]
     fn the_last_file_that_says_so_counts() {
         let file = |name: &str, text: &str| (PathBuf::from(name), format!("[Login]\n{text}"));
-        let files = [file("a", "RemoveIPC=yes"), file("b", "RemoveIPC=0"), file("c", "KillUserProcesses=no")];
+        let files = [
+            file("a", "RemoveIPC=yes"),
+            file("b", "RemoveIPC=0"),
+            file("c", "KillUserProcesses=no"),
+        ];
         assert_eq!(setting(&files), Some((false, "b".into())));
         assert_eq!(setting(&files[2..]), None);
     }

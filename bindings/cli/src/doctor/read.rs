@@ -68,14 +68,21 @@ pub(crate) fn facts(system: &System) -> Result<Facts> {
     let registry = entries::registry(&directory.path, user); // as it was before this process used it
     let segments = if directory.is_usable() { shmarray::segments()? } else { Vec::new() };
     Ok(Facts {
-        container: machine::container(system, std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()),
+        container: machine::container(
+            system,
+            std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+        ),
         memory: machine::memory(system),
         huge: machine::huge(system),
         logout: machine::logout(system, user, &directory.path),
         limits: machine::limits(system, user, &directory.path)?,
         release: system.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
         parts: segments.iter().map(entries::part).collect(),
-        entries: if directory.is_usable() { entries::entries(&directory.path, user, &segments)? } else { Vec::new() },
+        entries: if directory.is_usable() {
+            entries::entries(&directory.path, user, &segments)?
+        } else {
+            Vec::new()
+        },
         registry,
         directory,
     })

@@ -32,7 +32,11 @@ fn lines(finding: &Finding, width: usize) -> String {
 fn summary(findings: &[Finding]) -> String {
     let looks = number_of(findings, Verdict::Look);
     let problems = number_of(findings, Verdict::Problem);
-    format!("{}: {}, {looks} to look at", count(findings.len(), "check"), count(problems, "problem"))
+    format!(
+        "{}: {}, {looks} to look at",
+        count(findings.len(), "check"),
+        count(problems, "problem")
+    )
 }
 
 pub(crate) fn json(findings: &[Finding]) -> Result<String> {
@@ -67,8 +71,14 @@ mod tests {
     #[test]
     fn json_has_every_field() {
         let read: serde_json::Value = serde_json::from_str(&json(&findings()).unwrap()).unwrap();
-        assert_eq!(read[0], json!({ "check": "size", "verdict": "ok", "found": "24 GiB", "remedy": null }));
-        assert_eq!((&read[1]["remedy"], &read[2]["verdict"]), (&"do this".into(), &"problem".into()));
+        assert_eq!(
+            read[0],
+            json!({ "check": "size", "verdict": "ok", "found": "24 GiB", "remedy": null })
+        );
+        assert_eq!(
+            (&read[1]["remedy"], &read[2]["verdict"]),
+            (&"do this".into(), &"problem".into())
+        );
     }
 
     #[test]

@@ -14,7 +14,8 @@ const READY: &str = "the maker is ready";
 /// What the test `maker` of each file runs: nothing, unless it is that other process.
 pub(crate) fn run() {
     let Ok(deed) = std::env::var(DEED) else { return };
-    let array = Array::create(DType::parse("<i2").unwrap(), &[200, 200], &Options::default()).unwrap();
+    let array =
+        Array::create(DType::parse("<i2").unwrap(), &[200, 200], &Options::default()).unwrap();
     match deed.as_str() {
         "hold" => std::process::abort(),
         "send in a pipe" => {
@@ -37,13 +38,17 @@ pub(crate) fn run() {
 
 fn command(deed: &str, directory: &Path, family: Option<u64>) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "maker", "--nocapture"]).env(DEED, deed).env("SHMARRAY_DIR", directory);
+    command
+        .args(["--exact", "maker", "--nocapture"])
+        .env(DEED, deed)
+        .env("SHMARRAY_DIR", directory);
     command.env_remove("SHMARRAY_POOL_BYTES").env_remove("SHMARRAY_FAMILY");
     command.envs(family.map(|family| ("SHMARRAY_FAMILY", family.to_string())));
     command
 }
 
-/// A process makes an array, does that with it, and dies. `family`: that of the process, if not one of its own.
+/// A process makes an array, does that with it, and dies. `family`: that of the process, if not one
+/// of its own.
 pub(crate) fn dies(deed: &str, directory: &Path, family: Option<u64>) {
     let output = command(deed, directory, family).output().unwrap();
     assert!(output.status.signal().is_some(), "{output:?}");

@@ -25,18 +25,19 @@ inline constexpr std::int64_t far_end = SHMA_END;
 
 /// How a new array is made.
 struct options {
-    std::string name = {};                      ///< a name to find it by, or none
-    bool persist = false;                       ///< outlives every process until its name is unlinked
-    std::uint32_t mode = 0600;                  ///< permission bits of the segment
+    std::string name = {};     ///< a name to find it by, or none
+    bool persist = false;      ///< outlives every process until its name is unlinked
+    std::uint32_t mode = 0600; ///< permission bits of the segment
     shmarray::order order = shmarray::order::c; ///< order of the elements in memory
-    bool uninitialized = false;                 ///< may hold what earlier arrays left there, instead of zeros
+    bool uninitialized = false; ///< may hold what earlier arrays left there, instead of zeros
 };
 
 /// A shape or strides, as numbers that live as long as their array.
 class dimensions {
   public:
     dimensions() = default;
-    dimensions(const std::int64_t *first, std::size_t count) noexcept : first_(first), count_(count) {}
+    dimensions(const std::int64_t *first, std::size_t count) noexcept
+        : first_(first), count_(count) {}
 
     const std::int64_t *begin() const noexcept { return first_; }
     const std::int64_t *end() const noexcept { return first_ + count_; }
@@ -88,7 +89,8 @@ class cursor {
 /// A vector's numbers for the C ABI; NULL for strides that are not given.
 inline const std::int64_t *numbers(const std::vector<std::int64_t> &strides, std::size_t ndim) {
     if (!strides.empty() && strides.size() != ndim)
-        raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid strides: there are not as many of them as dimensions");
+        raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
+              "invalid strides: there are not as many of them as dimensions");
     return strides.empty() ? nullptr : strides.data();
 }
 
@@ -138,12 +140,14 @@ class any_array {
                             const options &chosen = {}) {
         shma_options with_dtype = detail::plain(chosen);
         with_dtype.dtype_text = dtype_text.c_str();
-        return detail::produce(shma_array_create, SHMA_OPAQUE, shape.size(), shape.data(), &with_dtype);
+        return detail::produce(shma_array_create, SHMA_OPAQUE, shape.size(), shape.data(),
+                               &with_dtype);
     }
 
     /// The array of a handle, or of a name.
     static any_array attach(const std::string &handle_or_name, access how = access::read_write) {
-        return detail::produce(shma_array_attach, handle_or_name.c_str(), static_cast<shma_access>(how));
+        return detail::produce(shma_array_attach, handle_or_name.c_str(),
+                               static_cast<shma_access>(how));
     }
 
     std::size_t ndim() const noexcept { return shma_array_ndim(get()); }
@@ -172,15 +176,15 @@ class any_array {
 
     /// The same memory with another shape. Strides (C order if not given) and offset are in bytes,
     /// from the first element; the view stays inside what the array spans.
-    any_array view(const std::vector<std::int64_t> &shape, const std::vector<std::int64_t> &strides = {},
-                   std::int64_t offset = 0) const {
+    any_array view(const std::vector<std::int64_t> &shape,
+                   const std::vector<std::int64_t> &strides = {}, std::int64_t offset = 0) const {
         const std::int64_t *steps = detail::numbers(strides, shape.size());
         return detail::produce(shma_array_view, get(), shape.size(), shape.data(), steps, offset);
     }
 
     /// The elements start, start + step, … before stop. Negative bounds count from the end.
-    any_array slice(std::size_t dimension, std::int64_t start = far_end, std::int64_t stop = far_end,
-                    std::int64_t step = 1) const {
+    any_array slice(std::size_t dimension, std::int64_t start = far_end,
+                    std::int64_t stop = far_end, std::int64_t step = 1) const {
         return detail::produce(shma_array_slice, get(), dimension, start, stop, step);
     }
 
@@ -192,7 +196,8 @@ class any_array {
     /// The dimensions in the reverse order, or in that of axes.
     any_array transpose(const std::vector<std::size_t> &axes = {}) const {
         if (!axes.empty() && axes.size() != ndim())
-            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid axes: there are not as many of them as dimensions");
+            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
+                          "invalid axes: there are not as many of them as dimensions");
         return detail::produce(shma_array_transpose, get(), axes.empty() ? nullptr : axes.data());
     }
 
@@ -201,7 +206,8 @@ class any_array {
         std::vector<unsigned char> copy(size() * itemsize());
         detail::cursor from(shape(), strides(), 0);
         for (std::size_t to = 0; to < copy.size(); to += itemsize(), from.next())
-            std::memcpy(copy.data() + to, static_cast<const unsigned char *>(data()) + from.offset(), itemsize());
+            std::memcpy(copy.data() + to,
+                        static_cast<const unsigned char *>(data()) + from.offset(), itemsize());
         return copy;
     }
 

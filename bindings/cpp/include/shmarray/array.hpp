@@ -33,7 +33,8 @@ namespace detail {
 
 template <class T>
 struct dtype_of {
-    static_assert(sizeof(T) == 0, "no dtype: bool, (u)int8_t to (u)int64_t, float16, float, double, std::complex");
+    static_assert(sizeof(T) == 0,
+                  "no dtype: bool, (u)int8_t to (u)int64_t, float16, float, double, std::complex");
 };
 // clang-format off
 template <> struct dtype_of<bool> : std::integral_constant<shma_dtype, SHMA_BOOL> {};
@@ -48,13 +49,16 @@ template <> struct dtype_of<std::uint64_t> : std::integral_constant<shma_dtype, 
 template <> struct dtype_of<float16> : std::integral_constant<shma_dtype, SHMA_FLOAT16> {};
 template <> struct dtype_of<float> : std::integral_constant<shma_dtype, SHMA_FLOAT32> {};
 template <> struct dtype_of<double> : std::integral_constant<shma_dtype, SHMA_FLOAT64> {};
-template <> struct dtype_of<std::complex<float>> : std::integral_constant<shma_dtype, SHMA_COMPLEX64> {};
-template <> struct dtype_of<std::complex<double>> : std::integral_constant<shma_dtype, SHMA_COMPLEX128> {};
+template <> struct dtype_of<std::complex<float>>
+    : std::integral_constant<shma_dtype, SHMA_COMPLEX64> {};
+template <> struct dtype_of<std::complex<double>>
+    : std::integral_constant<shma_dtype, SHMA_COMPLEX128> {};
 // clang-format on
 
 } // namespace detail
 
-/// An array of T; of const T to read only. Its elements can be reached while it, or a view of it, lives.
+/// An array of T; of const T to read only. Its elements can be reached while it, or a view of it,
+/// lives.
 template <class T>
 class array : public any_array {
   public:
@@ -68,7 +72,8 @@ class array : public any_array {
     template <class Other, class = std::enable_if_t<std::is_same_v<const Other, T>>>
     array(array<Other> &&writable) : array(static_cast<any_array &&>(writable)) {}
 
-    /// Takes over an array of this dtype: dtype_mismatch if it has another, read_only if T is not const.
+    /// Takes over an array of this dtype: dtype_mismatch if it has another, read_only if T is not
+    /// const.
     /// Only from any_array itself: a typed array would otherwise lose its const here.
     template <class Untyped, std::enable_if_t<std::is_same_v<Untyped, any_array>, int> = 0>
     explicit array(Untyped &&untyped) : any_array(std::move(checked(untyped))) {
@@ -79,12 +84,14 @@ class array : public any_array {
     /// A new array of zeros.
     static array create(const std::vector<std::int64_t> &shape, const options &chosen = {}) {
         const shma_options made = detail::plain(chosen);
-        return array(detail::produce(shma_array_create, dtype_number, shape.size(), shape.data(), &made));
+        return array(
+            detail::produce(shma_array_create, dtype_number, shape.size(), shape.data(), &made));
     }
 
     /// The array of a handle, or of a name. With const T its pages are read-only.
     static array attach(const std::string &handle_or_name) {
-        return array(any_array::attach(handle_or_name, std::is_const_v<T> ? access::read_only : access::read_write));
+        return array(any_array::attach(handle_or_name, std::is_const_v<T> ? access::read_only
+                                                                          : access::read_write));
     }
 
     /// The first element.
@@ -95,7 +102,8 @@ class array : public any_array {
     T &operator()(Index... index) const noexcept {
         static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
         const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
-        assert(detail::inside(shape(), numbers, sizeof...(index)) && "an index that leaves the array");
+        assert(detail::inside(shape(), numbers, sizeof...(index)) &&
+               "an index that leaves the array");
         return element(numbers, sizeof...(index));
     }
 
@@ -105,23 +113,29 @@ class array : public any_array {
         static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
         const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
         if (!detail::inside(shape(), numbers, sizeof...(index)))
-            detail::raise(SHMA_ERROR_OUT_OF_BOUNDS, 0, "out of bounds: the index is of no element of the array");
+            detail::raise(SHMA_ERROR_OUT_OF_BOUNDS, 0,
+                          "out of bounds: the index is of no element of the array");
         return element(numbers, sizeof...(index));
     }
 
     array view() const { return array(any_array::view()); }
-    array view(const std::vector<std::int64_t> &shape, const std::vector<std::int64_t> &strides = {},
-               std::int64_t offset = 0) const {
+    array view(const std::vector<std::int64_t> &shape,
+               const std::vector<std::int64_t> &strides = {}, std::int64_t offset = 0) const {
         return array(any_array::view(shape, strides, offset));
     }
     array slice(std::size_t dimension, std::int64_t start = far_end, std::int64_t stop = far_end,
                 std::int64_t step = 1) const {
         return array(any_array::slice(dimension, start, stop, step));
     }
-    array select(std::size_t dimension, std::int64_t index) const { return array(any_array::select(dimension, index)); }
-    array transpose(const std::vector<std::size_t> &axes = {}) const { return array(any_array::transpose(axes)); }
+    array select(std::size_t dimension, std::int64_t index) const {
+        return array(any_array::select(dimension, index));
+    }
+    array transpose(const std::vector<std::size_t> &axes = {}) const {
+        return array(any_array::transpose(axes));
+    }
 
-    /// Over the elements in C order, whatever the strides. Where they are contiguous, data() is faster.
+    /// Over the elements in C order, whatever the strides. Where they are contiguous, data() is
+    /// faster.
     class iterator {
       public:
         using iterator_category = std::forward_iterator_tag;
@@ -131,7 +145,9 @@ class array : public any_array {
         using reference = T &;
 
         iterator() = default;
-        reference operator*() const noexcept { return *reinterpret_cast<T *>(first_ + at_.offset()); }
+        reference operator*() const noexcept {
+            return *reinterpret_cast<T *>(first_ + at_.offset());
+        }
         pointer operator->() const noexcept { return &**this; }
         iterator &operator++() noexcept { return at_.next(), *this; }
         iterator operator++(int) noexcept {
@@ -157,7 +173,8 @@ class array : public any_array {
     /// All elements of a contiguous array; invalid_argument of another.
     std::span<T> span() const {
         if (!is_contiguous())
-            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid strides: a span needs elements side by side");
+            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
+                          "invalid strides: a span needs elements side by side");
         return {data(), size()};
     }
 #endif
@@ -178,7 +195,8 @@ class array : public any_array {
             fits = step > 0 && step % whole == 0;
         }
         if (!fits)
-            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0, "invalid strides: no std::mdspan of that rank has them");
+            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
+                          "invalid strides: no std::mdspan of that rank has them");
         return std::mdspan<T, extents, std::layout_stride>(data(), {extents(counts), steps});
     }
 #endif
@@ -195,12 +213,15 @@ class array : public any_array {
     static any_array &checked(any_array &untyped) {
         if (untyped.dtype() != dtype_number)
             detail::raise(SHMA_ERROR_DTYPE_MISMATCH, 0,
-                          "the array's dtype is " + untyped.dtype_text() + ", not " + shma_dtype_name(dtype_number));
+                          "the array's dtype is " + untyped.dtype_text() + ", not " +
+                              shma_dtype_name(dtype_number));
         if (untyped.is_readonly() && !std::is_const_v<T>)
-            detail::raise(SHMA_ERROR_READ_ONLY, 0, "the array is read-only: its elements are const");
+            detail::raise(SHMA_ERROR_READ_ONLY, 0,
+                          "the array is read-only: its elements are const");
         if (untyped.size() != 0 && !is_aligned(untyped))
             detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
-                          "invalid strides: elements are not aligned as C++ needs it; any_array reads their bytes");
+                          "invalid strides: elements are not aligned as C++ needs it; any_array "
+                          "reads their bytes");
         return untyped;
     }
 

@@ -80,7 +80,8 @@ struct permission_denied : error {
 namespace detail {
 
 /// The one table from statuses to exceptions.
-[[noreturn]] inline void raise(std::int32_t status, std::int32_t os_errno, const std::string &message) {
+[[noreturn]] inline void raise(std::int32_t status, std::int32_t os_errno,
+                               const std::string &message) {
     switch (status) {
     case SHMA_ERROR_NOT_FOUND:
         throw not_found(status, os_errno, message);

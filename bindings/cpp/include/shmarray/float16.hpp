@@ -7,7 +7,8 @@
 
 namespace shmarray {
 
-/// An element of dtype float16. Calculate in float: it converts both ways, rounding to nearest even.
+/// An element of dtype float16. Calculate in float: it converts both ways, rounding to nearest
+/// even.
 class float16 {
   public:
     float16() = default;

@@ -1,6 +1,6 @@
 // Messages: arrays on their way to another process, held until they are received. On Linux.
 //
-//     auto [here, there] = shmarray::pipe::pair();        // there goes to another process: by fork, exec or a socket
+//     auto [here, there] = shmarray::pipe::pair(); // there goes to another process, by fork or socket
 //     auto frame = shmarray::array<float>::create({480, 640});
 //     here.send("frame 1", {frame});                      // the message holds it from now on
 //
@@ -29,9 +29,14 @@
 namespace shmarray {
 
 /// What came of an attempt to send or to receive.
-enum class outcome : std::int32_t { done = SHMA_OK, timed_out = SHMA_TIMED_OUT, closed = SHMA_CLOSED };
+enum class outcome : std::int32_t {
+    done = SHMA_OK,
+    timed_out = SHMA_TIMED_OUT,
+    closed = SHMA_CLOSED
+};
 
-/// As long as it takes, or no longer than that. Any duration of whole ticks will do; a negative one is zero.
+/// As long as it takes, or no longer than that. Any duration of whole ticks will do; a negative one
+/// is zero.
 using timeout = std::optional<std::chrono::nanoseconds>;
 
 /// An array to send: any of them.
@@ -44,7 +49,8 @@ class sendable {
     const shma_array *held_;
 };
 
-/// Bytes and arrays that were received. It holds its arrays; those that were asked for live on by themselves.
+/// Bytes and arrays that were received. It holds its arrays; those that were asked for live on by
+/// themselves.
 class message {
   public:
     /// Takes over what the C ABI produced.
@@ -64,7 +70,8 @@ class message {
     /// another dtype. With const T its pages are read-only.
     template <class T>
     shmarray::array<T> array(std::size_t index) const {
-        return shmarray::array<T>(array(index, std::is_const_v<T> ? access::read_only : access::read_write));
+        return shmarray::array<T>(
+            array(index, std::is_const_v<T> ? access::read_only : access::read_write));
     }
 
     /// One of the arrays, of whatever dtype.
@@ -92,7 +99,8 @@ class received {
     message &operator*() noexcept { return *message_; }
     message *operator->() noexcept { return &*message_; }
 
-    /// done, timed_out, or closed: nobody has the other end, and all that was sent has been received.
+    /// done, timed_out, or closed: nobody has the other end, and all that was sent has been
+    /// received.
     shmarray::outcome outcome() const noexcept { return outcome_; }
 
   private:
@@ -131,19 +139,24 @@ class pipe {
     /// room in that time, closed when nobody has the other end: then nothing was sent.
     ///
     /// Throws error with os_errno() EINTR when a signal's handler ran meanwhile.
-    outcome send(std::string_view payload, const std::vector<sendable> &arrays = {}, timeout longest = {}) const {
+    outcome send(std::string_view payload, const std::vector<sendable> &arrays = {},
+                 timeout longest = {}) const {
         std::vector<const shma_array *> plain(arrays.size());
-        std::transform(arrays.begin(), arrays.end(), plain.begin(), [](const sendable &one) { return one.get(); });
-        return static_cast<outcome>(detail::call(shma_pipe_send, held_.get(), plain.data(), plain.size(),
-                                                 static_cast<const void *>(payload.data()), payload.size(),
-                                                 nanoseconds(longest)));
+        std::transform(arrays.begin(), arrays.end(), plain.begin(),
+                       [](const sendable &one) { return one.get(); });
+        return static_cast<outcome>(detail::call(
+            shma_pipe_send, held_.get(), plain.data(), plain.size(),
+            static_cast<const void *>(payload.data()), payload.size(), nanoseconds(longest)));
     }
 
-    /// A message, or why there is none. Throws as send, and invalid_argument when what came is no message.
+    /// A message, or why there is none. Throws as send, and invalid_argument when what came is no
+    /// message.
     received receive(timeout longest = {}) const {
         shma_message *produced = nullptr;
-        const auto status = detail::call(shma_pipe_receive, held_.get(), nanoseconds(longest), &produced);
-        return status == SHMA_OK ? received(message(produced)) : received(static_cast<outcome>(status));
+        const auto status =
+            detail::call(shma_pipe_receive, held_.get(), nanoseconds(longest), &produced);
+        return status == SHMA_OK ? received(message(produced))
+                                 : received(static_cast<outcome>(status));
     }
 
   private:

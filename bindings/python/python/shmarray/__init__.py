@@ -22,12 +22,14 @@ Any object that can be pickled goes the same way, and only the arrays in it by h
 >>> float(a[0, 0]), got["number"]
 (2.5, 7)
 
-What you already run on ``multiprocessing``, ``concurrent.futures`` or ``joblib`` goes by handle, too:
-import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` in their place. Plain pickles
-copy, those of other libraries, too, unless ``pickle_by_handle`` says otherwise.
+What you already run on ``multiprocessing``, ``concurrent.futures`` or ``joblib`` goes by handle,
+too: import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` in their
+place. Plain pickles copy, those of other libraries, too, unless ``pickle_by_handle`` says
+otherwise.
 
-Shapes count elements; strides and offsets count bytes, as in NumPy. What goes wrong raises
-a built-in exception where one fits, else ``Error`` or its children ``StaleHandleError`` and ``WorkerLost``.
+Shapes count elements; strides and offsets count bytes, as in NumPy. What goes wrong raises a
+built-in exception where one fits, else ``Error`` or its children ``StaleHandleError`` and
+``WorkerLost``.
 """
 
 from . import _by_handle

@@ -9,7 +9,9 @@ from . import _core
 def main() -> int:
     """Runs the command with this process's arguments. Returns its exit code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would notice Ctrl-C only when the command has ended
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # Python would notice Ctrl-C only when the command has ended
     return _core.run_command(sys.argv[1:])
 
 

@@ -1,9 +1,9 @@
 """Arrow's memory in objects of Polars and pandas, which copy it when they are pickled.
 
-Polars copies a whole frame into bytes, and the receiver copies it again; pandas copies each column. PyArrow
-pickles the same memory out of band, so they are pickled as PyArrow's tables and arrays, and memory that is
-shared already is not copied. Small objects, slices of much larger memory, and types that Arrow does not have
-are left to their own library.
+Polars copies a whole frame into bytes, and the receiver copies it again; pandas copies each column.
+PyArrow pickles the same memory out of band, so they are pickled as PyArrow's tables and arrays, and
+memory that is shared already is not copied. Small objects, slices of much larger memory, and types
+that Arrow does not have are left to their own library.
 """
 
 import sys
@@ -47,7 +47,10 @@ def look() -> None:
 
 
 def _names_in(module: Any) -> dict[str, Any]:
-    """Those that it has by now: to ask a module that is loaded when it is needed for one would load it."""
+    """Those that it has by now:
+
+    to ask a module that is loaded when it is needed for one would load it.
+    """
     try:
         names: dict[str, Any] = object.__getattribute__(module, "__dict__")
     except AttributeError:
@@ -64,12 +67,18 @@ def _reduce_series(series: Any) -> Any:
 
 
 def _reduce_polars(frame: Any, make: Callable[[Any], Any], needed: int) -> Any:
-    if needed < _LEAST_BYTES or not all(dtype.base_type().__name__ in _POLARS_TYPES for dtype in frame.dtypes):
+    if needed < _LEAST_BYTES or not all(
+        dtype.base_type().__name__ in _POLARS_TYPES for dtype in frame.dtypes
+    ):
         return NotImplemented
     if not find_spec("pyarrow"):
         return NotImplemented
     table = frame.to_arrow(compat_level=sys.modules["polars"].CompatLevel.newest())
-    return (make, (table,)) if _is_whole(table, needed + _TEXT_BYTES * frame.height * frame.width) else NotImplemented
+    return (
+        (make, (table,))
+        if _is_whole(table, needed + _TEXT_BYTES * frame.height * frame.width)
+        else NotImplemented
+    )
 
 
 def _reduce_column(column: Any) -> Any:

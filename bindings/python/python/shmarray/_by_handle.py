@@ -1,17 +1,21 @@
-"""Plain pickles whose shared arrays are handles: for processes whose pickles never leave the machine and family.
+"""Plain pickles whose shared arrays are handles: for processes whose pickles never leave the
+machine and family.
 
-The standard picklers ask `copyreg.dispatch_table` how an object of exactly this class is reduced; those of
-dill, cloudpickle, multiprocessing and loky do, too. So an entry there for `numpy.ndarray` reaches all libraries that
-pickle, and only those arrays that lie in shared memory are reduced in another way than before.
+The standard picklers ask `copyreg.dispatch_table` how an object of exactly this class is reduced;
+those of dill, cloudpickle, multiprocessing and loky do, too. So an entry there for `numpy.ndarray`
+reaches all libraries that pickle, and only those arrays that lie in shared memory are reduced in
+another way than before.
 
-Each pickle has a ticket of the family for each such array, which its first loading gives back. A handle that
-holds nothing was the alternative: a worker's result would be gone before its receiver could attach it, and the standard
-pool's thread that receives results ends without a word when one cannot be loaded. The price is that a pickle which
-nobody loads holds its arrays until the family has ended.
+Each pickle has a ticket of the family for each such array, which its first loading gives back. A
+handle that holds nothing was the alternative: a worker's result would be gone before its receiver
+could attach it, and the standard pool's thread that receives results ends without a word when one
+cannot be loaded. The price is that a pickle which nobody loads holds its arrays until the family
+has ended.
 
-A reducer in that table does not learn the pickler's protocol, and NumPy reduces a contiguous array by protocol 5 to
-a `PickleBuffer`, which no earlier one takes. So what is private is reduced in two steps: to a call that gives back its
-argument, and an argument that is asked with the protocol. The bytes need nothing of this package to be loaded.
+A reducer in that table does not learn the pickler's protocol, and NumPy reduces a contiguous array
+by protocol 5 to a `PickleBuffer`, which no earlier one takes. So what is private is reduced in two
+steps: to a call that gives back its argument, and an argument that is asked with the protocol. The
+bytes need nothing of this package to be loaded.
 
 dill has an entry for arrays in a table of its own that comes first, so it gets one there, too.
 """
@@ -48,7 +52,10 @@ class ByHandle:
         _family.say()  # what children send is to be held beyond their end
 
     def off(self) -> None:
-        """Has arrays be pickled as before, unless another switch is still on. Twice is as good as once."""
+        """Has arrays be pickled as before, unless another switch is still on.
+
+        Twice is as good as once.
+        """
         _State.on.discard(self)
         if not _State.on:
             os.environ.pop(_VARIABLE, None)
@@ -59,7 +66,10 @@ class ByHandle:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.off()
 
@@ -86,14 +96,17 @@ class _State:
 
 
 def pickle_by_handle() -> ByHandle:
-    """From now on every pickle of this process has a handle in the place of each array in shared memory.
+    """From now on every pickle of this process has a handle in the place of each array in shared
+    memory.
 
-    So arrays stay shared on all ways that pickle: the standard ``multiprocessing``, dask's, mpire's and pathos's
-    processes, cloudpickle, loky. It is on in the whole process, in all threads, and in the children that it starts
-    from now on; ``with pickle_by_handle():`` ends it, and so does ``off()`` of what this gives. Private arrays, and
-    those of a subclass of ``numpy.ndarray``, are pickled as before.
+    So arrays stay shared on all ways that pickle: the standard ``multiprocessing``, dask's, mpire's
+    and pathos's processes, cloudpickle, loky. It is on in the whole process, in all threads, and in
+    the children that it starts from now on; ``with pickle_by_handle():`` ends it, and so does
+    ``off()`` of what this gives. Private arrays, and those of a subclass of ``numpy.ndarray``, are
+    pickled as before.
 
-    Only for pickles that stay on this machine and in this family of processes, and that are loaded once:
+    Only for pickles that stay on this machine and in this family of processes, and that are loaded
+    once:
 
     * A pickle in a file, a database, a cache, or on another machine is of no use later: loading it raises
       FileNotFoundError, or StaleHandleError.
@@ -140,7 +153,15 @@ def _reduce_shared(array: Array) -> Any:
     hold, _, is_writeable, offset = place
     is_fixed = is_writeable and not array.flags.writeable
     handle = str(_core.handle_to_send(hold))
-    return again, (handle, not is_writeable, is_fixed, array.shape, told(array), offset, array.strides)
+    return again, (
+        handle,
+        not is_writeable,
+        is_fixed,
+        array.shape,
+        told(array),
+        offset,
+        array.strides,
+    )
 
 
 def _entries_of_dill() -> list[_Entry]:
@@ -166,7 +187,13 @@ def _saver(before: Callable[[Any, Array], None]) -> Callable[[Any, Array], None]
 
 
 def again(
-    handle: str, is_readonly: bool, is_fixed: bool, shape: tuple[int, ...], dtype: Any, offset: int, strides: Any
+    handle: str,
+    is_readonly: bool,
+    is_fixed: bool,
+    shape: tuple[int, ...],
+    dtype: Any,
+    offset: int,
+    strides: Any,
 ) -> Array:
     """The array of a pickle, whose ticket this gives back."""
     try:
@@ -190,7 +217,9 @@ def _how_it_went(handle: str) -> str:
 
 def _reduce_private(array: Array) -> Any:
     """As NumPy does."""
-    if array.dtype.hasobject:  # by no buffer at any protocol; and it may be in itself, which two steps would not end
+    if (
+        array.dtype.hasobject
+    ):  # by no buffer at any protocol; and it may be in itself, which two steps would not end
         return array.__reduce__()
     return typing.cast, (None, _Deferred(array))
 

@@ -1,7 +1,7 @@
 """New arrays in shared memory: NumPy's functions with NumPy's names.
 
-All take the same options, which are keywords: ``name``, ``persist`` and ``mode``. ``empty`` explains
-them, and what else is common to all.
+All take the same options, which are keywords: ``name``, ``persist`` and ``mode``. ``empty``
+explains them, and what else is common to all.
 
 All raise MemoryError when shared memory is full, FileExistsError when the name is taken,
 ValueError for a shape, an order or a name that cannot be, and TypeError for a dtype that
@@ -234,7 +234,9 @@ def full_like(
     >>> full_like([1, 2, 3], 7).tolist()
     [7, 7, 7]
     """
-    return _filled(_new_like(prototype, dtype, order, shape, False, name, persist, mode), fill_value, name)
+    return _filled(
+        _new_like(prototype, dtype, order, shape, False, name, persist, mode), fill_value, name
+    )
 
 
 def _new(
@@ -248,7 +250,9 @@ def _new(
 ) -> NDArray[Any]:
     # NumPy itself says what it makes of a dtype: "S" is "S1", a sub-array is dimensions.
     model = np.empty(0, dtype)
-    return _core.create((*_dimensions(shape), *model.shape[1:]), model.dtype, order, is_zero, name, persist, mode)
+    return _core.create(
+        (*_dimensions(shape), *model.shape[1:]), model.dtype, order, is_zero, name, persist, mode
+    )
 
 
 def _new_like(
@@ -269,7 +273,9 @@ def _new_like(
         return _permuted(source.strides, dimensions, model.dtype, is_zero, mode)
     if len(dimensions) != source.ndim and order == "K":
         order = "C"
-    return _core.create(dimensions, model.dtype, _plain_order(source, order), is_zero, name, persist, mode)
+    return _core.create(
+        dimensions, model.dtype, _plain_order(source, order), is_zero, name, persist, mode
+    )
 
 
 def _dimensions(shape: Shape) -> tuple[SupportsIndex, ...]:
@@ -288,7 +294,9 @@ def _no_shape(shape: Any) -> str:
     parts = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else [shape]
     wrong = next((part for part in parts if not isinstance(part, SupportsIndex)), shape)
     remedy = (
-        f"use int({wrong!r}), or // in place of /" if isinstance(wrong, float) else "give an int or a tuple of ints"
+        f"use int({wrong!r}), or // in place of /"
+        if isinstance(wrong, float)
+        else "give an int or a tuple of ints"
     )
     return f"invalid shape: {wrong!r} is a {type(wrong).__name__}, and a shape counts elements: {remedy}"
 
@@ -313,7 +321,11 @@ def _is_permuted(source: NDArray[Any], dimensions: tuple[SupportsIndex, ...]) ->
 
 
 def _permuted(
-    strides: tuple[int, ...], dimensions: tuple[SupportsIndex, ...], dtype: np.dtype[Any], is_zero: bool, mode: int
+    strides: tuple[int, ...],
+    dimensions: tuple[SupportsIndex, ...],
+    dtype: np.dtype[Any],
+    is_zero: bool,
+    mode: int,
 ) -> NDArray[Any]:
     """Dimensions in memory from the one with the longest stride to the shortest, as NumPy does."""
     outermost_first = sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))

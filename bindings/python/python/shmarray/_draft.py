@@ -1,4 +1,7 @@
-"""What a pickler meets that has memory: how that is made again, and what is to fill its place in the stream."""
+"""What a pickler meets that has memory:
+
+how that is made again, and what is to fill its place in the stream.
+"""
 
 import pickle
 import sys
@@ -43,8 +46,12 @@ class Draft:
         return NotImplemented  # a subclass with its own pickling
 
     def _reduce_plain(self, array: Array) -> Any:
-        """A shared array is made from its segment's memory at the receiver; `Plan` says where a private one goes."""
-        place = None if array.base is None else _core.place(array)  # without a base it owns its memory
+        """A shared array is made from its segment's memory at the receiver; `Plan` says where a
+        private one goes.
+        """
+        place = (
+            None if array.base is None else _core.place(array)
+        )  # without a base it owns its memory
         if place is None:
             return _same, (self._mark(array),)
         part, is_writeable, offset = self.parts.of_segment(place)
@@ -58,7 +65,10 @@ class Draft:
         return mark
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Puts a buffer's memory into the places. True if the pickler is to write the buffer into the stream."""
+        """Puts a buffer's memory into the places.
+
+        True if the pickler is to write the buffer into the stream.
+        """
         if id(buffer) in self._marked:
             self.places.append(self._marked[id(buffer)][1])
             return False
@@ -83,7 +93,9 @@ def _in_class(array: Array, kind: type[Array]) -> Array:
     return array.view(kind)
 
 
-def _masked(kind: Any, data: Array, mask: Any, fill_value: Any, is_hard: bool, is_shared: bool) -> Any:
+def _masked(
+    kind: Any, data: Array, mask: Any, fill_value: Any, is_hard: bool, is_shared: bool
+) -> Any:
     """Made by the class that all have in common: a child's constructor may take anything."""
     masked: Any = np.ma.MaskedArray
     array = masked.__new__(kind, data, hard_mask=is_hard)

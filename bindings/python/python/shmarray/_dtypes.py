@@ -97,8 +97,15 @@ def _reads_back(text: str, dtype: Dtype) -> bool:
 
 
 def _same(one: Dtype, other: Dtype) -> bool:
-    """Equal, also in what ``==`` does not look at: alignment, titles, offsets of sub-arrays' fields."""
-    if one != other or one.itemsize != other.itemsize or one.isalignedstruct != other.isalignedstruct:
+    """Equal, also in what ``==`` does not look at:
+
+    alignment, titles, offsets of sub-arrays' fields.
+    """
+    if (
+        one != other
+        or one.itemsize != other.itemsize
+        or one.isalignedstruct != other.isalignedstruct
+    ):
         return False
     if one.subdtype is not None and other.subdtype is not None:
         return _same(one.subdtype[0], other.subdtype[0])
@@ -140,10 +147,16 @@ def _read_descr(descr: Any, itemsize: int) -> Dtype:
         case list():
             return descr_to_dtype(_tuples(descr))
         case dict() if _FIELD_KEYS <= descr.keys() <= _FIELD_KEYS | _MORE_FIELD_KEYS:
-            fields: Any = {**descr, "formats": [_read(value) for value in descr["formats"]], "itemsize": itemsize}
+            fields: Any = {
+                **descr,
+                "formats": [_read(value) for value in descr["formats"]],
+                "itemsize": itemsize,
+            }
             dtype: Dtype = np.dtype(fields)
             return dtype
-    raise ValueError("descr is neither a list of fields nor an object of names, formats and offsets")
+    raise ValueError(
+        "descr is neither a list of fields nor an object of names, formats and offsets"
+    )
 
 
 def _tuples(descr: Any) -> Any:

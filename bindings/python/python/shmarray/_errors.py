@@ -6,7 +6,8 @@ from ._core import Error
 
 
 class WorkerLost(Error):  # noqa: N818 (the name is the same in every language)
-    """The worker of a pool or an executor died with its task, and with it what the task had done so far.
+    """The worker of a pool or an executor died with its task, and with it what the task had done so
+    far.
 
     It is raised where the task's result is asked for. Other tasks go on.
     """

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     """An object as bytes, as ``pickle.dumps``, with the memory of its arrays in shared memory.
 
-    Arrays that are shared already go by their handle; private ones of 32 KiB and more altogether are copied once
-    into shared memory, and those of up to 16 KiB each are pickled. Arrays of any shape, strides and dtype,
-    within other objects, of subclasses, masked, and the buffers that objects of other libraries give to
-    pickle protocol 5 go the same way. Views of one array stay views of one array. A pickle of over 24 KiB
-    is in shared memory, too.
+    Arrays that are shared already go by their handle; private ones of 32 KiB and more altogether
+    are copied once into shared memory, and those of up to 16 KiB each are pickled. Arrays of any
+    shape, strides and dtype, within other objects, of subclasses, masked, and the buffers that
+    objects of other libraries give to pickle protocol 5 go the same way. Views of one array stay
+    views of one array. A pickle of over 24 KiB is in shared memory, too.
 
     The bytes hold what they refer to until they have been loaded ``loads`` times, or with
     ``persist`` however often they are loaded; until they are discarded; or until all of this
@@ -46,7 +46,9 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     [99999, 99999, 99999]
     """
     count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
-    payload, arrays = _pickling.pack_array(obj, _pickling.Pickler.LARGE_BYTES) or _pickling.pack(obj)
+    payload, arrays = _pickling.pack_array(obj, _pickling.Pickler.LARGE_BYTES) or _pickling.pack(
+        obj
+    )
     handles: list[str] = []
     try:
         for array in arrays:
@@ -76,15 +78,16 @@ def _checked(loads: int, persist: bool) -> int:
 
 
 def loads(data: "Buffer") -> Any:
-    """The object of bytes that ``dumps`` made. Nothing large is copied; nothing needs to be released.
+    """The object of bytes that ``dumps`` made. Nothing large is copied; nothing needs to be
+    released.
 
     What was shared is the sender's memory; what was private is this object's alone, each time
     that the bytes are loaded. Each array is writeable where the sender's was. Like
     ``pickle.loads`` this runs what the bytes say: load what you trust.
 
-    The bytes of ``dumps(obj)`` are loaded once, those of ``dumps(obj, loads=3)`` three times, those of
-    ``dumps(obj, persist=True)`` any number of times. Then what they held is given back. One loading
-    more succeeds only if all the arrays are still there, because somebody has them.
+    The bytes of ``dumps(obj)`` are loaded once, those of ``dumps(obj, loads=3)`` three times, those
+    of ``dumps(obj, persist=True)`` any number of times. Then what they held is given back. One
+    loading more succeeds only if all the arrays are still there, because somebody has them.
 
     Raises ValueError for other bytes and for those that have changed on their way, before it
     unpickles any; what ``pickle.loads`` does, and then it does not count as a loading;
@@ -103,7 +106,9 @@ def loads(data: "Buffer") -> Any:
         obj = _pickling.unpack(payload, _Sent(handles))
     except (FileNotFoundError, StaleHandleError) as error:
         if gone := [handle for handle in handles if _is_gone(handle)]:
-            _give_back(handles + tally)  # nobody can load the rest; else it stays when a last loading was cut short
+            _give_back(
+                handles + tally
+            )  # nobody can load the rest; else it stays when a last loading was cut short
             raise _loss(type(error), gone, len(handles), count) from error
         raise  # the object's own way to be unpickled
     if handles and _is_last(count, tally):
@@ -182,14 +187,16 @@ def _loss(kind: type[Exception], gone: Sequence[str], arrays: int, count: int) -
         more = "dumps(obj, loads=N) and dumps(obj, persist=True) make one that can be loaded again"
         how = f"the message was loaded {often}, as it was made for, or it was discarded; {more}"
     lines = "\n".join(gone)
-    return kind(f"{len(gone)} of the {arrays} arrays of the message are gone, and were given back: {how}\n{lines}")
+    return kind(
+        f"{len(gone)} of the {arrays} arrays of the message are gone, and were given back: {how}\n{lines}"
+    )
 
 
 def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
     """The parts of the bytes, which are checked first.
 
-    How often they may be loaded, or `_FOR_EVER`; the handles of the arrays; that of the tally, where more than
-    one loading is counted; what is for the unpickler.
+    How often they may be loaded, or `_FOR_EVER`; the handles of the arrays; that of the tally,
+    where more than one loading is counted; what is for the unpickler.
     """
     memory = memoryview(data).cast("B")
     start = _HEADER.size + _SIZES.size
@@ -197,7 +204,9 @@ def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
     if magic not in _SEEDS:
         raise ValueError("invalid data: shmarray.dumps did not make these bytes")
     if zlib.crc32(memory[_HEADER.size :], _SEEDS[magic]) != checksum:
-        raise ValueError("invalid data: the bytes are not whole, or have changed since shmarray.dumps made them")
+        raise ValueError(
+            "invalid data: the bytes are not whole, or have changed since shmarray.dumps made them"
+        )
     lines_bytes, payload_bytes = _SIZES.unpack_from(memory, _HEADER.size)
     if len(memory) != start + lines_bytes + payload_bytes:
         raise ValueError("invalid data: its sizes are not those that shmarray.dumps writes")
@@ -212,7 +221,9 @@ def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
 
 def _tell_pickle() -> None:
     """What ``pickle.loads`` calls, as the bytes begin with that call as a pickle of its own."""
-    raise pickle.UnpicklingError("these bytes are of shmarray.dumps, and no pickle: load them with shmarray.loads")
+    raise pickle.UnpicklingError(
+        "these bytes are of shmarray.dumps, and no pickle: load them with shmarray.loads"
+    )
 
 
 _FOR_EVER = 0

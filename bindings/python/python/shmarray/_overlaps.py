@@ -1,4 +1,5 @@
-"""Which arrays of private memory have elements in common, and how those are copied without what lies between.
+"""Which arrays of private memory have elements in common, and how those are copied without what
+lies between.
 
 The elements of an array lie in *runs*: bytes without gaps. Its runs begin multiples of its
 *period* apart. A column of a matrix in C's order has runs of one element and the period of a row;
@@ -110,7 +111,9 @@ def _rings(extents: list[Extent], period: int) -> list[list[Extent]]:
     """Those whose runs overlap modulo a period, each from where its interval begins."""
     if len(extents) == 1 or any(extent.run >= period for extent in extents):
         return [extents]
-    rings = _chains((extent.low % period, extent.low % period + extent.run, extent) for extent in extents)
+    rings = _chains(
+        (extent.low % period, extent.low % period + extent.run, extent) for extent in extents
+    )
     beyond = max(extent.low % period + extent.run for extent in rings[-1]) - period
     while len(rings) > 1 and rings[0][0].low % period < beyond:
         rings[-1] += rings.pop(0)
@@ -121,7 +124,9 @@ def _copy(group: list[Extent]) -> Copy:
     first, low, high = group[0], group[0].low, max(extent.high for extent in group)
     if len(group) == 1 and first.array.flags.c_contiguous:
         return Copy(first.array, [Member(first.place, 0, first.array.strides)])
-    if all(extent.period == 0 for extent in group) or any(extent.run >= high - low for extent in group):
+    if all(extent.period == 0 for extent in group) or any(
+        extent.run >= high - low for extent in group
+    ):
         return _memory(group, low, high)
     if len(group) == 1 and _has_each_byte_once(first.array):
         return _elements(first)
@@ -136,12 +141,17 @@ def _memory(group: list[Extent], low: int, high: int) -> Copy:
     """Of what has no gaps, as it is."""
     if len(group) > 1:
         low -= low % _ALIGNMENT  # all stay aligned; those few bytes are of the same page
-    members = [Member(place, address_of(array) - low, array.strides) for _, _, place, array, _, _ in group]
+    members = [
+        Member(place, address_of(array) - low, array.strides) for _, _, place, array, _, _ in group
+    ]
     return Copy(np.asarray(_Memory(low, high - low, group)), members)
 
 
 def _elements(extent: Extent) -> Copy:
-    """Of a single array with gaps: its dimensions keep their order in memory, and their directions."""
+    """Of a single array with gaps:
+
+    its dimensions keep their order in memory, and their directions.
+    """
     array = extent.array
     axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     upwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
@@ -154,7 +164,9 @@ def _elements(extent: Extent) -> Copy:
 
 
 def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
-    """Where they lie in memory that has what their runs cover in each period, and no more; and its size."""
+    """Where they lie in memory that has what their runs cover in each period, and no more; and its
+    size.
+    """
     period = math.gcd(*(extent.period for extent in group))
     alignment = max(extent.array.dtype.alignment for extent in group)
     if period % alignment:
@@ -168,7 +180,9 @@ def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
     for extent in group:
         shape = extent.array.shape
         # A stride that is no multiple of the period is one within a run.
-        strides = tuple(step // period * width if step % period == 0 else step for step in extent.array.strides)
+        strides = tuple(
+            step // period * width if step % period == 0 else step for step in extent.array.strides
+        )
         row, column = divmod(extent.low - start, period)
         low = row * width + column
         members.append(Member(extent.place, low + _first(shape, strides), strides))
@@ -184,7 +198,10 @@ def _put(array: Array, memory: Array, member: Member) -> None:
 
 
 def _items(array: Array) -> Array:
-    """Its items as bytes: of a structure NumPy would copy the fields, and between them leave what was there."""
+    """Its items as bytes:
+
+    of a structure NumPy would copy the fields, and between them leave what was there.
+    """
     return array.view(f"V{array.itemsize}")
 
 
@@ -200,7 +217,9 @@ def _has_each_byte_once(array: Array) -> bool:
 
 def _first(shape: Sequence[int], strides: Sequence[int]) -> int:
     """How far from its lowest byte the first element of an array is."""
-    return -sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True) if stride < 0)
+    return -sum(
+        (count - 1) * stride for count, stride in zip(shape, strides, strict=True) if stride < 0
+    )
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -212,7 +231,12 @@ class _Memory:
     """Bytes from an address on, for `numpy.asarray`, and what they belong to."""
 
     def __init__(self, address: int, count: int, owner: object) -> None:
-        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": (count,), "typestr": "|u1"}
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, True),
+            "shape": (count,),
+            "typestr": "|u1",
+        }
         self.owner = owner
 
 

@@ -52,8 +52,8 @@ class Parts(list[Part]):
         self._segments: dict[int, int] = {}
 
     def of_segment(self, place: tuple[Hold, int, bool, int]) -> tuple[int, bool, int]:
-        """Of what `_core.place` says: the number of that part, of which there is one for each way in which a
-        segment is mapped; whether it is writeable; and the offset in it.
+        """Of what `_core.place` says: the number of that part, of which there is one for each way
+        in which a segment is mapped; whether it is writeable; and the offset in it.
         """
         hold, start, is_writeable, offset = place
         number = self._segments.get(start)
@@ -68,9 +68,14 @@ class Parts(list[Part]):
 
 
 class Plan:
-    """Where in the parts lies what fills each place of a stream. Adds the parts that are missing."""
+    """Where in the parts lies what fills each place of a stream.
 
-    def __init__(self, places: Sequence[Place], parts: Parts, large_bytes: int, private_mode: str) -> None:
+    Adds the parts that are missing.
+    """
+
+    def __init__(
+        self, places: Sequence[Place], parts: Parts, large_bytes: int, private_mode: str
+    ) -> None:
         """With the ``private_mode`` "c" what finds no room in shared memory travels in the message."""
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(places)
@@ -86,7 +91,9 @@ class Plan:
 
     def _is_private(self, number: int, array: Array) -> bool:
         """Whether it is to be copied. All else is in its part from now on."""
-        found = None if array.base is None else _core.place(array)  # without a base it owns its memory
+        found = (
+            None if array.base is None else _core.place(array)
+        )  # without a base it owns its memory
         if found is not None:
             part, _, offset = self.parts.of_segment(found)
             self._lies_in(part, number, offset, array.strides)
@@ -116,13 +123,18 @@ class Plan:
                 self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
                 memory, members = bytearray(), []
             memory += bytes(-len(memory) % _ALIGNMENT)
-            members += [Member(place, len(memory) + offset, strides) for place, offset, strides in copy.members]
+            members += [
+                Member(place, len(memory) + offset, strides)
+                for place, offset, strides in copy.members
+            ]
             memory += copy.source.tobytes()
         self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
 
     def _in_segment(self, source: Array) -> Part:
         if source.dtype.isbuiltin != 1:
-            source = source.view(f"V{source.itemsize}")  # not every dtype can be told to other languages
+            source = source.view(
+                f"V{source.itemsize}"
+            )  # not every dtype can be told to other languages
         try:
             shared = _core.share(source, "C", None, False, 0o600)
         except _shortage.FULL as error:
@@ -145,7 +157,14 @@ class Plan:
         if isinstance(filling, memoryview):
             self.views[place] = (part, offset, (filling.nbytes,), (1,), None, not filling.readonly)
         else:
-            self.views[place] = (part, offset, filling.shape, strides, told(filling), filling.flags.writeable)
+            self.views[place] = (
+                part,
+                offset,
+                filling.shape,
+                strides,
+                told(filling),
+                filling.flags.writeable,
+            )
 
 
 def _array(place: Array | memoryview) -> Array:

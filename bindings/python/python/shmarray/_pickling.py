@@ -9,15 +9,15 @@ fills them, each part once, however many arrays are views of it:
 * private memory of some size is copied, once, into a segment that only the message holds;
 * less than that is bytes beside the stream.
 
-A private array that is small is no place: the stream has its bytes (`_core.Reducer`), and those that lie within it
-are made of the same bytes. Where small arrays have memory in common in other ways, all is pickled once more, with
-places. What of the stream is long is in shared memory as well (`_core.Stream`).
-How much is small and long, a `Pickler` says: for bytes that somebody keeps, or for a pipe, whose socket
-carries a little faster than shared memory is had.
+A private array that is small is no place: the stream has its bytes (`_core.Reducer`), and those
+that lie within it are made of the same bytes. Where small arrays have memory in common in other
+ways, all is pickled once more, with places. What of the stream is long is in shared memory as well
+(`_core.Stream`). How much is small and long, a `Pickler` says: for bytes that somebody keeps, or
+for a pipe, whose socket carries a little faster than shared memory is had.
 
-What was private is private again where it arrives: a copy, or mapped so that a store copies its page, and
-nobody else sees a store. So one message can be loaded more than once. Arrays
-of Python objects are pickled in the ordinary way; the arrays in them are not.
+What was private is private again where it arrives: a copy, or mapped so that a store copies its
+page, and nobody else sees a store. So one message can be loaded more than once. Arrays of Python
+objects are pickled in the ordinary way; the arrays in them are not.
 
 Protocol 5 is PEP 574, https://peps.python.org/pep-0574/.
 """
@@ -67,18 +67,26 @@ class Pickler(pickle.Pickler):
         self.draft = Draft() if draft is None else draft
         self.draft.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
         self.reducer = _core.Reducer(
-            self.draft.reduce_array, self.REDUCERS, self.draft.take, fixed, self.SMALL_BYTES, takes_views
+            self.draft.reduce_array,
+            self.REDUCERS,
+            self.draft.take,
+            fixed,
+            self.SMALL_BYTES,
+            takes_views,
         )
         super().__init__(self.stream, 5, buffer_callback=self.reducer.take)
         self.set_reducer()
 
     def set_reducer(self) -> None:
-        """Sets ``reducer_override`` on the instance, which saves a call for each object. A child may have a method."""
+        """Sets ``reducer_override`` on the instance, which saves a call for each object.
+
+        A child may have a method.
+        """
         self.reducer_override = self.reducer.reduce  # type: ignore[method-assign] # one call less for each object
 
     def write(self, obj: object) -> tuple[tuple[bytes, ...], bool] | None:
-        """Writes an object. Of one that is no more than a stream: its payload, and whether this may write another; then
-        it has let go of the object.
+        """Writes an object. Of one that is no more than a stream: its payload, and whether this may
+        write another; then it has let go of the object.
         """
         _arrow.look()
         self.dump(obj)
@@ -94,8 +102,8 @@ class Pickler(pickle.Pickler):
         self.dump(obj)
 
     def forget(self) -> None:
-        """Drops the object at once. A child may be in a reference cycle, which would keep it until a garbage
-        collection; and Python 3.11 crashes when a collection frees views of buffers.
+        """Drops the object at once. A child may be in a reference cycle, which would keep it until
+        a garbage collection; and Python 3.11 crashes when a collection frees views of buffers.
         """
         self.clear_memo()
         self.draft.clear()
@@ -104,8 +112,8 @@ class Pickler(pickle.Pickler):
 
 
 def payload_of(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
-    """The payload of a plain object (`_core.is_plain`), or of a text or bytes of up to ``text_bytes``; None for
-    anything else.
+    """The payload of a plain object (`_core.is_plain`), or of a text or bytes of up to
+    ``text_bytes``; None for anything else.
     """
     text: bytes | str
     if _core.is_plain(obj):
@@ -120,12 +128,16 @@ def payload_of(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
     if len(text) > text_bytes:
         return None
     # A pickle of it without frame and memo; bytes and ASCII text are not copied.
-    return _TEXT.pack(pickle.PROTO, b"\5", opcode, len(text)), text, _END.pack(pickle.STOP, len(text) + _TEXT.size + 1)
+    return (
+        _TEXT.pack(pickle.PROTO, b"\5", opcode, len(text)),
+        text,
+        _END.pack(pickle.STOP, len(text) + _TEXT.size + 1),
+    )
 
 
 def pack_array(array: object, large_bytes: int) -> Packed | None:
-    """As ``pack``, of an array alone that its handle describes completely: a shared one, or a private one of at least
-    ``large_bytes``. None for anything else.
+    """As ``pack``, of an array alone that its handle describes completely: a shared one, or a
+    private one of at least ``large_bytes``. None for anything else.
     """
     if type(array) is not np.ndarray:
         return None
@@ -200,7 +212,9 @@ def _packed(writer: Pickler, obj: object) -> Packed:
     if not {*map(type, views)} <= {int}:  # else all are parts by now
         views = Plan(views, draft.parts, writer.LARGE_BYTES, private_mode="c").views
     table = [part.mode or part.inline for part in draft.parts], views, [used for _, used in buffers]
-    holds = [part.hold for part in draft.parts if part.hold is not None] + [hold for hold, _ in buffers]
+    holds = [part.hold for part in draft.parts if part.hold is not None] + [
+        hold for hold, _ in buffers
+    ]
     return stream.payload(pickle.dumps(table, 5)), holds
 
 
@@ -274,7 +288,10 @@ def share_all(obj: object) -> Any:
         if written is not None:
             return pickle.loads(b"".join(written[0]))
         plan = Plan(draft.places, draft.parts, large_bytes=1, private_mode="r+")
-        memories, stream = [part.hold or part.inline for part in plan.parts], writer.stream.getvalue()
+        memories, stream = (
+            [part.hold or part.inline for part in plan.parts],
+            writer.stream.getvalue(),
+        )
     finally:
         writer.forget()
     return pickle.loads(stream, buffers=[_fill(memories, view) for view in plan.views])
@@ -305,6 +322,8 @@ _LENGTH = struct.Struct("<Q")
 _LONG_TEXT = struct.Struct("<cccQ")
 _TEXT, _END = struct.Struct("<cccI"), struct.Struct("<cQ")
 """What is before a text and behind it: opcodes of the pickle, the size of the text, that of the stream."""
-_ITSELF, _ITSELF_READONLY, _ITSELF_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))
+_ITSELF, _ITSELF_READONLY, _ITSELF_PRIVATE = (
+    b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc")
+)
 """Whole messages of an array that is all that its handle says. No stream is so long."""
 _MODES = {_ITSELF: "r+", _ITSELF_READONLY: "r", _ITSELF_PRIVATE: "c"}

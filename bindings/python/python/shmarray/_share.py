@@ -72,7 +72,11 @@ def share(obj: _Object) -> _Object:
 
 
 def _share_array(array: Any) -> Any:
-    return array if is_shared(array) else _core.share(array, "F" if array.flags.fnc else "C", None, False, 0o600)
+    return (
+        array
+        if is_shared(array)
+        else _core.share(array, "F" if array.flags.fnc else "C", None, False, 0o600)
+    )
 
 
 def is_shared(a: object) -> bool:
@@ -146,7 +150,8 @@ def unlink(name: str) -> None:
 
 
 def sweep() -> Swept:
-    """Gives back what dead processes held and what living ones only keep for reuse, and says how much.
+    """Gives back what dead processes held and what living ones only keep for reuse, and says how
+    much.
 
     Nobody needs to call this: creating and receiving arrays gives back what the dead held, and
     what is kept goes when shared memory is full. It empties this process's pool
@@ -161,7 +166,8 @@ def sweep() -> Swept:
 
 def segments() -> list[SegmentInfo]:
     """All of shared memory that this library has and that this process may look into: arrays, what
-    processes keep for their next arrays, and what dead processes left. Every byte is in one of them.
+    processes keep for their next arrays, and what dead processes left. Every byte is in one of
+    them.
 
     >>> import shmarray
     >>> a = shmarray.zeros((2, 3), "i4", name="frames")
@@ -172,7 +178,8 @@ def segments() -> list[SegmentInfo]:
 
 
 def in_band_bytes() -> int:
-    """Bytes of messages that this process sent beside shared memory so far, because that had no room for them.
+    """Bytes of messages that this process sent beside shared memory so far, because that had no
+    room for them.
 
     They arrive all the same; the first time there is a ``RuntimeWarning`` with the figures.
 

@@ -1,4 +1,7 @@
-"""What finds no room in shared memory goes another way, which copies it. That is told once in a process."""
+"""What finds no room in shared memory goes another way, which copies it.
+
+That is told once in a process.
+"""
 
 import warnings
 
@@ -8,7 +11,10 @@ FULL = (MemoryError, OSError)
 
 
 def tell(error: BaseException, instead: str = "is copied through pipes") -> None:
-    """Warns, the first time; ``error`` has the figures and the remedy. Raises where warnings are errors."""
+    """Warns, the first time; ``error`` has the figures and the remedy.
+
+    Raises where warnings are errors.
+    """
     global _WAS_TOLD
     if not _WAS_TOLD:
         _WAS_TOLD = True

@@ -49,7 +49,8 @@ impl Extent {
     }
 }
 
-/// Whether some of them, not all of them places, may have a byte in common. It errs only towards that.
+/// Whether some of them, not all of them places, may have a byte in common. It errs only towards
+/// that.
 pub(super) fn have_common(extents: &mut Vec<Extent>) -> bool {
     extents.retain(|extent| extent.low < extent.high);
     extents.sort_unstable_by_key(|extent| extent.low);
@@ -62,7 +63,11 @@ pub(super) fn have_common(extents: &mut Vec<Extent>) -> bool {
         end = end.max(extents[at].high);
         let is_last = extents.get(at + 1).is_none_or(|next| next.low >= end);
         let members = &extents[chain..=at];
-        if is_last && at > chain && !members.iter().all(|one| one.is_place) && !are_side_by_side(members) {
+        if is_last
+            && at > chain
+            && !members.iter().all(|one| one.is_place)
+            && !are_side_by_side(members)
+        {
             return true;
         }
     }
@@ -75,7 +80,10 @@ fn are_side_by_side(chain: &[Extent]) -> bool {
     if chain.iter().any(|extent| extent.period == 0 || extent.run >= period) {
         return false;
     }
-    let mut runs: Vec<_> = chain.iter().map(|extent| (extent.low % period, extent.low % period + extent.run)).collect();
+    let mut runs: Vec<_> = chain
+        .iter()
+        .map(|extent| (extent.low % period, extent.low % period + extent.run))
+        .collect();
     runs.sort_unstable();
     let is_around = runs[runs.len() - 1].1 > runs[0].0 + period;
     !is_around && runs.windows(2).all(|pair| pair[1].0 >= pair[0].1)

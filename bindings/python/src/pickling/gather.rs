@@ -16,12 +16,13 @@ pub(super) struct Gathered {
     pub(super) strides: Vec<isize>,
 }
 
-/// The elements of an array, in its own order of dimensions and in its directions. What repeats is there once.
-/// `None` where two elements have bytes in common otherwise.
+/// The elements of an array, in its own order of dimensions and in its directions. What repeats is
+/// there once. `None` where two elements have bytes in common otherwise.
 pub(super) fn gather(facts: &Facts<'_>) -> Option<Gathered> {
     let item = facts.item_bytes() as usize;
     let (shape, steps) = (facts.shape(), facts.strides());
-    let mut axes: Vec<usize> = (0..shape.len()).filter(|axis| shape[*axis] > 1 && steps[*axis] != 0).collect();
+    let mut axes: Vec<usize> =
+        (0..shape.len()).filter(|axis| shape[*axis] > 1 && steps[*axis] != 0).collect();
     axes.sort_by_key(|axis| steps[*axis].unsigned_abs()); // from the innermost on
     let mut strides = vec![0; shape.len()];
     let (mut within, mut size, mut offset) = (item, item, 0);

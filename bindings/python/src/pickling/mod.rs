@@ -1,5 +1,5 @@
-//! The parts of pickling that run for each object or each write. They are in Rust because Python's pickler, which is in
-//! C, calls them so often.
+//! The parts of pickling that run for each object or each write. They are in Rust because Python's
+//! pickler, which is in C, calls them so often.
 
 mod extents;
 mod gather;

@@ -20,12 +20,12 @@ const SMALL_BYTES: u64 = 16 << 10;
 /// From this size on a copy of an array takes longer than to call for its buffer.
 const BUFFER_BYTES: u64 = 4 << 10;
 
-/// How objects are pickled: small arrays and buffers with their bytes in the stream; other arrays, other buffers and
-/// objects of some classes as functions say; all else as the pickler does.
+/// How objects are pickled: small arrays and buffers with their bytes in the stream; other arrays,
+/// other buffers and objects of some classes as functions say; all else as the pickler does.
 ///
-/// A small array that lies within an earlier small one is made from the same bytes, and one within a large array from
-/// the large one's memory. Any other overlap is lost in the stream: `have_common` finds it afterwards, and the object
-/// is written again.
+/// A small array that lies within an earlier small one is made from the same bytes, and one within
+/// a large array from the large one's memory. Any other overlap is lost in the stream:
+/// `have_common` finds it afterwards, and the object is written again.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Reducer {
     /// Of arrays.
@@ -111,16 +111,24 @@ impl Reducer {
         self.ask.bind(py).call1((object,))
     }
 
-    /// As a pickler's `buffer_callback`: whether the stream is to have the buffer, since it is small.
+    /// As a pickler's `buffer_callback`: whether the stream is to have the buffer, since it is
+    /// small.
     #[pyo3(signature = (buffer, /))]
     fn take<'py>(&mut self, buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = buffer.py();
         let memory = PyUntypedBuffer::get(buffer)?;
         let (address, bytes) = (memory.buf_ptr() as usize, memory.len_bytes());
-        let is_small =
-            bytes > 0 && self.is_small(bytes as u64) && (memory.is_c_contiguous() || memory.is_fortran_contiguous());
+        let is_small = bytes > 0
+            && self.is_small(bytes as u64)
+            && (memory.is_c_contiguous() || memory.is_fortran_contiguous());
         if !is_small
-            || Array::over_memory(address, DType::parse("|u1").map_err(to_py)?, &[bytes as u64], &[1]).is_some()
+            || Array::over_memory(
+                address,
+                DType::parse("|u1").map_err(to_py)?,
+                &[bytes as u64],
+                &[1],
+            )
+            .is_some()
         {
             return self.ask_take.bind(py).call1((buffer,));
         }
@@ -160,10 +168,11 @@ impl Reducer {
         self.small_bytes
     }
 
-    /// Whether the stream takes so many bytes: up to `SMALL_BYTES` always, more while all of it is at most
-    /// `small_bytes`.
+    /// Whether the stream takes so many bytes: up to `SMALL_BYTES` always, more while all of it is
+    /// at most `small_bytes`.
     fn is_small(&self, bytes: u64) -> bool {
-        bytes <= self.small_bytes && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
+        bytes <= self.small_bytes
+            && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
     }
 
     fn note(&mut self, extent: Extent, bytes: usize) {
@@ -175,7 +184,9 @@ impl Reducer {
         if low == high {
             return;
         }
-        while let Some((&start, &end)) = self.large.range(..high).next_back().filter(|(_, end)| **end > low) {
+        while let Some((&start, &end)) =
+            self.large.range(..high).next_back().filter(|(_, end)| **end > low)
+        {
             (low, high) = (low.min(start), high.max(end));
             self.large.remove(&start);
         }
@@ -187,8 +198,8 @@ impl Reducer {
         self.large.range(..high).next_back().is_some_and(|(_, end)| *end > low)
     }
 
-    /// The bytes in the stream that contain all of an array, and the array's offset in them. `None` if the receiver's
-    /// array would not be aligned as this one is.
+    /// The bytes in the stream that contain all of an array, and the array's offset in them. `None`
+    /// if the receiver's array would not be aligned as this one is.
     fn bytes_around<'py>(
         &mut self,
         array: &Bound<'py, PyAny>,
@@ -196,7 +207,9 @@ impl Reducer {
     ) -> PyResult<Option<(usize, Bound<'py, PyAny>)>> {
         let py = array.py();
         let (low, high) = facts.extent();
-        let Some((start, kept)) = self.kept.range(..=low).next_back().filter(|(_, kept)| high <= kept.end) else {
+        let Some((start, kept)) =
+            self.kept.range(..=low).next_back().filter(|(_, kept)| high <= kept.end)
+        else {
             return Ok(None);
         };
         let dtype = array.getattr(intern!(py, "dtype"))?;
@@ -223,7 +236,9 @@ impl Reducer {
             return Ok(None);
         }
         let is_view = !array.getattr(intern!(py, "base"))?.is_none();
-        if is_view && (!self.takes_views || facts.is_in_segment()? || self.is_in_large(facts.extent())) {
+        if is_view
+            && (!self.takes_views || facts.is_in_segment()? || self.is_in_large(facts.extent()))
+        {
             return Ok(None);
         }
         if let Some((offset, bytes)) = self.bytes_around(array, facts)? {
@@ -238,7 +253,8 @@ impl Reducer {
         let start = facts.address() as usize;
         let memory = facts.memory();
         let buffer = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
-            // The pickler copies it once, and `take` notes where it lies. Some numbers of other machines have none.
+            // The pickler copies it once, and `take` notes where it lies. Some numbers of other
+            // machines have none.
             true => pickle_buffer(py)?.call1((array,)).ok(),
             false => None,
         };
@@ -247,7 +263,12 @@ impl Reducer {
             PyByteArray::new(py, memory).into_any()
         });
         let bytes = object.clone().unbind();
-        let kept = Kept { array: array.clone().unbind(), end: start + memory.len(), digest: digest(memory), bytes };
+        let kept = Kept {
+            array: array.clone().unbind(),
+            end: start + memory.len(),
+            digest: digest(memory),
+            bytes,
+        };
         self.kept.insert(start, kept);
         self.reduced(array, facts, object, 0, facts.strides())
     }
@@ -278,19 +299,25 @@ fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     PICKLE_BUFFER.import(py, "pickle", "PickleBuffer")
 }
 
-/// A number that differs, but for one case in 2⁶⁴, when the bytes do: FNV-1a over words, in four lanes.
+/// A number that differs, but for one case in 2⁶⁴, when the bytes do: FNV-1a over words, in four
+/// lanes.
 fn digest(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     let mut lanes = [0xcbf2_9ce4_8422_2325_u64; 4];
     let blocks = bytes.chunks_exact(32);
     let rest = blocks.remainder();
     for block in blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(8).filter_map(<[u8]>::first_chunk)) {
+        for (lane, word) in
+            lanes.iter_mut().zip(block.chunks_exact(8).filter_map(<[u8]>::first_chunk))
+        {
             *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME);
         }
     }
     let rest = rest.iter().map(|byte| u64::from(*byte));
-    lanes.into_iter().chain(rest).fold(bytes.len() as u64, |sum, part| (sum ^ part).wrapping_mul(PRIME))
+    lanes
+        .into_iter()
+        .chain(rest)
+        .fold(bytes.len() as u64, |sum, part| (sum ^ part).wrapping_mul(PRIME))
 }
 
 /// Where an array or a buffer lies. `None` of what is neither.
@@ -298,8 +325,10 @@ fn extent_of(other: &Bound<'_, PyAny>) -> PyResult<Option<Extent>> {
     if other.get_type().is(ndarray(other.py())?) {
         return Ok(Some(Extent::of(&Facts::of(other)?)));
     }
-    let array =
-        other.py().import(intern!(other.py(), "numpy"))?.call_method1(intern!(other.py(), "frombuffer"), (other, "u1"));
+    let array = other
+        .py()
+        .import(intern!(other.py(), "numpy"))?
+        .call_method1(intern!(other.py(), "frombuffer"), (other, "u1"));
     match array {
         Ok(array) => Ok(Some(Extent::of(&Facts::of(&array)?))),
         Err(_) => Ok(None), // the number of a part, which lies in shared memory

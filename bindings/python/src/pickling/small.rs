@@ -1,20 +1,20 @@
 //! What an object was pickled to that fits into its message, as almost all do.
 //!
-//! Nothing here calls Python: when the interpreter ends while a daemon thread is in Python code that Rust has called,
-//! that thread is unwound through Rust, and the process aborts.
+//! Nothing here calls Python: when the interpreter ends while a daemon thread is in Python code
+//! that Rust has called, that thread is unwound through Rust, and the process aborts.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::{Reducer, Stream};
 
-/// A pickler that has written a longer stream, beside bytes of arrays, is not used again: its memo has grown, and
-/// clearing it takes time each time.
+/// A pickler that has written a longer stream, beside bytes of arrays, is not used again: its memo
+/// has grown, and clearing it takes time each time.
 const SMALL_STREAM_BYTES: usize = 8 << 10;
 
-/// Takes what a pickler has written. The payload, and whether the pickler, which has still its memo, may be used again;
-/// `None`, and nothing taken, if there are places, if some of the stream is in shared memory, or if small arrays have
-/// memory in common.
+/// Takes what a pickler has written. The payload, and whether the pickler, which has still its
+/// memo, may be used again; `None`, and nothing taken, if there are places, if some of the stream
+/// is in shared memory, or if small arrays have memory in common.
 #[pyfunction]
 #[pyo3(signature = (stream, reducer, places, /))]
 pub(crate) fn small_payload<'py>(

@@ -11,14 +11,15 @@ use crate::hold::Hold;
 use crate::memory::LARGE_BYTES;
 use crate::messages;
 
-/// A new buffer's room beyond what is asked for: after its last large part a pickle has a few more bytes.
+/// A new buffer's room beyond what is asked for: after its last large part a pickle has a few more
+/// bytes.
 const SPARE_BYTES: usize = 4 << 10;
 /// While the stream is shorter than this each new buffer doubles it; after that it adds a quarter.
 const DOUBLED_BYTES: usize = 16 << 20;
 
-/// The stream of a pickle: the pickler's own bytes while it is short, else buffers of shared memory, which a
-/// message takes as they are. A buffer has room for what is large in one piece; what finds no room in shared
-/// memory comes behind the buffers.
+/// The stream of a pickle: the pickler's own bytes while it is short, else buffers of shared
+/// memory, which a message takes as they are. A buffer has room for what is large in one piece;
+/// what finds no room in shared memory comes behind the buffers.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Stream {
     buffers: Vec<Buffer>,
@@ -62,7 +63,8 @@ impl Stream {
 
     /// Whether the rest takes so many bytes more.
     fn is_for_rest(&self, bytes: usize) -> bool {
-        self.failure.is_some() || (self.buffers.is_empty() && self.rest_bytes + bytes <= self.rest_most)
+        self.failure.is_some()
+            || (self.buffers.is_empty() && self.rest_bytes + bytes <= self.rest_most)
     }
 
     fn add_to_rest(&mut self, piece: &Bound<'_, PyBytes>) {
@@ -70,8 +72,8 @@ impl Stream {
         self.rest_bytes += piece.as_bytes().len();
     }
 
-    /// Adds bytes. `piece` is the object they lie in, if it may be kept instead of a copy; `are_fixed` says that nobody
-    /// can change them.
+    /// Adds bytes. `piece` is the object they lie in, if it may be kept instead of a copy;
+    /// `are_fixed` says that nobody can change them.
     fn write_bytes(
         &mut self,
         py: Python<'_>,
@@ -92,12 +94,14 @@ impl Stream {
         Ok(bytes.len())
     }
 
-    /// Adds bytes to the buffers, and what of the stream is not there yet. Other threads of Python run meanwhile.
+    /// Adds bytes to the buffers, and what of the stream is not there yet. Other threads of Python
+    /// run meanwhile.
     fn write_to_buffers(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
         let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
         let (buffers, behind) = (&mut self.buffers, self.rest_bytes);
         let mut write = || write_behind(buffers, &rest, behind, bytes);
-        let written = if are_fixed && bytes.len() as u64 >= LARGE_BYTES { py.detach(write) } else { write() };
+        let written =
+            if are_fixed && bytes.len() as u64 >= LARGE_BYTES { py.detach(write) } else { write() };
         drop(rest);
         written.map_err(to_py)?;
         self.rest.clear();
@@ -107,7 +111,12 @@ impl Stream {
 }
 
 /// Adds to buffers what follows them and then `bytes`, in one piece.
-fn write_behind(buffers: &mut Vec<Buffer>, rest: &[&[u8]], rest_bytes: usize, bytes: &[u8]) -> shmarray::Result<()> {
+fn write_behind(
+    buffers: &mut Vec<Buffer>,
+    rest: &[&[u8]],
+    rest_bytes: usize,
+    bytes: &[u8],
+) -> shmarray::Result<()> {
     let needed = rest_bytes + bytes.len();
     if buffers.last().is_none_or(|last| last.room() < needed) {
         let written = buffers.iter().map(|buffer| buffer.used).sum::<usize>() + rest_bytes;
@@ -149,9 +158,11 @@ impl Stream {
         if !memory.is_c_contiguous() && !memory.is_fortran_contiguous() {
             return self.write(messages::bytes_of(data)?.as_any());
         }
-        // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps the GIL, if it
-        // is not `bytes`.
-        let bytes = unsafe { std::slice::from_raw_parts(memory.buf_ptr().cast::<u8>(), memory.len_bytes()) };
+        // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps
+        // the GIL, if it is not `bytes`.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(memory.buf_ptr().cast::<u8>(), memory.len_bytes())
+        };
         let piece = piece.ok();
         self.write_bytes(py, bytes, piece, piece.is_some())
     }
@@ -167,14 +178,21 @@ impl Stream {
     }
 
     /// The rest of the stream in pieces; the last piece is `table` and the length of that rest.
-    pub(super) fn payload<'py>(&self, py: Python<'py>, table: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+    pub(super) fn payload<'py>(
+        &self,
+        py: Python<'py>,
+        table: &[u8],
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let length = (self.rest_bytes as u64).to_le_bytes();
         let last = PyBytes::new_with(py, table.len() + length.len(), |bytes| {
             bytes[..table.len()].copy_from_slice(table);
             bytes[table.len()..].copy_from_slice(&length);
             Ok(())
         })?;
-        PyTuple::new(py, self.rest.iter().map(|piece| piece.bind(py).clone()).chain([last]).collect::<Vec<_>>())
+        PyTuple::new(
+            py,
+            self.rest.iter().map(|piece| piece.bind(py).clone()).chain([last]).collect::<Vec<_>>(),
+        )
     }
 
     /// All of it, where there are no buffers.

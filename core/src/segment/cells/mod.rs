@@ -2,9 +2,9 @@
 //! memory of one that is gone is there for the next.
 //!
 //! Only the process that made a segment of cells gives its cells out (`shelves`). A cell has a
-//! state, a generation and leases of its own, in its head; so it is held, ticketed, closed and swept
-//! as a segment is. Its file goes when none of its cells is in use and its maker does not keep it.
-//! PROTOCOL.md has the rest.
+//! state, a generation and leases of its own, in its head; so it is held, ticketed, closed and
+//! swept as a segment is. Its file goes when none of its cells is in use and its maker does not
+//! keep it. PROTOCOL.md has the rest.
 //!
 //! Cells are whole pages, so that the memory of one can go back to the system while its
 //! neighbours stay. A file that is not kept keeps the memory of a few free ones for the next
@@ -54,8 +54,10 @@ pub(super) fn create(
     shall_check: bool,
 ) -> Result<Option<Arc<Segment>>> {
     let data_bytes = size_bytes(&layout.shape, dtype.item_bytes())?;
-    let description = (layout.ndim() <= CELL_NDIM).then(|| cell_description(dtype, &layout.shape)).flatten();
-    let (Some(cell_bytes), Some(description)) = (pool::cell_bytes_for(data_bytes, directory.page_bytes()), description)
+    let description =
+        (layout.ndim() <= CELL_NDIM).then(|| cell_description(dtype, &layout.shape)).flatten();
+    let (Some(cell_bytes), Some(description)) =
+        (pool::cell_bytes_for(data_bytes, directory.page_bytes()), description)
     else {
         return Ok(None);
     };
@@ -84,10 +86,12 @@ pub(super) fn create(
     }
 }
 
-/// Files that a cleaner has removed, or that are another user's since this process has become one: nobody
-/// finds an array there by its handle, so nothing more is made there. Whether there were any.
+/// Files that a cleaner has removed, or that are another user's since this process has become one:
+/// nobody finds an array there by its handle, so nothing more is made there. Whether there were
+/// any.
 fn forget_removed(directory: &Directory) -> bool {
-    let gone = shelves::take_all(|file| sys::is_findable(file.mapped.directory(), &file.mapped.header.id));
+    let gone =
+        shelves::take_all(|file| sys::is_findable(file.mapped.directory(), &file.mapped.header.id));
     if gone.iter().any(|file| !sys::is_found(file.mapped.directory(), &file.mapped.header.id)) {
         sweep::say_that_files_were_removed(directory);
     }
@@ -119,7 +123,11 @@ impl Claimed {
         Ok(())
     }
 
-    fn begin(self, description: &[u8; crate::format::CELL_DESCRIPTION_BYTES], data_bytes: u64) -> Result<Arc<Segment>> {
+    fn begin(
+        self,
+        description: &[u8; crate::format::CELL_DESCRIPTION_BYTES],
+        data_bytes: u64,
+    ) -> Result<Arc<Segment>> {
         let leases = self.leases();
         let generation = match leases.words.generation() {
             0 => random_generation()?,
@@ -152,7 +160,12 @@ impl Claimed {
 
 /// A cell of a new file; `None` when the array shall have a file of its own, which is smaller and
 /// knows what to say when memory is full.
-fn make(directory: &Directory, cell_bytes: u64, me: sys::Identity, fill: &Fill<'_>) -> Result<Option<Claimed>> {
+fn make(
+    directory: &Directory,
+    cell_bytes: u64,
+    me: sys::Identity,
+    fill: &Fill<'_>,
+) -> Result<Option<Claimed>> {
     let limit = pool::limit(directory, cell_bytes)?;
     let mut plan = shelves::plan(directory, cell_bytes, limit);
     plan.gone.clear(); // nothing is locked
@@ -184,7 +197,9 @@ fn make_planned(
     let mut division = plan.division;
     loop {
         match new_file(directory, division, plan.is_kept, me, fill) {
-            Err(error) if error.kind() == ErrorKind::NoSpace && division.cells > 1 => division.cells /= 2,
+            Err(error) if error.kind() == ErrorKind::NoSpace && division.cells > 1 => {
+                division.cells /= 2
+            }
             made => return made,
         }
     }
@@ -261,7 +276,11 @@ fn end_file(mapped: &Mapped) {
     }
     if !is_touched() {
         let (_, bytes) = mapped.part(None);
-        let _ = sys::punch(mapped.directory(), &mapped.header.id, &[(mapped.header.header_bytes, bytes)]);
+        let _ = sys::punch(
+            mapped.directory(),
+            &mapped.header.id,
+            &[(mapped.header.header_bytes, bytes)],
+        );
     }
     mapped.discard();
 }
@@ -280,13 +299,17 @@ enum Trim {
 impl Trim {
     fn takes(self, cell: &Leases) -> bool {
         let is_marked = cell.words.flags().load(Ordering::Acquire) & PUNCHED != 0;
-        cell.is_free() && (self != Self::Warm || !cell.is_unused()) && (self == Self::EvenMarked || !is_marked)
+        cell.is_free()
+            && (self != Self::Warm || !cell.is_unused())
+            && (self == Self::EvenMarked || !is_marked)
     }
 }
 
 /// Gives the memory of free cells back. Returns its bytes.
 fn trim(mapped: &Mapped, which: Trim) -> u64 {
-    let Some(me) = sys::identity(mapped.directory()).filter(|_| mapped.header_is_writable()) else { return 0 };
+    let Some(me) = sys::identity(mapped.directory()).filter(|_| mapped.header_is_writable()) else {
+        return 0;
+    };
     let whole = mapped.leases();
     let mut claimed = Vec::new();
     for (cell, leases) in whole.cells().enumerate() {
@@ -313,23 +336,28 @@ fn trim(mapped: &Mapped, which: Trim) -> u64 {
     punched.map_or(0, |()| parts.iter().map(|(_, bytes)| bytes).sum())
 }
 
-/// Lets go of files that are only kept: of all, or of those that were not used since the last time. Returns the
-/// bytes of what has ended.
+/// Lets go of files that are only kept: of all, or of those that were not used since the last time.
+/// Returns the bytes of what has ended.
 pub(super) fn let_go_of_idle(is_all: bool) -> u64 {
     let idle = if is_all { shelves::take_all(File::is_in_use) } else { shelves::take_idle() };
-    idle.into_iter().map(|mut file| if file.leave() { file.mapped.header.segment_bytes() } else { 0 }).sum()
+    idle.into_iter()
+        .map(|mut file| if file.leave() { file.mapped.header.segment_bytes() } else { 0 })
+        .sum()
 }
 
-/// Lets go of files: of those that somebody holds by lock, so that our own mapping is not what keeps
-/// them; of those that nobody keeps, when only their shelf has them mapped; and when memory is
-/// wanted of all that only their shelf has. Returns the bytes of what has ended.
+/// Lets go of files: of those that somebody holds by lock, so that our own mapping is not what
+/// keeps them; of those that nobody keeps, when only their shelf has them mapped; and when memory
+/// is wanted of all that only their shelf has. Returns the bytes of what has ended.
 pub(super) fn let_go(how: How) -> u64 {
     let stays = |file: &File| {
         let in_use = Arc::strong_count(&file.mapped) > 1;
-        !file.mapped.leases().is_by_lock() && (in_use || file.keeper.is_some() && how == How::Quietly)
+        !file.mapped.leases().is_by_lock()
+            && (in_use || file.keeper.is_some() && how == How::Quietly)
     };
     let gone = shelves::take_all(stays);
-    let bytes = gone.into_iter().map(|mut file| if file.leave() { file.mapped.header.segment_bytes() } else { 0 });
+    let bytes = gone
+        .into_iter()
+        .map(|mut file| if file.leave() { file.mapped.header.segment_bytes() } else { 0 });
     bytes.sum()
 }
 
@@ -346,7 +374,8 @@ pub(super) fn leave_at_exit() {
     }
 }
 
-/// Frees what the dead had in a segment of cells. Whether one died between mark and deed (`recover`).
+/// Frees what the dead had in a segment of cells. Whether one died between mark and deed
+/// (`recover`).
 fn recover_all(mapped: &Mapped) -> bool {
     let whole = mapped.leases();
     let Some(lives) = sys::Lives::look(mapped.directory()) else { return false };
@@ -376,8 +405,8 @@ pub(super) fn sweep(mapped: &Mapped, how: How) -> (u64, bool) {
         How::Quietly if whole.is_kept() => 0,
         How::Quietly => trim(mapped, Trim::Warm),
     };
-    // Whoever freed the last cell meanwhile saw those claimed that were trimmed here. Or it is dead, by
-    // somebody who died of it.
+    // Whoever freed the last cell meanwhile saw those claimed that were trimmed here. Or it is
+    // dead, by somebody who died of it.
     let ends = whole.close() == Closed::Last || whole.is_dead();
     if ends {
         drop(end(mapped));

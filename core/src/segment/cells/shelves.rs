@@ -133,14 +133,17 @@ pub(super) fn put(directory: &Directory, plan: &Plan, mapped: &Arc<Mapped>, keep
             shelf.kept_bytes += kept_bytes(directory, division);
         }
         let id = mapped.header.id;
-        shelf.files.insert(id, File { mapped: Arc::clone(mapped), unused: 1, keeper, used_at, taken_in });
+        shelf
+            .files
+            .insert(id, File { mapped: Arc::clone(mapped), unused: 1, keeper, used_at, taken_in });
         shelf.ring.push_back(id);
         shelf.newest = Some(id);
     });
 }
 
 fn kept_bytes(directory: &Directory, division: Division) -> u64 {
-    let header_bytes = (PAGE_BYTES + division.heads_bytes()).next_multiple_of(directory.page_bytes());
+    let header_bytes =
+        (PAGE_BYTES + division.heads_bytes()).next_multiple_of(directory.page_bytes());
     header_bytes + division.cell_bytes * u64::from(division.cells)
 }
 
@@ -149,7 +152,8 @@ pub(super) fn put_back(id: &SegmentId, cell: u32) {
     with(|shelves| {
         shelves.events += 1;
         let (are_ours, used_at) = (!shelves.are_parents, shelves.events);
-        let made_here = shelves.all.iter_mut().find(|shelf| are_ours && shelf.files.contains_key(id));
+        let made_here =
+            shelves.all.iter_mut().find(|shelf| are_ours && shelf.files.contains_key(id));
         if let Some(shelf) = made_here {
             shelf.free.push((*id, cell));
             shelf.files.entry(*id).and_modify(|file| file.used_at = used_at);
@@ -167,7 +171,8 @@ pub(super) fn take_all(unless: impl Fn(&File) -> bool) -> Vec<File> {
     with(|shelves| {
         let mut gone: Vec<_> = shelves.parents().collect();
         for shelf in &mut shelves.all {
-            let ids: Vec<_> = shelf.files.iter().filter(|(_, file)| !unless(file)).map(|(id, _)| *id).collect();
+            let ids: Vec<_> =
+                shelf.files.iter().filter(|(_, file)| !unless(file)).map(|(id, _)| *id).collect();
             gone.extend(ids.iter().filter_map(|id| shelf.remove(id)));
         }
         gone
@@ -190,7 +195,9 @@ pub(in crate::segment) fn before_fork() {
 
 impl Shelves {
     fn of(&mut self, directory: &Directory, cell_bytes: u64) -> &mut Shelf {
-        let is_it = |shelf: &Shelf| shelf.cell_bytes == cell_bytes && shelf.directory.path() == directory.path();
+        let is_it = |shelf: &Shelf| {
+            shelf.cell_bytes == cell_bytes && shelf.directory.path() == directory.path()
+        };
         let at = self.all.iter().position(is_it).unwrap_or_else(|| {
             self.all.push(Shelf::new(directory.clone(), cell_bytes));
             self.all.len() - 1
@@ -205,7 +212,11 @@ impl Shelves {
 
     /// What a child does not give out. Its parent keeps it.
     fn parents(&mut self) -> impl Iterator<Item = File> + use<> {
-        let shelves = if std::mem::take(&mut self.are_parents) { std::mem::take(&mut self.all) } else { Vec::new() };
+        let shelves = if std::mem::take(&mut self.are_parents) {
+            std::mem::take(&mut self.all)
+        } else {
+            Vec::new()
+        };
         let files = shelves.into_iter().flat_map(|shelf| shelf.files.into_values());
         files.map(|mut file| {
             file.keeper = None;
@@ -222,8 +233,10 @@ impl Shelves {
             return (gone, wanted <= limit);
         }
         let files = self.all.iter_mut().filter(here).flat_map(|shelf| &shelf.files);
-        let mut free: Vec<_> =
-            files.filter(|(_, file)| file.is_spare()).map(|(id, file)| (file.used_at, *id)).collect();
+        let mut free: Vec<_> = files
+            .filter(|(_, file)| file.is_spare())
+            .map(|(id, file)| (file.used_at, *id))
+            .collect();
         free.sort_unstable();
         for (_, id) in free {
             if kept.saturating_add(wanted) <= limit {
@@ -304,7 +317,13 @@ impl Shelf {
     }
 
     /// A file that others have ended goes.
-    fn try_claim(&mut self, id: &SegmentId, cell: u32, me: sys::Identity, gone: &mut Vec<File>) -> Option<Claimed> {
+    fn try_claim(
+        &mut self,
+        id: &SegmentId,
+        cell: u32,
+        me: sys::Identity,
+        gone: &mut Vec<File>,
+    ) -> Option<Claimed> {
         let claimed = claim_cell(&self.files.get(id)?.mapped, cell, me)?;
         if claimed.mapped.leases().look() {
             return Some(claimed);
@@ -337,13 +356,15 @@ impl File {
 
     /// Kept, and not in use.
     fn is_spare(&self) -> bool {
-        self.keeper.is_some() && !self.mapped.leases().cells().any(|cell| cell.is_used() || cell.is_retired())
+        self.keeper.is_some()
+            && !self.mapped.leases().cells().any(|cell| cell.is_used() || cell.is_retired())
     }
 
     fn free_cells(&self) -> impl Iterator<Item = u32> {
         let leases = self.mapped.leases();
         let is_any = leases.words.used().load(Ordering::Relaxed) < u64::from(self.unused);
-        let cells: Vec<_> = leases.cells().take(if is_any { self.unused as usize } else { 0 }).collect();
+        let cells: Vec<_> =
+            leases.cells().take(if is_any { self.unused as usize } else { 0 }).collect();
         let is_free = |cell: &Leases| {
             cell.recover(); // what the dead had claimed
             cell.is_free()

@@ -137,7 +137,9 @@ mod tests {
         let kept = Descriptor::open(tempfile::tempfile).unwrap().into_owned();
         let numbers = [first.as_raw_fd(), second.as_raw_fd(), kept.as_raw_fd()];
         assert_eq!(numbers.map(is_open), [true, true, true]);
-        let seen = in_child(|| numbers.map(is_open).iter().fold(0, |bits, open| bits * 2 + i32::from(*open)));
+        let seen = in_child(|| {
+            numbers.map(is_open).iter().fold(0, |bits, open| bits * 2 + i32::from(*open))
+        });
         assert_eq!(seen, 0b001);
         assert_eq!(numbers.map(is_open), [true, true, true]);
         drop(first);

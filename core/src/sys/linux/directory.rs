@@ -127,7 +127,8 @@ impl Directory {
         }
     }
 
-    /// Of a hugetlbfs: its pages are of one size, are reserved by the administrator, and take no write(2).
+    /// Of a hugetlbfs: its pages are of one size, are reserved by the administrator, and take no
+    /// write(2).
     pub(super) fn huge_page_bytes(&self) -> Option<u64> {
         let path = c_path(self.path());
         let mut facts = MaybeUninit::<libc::statfs>::uninit();
@@ -225,7 +226,8 @@ impl Directory {
 }
 
 fn id_in(file_name: &str) -> Option<SegmentId> {
-    let id = file_name.strip_prefix(NEW_PREFIX).or_else(|| file_name.strip_prefix(SEGMENT_PREFIX))?;
+    let id =
+        file_name.strip_prefix(NEW_PREFIX).or_else(|| file_name.strip_prefix(SEGMENT_PREFIX))?;
     SegmentId::from_bytes(id.as_bytes())
 }
 
@@ -246,7 +248,8 @@ fn absolute(named: &Path) -> PathBuf {
     }
     let mut latest = RELATIVES.load(Ordering::Acquire); // the exchange below is its partner
     let mut at: *const Relative = latest;
-    // SAFETY: null, or a `Relative` that is never freed nor changed, published by the exchange below.
+    // SAFETY: null, or a `Relative` that is never freed nor changed, published by the exchange
+    // below.
     while let Some(known) = unsafe { at.as_ref() } {
         if known.named == named {
             return known.path.clone();
@@ -254,8 +257,14 @@ fn absolute(named: &Path) -> PathBuf {
         at = known.earlier;
     }
     let path = std::env::current_dir().unwrap_or_default().join(named);
-    let new = Box::into_raw(Box::new(Relative { named: named.to_owned(), path: path.clone(), earlier: latest }));
-    while let Err(other) = RELATIVES.compare_exchange(latest, new, Ordering::AcqRel, Ordering::Acquire) {
+    let new = Box::into_raw(Box::new(Relative {
+        named: named.to_owned(),
+        path: path.clone(),
+        earlier: latest,
+    }));
+    while let Err(other) =
+        RELATIVES.compare_exchange(latest, new, Ordering::AcqRel, Ordering::Acquire)
+    {
         latest = other; // two threads that see it first at once saw it in one place
         // SAFETY: `new` is not published yet: it is this thread's alone.
         unsafe { (*new).earlier = latest };
@@ -269,8 +278,8 @@ pub(super) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether a file is this user's. Where a user namespace knows no number for this user, all strangers
-/// have the same one, and nothing is.
+/// Whether a file is this user's. Where a user namespace knows no number for this user, all
+/// strangers have the same one, and nothing is.
 pub(super) fn is_own(facts: &fs::Metadata) -> bool {
     facts.uid() == user() && !(user() == NOBODY && is_unknown(NOBODY))
 }
@@ -281,8 +290,12 @@ const NOBODY: u32 = 65_534;
 /// Whether no line of the namespace's map (first inside, first outside, count) has that user.
 fn is_unknown(user: u32) -> bool {
     let map = without_fork(|| fs::read_to_string("/proc/self/uid_map"));
-    let numbers = |line: &str| line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>();
-    let has = |line: Vec<u64>| line.len() == 3 && (line[0]..line[0].saturating_add(line[2])).contains(&u64::from(user));
+    let numbers = |line: &str| {
+        line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>()
+    };
+    let has = |line: Vec<u64>| {
+        line.len() == 3 && (line[0]..line[0].saturating_add(line[2])).contains(&u64::from(user))
+    };
     !map.is_ok_and(|map| map.lines().filter_map(numbers).any(has))
 }
 
@@ -291,7 +304,9 @@ pub(super) fn link_file(file: &fs::File, path: &Path) -> io::Result<()> {
     let open = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
     match link(libc::AT_FDCWD, &open, path, libc::AT_SYMLINK_FOLLOW) {
         // Without /proc the descriptor itself can be linked, where the kernel permits it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => link(file.as_raw_fd(), c"", path, libc::AT_EMPTY_PATH),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            link(file.as_raw_fd(), c"", path, libc::AT_EMPTY_PATH)
+        }
         done => done,
     }
 }
@@ -313,7 +328,12 @@ pub(super) fn lacks_unnamed_files(error: &io::Error) -> bool {
 /// A new file at a hidden path.
 pub(super) fn create_hidden(path: &Path) -> Result<Descriptor> {
     let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+    options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
     Descriptor::open(|| options.open(path)).map_err(|error| Error::os("open(O_CREAT)", path, error))
 }
 
@@ -324,7 +344,11 @@ impl NameLock {
     /// # Errors
     /// When the registry cannot be had, or another process of this user keeps the byte: it does
     /// that for a few system calls, unless somebody stopped it there.
-    pub(super) fn take(directory: &Directory, name: &ArrayName, patience: Patience) -> Result<Self> {
+    pub(super) fn take(
+        directory: &Directory,
+        name: &ArrayName,
+        patience: Patience,
+    ) -> Result<Self> {
         let file = registry::open(directory)?.file;
         let mut hash = Fnv1a::new();
         let _ = hash.write_str(name.as_str()); // it takes everything

@@ -1,4 +1,5 @@
-//! What a fork needs of the system: handlers, a child's registration, and forks that come too early.
+//! What a fork needs of the system: handlers, a child's registration, and forks that come too
+//! early.
 //!
 //! A signal handler that forks while its own thread is inside of a lock of this library cannot wait
 //! for itself. Such a fork takes no lock, and its child is *orphaned*: it may exec or exit, and
@@ -12,7 +13,8 @@ pub(crate) use super::descriptor::before_fork as close_gate;
 pub(crate) use super::mutex::free_in_child;
 pub(crate) use super::mutex::is_inside;
 pub(crate) use super::registry::{
-    after_in_child, after_in_parent, ask_no_more, identity_of_child, is_known_dead, register_child, registered,
+    after_in_child, after_in_parent, ask_no_more, identity_of_child, is_known_dead, register_child,
+    registered,
 };
 
 thread_local! {
@@ -22,7 +24,8 @@ thread_local! {
 
 static IS_ORPHANED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process was forked by a signal handler inside of this library: nothing here is whole.
+/// Whether this process was forked by a signal handler inside of this library: nothing here is
+/// whole.
 pub(crate) fn is_orphaned() -> bool {
     IS_ORPHANED.load(Ordering::Relaxed)
 }

@@ -1,9 +1,11 @@
-//! Giving back a segment that no process maps: of the dead, and of those who held it by its lock alone.
+//! Giving back a segment that no process maps: of the dead, and of those who held it by its lock
+//! alone.
 //!
-//! Whether somebody maps it only the kernel knows: every mapping of a holder keeps the file's lock. The
-//! answer counts for the moment in which it is given, so it is asked for while the state is CLOSING
-//! (`Leases::close_unmapped`): who attaches takes the lock first and looks at the state then, finds
-//! CLOSING, and makes it LIVE again. Nobody ever takes that lock exclusively, and nobody waits for it.
+//! Whether somebody maps it only the kernel knows: every mapping of a holder keeps the file's lock.
+//! The answer counts for the moment in which it is given, so it is asked for while the state is
+//! CLOSING (`Leases::close_unmapped`): who attaches takes the lock first and looks at the state
+//! then, finds CLOSING, and makes it LIVE again. Nobody ever takes that lock exclusively, and
+//! nobody waits for it.
 //!
 //! Only files of this user are looked at. What has the name of a segment and no valid header is
 //! left as it is: it may be of a later version, or no file of this library.
@@ -94,8 +96,8 @@ pub(crate) fn is_none_of_ours(error: &io::Error) -> bool {
 }
 
 impl Found {
-    /// Whether it has ended: here, or earlier by somebody who died of it. What nobody holds in a state
-    /// that no segment can have, which nobody could ever attach, has ended, too.
+    /// Whether it has ended: here, or earlier by somebody who died of it. What nobody holds in a
+    /// state that no segment can have, which nobody could ever attach, has ended, too.
     #[allow(unsafe_code)]
     fn ends(&self, directory: &Directory) -> Result<bool> {
         let is_unheld = || lock::is_unheld(&self.file) && !self.is_under_way(directory);
@@ -119,10 +121,15 @@ impl Found {
         if self.file.read_exact_at(&mut front, 0).is_err() {
             return true; // cut short meanwhile: left as it is
         }
-        let mut messages = self.header.entries(&front).filter(|entry| entry.held && is_message(entry.about)).peekable();
+        let mut messages = self
+            .header
+            .entries(&front)
+            .filter(|entry| entry.held && is_message(entry.about))
+            .peekable();
         let lives = messages.peek().and_then(|_| Lives::look(directory));
-        messages.any(|entry| lives.as_ref().is_none_or(|lives| !lives.is_void(entry.holder, entry.about)))
-            || facts.nlink() > own_links && links::has_tickets(directory, &self.header.id)
+        messages.any(|entry| {
+            lives.as_ref().is_none_or(|lives| !lives.is_void(entry.holder, entry.about))
+        }) || facts.nlink() > own_links && links::has_tickets(directory, &self.header.id)
     }
 }
 
@@ -137,7 +144,11 @@ fn unlink_all(directory: &Directory, found: &Found, path: &Path) -> Result<bool>
 
 /// Unlinks a segment that has become dead by the caller's hand, and its name. `false` when somebody
 /// who met it dead was faster.
-pub(crate) fn discard(directory: &Directory, id: &SegmentId, name: Option<&ArrayName>) -> Result<bool> {
+pub(crate) fn discard(
+    directory: &Directory,
+    id: &SegmentId,
+    name: Option<&ArrayName>,
+) -> Result<bool> {
     let path = directory.segment_path(id);
     let Some(name) = name else { return unlink_segment(&path) };
     match fs::symlink_metadata(&path) {
@@ -165,13 +176,16 @@ fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata)
     }
     let Ok(_lock) = NameLock::take(directory, name, Patience::Little) else { return Ok(false) };
     match is_same(&path, facts) {
-        true => fs::remove_file(&path).map(|()| true).map_err(|error| Error::os("unlink", &path, error)),
+        true => {
+            fs::remove_file(&path).map(|()| true).map_err(|error| Error::os("unlink", &path, error))
+        }
         false => Ok(true),
     }
 }
 
 pub(super) fn is_same(path: &Path, facts: &fs::Metadata) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (facts.dev(), facts.ino()))
+    fs::symlink_metadata(path)
+        .is_ok_and(|there| (there.dev(), there.ino()) == (facts.dev(), facts.ino()))
 }
 
 /// What [`Header::read`] needs of an open file.
@@ -190,8 +204,8 @@ fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
 
 /// A hidden file whose creator has died, or is about to remove it himself because it has its id.
 ///
-/// The creator holds the file from its first moment but one, in which it has no header either. So its
-/// lock is taken exclusively here, and a creator that meets it makes another file.
+/// The creator holds the file from its first moment but one, in which it has no header either. So
+/// its lock is taken exclusively here, and a creator that meets it makes another file.
 fn remove_hidden(directory: &Directory, id: &SegmentId, path: &Path) -> Option<u64> {
     let hidden = directory.hidden_path(id);
     let file = open_existing(&hidden, Access::ReadWrite).ok()?;

@@ -1,8 +1,9 @@
 //! Huge pages in a tmpfs that gives them to who asks: one that is mounted with huge=advise.
 //!
-//! They come by a page fault in memory that asks for them, and not by fallocate(2): so what is large is
-//! mapped and populated once, which reserves it as well, as long as they come fast. Where the mount says huge=within_size or
-//! always, fallocate gives them, too, and nothing need be asked; where it says never, nothing helps.
+//! They come by a page fault in memory that asks for them, and not by fallocate(2): so what is
+//! large is mapped and populated once, which reserves it as well, as long as they come fast. Where
+//! the mount says huge=within_size or always, fallocate gives them, too, and nothing need be asked;
+//! where it says never, nothing helps.
 #![allow(unsafe_code)] // mmap, madvise, ftruncate
 
 use std::fs::{self, File};
@@ -40,12 +41,14 @@ pub(super) fn ask(start: *mut u8, bytes: usize) {
 /// So many bytes are populated before the clock is looked at: some huge pages.
 const STEP_BYTES: usize = 8 << 20;
 
-/// Makes a new file `bytes` long, with huge pages from its start on as far as there are some that come fast.
-/// Returns how much has its pages. The rest the caller reserves in the other way, and learns there what is wrong.
+/// Makes a new file `bytes` long, with huge pages from its start on as far as there are some that
+/// come fast. Returns how much has its pages. The rest the caller reserves in the other way, and
+/// learns there what is wrong.
 ///
-/// A huge page costs what clearing it costs, unless the kernel has to move others for it, or a hypervisor
-/// to find memory that this machine has not touched before: then twenty times as much. Small pages that
-/// were used before are the better ones then. `clock_ns` counts the time that this thread runs.
+/// A huge page costs what clearing it costs, unless the kernel has to move others for it, or a
+/// hypervisor to find memory that this machine has not touched before: then twenty times as much.
+/// Small pages that were used before are the better ones then. `clock_ns` counts the time that this
+/// thread runs.
 pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u64 {
     let Ok(length) = usize::try_from(bytes) else { return 0 };
     if file.set_len(bytes).is_err() {
@@ -54,7 +57,14 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
     let anywhere = std::ptr::null_mut();
     // SAFETY: a new mapping, where the kernel likes.
     let start = unsafe {
-        libc::mmap(anywhere, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        libc::mmap(
+            anywhere,
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
     };
     if start == libc::MAP_FAILED {
         return 0;
@@ -63,8 +73,11 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
     let (mut done, mut before) = (0, clock_ns());
     while done < length {
         let step = STEP_BYTES.min(length - done);
-        // SAFETY: a part of the mapping from above; a page that cannot be had is an error, and no signal.
-        if unsafe { libc::madvise(start.wrapping_byte_add(done), step, libc::MADV_POPULATE_WRITE) } != 0 {
+        // SAFETY: a part of the mapping from above; a page that cannot be had is an error, and no
+        // signal.
+        if unsafe { libc::madvise(start.wrapping_byte_add(done), step, libc::MADV_POPULATE_WRITE) }
+            != 0
+        {
             break;
         }
         done += step;
@@ -93,7 +106,8 @@ mod tests {
 
     const BYTES: u64 = 3 * STEP_BYTES as u64 + 4096;
 
-    /// What is populated, and what memory the file has then, by a clock that goes so far at each look.
+    /// What is populated, and what memory the file has then, by a clock that goes so far at each
+    /// look.
     fn populated(each_look_ns: u64) -> (u64, u64) {
         let file = tempfile::tempfile_in("/dev/shm").unwrap();
         let now = Cell::new(0);

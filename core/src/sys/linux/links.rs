@@ -21,8 +21,14 @@ impl Directory {
     }
 }
 
-/// Holds a segment, which the caller holds by its lock meanwhile. `false` when there is such a ticket.
-pub(crate) fn link_ticket(directory: &Directory, id: &SegmentId, ticket: u64, about: u64) -> Result<bool> {
+/// Holds a segment, which the caller holds by its lock meanwhile. `false` when there is such a
+/// ticket.
+pub(crate) fn link_ticket(
+    directory: &Directory,
+    id: &SegmentId,
+    ticket: u64,
+    about: u64,
+) -> Result<bool> {
     let path = directory.ticket_path(id, ticket, about >> 40);
     match fs::hard_link(directory.segment_path(id), &path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),

@@ -41,7 +41,8 @@ pub(super) enum Patience {
     Much,
 }
 
-/// Tries without sleeping, then tries a millisecond apart. Where steps are counted few tell as much.
+/// Tries without sleeping, then tries a millisecond apart. Where steps are counted few tell as
+/// much.
 const TRIES: usize = if cfg!(feature = "steps") { 2 } else { 64 };
 
 impl Patience {

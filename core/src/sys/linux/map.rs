@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 
 use super::{Access, Directory, huge};
 
-/// One reservation at the most, so that a signal costs no more than one of them again; and at the least.
+/// One reservation at the most, so that a signal costs no more than one of them again; and at the
+/// least.
 const STEP_BYTES: u64 = 256 << 20;
 const LEAST_STEP_BYTES: u64 = 64 << 10;
 
@@ -38,7 +39,9 @@ impl Mapping {
     pub(super) fn new(file: &super::File, access: Access, header_bytes: u64) -> io::Result<Self> {
         // Of a hugetlbfs only whole pages can be unmapped.
         let whole = file.bytes.checked_next_multiple_of(file.directory.page_bytes());
-        let bytes = whole.and_then(|bytes| usize::try_from(bytes).ok()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let bytes = whole
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .ok_or(io::ErrorKind::OutOfMemory)?;
         let (protection, sharing) = match access {
             Access::ReadWrite => (WRITABLE, libc::MAP_SHARED),
             Access::ReadOnly => (libc::PROT_READ, libc::MAP_SHARED),
@@ -49,10 +52,22 @@ impl Mapping {
             huge::ask(start.as_ptr(), bytes);
         }
         let (header_bytes, header_is_writable) = (header_bytes as usize, file.is_writable);
-        let mapping = Self { start, bytes, header_bytes, header_is_writable, directory: file.directory.clone() };
+        let mapping = Self {
+            start,
+            bytes,
+            header_bytes,
+            header_is_writable,
+            directory: file.directory.clone(),
+        };
         if access != Access::ReadWrite {
             let protection = if header_is_writable { WRITABLE } else { libc::PROT_READ };
-            map(&file.file, start.as_ptr(), header_bytes.min(bytes), protection, libc::MAP_SHARED | libc::MAP_FIXED)?;
+            map(
+                &file.file,
+                start.as_ptr(),
+                header_bytes.min(bytes),
+                protection,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+            )?;
         }
         Ok(mapping)
     }
@@ -84,8 +99,8 @@ impl Mapping {
         unsafe { libc::madvise(self.data().cast(), data_bytes, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// Of a mapping that copies on write: frees the pages of a part of the data that this process has
-    /// written, so that it shows the file's again. `false` when the kernel refused.
+    /// Of a mapping that copies on write: frees the pages of a part of the data that this process
+    /// has written, so that it shows the file's again. `false` when the kernel refused.
     pub(crate) fn give_back_own(&self, offset: u64, bytes: u64) -> bool {
         let page_bytes = self.directory.page_bytes();
         let start = self.data().wrapping_add(offset as usize) as u64 / page_bytes * page_bytes;
@@ -93,7 +108,8 @@ impl Mapping {
         if end - start <= FAULT_AROUND_BYTES {
             return forget(start, end);
         }
-        written_pages(start, end).is_some_and(|pages| pages.iter().all(|(start, end)| forget(*start, *end)))
+        written_pages(start, end)
+            .is_some_and(|pages| pages.iter().all(|(start, end)| forget(*start, *end)))
     }
 }
 
@@ -114,7 +130,10 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn map(file: &File, page_bytes: u64) -> io::Result<Self> {
         let bytes = page_bytes as usize; // whole pages alone can be unmapped, of a hugetlbfs too
-        Ok(Self { start: map(file, std::ptr::null_mut(), bytes, WRITABLE, libc::MAP_SHARED)?, bytes })
+        Ok(Self {
+            start: map(file, std::ptr::null_mut(), bytes, WRITABLE, libc::MAP_SHARED)?,
+            bytes,
+        })
     }
 
     pub(super) fn start(&self) -> NonNull<u8> {
@@ -154,7 +173,9 @@ const FAULT_AROUND_BYTES: u64 = 64 << 10;
 fn forget(start: u64, end: u64) -> bool {
     // SAFETY: pages of a private mapping of ours that no array is in any more: what is dropped
     // with them is what the last array's holder has written.
-    unsafe { libc::madvise(start as *mut libc::c_void, (end - start) as usize, libc::MADV_DONTNEED) == 0 }
+    unsafe {
+        libc::madvise(start as *mut libc::c_void, (end - start) as usize, libc::MADV_DONTNEED) == 0
+    }
 }
 
 /// `struct page_region` and `struct pm_scan_arg` of linux/fs.h.
@@ -192,7 +213,9 @@ const PAGE_IS_SWAPPED: u64 = 1 << 4;
 /// before that everywhere.
 fn written_pages(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
     let everywhere = Some(vec![(start, end)]);
-    let Ok(pagemap) = super::Descriptor::open(|| File::open("/proc/self/pagemap")) else { return everywhere };
+    let Ok(pagemap) = super::Descriptor::open(|| File::open("/proc/self/pagemap")) else {
+        return everywhere;
+    };
     let (mut pages, mut at, mut regions) = (Vec::new(), start, [PageRegion::default(); 64]);
     while at < end {
         let mut argument = ScanArgument {
@@ -225,24 +248,28 @@ pub(super) fn page_bytes() -> u64 {
 
 /// Reserves the pages of a part of a file, which is as long then.
 ///
-/// The kernel undoes a reservation that a signal interrupts. So each one that is interrupted makes the
-/// next smaller: with a timer that is faster than a large one, too, this comes to its end.
+/// The kernel undoes a reservation that a signal interrupts. So each one that is interrupted makes
+/// the next smaller: with a timer that is faster than a large one, too, this comes to its end.
 pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (mut done, end, mut most) = (offset, offset + bytes, STEP_BYTES);
     while done < end {
         let step = most.min(end - done);
         match allocate(file, done, step) {
             Ok(()) => done += step,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => most = (most / 2).max(LEAST_STEP_BYTES),
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return write_zeros(file, done, end),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                most = (most / 2).max(LEAST_STEP_BYTES)
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return write_zeros(file, done, end);
+            }
             Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-/// The largest file that this process may make: beyond it the kernel sends SIGXFSZ, which ends a process
-/// that does not expect it.
+/// The largest file that this process may make: beyond it the kernel sends SIGXFSZ, which ends a
+/// process that does not expect it.
 pub(super) fn file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` has room for the answer.
@@ -251,13 +278,19 @@ pub(super) fn file_limit() -> u64 {
 }
 
 /// Writes memory that others may change meanwhile: then some of its bytes.
-pub(super) fn write_at(file: &File, mut offset: u64, mut bytes: *const u8, mut count: usize) -> io::Result<()> {
+pub(super) fn write_at(
+    file: &File,
+    mut offset: u64,
+    mut bytes: *const u8,
+    mut count: usize,
+) -> io::Result<()> {
     while count > 0 {
         // SAFETY: the kernel reads the caller's memory, and fails where there is none.
         let written = unsafe { libc::pwrite(file.as_raw_fd(), bytes.cast(), count, offset as i64) };
         match usize::try_from(written) {
             Ok(written) => {
-                (offset, bytes, count) = (offset + written as u64, bytes.wrapping_add(written), count - written)
+                (offset, bytes, count) =
+                    (offset + written as u64, bytes.wrapping_add(written), count - written)
             }
             Err(_) => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => {}

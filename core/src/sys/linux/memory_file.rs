@@ -26,7 +26,8 @@ pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// All of what another process wrote there. It is read, and not mapped: whoever has the file may cut it.
+/// All of what another process wrote there. It is read, and not mapped: whoever has the file may
+/// cut it.
 pub(crate) fn read_memory_file(file: OwnedFd) -> io::Result<Vec<u8>> {
     let file = File::from(file);
     let size = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;

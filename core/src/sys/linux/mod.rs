@@ -54,8 +54,8 @@ use map::page_bytes;
 pub(crate) use memory_file::{memory_file, read_memory_file};
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use registry::{
-    Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family, leave_rolls, look_for_dead,
-    message, note_user,
+    Dead, Identity, Lives, family_message, family_of, identity, is_message, keep_family,
+    leave_rolls, look_for_dead, message, note_user,
 };
 pub(crate) use shared_words::SharedWords;
 
@@ -77,9 +77,15 @@ pub(crate) struct File {
 
 impl File {
     /// A file of `bytes` zeros that has no name yet.
-    pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, mode: u32) -> Result<Self> {
+    pub(crate) fn create(
+        directory: Directory,
+        id: &SegmentId,
+        bytes: u64,
+        mode: u32,
+    ) -> Result<Self> {
         loop {
-            let unnamed = create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes));
+            let unnamed =
+                create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes));
             let (file, hidden) = unnamed?;
             let (directory, path) = (directory.clone(), directory.segment_path(id));
             let created = Self { file, directory, path, bytes, is_writable: true, hidden };
@@ -90,12 +96,14 @@ impl File {
         }
     }
 
-    /// Holds the new file. `false` when it had a name and a sweep was faster, which took it for a dead
-    /// creator's.
+    /// Holds the new file. `false` when it had a name and a sweep was faster, which took it for a
+    /// dead creator's.
     fn hold(&self) -> Result<bool> {
         match lock::try_shared(&self.file) {
             Ok(()) => Ok(self.hidden.is_none() || self.links() > 0),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.hidden.is_some() => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.hidden.is_some() => {
+                Ok(false)
+            }
             Err(error) => Err(Error::os("fcntl(F_OFD_SETLK)", &self.path, error)),
         }
     }
@@ -136,7 +144,9 @@ impl File {
     /// The file of a segment if it is this user's: nobody maps a stranger's unasked.
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
         match Self::open(directory.clone(), Place::Id(id), Access::ReadWrite) {
-            Ok(file) if file.file.metadata().is_ok_and(|facts| directory::is_own(&facts)) => Ok(Some(file)),
+            Ok(file) if file.file.metadata().is_ok_and(|facts| directory::is_own(&facts)) => {
+                Ok(Some(file))
+            }
             Ok(_) | Err(Error::NotOwner { .. } | Error::InvalidSegment { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -186,13 +196,15 @@ impl File {
 
     /// Maps the whole file. The mapping carries the hold on when the file is closed.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
-        Mapping::new(self, access, header_bytes).map_err(|error| Error::os("mmap", &self.path, error))
+        Mapping::new(self, access, header_bytes)
+            .map_err(|error| Error::os("mmap", &self.path, error))
     }
 
     /// Lets others see the segment by its id: whole, as it is now.
     pub(crate) fn publish(&self, id: &SegmentId) -> Result<()> {
         let path = self.directory.segment_path(id);
-        let linked = link_file(&self.file, &path).map_err(|error| Error::os("linkat", &path, error));
+        let linked =
+            link_file(&self.file, &path).map_err(|error| Error::os("linkat", &path, error));
         linked.map_err(|error| or_full(error, &self.directory, self.bytes))
     }
 
@@ -203,7 +215,11 @@ impl File {
             match link_file(&self.file, &path) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(or_full(Error::os("linkat", &path, error), &self.directory, self.bytes));
+                    return Err(or_full(
+                        Error::os("linkat", &path, error),
+                        &self.directory,
+                        self.bytes,
+                    ));
                 }
                 Err(_) if attempt == 0 => {
                     let _ = give_back_named(&self.directory, name); // held: found taken again, and said so
@@ -211,7 +227,10 @@ impl File {
                 Err(_) => break,
             }
         }
-        Err(Error::NameExists { name: name.to_string(), directory: self.directory.path().to_owned() })
+        Err(Error::NameExists {
+            name: name.to_string(),
+            directory: self.directory.path().to_owned(),
+        })
     }
 }
 
@@ -284,7 +303,8 @@ fn at_parts(
     change: impl Fn(&fs::File, u64, u64) -> io::Result<()>,
 ) -> Result<()> {
     let path = directory.segment_path(id);
-    let file = open_existing(&path, Access::ReadWrite).map_err(|error| Error::os("open", &path, error))?;
+    let file =
+        open_existing(&path, Access::ReadWrite).map_err(|error| Error::os("open", &path, error))?;
     for (offset, bytes) in parts {
         change(&file, *offset, *bytes).map_err(|error| full_or(directory, *bytes, &path, error))?;
     }
@@ -298,7 +318,8 @@ pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
 
 /// Whether a process of this user finds it by its id.
 pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
-    fs::symlink_metadata(directory.segment_path(id)).is_ok_and(|facts| facts.uid() == directory::user())
+    fs::symlink_metadata(directory.segment_path(id))
+        .is_ok_and(|facts| facts.uid() == directory::user())
 }
 
 /// Takes a name away. `before` is run first, while nobody else can change the name: what it
@@ -320,12 +341,15 @@ pub(crate) fn unlink_name(
 fn create_unnamed(directory: &Directory, id: &SegmentId) -> Result<(Descriptor, Option<PathBuf>)> {
     let path = directory.path();
     let flags = libc::O_TMPFILE | libc::O_CLOEXEC;
-    match Descriptor::open(|| options(Access::ReadWrite).mode(0o600).custom_flags(flags).open(path)) {
+    match Descriptor::open(|| options(Access::ReadWrite).mode(0o600).custom_flags(flags).open(path))
+    {
         Err(error) if directory::lacks_unnamed_files(&error) => {
             let hidden = directory.hidden_path(id);
             Ok((directory::create_hidden(&hidden)?, Some(hidden)))
         }
-        unnamed => unnamed.map(|file| (file, None)).map_err(|error| Error::os("open(O_TMPFILE)", path, error)),
+        unnamed => unnamed
+            .map(|file| (file, None))
+            .map_err(|error| Error::os("open(O_TMPFILE)", path, error)),
     }
 }
 
@@ -365,8 +389,13 @@ fn reserve(directory: &Directory, file: &fs::File, path: &Path, bytes: u64) -> R
     if bytes > directory.free_bytes()? {
         return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
     }
-    let done = if huge::are_offered(directory, bytes) { huge::populate(file, bytes, thread_ns) } else { 0 };
-    map::reserve_part(file, done, bytes - done).map_err(|error| full_or(directory, bytes, path, error))
+    let done = if huge::are_offered(directory, bytes) {
+        huge::populate(file, bytes, thread_ns)
+    } else {
+        0
+    };
+    map::reserve_part(file, done, bytes - done)
+        .map_err(|error| full_or(directory, bytes, path, error))
 }
 
 /// Where no more files can be made the file system is full, too.

@@ -1,8 +1,8 @@
 //! Locks that a fork does not break.
 //!
 //! A fork copies the process and one of its threads. A lock that another thread had stays taken in
-//! the child for ever, and a lock library's queue of waiting threads names stacks that are not there.
-//! So the locks of this library are futex words with nothing beside them:
+//! the child for ever, and a lock library's queue of waiting threads names stacks that are not
+//! there. So the locks of this library are futex words with nothing beside them:
 //!
 //! | word | values | moved by |
 //! |---|---|---|
@@ -10,7 +10,8 @@
 //! | [`Gate`] | bit 31: closed by a fork; below: threads inside | `enter`, `leave`: as above; `close`, `open`: the forking thread |
 //!
 //! The thread that forks takes every lock before (`segment::fork`), so that what they protect is
-//! whole in the child; there the words are stored anew, since nobody waits and nobody else has them.
+//! whole in the child; there the words are stored anew, since nobody waits and nobody else has
+//! them.
 //!
 //! Each thread counts the locks that it has: a fork inside of one would wait for itself (`fork`).
 #![allow(unsafe_code)] // futex(2), and a raw mutex's contract
@@ -48,7 +49,8 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 
     fn try_lock(&self) -> bool {
-        let taken = self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let taken =
+            self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
             enter();
         }
@@ -87,7 +89,11 @@ impl Gate {
             let word = self.0.load(Ordering::Relaxed);
             if word & CLOSED != 0 {
                 wait(&self.0, word);
-            } else if self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            } else if self
+                .0
+                .compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
                 return Inside(self);
             }
         }
@@ -147,14 +153,18 @@ fn wait(word: &AtomicU32, value: u32) {
 /// The same, until then at most: `false` when it is then.
 pub(super) fn wait_until(word: &AtomicU32, value: u32, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
-    let most = libc::timespec { tv_sec: left.as_secs() as libc::time_t, tv_nsec: left.subsec_nanos().into() };
+    let most = libc::timespec {
+        tv_sec: left.as_secs() as libc::time_t,
+        tv_nsec: left.subsec_nanos().into(),
+    };
     wait_for(word, value, &raw const most);
     !left.is_zero()
 }
 
 fn wait_for(word: &AtomicU32, value: u32, most: *const libc::timespec) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: an aligned word and a time, or none, that outlive the call; the kernel compares the word and sleeps.
+    // SAFETY: an aligned word and a time, or none, that outlive the call; the kernel compares the
+    // word and sleeps.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, most) };
 }
 

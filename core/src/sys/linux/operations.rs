@@ -1,8 +1,9 @@
 //! What the threads of this process are in the middle of, for which its end waits.
 //!
-//! Between its file and its place in the table an array is nobody's: what the exit handler gives back
-//! would be without it, and a thread that the end of the process stops there leaves a file to the next
-//! sweep. Each operation that makes, opens or drops one counts here from its begin to its end.
+//! Between its file and its place in the table an array is nobody's: what the exit handler gives
+//! back would be without it, and a thread that the end of the process stops there leaves a file to
+//! the next sweep. Each operation that makes, opens or drops one counts here from its begin to its
+//! end.
 //!
 //! | word | values | moved by |
 //! |---|---|---|

@@ -1,7 +1,7 @@
 //! Working memory that does not come from the C library's allocator.
 //!
-//! The allocator holds its lock while it maps a large block. A signal handler that forks at that moment waits for the
-//! lock for ever. Mapping the memory here takes no lock.
+//! The allocator holds its lock while it maps a large block. A signal handler that forks at that
+//! moment waits for the lock for ever. Mapping the memory here takes no lock.
 #![allow(unsafe_code)] // mmap, munmap
 
 use std::io;
@@ -18,7 +18,14 @@ impl Scratch {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, where the kernel likes.
         let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -30,10 +30,17 @@ unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     pub(crate) fn new(words: usize) -> io::Result<Self> {
-        let bytes =
-            words.checked_mul(8).and_then(|bytes| bytes.checked_add(FRONT_BYTES)).ok_or(io::ErrorKind::OutOfMemory)?;
+        let bytes = words
+            .checked_mul(8)
+            .and_then(|bytes| bytes.checked_add(FRONT_BYTES))
+            .ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: takes a C string and a number.
-        let fd = unsafe { libc::memfd_create(c"shmarray-words".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+        let fd = unsafe {
+            libc::memfd_create(
+                c"shmarray-words".as_ptr(),
+                libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING,
+            )
+        };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -54,7 +61,10 @@ impl SharedWords {
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         let bytes = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;
         if seals < 0 || seals & SEALS != SEALS || bytes < FRONT_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file of shared words"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is no file of shared words",
+            ));
         }
         Self::map(file.into(), bytes)
     }
@@ -62,9 +72,13 @@ impl SharedWords {
     fn map(file: OwnedFd, bytes: usize) -> io::Result<Self> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, anywhere.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, rights, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
         match NonNull::new(start.cast::<u8>()) {
-            Some(start_at) if start != libc::MAP_FAILED => Ok(Self { file, start: start_at, bytes }),
+            Some(start_at) if start != libc::MAP_FAILED => {
+                Ok(Self { file, start: start_at, bytes })
+            }
             _ => Err(io::Error::last_os_error()),
         }
     }
@@ -72,7 +86,8 @@ impl SharedWords {
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: inside the mapping.
         let first = unsafe { self.start.add(FRONT_BYTES) };
-        // SAFETY: mapped while `self` lives, and aligned; all who have the file touch it by atomics only.
+        // SAFETY: mapped while `self` lives, and aligned; all who have the file touch it by atomics
+        // only.
         unsafe { std::slice::from_raw_parts(first.as_ptr().cast(), (self.bytes - FRONT_BYTES) / 8) }
     }
 
@@ -84,7 +99,8 @@ impl SharedWords {
         unsafe { word.cast().as_ref() }
     }
 
-    /// How often the bell has rung: to be asked before one looks whether there is something to wait for.
+    /// How often the bell has rung: to be asked before one looks whether there is something to wait
+    /// for.
     pub(crate) fn bell(&self) -> u32 {
         self.front(0).load(Ordering::SeqCst)
     }
@@ -98,9 +114,14 @@ impl SharedWords {
         }
     }
 
-    /// Until the bell has rung more often than `heard`, or the time is over, unless `look` says that
-    /// there is nothing to wait for. Who dies here only makes others ring for nobody.
-    pub(crate) fn wait(&self, heard: u32, most: Duration, look: impl FnOnce() -> bool) -> io::Result<()> {
+    /// Until the bell has rung more often than `heard`, or the time is over, unless `look` says
+    /// that there is nothing to wait for. Who dies here only makes others ring for nobody.
+    pub(crate) fn wait(
+        &self,
+        heard: u32,
+        most: Duration,
+        look: impl FnOnce() -> bool,
+    ) -> io::Result<()> {
         self.front(1).fetch_add(1, Ordering::SeqCst);
         let slept = if look() { Ok(()) } else { self.sleep(heard, most) };
         self.front(1).fetch_sub(1, Ordering::SeqCst);
@@ -108,10 +129,21 @@ impl SharedWords {
     }
 
     fn sleep(&self, heard: u32, most: Duration) -> io::Result<()> {
-        let most = libc::timespec { tv_sec: most.as_secs() as libc::time_t, tv_nsec: most.subsec_nanos().into() };
-        // SAFETY: an aligned word and a time that outlive the call; the kernel compares the word and sleeps.
-        let done =
-            unsafe { libc::syscall(libc::SYS_futex, self.front(0).as_ptr(), libc::FUTEX_WAIT, heard, &raw const most) };
+        let most = libc::timespec {
+            tv_sec: most.as_secs() as libc::time_t,
+            tv_nsec: most.subsec_nanos().into(),
+        };
+        // SAFETY: an aligned word and a time that outlive the call; the kernel compares the word
+        // and sleeps.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.front(0).as_ptr(),
+                libc::FUTEX_WAIT,
+                heard,
+                &raw const most,
+            )
+        };
         let error = io::Error::last_os_error();
         match done < 0 && error.kind() == io::ErrorKind::Interrupted {
             true => Err(error),

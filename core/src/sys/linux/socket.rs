@@ -12,8 +12,9 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
+    sendmsg, socketpair, sockopt,
 };
 
 use super::scratch::Scratch;
@@ -35,8 +36,13 @@ pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
         && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
 
-/// Sends one message, whose pieces follow one another, at once; or fails with `WouldBlock` when there is no room.
-pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>], with: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// Sends one message, whose pieces follow one another, at once; or fails with `WouldBlock` when
+/// there is no room.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    pieces: &[IoSlice<'_>],
+    with: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !with.is_empty() {
@@ -49,7 +55,8 @@ pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>], with: &[Borro
 thread_local! {
     /// Where this thread receives what it does not keep.
     static ROOM: Cell<Option<Scratch>> = const { Cell::new(None) };
-    /// What it received last and needs no more. To have such memory anew each time took longer than the message.
+    /// What it received last and needs no more. To have such memory anew each time took longer than
+    /// the message.
     static USED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -68,12 +75,12 @@ pub(crate) struct Expected {
     pub(crate) first_bytes: usize,
 }
 
-/// Reads one message that is there, in two parts, with its descriptors; fails with `WouldBlock` when there is
-/// none. It is empty when the other end is closed. `most_bytes` has no message more.
+/// Reads one message that is there, in two parts, with its descriptors; fails with `WouldBlock`
+/// when there is none. It is empty when the other end is closed. `most_bytes` has no message more.
 ///
-/// A descriptor that found no place would be lost, and with it what it keeps. So first `expect` says of
-/// a message's front how many there must be room for: without room it fails with `EMFILE`, and
-/// the message stays where it is.
+/// A descriptor that found no place would be lost, and with it what it keeps. So first `expect`
+/// says of a message's front how many there must be room for: without room it fails with `EMFILE`,
+/// and the message stays where it is.
 pub(crate) fn receive<T>(
     socket: BorrowedFd<'_>,
     most_bytes: usize,
@@ -81,7 +88,8 @@ pub(crate) fn receive<T>(
     read: impl FnOnce(&[u8], Vec<u8>, Vec<OwnedFd>) -> T,
 ) -> io::Result<T> {
     let mut front = [0; FRONT_BYTES];
-    let (bytes, total) = recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
+    let (bytes, total) =
+        recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
     let expected = expect(&front[..bytes]);
     find_room(socket, expected.descriptors)?;
     let mut room = match ROOM.try_with(Cell::take) {
@@ -118,7 +126,10 @@ fn find_room(socket: BorrowedFd<'_>, count: usize) -> io::Result<()> {
     }
 }
 
-fn receive_into(rooms: [&mut [u8]; 3], socket: BorrowedFd<'_>) -> io::Result<(usize, Vec<OwnedFd>)> {
+fn receive_into(
+    rooms: [&mut [u8]; 3],
+    socket: BorrowedFd<'_>,
+) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -133,13 +144,21 @@ fn receive_into(rooms: [&mut [u8]; 3], socket: BorrowedFd<'_>) -> io::Result<(us
         return Err(Errno::MFILE.into()); // another thread took the room, or another process that message
     }
     if received.flags.contains(ReturnFlags::TRUNC) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is larger than any of ours"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a message that is larger than any of ours",
+        ));
     }
     Ok((received.bytes, descriptors))
 }
 
-/// Waits until `send` or `receive` may go on: `false` when the time is over. A signal ends it with `Interrupted`.
-pub(crate) fn wait(socket: BorrowedFd<'_>, to_send: bool, until: Option<Instant>) -> io::Result<bool> {
+/// Waits until `send` or `receive` may go on: `false` when the time is over. A signal ends it with
+/// `Interrupted`.
+pub(crate) fn wait(
+    socket: BorrowedFd<'_>,
+    to_send: bool,
+    until: Option<Instant>,
+) -> io::Result<bool> {
     let events = if to_send { PollFlags::OUT } else { PollFlags::IN };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let left = left.and_then(|left| Timespec::try_from(left).ok()); // what does not fit is for ever
@@ -151,12 +170,17 @@ pub(crate) fn are_too_many(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
 }
 
-/// Whether a message is longer than the socket takes, or than the system has memory for in one piece.
+/// Whether a message is longer than the socket takes, or than the system has memory for in one
+/// piece.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
-    [Errno::MSGSIZE, Errno::NOBUFS].iter().any(|reason| error.raw_os_error() == Some(reason.raw_os_error()))
+    [Errno::MSGSIZE, Errno::NOBUFS]
+        .iter()
+        .any(|reason| error.raw_os_error() == Some(reason.raw_os_error()))
 }
 
 /// Whether nobody can receive any more.
 pub(crate) fn is_closed(error: &io::Error) -> bool {
-    [Errno::PIPE, Errno::CONNRESET].iter().any(|closed| error.raw_os_error() == Some(closed.raw_os_error()))
+    [Errno::PIPE, Errno::CONNRESET]
+        .iter()
+        .any(|closed| error.raw_os_error() == Some(closed.raw_os_error()))
 }

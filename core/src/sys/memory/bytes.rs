@@ -28,10 +28,13 @@ impl Bytes {
     /// Zeros, in whole pages.
     pub(super) fn new(count: u64) -> io::Result<Self> {
         let pages = count.max(1).next_multiple_of(PAGE_BYTES) as usize;
-        let layout = Layout::from_size_align(pages, PAGE_BYTES as usize).map_err(io::Error::other)?;
+        let layout =
+            Layout::from_size_align(pages, PAGE_BYTES as usize).map_err(io::Error::other)?;
         // SAFETY: a page at the least.
         let start = unsafe { alloc::alloc_zeroed(layout) };
-        NonNull::new(start).map(|start| Self { start, layout, count }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+        NonNull::new(start)
+            .map(|start| Self { start, layout, count })
+            .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
     pub(super) fn start(&self) -> NonNull<u8> {
@@ -42,20 +45,26 @@ impl Bytes {
         self.count
     }
 
-    /// A copy of the first bytes. What moves is loaded a word at a time: words, leases, heads of cells.
-    /// What stands still is copied, so that Miri sees a race with who still writes it.
+    /// A copy of the first bytes. What moves is loaded a word at a time: words, leases, heads of
+    /// cells. What stands still is copied, so that Miri sees a race with who still writes it.
     pub(super) fn front(&self, bytes: u64) -> Vec<u8> {
         let bytes = bytes.min(self.count) as usize;
         let mut front = vec![0u64; bytes.div_ceil(8)];
         for (from, to) in [(0, WORDS_OFFSET), (DESCRIPTION_OFFSET, LEASES_OFFSET)] {
             let still = &mut front.as_mut_bytes()[from.min(bytes)..to.min(bytes)];
             // SAFETY: those bytes of the file, which nobody writes any more, to as many of ours.
-            unsafe { self.start.as_ptr().wrapping_add(from).copy_to_nonoverlapping(still.as_mut_ptr(), still.len()) };
+            unsafe {
+                self.start
+                    .as_ptr()
+                    .wrapping_add(from)
+                    .copy_to_nonoverlapping(still.as_mut_ptr(), still.len())
+            };
         }
         for (from, to) in [(WORDS_OFFSET, DESCRIPTION_OFFSET), (LEASES_OFFSET, bytes)] {
             for at in (from..to.min(bytes)).step_by(8) {
                 // SAFETY: the allocation is whole pages, and that a word of it.
-                let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().wrapping_add(at).cast()) };
+                let word =
+                    unsafe { AtomicU64::from_ptr(self.start.as_ptr().wrapping_add(at).cast()) };
                 front[at / 8] = word.load(Ordering::Relaxed);
             }
         }

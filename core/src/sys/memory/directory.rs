@@ -66,10 +66,13 @@ impl Directory {
     /// Looks at the links or changes them, while nobody else does.
     pub(super) fn links<T>(&self, change: impl FnOnce(&mut Links) -> T) -> T {
         let mut all = LINKS.lock();
-        let at = all.iter().position(|(path, _)| path.as_os_str() == self.0.as_os_str()).unwrap_or_else(|| {
-            all.push((Arc::clone(&self.0), Links::default()));
-            all.len() - 1
-        });
+        let at = all
+            .iter()
+            .position(|(path, _)| path.as_os_str() == self.0.as_os_str())
+            .unwrap_or_else(|| {
+                all.push((Arc::clone(&self.0), Links::default()));
+                all.len() - 1
+            });
         change(&mut all[at].1)
     }
 }
@@ -132,9 +135,16 @@ impl Links {
     }
 }
 
-pub(crate) fn link_ticket(directory: &Directory, id: &SegmentId, ticket: u64, _about: u64) -> Result<bool> {
+pub(crate) fn link_ticket(
+    directory: &Directory,
+    id: &SegmentId,
+    ticket: u64,
+    _about: u64,
+) -> Result<bool> {
     let gone = || Error::os("link", directory.path(), io::ErrorKind::NotFound.into());
-    directory.links(|links| links.ids.contains_key(id).then(|| links.tickets.insert((*id, ticket)))).ok_or_else(gone)
+    directory
+        .links(|links| links.ids.contains_key(id).then(|| links.tickets.insert((*id, ticket))))
+        .ok_or_else(gone)
 }
 
 pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {

@@ -21,8 +21,8 @@ use bytes::Bytes;
 pub(crate) use directory::{Directory, link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use process::{
-    Dead, Identity, Lives, family_message, family_of, identity, is_message, is_none_of_ours, look_for_dead,
-    monotonic_ns, most_mappings, thread_ns,
+    Dead, Identity, Lives, family_message, family_of, identity, is_message, is_none_of_ours,
+    look_for_dead, monotonic_ns, most_mappings, thread_ns,
 };
 
 use super::{Access, Place};
@@ -75,7 +75,12 @@ impl File {
         false
     }
 
-    pub(crate) fn write_at(&self, _offset: u64, _bytes: *const u8, _count: usize) -> io::Result<()> {
+    pub(crate) fn write_at(
+        &self,
+        _offset: u64,
+        _bytes: *const u8,
+        _count: usize,
+    ) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -83,10 +88,19 @@ impl File {
         self.directory.path()
     }
 
-    pub(crate) fn create(directory: Directory, id: &SegmentId, bytes: u64, _mode: u32) -> Result<Self> {
+    pub(crate) fn create(
+        directory: Directory,
+        id: &SegmentId,
+        bytes: u64,
+        _mode: u32,
+    ) -> Result<Self> {
         let free_bytes = directory.free_bytes()?;
         if bytes > free_bytes {
-            return Err(Error::NoSpace { asked_bytes: bytes, free_bytes, directory: directory.path().to_owned() });
+            return Err(Error::NoSpace {
+                asked_bytes: bytes,
+                free_bytes,
+                directory: directory.path().to_owned(),
+            });
         }
         let bytes = Bytes::new(bytes).map_err(|error| Error::os("allocate", id.as_str(), error))?;
         Ok(Self { bytes: Arc::new(bytes), directory })
@@ -140,11 +154,15 @@ impl File {
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let is_taken = self.directory.links(|links| {
             links.give_back_leftover(name);
-            let found = links.names.entry(name.to_string()).or_insert_with(|| Arc::clone(&self.bytes));
+            let found =
+                links.names.entry(name.to_string()).or_insert_with(|| Arc::clone(&self.bytes));
             !Arc::ptr_eq(found, &self.bytes)
         });
         match is_taken {
-            true => Err(Error::NameExists { name: name.to_string(), directory: self.directory.path().to_owned() }),
+            true => Err(Error::NameExists {
+                name: name.to_string(),
+                directory: self.directory.path().to_owned(),
+            }),
             false => Ok(()),
         }
     }
@@ -160,7 +178,11 @@ impl File {
     }
 }
 
-pub(crate) fn discard(directory: &Directory, id: &SegmentId, _name: Option<&ArrayName>) -> Result<bool> {
+pub(crate) fn discard(
+    directory: &Directory,
+    id: &SegmentId,
+    _name: Option<&ArrayName>,
+) -> Result<bool> {
     Ok(directory.links(|links| links.unlink(id)).is_some())
 }
 
@@ -188,7 +210,10 @@ pub(crate) fn unlink_name(
     before: impl FnOnce(&File) -> Result<()>,
 ) -> Result<File> {
     let unlinked = directory.links(|links| {
-        let file = File { bytes: Arc::clone(links.names.get(name.as_str())?), directory: directory.clone() };
+        let file = File {
+            bytes: Arc::clone(links.names.get(name.as_str())?),
+            directory: directory.clone(),
+        };
         let marked = before(&file);
         if marked.is_ok() {
             links.names.remove(name.as_str());
@@ -206,7 +231,11 @@ pub(crate) fn punch(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)])
 }
 
 /// What was there once is never missing.
-pub(crate) fn reserve_again(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
+pub(crate) fn reserve_again(
+    _directory: &Directory,
+    _id: &SegmentId,
+    _part: (u64, u64),
+) -> Result<()> {
     Ok(())
 }
 

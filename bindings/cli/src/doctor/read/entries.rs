@@ -22,7 +22,13 @@ const PREFIX: &str = "shmarray-";
 
 pub(super) fn part(info: &SegmentInfo) -> Part {
     let SegmentInfo { kind, segment_bytes, tickets, persists, .. } = *info;
-    Part { kind, bytes: segment_bytes, holders: info.holders.iter().copied().map(process).collect(), tickets, persists }
+    Part {
+        kind,
+        bytes: segment_bytes,
+        holders: info.holders.iter().copied().map(process).collect(),
+        tickets,
+        persists,
+    }
 }
 
 /// The files there that are named like ours. `segments`: those that are some.
@@ -60,7 +66,9 @@ fn entry(directory: &Path, file: String, user: u32, segments: &HashSet<String>) 
 /// By what stands behind the prefix.
 fn kind(rest: &str) -> Option<Kind> {
     match (rest.strip_prefix("name-"), rest.strip_prefix("new-")) {
-        (Some(name), _) => name.parse::<shmarray::ArrayName>().ok().map(|name| Kind::Name(name.to_string())),
+        (Some(name), _) => {
+            name.parse::<shmarray::ArrayName>().ok().map(|name| Kind::Name(name.to_string()))
+        }
         (_, Some(id)) if is_id(id) => Some(Kind::HalfMade),
         _ if is_id(rest) => Some(Kind::Segment),
         _ => None, // the registry, and what a later version may add
@@ -100,7 +108,8 @@ pub(super) fn registry(directory: &Path, user: u32) -> Option<Registry> {
     })
 }
 
-/// The registry that the library uses when that file cannot be one: the first of this user's by name.
+/// The registry that the library uses when that file cannot be one: the first of this user's by
+/// name.
 fn others(directory: &Path, start: &str, user: u32) -> Option<String> {
     let is_ours = |name: &String| {
         let facts = fs::symlink_metadata(directory.join(name));
@@ -120,7 +129,9 @@ mod tests {
         assert_eq!(kind(ID), Some(Kind::Segment));
         assert_eq!(kind(&format!("new-{ID}")), Some(Kind::HalfMade));
         assert_eq!(kind("name-camera.1"), Some(Kind::Name("camera.1".to_owned())));
-        for other in ["registry-0", "name-a b", "name-", "new-x", "x", &format!("{ID}.0"), &format!("{ID}x")] {
+        for other in
+            ["registry-0", "name-a b", "name-", "new-x", "x", &format!("{ID}.0"), &format!("{ID}x")]
+        {
             assert_eq!(kind(other), None, "{other}");
         }
     }

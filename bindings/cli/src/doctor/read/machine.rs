@@ -16,7 +16,8 @@ use crate::doctor::memory::{Huge, Memory};
 /// What cgroup v1 says for no limit is a little less than 2^63.
 const NO_LIMIT: u64 = 1 << 62;
 /// Where systemd looks for settings, the weightiest last.
-const SYSTEMD_FOLDERS: [&str; 4] = ["/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"];
+const SYSTEMD_FOLDERS: [&str; 4] =
+    ["/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"];
 
 pub(super) fn container(system: &System, in_kubernetes: bool) -> Container {
     match in_kubernetes {
@@ -39,7 +40,9 @@ pub(super) fn memory(system: &System) -> Memory {
 
 /// A number of /proc/meminfo, in the unit that stands there.
 fn meminfo(text: &str, key: &str) -> u64 {
-    let value = |line: &str| line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok();
+    let value = |line: &str| {
+        line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok()
+    };
     text.lines().find_map(value).unwrap_or(0)
 }
 
@@ -49,7 +52,9 @@ fn group_limit(system: &System, line: &str) -> Option<(u64, PathBuf)> {
     let (controllers, group) = (fields.next()?, fields.next()?);
     let (mount, file) = match controllers {
         "" => ("/sys/fs/cgroup", "memory.max"),
-        v1 if v1.split(',').any(|one| one == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        v1 if v1.split(',').any(|one| one == "memory") => {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        }
         _ => return None,
     };
     let limit = |folder: &Path| {
@@ -86,7 +91,8 @@ pub(super) fn logout(system: &System, user: u32, directory: &Path) -> Logout {
     let login_defs = system.text("/etc/login.defs").unwrap_or_default();
     let installed = ["/usr/lib/systemd/systemd-logind", "/lib/systemd/systemd-logind"];
     Logout {
-        logind_runs: system.exists("/run/systemd/system") && installed.iter().any(|path| system.exists(path)),
+        logind_runs: system.exists("/run/systemd/system")
+            && installed.iter().any(|path| system.exists(path)),
         in_dev_shm: directory.canonicalize().is_ok_and(|real| real.starts_with("/dev/shm")),
         user,
         system_uid_max: logout::system_uid_max(&login_defs),
@@ -99,8 +105,11 @@ pub(super) fn logout(system: &System, user: u32, directory: &Path) -> Logout {
 fn logind_files(system: &System) -> Vec<PathBuf> {
     let mains = SYSTEMD_FOLDERS.iter().rev().map(|folder| Path::new(folder).join("logind.conf"));
     let main = mains.into_iter().find(|path| system.path(path).exists());
-    let drop_ins = SYSTEMD_FOLDERS.iter().flat_map(|folder| drop_ins(system, &Path::new(folder).join("logind.conf.d")));
-    let by_name: BTreeMap<_, _> = drop_ins.map(|path| (path.file_name().map(ToOwned::to_owned), path)).collect();
+    let drop_ins = SYSTEMD_FOLDERS
+        .iter()
+        .flat_map(|folder| drop_ins(system, &Path::new(folder).join("logind.conf.d")));
+    let by_name: BTreeMap<_, _> =
+        drop_ins.map(|path| (path.file_name().map(ToOwned::to_owned), path)).collect();
     main.into_iter().chain(by_name.into_values()).collect()
 }
 
@@ -126,7 +135,9 @@ pub(super) fn limits(system: &System, user: u32, segments: &Path) -> Result<Limi
 fn most_mapped(system: &System, segments: &Path) -> Option<Mapped> {
     let processes = fs::read_dir(system.path("/proc")).ok()?.flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mapped = pids.filter_map(|pid: u64| mapped(system, segments, pid)).filter(|mapped| mapped.segments > 0);
+    let mapped = pids
+        .filter_map(|pid: u64| mapped(system, segments, pid))
+        .filter(|mapped| mapped.segments > 0);
     mapped.max_by_key(|mapped| mapped.segments)
 }
 
@@ -170,7 +181,10 @@ mod tests {
             ("/sys/fs/cgroup/memory.max", "8192\n"),
         ]);
         let Memory { machine_bytes, group } = memory(&system);
-        assert_eq!((machine_bytes, group), (2 << 20, Some((4096, "/sys/fs/cgroup/a/memory.max".into()))));
+        assert_eq!(
+            (machine_bytes, group),
+            (2 << 20, Some((4096, "/sys/fs/cgroup/a/memory.max".into())))
+        );
     }
 
     #[test]
@@ -180,7 +194,10 @@ mod tests {
             ("/proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/abc\n0::/../other\n"),
             ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4096\n"),
         ]);
-        assert_eq!(memory(&system).group, Some((4096, "/sys/fs/cgroup/memory/memory.limit_in_bytes".into())));
+        assert_eq!(
+            memory(&system).group,
+            Some((4096, "/sys/fs/cgroup/memory/memory.limit_in_bytes".into()))
+        );
         let (_root2, free) = made_up(&[
             ("/proc/self/cgroup", "4:memory:/\nnoise"),
             ("/sys/fs/cgroup/memory/memory.limit_in_bytes", unlimited),
@@ -193,10 +210,16 @@ mod tests {
     fn huge_pages_are_read_from_two_files() {
         let (_root, system) = made_up(&[
             ("/proc/meminfo", "HugePages_Total: 8\nHugePages_Free: 3\nHugepagesize: 2048 kB"),
-            ("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force\n"),
+            (
+                "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+                "always within_size advise [never] deny force\n",
+            ),
         ]);
         let Huge { shmem_enabled, page_bytes, reserved, free } = huge(&system);
-        assert_eq!((shmem_enabled.as_deref(), page_bytes, reserved, free), (Some("never"), 2 << 20, 8, 3));
+        assert_eq!(
+            (shmem_enabled.as_deref(), page_bytes, reserved, free),
+            (Some("never"), 2 << 20, 8, 3)
+        );
         let (_root2, none) = made_up(&[]);
         assert_eq!(huge(&none).shmem_enabled, None);
     }
@@ -238,7 +261,8 @@ mod tests {
     fn limits_are_this_processs() {
         let maps = "1-2 rw-s 0 00:1b 5 /dev/shm/shmarray-abc\n2-3 r--p 0 00:00 0 /usr/bin/ruby\n";
         let few = ("/proc/8/maps", "1-2 r--p 0 00:00 0 /dev/shm/other\n");
-        let (_root, system) = made_up(&[("/proc/sys/vm/max_map_count", "65530\n"), ("/proc/7/maps", maps), few]);
+        let (_root, system) =
+            made_up(&[("/proc/sys/vm/max_map_count", "65530\n"), ("/proc/7/maps", maps), few]);
         let limits = limits(&system, 0, Path::new("/dev/shm")).unwrap();
         assert_eq!((limits.mappings, limits.is_root), (Some(65_530), true));
         assert_eq!(limits.most_mapped, Some(Mapped { pid: 7, all: 2, segments: 1 }));

@@ -31,11 +31,13 @@ fn what_is(path: &Path) -> Is {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Is::Missing,
         Err(_) => Is::Forbidden,
         Ok(facts) if !facts.is_dir() => Is::NoDirectory,
-        Ok(facts) => match access(path, AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK) {
-            Ok(()) => Is::Ours(facts.mode()),
-            Err(Errno::EROFS) => Is::ReadOnly,
-            Err(_) => Is::Forbidden,
-        },
+        Ok(facts) => {
+            match access(path, AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK) {
+                Ok(()) => Is::Ours(facts.mode()),
+                Err(Errno::EROFS) => Is::ReadOnly,
+                Err(_) => Is::Forbidden,
+            }
+        }
     }
 }
 
@@ -54,7 +56,9 @@ fn room(path: &Path) -> Room {
 /// The longest mount point that leads to the path; of two on one another, the later.
 fn mount_of(path: &Path, mountinfo: &str) -> Option<Mount> {
     let mounts = mountinfo.lines().filter_map(parse);
-    mounts.filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.as_os_str().len())
+    mounts
+        .filter(|mount| path.starts_with(&mount.point))
+        .max_by_key(|mount| mount.point.as_os_str().len())
 }
 
 /// One line of mountinfo: five fields, options, fields up to a dash, then kind, source, options.
@@ -107,7 +111,10 @@ mod tests {
         let file = root.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(matches!(what_is(root.path()), Is::Ours(_)));
-        assert_eq!([what_is(&file), what_is(&root.path().join("none"))], [Is::NoDirectory, Is::Missing]);
+        assert_eq!(
+            [what_is(&file), what_is(&root.path().join("none"))],
+            [Is::NoDirectory, Is::Missing]
+        );
         assert!(room(root.path()).total_bytes > 0);
         assert_eq!(room(&root.path().join("none")), Room::default());
     }

@@ -1,4 +1,5 @@
-"""Workers: processes that do tasks, and the thread that sees to them. What pools and executors stand on.
+"""Workers: processes that do tasks, and the thread that sees to them. What pools and executors
+stand on.
 
 PROCESSES.md has the protocol, and what a crash leaves at each of its steps.
 """

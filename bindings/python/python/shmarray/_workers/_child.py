@@ -15,7 +15,10 @@ from ._ends import End
 
 
 class Trade(abc.ABC):
-    """How the workers of a pool or an executor do their tasks. It has no instances: a worker is given the class."""
+    """How the workers of a pool or an executor do their tasks.
+
+    It has no instances: a worker is given the class.
+    """
 
     @staticmethod
     def pack(obj: object) -> Packed:
@@ -24,7 +27,10 @@ class Trade(abc.ABC):
 
     @staticmethod
     def initialize(initializer: Callable[..., object], initargs: Any) -> Exception | None:
-        """Runs the initializer. What this raises ends the worker; what it returns ends all workers."""
+        """Runs the initializer.
+
+        What this raises ends the worker; what it returns ends all workers.
+        """
         initializer(*initargs)
         return None
 
@@ -39,7 +45,9 @@ class Trade(abc.ABC):
         """What is to be raised in the place of a value that cannot be sent."""
 
 
-def work(end: End, trade: type[Trade], initializer: Callable[..., object] | None, initargs: Any) -> None:
+def work(
+    end: End, trade: type[Trade], initializer: Callable[..., object] | None, initargs: Any
+) -> None:
     """The target of a worker's process."""
     with contextlib.suppress(_wire.Gone):
         worker = _Worker(end.pipe, trade)
@@ -50,7 +58,10 @@ def work(end: End, trade: type[Trade], initializer: Callable[..., object] | None
 
 
 class _Worker:
-    """SIGINT ends a task, and nothing else: who waits for one waits for his parent, who decides what comes next."""
+    """SIGINT ends a task, and nothing else:
+
+    who waits for one waits for his parent, who decides what comes next.
+    """
 
     def __init__(self, pipe: _core.Pipe, trade: type[Trade]) -> None:
         self._pipe, self._trade, self._pid = pipe, trade, os.getpid()

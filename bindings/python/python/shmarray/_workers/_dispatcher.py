@@ -54,13 +54,18 @@ class Dispatcher:
         lost: type[WorkerLost] = WorkerLost,
         at_end: Callable[[BaseException, bool], None] | None = None,
     ) -> None:
-        """Each worker does ``tasks_most``. Some that are small may wait with it, where nobody can cancel them.
+        """Each worker does ``tasks_most``. Some that are small may wait with it, where nobody can
+        cancel them.
 
         On demand, there are no more workers than tasks, and those with nothing to do leave after
         ``idle_seconds``. Else there are always ``size``. ``at_end`` is called unless it was closed.
         """
         self.thread = threading.Thread(name="shmarray-dispatcher", target=self._run, daemon=True)
-        self._size, self._start_process, self._arguments = size, start, (trade, initializer, initargs)
+        self._size, self._start_process, self._arguments = (
+            size,
+            start,
+            (trade, initializer, initargs),
+        )
         self._trade, self._lost, self._at_end = trade, lost, at_end
         self._tasks_most = math.inf if tasks_most is None else tasks_most
         self._small_most = SMALL_TASKS_MOST if small_ahead else TASKS_MOST
@@ -90,7 +95,10 @@ class Dispatcher:
         return [worker.process for worker in list(self._workers)]
 
     def fill(self) -> None:
-        """Starts workers for all places. Raises what starting a process does; then there are none."""
+        """Starts workers for all places.
+
+        Raises what starting a process does; then there are none.
+        """
         try:
             while len(self._workers) < self._size:
                 self._workers.append(self._new_worker())
@@ -104,7 +112,9 @@ class Dispatcher:
             raise
 
     def submit(self, task: Task) -> None:
-        """Raises RuntimeError when it is closed, the error that ended it, and what starting a process does."""
+        """Raises RuntimeError when it is closed, the error that ended it, and what starting a
+        process does.
+        """
         self.check_process()
         with self._lock:
             if self.error is not None or self._is_closing:
@@ -168,12 +178,17 @@ class Dispatcher:
 
     def _new_worker(self) -> Worker:
         start = functools.partial(self._start_process, work)
-        worker = Worker(lambda end: start((end, *self._arguments)), self._tasks_most, self._small_most)
+        worker = Worker(
+            lambda end: start((end, *self._arguments)), self._tasks_most, self._small_most
+        )
         self._unwatched.append(worker)
         return worker
 
     def _refill(self) -> None:
-        """Starts what workers are missing. Raises what starting a process does when there is none at all."""
+        """Starts what workers are missing.
+
+        Raises what starting a process does when there is none at all.
+        """
         while self._takes_place():
             worker = None
             try:
@@ -251,12 +266,16 @@ class Dispatcher:
         """By a new one, if it is missing."""
         error: BaseException | None = worker.refusal
         if self._failed_starts > self._size + STARTS_MOST:
-            error = self._lost(f"{self._failed_starts} workers in a row were not ready before they ended: {worker}")
+            error = self._lost(
+                f"{self._failed_starts} workers in a row were not ready before they ended: {worker}"
+            )
         if error is None:
             try:
                 self._refill()
             except Exception as failure:
-                error = self._lost(f"no worker is left: {worker}, and another cannot be started: {failure!r}")
+                error = self._lost(
+                    f"no worker is left: {worker}, and another cannot be started: {failure!r}"
+                )
         if error is not None:
             self._give_up(error)
         with self._lock:
@@ -289,13 +308,17 @@ class Dispatcher:
             takers = [worker for worker in self._workers if worker.takes_another()]
             if not takers:
                 return
-            if not self._give_next(min(takers, key=lambda worker: (len(worker.tasks), not worker.is_ready))):
+            if not self._give_next(
+                min(takers, key=lambda worker: (len(worker.tasks), not worker.is_ready))
+            ):
                 break
         self._balance()
 
     def _take_back_overtaken(self) -> None:
         """What waits with a worker for a long task, while others are far ahead, is the next."""
-        newest = max((worker.tasks[-1].number for worker in self._workers if worker.tasks), default=0)
+        newest = max(
+            (worker.tasks[-1].number for worker in self._workers if worker.tasks), default=0
+        )
         for worker in self._workers:
             if len(worker.tasks) > 1 and newest - worker.tasks[1].number > self._far:
                 self._waiting.extendleft(reversed(worker.take_all_back()))
@@ -318,7 +341,9 @@ class Dispatcher:
             try:
                 worker.send(task)
             except TimeoutError:
-                self._waiting.appendleft(task)  # there will be room when the worker has received what it has, or died
+                self._waiting.appendleft(
+                    task
+                )  # there will be room when the worker has received what it has, or died
                 return False
             except Exception as error:
                 self._finish(task, False, error)

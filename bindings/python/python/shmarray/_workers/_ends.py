@@ -45,8 +45,8 @@ class Ends:
     def forget(self, null: int, but_there: bool) -> None:
         """Lets go in a child what is the parent's.
 
-        A thread that the fork has left behind may have kept a pipe from being closed: what is closed
-        for sure is the descriptor, and something harmless takes its place.
+        A thread that the fork has left behind may have kept a pipe from being closed: what is
+        closed for sure is the descriptor, and something harmless takes its place.
         """
         for pipe in (self.here,) if but_there else (self.here, self.there):
             with contextlib.suppress(OSError):  # it was closed already
@@ -102,4 +102,6 @@ def _forget_in_child() -> None:
     _starting.ends = None
 
 
-os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_in, after_in_child=_forget_in_child)
+os.register_at_fork(
+    before=_hold_signals, after_in_parent=_let_signals_in, after_in_child=_forget_in_child
+)

@@ -1,4 +1,7 @@
-"""What goes through a worker's pipe: messages of one object, each with what it is and the number of its task."""
+"""What goes through a worker's pipe:
+
+messages of one object, each with what it is and the number of its task.
+"""
 
 import struct
 from typing import Any
@@ -20,11 +23,18 @@ class Gone(Exception):  # noqa: N818 (no error: the parent let its workers go, o
     """Nobody has the other end of the pipe."""
 
 
-def send(pipe: _core.Pipe, kind: int, number: int, packed: Packed, timeout: float | None = None) -> None:
+def send(
+    pipe: _core.Pipe, kind: int, number: int, packed: Packed, timeout: float | None = None
+) -> None:
     """Raises Gone, and TimeoutError when there is no room."""
     payload, arrays, descriptors = packed
     try:
-        pipe.send((_HEAD.pack(kind, number), *payload), arrays, timeout, [one.fileno() for one in descriptors])
+        pipe.send(
+            (_HEAD.pack(kind, number), *payload),
+            arrays,
+            timeout,
+            [one.fileno() for one in descriptors],
+        )
     except BrokenPipeError:
         raise Gone from None
 

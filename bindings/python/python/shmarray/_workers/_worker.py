@@ -33,7 +33,9 @@ class Worker:
     was_terminated = False
     _is_slow = False
 
-    def __init__(self, start: Callable[[End], BaseProcess], tasks_left: float, small_most: int) -> None:
+    def __init__(
+        self, start: Callable[[End], BaseProcess], tasks_left: float, small_most: int
+    ) -> None:
         self._tasks_left, self._small_most = tasks_left, small_most
         self.tasks: collections.deque[Task] = collections.deque()
         """Those that were sent and not answered, in their order."""
@@ -79,7 +81,10 @@ class Worker:
         self._tasks_left -= 1
 
     def answered(self, number: int) -> Task | None:
-        """The task of this number, which it has no longer. None if somebody else has answered, too: its child."""
+        """The task of this number, which it has no longer.
+
+        None if somebody else has answered, too: its child.
+        """
         self._is_slow = False
         if self.tasks and self.tasks[0].number == number:
             return self.tasks.popleft()
@@ -142,7 +147,9 @@ class _Life:
         pid: int | None = getattr(process, "pid", None)
         if pid is None:
             return  # no process of the system
-        with contextlib.suppress(OSError):  # there is no such thing here; or it has ended, and its parent knows
+        with contextlib.suppress(
+            OSError
+        ):  # there is no such thing here; or it has ended, and its parent knows
             self._pidfd = _descriptors.Owned(lambda: os.pidfd_open(pid))
 
     def fileno(self) -> int:

@@ -1,4 +1,6 @@
-"""``concurrent.futures`` with executors of processes that move arrays by handle, and whose workers may die."""
+"""``concurrent.futures`` with executors of processes that move arrays by handle, and whose workers
+may die.
+"""
 
 from concurrent.futures import (
     ALL_COMPLETED,

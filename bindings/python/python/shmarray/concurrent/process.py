@@ -125,10 +125,16 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         if mp_context is None:
-            mp_context = multiprocessing.get_context(None if max_tasks_per_child is None else "spawn")
+            mp_context = multiprocessing.get_context(
+                None if max_tasks_per_child is None else "spawn"
+            )
         check_context(mp_context, "mp_context")
         _check_tasks(max_tasks_per_child, mp_context)
-        self._max_workers, self._mp_context, self._max_tasks_per_child = max_workers, mp_context, max_tasks_per_child
+        self._max_workers, self._mp_context, self._max_tasks_per_child = (
+            max_workers,
+            mp_context,
+            max_tasks_per_child,
+        )
         self._setup = initializer, initargs
         self._shutdown_lock, self._shutdown_thread = threading.Lock(), False
         self._dispatcher: Dispatcher | None = None
@@ -145,15 +151,24 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
     @property
     def _processes(self) -> dict[int | None, BaseProcess]:  # type: ignore[override]
         """What the standard executor's methods look for, and people."""
-        return {} if self._dispatcher is None else {process.pid: process for process in self._dispatcher.processes}
+        return (
+            {}
+            if self._dispatcher is None
+            else {process.pid: process for process in self._dispatcher.processes}
+        )
 
     def submit(
-        self, fn: Callable[_Parameters, _Result], /, *args: _Parameters.args, **kwargs: _Parameters.kwargs
+        self,
+        fn: Callable[_Parameters, _Result],
+        /,
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
     ) -> Future[_Result]:
         """Schedules ``fn(*args, **kwargs)`` for a worker, and gives the future of its result.
 
         Raises RuntimeError when the executor, or the interpreter, is being shut down,
-        BrokenProcessPool when no worker gets through the initializer, OSError when none can be started.
+        BrokenProcessPool when no worker gets through the initializer, OSError when none can be
+        started.
         """
         with self._shutdown_lock:
             if self._broken:
@@ -190,7 +205,10 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         return dispatcher
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """No more tasks are taken. When the last is done, or cancelled if it has not begun, the workers leave."""
+        """No more tasks are taken.
+
+        When the last is done, or cancelled if it has not begun, the workers leave.
+        """
         with self._shutdown_lock:
             self._shutdown_thread = True
             dispatcher = self._dispatcher
@@ -208,7 +226,9 @@ def _check_tasks(most: object, context: Any) -> None:
     if most <= 0:
         raise ValueError("max_tasks_per_child must be >= 1")
     if context.get_start_method(allow_none=False) == "fork":
-        raise ValueError("max_tasks_per_child is incompatible with the 'fork' multiprocessing start method")
+        raise ValueError(
+            "max_tasks_per_child is incompatible with the 'fork' multiprocessing start method"
+        )
 
 
 def _start(context: Any, target: Any, args: Any) -> BaseProcess:

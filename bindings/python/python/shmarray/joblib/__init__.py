@@ -29,7 +29,12 @@ from typing import Any
 
 import joblib
 from joblib._multiprocessing_helpers import mp
-from joblib.parallel import AutoBatchingMixin, FallbackToBackend, ParallelBackendBase, SequentialBackend
+from joblib.parallel import (
+    AutoBatchingMixin,
+    FallbackToBackend,
+    ParallelBackendBase,
+    SequentialBackend,
+)
 
 from ._executor import Executor, Setup, spare
 from ._pickling import Snapshots
@@ -52,7 +57,10 @@ def register() -> None:
 
 
 class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCMeta):  # type: ignore[misc]
-    """What joblib asks for workers. People give its name to ``joblib.parallel_config``, or to ``joblib.Parallel``."""
+    """What joblib asks for workers.
+
+    People give its name to ``joblib.parallel_config``, or to ``joblib.Parallel``.
+    """
 
     supports_retrieve_callback = True
     supports_inner_max_num_threads = True
@@ -98,7 +106,11 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
 
     def start_call(self) -> None:
         """From now on its tasks are submitted."""
-        if self._workers is not None and self._large_bytes is not None and self._mode in ("r", "r+", "w+"):
+        if (
+            self._workers is not None
+            and self._large_bytes is not None
+            and self._mode in ("r", "r+", "w+")
+        ):
             self._workers.snapshots = Snapshots(self._large_bytes, self._mode, self._folder)
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Any:

@@ -25,7 +25,9 @@ class Setup(NamedTuple):
         return (
             self[:-1] == other[:-1]
             and len(self.initargs) == len(other.initargs)
-            and all(one is another for one, another in zip(self.initargs, other.initargs, strict=True))
+            and all(
+                one is another for one, another in zip(self.initargs, other.initargs, strict=True)
+            )
         )
 
 
@@ -61,7 +63,10 @@ class Executor(ProcessPoolExecutor):
 
 
 class _Loky:
-    """A context whose processes are loky's: new interpreters that do not run the main program again."""
+    """A context whose processes are loky's:
+
+    new interpreters that do not run the main program again.
+    """
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -74,7 +79,10 @@ class _Loky:
 
 
 def _begin(
-    register: Callable[[], None], depth: int, initializer: Callable[..., object] | None, initargs: Sequence[Any]
+    register: Callable[[], None],
+    depth: int,
+    initializer: Callable[..., object] | None,
+    initargs: Sequence[Any],
 ) -> None:
     process_executor._CURRENT_DEPTH = depth  # loky counts how deep loops are nested
     register()

@@ -1,4 +1,7 @@
-"""How batches of calls and their results are pickled: by value what only this process can import, arrays by handle."""
+"""How batches of calls and their results are pickled:
+
+by value what only this process can import, arrays by handle.
+"""
 
 import os
 import pickle
@@ -39,7 +42,9 @@ class BatchTrade(ExecutorTrade):
 class BatchTask(ExecutorTask):
     """A batch of calls, with what it has in common with the others of its call."""
 
-    def __init__(self, future: Any, call: tuple[Any, Any, Any], snapshots: "Snapshots | None") -> None:
+    def __init__(
+        self, future: Any, call: tuple[Any, Any, Any], snapshots: "Snapshots | None"
+    ) -> None:
         super().__init__(future, call)
         self._snapshots: Snapshots | None = snapshots
 
@@ -50,7 +55,9 @@ class BatchTask(ExecutorTask):
         except MemoryError:
             raise
         except Exception as error:
-            raise pickle.PicklingError("Could not pickle the task to send it to the workers.") from error
+            raise pickle.PicklingError(
+                "Could not pickle the task to send it to the workers."
+            ) from error
 
 
 def _pack(obj: object, snapshots: "Snapshots | None") -> Packed:
@@ -76,7 +83,11 @@ class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         reduced = self.reducer.reduce(obj)
-        return cloudpickle.Pickler.reducer_override(self, obj) if reduced is NotImplemented else reduced
+        return (
+            cloudpickle.Pickler.reducer_override(self, obj)
+            if reduced is NotImplemented
+            else reduced
+        )
 
 
 class _Draft(_draft.Draft):
@@ -91,11 +102,15 @@ class _Draft(_draft.Draft):
         if isinstance(file, np.memmap):
             if self._snapshots is not None or file.filename not in JOBLIB_MMAPS:
                 return _reduce_memmap_backed(array, file)
-            return super().reduce_array(np.array(array))  # a result: the file goes with the call, as joblib has it
+            return super().reduce_array(
+                np.array(array)
+            )  # a result: the file goes with the call, as joblib has it
         if self._snapshots is None or type(array) is not np.ndarray:
             return super().reduce_array(array)
         snapshot = self._snapshots.of(array)
-        return self._snapshots.in_file(array) if snapshot is None else super().reduce_array(snapshot)
+        return (
+            self._snapshots.in_file(array) if snapshot is None else super().reduce_array(snapshot)
+        )
 
 
 class Snapshots:
@@ -110,7 +125,10 @@ class Snapshots:
         self._files: _Files | None = None
 
     def of(self, array: Array) -> Array | None:
-        """What tasks get: the array itself unless it is large and private; None if it is in a file."""
+        """What tasks get:
+
+        the array itself unless it is large and private; None if it is in a file.
+        """
         if array.nbytes <= self.large_bytes or array.dtype.hasobject or _core.is_shared(array):
             return array
         key = id(array)
@@ -126,9 +144,14 @@ class Snapshots:
         except _shortage.FULL as error:
             if self._files is None:
                 self._files = _Files(self._mode, self._folder)
-            _shortage.tell(error, f"is copied through pipes, and large arguments to files in {self._files.folder}")
+            _shortage.tell(
+                error,
+                f"is copied through pipes, and large arguments to files in {self._files.folder}",
+            )
             return None
-        return _share.attach(_share.handle(snapshot), readonly=True) if self._mode == "r" else snapshot
+        return (
+            _share.attach(_share.handle(snapshot), readonly=True) if self._mode == "r" else snapshot
+        )
 
     def in_file(self, array: Array) -> Any:
         """How an array of a file is made again; the file is written when it is asked for first."""
@@ -148,14 +171,19 @@ class Snapshots:
 
 
 class _Files:
-    """Arrays in joblib's files, which workers map. Its resource tracker removes them if this process dies."""
+    """Arrays in joblib's files, which workers map.
+
+    Its resource tracker removes them if this process dies.
+    """
 
     def __init__(self, mode: str, folder: str | None) -> None:
         """Without a folder joblib might take shared memory, which is full."""
         self.folder = folder or os.environ.get("JOBLIB_TEMP_FOLDER") or tempfile.gettempdir()
         self._manager = TemporaryResourcesManager(self.folder)
         resolve = self._manager.resolve_temp_folder_name
-        self.reduce = ArrayMemmapForwardReducer(0, resolve, mode, unlink_on_gc_collect=False, prewarm=False)
+        self.reduce = ArrayMemmapForwardReducer(
+            0, resolve, mode, unlink_on_gc_collect=False, prewarm=False
+        )
 
     def remove(self) -> None:
         """Who has mapped one keeps its memory."""

@@ -1,4 +1,5 @@
-"""The standard module ``multiprocessing``, whose processes, pipes, queues, pools and managers move arrays by handle.
+"""The standard module ``multiprocessing``, whose processes, pipes, queues, pools and managers move
+arrays by handle.
 
 Import it in the place of ``multiprocessing``: it has the same names. What is sent is pickled as
 ever, but the memory of arrays, in whatever objects they are, goes through shared memory. An array

@@ -1,7 +1,9 @@
-"""Descriptors of this process: those that travel in messages, and those that no forked child may keep.
+"""Descriptors of this process: those that travel in messages, and those that no forked child may
+keep.
 
-While an object is pickled for a message, ``DupFd`` (in ``reduction``) puts copies of the descriptors
-of its parts beside the message; while it is unpickled, ``detach`` takes them from there.
+While an object is pickled for a message, ``DupFd`` (in ``reduction``) puts copies of the
+descriptors of its parts beside the message; while it is unpickled, ``detach`` takes them from
+there.
 
 A descriptor that stands for something which the kernel gives back with its last owner must have
 one: a child that was forked meanwhile would keep a copy of it. So an ``Owned`` one is closed in
@@ -63,10 +65,13 @@ _no_fork = threading.RLock()
 class _Dropped(list["Owned"]):
     """What was dropped, and is closed as soon as nobody forks.
 
-    It is not waited for: the garbage collector also runs where a lock is held that a fork waits for.
+    It is not waited for: the garbage collector also runs where a lock is held that a fork waits
+    for.
     """
 
-    def close_all(self, _no_fork: Any = _no_fork, _close: Callable[[Descriptor], None] = Descriptor.close) -> None:
+    def close_all(
+        self, _no_fork: Any = _no_fork, _close: Callable[[Descriptor], None] = Descriptor.close
+    ) -> None:
         """Closes it now, if that can be. Else who has the lock does, when he has let it go."""
         while self and _no_fork.acquire(blocking=False):
             try:
@@ -100,7 +105,10 @@ class Owned(Descriptor):
         _dropped.close_all()
 
     def close(
-        self, _close: Callable[[int], None] = os.close, _no_fork: Any = _no_fork, _dropped: _Dropped = _dropped
+        self,
+        _close: Callable[[int], None] = os.close,
+        _no_fork: Any = _no_fork,
+        _dropped: _Dropped = _dropped,
     ) -> None:
         """Twice is as good as once."""
         with _no_fork:
@@ -140,7 +148,9 @@ def _fork_again() -> None:
     _dropped.close_all()
 
 
-os.register_at_fork(before=_no_fork.acquire, after_in_parent=_fork_again, after_in_child=_close_in_child)
+os.register_at_fork(
+    before=_no_fork.acquire, after_in_parent=_fork_again, after_in_child=_close_in_child
+)
 
 
 class _Current(threading.local):
@@ -178,7 +188,10 @@ def _bundle(owned: Sequence[Owned]) -> Owned:
 
 
 class Arrived:
-    """Descriptors that came with a message: for what is unpickled by this thread within a `with`."""
+    """Descriptors that came with a message:
+
+    for what is unpickled by this thread within a `with`.
+    """
 
     def __init__(self, fds: Sequence[int]) -> None:
         self._fds = dict(enumerate(fds))
@@ -218,7 +231,9 @@ class Travelling:
     def detach(self) -> int:
         """The descriptor, which is the caller's from then on."""
         if _current.arrived is None:
-            raise RuntimeError("a descriptor that travels in a message can be had only while that is unpickled")
+            raise RuntimeError(
+                "a descriptor that travels in a message can be had only while that is unpickled"
+            )
         return _current.arrived.take(self._place)
 
 

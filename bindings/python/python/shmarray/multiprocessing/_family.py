@@ -1,7 +1,8 @@
-"""The family of this process, which keeps messages whose way nobody knows, is that of those it starts.
+"""The family of this process, which keeps messages whose way nobody knows, is that of those it
+starts.
 
-A process is in its family from its first use of shared memory on. Until then what keeps the family for a process
-that is being started is a descriptor, which is sent to it with its arguments.
+A process is in its family from its first use of shared memory on. Until then what keeps the family
+for a process that is being started is a descriptor, which is sent to it with its arguments.
 """
 
 import contextlib
@@ -26,9 +27,13 @@ class _Process:
 
 
 def say() -> None:
-    """Has the children that are started from now on be of this process's family, and this process in it."""
+    """Has the children that are started from now on be of this process's family, and this process
+    in it.
+    """
     if _Process.family is None:
-        with contextlib.suppress(OSError, MemoryError):  # without shared memory there are no messages to keep
+        with contextlib.suppress(
+            OSError, MemoryError
+        ):  # without shared memory there are no messages to keep
             _Process.family, fd = _core.family()
             os.close(fd)
     if _Process.family is not None:

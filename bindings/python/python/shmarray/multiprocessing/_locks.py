@@ -1,4 +1,7 @@
-"""Open-file-description locks on bytes: the kernel lets them go with the last descriptor of their open file."""
+"""Open-file-description locks on bytes:
+
+the kernel lets them go with the last descriptor of their open file.
+"""
 
 import fcntl
 import os
@@ -22,7 +25,10 @@ class Range(NamedTuple):
 
 
 def lock(fd: int, kind: int, byte: int) -> None:
-    """Locks a byte, or makes its lock one of another kind. Raises BlockingIOError when another's forbids it."""
+    """Locks a byte, or makes its lock one of another kind.
+
+    Raises BlockingIOError when another's forbids it.
+    """
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0))
 
 
@@ -43,4 +49,7 @@ def locked(fd: int, asked: Range) -> Range | None:
     kind, _, first, count, _ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, flock))
     if kind == FREE:
         return None
-    return Range(max(first, asked.first), asked.end if count == _TO_THE_END else min(first + count, asked.end))
+    return Range(
+        max(first, asked.first),
+        asked.end if count == _TO_THE_END else min(first + count, asked.end),
+    )

@@ -68,8 +68,12 @@ def pack_by(obj: object, pickler: Callable[[], _pickling.Pickler]) -> Packed:
 def pack_bytes(data: memoryview) -> Packed:
     """A message of bytes."""
     if data.nbytes <= _STREAM_BYTES:
-        is_whole = isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
-        return Packed((_BYTES, cast(bytes, data.obj) if is_whole else data), (), ())  # bytes need no copy
+        is_whole = (
+            isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
+        )
+        return Packed(
+            (_BYTES, cast(bytes, data.obj) if is_whole else data), (), ()
+        )  # bytes need no copy
     try:
         shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
     except _shortage.FULL as error:
@@ -78,10 +82,13 @@ def pack_bytes(data: memoryview) -> Packed:
     return Packed((_BYTES,), [shared], ())
 
 
-def send(pipe: _core.Pipe, message: Packed, timeout: float | None = None, token: Owned | None = None) -> None:
+def send(
+    pipe: _core.Pipe, message: Packed, timeout: float | None = None, token: Owned | None = None
+) -> None:
     """Sends a message, and before its other descriptors that of a token.
 
-    Raises TimeoutError when there was no room in that time, BrokenPipeError when nobody can receive.
+    Raises TimeoutError when there was no room in that time, BrokenPipeError when nobody can
+    receive.
     """
     descriptors = message.descriptors if token is None else [token, *message.descriptors]
     fds = [one.fileno() for one in descriptors] if descriptors else []

@@ -31,12 +31,22 @@ class _Waiting(NamedTuple):
 
 
 class Outbox:
-    """Sends at once what it can. A thread, which lives as long as there is something, sends on the rest."""
+    """Sends at once what it can.
 
-    def __init__(self, reader: Connection, writer: Connection, places: Places, tokens: TokenFile | None) -> None:
+    A thread, which lives as long as there is something, sends on the rest.
+    """
+
+    def __init__(
+        self, reader: Connection, writer: Connection, places: Places, tokens: TokenFile | None
+    ) -> None:
         self.lock = threading.Lock()
         """Whoever uses this process's token has it."""
-        self._reader, self._writer, self._places, self._tokens = weakref.ref(reader), writer, places, tokens
+        self._reader, self._writer, self._places, self._tokens = (
+            weakref.ref(reader),
+            writer,
+            places,
+            tokens,
+        )
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._thread: threading.Thread | None = None
         self._at_exit: util.Finalize | None = None
@@ -136,7 +146,10 @@ class Outbox:
         poll.poll()
 
     def _token_for(self, kept: list[int]) -> Token | None:
-        """What this process keeps goes over to a message's token: once that is received nobody has it."""
+        """What this process keeps goes over to a message's token:
+
+        once that is received nobody has it.
+        """
         if self._tokens is None:
             return None
         token = self._tokens.open()
@@ -156,7 +169,10 @@ class Outbox:
                         self._tokens.mine().free(byte)
 
     def close(self) -> None:
-        """Nothing will be put any more. As in the standard module, where nothing was put nothing is closed."""
+        """Nothing will be put any more.
+
+        As in the standard module, where nothing was put nothing is closed.
+        """
         with self.lock:
             if not self._is_used:
                 return
@@ -185,12 +201,18 @@ class Outbox:
         self.join()
 
     def wait_if_ending(self) -> None:
-        """Until the process has ended: a thread that goes on until then can receive nothing, and should be quiet."""
+        """Until the process has ended:
+
+        a thread that goes on until then can receive nothing, and should be quiet.
+        """
         if self._is_ending:
             threading.Event().wait()
 
     def _stop_receiving(self) -> None:
-        """Who waits for others to receive does not wait for himself. A queue that was dropped has stopped already."""
+        """Who waits for others to receive does not wait for himself.
+
+        A queue that was dropped has stopped already.
+        """
         reader = self._reader()
         if reader is not None:
             reader.close()

@@ -28,7 +28,11 @@ class Parcel:
     def __reduce__(self) -> Any:
         _message.send(self._here, _message.pack((_family.keeper(), self._process_obj)))
         end = self._popen.DupFd(self._popen.duplicate_for_child(self._there.fileno()))
-        return _open, (end, _family.environment(), context._default_context.get_start_method(allow_none=True))
+        return _open, (
+            end,
+            _family.environment(),
+            context._default_context.get_start_method(allow_none=True),
+        )
 
     def close(self) -> None:
         """The child has it now, or never will."""
@@ -50,7 +54,10 @@ def _open(end: Any, environment: dict[str, str], method: str | None) -> Any:
 
 @contextlib.contextmanager
 def launching(process_obj: Any, popen: Any) -> Iterator[Parcel]:
-    """Meanwhile the standard launcher runs. If that decides the standard start method, it is undecided again later."""
+    """Meanwhile the standard launcher runs.
+
+    If that decides the standard start method, it is undecided again later.
+    """
     _family.say()
     decided = standard._default_context.get_start_method(allow_none=True)
     with contextlib.closing(Parcel(process_obj, popen)) as parcel:

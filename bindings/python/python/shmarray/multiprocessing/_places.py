@@ -23,7 +23,10 @@ class Places:
         return _rebuild, (type(self), self.most, DupFd(self._places.fileno()))
 
     def take(self, reader: Connection, timeout: float | None) -> bytes | None:
-        """A place; None when there was none in that time. ``reader`` is where the messages arrive."""
+        """A place; None when there was none in that time.
+
+        ``reader`` is where the messages arrive.
+        """
         return self._places.take(reader.pipe, timeout)
 
     def kept(self, place: bytes) -> None:
@@ -48,7 +51,10 @@ class Places:
 
 
 class Count(Places):
-    """Of a queue without a bound: a hint. Who dies between a message and its count leaves it wrong by one."""
+    """Of a queue without a bound:
+
+    a hint. Who dies between a message and its count leaves it wrong by one.
+    """
 
     def __init__(self, most: int, places: _core.Places | None = None) -> None:
         super().__init__(0, places)

@@ -14,7 +14,10 @@ else:
 
 
 class Reaping(_Base):
-    """Comes before a standard ``Popen``: all that waits for a process, or looks at it, asks its ``poll``."""
+    """Comes before a standard ``Popen``:
+
+    all that waits for a process, or looks at it, asks its ``poll``.
+    """
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         was_known = self.returncode is not None

@@ -55,7 +55,10 @@ def share(one: int, other: int, byte: int) -> None:
 
 
 def let_go(fd: int) -> None:
-    """Closes a token that came with a message. Its bytes are free, also if some process has a copy of it."""
+    """Closes a token that came with a message.
+
+    Its bytes are free, also if some process has a copy of it.
+    """
     free_all(fd)
     os.close(fd)
 

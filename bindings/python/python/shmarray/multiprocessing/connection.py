@@ -105,7 +105,9 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
         self._check_closed()
         self._check_readable()
         received = self.pipe.receive_object()
-        obj: _RecvT_co = _message.unpack(*received) if isinstance(received, tuple) else pickle.loads(received)
+        obj: _RecvT_co = (
+            _message.unpack(*received) if isinstance(received, tuple) else pickle.loads(received)
+        )
         return obj
 
     def _send_bytes(self, data: memoryview) -> Any:
@@ -144,7 +146,9 @@ def Pipe(duplex: bool = True) -> "tuple[Connection[Any, Any], Connection[Any, An
 
 
 class Listener(connection.Listener):
-    """A socket where clients connect; with an ``AF_UNIX`` address the connections carry arrays by handle."""
+    """A socket where clients connect; with an ``AF_UNIX`` address the connections carry arrays by
+    handle.
+    """
 
     if TYPE_CHECKING:
         _listener: Any
@@ -157,12 +161,16 @@ class Listener(connection.Listener):
         backlog: int = 1,
         authkey: bytes | None = None,
     ) -> None:
-        family = family or (_standard.address_type(address) if address else _standard.default_family)
+        family = family or (
+            _standard.address_type(address) if address else _standard.default_family
+        )
         if family != "AF_UNIX":
             super().__init__(address, family, backlog, authkey)
             return
         _check_authkey(authkey)
-        self._listener = SocketListener(address or _standard.arbitrary_address(family), family, backlog)
+        self._listener = SocketListener(
+            address or _standard.arbitrary_address(family), family, backlog
+        )
         self._authkey = authkey
 
 
@@ -181,7 +189,9 @@ class SocketListener:
         self._family = family
         self._last_accepted = None
         named = not _standard.util.is_abstract_socket_namespace(address)
-        self._unlink = util.Finalize(self, os.unlink, args=(address,), exitpriority=0) if named else None
+        self._unlink = (
+            util.Finalize(self, os.unlink, args=(address,), exitpriority=0) if named else None
+        )
 
     def accept(self) -> "Connection[Any, Any]":
         """Waits for a client."""
@@ -199,7 +209,9 @@ class SocketListener:
 def Client(  # noqa: N802 (the standard's name)
     address: Address, family: str | None = None, authkey: bytes | None = None
 ) -> "connection.Connection[Any, Any]":
-    """Connects to a ``Listener``; at an ``AF_UNIX`` address the connection carries arrays by handle."""
+    """Connects to a ``Listener``; at an ``AF_UNIX`` address the connection carries arrays by
+    handle.
+    """
     if (family or _standard.address_type(address)) != "AF_UNIX":
         return connection.Client(address, family, authkey)
     _check_authkey(authkey)

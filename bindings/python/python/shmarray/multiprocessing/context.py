@@ -1,4 +1,5 @@
-"""Contexts: the standard module's, with this package's processes, connections, queues, pools and managers.
+"""Contexts: the standard module's, with this package's processes, connections, queues, pools and
+managers.
 
 What has nothing to do with sending objects, such as locks, is the standard module's.
 """
@@ -40,7 +41,9 @@ class BaseContext(context.BaseContext):
         return manager
 
     def Pipe(self, duplex: bool = True) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":  # noqa: N802
-        """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second sends."""
+        """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second
+        sends.
+        """
         from .connection import Pipe
 
         return Pipe(duplex)
@@ -92,7 +95,9 @@ class BaseContext(context.BaseContext):
     @overload
     def get_context(self, method: str) -> "BaseContext": ...
     def get_context(self, method: str | None = None) -> Any:
-        """The context of a start method, "fork", "spawn" or "forkserver"; without one, this context's."""
+        """The context of a start method, "fork", "spawn" or "forkserver"; without one, this
+        context's.
+        """
         if method is None:
             return self._concrete()
         try:
@@ -114,7 +119,9 @@ class BaseContext(context.BaseContext):
 
 
 def check_context(given: Any, parameter: str) -> None:
-    """Raises TypeError for what is no context, such as the name of a start method, and says how to get one."""
+    """Raises TypeError for what is no context, such as the name of a start method, and says how to
+    get one.
+    """
     if not hasattr(given, "Process"):
         method = given if given in _concrete_contexts else "spawn"
         call = f'{parameter}=shmarray.multiprocessing.get_context("{method}")'
@@ -135,7 +142,10 @@ class Process(context.Process):
 
 
 class DefaultContext(BaseContext, context.DefaultContext):
-    """The context of the functions of the package. Its start method is independent of the standard module's."""
+    """The context of the functions of the package.
+
+    Its start method is independent of the standard module's.
+    """
 
     if TYPE_CHECKING:
         _actual_context: BaseContext | None
@@ -233,7 +243,9 @@ _concrete_contexts: dict[str, BaseContext] = {
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),
 }
-_default_context = DefaultContext(_concrete_contexts[context._default_context.get_all_start_methods()[0]])
+_default_context = DefaultContext(
+    _concrete_contexts[context._default_context.get_all_start_methods()[0]]
+)
 
 
 def _force_start_method(method: str) -> None:

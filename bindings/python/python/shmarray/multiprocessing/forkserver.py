@@ -14,7 +14,12 @@ from multiprocessing.forkserver import read_signed as read_signed
 from multiprocessing.forkserver import write_signed as write_signed
 from typing import TYPE_CHECKING
 
-__all__ = ["connect_to_new_process", "ensure_running", "get_inherited_fds", "set_forkserver_preload"]
+__all__ = [
+    "connect_to_new_process",
+    "ensure_running",
+    "get_inherited_fds",
+    "set_forkserver_preload",
+]
 
 _OURS = f"{__package__}._parcel", f"{__package__}.queues"
 """What children need to begin, and most of them use."""

@@ -91,7 +91,9 @@ class Pool(_standard.Pool):
         self._dispatcher.thread.start()
         self._taskqueue = _Feeder(self._dispatcher, trade, self._cache)
         self._taskqueue.thread.start()
-        self._terminate = util.Finalize(self, _terminate, (self._dispatcher, self._taskqueue), exitpriority=15)
+        self._terminate = util.Finalize(
+            self, _terminate, (self._dispatcher, self._taskqueue), exitpriority=15
+        )
         self._state = RUN
 
     @property
@@ -120,7 +122,10 @@ class Pool(_standard.Pool):
             self._taskqueue.end()
 
     def join(self) -> None:
-        """Waits until all workers have left. Raises ValueError when the pool was not closed or terminated."""
+        """Waits until all workers have left.
+
+        Raises ValueError when the pool was not closed or terminated.
+        """
         if self._state not in (CLOSE, TERMINATE):
             raise ValueError("Pool is still running")
         if self._state == CLOSE:
@@ -137,13 +142,17 @@ def _count(processes: int | None) -> int:
 
 
 def _check(initializer: Any, maxtasksperchild: Any) -> None:
-    if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild <= 0):
+    if maxtasksperchild is not None and (
+        not isinstance(maxtasksperchild, int) or maxtasksperchild <= 0
+    ):
         raise ValueError("maxtasksperchild must be a positive int or None")
     if initializer is not None and not callable(initializer):
         raise TypeError("initializer must be a callable")
 
 
-def _start(process: Callable[..., BaseProcess], context: Any, target: Any, args: Any) -> BaseProcess:
+def _start(
+    process: Callable[..., BaseProcess], context: Any, target: Any, args: Any
+) -> BaseProcess:
     worker = process(context, target=target, args=args)
     worker.name = worker.name.replace("Process", "PoolWorker")
     worker.daemon = True
@@ -200,7 +209,9 @@ class _Task(Task):
         call, self.call = self.call, None
         self.packed = trade.pack(call)
         payload, arrays, _ = self.packed
-        self._size = sum(map(len, payload)) + (sum(array.nbytes for array in arrays) if arrays else 0)
+        self._size = sum(map(len, payload)) + (
+            sum(array.nbytes for array in arrays) if arrays else 0
+        )
         self._backlog.add(self._size)
 
     def begin(self) -> bool:
@@ -219,18 +230,25 @@ class _Task(Task):
 
 
 class _Feeder:
-    """Takes the parts of one job after the other from where they come, which may be slow and without end."""
+    """Takes the parts of one job after the other from where they come, which may be slow and
+    without end.
+    """
 
     def __init__(self, dispatcher: Dispatcher, trade: type[Trade], jobs: dict[int, Any]) -> None:
-        self._dispatcher, self._trade, self._jobs, self._backlog = dispatcher, trade, jobs, Backlog()
+        self._dispatcher, self._trade, self._jobs, self._backlog = (
+            dispatcher,
+            trade,
+            jobs,
+            Backlog(),
+        )
         self._sequences: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unfed = 0
         self.thread = threading.Thread(name="shmarray-feeder", target=self._run, daemon=True)
 
     def put(self, sequence: tuple[Iterable[tuple[Any, ...]], Callable[[int], None] | None]) -> None:
-        """Adds a job. Of one that is the first in line, and was not given as an iterator, as many parts as there is
-        room for are submitted at once, and no thread wakes up for them.
+        """Adds a job. Of one that is the first in line, and was not given as an iterator, as many
+        parts as there is room for are submitted at once, and no thread wakes up for them.
         """
         parts, set_length = sequence
         with self._lock:
@@ -267,7 +285,9 @@ class _Feeder:
             del sequence  # its arguments need not wait for the next
         self._dispatcher.close()
 
-    def _feed(self, parts: Iterable[tuple[Any, ...]], set_length: Callable[[int], None] | None) -> None:
+    def _feed(
+        self, parts: Iterable[tuple[Any, ...]], set_length: Callable[[int], None] | None
+    ) -> None:
         count = 0
         for part in parts:
             count = part[1] + 1
@@ -319,7 +339,10 @@ def _abandon_all(jobs: dict[int, Any], error: BaseException, was_terminated: boo
 
 
 def _abandon(jobs: dict[int, Any], job: int, error: BaseException, tell: bool) -> None:
-    """What is not done of a job never will be. Its owner's callback is not told what he wanted himself."""
+    """What is not done of a job never will be.
+
+    Its owner's callback is not told what he wanted himself.
+    """
     result = jobs.pop(job, None)
     if isinstance(result, IMapIterator):
         with result._cond:  # type: ignore[attr-defined]

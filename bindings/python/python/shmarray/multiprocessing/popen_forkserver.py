@@ -29,7 +29,8 @@ class Popen(Reaping, popen_forkserver.Popen):
             finally:
                 context.set_spawning_popen(None)
             self.sentinel, writer = forkserver.connect_to_new_process(self._fds)
-            # The child's sentinel of its parent: open for as long as this object, and at most this process.
+            # The child's sentinel of its parent: open for as long as this object, and at most this
+            # process.
             parent = os.dup(writer)
             self.finalizer = util.Finalize(self, _close_all, (parent, self.sentinel))
             with open(writer, "wb", closefd=True) as file:

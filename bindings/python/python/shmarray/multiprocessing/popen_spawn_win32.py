@@ -1,4 +1,7 @@
-"""The standard module of Windows, where it can be imported: this package begins no process there."""
+"""The standard module of Windows, where it can be imported:
+
+this package begins no process there.
+"""
 
 import sys
 

@@ -105,7 +105,9 @@ class Queue(_StandardQueue[_T]):
 
     def _send(self, obj: object, place: bytes) -> None:
         message = _message.pack(obj)
-        self._outbox.send(message._replace(payload=(place, *message.payload)) if place else message, place, None)
+        self._outbox.send(
+            message._replace(payload=(place, *message.payload)) if place else message, place, None
+        )
 
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
         """Takes an object out of the queue. Raises ``Empty`` when there was none in that time."""
@@ -119,7 +121,9 @@ class Queue(_StandardQueue[_T]):
             self._outbox.wait_if_ending()
             raise
         self._places.free(bytes(payload[: self._place_bytes]))
-        return self._unpack(memoryview(payload)[self._place_bytes :] if self._place_bytes else payload, message)
+        return self._unpack(
+            memoryview(payload)[self._place_bytes :] if self._place_bytes else payload, message
+        )
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
         obj: _T = _message.unpack(payload, message)
@@ -200,7 +204,10 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
             raise
 
     def _take_task(self, token: Token) -> int:
-        """Of one process they follow one another: neighbours that one has are one lock to the kernel."""
+        """Of one process they follow one another:
+
+        neighbours that one has are one lock to the kernel.
+        """
         while True:
             with self._outbox.lock:
                 task, self._next_task = self._next_task, self._next_task + 1
@@ -244,7 +251,8 @@ def _some_task() -> int:
 
 
 class SimpleQueue(queues.SimpleQueue[_T]):
-    """A queue between processes that is nothing but a pipe: ``put`` waits until there is room in it.
+    """A queue between processes that is nothing but a pipe: ``put`` waits until there is room in
+    it.
 
     >>> import numpy, shmarray.multiprocessing
     >>> queue = shmarray.multiprocessing.SimpleQueue()

@@ -1,4 +1,5 @@
-"""How objects are pickled for other processes: as the standard module does, but descriptors travel in the message.
+"""How objects are pickled for other processes: as the standard module does, but descriptors travel
+in the message.
 
 What is registered with the standard ``ForkingPickler`` counts here, too; what is registered here
 counts only here.
@@ -15,7 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._descriptors import travelling
 
-__all__ = ["DupFd", "ForkingPickler", "dump", "recv_handle", "recvfds", "register", "send_handle", "sendfds"]
+__all__ = [
+    "DupFd",
+    "ForkingPickler",
+    "dump",
+    "recv_handle",
+    "recvfds",
+    "register",
+    "send_handle",
+    "sendfds",
+]
 
 
 class ForkingPickler(reduction.ForkingPickler):
@@ -45,12 +55,17 @@ def reducers() -> dict[type, Callable[[Any], Any]]:
 
 
 def extra_reducers() -> tuple[dict[type, Callable[[Any], Any]], dict[type, Callable[[Any], Any]]]:
-    """The reducers registered here, and those of the standard ``ForkingPickler``: live, and the first wins."""
+    """The reducers registered here, and those of the standard ``ForkingPickler``:
+
+    live, and the first wins.
+    """
     return ForkingPickler._extra_reducers, reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 
 
 def DupFd(fd: int) -> Any:  # noqa: N802 (the standard's name)
-    """What stands for a descriptor in a pickle; its ``detach`` gives the descriptor where that is unpickled."""
+    """What stands for a descriptor in a pickle; its ``detach`` gives the descriptor where that is
+    unpickled.
+    """
     return travelling(fd) or reduction.DupFd(fd)
 
 

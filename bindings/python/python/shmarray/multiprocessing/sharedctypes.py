@@ -1,4 +1,7 @@
-"""Values and arrays of C types in shared memory: the standard module's, with locks of this package's contexts."""
+"""Values and arrays of C types in shared memory:
+
+the standard module's, with locks of this package's contexts.
+"""
 
 from multiprocessing import sharedctypes
 from multiprocessing.sharedctypes import RawArray, RawValue, copy
@@ -21,9 +24,13 @@ else:
 
     def Value(typecode_or_type: Any, *args: Any, lock: Any = True, ctx: Any = None) -> Any:  # noqa: N802 (the standard's name)
         """A value with a lock."""
-        return sharedctypes.Value(typecode_or_type, *args, lock=lock, ctx=ctx or context._default_context.get_context())
+        return sharedctypes.Value(
+            typecode_or_type, *args, lock=lock, ctx=ctx or context._default_context.get_context()
+        )
 
-    def Array(typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True, ctx: Any = None) -> Any:  # noqa: N802
+    def Array(
+        typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True, ctx: Any = None
+    ) -> Any:  # noqa: N802
         """An array with a lock."""
         ctx = ctx or context._default_context.get_context()
         return sharedctypes.Array(typecode_or_type, size_or_initializer, lock=lock, ctx=ctx)

@@ -24,10 +24,13 @@ pub(crate) fn splat_shape(ruby: &Ruby, first: Value, rest: RArray) -> Result<Vec
     std::iter::once(first).chain(rest).map(|count| size(ruby, count)).collect()
 }
 
-/// A shape for so many elements. One dimension may be left open: nil or true as in Numo, -1 as in NumPy.
+/// A shape for so many elements. One dimension may be left open: nil or true as in Numo, -1 as in
+/// NumPy.
 pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Vec<u64>, Error> {
     let counts = match arguments {
-        [only] if RArray::from_value(*only).is_some() => RArray::try_convert(*only)?.into_iter().collect(),
+        [only] if RArray::from_value(*only).is_some() => {
+            RArray::try_convert(*only)?.into_iter().collect()
+        }
         counts => counts.to_vec(),
     };
     let is_open = |count: &Value| {
@@ -42,8 +45,9 @@ pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Ve
         _ => None,
     };
     let wanted = || counts.iter().map(|count| count.inspect()).collect::<Vec<_>>().join(", ");
-    let open =
-        open.ok_or_else(|| argument_error(ruby, format!("invalid shape: {len} elements do not fill [{}]", wanted())))?;
+    let open = open.ok_or_else(|| {
+        argument_error(ruby, format!("invalid shape: {len} elements do not fill [{}]", wanted()))
+    })?;
     counts.iter().map(|count| if is_open(count) { Ok(open) } else { size(ruby, *count) }).collect()
 }
 
@@ -70,14 +74,17 @@ pub(crate) fn strides(ruby: &Ruby, value: Value) -> Result<Vec<i64>, Error> {
     }
 }
 
-/// Axes of an array of so many dimensions: an Integer, or an Array of them; negative ones count from the last.
-/// nil for none.
+/// Axes of an array of so many dimensions: an Integer, or an Array of them; negative ones count
+/// from the last. nil for none.
 pub(crate) fn axes(ruby: &Ruby, value: Value, ndim: usize) -> Result<Option<Vec<usize>>, Error> {
     let axis = |value: Value| {
         let axis = integer(ruby, "axis", value)?.to_i64().ok();
-        let wrapped = axis.map(|axis| if axis < 0 { axis.saturating_add(ndim as i64) } else { axis });
+        let wrapped =
+            axis.map(|axis| if axis < 0 { axis.saturating_add(ndim as i64) } else { axis });
         let there = wrapped.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim);
-        there.ok_or_else(|| argument_error(ruby, format!("invalid axis: {value} of {ndim} dimensions")))
+        there.ok_or_else(|| {
+            argument_error(ruby, format!("invalid axis: {value} of {ndim} dimensions"))
+        })
     };
     match RArray::from_value(value) {
         Some(axes) => axes.into_iter().map(axis).collect::<Result<_, _>>().map(Some),
@@ -88,19 +95,23 @@ pub(crate) fn axes(ruby: &Ruby, value: Value, ndim: usize) -> Result<Option<Vec<
 
 /// How many counts there are at least.
 pub(crate) fn min_length(ruby: &Ruby, value: Value) -> Result<u64, Error> {
-    let wrong = |_| argument_error(ruby, format!("invalid minlength: {value} is negative or too large"));
+    let wrong =
+        |_| argument_error(ruby, format!("invalid minlength: {value} is negative or too large"));
     integer(ruby, "minlength", value)?.to_u64().map_err(wrong)
 }
 
 fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> {
-    let wrong = || type_error(ruby, format!("invalid {argument}: {} is not an Integer", value.inspect()));
+    let wrong =
+        || type_error(ruby, format!("invalid {argument}: {} is not an Integer", value.inspect()));
     Integer::from_value(value).ok_or_else(wrong)
 }
 
 /// A dtype: its name (`:int32`) or its type string (`"<i4"`).
 pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
     let Some(text) = text(value)? else {
-        return Err(no_dtype(ruby, value, |given| format!("dtype {given} is not a name such as :int32 or \"<i4\"")));
+        return Err(no_dtype(ruby, value, |given| {
+            format!("dtype {given} is not a name such as :int32 or \"<i4\"")
+        }));
     };
     if let Some(row) = DType::ALL.iter().find(|dtype| dtype.name() == text) {
         return Ok(row.clone());
@@ -109,12 +120,15 @@ pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
     DType::parse(&text).map_err(|error| {
         no_dtype(ruby, value, |given| match is_type_string {
             true => error.to_string(),
-            false => format!("dtype {given} is neither a name such as :int32 nor a type string such as \"<i4\""),
+            false => format!(
+                "dtype {given} is neither a name such as :int32 nor a type string such as \"<i4\""
+            ),
         })
     })
 }
 
-/// `inspect` calls Ruby, where a thread may be killed, and seems to go on: so only errors ask for it.
+/// `inspect` calls Ruby, where a thread may be killed, and seems to go on: so only errors ask for
+/// it.
 fn no_dtype(ruby: &Ruby, value: Value, text: impl FnOnce(&str) -> String) -> Error {
     let given = value.inspect();
     type_error(ruby, text(&given) + &suggestion(&given))
@@ -131,7 +145,8 @@ fn text(value: Value) -> Result<Option<String>, Error> {
 
 /// The keywords `name:`, `persist:`, `order:`, `mode:`, `uninitialized:`.
 pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
-    type Optional = (Option<Option<String>>, Option<bool>, Option<Value>, Option<Value>, Option<bool>);
+    type Optional =
+        (Option<Option<String>>, Option<bool>, Option<Value>, Option<Value>, Option<bool>);
     let names = ["name", "persist", "order", "mode", "uninitialized"];
     let found = get_kwargs::<_, (), Optional, ()>(keywords, &[], &names)?;
     let (name, persist, order, mode, uninitialized) = found.optional;
@@ -149,18 +164,25 @@ fn order_of(ruby: &Ruby, value: Value) -> Result<Order, Error> {
     match text(value)?.as_deref() {
         Some("C") => Ok(Order::C),
         Some("F") => Ok(Order::F),
-        _ => Err(argument_error(ruby, format!("invalid order: {} is neither :C nor :F", value.inspect()))),
+        _ => Err(argument_error(
+            ruby,
+            format!("invalid order: {} is neither :C nor :F", value.inspect()),
+        )),
     }
 }
 
 fn mode_of(ruby: &Ruby, value: Value) -> Result<u32, Error> {
-    let mode = integer(ruby, "mode", value)?.to_i64().ok().and_then(|mode| u32::try_from(mode).ok());
-    mode.ok_or_else(|| argument_error(ruby, format!("invalid mode: {value} is not 0600 with more permissions")))
+    let mode =
+        integer(ruby, "mode", value)?.to_i64().ok().and_then(|mode| u32::try_from(mode).ok());
+    mode.ok_or_else(|| {
+        argument_error(ruby, format!("invalid mode: {value} is not 0600 with more permissions"))
+    })
 }
 
 /// The keyword `readonly:`.
 pub(crate) fn access(keywords: RHash) -> Result<Access, Error> {
-    let (readonly,) = get_kwargs::<_, (), (Option<bool>,), ()>(keywords, &[], &["readonly"])?.optional;
+    let (readonly,) =
+        get_kwargs::<_, (), (Option<bool>,), ()>(keywords, &[], &["readonly"])?.optional;
     match readonly.unwrap_or(false) {
         true => Ok(Access::ReadOnly),
         false => Ok(Access::ReadWrite),
@@ -171,6 +193,9 @@ pub(crate) fn access(keywords: RHash) -> Result<Access, Error> {
 pub(crate) fn handle_or_name(ruby: &Ruby, value: Value) -> Result<String, Error> {
     match RString::from_value(value) {
         Some(text) => String::try_convert(text.as_value()),
-        None => Err(type_error(ruby, format!("{} is not a handle or a name: a String", value.inspect()))),
+        None => Err(type_error(
+            ruby,
+            format!("{} is not a handle or a name: a String", value.inspect()),
+        )),
     }
 }

@@ -1,10 +1,13 @@
-//! `Shmarray::Array#[]=` and `#fill`: one element for all, Arrays, Ranges, and arrays of ours or of Numo's.
+//! `Shmarray::Array#[]=` and `#fill`: one element for all, Arrays, Ranges, and arrays of ours or of
+//! Numo's.
 
 use magnus::value::ReprValue;
 use magnus::{Error, Integer, Module, RArray, Range, Ruby, TryConvert, TypedData, Value, method};
 use shmarray::{Array, Layout};
 
-use crate::array::{ArrayObject, Elements, Self_, array_of, bytes_of, check_writable, dense, write_scalar};
+use crate::array::{
+    ArrayObject, Elements, Self_, array_of, bytes_of, check_writable, dense, write_scalar,
+};
 use crate::element;
 use crate::errors::{OrRaise, argument_error};
 use crate::gvl::copying;
@@ -48,14 +51,17 @@ fn fill(ruby: &Ruby, this: Self_, value: Value) -> Result<Self_, Error> {
 
 fn fill_with(ruby: &Ruby, array: &Array, value: Value) -> Result<(), Error> {
     let bytes = element::to_bytes(ruby, array.dtype(), value)?;
-    let layout = Layout { shape: array.shape().to_vec(), strides: vec![0; array.shape().len()], offset: 0 };
+    let layout =
+        Layout { shape: array.shape().to_vec(), strides: vec![0; array.shape().len()], offset: 0 };
     // SAFETY: every element of that layout is the one that `bytes` has; they are private.
     #[allow(unsafe_code)]
-    let filled = copying(bytes_of(array) as usize, || unsafe { array.fill_from(bytes.as_ptr(), &layout) });
+    let filled =
+        copying(bytes_of(array) as usize, || unsafe { array.fill_from(bytes.as_ptr(), &layout) });
     filled.or_raise(ruby)
 }
 
-/// An array of the same shape and dtype, nested Arrays or a Range of the same shape, or one element for all.
+/// An array of the same shape and dtype, nested Arrays or a Range of the same shape, or one element
+/// for all.
 fn assign(ruby: &Ruby, view: &Array, value: Value) -> Result<(), Error> {
     if let Some(source) = array_of(ruby, value) {
         return copy(ruby, view, &*source?);
@@ -76,10 +82,12 @@ fn assign(ruby: &Ruby, view: &Array, value: Value) -> Result<(), Error> {
     }
 }
 
-/// What a Range or its steps go through, if that is as many as there are elements; it may have no end.
+/// What a Range or its steps go through, if that is as many as there are elements; it may have no
+/// end.
 fn steps(ruby: &Ruby, view: &Array, range: Value) -> Result<RArray, Error> {
     let count = range.funcall::<_, _, Value>("size", ())?;
-    let is_whole = Integer::from_value(count).is_some_and(|count| count.to_u64().ok().as_ref() == view.shape().first());
+    let is_whole = Integer::from_value(count)
+        .is_some_and(|count| count.to_u64().ok().as_ref() == view.shape().first());
     match is_whole {
         true => range.funcall("to_a", ()),
         false => Err(misfit(ruby, &count.inspect(), view.shape(), 0)),
@@ -87,7 +95,10 @@ fn steps(ruby: &Ruby, view: &Array, range: Value) -> Result<RArray, Error> {
 }
 
 fn misfit(ruby: &Ruby, count: &str, shape: &[u64], dim: usize) -> Error {
-    argument_error(ruby, format!("{count} elements do not fit dimension {dim} of the shape {shape:?}"))
+    argument_error(
+        ruby,
+        format!("{count} elements do not fit dimension {dim} of the shape {shape:?}"),
+    )
 }
 
 fn copy(ruby: &Ruby, to: &Array, from: &Array) -> Result<(), Error> {
@@ -110,8 +121,12 @@ fn assign_rows(ruby: &Ruby, part: &Array, rows: RArray, shape: &[u64]) -> Result
         return assign_row(ruby, part, rows, shape);
     }
     for (at, row) in rows.into_iter().enumerate() {
-        let none =
-            || argument_error(ruby, format!("{row} is no Array for dimension {} of the shape {shape:?}", dim + 1));
+        let none = || {
+            argument_error(
+                ruby,
+                format!("{row} is no Array for dimension {} of the shape {shape:?}", dim + 1),
+            )
+        };
         let rows = RArray::from_value(row).ok_or_else(none)?;
         assign_rows(ruby, &part.select(0, at as i64).or_raise_index(ruby)?, rows, shape)?;
     }

@@ -1,7 +1,8 @@
-//! Whether an object has arrays in it, which would go by handle in a message: asked of each job's result.
+//! Whether an object has arrays in it, which would go by handle in a message: asked of each job's
+//! result.
 //!
-//! Most have none, and then Marshal's bytes are the whole message. The question costs some nanoseconds for each
-//! element, calls no method of Ruby's and allocates nothing there.
+//! Most have none, and then Marshal's bytes are the whole message. The question costs some
+//! nanoseconds for each element, calls no method of Ruby's and allocates nothing there.
 #![allow(unsafe_code)] // the inside of Ruby's Arrays, Hashes and Structs
 
 use std::ffi::{c_int, c_long};
@@ -10,8 +11,9 @@ use magnus::rb_sys::{AsRawValue, FromRawValue, protect};
 use magnus::value::ReprValue;
 use magnus::{Error, Object, RModule, Ruby, TypedData, Value, function};
 use rb_sys::{
-    Qnil, RARRAY_CONST_PTR, RARRAY_LEN, RB_BUILTIN_TYPE, RBasic, SPECIAL_CONST_P, VALUE, rb_hash_foreach, rb_int2inum,
-    rb_num2long, rb_obj_class, rb_struct_aref, rb_struct_size, ruby_value_type, st_retval,
+    Qnil, RARRAY_CONST_PTR, RARRAY_LEN, RB_BUILTIN_TYPE, RBasic, SPECIAL_CONST_P, VALUE,
+    rb_hash_foreach, rb_int2inum, rb_num2long, rb_obj_class, rb_struct_aref, rb_struct_size,
+    ruby_value_type, st_retval,
 };
 
 use rustc_hash::FxHashSet;
@@ -25,7 +27,8 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("arrays_in?", function!(has_arrays, 1))
 }
 
-/// Whether there is a `Shmarray::Array` or one of Numo's within Arrays, Hashes and Structs, or the object is one.
+/// Whether there is a `Shmarray::Array` or one of Numo's within Arrays, Hashes and Structs, or the
+/// object is one.
 fn has_arrays(ruby: &Ruby, object: Value) -> Result<bool, Error> {
     let mut walk = Walk { waiting: Vec::new(), seen: FxHashSet::default(), found: false, ruby };
     walk.look_at(object.as_raw());
@@ -41,7 +44,8 @@ fn has_arrays(ruby: &Ruby, object: Value) -> Result<bool, Error> {
 }
 
 struct Walk<'a> {
-    /// Containers that were not looked into. What they are in keeps them alive: nothing runs that could change it.
+    /// Containers that were not looked into. What they are in keeps them alive: nothing runs that
+    /// could change it.
     waiting: Vec<VALUE>,
     seen: FxHashSet<VALUE>,
     found: bool,
@@ -55,11 +59,15 @@ impl Walk<'_> {
         }
         // SAFETY: no special constant, so it is an object.
         match unsafe { RB_BUILTIN_TYPE(object) } {
-            ruby_value_type::RUBY_T_ARRAY | ruby_value_type::RUBY_T_HASH | ruby_value_type::RUBY_T_STRUCT => {
+            ruby_value_type::RUBY_T_ARRAY
+            | ruby_value_type::RUBY_T_HASH
+            | ruby_value_type::RUBY_T_STRUCT => {
                 self.waiting.push(object);
             }
             // SAFETY: an object that is alive.
-            ruby_value_type::RUBY_T_DATA => self.found |= is_array(self.ruby, unsafe { Value::from_raw(object) }),
+            ruby_value_type::RUBY_T_DATA => {
+                self.found |= is_array(self.ruby, unsafe { Value::from_raw(object) })
+            }
             _ => {}
         }
     }
@@ -78,7 +86,13 @@ impl Walk<'_> {
             }
             ruby_value_type::RUBY_T_HASH => {
                 // SAFETY: `look_at_pair` takes a `Walk`, which nobody else touches meanwhile.
-                unsafe { rb_hash_foreach(container, Some(look_at_pair), std::ptr::from_mut(self) as VALUE) };
+                unsafe {
+                    rb_hash_foreach(
+                        container,
+                        Some(look_at_pair),
+                        std::ptr::from_mut(self) as VALUE,
+                    )
+                };
             }
             _ => {
                 // SAFETY: a Struct.

@@ -1,15 +1,17 @@
-//! Ruby's collector and shared memory: it is told how much its objects hold, and when it has run, the pool gives back
-//! what is not used.
+//! Ruby's collector and shared memory: it is told how much its objects hold, and when it has run,
+//! the pool gives back what is not used.
 //!
-//! The collector counts what was allocated since it last ran, and runs when that is too much. It looks at the count
-//! when Ruby itself allocates memory, which making an array here does not: so a byte of it is allocated each time. What
-//! is freed while it sweeps is not subtracted: a sweep is spread over the time until the next collection, and would
-//! make up for the arrays that are made meanwhile.
+//! The collector counts what was allocated since it last ran, and runs when that is too much. It
+//! looks at the count when Ruby itself allocates memory, which making an array here does not: so a
+//! byte of it is allocated each time. What is freed while it sweeps is not subtracted: a sweep is
+//! spread over the time until the next collection, and would make up for the arrays that are made
+//! meanwhile.
 //!
-//! No hook of Ruby's says that a collection is over without making every allocation slower. The finalizer of an object
-//! does. Two objects do it without one for each collection, which would interrupt whatever waits: a *guard*, which
-//! always lives, marks the *canary* while there is nothing to do; when there is, the canary is not marked, and so it is
-//! finalized after that collection, does it, and leaves another.
+//! No hook of Ruby's says that a collection is over without making every allocation slower. The
+//! finalizer of an object does. Two objects do it without one for each collection, which would
+//! interrupt whatever waits: a *guard*, which always lives, marks the *canary* while there is
+//! nothing to do; when there is, the canary is not marked, and so it is finalized after that
+//! collection, does it, and leaves another.
 #![allow(unsafe_code)] // memory of Ruby's, and an object without a class of its own
 
 use std::ffi::{CStr, c_void};
@@ -21,9 +23,10 @@ use std::time::{Duration, Instant};
 use magnus::rb_sys::protect;
 use magnus::{Error, Ruby};
 use rb_sys::{
-    Qnil, VALUE, rb_cObject, rb_data_type_struct__bindgen_ty_1, rb_data_type_t, rb_data_typed_object_wrap,
-    rb_during_gc, rb_gc_adjust_memory_usage, rb_gc_latest_gc_info, rb_gc_mark, rb_gc_register_mark_object, rb_id2sym,
-    rb_intern, rb_set_end_proc, ruby_xfree, ruby_xmalloc,
+    Qnil, VALUE, rb_cObject, rb_data_type_struct__bindgen_ty_1, rb_data_type_t,
+    rb_data_typed_object_wrap, rb_during_gc, rb_gc_adjust_memory_usage, rb_gc_latest_gc_info,
+    rb_gc_mark, rb_gc_register_mark_object, rb_id2sym, rb_intern, rb_set_end_proc, ruby_xfree,
+    ruby_xmalloc,
 };
 use shmarray::Array;
 
@@ -80,8 +83,10 @@ fn collect_if_due() {
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Not finalized at once, which would be in the middle of a collection.
-static CANARY_TYPE: SyncType = SyncType(data_type(c"Shmarray::AfterCollection", None, Some(after_collection)));
-static GUARD_TYPE: SyncType = SyncType(data_type(c"Shmarray::Collections", Some(mark_canary), None));
+static CANARY_TYPE: SyncType =
+    SyncType(data_type(c"Shmarray::AfterCollection", None, Some(after_collection)));
+static GUARD_TYPE: SyncType =
+    SyncType(data_type(c"Shmarray::Collections", Some(mark_canary), None));
 static CANARY: AtomicUsize = AtomicUsize::new(0);
 
 struct SyncType(rb_data_type_t);
@@ -144,7 +149,8 @@ fn new_object(of: &'static SyncType) -> Result<VALUE, Error> {
 
 /// While Ruby marks, and perhaps more than once in a collection: nothing is allocated here.
 unsafe extern "C" fn mark_canary(_: *mut c_void) {
-    // Once it was not marked, it never is again: Ruby may collect once more before it finalizes what is dead.
+    // Once it was not marked, it never is again: Ruby may collect once more before it finalizes
+    // what is dead.
     if is_due() {
         CANARY.store(0, Ordering::Relaxed);
     }
@@ -179,8 +185,8 @@ fn now_ms() -> u64 {
     FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64
 }
 
-/// All that the pool does not use when the program itself asked for the collection; else what it has not used for
-/// a while.
+/// All that the pool does not use when the program itself asked for the collection; else what it
+/// has not used for a while.
 fn give_back() {
     if was_asked_for() {
         shmarray::empty_pool();

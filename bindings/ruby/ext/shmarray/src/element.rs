@@ -1,7 +1,7 @@
 //! One element as a Ruby object, and back.
 //!
-//! Elements are read and written through raw pointers, one volatile access each, as core does it: other processes
-//! may write at the same time.
+//! Elements are read and written through raw pointers, one volatile access each, as core does it:
+//! other processes may write at the same time.
 #![allow(unsafe_code)] // elements at addresses, and Ruby's objects without a wrapper
 
 use half::f16;
@@ -10,8 +10,8 @@ use magnus::value::ReprValue;
 use magnus::{Error, Float, Integer, RComplex, RString, Ruby, TryConvert, Value};
 use num_complex::Complex;
 use rb_sys::{
-    FIX2LONG, FIXABLE, FIXNUM_P, FLONUM_P, LONG2FIX, Qfalse, Qtrue, VALUE, rb_dbl_complex_new, rb_float_new,
-    rb_float_value, rb_ll2inum, rb_str_new, rb_ull2inum,
+    FIX2LONG, FIXABLE, FIXNUM_P, FLONUM_P, LONG2FIX, Qfalse, Qtrue, VALUE, rb_dbl_complex_new,
+    rb_float_new, rb_float_value, rb_ll2inum, rb_str_new, rb_ull2inum,
 };
 use shmarray::{DType, Element, TypeCode};
 
@@ -89,14 +89,17 @@ pub(crate) unsafe fn store(code: TypeCode, address: *mut u8, scalar: Scalar) {
         (TypeCode::Float16, Scalar::Float(number)) => put!(f16, f16::from_f64(number)),
         (TypeCode::Float32, Scalar::Float(number)) => put!(f32, number as f32),
         (TypeCode::Float64, Scalar::Float(number)) => put!(f64, number),
-        (TypeCode::Complex64, Scalar::Complex(re, im)) => put!(Complex<f32>, Complex::new(re as f32, im as f32)),
+        (TypeCode::Complex64, Scalar::Complex(re, im)) => {
+            put!(Complex<f32>, Complex::new(re as f32, im as f32))
+        }
         (TypeCode::Complex128, Scalar::Complex(re, im)) => put!(Complex<f64>, Complex::new(re, im)),
         _ => {} // `convert` makes no such pair
     }
 }
 
 impl Scalar {
-    /// The Ruby object. It raises only where there is no memory, so the caller has nothing to drop then.
+    /// The Ruby object. It raises only where there is no memory, so the caller has nothing to drop
+    /// then.
     ///
     /// # Safety
     /// This is a thread of Ruby's, with its lock.
@@ -113,17 +116,16 @@ impl Scalar {
         }
     }
 
-    /// What an object that is no more than its own bits says, for an element of that dtype: nothing is called, nothing
-    /// raised. `None` where [`convert`] has to look.
+    /// What an object that is no more than its own bits says, for an element of that dtype: nothing
+    /// is called, nothing raised. `None` where [`convert`] has to look.
     #[inline]
     pub(crate) fn immediate(code: TypeCode, value: VALUE) -> Option<Self> {
         if FIXNUM_P(value) {
             // SAFETY: it is one.
             let whole = unsafe { FIX2LONG(value) };
             return match integer_range(code) {
-                Some((least, most)) => {
-                    Some(Self::Integer(whole.into())).filter(|_| (least..=most).contains(&whole.into()))
-                }
+                Some((least, most)) => Some(Self::Integer(whole.into()))
+                    .filter(|_| (least..=most).contains(&whole.into())),
                 None => float(code, whole as f64),
             };
         }
@@ -158,11 +160,12 @@ unsafe fn integer(whole: i128) -> VALUE {
     }
 }
 
-/// The Ruby object of the element at an address; of a dtype outside the table, its bytes as a binary String. It raises
-/// only where there is no memory.
+/// The Ruby object of the element at an address; of a dtype outside the table, its bytes as a
+/// binary String. It raises only where there is no memory.
 ///
 /// # Safety
-/// The address can be read for one element of that dtype; this is a thread of Ruby's, with its lock.
+/// The address can be read for one element of that dtype; this is a thread of Ruby's, with its
+/// lock.
 #[inline(always)]
 pub(crate) unsafe fn read(code: TypeCode, item_bytes: u64, address: *const u8) -> VALUE {
     // SAFETY: the caller's.
@@ -199,7 +202,12 @@ fn integer_range(code: TypeCode) -> Option<(i128, i128)> {
 ///
 /// # Safety
 /// The address can be written for one element of that dtype.
-pub(crate) unsafe fn write(ruby: &Ruby, dtype: &DType, address: *mut u8, value: Value) -> Result<(), Error> {
+pub(crate) unsafe fn write(
+    ruby: &Ruby,
+    dtype: &DType,
+    address: *mut u8,
+    value: Value,
+) -> Result<(), Error> {
     if dtype.code() != TypeCode::Opaque {
         let scalar = match Scalar::immediate(dtype.code(), value.as_raw()) {
             Some(scalar) => scalar,
@@ -231,14 +239,17 @@ pub(crate) fn to_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u
 
 fn opaque_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u8>, Error> {
     let item_bytes = dtype.item_bytes();
-    let wrong = || argument_error(ruby, format!("dtype {dtype}: an element is a String of {item_bytes} bytes"));
+    let wrong = || {
+        argument_error(ruby, format!("dtype {dtype}: an element is a String of {item_bytes} bytes"))
+    };
     let text = RString::from_value(value).ok_or_else(wrong)?;
     // SAFETY: no Ruby code runs while the slice is borrowed.
     let bytes = unsafe { text.as_slice() };
     if bytes.len() as u64 == item_bytes { Ok(bytes.to_vec()) } else { Err(wrong()) }
 }
 
-/// What a Ruby object stands for as an element of a dtype of the table. It may call the object's methods.
+/// What a Ruby object stands for as an element of a dtype of the table. It may call the object's
+/// methods.
 pub(crate) fn convert(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Scalar, Error> {
     match dtype.code() {
         TypeCode::Bool => truth(ruby, value).map(Scalar::Bool),
@@ -267,7 +278,11 @@ fn whole(ruby: &Ruby, dtype: &DType, value: Value) -> Result<i128, Error> {
 /// `true`, `false`, and the numbers that stand for them.
 fn truth(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     let number = Integer::from_value(value).and_then(|number| number.to_i64().ok());
-    match (value.is_kind_of(ruby.class_true_class()), value.is_kind_of(ruby.class_false_class()), number) {
+    match (
+        value.is_kind_of(ruby.class_true_class()),
+        value.is_kind_of(ruby.class_false_class()),
+        number,
+    ) {
         (true, ..) | (.., Some(1)) => Ok(true),
         (_, true, _) | (.., Some(0)) => Ok(false),
         _ => Err(type_error(ruby, format!("{} is neither true nor false", value.inspect()))),

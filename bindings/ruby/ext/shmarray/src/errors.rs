@@ -59,10 +59,16 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
     }
 }
 
-/// What needs shared memory. Before it is said to be full, arrays that nobody refers to any more go, as Ruby itself
-/// does when it has no descriptors left; then those of other processes of a call of `Numo::Parallel`.
-pub(crate) fn with_room<T>(ruby: &Ruby, make: impl Fn() -> shmarray::Result<T>) -> Result<T, Error> {
-    let is_full = |made: &shmarray::Result<T>| made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace);
+/// What needs shared memory. Before it is said to be full, arrays that nobody refers to any more
+/// go, as Ruby itself does when it has no descriptors left; then those of other processes of a call
+/// of `Numo::Parallel`.
+pub(crate) fn with_room<T>(
+    ruby: &Ruby,
+    make: impl Fn() -> shmarray::Result<T>,
+) -> Result<T, Error> {
+    let is_full = |made: &shmarray::Result<T>| {
+        made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+    };
     let mut made = make();
     if is_full(&made) {
         make_room(ruby)?;

@@ -9,8 +9,8 @@ use std::thread;
 use magnus::rb_sys::protect;
 use magnus::{Error, Ruby, TypedData};
 use rb_sys::{
-    Qnil, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_call_without_gvl2, rb_thread_check_ints,
-    rb_thread_current, rb_thread_interrupted,
+    Qnil, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_call_without_gvl2,
+    rb_thread_check_ints, rb_thread_current, rb_thread_interrupted,
 };
 
 /// From here on a copy takes longer than handing the lock over.
@@ -18,8 +18,8 @@ const LARGE_BYTES: usize = 1 << 20;
 
 /// Runs work that moves so many bytes; other Ruby threads run meanwhile if they are many.
 ///
-/// The work must touch nothing of Ruby's, nor memory that Ruby code could free, unless that is kept from
-/// it (`sources`). Locks of core's are free in a child that another thread forks meanwhile.
+/// The work must touch nothing of Ruby's, nor memory that Ruby code could free, unless that is kept
+/// from it (`sources`). Locks of core's are free in a child that another thread forks meanwhile.
 pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     match bytes < LARGE_BYTES {
         true => work(),
@@ -27,24 +27,26 @@ pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) ->
     }
 }
 
-/// Tells Ruby that methods defined from here on may run in any Ractor: what is in common is core's, which
-/// has locks of its own.
+/// Tells Ruby that methods defined from here on may run in any Ractor: what is in common is core's,
+/// which has locks of its own.
 pub(crate) fn allow_ractors() {
     // SAFETY: says something about this extension, while Ruby loads it.
     unsafe { rb_ext_ractor_safe(true) };
 }
 
-/// Has a type's class looked up while the extension is loaded. Otherwise magnus does it when it wraps the first value:
-/// once, under a lock, by Ruby code. An interrupt that came just then would be a panic, and a thread that came in between
-/// would wait for that lock with Ruby's. Here there was a look for interrupts right before.
+/// Has a type's class looked up while the extension is loaded. Otherwise magnus does it when it
+/// wraps the first value: once, under a lock, by Ruby code. An interrupt that came just then would
+/// be a panic, and a thread that came in between would wait for that lock with Ruby's. Here there
+/// was a look for interrupts right before.
 pub(crate) fn look_up_class<T: TypedData>(ruby: &Ruby) -> Result<(), Error> {
     check_interrupts()?;
     let _ = T::class(ruby);
     Ok(())
 }
 
-/// Runs work on so many bytes that asks now and then whether to go on. If they are many, other Ruby threads run
-/// meanwhile, signal handlers run, and an exception that is raised in this thread ends the work.
+/// Runs work on so many bytes that asks now and then whether to go on. If they are many, other Ruby
+/// threads run meanwhile, signal handlers run, and an exception that is raised in this thread ends
+/// the work.
 ///
 /// The work must touch nothing of Ruby's, as in [`copying`].
 pub(crate) fn stoppable<T: Send>(
@@ -58,9 +60,9 @@ pub(crate) fn stoppable<T: Send>(
     let thread = unsafe { rb_thread_current() };
     let mut raised = None;
     let go_on = &mut || {
-        // Ruby's flag is asked instead of passing an unblocking function: when the last other thread has ended, Ruby
-        // (3.1) does not call that function for a signal.
-        // SAFETY: this thread lives, and Ruby documents the function as safe without the lock.
+        // Ruby's flag is asked instead of passing an unblocking function: when the last other
+        // thread has ended, Ruby (3.1) does not call that function for a signal. SAFETY: this
+        // thread lives, and Ruby documents the function as safe without the lock.
         if unsafe { rb_thread_interrupted(thread) } != 0 {
             raised = with_gvl(check_interrupts).err();
         }
@@ -88,8 +90,8 @@ fn check_interrupts() -> Result<(), Error> {
 /// Runs what touches Ruby, in the middle of work that has given the lock away.
 fn with_gvl<T>(work: impl FnOnce() -> T) -> T {
     let mut job = Job { work: Some(work), done: None };
-    // SAFETY: `run` takes exactly this type, and the call is over before `job` goes. It lets no panic out, and
-    // its work no exception.
+    // SAFETY: `run` takes exactly this type, and the call is over before `job` goes. It lets no
+    // panic out, and its work no exception.
     unsafe { rb_thread_call_with_gvl(Some(job.runner()), ptr::from_mut(&mut job).cast()) };
     job.finish()
 }

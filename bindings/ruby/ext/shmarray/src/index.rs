@@ -49,7 +49,9 @@ fn view(ruby: &Ruby, array: &Array, parts: &[Part]) -> Result<Array, Error> {
         view = match *part {
             Part::At(at) => view.select(dim, at).or_raise_index(ruby)?,
             Part::Whole => view,
-            Part::Steps { start, stop, step } => view.slice(dim, start, stop, step).or_raise_index(ruby)?,
+            Part::Steps { start, stop, step } => {
+                view.slice(dim, start, stop, step).or_raise_index(ruby)?
+            }
         };
         dim += usize::from(!matches!(part, Part::At(_)));
     }
@@ -65,14 +67,24 @@ fn part(ruby: &Ruby, value: Value) -> Result<Part, Error> {
     }
     if value.is_kind_of(arithmetic_sequence(ruby)?) {
         let [begin, end]: [Value; 2] = [value.funcall("begin", ())?, value.funcall("end", ())?];
-        return Ok(steps(bound(begin)?, bound(end)?, value.funcall("exclude_end?", ())?, value.funcall("step", ())?));
+        return Ok(steps(
+            bound(begin)?,
+            bound(end)?,
+            value.funcall("exclude_end?", ())?,
+            value.funcall("step", ())?,
+        ));
     }
     let wrong = || {
-        let text = format!("an index is an Integer, a Range, its steps, nil or true, not {}", value.inspect());
+        let text = format!(
+            "an index is an Integer, a Range, its steps, nil or true, not {}",
+            value.inspect()
+        );
         type_error(ruby, text)
     };
     let at = Integer::from_value(value).ok_or_else(wrong)?;
-    let outside = |_| Error::new(ruby.exception_index_error(), format!("invalid index: {at} is in no dimension"));
+    let outside = |_| {
+        Error::new(ruby.exception_index_error(), format!("invalid index: {at} is in no dimension"))
+    };
     at.to_i64().map(Part::At).map_err(outside)
 }
 

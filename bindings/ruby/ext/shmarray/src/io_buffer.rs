@@ -37,7 +37,8 @@ fn io_buffer(ruby: &Ruby, this: Self_) -> Result<(Value, Value), Error> {
             "the array's elements do not lie side by side: to_bytes makes a copy where they do",
         ));
     }
-    let flags = if array.is_readonly() || this.is_frozen() { EXTERNAL | READONLY } else { EXTERNAL };
+    let flags =
+        if array.is_readonly() || this.is_frozen() { EXTERNAL | READONLY } else { EXTERNAL };
     let bytes = bytes_of(&array) as usize; // it is mapped
     // SAFETY: so many bytes, while the array is there.
     let buffer = protect(|| unsafe { rb_io_buffer_new(array.as_ptr().cast(), bytes, flags) })?;
@@ -54,7 +55,9 @@ pub(crate) fn bytes(ruby: &Ruby, object: Value) -> Result<Option<(*const u8, usi
     let (mut base, mut bytes) = (ptr::null(), 0);
     protect(|| {
         // SAFETY: a buffer, and room for the answers.
-        unsafe { rb_io_buffer_get_bytes_for_reading(object.as_raw(), &raw mut base, &raw mut bytes) };
+        unsafe {
+            rb_io_buffer_get_bytes_for_reading(object.as_raw(), &raw mut base, &raw mut bytes)
+        };
         object.as_raw()
     })?;
     Ok(Some((base.cast(), bytes as usize)))

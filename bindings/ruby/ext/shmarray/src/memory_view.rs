@@ -1,7 +1,7 @@
 //! `Shmarray::Array` for Ruby's MemoryView protocol: shape, strides, format, read-only or not.
 //!
-//! A view that somebody got keeps its array alive until it is released: Ruby marks the object, and the view has a hold
-//! of its own for when that is closed.
+//! A view that somebody got keeps its array alive until it is released: Ruby marks the object, and
+//! the view has a hold of its own for when that is closed.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
 
 use std::ffi::{CString, c_int};
@@ -10,15 +10,19 @@ use std::sync::Arc;
 use magnus::rb_sys::{AsRawValue, FromRawValue};
 use magnus::{Ruby, TryConvert, TypedData, Value};
 use rb_sys::{
-    VALUE, rb_memory_view_entry_t, rb_memory_view_register, rb_memory_view_t, ruby_memory_view_flags, ssize_t,
+    VALUE, rb_memory_view_entry_t, rb_memory_view_register, rb_memory_view_t,
+    ruby_memory_view_flags, ssize_t,
 };
 use shmarray::{Array, DType, Order, TypeCode};
 
 use crate::array::{ArrayObject, bytes_of};
 
 /// Ruby keeps the address.
-static ENTRY: rb_memory_view_entry_t =
-    rb_memory_view_entry_t { get_func: Some(get), release_func: Some(release), available_p_func: Some(is_available) };
+static ENTRY: rb_memory_view_entry_t = rb_memory_view_entry_t {
+    get_func: Some(get),
+    release_func: Some(release),
+    available_p_func: Some(is_available),
+};
 
 /// Tells Ruby that arrays have memory views.
 pub(crate) fn register(ruby: &Ruby) {
@@ -73,7 +77,9 @@ unsafe extern "C" fn is_available(object: VALUE) -> bool {
 
 unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_int) -> bool {
     let exported = array_of(object).filter(|array| satisfies(array, flags as u32));
-    let Some((array, facts)) = exported.and_then(|array| Facts::of(&array).map(|facts| (array, facts))) else {
+    let Some((array, facts)) =
+        exported.and_then(|array| Facts::of(&array).map(|facts| (array, facts)))
+    else {
         return false;
     };
     // SAFETY: Ruby passes a view to be filled.
@@ -104,12 +110,14 @@ unsafe extern "C" fn release(_object: VALUE, view: *mut rb_memory_view_t) -> boo
 fn satisfies(array: &Array, flags: u32) -> bool {
     use ruby_memory_view_flags as Flags;
     let asks = |flag: Flags| flags & flag as u32 == flag as u32;
-    let contiguous = match (asks(Flags::RUBY_MEMORY_VIEW_ROW_MAJOR), asks(Flags::RUBY_MEMORY_VIEW_COLUMN_MAJOR)) {
-        (true, true) => array.is_contiguous(Order::C) || array.is_contiguous(Order::F),
-        (true, false) => array.is_contiguous(Order::C),
-        (false, true) => array.is_contiguous(Order::F),
-        (false, false) => true,
-    };
+    let contiguous =
+        match (asks(Flags::RUBY_MEMORY_VIEW_ROW_MAJOR), asks(Flags::RUBY_MEMORY_VIEW_COLUMN_MAJOR))
+        {
+            (true, true) => array.is_contiguous(Order::C) || array.is_contiguous(Order::F),
+            (true, false) => array.is_contiguous(Order::C),
+            (false, true) => array.is_contiguous(Order::F),
+            (false, false) => true,
+        };
     let writable = !asks(Flags::RUBY_MEMORY_VIEW_WRITABLE) || !array.is_readonly();
     contiguous && writable
 }

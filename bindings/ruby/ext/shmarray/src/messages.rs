@@ -11,8 +11,8 @@ use std::time::Duration;
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{
-    Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RHash, RModule, RString, Ruby, TypedData, Value,
-    function, method,
+    Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RHash, RModule, RString,
+    Ruby, TypedData, Value, function, method,
 };
 use shmarray::{Array, Message, Pipe, Received, Sent};
 
@@ -73,10 +73,12 @@ fn pair(ruby: &Ruby) -> Result<RArray, Error> {
 /// The pipe of a descriptor, which is taken only when there is one: first a copy is tried.
 fn for_fd(ruby: &Ruby, fd: Integer) -> Result<Value, Error> {
     let found = fd.to_i64().ok().and_then(|fd| RawFd::try_from(fd).ok()).filter(|fd| *fd >= 0);
-    let fd = found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is no descriptor")))?;
+    let fd =
+        found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is no descriptor")))?;
     // SAFETY: not negative; where it is not open the kernel says so.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    let os = |source| shmarray::Error::Os { call: "fcntl(F_DUPFD_CLOEXEC)", path: "".into(), source };
+    let os =
+        |source| shmarray::Error::Os { call: "fcntl(F_DUPFD_CLOEXEC)", path: "".into(), source };
     Pipe::from_fd(copy.map_err(os).or_raise(ruby)?).or_raise(ruby)?;
     // SAFETY: it is open, and the caller's to give.
     let end = Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).or_raise(ruby)?;
@@ -88,7 +90,11 @@ impl PipeObject {
         ruby.obj_wrap(Self(RefCell::new(Some(end)))).as_value()
     }
 
-    fn with<T>(&self, ruby: &Ruby, act: impl FnOnce(&Pipe) -> Result<T, Error>) -> Result<T, Error> {
+    fn with<T>(
+        &self,
+        ruby: &Ruby,
+        act: impl FnOnce(&Pipe) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let end = self.0.borrow();
         act(end.as_ref().ok_or_else(|| Error::new(ruby.exception_io_error(), "closed pipe"))?)
     }
@@ -107,11 +113,14 @@ impl PipeObject {
 
     /// Whether there was room.
     fn try_send(ruby: &Ruby, this: &Self, payload: RString, arrays: RArray) -> Result<bool, Error> {
-        let arrays = arrays.into_iter().map(|value| sendable(ruby, value)).collect::<Result<Vec<_>, _>>()?;
+        let arrays =
+            arrays.into_iter().map(|value| sendable(ruby, value)).collect::<Result<Vec<_>, _>>()?;
         let arrays = arrays.iter().collect::<Vec<&Array>>();
         // SAFETY: no Ruby code runs while the slice is borrowed.
         let payload = unsafe { payload.as_slice() };
-        match this.with(ruby, |end| end.send(payload, &arrays, Some(Duration::ZERO)).or_raise(ruby))? {
+        match this
+            .with(ruby, |end| end.send(payload, &arrays, Some(Duration::ZERO)).or_raise(ruby))?
+        {
             Sent::Sent => Ok(true),
             Sent::TimedOut => Ok(false),
             Sent::Closed => Err(Error::new(named_class(ruby, "Errno::EPIPE")?, NOBODY)),
@@ -137,14 +146,22 @@ fn sendable(ruby: &Ruby, value: Value) -> Result<Array, Error> {
     match array_of(ruby, value) {
         Some(found) => found.map(|array| Array::clone(&array)),
         None if numo_shared::is_numo(ruby, value) => numo_shared::shared_array(ruby, value),
-        None => Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect()))),
+        None => {
+            Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect())))
+        }
     }
 }
 
 impl MessageObject {
-    fn with<T>(&self, ruby: &Ruby, act: impl FnOnce(&Message) -> Result<T, Error>) -> Result<T, Error> {
+    fn with<T>(
+        &self,
+        ruby: &Ruby,
+        act: impl FnOnce(&Message) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let message = self.0.borrow();
-        act(message.as_ref().ok_or_else(|| Error::new(ruby.exception_io_error(), "closed message"))?)
+        act(message
+            .as_ref()
+            .ok_or_else(|| Error::new(ruby.exception_io_error(), "closed message"))?)
     }
 
     fn payload(ruby: &Ruby, this: &Self) -> Result<RString, Error> {
@@ -161,8 +178,14 @@ impl MessageObject {
         let (index, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
         let array = this.with(ruby, |message| {
             let count = message.handles().len() as i64;
-            let place = index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
-            let none = || Error::new(ruby.exception_index_error(), format!("no array {index} in a message of {count}"));
+            let place =
+                index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
+            let none = || {
+                Error::new(
+                    ruby.exception_index_error(),
+                    format!("no array {index} in a message of {count}"),
+                )
+            };
             let place = place.and_then(|place| usize::try_from(place).ok()).ok_or_else(none)?;
             message.array(place, access).or_raise_index(ruby)
         });

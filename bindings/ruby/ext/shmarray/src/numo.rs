@@ -20,7 +20,9 @@ use std::sync::OnceLock;
 use magnus::rb_sys::AsRawValue;
 use magnus::value::{Opaque, ReprValue};
 use magnus::{Error, Module, RClass, RModule, RTypedData, Ruby, Value};
-use rb_sys::{RTYPEDDATA_GET_DATA, RTYPEDDATA_TYPE, VALUE, rb_data_type_t, rb_typeddata_is_kind_of};
+use rb_sys::{
+    RTYPEDDATA_GET_DATA, RTYPEDDATA_TYPE, VALUE, rb_data_type_t, rb_typeddata_is_kind_of,
+};
 use shmarray::{DType, TypeCode};
 
 /// Kind of an array that has its elements.
@@ -76,7 +78,9 @@ struct TypeInfo {
     stride: u32,
 }
 
-const _: () = assert!(size_of::<NArray>() == 32 && size_of::<NArrayData>() == 48 && size_of::<NArrayView>() == 56);
+const _: () = assert!(
+    size_of::<NArray>() == 32 && size_of::<NArrayData>() == 48 && size_of::<NArrayView>() == 56
+);
 
 /// The classes that have a dtype.
 const CLASSES: &[(&str, TypeCode)] = &[
@@ -131,7 +135,8 @@ pub(crate) fn numo(ruby: &Ruby) -> Result<&'static Numo, Error> {
 /// Finds Numo's classes and data types, and compares its arrays with the mirror.
 pub(crate) fn probe(ruby: &Ruby) -> Result<(), Error> {
     let module: RModule = ruby.class_object().const_get("Numo")?;
-    let classes = CLASSES.iter().map(|row| probe_class(ruby, module, row)).collect::<Result<Vec<_>, _>>()?;
+    let classes =
+        CLASSES.iter().map(|row| probe_class(ruby, module, row)).collect::<Result<Vec<_>, _>>()?;
     let parents = classes.iter().map(|class| class.stock.parent).collect::<Vec<_>>();
     // SAFETY: a parent is null or a constant of Numo's library, which Ruby never unloads.
     let any = unsafe { parents[0].as_ref() };
@@ -231,7 +236,10 @@ fn check_data(array: Value, stock: &rb_data_type_t, item_bytes: usize) -> Checke
     // SAFETY: that size.
     let found = unsafe { found.cast::<NArrayData>().read() };
     let front = found.front;
-    expect((front.ndim, front.kind, front.flags[0], front.size) == (2, DATA, 0, 6), "front of an array")?;
+    expect(
+        (front.ndim, front.kind, front.flags[0], front.size) == (2, DATA, 0, 6),
+        "front of an array",
+    )?;
     expect(counts(front.shape) == [2, 3], "shape of an array")?;
     expect(!found.elements.is_null() && found.owned & 0xff == 1, "elements of an array")?;
     // SAFETY: six elements lie there.
@@ -247,9 +255,15 @@ fn check_view(array: Value, view: Value, item_bytes: usize) -> Checked {
     expect(memory_bytes(stock, found) == Some(expected), "size of a view")?;
     // SAFETY: that size.
     let found = unsafe { found.cast::<NArrayView>().read() };
-    expect((found.front.ndim, found.front.kind, found.front.size) == (2, VIEW, 6), "front of a view")?;
+    expect(
+        (found.front.ndim, found.front.kind, found.front.size) == (2, VIEW, 6),
+        "front of a view",
+    )?;
     expect(counts(found.front.shape) == [3, 2], "shape of a view")?;
-    expect(found.data == array.as_raw() && found.offset == 0 && !found.steps.is_null(), "data of a view")?;
+    expect(
+        found.data == array.as_raw() && found.offset == 0 && !found.steps.is_null(),
+        "data of a view",
+    )?;
     let steps = counts(found.steps.cast()).map(|step| step >> 1);
     expect(counts(found.steps.cast()).iter().all(|step| step & 1 == 1), "steps of a view")?;
     expect(steps == [item_bytes, 3 * item_bytes], "strides of a view")

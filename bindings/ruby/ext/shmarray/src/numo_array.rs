@@ -39,7 +39,8 @@ use shmarray::{Array, Layout, Order, TypeCode};
 use crate::collector::Counted;
 use crate::errors::{argument_error, type_error};
 use crate::numo::{
-    COLUMN_MAJOR, DATA, MAX_NDIM, NArray, NArrayData, NArrayView, Numo, NumoClass, SWAPPED, VIEW, struct_of, type_of,
+    COLUMN_MAJOR, DATA, MAX_NDIM, NArray, NArrayData, NArrayView, Numo, NumoClass, SWAPPED, VIEW,
+    struct_of, type_of,
 };
 
 /// The struct of an array of ours: the stock one, then the lease.
@@ -71,7 +72,8 @@ fn shared_type(stock: &'static rb_data_type_t) -> rb_data_type_t {
     function.dfree = Some(free);
     function.dsize = Some(size);
     // `free` calls no Ruby code; what a frozen array shows is no Ruby object.
-    let flags = stock.flags | RUBY_TYPED_FREE_IMMEDIATELY as VALUE | RUBY_TYPED_FROZEN_SHAREABLE as VALUE;
+    let flags =
+        stock.flags | RUBY_TYPED_FREE_IMMEDIATELY as VALUE | RUBY_TYPED_FROZEN_SHAREABLE as VALUE;
     rb_data_type_t { function, parent: stock, flags, ..*stock }
 }
 
@@ -96,7 +98,10 @@ unsafe extern "C" fn size(data: *const c_void) -> size_t {
 /// The Numo array of a core array.
 pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Error> {
     let Some(class) = numo.class_for(array.dtype()) else {
-        let text = format!("Numo has no class for dtype {}; Shmarray::Array.attach reads it", array.dtype());
+        let text = format!(
+            "Numo has no class for dtype {}; Shmarray::Array.attach reads it",
+            array.dtype()
+        );
         return Err(type_error(ruby, text));
     };
     check(ruby, &array)?;
@@ -120,15 +125,20 @@ fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
     };
     let whole = |bytes: u64| bytes % part_bytes == 0;
     let strides = array.strides().iter().zip(array.shape());
-    let mut steps = strides.filter(|(_, count)| **count > 1).map(|(stride, _)| stride.unsigned_abs());
+    let mut steps =
+        strides.filter(|(_, count)| **count > 1).map(|(stride, _)| stride.unsigned_abs());
     let elsewhere = "; Shmarray::Array.attach reads it";
     if array.shape().len() > MAX_NDIM {
-        let text = format!("Numo has {MAX_NDIM} dimensions, not {}{elsewhere}", array.shape().len());
+        let text =
+            format!("Numo has {MAX_NDIM} dimensions, not {}{elsewhere}", array.shape().len());
         return Err(argument_error(ruby, text));
     }
     match whole(array.as_ptr() as u64) && steps.all(whole) {
         true => Ok(()),
-        false => Err(argument_error(ruby, format!("its elements are not aligned, as Numo needs{elsewhere}"))),
+        false => Err(argument_error(
+            ruby,
+            format!("its elements are not aligned, as Numo needs{elsewhere}"),
+        )),
     }
 }
 
@@ -168,7 +178,13 @@ fn patch(view: &mut NArrayView, layout: &Layout, item_bytes: isize) {
     view.front.size = layout.len() as usize;
 }
 
-fn wrap(ruby: &Ruby, class: &NumoClass, lease: Array, shape: &[usize], elements: *mut u8) -> Result<Value, Error> {
+fn wrap(
+    ruby: &Ruby,
+    class: &NumoClass,
+    lease: Array,
+    shape: &[usize],
+    elements: *mut u8,
+) -> Result<Value, Error> {
     let Some(data_type) = TYPES.get().and_then(|types| types.get(&class.dtype.code())) else {
         return Err(Error::new(ruby.exception_runtime_error(), "require \"numo/shared\" first"));
     };
@@ -186,7 +202,8 @@ fn wrap(ruby: &Ruby, class: &NumoClass, lease: Array, shape: &[usize], elements:
     let data = Box::into_raw(Box::new(SharedData { stock, lease, counted }));
     let class = class.class(ruby).as_raw();
     // SAFETY: the type is that of a `SharedData`, and Ruby frees it with `free`.
-    let wrapped = protect(|| unsafe { rb_data_typed_object_wrap(class, data.cast(), &data_type.0) });
+    let wrapped =
+        protect(|| unsafe { rb_data_typed_object_wrap(class, data.cast(), &data_type.0) });
     // SAFETY: nobody else has the struct; Ruby refused it only for lack of memory.
     let wrapped = wrapped.inspect_err(|_| unsafe { free(data.cast()) })?;
     // SAFETY: as above.
@@ -204,7 +221,8 @@ fn set_shape(front: &mut NArray, shape: &[usize]) -> Result<(), Error> {
     let mut place = ptr::null_mut::<usize>();
     protect(|| {
         // SAFETY: raises when there is no memory, which `protect` catches.
-        place = unsafe { ruby_xmalloc2(shape.len() as size_t, size_of::<usize>() as size_t) }.cast();
+        place =
+            unsafe { ruby_xmalloc2(shape.len() as size_t, size_of::<usize>() as size_t) }.cast();
         0
     })?;
     // SAFETY: fresh memory for so many counts.
@@ -244,10 +262,19 @@ pub(crate) fn read(numo: &Numo, value: Value, item_bytes: u64) -> Option<Found> 
             let view = unsafe { narray.cast::<NArrayView>().read() };
             let start = elements_of(view.data).wrapping_add(view.offset);
             let strides = strides_of(&view);
-            Some(Found { start, holder: view.data, shape, strides, shared: is_ours(view.data), swapped, reversed })
+            Some(Found {
+                start,
+                holder: view.data,
+                shape,
+                strides,
+                shared: is_ours(view.data),
+                swapped,
+                reversed,
+            })
         }
         _ => {
-            let strides = Layout::contiguous(&shape, item_bytes, Order::C).ok().map(|layout| layout.strides);
+            let strides =
+                Layout::contiguous(&shape, item_bytes, Order::C).ok().map(|layout| layout.strides);
             let holder = value.as_raw();
             let (start, shared) = (elements_of(holder), is_ours(holder));
             Some(Found { start, holder, shape, strides, shared, swapped, reversed })

@@ -4,7 +4,10 @@ use std::hint::black_box;
 
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
-use magnus::{Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, TryConvert, TypedData, Value, function};
+use magnus::{
+    Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, TryConvert, TypedData, Value,
+    function,
+};
 use shmarray::{Access, Array, DType, ErrorKind, Layout, Options, Order, size_bytes};
 
 use crate::array::{ArrayObject, array_of, bytes_of};
@@ -93,10 +96,16 @@ pub(crate) fn is_numo(ruby: &Ruby, value: Value) -> bool {
 pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
     let (dtype, found) = find(ruby, value)?;
     if !found.shared {
-        return Err(argument_error(ruby, "the array is not in shared memory; Numo::Shared.share makes a copy that is"));
+        return Err(argument_error(
+            ruby,
+            "the array is not in shared memory; Numo::Shared.share makes a copy that is",
+        ));
     }
     if found.swapped {
-        return Err(argument_error(ruby, "the array's bytes are swapped; Numo::Shared.share makes a copy in order"));
+        return Err(argument_error(
+            ruby,
+            "the array's bytes are swapped; Numo::Shared.share makes a copy in order",
+        ));
     }
     let Some(strides) = &found.strides else {
         let text = "a view made with an index array has no strides; Numo::Shared.share makes a copy that has";
@@ -176,9 +185,15 @@ fn copy_to(ruby: &Ruby, loan: &ArrayObject, offset: u64, value: Value) -> Result
     let loan = loan.array(ruby)?;
     let (start, room) = (loan.as_ptr() as usize, bytes_of(&loan));
     let end = (dense.len() * dtype.item_bytes()).checked_add(offset);
-    let array = Array::over_memory(start.wrapping_add(offset as usize), dtype.clone(), &found.shape, &dense.strides);
+    let array = Array::over_memory(
+        start.wrapping_add(offset as usize),
+        dtype.clone(),
+        &found.shape,
+        &dense.strides,
+    );
     let array = array.filter(|_| end.is_some_and(|end| end <= room));
-    let array = array.ok_or_else(|| argument_error(ruby, "there is no room for the array's elements"))?;
+    let array =
+        array.ok_or_else(|| argument_error(ruby, "there is no room for the array's elements"))?;
     let layout = layout_of(ruby, &found, strides)?;
     let start = Start(found.start);
     // SAFETY: as in `copied`; and these bytes of the loan are nobody's yet.

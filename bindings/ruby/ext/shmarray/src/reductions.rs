@@ -16,8 +16,15 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
     ArrayObject::class(ruby).define_private_method("reduction", method!(reduce, 3))
 }
 
-/// A number, or a new array. If there is no room for that, unreferenced arrays are collected, and it tries again.
-fn reduce(ruby: &Ruby, this: &ArrayObject, name: Symbol, axis: Value, min_length: Value) -> Result<Value, Error> {
+/// A number, or a new array. If there is no room for that, unreferenced arrays are collected, and
+/// it tries again.
+fn reduce(
+    ruby: &Ruby,
+    this: &ArrayObject,
+    name: Symbol,
+    axis: Value,
+    min_length: Value,
+) -> Result<Value, Error> {
     let array = &*this.array(ruby)?;
     let axes = arguments::axes(ruby, axis, array.shape().len())?;
     let reduction = named(ruby, &name.name()?, arguments::min_length(ruby, min_length)?)?;
@@ -57,6 +64,8 @@ fn to_ruby(ruby: &Ruby, number: Number) -> Value {
         Number::Bool(truth) => truth.into_value_with(ruby),
         Number::Integer(whole) => ruby.integer_from_i128(whole).as_value(),
         Number::Float(number) => number.into_value_with(ruby),
-        Number::Complex(re, im) => RComplex::new(ruby.float_from_f64(re), ruby.float_from_f64(im)).as_value(),
+        Number::Complex(re, im) => {
+            RComplex::new(ruby.float_from_f64(re), ruby.float_from_f64(im)).as_value()
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use shmarray::{Layout, Order};
 
-/// The strides that reach the elements in the same C order in another shape of as many elements, if there are such.
+/// The strides that reach the elements in the same C order in another shape of as many elements, if
+/// there are such.
 ///
-/// Source: NumPy, `_attempt_nocopy_reshape`. Dimensions of both are taken together until they have as many elements;
-/// those of the old shape must be one run of equal steps.
+/// Source: NumPy, `_attempt_nocopy_reshape`. Dimensions of both are taken together until they have
+/// as many elements; those of the old shape must be one run of equal steps.
 pub(crate) fn strides_for(layout: &Layout, item_bytes: u64, shape: &[u64]) -> Option<Vec<i64>> {
     let mut strides = Layout::contiguous(shape, item_bytes, Order::C).ok()?.strides;
     if layout.is_empty() {

@@ -30,8 +30,8 @@ pub(crate) fn sweep(ruby: &Ruby) -> Result<RHash, Error> {
     Ok(facts)
 }
 
-/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told to
-/// whoever uses shared memory next.
+/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told
+/// to whoever uses shared memory next.
 fn sweep_dead() {
     let _ = shmarray::sweep_dead();
 }

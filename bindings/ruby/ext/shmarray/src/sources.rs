@@ -1,7 +1,7 @@
 //! Private arrays of Numo's that are being copied while other Ruby threads run.
 //!
-//! Such a thread could free the memory, or have Numo replace it: the guards ask here first. No lock, which
-//! another Ractor's fork could leave taken in a child.
+//! Such a thread could free the memory, or have Numo replace it: the guards ask here first. No
+//! lock, which another Ractor's fork could leave taken in a child.
 
 use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,7 +22,9 @@ impl Source {
         if PROCESS.swap(process::id(), Ordering::Relaxed) != process::id() {
             SOURCES.iter().for_each(|place| place.store(0, Ordering::Relaxed));
         }
-        let take = |place: &&AtomicU64| place.compare_exchange(0, holder, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let take = |place: &&AtomicU64| {
+            place.compare_exchange(0, holder, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
         SOURCES.iter().find(take).map(Self)
     }
 

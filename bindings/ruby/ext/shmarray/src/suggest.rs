@@ -33,7 +33,8 @@ const WORDS: &[(&str, &str)] = &[
     ("c", "complex128"),
 ];
 
-/// `"; did you mean :int32?"`, or nothing: for what Ruby's `inspect` gives of a Symbol, a String or a class.
+/// `"; did you mean :int32?"`, or nothing: for what Ruby's `inspect` gives of a Symbol, a String or
+/// a class.
 pub(crate) fn suggestion(given: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '?';
     let word = given.strip_prefix("Numo::").unwrap_or(given).to_ascii_lowercase();
@@ -43,7 +44,9 @@ pub(crate) fn suggestion(given: &str) -> String {
 
 fn meant(word: &str) -> Option<&'static str> {
     let known = WORDS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours);
-    let row = |dtype: &&DType| dtype.name() == word || dtype.text().trim_start_matches(['<', '|']) == word;
+    let row = |dtype: &&DType| {
+        dtype.name() == word || dtype.text().trim_start_matches(['<', '|']) == word
+    };
     known.or_else(|| DType::ALL.iter().find(row).map(DType::name)).or_else(|| nearest(word))
 }
 

@@ -13,16 +13,16 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("write_some", function!(write_some, 3))
 }
 
-/// An fd that is readable when the child has ended; nil where the kernel has none (before Linux 5.3, and in some
-/// sandboxes).
+/// An fd that is readable when the child has ended; nil where the kernel has none (before Linux
+/// 5.3, and in some sandboxes).
 fn process_fd(pid: i32) -> Option<i32> {
     // SAFETY: numbers only. The new fd is the caller's; an exec closes it.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     i32::try_from(fd).ok().filter(|fd| *fd >= 0)
 }
 
-/// Writes bytes of a text from one on, as many as an fd that does not wait takes; nil when that is none. Ruby would copy
-/// the rest of the text, or keep it until a collection.
+/// Writes bytes of a text from one on, as many as an fd that does not wait takes; nil when that is
+/// none. Ruby would copy the rest of the text, or keep it until a collection.
 fn write_some(ruby: &Ruby, fd: i32, text: RString, from: usize) -> Result<Option<usize>, Error> {
     // SAFETY: nothing of Ruby's runs before the bytes are written.
     let bytes = unsafe { text.as_slice() };
@@ -39,6 +39,8 @@ fn refused(ruby: &Ruby, error: &io::Error) -> Result<Option<usize>, Error> {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
         // With its errno, so that Ruby makes an Errno class of it.
-        _ => Err(named_class(ruby, "SystemCallError")?.new_instance((error.to_string(), error.raw_os_error()))?.into()),
+        _ => Err(named_class(ruby, "SystemCallError")?
+            .new_instance((error.to_string(), error.raw_os_error()))?
+            .into()),
     }
 }

@@ -1,23 +1,26 @@
 //! `Shmarray::Turns`: which worker of a call does which job next, in memory that all of them have.
 //!
-//! A worker takes the next job itself, so nobody is woken to give it one. The memory is a mapping without a file: it
-//! is in no file system that could be full, and the kernel takes it back when the last of the processes ends.
+//! A worker takes the next job itself, so nobody is woken to give it one. The memory is a mapping
+//! without a file: it is in no file system that could be full, and the kernel takes it back when
+//! the last of the processes ends.
 //!
 //! | word | written by | says |
 //! |---|---|---|
 //! | next | who takes a job | the number of the job that nobody has taken yet |
 //! | one for each worker | that worker | [`NEW`], [`TAKING`], [`NONE`], or the number of the job that it has, plus [`FIRST`] |
 //!
-//! The first job of each worker is the one of its own number, so that short jobs do not leave a worker without one.
-//! A worker that dies has its job's number in its word. If it died in between, the word is `TAKING`: then at most one
-//! job was taken whose number nobody knows.
+//! The first job of each worker is the one of its own number, so that short jobs do not leave a
+//! worker without one. A worker that dies has its job's number in its word. If it died in between,
+//! the word is `TAKING`: then at most one job was taken whose number nobody knows.
 #![allow(unsafe_code)] // a mapping
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use magnus::{Class, DataTypeFunctions, Error, Module, Object, RModule, Ruby, TypedData, function, method};
+use magnus::{
+    Class, DataTypeFunctions, Error, Module, Object, RModule, Ruby, TypedData, function, method,
+};
 
 use crate::errors::argument_error;
 use crate::gvl::look_up_class;
@@ -62,14 +65,16 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
 impl Turns {
     fn new(ruby: &Ruby, workers: usize, jobs: u64) -> Result<Self, Error> {
         let bytes = (workers + 1) * WORD_BYTES;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping of zeros, where the kernel likes.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         let failed = || {
             let text = format!("{bytes} bytes cannot be mapped: {}", io::Error::last_os_error());
             Error::new(ruby.exception_no_mem_error(), text)
         };
-        let start = NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED).ok_or_else(failed)?;
+        let start =
+            NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED).ok_or_else(failed)?;
         let turns = Self { start, workers, jobs: jobs.min(OVER) };
         turns.word(0).store(workers as u64, Ordering::SeqCst);
         Ok(turns)
@@ -101,8 +106,8 @@ impl Turns {
         Ok(job)
     }
 
-    /// The number of the job that a worker has, or will have first; -1 when it died while it took one; nil when it has
-    /// none.
+    /// The number of the job that a worker has, or will have first; -1 when it died while it took
+    /// one; nil when it has none.
     fn taken(ruby: &Ruby, this: &Self, worker: usize) -> Result<Option<i64>, Error> {
         Ok(match this.of_worker(ruby, worker)?.load(Ordering::SeqCst) {
             NEW => Some(worker as i64),

@@ -1,6 +1,8 @@
-//! `Shmarray::Array.wrap`: a Numo array, an `IO::Buffer`, whatever exports a MemoryView, as an array.
+//! `Shmarray::Array.wrap`: a Numo array, an `IO::Buffer`, whatever exports a MemoryView, as an
+//! array.
 //!
-//! Memory of a segment is the array that is there; any other is copied, in one pass whatever its strides.
+//! Memory of a segment is the array that is there; any other is copied, in one pass whatever its
+//! strides.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
 
 use std::ffi::{CStr, c_char};
@@ -11,8 +13,9 @@ use magnus::rb_sys::AsRawValue;
 use magnus::value::ReprValue;
 use magnus::{Error, Object, Ruby, TypedData, Value, function};
 use rb_sys::{
-    rb_memory_view_available_p, rb_memory_view_get, rb_memory_view_item_component_t, rb_memory_view_parse_item_format,
-    rb_memory_view_release, rb_memory_view_t, ruby_memory_view_flags, ruby_xfree, ssize_t,
+    rb_memory_view_available_p, rb_memory_view_get, rb_memory_view_item_component_t,
+    rb_memory_view_parse_item_format, rb_memory_view_release, rb_memory_view_t,
+    ruby_memory_view_flags, ruby_xfree, ssize_t,
 };
 use shmarray::{Array, DType, Layout, Options, Order};
 
@@ -36,14 +39,18 @@ fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
     }
     if let Some((start, bytes)) = io_buffer::bytes(ruby, object)? {
         let layout = Layout::contiguous(&[bytes as u64], 1, Order::C).or_raise(ruby)?;
-        // SAFETY: the buffer says that these are its bytes; no Ruby code runs before they are copied.
+        // SAFETY: the buffer says that these are its bytes; no Ruby code runs before they are
+        // copied.
         return unsafe { array_of(ruby, start, &DType::parse("|u1").or_raise(ruby)?, &layout) };
     }
     let view = View::of(ruby, object)?;
-    let dtype = view.dtype().ok_or_else(|| view.refused(ruby, "its elements are no numbers of one kind"))?;
-    let layout = view.layout().ok_or_else(|| view.refused(ruby, "its elements are reached by pointers"))?;
-    // SAFETY: the exporter says that these are its elements, for as long as it has not been told that
-    // the view is no longer used; no Ruby code runs before they are copied.
+    let dtype = view
+        .dtype()
+        .ok_or_else(|| view.refused(ruby, "its elements are no numbers of one kind"))?;
+    let layout =
+        view.layout().ok_or_else(|| view.refused(ruby, "its elements are reached by pointers"))?;
+    // SAFETY: the exporter says that these are its elements, for as long as it has not been told
+    // that the view is no longer used; no Ruby code runs before they are copied.
     unsafe { array_of(ruby, view.0.data.cast(), &dtype, &layout) }
 }
 
@@ -51,12 +58,20 @@ fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
 ///
 /// # Safety
 /// There are such elements, and there will be until they are copied.
-unsafe fn array_of(ruby: &Ruby, start: *const u8, dtype: &DType, layout: &Layout) -> Result<Value, Error> {
-    let array = match Array::over_memory(start as usize, dtype.clone(), &layout.shape, &layout.strides) {
-        Some(array) => array,
-        // SAFETY: the caller's.
-        None => with_room(ruby, || unsafe { Array::share(start, dtype.clone(), layout, &Options::default()) })?,
-    };
+unsafe fn array_of(
+    ruby: &Ruby,
+    start: *const u8,
+    dtype: &DType,
+    layout: &Layout,
+) -> Result<Value, Error> {
+    let array =
+        match Array::over_memory(start as usize, dtype.clone(), &layout.shape, &layout.strides) {
+            Some(array) => array,
+            // SAFETY: the caller's.
+            None => with_room(ruby, || unsafe {
+                Array::share(start, dtype.clone(), layout, &Options::default())
+            })?,
+        };
     Ok(ArrayObject::holding(ruby, array))
 }
 
@@ -87,16 +102,22 @@ impl View {
             // SAFETY: a C string, while the view is used.
             false => unsafe { CStr::from_ptr(self.0.format) }.to_string_lossy().into_owned(),
         };
-        argument_error(ruby, format!("a MemoryView of the format {format:?} is no array of numbers: {reason}"))
+        argument_error(
+            ruby,
+            format!("a MemoryView of the format {format:?} is no array of numbers: {reason}"),
+        )
     }
 
     /// `None` for what has indirect dimensions.
     fn layout(&self) -> Option<Layout> {
         let view = &self.0;
-        let (ndim, item_bytes) = (usize::try_from(view.ndim).ok()?, u64::try_from(view.item_size).ok()?);
+        let (ndim, item_bytes) =
+            (usize::try_from(view.ndim).ok()?, u64::try_from(view.item_size).ok()?);
         // SAFETY: so many numbers, or null.
         let shape = match unsafe { numbers(view.shape, ndim) } {
-            Some(shape) => shape.iter().map(|&count| u64::try_from(count).ok()).collect::<Option<Vec<_>>>()?,
+            Some(shape) => {
+                shape.iter().map(|&count| u64::try_from(count).ok()).collect::<Option<Vec<_>>>()?
+            }
             None if ndim <= 1 => vec![u64::try_from(view.byte_size).ok()?.checked_div(item_bytes)?],
             None => return None,
         };
@@ -106,7 +127,8 @@ impl View {
             None => Layout::contiguous(&shape, item_bytes, Order::C).ok()?.strides,
         };
         // SAFETY: as above.
-        let is_direct = unsafe { numbers(view.sub_offsets, ndim) }.is_none_or(|all| all.iter().all(|&one| one < 0));
+        let is_direct = unsafe { numbers(view.sub_offsets, ndim) }
+            .is_none_or(|all| all.iter().all(|&one| one < 0));
         is_direct.then_some(Layout { shape, strides, offset: 0 })
     }
 
@@ -118,7 +140,9 @@ impl View {
         let components = Components::of(self.0.format)?;
         let (first, all) = components.0.split_first()?;
         let count = first.repeat + all.iter().map(|one| one.repeat).sum::<u64>();
-        let is_same = |one: &rb_memory_view_item_component_t| one.format == first.format && one.size == first.size;
+        let is_same = |one: &rb_memory_view_item_component_t| {
+            one.format == first.format && one.size == first.size
+        };
         let is_whole = count * first.size == u64::try_from(self.0.item_size).ok()?;
         let text = text_of(first, count).filter(|_| is_whole && all.iter().all(is_same))?;
         DType::parse(&text).ok()
@@ -153,7 +177,9 @@ impl Components<'_> {
     fn of(format: *const c_char) -> Option<Self> {
         let (mut all, mut count, mut wrong) = (ptr::null_mut(), 0, ptr::null());
         // SAFETY: a C string, and room for the answers.
-        let bytes = unsafe { rb_memory_view_parse_item_format(format, &raw mut all, &raw mut count, &raw mut wrong) };
+        let bytes = unsafe {
+            rb_memory_view_parse_item_format(format, &raw mut all, &raw mut count, &raw mut wrong)
+        };
         if bytes < 0 || all.is_null() {
             return None;
         }

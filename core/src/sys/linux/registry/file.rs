@@ -3,7 +3,8 @@
 //! Its name is `shmarray-registry-UID`. Anybody can take that name first in a directory that all
 //! users share. Then the registry is `shmarray-registry-UID-RANDOM`, which nobody can foresee; of
 //! several the first by name, so that two processes that make one at once agree afterwards. A
-//! registry is a regular file of this user with mode 0600 and one link: something is written into it.
+//! registry is a regular file of this user with mode 0600 and one link: something is written into
+//! it.
 //!
 //! When the stranger's file goes away, older processes stay in the registry that they have. Entries
 //! say which one it is (`cookie`), and [`all`] finds both.
@@ -47,7 +48,9 @@ pub(super) fn open_and_name(directory: &Directory) -> Result<(Registry, CString)
     let plain = directory.path().join(plain_name());
     match open_at(&plain, true) {
         Ok(registry) => Ok((registry, c_path(&plain))),
-        Err(error) if is_squatted(&error) => open_random(directory).map(|(registry, path)| (registry, c_path(&path))),
+        Err(error) if is_squatted(&error) => {
+            open_random(directory).map(|(registry, path)| (registry, c_path(&path)))
+        }
         Err(error) => Err(Error::os("open", plain, error)),
     }
 }
@@ -64,7 +67,10 @@ pub(super) fn find(directory: &Directory) -> io::Result<Registry> {
 /// All that this user has there.
 pub(super) fn all(directory: &Directory) -> Vec<Registry> {
     let plain = open_at(&directory.path().join(plain_name()), false).ok();
-    plain.into_iter().chain(random_names(directory).iter().filter_map(|path| open_at(path, false).ok())).collect()
+    plain
+        .into_iter()
+        .chain(random_names(directory).iter().filter_map(|path| open_at(path, false).ok()))
+        .collect()
 }
 
 fn plain_name() -> String {
@@ -97,7 +103,8 @@ fn open_random(directory: &Directory) -> Result<(Registry, PathBuf)> {
 fn random_names(directory: &Directory) -> Vec<PathBuf> {
     let start = plain_name() + "-";
     let names = directory.names(|name| name.starts_with(&start).then(|| name.to_owned()));
-    let mut paths: Vec<_> = names.unwrap_or_default().iter().map(|name| directory.path().join(name)).collect();
+    let mut paths: Vec<_> =
+        names.unwrap_or_default().iter().map(|name| directory.path().join(name)).collect();
     paths.sort_unstable();
     paths
 }
@@ -106,7 +113,8 @@ fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
     open_at_c(&c_path(path), makes)
 }
 
-/// Allocates nothing: a fork opens it so, maybe in a signal handler that has interrupted the allocator.
+/// Allocates nothing: a fork opens it so, maybe in a signal handler that has interrupted the
+/// allocator.
 pub(super) fn open_at_c(path: &CStr, makes: bool) -> io::Result<Registry> {
     let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let flags = if makes { flags | libc::O_CREAT } else { flags };

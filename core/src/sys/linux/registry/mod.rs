@@ -1,14 +1,15 @@
-//! The registry: which holders live. A file whose bytes are locked, and in it the roll of processes.
+//! The registry: which holders live. A file whose bytes are locked, and in it the roll of
+//! processes.
 //!
 //! A process is a random byte below 2^52, locked exclusively and kept by a mapping, so that no
 //! closing of descriptors can drop it. The mapping is not inherited: a forked child gets a byte
 //! of its own, which the parent locks for it before the fork (I1), so that the child holds what
 //! its parent held from its first instruction on.
 //!
-//! An entry's cookie says which inode its holder locked. When the registry is deleted and made anew,
-//! locks on the old one cannot be asked any more: such holders count as alive (I2): processes until
-//! nobody maps the segment, messages until they are received or discarded. A process that finds its
-//! registry deleted registers in the new one (`look_for_dead`).
+//! An entry's cookie says which inode its holder locked. When the registry is deleted and made
+//! anew, locks on the old one cannot be asked any more: such holders count as alive (I2): processes
+//! until nobody maps the segment, messages until they are received or discarded. A process that
+//! finds its registry deleted registers in the new one (`look_for_dead`).
 //!
 //! | byte | locked | by | stands for |
 //! |---|---|---|---|
@@ -72,7 +73,8 @@ impl Registered {
     }
 }
 
-/// The user that this process was when that was last asked for: a daemon begins as root and becomes another.
+/// The user that this process was when that was last asked for: a daemon begins as root and becomes
+/// another.
 static USER: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Asks who this process is now. What it holds it goes on holding as who it was.
@@ -99,7 +101,8 @@ fn identity_or_error(directory: &Directory) -> Result<Identity> {
     }
     family()?; // known from now on, so that a fork need not ask
     let (registry, path) = file::open_and_name(directory)?;
-    let registered = register(&registry).map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error));
+    let registered = register(&registry)
+        .map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error));
     let (identity, life) = registered?;
     life.keep_from_children();
     let own = Some((identity, life));
@@ -113,7 +116,8 @@ fn identity_or_error(directory: &Directory) -> Result<Identity> {
     Ok(identity)
 }
 
-/// Locks a byte for a process, and its family's with it, and enters it on the roll. Allocates nothing.
+/// Locks a byte for a process, and its family's with it, and enters it on the roll. Allocates
+/// nothing.
 fn register(registry: &Registry) -> io::Result<(Identity, Life)> {
     let identity = lock_new_byte(registry, PROCESS)?;
     lock_family(&registry.file)?;
@@ -224,7 +228,12 @@ impl Lives {
     }
 
     fn of(directory: &Directory, registry: Registry) -> Self {
-        Self { directory: directory.clone(), registry, others: OnceCell::new(), seen: RefCell::default() }
+        Self {
+            directory: directory.clone(),
+            registry,
+            others: OnceCell::new(),
+            seen: RefCell::default(),
+        }
     }
 
     /// Whether that holder is known to be dead (I2).
@@ -233,7 +242,9 @@ impl Lives {
         if let Some(seen) = self.seen.borrow().get(&(cookie, byte)) {
             return *seen;
         }
-        let is_void = self.registry_of(cookie).is_some_and(|registry| lock::is_free_at(&registry.file, byte as i64));
+        let is_void = self
+            .registry_of(cookie)
+            .is_some_and(|registry| lock::is_free_at(&registry.file, byte as i64));
         self.seen.borrow_mut().insert((cookie, byte), is_void);
         is_void
     }
@@ -242,7 +253,10 @@ impl Lives {
         if cookie == self.registry.cookie {
             return Some(&self.registry);
         }
-        self.others.get_or_init(|| file::all(&self.directory)).iter().find(|other| other.cookie == cookie)
+        self.others
+            .get_or_init(|| file::all(&self.directory))
+            .iter()
+            .find(|other| other.cookie == cookie)
     }
 }
 
@@ -266,26 +280,32 @@ pub(crate) struct Look {
     pub(crate) was_deleted: bool,
 }
 
-/// Looks whether somebody on the roll has died. Costs four system calls, and one for each process on it.
+/// Looks whether somebody on the roll has died. Costs four system calls, and one for each process
+/// on it.
 pub(crate) fn look_for_dead(directory: &Directory) -> Look {
     let own = registered(directory);
     let lives = match file::find(directory) {
         Ok(registry) => Lives::of(directory, registry),
         Err(error) => {
             let is_gone = error.kind() == io::ErrorKind::NotFound;
-            return Look { dead: None, was_deleted: is_gone && own.is_some_and(|own| register_anew(directory, own)) };
+            return Look {
+                dead: None,
+                was_deleted: is_gone && own.is_some_and(|own| register_anew(directory, own)),
+            };
         }
     };
     let cookie = lives.registry.cookie;
-    let was_deleted = own.is_some_and(|own| lives.registry_of(own.cookie()).is_none() && register_anew(directory, own));
+    let was_deleted = own.is_some_and(|own| {
+        lives.registry_of(own.cookie()).is_none() && register_anew(directory, own)
+    });
     let mut holders = roll::holders(&lives.registry.file);
     holders.retain(|holder| lives.is_void(*holder, cookie << 40));
     let dead = (!holders.is_empty()).then(|| Dead { registry: lives.registry, holders });
     Look { dead, was_deleted }
 }
 
-/// Of a registry that was deleted nobody can ask any more. Its page stays mapped: its lock still answers
-/// those who have the deleted file open.
+/// Of a registry that was deleted nobody can ask any more. Its page stays mapped: its lock still
+/// answers those who have the deleted file open.
 fn register_anew(directory: &Directory, own: Identity) -> bool {
     let mut all = REGISTERED.lock();
     if let Some(one) = all.iter_mut().find(|one| one.is_for(directory)) {
@@ -348,13 +368,16 @@ pub(crate) fn register_child() {
     MutexGuard::leak(all);
 }
 
-/// Between the two: whether a holder is dead, as far as this process's own registry says. Allocates nothing.
+/// Between the two: whether a holder is dead, as far as this process's own registry says. Allocates
+/// nothing.
 pub(crate) fn is_known_dead(directory: &Directory, holder: u64, about: u64) -> bool {
     // SAFETY: as in `identity_of_child`.
     let all = unsafe { &*REGISTERED.data_ptr() };
     let asked = all.iter().find(|one| one.is_for(directory)).and_then(|one| one.asked.as_ref());
     let byte = family_of(holder).unwrap_or(holder) as i64;
-    asked.is_some_and(|registry| registry.cookie == about >> 40 && lock::is_free_at(&registry.file, byte))
+    asked.is_some_and(|registry| {
+        registry.cookie == about >> 40 && lock::is_free_at(&registry.file, byte)
+    })
 }
 
 /// The last step of a preparation that needs a registry.
@@ -366,7 +389,8 @@ pub(crate) fn ask_no_more() {
 
 /// Between the two: the child's identity (I1).
 pub(crate) fn identity_of_child(directory: &Directory) -> Option<Identity> {
-    // SAFETY: `register_child` locked the table in this very thread and nobody else gets it meanwhile.
+    // SAFETY: `register_child` locked the table in this very thread and nobody else gets it
+    // meanwhile.
     let all = unsafe { &*REGISTERED.data_ptr() };
     let registered = all.iter().find(|one| one.is_for(directory))?;
     registered.child.as_ref().map(|(identity, _)| *identity)
@@ -392,7 +416,8 @@ pub(crate) fn after_in_child() {
     for registered in all.iter_mut() {
         let pid = u64::from(std::process::id());
         let child = registered.child.take();
-        registered.own = child.map(|(one, life)| (Identity { about: one.about & !PID | pid, ..one }, life));
+        registered.own =
+            child.map(|(one, life)| (Identity { about: one.about & !PID | pid, ..one }, life));
         // The parent's pages are not in this process: nothing to unmap.
         registered.own.as_ref().inspect(|(_, life)| life.keep_from_children());
     }

@@ -1,20 +1,20 @@
 //! The roll: which processes have registered, so that somebody notices when one has died.
 //!
 //! Nothing tells a process that another has died; the kernel answers when it is asked for a byte.
-//! Whom to ask stands in the registry itself: a u64 for each process, its holder. A process is entered
-//! before it holds anything, and taken off by itself at an ordinary end, or by a process that has swept
-//! after its death. So a process that is on the roll and dead may have left something, and without
-//! such a one there is nothing to sweep for.
+//! Whom to ask stands in the registry itself: a u64 for each process, its holder. A process is
+//! entered before it holds anything, and taken off by itself at an ordinary end, or by a process
+//! that has swept after its death. So a process that is on the roll and dead may have left
+//! something, and without such a one there is nothing to sweep for.
 //!
 //! | entry | moved by | under the lock of |
 //! |---|---|---|
 //! | 0, or beyond the end of the file → holder | the process, or its parent before a fork | byte 2^61 + the entry's number |
 //! | holder → 0 | the process at its end, or who has swept after it died | the same |
 //!
-//! It is read and written, not mapped: a file that another program truncates is an error then, and no
-//! signal. The locks are tried, not waited for: an entry whose lock is taken is passed over. What is no
-//! holder is noise, and stays. A process for which there is no room goes without: what it leaves waits
-//! for a sweep that somebody makes for another reason.
+//! It is read and written, not mapped: a file that another program truncates is an error then, and
+//! no signal. The locks are tried, not waited for: an entry whose lock is taken is passed over.
+//! What is no holder is noise, and stays. A process for which there is no room goes without: what
+//! it leaves waits for a sweep that somebody makes for another reason.
 
 use std::fs::File;
 use std::io;
@@ -47,8 +47,8 @@ pub(super) fn holders(file: &File) -> Vec<u64> {
     entries.into_iter().filter(|entry| (1..FAMILIES).contains(entry)).collect()
 }
 
-/// Enters a process. Without room it goes without. Allocates nothing, and needs little of a stack: a
-/// signal handler may have forked.
+/// Enters a process. Without room it goes without. Allocates nothing, and needs little of a stack:
+/// a signal handler may have forked.
 pub(super) fn enter(file: &File, holder: u64) {
     const PART: usize = 32;
     let mut bytes = [0; PART * ENTRY_BYTES];
@@ -58,7 +58,8 @@ pub(super) fn enter(file: &File, holder: u64) {
             return;
         }
         let entries = bytes.chunks_exact(ENTRY_BYTES).zip(first..);
-        let mut free = entries.filter(|(entry, _)| entry.iter().all(|byte| *byte == 0)).map(|(_, at)| at);
+        let mut free =
+            entries.filter(|(entry, _)| entry.iter().all(|byte| *byte == 0)).map(|(_, at)| at);
         if free.any(|at| replace(file, at, 0, holder).unwrap_or(true)) {
             return; // an error at one entry is an error at all of them
         }

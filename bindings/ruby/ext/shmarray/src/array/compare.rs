@@ -1,4 +1,5 @@
-//! `==`, and what `eql?` and `hash` are made of: elements by value, in core's memory, without objects of them.
+//! `==`, and what `eql?` and `hash` are made of: elements by value, in core's memory, without
+//! objects of them.
 #![allow(unsafe_code)] // elements at addresses
 
 use magnus::{Error, Module, RClass, Ruby, Value, method};
@@ -40,7 +41,9 @@ fn are_equal(one: &Array, other: &Array) -> bool {
         true => {
             let item_bytes = one.dtype().item_bytes();
             // SAFETY: an element of each.
-            elements.walk_with(&others, &mut |left, right| unsafe { are_bytes_equal(left, right, item_bytes) })
+            elements.walk_with(&others, &mut |left, right| unsafe {
+                are_bytes_equal(left, right, item_bytes)
+            })
         }
         false => {
             let (code, other_code) = (one.dtype().code(), other.dtype().code());
@@ -89,9 +92,15 @@ fn are_scalars_equal(one: Scalar, other: Scalar) -> bool {
         (Integer(one), Integer(other)) => one == other,
         (Float(one), Float(other)) => one == other,
         (Complex(re, im), Complex(re_2, im_2)) => re == re_2 && im == im_2,
-        (Integer(whole), Float(number)) | (Float(number), Integer(whole)) => is_whole(number, whole),
-        (Complex(re, im), Float(number)) | (Float(number), Complex(re, im)) => im == 0.0 && re == number,
-        (Complex(re, im), Integer(whole)) | (Integer(whole), Complex(re, im)) => im == 0.0 && is_whole(re, whole),
+        (Integer(whole), Float(number)) | (Float(number), Integer(whole)) => {
+            is_whole(number, whole)
+        }
+        (Complex(re, im), Float(number)) | (Float(number), Complex(re, im)) => {
+            im == 0.0 && re == number
+        }
+        (Complex(re, im), Integer(whole)) | (Integer(whole), Complex(re, im)) => {
+            im == 0.0 && is_whole(re, whole)
+        }
         (Bool(_), _) | (_, Bool(_)) => false,
     }
 }
@@ -115,8 +124,9 @@ fn digest_of(array: &Array) -> u64 {
         state = match unsafe { load(code, address) } {
             Some(scalar) => words(scalar).into_iter().fold(state, mix),
             // SAFETY: a byte of an element.
-            None => (0..item_bytes)
-                .fold(state, |state, at| mix(state, unsafe { u8::read(address.wrapping_add(at)) }.into())),
+            None => (0..item_bytes).fold(state, |state, at| {
+                mix(state, unsafe { u8::read(address.wrapping_add(at)) }.into())
+            }),
         };
         true
     });

@@ -1,7 +1,8 @@
 //! Going through elements: `[]` and `[]=` with Integers, `each`, `map!`, `to_a`.
 //!
-//! Blocks are left by jumps, which run no Rust destructors: so what runs between Ruby and a block of its own here is
-//! functions and closures without any, and what keeps the memory is a Ruby object on the stack.
+//! Blocks are left by jumps, which run no Rust destructors: so what runs between Ruby and a block
+//! of its own here is functions and closures without any, and what keeps the memory is a Ruby
+//! object on the stack.
 #![allow(unsafe_code)] // elements at addresses, and calls of Ruby's that jump
 
 use std::ffi::{CStr, c_int};
@@ -12,9 +13,9 @@ use magnus::rb_sys::{AsRawValue, protect};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RClass, Ruby, TypedData, Value, method};
 use rb_sys::{
-    FIX2LONG, FIXNUM_P, Qfalse, Qnil, RTYPEDDATA_GET_DATA, RTYPEDDATA_P, RTYPEDDATA_TYPE, VALUE, rb_ary_cat,
-    rb_ary_new_capa, rb_ary_push, rb_data_type_t, rb_enumeratorize_with_size, rb_id2sym, rb_intern, rb_obj_frozen_p,
-    rb_ull2inum, rb_yield,
+    FIX2LONG, FIXNUM_P, Qfalse, Qnil, RTYPEDDATA_GET_DATA, RTYPEDDATA_P, RTYPEDDATA_TYPE, VALUE,
+    rb_ary_cat, rb_ary_new_capa, rb_ary_push, rb_data_type_t, rb_enumeratorize_with_size,
+    rb_id2sym, rb_intern, rb_obj_frozen_p, rb_ull2inum, rb_yield,
 };
 use shmarray::{Array, DType, Layout, TypeCode};
 
@@ -44,7 +45,12 @@ impl<'a> Elements<'a> {
     #[inline]
     pub(crate) fn of(array: &'a Array) -> Self {
         let dtype = array.dtype();
-        Self { start: array.as_ptr(), layout: array.layout(), code: dtype.code(), item_bytes: dtype.item_bytes() }
+        Self {
+            start: array.as_ptr(),
+            layout: array.layout(),
+            code: dtype.code(),
+            item_bytes: dtype.item_bytes(),
+        }
     }
 
     /// The element whose indices are all zero: the only one of an array without dimensions.
@@ -65,11 +71,17 @@ impl<'a> Elements<'a> {
         self.layout.is_empty() || self.walk_from(0, self.start, act)
     }
 
-    fn walk_from<F: FnMut(*mut u8) -> bool>(&self, dim: usize, mut address: *mut u8, act: &mut F) -> bool {
+    fn walk_from<F: FnMut(*mut u8) -> bool>(
+        &self,
+        dim: usize,
+        mut address: *mut u8,
+        act: &mut F,
+    ) -> bool {
         let Some((count, stride)) = self.dimension(dim) else { return act(address) };
         let is_last = dim + 1 == self.layout.shape.len();
         for _ in 0..count {
-            let goes_on = if is_last { act(address) } else { self.walk_from(dim + 1, address, act) };
+            let goes_on =
+                if is_last { act(address) } else { self.walk_from(dim + 1, address, act) };
             if !goes_on {
                 return false;
             }
@@ -79,15 +91,27 @@ impl<'a> Elements<'a> {
     }
 
     /// The same for the elements of two arrays of one shape.
-    pub(crate) fn walk_with<F: FnMut(*mut u8, *mut u8) -> bool>(&self, other: &Self, act: &mut F) -> bool {
+    pub(crate) fn walk_with<F: FnMut(*mut u8, *mut u8) -> bool>(
+        &self,
+        other: &Self,
+        act: &mut F,
+    ) -> bool {
         self.layout.is_empty() || self.walk_both(other, 0, (self.start, other.start), act)
     }
 
-    fn walk_both<F>(&self, other: &Self, dim: usize, mut at: (*mut u8, *mut u8), act: &mut F) -> bool
+    fn walk_both<F>(
+        &self,
+        other: &Self,
+        dim: usize,
+        mut at: (*mut u8, *mut u8),
+        act: &mut F,
+    ) -> bool
     where
         F: FnMut(*mut u8, *mut u8) -> bool,
     {
-        let (Some((count, stride)), Some((_, others))) = (self.dimension(dim), other.dimension(dim)) else {
+        let (Some((count, stride)), Some((_, others))) =
+            (self.dimension(dim), other.dimension(dim))
+        else {
             return act(at.0, at.1);
         };
         for _ in 0..count {
@@ -110,7 +134,9 @@ impl<'a> Elements<'a> {
             return None;
         }
         let mut address = self.start;
-        for ((&at, &count), &stride) in index.iter().zip(&self.layout.shape).zip(&self.layout.strides) {
+        for ((&at, &count), &stride) in
+            index.iter().zip(&self.layout.shape).zip(&self.layout.strides)
+        {
             if !FIXNUM_P(at) {
                 return None;
             }
@@ -135,7 +161,8 @@ impl<'a> Elements<'a> {
         address
     }
 
-    /// The elements from a place on, in Ruby's Arrays by dimension. It jumps only where there is no memory.
+    /// The elements from a place on, in Ruby's Arrays by dimension. It jumps only where there is no
+    /// memory.
     fn nested(&self, dim: usize, mut address: *mut u8) -> VALUE {
         let Some((count, stride)) = self.dimension(dim) else { return self.value(address) };
         // SAFETY: jumps where there is no memory; nothing is to be dropped here.
@@ -173,7 +200,8 @@ impl<'a> Elements<'a> {
 /// The object that a method was called on, if it is one of ours.
 #[inline(always)]
 fn object<'a>(this: Value) -> Option<&'a ArrayObject> {
-    let (this, ours) = (this.as_raw(), ptr::from_ref(ArrayObject::data_type()).cast::<rb_data_type_t>());
+    let (this, ours) =
+        (this.as_raw(), ptr::from_ref(ArrayObject::data_type()).cast::<rb_data_type_t>());
     // SAFETY: an object.
     if !unsafe { RTYPEDDATA_P(this) } {
         return None;
@@ -182,11 +210,13 @@ fn object<'a>(this: Value) -> Option<&'a ArrayObject> {
     let data = unsafe { RTYPEDDATA_GET_DATA(this) }.cast::<ArrayObject>();
     // SAFETY: typed data.
     let is_ours = ptr::eq(unsafe { RTYPEDDATA_TYPE(this) }, ours);
-    // SAFETY: magnus keeps a box of an `ArrayObject` under that type; Ruby's caller has the object on its stack.
+    // SAFETY: magnus keeps a box of an `ArrayObject` under that type; Ruby's caller has the object
+    // on its stack.
     is_ours.then(|| unsafe { &*data })
 }
 
-/// `array[…]`. Integers for an element that is there are read at once; the rest is [`ArrayObject::get`]'s.
+/// `array[…]`. Integers for an element that is there are read at once; the rest is
+/// [`ArrayObject::get`]'s.
 unsafe extern "C" fn read(count: c_int, index: *const Value, this: Value) -> Value {
     let given = match count {
         0 => &[],
@@ -223,7 +253,8 @@ pub(crate) fn write_scalar(this: Value, index: &[Value], value: Value) -> bool {
     let written = object.0.look(|open| {
         let array = &open?.array;
         let elements = Elements::of(array);
-        let scalar = Scalar::immediate(elements.code, value.as_raw()).filter(|_| !array.is_readonly())?;
+        let scalar =
+            Scalar::immediate(elements.code, value.as_raw()).filter(|_| !array.is_readonly())?;
         let address = elements.address(index)?;
         // SAFETY: the address of an element of that dtype, in memory that can be written.
         unsafe { element::store(elements.code, address, scalar) };
@@ -270,7 +301,8 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     let (elements, mut failed) = (Elements::of(array), None);
     let run = protect(|| {
         elements.walk(&mut |address| {
-            // SAFETY: there is a block; where it jumps, `failed` is still empty, and nothing else is to be dropped.
+            // SAFETY: there is a block; where it jumps, `failed` is still empty, and nothing else
+            // is to be dropped.
             let made = unsafe { rb_yield(elements.value(address)) };
             // SAFETY: an object, and an element in memory that can be written.
             failed = unsafe { write_raw(ruby, array.dtype(), address, made) }.err();
@@ -284,7 +316,12 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
 
 /// # Safety
 /// As [`element::write`], and an object of Ruby's.
-unsafe fn write_raw(ruby: &Ruby, dtype: &DType, address: *mut u8, made: VALUE) -> Result<(), Error> {
+unsafe fn write_raw(
+    ruby: &Ruby,
+    dtype: &DType,
+    address: *mut u8,
+    made: VALUE,
+) -> Result<(), Error> {
     // SAFETY: the caller's.
     let made = unsafe { element::to_value(made) };
     // SAFETY: the caller's.
@@ -314,7 +351,9 @@ fn some(ruby: &Ruby, this: &ArrayObject, first: u64, count: u64) -> Result<Value
     let array = this.array(ruby)?;
     let elements = Elements::of(&array);
     let end = first.checked_add(count).filter(|&end| end <= array.layout().len());
-    let end = end.ok_or_else(|| argument_error(ruby, format!("there are no {count} elements from {first} on")))?;
+    let end = end.ok_or_else(|| {
+        argument_error(ruby, format!("there are no {count} elements from {first} on"))
+    })?;
     let made = protect(|| {
         // SAFETY: jumps where there is no memory; what is dropped then is the caller's.
         let row = unsafe { rb_ary_new_capa(count as i64) };
@@ -336,7 +375,9 @@ fn enumerator(this: Self_, name: &CStr) -> Result<Value, Error> {
         // SAFETY: the id of a name.
         let name = unsafe { rb_id2sym(id) };
         // SAFETY: an object, a Symbol, no arguments, and a function of that type.
-        unsafe { rb_enumeratorize_with_size(this.as_raw(), name, 0, ptr::null(), Some(enumerator_size)) }
+        unsafe {
+            rb_enumeratorize_with_size(this.as_raw(), name, 0, ptr::null(), Some(enumerator_size))
+        }
     })?;
     // SAFETY: an object that Ruby made.
     Ok(unsafe { element::to_value(made) })

@@ -10,8 +10,8 @@ use magnus::scan_args::scan_args;
 use magnus::typed_data::Obj;
 use magnus::value::ReprValue;
 use magnus::{
-    Class, DataTypeFunctions, Error, Module, Object, RArray, RClass, RHash, RModule, RString, Ruby, TryConvert,
-    TypedData, Value, function, method,
+    Class, DataTypeFunctions, Error, Module, Object, RArray, RClass, RHash, RModule, RString, Ruby,
+    TryConvert, TypedData, Value, function, method,
 };
 use shmarray::{Array, DType, Layout, Options, segments, size_bytes};
 
@@ -79,8 +79,10 @@ fn define_facts(class: RClass) -> Result<(), Error> {
 
 fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let scanned = scan_args::<(Value, Value), (), RArray, (), RHash, ()>(arguments)?;
-    let (dtype, shape) =
-        (arguments::dtype(ruby, scanned.required.0)?, arguments::splat_shape(ruby, scanned.required.1, scanned.splat)?);
+    let (dtype, shape) = (
+        arguments::dtype(ruby, scanned.required.0)?,
+        arguments::splat_shape(ruby, scanned.required.1, scanned.splat)?,
+    );
     let options = arguments::options(ruby, scanned.keywords)?;
     let array = with_room(ruby, || Array::create(dtype.clone(), &shape, &options))?;
     Ok(ArrayObject::holding(ruby, array))
@@ -125,8 +127,8 @@ impl ArrayObject {
 
     /// An object that keeps the array, and that nobody can close: it is frozen.
     ///
-    /// Ruby jumps out of a block, and drops a fiber in the middle of one, without a word to Rust: what a Rust value kept
-    /// meanwhile would be kept for ever.
+    /// Ruby jumps out of a block, and drops a fiber in the middle of one, without a word to Rust:
+    /// what a Rust value kept meanwhile would be kept for ever.
     pub(crate) fn kept(ruby: &Ruby, array: &Arc<Array>) -> Value {
         let kept = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
         kept.freeze();
@@ -202,7 +204,9 @@ impl ArrayObject {
         let shape = arguments::new_shape(ruby, arguments, array.layout().len())?;
         let strides = strides_for(array.layout(), array.dtype().item_bytes(), &shape);
         let refused = || {
-            let text = format!("no view of this array has the shape {shape:?}: dup it first, the copy lies in C order");
+            let text = format!(
+                "no view of this array has the shape {shape:?}: dup it first, the copy lies in C order"
+            );
             argument_error(ruby, text)
         };
         let view = array.view(&shape, &strides.ok_or_else(refused)?, 0).or_raise(ruby)?;
@@ -214,7 +218,11 @@ impl ArrayObject {
         let (shape, strides) = scanned.required;
         let (shape, strides) = (arguments::shape(ruby, shape)?, arguments::strides(ruby, strides)?);
         let offset = scanned.optional.0.map_or(Ok(0), |offset| arguments::offset(ruby, offset))?;
-        Ok(Self::viewing(ruby, this, this.array(ruby)?.view(&shape, &strides, offset).or_raise(ruby)?))
+        Ok(Self::viewing(
+            ruby,
+            this,
+            this.array(ruby)?.view(&shape, &strides, offset).or_raise(ruby)?,
+        ))
     }
 
     fn is_closed(&self) -> bool {
@@ -222,7 +230,8 @@ impl ArrayObject {
     }
 }
 
-/// A copy of the elements in C order, which nobody else has. What it is made of may be frozen or read-only.
+/// A copy of the elements in C order, which nobody else has. What it is made of may be frozen or
+/// read-only.
 fn initialize_copy(ruby: &Ruby, this: Self_, original: &ArrayObject) -> Result<Self_, Error> {
     this.check_frozen()?;
     if !this.is_closed() {
@@ -238,7 +247,9 @@ fn copy_of(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
     let (dtype, layout, options) = (array.dtype(), array.layout(), Options::default());
     // SAFETY: the array's own layout, in the data that it counts from.
     #[allow(unsafe_code)]
-    let share = || unsafe { Array::share(array.segment_data().0.as_ptr(), dtype.clone(), layout, &options) };
+    let share = || unsafe {
+        Array::share(array.segment_data().0.as_ptr(), dtype.clone(), layout, &options)
+    };
     with_room(ruby, || copying(bytes_of(array) as usize, share))
 }
 

@@ -2,10 +2,11 @@
 //!
 //! # Rationale
 //! A lock would cost more than reading an element does. Ruby's own locks are enough:
-//! * S1 An object that is not frozen belongs to one Ractor, and only the thread that has that Ractor's lock calls
-//!   a method of it. A frozen object may be in several Ractors at once, and never changes.
-//! * S2 No reference into a slot outlives a function of this file, and no closure passed here calls Ruby: so no other
-//!   thread runs meanwhile. Work that goes on longer has an `Arc` of its own.
+//! * S1 An object that is not frozen belongs to one Ractor, and only the thread that has that
+//!   Ractor's lock calls a method of it. A frozen object may be in several Ractors at once, and
+//!   never changes.
+//! * S2 No reference into a slot outlives a function of this file, and no closure passed here calls
+//!   Ruby: so no other thread runs meanwhile. Work that goes on longer has an `Arc` of its own.
 #![allow(unsafe_code)] // a cell that Ruby's locks guard
 
 use std::cell::UnsafeCell;
@@ -15,7 +16,8 @@ use shmarray::Array;
 
 use crate::collector::Counted;
 
-/// An array, and what the collector was told of it. A view holds the same segment and counts nothing.
+/// An array, and what the collector was told of it. A view holds the same segment and counts
+/// nothing.
 pub(crate) struct Open {
     pub(crate) array: Arc<Array>,
     pub(crate) counted: Option<Counted>,
