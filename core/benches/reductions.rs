@@ -15,12 +15,12 @@ fn main() {
 
 fn array(dtype: &str, bytes: u64) -> Array {
     let dtype = DType::parse(dtype).unwrap();
-    let count = bytes / dtype.item_bytes();
+    let count = bytes / dtype.itemsize();
     Array::create(dtype, &[count / 1024, 1024], &Options::default()).unwrap()
 }
 
 fn reduced(bencher: Bencher<'_, '_>, array: &Array, reduction: Reduction, axes: Option<&[usize]>) {
-    let bytes = array.layout().len() * array.dtype().item_bytes();
+    let bytes = array.layout().len() * array.dtype().itemsize();
     bencher
         .counter(BytesCount::new(bytes))
         .bench_local(|| black_box(array.reduce(reduction, axes, &mut || true)));

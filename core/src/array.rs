@@ -8,6 +8,7 @@
 //! without a race, finish writing, then send the handle.
 
 mod copies;
+mod create;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -17,10 +18,13 @@ use crate::descriptor::{Descriptor, JSON_SPACE};
 use crate::dtype::DType;
 use crate::element::{Element, count_down};
 use crate::error::{Error, Result};
+use crate::mapping::Fill;
 use crate::name::ArrayName;
-use crate::segment::{self, Birth, Fill, Segment};
+use crate::process;
+use crate::segment::{self, CreationOptions, Segment};
 use crate::shape::{Layout, Order};
-use crate::sys::{self, Access, Directory, Identity};
+use crate::sweep;
+use crate::sys::{self, Access, Directory, Owner};
 
 /// How a new array is made.
 ///
@@ -110,10 +114,14 @@ impl Array {
         options: &Options,
         fill: &Fill<'_>,
     ) -> Result<Self> {
-        let layout = Layout::contiguous(shape, dtype.item_bytes(), options.order)?;
-        let birth = Birth { name: options.check()?, persist: options.persist, mode: options.mode };
+        let layout = Layout::contiguous(shape, dtype.itemsize(), options.order)?;
+        let creation = CreationOptions {
+            name: options.check()?,
+            persist: options.persist,
+            mode: options.mode,
+        };
         // SAFETY: the caller vouches for the elements.
-        let segment = unsafe { Segment::create(&dtype, &layout, &birth, fill)? };
+        let segment = unsafe { create::segment(&dtype, &layout, &creation, fill)? };
         Ok(Self { segment, dtype, layout })
     }
 
@@ -135,7 +143,7 @@ impl Array {
     ) -> Result<Self> {
         let in_order = if options.order == Order::F { layout.transpose() } else { layout.clone() };
         let fill =
-            Fill::Elements(End { start: source.cast_mut(), layout: &in_order }, dtype.item_bytes());
+            Fill::Elements(End { start: source.cast_mut(), layout: &in_order }, dtype.itemsize());
         // SAFETY: one shape; the caller vouches for the source.
         unsafe { Self::create_filled(dtype, &layout.shape, options, &fill) }
     }
@@ -163,8 +171,10 @@ impl Array {
     }
 
     fn attach_and_keep(handle: &Descriptor, access: Access) -> Result<Self> {
+        process::begin()?;
+        sweep::at_first_use(&Directory::current());
         let segment = Segment::attach(handle, access)?;
-        let fits = handle.layout.check(handle.dtype.item_bytes(), segment.data_bytes());
+        let fits = handle.layout.check(handle.dtype.itemsize(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
         Ok(Self { segment, dtype: handle.dtype.clone(), layout: handle.layout.clone() })
     }
@@ -193,6 +203,8 @@ impl Array {
     }
 
     fn attach_name(name: &str, access: Access) -> Result<Self> {
+        process::begin()?;
+        sweep::at_first_use(&Directory::current());
         let segment = Segment::attach_name(&name.parse()?, access)?;
         let (dtype, layout) = segment.described();
         let (dtype, layout) = (dtype.clone(), layout.clone());
@@ -210,11 +222,11 @@ impl Array {
         shape: &[u64],
         strides: &[i64],
     ) -> Option<Self> {
-        crate::segment::begin().ok()?;
+        process::begin().ok()?;
         let segment = Segment::containing(address)?;
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
-        layout.check(dtype.item_bytes(), segment.data_bytes()).ok()?;
+        layout.check(dtype.itemsize(), segment.data_bytes()).ok()?;
         Some(Self { segment, dtype, layout })
     }
 
@@ -226,7 +238,7 @@ impl Array {
     /// [`Error::InvalidArgument`].
     pub fn view(&self, shape: &[u64], strides: &[i64], offset: i64) -> Result<Self> {
         let start = i128::from(self.layout.offset) + i128::from(offset);
-        let (low, high) = self.layout.span(self.dtype.item_bytes())?;
+        let (low, high) = self.layout.span(self.dtype.itemsize())?;
         let outside = |low, high| Error::OutOfBounds {
             what: "the view",
             low,
@@ -235,8 +247,8 @@ impl Array {
         };
         let start = u64::try_from(start).map_err(|_| outside(start, start))?;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset: start };
-        layout.check(self.dtype.item_bytes(), self.segment.data_bytes())?;
-        match layout.span(self.dtype.item_bytes())? {
+        layout.check(self.dtype.itemsize(), self.segment.data_bytes())?;
+        match layout.span(self.dtype.itemsize())? {
             (view_low, view_high) if view_low >= low && view_high <= high => {
                 Ok(self.with_layout(layout))
             }
@@ -324,24 +336,24 @@ impl Array {
     /// # Errors
     /// [`Error::Os`]; [`Error::Unsupported`] on the portable backend.
     pub fn handle_to_send(&self) -> Result<Descriptor> {
-        crate::segment::begin()?;
+        process::begin()?;
         loop {
             let ticket = sys::family_message(self.segment.directory())?;
             if self.hold_for_message(ticket)? {
-                return Ok(Descriptor { ticket: Some(ticket.holder), ..self.handle() });
+                return Ok(Descriptor { ticket: Some(ticket.id), ..self.handle() });
             }
         }
     }
 
     /// Gives back what the message of a handle holds, without attaching it.
     pub(crate) fn discard_handle(handle: &Descriptor) -> Result<()> {
-        handle
-            .ticket
-            .map_or(Ok(()), |ticket| segment::discard(&Directory::current(), handle, ticket))
+        let Some(ticket) = handle.ticket else { return Ok(()) };
+        process::begin()?;
+        segment::discard(&Directory::current(), handle, ticket)
     }
 
     /// A message holds it from now on; `false` when it has one of that ticket.
-    pub(crate) fn hold_for_message(&self, ticket: Identity) -> Result<bool> {
+    pub(crate) fn hold_for_message(&self, ticket: Owner) -> Result<bool> {
         self.segment.hold_for_message(ticket)
     }
 
@@ -394,7 +406,7 @@ impl Array {
     /// Whether its elements lie side by side in that order.
     #[must_use]
     pub fn is_contiguous(&self, order: Order) -> bool {
-        self.layout.is_contiguous(self.dtype.item_bytes(), order)
+        self.layout.is_contiguous(self.dtype.itemsize(), order)
     }
 
     /// The first element: the one whose indices are all zero. Valid while any clone of this lives.

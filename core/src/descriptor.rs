@@ -213,7 +213,7 @@ mod tests {
         let dtype = r#"{"descr":[["a","<i4"],["","|V4"]],"itemsize":8}"#;
         let text = GOOD.replace("\"<i4\"", dtype);
         let read = Descriptor::parse(&text).unwrap();
-        assert_eq!((read.dtype.item_bytes(), read.to_text()), (8, text));
+        assert_eq!((read.dtype.itemsize(), read.to_text()), (8, text));
     }
 
     fn refused(text: &str) -> String {

@@ -80,20 +80,20 @@ table! {
 /// ```
 /// use shmarray::DType;
 /// let dtype = DType::parse("<i4")?;
-/// assert_eq!((dtype.name(), dtype.item_bytes()), ("int32", 4));
+/// assert_eq!((dtype.name(), dtype.itemsize()), ("int32", 4));
 /// # Ok::<(), shmarray::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DType {
     code: TypeCode,
-    item_bytes: u64,
+    itemsize: u64,
     /// The value of `"dtype"` in a handle, exactly.
     json: Cow<'static, str>,
 }
 
 impl DType {
-    const fn row(code: TypeCode, json: &'static str, item_bytes: u64) -> Self {
-        Self { code, item_bytes, json: Cow::Borrowed(json) }
+    const fn row(code: TypeCode, json: &'static str, itemsize: u64) -> Self {
+        Self { code, itemsize, json: Cow::Borrowed(json) }
     }
 
     /// The dtype of a row of the table; `None` for [`TypeCode::Opaque`], which needs a size.
@@ -102,12 +102,12 @@ impl DType {
         Self::ALL.iter().find(|dtype| dtype.code == code).cloned()
     }
 
-    /// Items of `item_bytes` bytes without a meaning: NumPy's void type `|V…`.
+    /// Items of `itemsize` bytes without a meaning: NumPy's void type `|V…`.
     ///
     /// # Errors
     /// [`Error::InvalidDType`] when the size is over [`MAX_ITEM_BYTES`].
-    pub fn opaque(item_bytes: u64) -> Result<Self> {
-        Self::from_typestr(&format!("|V{item_bytes}"))
+    pub fn opaque(itemsize: u64) -> Result<Self> {
+        Self::from_typestr(&format!("|V{itemsize}"))
     }
 
     /// A dtype from its text: a type string such as `<i4`, or a structured type's JSON object.
@@ -134,11 +134,11 @@ impl DType {
     }
 
     fn from_typestr(text: &str) -> Result<Self> {
-        let item_bytes = typestr_item_bytes(text)?;
+        let itemsize = typestr_itemsize(text)?;
         let json = quote(text);
         Ok(match Self::ALL.iter().find(|dtype| dtype.json == json) {
             Some(row) => row.clone(),
-            None => Self { code: TypeCode::Opaque, item_bytes, json: json.into() },
+            None => Self { code: TypeCode::Opaque, itemsize, json: json.into() },
         })
     }
 
@@ -147,9 +147,9 @@ impl DType {
             return Err(invalid("{…}", format!("its text is longer than {MAX_DTYPE_BYTES} bytes")));
         }
         let parsed: Structured = serde_json::from_str(json).map_err(|_| explain(json))?;
-        check_item_bytes(json, parsed.itemsize)?;
+        check_itemsize(json, parsed.itemsize)?;
         let json = compact(json, &parsed)?;
-        Ok(Self { code: TypeCode::Opaque, item_bytes: parsed.itemsize, json: json.into() })
+        Ok(Self { code: TypeCode::Opaque, itemsize: parsed.itemsize, json: json.into() })
     }
 
     /// Which row of the table it is.
@@ -160,8 +160,8 @@ impl DType {
 
     /// Size of one item in bytes.
     #[must_use]
-    pub fn item_bytes(&self) -> u64 {
-        self.item_bytes
+    pub fn itemsize(&self) -> u64 {
+        self.itemsize
     }
 
     /// The name that people read: `int32`; the text itself for a type outside the table.
@@ -239,7 +239,7 @@ fn has_fractions(value: &serde_json::Value) -> bool {
 }
 
 /// Size of an item of a type string: `[<>|]`, a kind, a count, and a unit for times.
-fn typestr_item_bytes(text: &str) -> Result<u64> {
+fn typestr_itemsize(text: &str) -> Result<u64> {
     let rest = text
         .strip_prefix(['<', '>', '|'])
         .ok_or_else(|| invalid(text, "a type string starts with < > or |"))?;
@@ -248,10 +248,10 @@ fn typestr_item_bytes(text: &str) -> Result<u64> {
     let (digits, unit) = rest.split_at(rest.find('[').unwrap_or(rest.len()));
     check_unit(text, kind, unit)?;
     let count = parse_count(text, digits)?;
-    let item_bytes = count * per_count(text, kind)?;
+    let itemsize = count * per_count(text, kind)?;
     check_size_of_kind(text, kind, count)?;
-    check_item_bytes(text, item_bytes)?;
-    Ok(item_bytes)
+    check_itemsize(text, itemsize)?;
+    Ok(itemsize)
 }
 
 fn parse_count(text: &str, digits: &str) -> Result<u64> {
@@ -296,12 +296,10 @@ fn check_unit(text: &str, kind: char, unit: &str) -> Result<()> {
     }
 }
 
-fn check_item_bytes(text: &str, item_bytes: u64) -> Result<()> {
-    match item_bytes <= MAX_ITEM_BYTES {
+fn check_itemsize(text: &str, itemsize: u64) -> Result<()> {
+    match itemsize <= MAX_ITEM_BYTES {
         true => Ok(()),
-        false => {
-            Err(invalid(text, format!("items of {item_bytes} bytes are over {MAX_ITEM_BYTES}")))
-        }
+        false => Err(invalid(text, format!("items of {itemsize} bytes are over {MAX_ITEM_BYTES}"))),
     }
 }
 
@@ -339,7 +337,7 @@ mod tests {
         for (text, bytes) in sizes {
             let dtype = DType::parse(text).unwrap();
             assert_eq!(
-                (dtype.code(), dtype.item_bytes(), dtype.text()),
+                (dtype.code(), dtype.itemsize(), dtype.text()),
                 (TypeCode::Opaque, bytes, text)
             );
         }

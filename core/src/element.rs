@@ -112,7 +112,7 @@ mod tests {
 
     fn sizes_agree<T: Element>() {
         assert_eq!(T::dtype().code(), T::CODE);
-        assert_eq!(T::dtype().item_bytes(), size_of::<T>() as u64);
+        assert_eq!(T::dtype().itemsize(), size_of::<T>() as u64);
     }
 
     #[test]

@@ -37,19 +37,22 @@ pub(crate) mod shape;
 pub(crate) mod name;
 pub(crate) mod descriptor;
 pub(crate) mod format;
-pub(crate) mod words;
+pub(crate) mod control;
 pub(crate) mod lease;
 pub(crate) mod sys;
 pub(crate) mod copy;
+pub(crate) mod mapping;
+pub(crate) mod slab;
 pub(crate) mod segment;
-
+pub(crate) mod sweep;
+pub(crate) mod process;
 pub(crate) mod element;
 pub(crate) mod array;
 pub(crate) mod reduce;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) mod message;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(crate) mod places;
+pub(crate) mod queue_slots;
 #[cfg(feature = "ndarray")]
 mod views;
 
@@ -63,13 +66,13 @@ pub use error::{Error, ErrorKind, Result};
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use name::{ArrayName, SegmentId, SegmentText};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub use places::{PLACE_BYTES, Place, Places};
+pub use queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
 pub use reduce::{Number, Reduced, Reduction};
 pub use segment::{
-    SegmentInfo, SegmentKind, Swept, empty_pool, has_room, is_better_copied, is_family_alive,
-    segments, sweep, sweep_dead, trim_pool, unlink,
+    SegmentInfo, SegmentKind, has_room, is_better_copied, is_family_alive, segments, unlink,
 };
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
+pub use sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use sys::Access;
 
 /// The version of this library.

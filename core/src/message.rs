@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
 
 use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::segment;
+use crate::process;
+use crate::sweep::{self, Occasion};
 use crate::sys::{self, Directory, socket};
 use head::expected;
 pub use incoming::Message;
@@ -149,7 +150,7 @@ impl Pipe {
         descriptors: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
     ) -> Result<Sent> {
-        segment::begin()?;
+        process::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut form = Form { way: Way::Pipe, inline_bytes: INLINE_BYTES };
         loop {
@@ -217,7 +218,7 @@ impl Pipe {
     /// process has no descriptor left: then nothing was received. [`Error::InvalidArgument`] when
     /// what came is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
-        segment::begin()?;
+        process::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let read = |packet: &[u8], payload, locks| match packet.is_empty() {
@@ -226,7 +227,7 @@ impl Pipe {
             };
             match socket::receive(self.as_fd(), INLINE_BYTES, expected, read) {
                 Ok(received) => {
-                    segment::look(&Directory::current(), segment::When::Received);
+                    sweep::check(&Directory::current(), Occasion::Received);
                     return received;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -268,7 +269,7 @@ impl From<Pipe> for OwnedFd {
 /// # Errors
 /// [`Error::Os`] when the registry cannot be had.
 pub fn family() -> Result<(u64, OwnedFd)> {
-    segment::begin()?;
+    process::begin()?;
     sys::keep_family(&Directory::current())
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn random_bits() -> Result<u64> {
 
 /// A process's or a message's byte in the registry: below 2^52, where those of families begin.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(crate) fn random_holder() -> Result<u64> {
+pub(crate) fn random_owner() -> Result<u64> {
     random_generation()
 }
 

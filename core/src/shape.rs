@@ -48,10 +48,10 @@ impl Layout {
     /// assert_eq!(Layout::contiguous(&[2, 3, 3], 4, Order::C)?.strides, [36, 12, 4]);
     /// # Ok::<(), shmarray::Error>(())
     /// ```
-    pub fn contiguous(shape: &[u64], item_bytes: u64, order: Order) -> Result<Self> {
-        size_bytes(shape, item_bytes)?;
+    pub fn contiguous(shape: &[u64], itemsize: u64, order: Order) -> Result<Self> {
+        size_bytes(shape, itemsize)?;
         let mut strides = vec![0i64; shape.len()];
-        let mut step = i64::try_from(item_bytes).map_err(|_| too_large(shape))?;
+        let mut step = i64::try_from(itemsize).map_err(|_| too_large(shape))?;
         for dim in memory_order(shape.len(), order) {
             strides[dim] = step;
             step = step.saturating_mul(shape[dim].max(1).min(i64::MAX as u64) as i64);
@@ -63,14 +63,14 @@ impl Layout {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::OutOfBounds`].
-    pub fn check(&self, item_bytes: u64, data_bytes: u64) -> Result<()> {
+    pub fn check(&self, itemsize: u64, data_bytes: u64) -> Result<()> {
         if self.shape.len() != self.strides.len() {
             let reason =
                 format!("{} strides for {} dimensions", self.strides.len(), self.shape.len());
             return Err(Error::argument("strides", reason));
         }
-        size_bytes(&self.shape, item_bytes)?;
-        let (low, high) = self.span(item_bytes)?;
+        size_bytes(&self.shape, itemsize)?;
+        let (low, high) = self.span(itemsize)?;
         match low >= 0 && high <= i128::from(data_bytes) {
             true => Ok(()),
             false => {
@@ -84,12 +84,12 @@ impl Layout {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the span overflows.
-    pub fn span(&self, item_bytes: u64) -> Result<(i128, i128)> {
+    pub fn span(&self, itemsize: u64) -> Result<(i128, i128)> {
         let start = i128::from(self.offset);
         if self.is_empty() {
             return Ok((start, start));
         }
-        let (mut low, mut high) = (start, start + i128::from(item_bytes));
+        let (mut low, mut high) = (start, start + i128::from(itemsize));
         for (&count, &stride) in self.shape.iter().zip(&self.strides) {
             let reach = i128::from(stride) * i128::from(count - 1);
             let end = if reach < 0 { &mut low } else { &mut high };
@@ -119,11 +119,11 @@ impl Layout {
     /// Whether elements lie side by side in that order, as NumPy's flags say it:
     /// strides of dimensions with fewer than two elements do not count.
     #[must_use]
-    pub fn is_contiguous(&self, item_bytes: u64, order: Order) -> bool {
+    pub fn is_contiguous(&self, itemsize: u64, order: Order) -> bool {
         if self.is_empty() {
             return true;
         }
-        let mut step = i128::from(item_bytes);
+        let mut step = i128::from(itemsize);
         for dim in memory_order(self.ndim(), order) {
             if self.shape[dim] > 1 && i128::from(self.strides[dim]) != step {
                 return false;
@@ -252,21 +252,21 @@ impl Layout {
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] for more than [`MAX_NDIM`] dimensions or a size over `i64::MAX`.
-pub fn size_bytes(shape: &[u64], item_bytes: u64) -> Result<u64> {
+pub fn size_bytes(shape: &[u64], itemsize: u64) -> Result<u64> {
     if shape.len() > MAX_NDIM {
         return Err(Error::argument(
             "shape",
             format!("{} dimensions, at most {MAX_NDIM}", shape.len()),
         ));
     }
-    let mut size = item_bytes.max(1);
+    let mut size = itemsize.max(1);
     for &count in shape {
         size = size.checked_mul(count.max(1)).ok_or_else(|| too_large(shape))?;
     }
     if size > i64::MAX as u64 {
         return Err(too_large(shape));
     }
-    Ok(if shape.contains(&0) || item_bytes == 0 { 0 } else { size })
+    Ok(if shape.contains(&0) || itemsize == 0 { 0 } else { size })
 }
 
 /// Dimensions from the one that varies fastest to the slowest.

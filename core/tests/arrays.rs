@@ -194,7 +194,7 @@ fn every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached() {
             let array = Array::create(dtype.clone(), &[3, 2], &Options::default()).unwrap();
             let again = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
             assert_eq!(again.dtype(), dtype);
-            assert_eq!(again.to_bytes(), vec![0; 6 * dtype.item_bytes() as usize]);
+            assert_eq!(again.to_bytes(), vec![0; 6 * dtype.itemsize() as usize]);
         }
     });
 }

@@ -36,10 +36,10 @@ fn bytes(shape: &[u64], order: Order) -> Array {
 
 fn numbers(array: &Array) -> Vec<u64> {
     let bytes = array.to_bytes();
-    let item_bytes = array.dtype().item_bytes() as usize;
+    let itemsize = array.dtype().itemsize() as usize;
     let number =
         |item: &[u8]| item.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
-    bytes.chunks(item_bytes).map(number).collect()
+    bytes.chunks(itemsize).map(number).collect()
 }
 
 fn along(array: &Array, reduction: Reduction, axes: &[usize]) -> Array {

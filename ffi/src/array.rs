@@ -49,7 +49,7 @@ pub struct shma_options {
     /// Not 0: the memory may hold what this user's earlier arrays left there, instead of zeros.
     pub uninitialized: u32,
     /// For SHMA_OPAQUE: the size of one item.
-    pub item_bytes: u64,
+    pub itemsize: u64,
     /// For SHMA_OPAQUE: the dtype's text as a handle has it, or NULL for items without a meaning.
     pub dtype_text: *const c_char,
 }
@@ -80,7 +80,7 @@ unsafe fn read_options(
         mode: if options.mode == 0 { 0o600 } else { options.mode },
         uninitialized: options.uninitialized != 0,
     };
-    Ok((resolve(dtype, dtype_text, options.item_bytes)?, read))
+    Ok((resolve(dtype, dtype_text, options.itemsize)?, read))
 }
 
 fn order_of(order: shma_order) -> Result<Order, Failure> {
@@ -101,7 +101,7 @@ unsafe fn strides_of(
     dtype: &shmarray::DType,
 ) -> Result<Vec<i64>, Failure> {
     if strides.is_null() {
-        return Ok(Layout::contiguous(shape, dtype.item_bytes(), Order::C)?.strides);
+        return Ok(Layout::contiguous(shape, dtype.itemsize(), Order::C)?.strides);
     }
     // SAFETY: the caller's promise.
     Ok(unsafe { numbers("strides", strides, shape.len()) }?.to_vec())
@@ -424,7 +424,7 @@ pub extern "C" fn shma_array_dtype(array: Option<&shma_array>) -> shma_dtype {
 /// Size of one element in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_itemsize(array: Option<&shma_array>) -> usize {
-    array.map_or(0, |array| array.0.dtype().item_bytes() as usize)
+    array.map_or(0, |array| array.0.dtype().itemsize() as usize)
 }
 
 /// 1 when the array was attached read-only, else 0.

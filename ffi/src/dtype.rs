@@ -10,7 +10,7 @@ use crate::error::Failure;
 /// An element type: one of the numbers below.
 pub type shma_dtype = i32;
 
-/// Items of a size, which C has no type for: see shma_options.item_bytes and shma_array_dtype_text.
+/// Items of a size, which C has no type for: see shma_options.itemsize and shma_array_dtype_text.
 pub const SHMA_OPAQUE: shma_dtype = 0;
 /// One byte, 0 or 1.
 pub const SHMA_BOOL: shma_dtype = 1;
@@ -50,7 +50,7 @@ pub(crate) fn row(dtype: shma_dtype) -> Option<&'static DType> {
 pub(crate) fn resolve(
     dtype: shma_dtype,
     text: Option<&str>,
-    item_bytes: u64,
+    itemsize: u64,
 ) -> Result<DType, Failure> {
     if let Some(row) = row(dtype) {
         return Ok(row.clone());
@@ -59,14 +59,14 @@ pub(crate) fn resolve(
         let reason = "its number is none of SHMA_BOOL to SHMA_COMPLEX128".to_owned();
         return Err(Error::InvalidDType { dtype: dtype.to_string(), reason }.into());
     }
-    let opaque = text.map_or_else(|| DType::opaque(item_bytes), DType::parse)?;
+    let opaque = text.map_or_else(|| DType::opaque(itemsize), DType::parse)?;
     Ok(opaque)
 }
 
 /// Size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_dtype_itemsize(dtype: shma_dtype) -> usize {
-    row(dtype).map_or(0, |row| row.item_bytes() as usize)
+    row(dtype).map_or(0, |row| row.itemsize() as usize)
 }
 
 /// Its name, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no dtype. Lives for

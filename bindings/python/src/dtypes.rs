@@ -95,10 +95,10 @@ fn keep(dtype: &Bound<'_, PyAny>, number: &DType, text: Bound<'_, PyAny>) {
 }
 
 /// A dtype of items of a size, whatever they mean.
-pub(crate) fn of_size(item_bytes: u64) -> PyResult<DType> {
-    match DType::ALL.iter().find(|row| row.item_bytes() == item_bytes) {
+pub(crate) fn of_size(itemsize: u64) -> PyResult<DType> {
+    match DType::ALL.iter().find(|row| row.itemsize() == itemsize) {
         Some(row) => Ok(row.clone()),
-        None => DType::opaque(item_bytes).map_err(to_py),
+        None => DType::opaque(itemsize).map_err(to_py),
     }
 }
 

@@ -94,7 +94,7 @@ impl Hold {
     /// The bytes of its elements.
     #[getter]
     fn nbytes(&self) -> u64 {
-        self.array().layout().len() * self.array().dtype().item_bytes()
+        self.array().layout().len() * self.array().dtype().itemsize()
     }
 
     /// Exports the data of the whole segment; read-only where its pages are.

@@ -74,7 +74,7 @@ fn create_permuted<'py>(
 fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyResult<Array> {
     let core_dtype = dtypes::from_numpy(dtype)?;
     let bytes =
-        shape.iter().fold(core_dtype.item_bytes(), |bytes, count| bytes.saturating_mul(*count));
+        shape.iter().fold(core_dtype.itemsize(), |bytes, count| bytes.saturating_mul(*count));
     let create = || Array::create(core_dtype, shape, options);
     match bytes {
         0..LARGE_BYTES => create(),

@@ -255,7 +255,7 @@ impl Message {
     fn read<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyBytes>> {
         // A mapping of that access is kept for the next message, and one to read only is not.
         let array = Array::attach_handle(self.handle(index)?, Access::ReadWrite).map_err(to_py)?;
-        let length = array.layout().len() * array.dtype().item_bytes();
+        let length = array.layout().len() * array.dtype().itemsize();
         PyBytes::new_with(py, length as usize, |bytes| {
             py.detach(|| array.read_into(bytes)).map_err(to_py)
         })

@@ -140,7 +140,7 @@ fn described_handle(file: &[u8]) -> String {
 }
 
 fn look_at(array: &Array) {
-    let copied = size_bytes(array.shape(), array.dtype().item_bytes()).unwrap();
+    let copied = size_bytes(array.shape(), array.dtype().itemsize()).unwrap();
     if copied <= MOST_COPIED_BYTES {
         assert_eq!(array.to_bytes().len() as u64, copied);
     }

@@ -9,7 +9,7 @@ impl Array {
     /// Copies the elements out, side by side in C order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; (self.layout.len() * self.dtype.item_bytes()) as usize];
+        let mut bytes = vec![0; (self.layout.len() * self.dtype.itemsize()) as usize];
         let _: Result<()> = self.read_into(&mut bytes); // it has room for all
         bytes
     }
@@ -20,9 +20,9 @@ impl Array {
     /// [`Error::InvalidArgument`] when they are not as many bytes.
     #[allow(unsafe_code)]
     pub fn read_into(&self, bytes: &mut [u8]) -> Result<()> {
-        let item_bytes = self.dtype.item_bytes();
-        let layout = Layout::contiguous(&self.layout.shape, item_bytes, Order::C)?;
-        let wanted = layout.len() * item_bytes;
+        let itemsize = self.dtype.itemsize();
+        let layout = Layout::contiguous(&self.layout.shape, itemsize, Order::C)?;
+        let wanted = layout.len() * itemsize;
         if bytes.len() as u64 != wanted {
             let found = bytes.len();
             return Err(Error::argument(
@@ -32,11 +32,7 @@ impl Array {
         }
         // SAFETY: one shape; `bytes` has room for all elements, and nobody else has it.
         unsafe {
-            copy_elements(
-                End { start: bytes.as_mut_ptr(), layout: &layout },
-                self.end(),
-                item_bytes,
-            )
+            copy_elements(End { start: bytes.as_mut_ptr(), layout: &layout }, self.end(), itemsize)
         };
         Ok(())
     }
@@ -60,13 +56,13 @@ impl Array {
                 format!("{:?} into {:?}", layout.shape, self.layout.shape),
             ));
         }
-        self.segment.prepare_stores(layout.len() * self.dtype.item_bytes());
+        self.segment.prepare_stores(layout.len() * self.dtype.itemsize());
         // SAFETY: one shape; this array is checked and writable; the caller vouches for the source.
         unsafe {
             copy_elements(
                 self.end(),
                 End { start: source.cast_mut(), layout },
-                self.dtype.item_bytes(),
+                self.dtype.itemsize(),
             )
         };
         Ok(())
@@ -87,7 +83,7 @@ impl Array {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
-        if self.dtype.item_bytes() != 1
+        if self.dtype.itemsize() != 1
             || !self.is_contiguous(Order::C)
             || room.saturating_sub(at) < count
         {

@@ -54,10 +54,10 @@ impl End<'_> {
 /// `start`, `to`'s is writable, and the two do not overlap. Another process may write to
 /// either meanwhile: then the bytes copied are some of its bytes.
 #[allow(unsafe_code)]
-pub(crate) unsafe fn copy_elements(to: End<'_>, from: End<'_>, item_bytes: u64) {
-    let bytes = to.layout.len() * item_bytes;
+pub(crate) unsafe fn copy_elements(to: End<'_>, from: End<'_>, itemsize: u64) {
+    let bytes = to.layout.len() * itemsize;
     // SAFETY: the caller's.
-    unsafe { copy_in_parts(to, from, item_bytes, parts_of(bytes)) };
+    unsafe { copy_in_parts(to, from, itemsize, parts_of(bytes)) };
     COPIED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
@@ -76,15 +76,15 @@ pub(crate) unsafe fn copy_uncounted(to: End<'_>, from: End<'_>) {
 /// # Safety
 /// As [`copy_elements`].
 #[allow(unsafe_code)]
-pub(crate) unsafe fn copy_in_parts(to: End<'_>, from: End<'_>, item_bytes: u64, parts: usize) {
-    match dense_bytes(to.layout, from.layout, item_bytes) {
+pub(crate) unsafe fn copy_in_parts(to: End<'_>, from: End<'_>, itemsize: u64, parts: usize) {
+    match dense_bytes(to.layout, from.layout, itemsize) {
         Some(0) => {}
         // SAFETY: the caller's; the first element of each is where all begin.
         Some(bytes) if parts == 1 => unsafe {
             std::ptr::copy_nonoverlapping(from.first().cast_const(), to.first(), bytes as usize);
         },
         _ => {
-            let plan = Plan::new(to, from, item_bytes as usize);
+            let plan = Plan::new(to, from, itemsize as usize);
             // SAFETY: the caller's.
             unsafe { run_in_parts(plan, parts) };
         }
@@ -117,15 +117,15 @@ unsafe fn run_in_parts(plan: Plan, parts: usize) {
 #[allow(unsafe_code)]
 pub(crate) unsafe fn write_elements(
     from: End<'_>,
-    item_bytes: u64,
+    itemsize: u64,
     write: impl Fn(u64, *const u8, usize) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
-    let bytes = from.layout.len() * item_bytes;
+    let bytes = from.layout.len() * itemsize;
     // The kernel lets one thread at a time write to a file: another can only gather meanwhile.
-    let gathers = !from.layout.is_contiguous(item_bytes, Order::C);
+    let gathers = !from.layout.is_contiguous(itemsize, Order::C);
     let parts = if gathers { parts_of(bytes).min(2) } else { 1 };
     // SAFETY: the caller's.
-    unsafe { write_in_parts(from, item_bytes, parts, write) }?;
+    unsafe { write_in_parts(from, itemsize, parts, write) }?;
     COPIED_BYTES.fetch_add(bytes, Ordering::Relaxed);
     Ok(())
 }
@@ -137,17 +137,17 @@ pub(crate) unsafe fn write_elements(
 #[allow(unsafe_code)]
 pub(crate) unsafe fn write_in_parts(
     from: End<'_>,
-    item_bytes: u64,
+    itemsize: u64,
     parts: usize,
     write: impl Fn(u64, *const u8, usize) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
-    if from.layout.is_empty() || item_bytes == 0 {
+    if from.layout.is_empty() || itemsize == 0 {
         return Ok(());
     }
-    let strides = c_strides(&from.layout.shape, item_bytes);
+    let strides = c_strides(&from.layout.shape, itemsize);
     let layout = Layout { shape: from.layout.shape.clone(), strides, offset: 0 };
     let to = End { start: std::ptr::null_mut(), layout: &layout };
-    let plan = Shared(Plan::new(to, from, item_bytes as usize));
+    let plan = Shared(Plan::new(to, from, itemsize as usize));
     let failed = OnceLock::new();
     in_threads(parts, |part| {
         // SAFETY: the caller's.
@@ -157,11 +157,11 @@ pub(crate) unsafe fn write_in_parts(
 }
 
 /// The bytes of all elements, if they lie side by side in C order in both.
-fn dense_bytes(to: &Layout, from: &Layout, item_bytes: u64) -> Option<u64> {
-    if to.is_empty() || item_bytes == 0 {
+fn dense_bytes(to: &Layout, from: &Layout, itemsize: u64) -> Option<u64> {
+    if to.is_empty() || itemsize == 0 {
         return Some(0);
     }
-    let mut bytes = item_bytes;
+    let mut bytes = itemsize;
     for (&count, strides) in to.shape.iter().zip(to.strides.iter().zip(&from.strides)).rev() {
         if count > 1 && strides != (&(bytes as i64), &(bytes as i64)) {
             return None;
@@ -172,9 +172,9 @@ fn dense_bytes(to: &Layout, from: &Layout, item_bytes: u64) -> Option<u64> {
 }
 
 /// Strides of elements side by side, of a size that has been checked.
-fn c_strides(shape: &[u64], item_bytes: u64) -> Vec<i64> {
+fn c_strides(shape: &[u64], itemsize: u64) -> Vec<i64> {
     let mut strides = vec![0; shape.len()];
-    let mut step = item_bytes;
+    let mut step = itemsize;
     for (stride, count) in strides.iter_mut().zip(shape).rev() {
         *stride = step as i64;
         step *= count;

@@ -58,10 +58,10 @@ const SHORT: usize = 8;
 
 impl Plan {
     /// The ends have one shape, and there are elements.
-    pub(super) fn new(to: End<'_>, from: End<'_>, item_bytes: usize) -> Self {
+    pub(super) fn new(to: End<'_>, from: End<'_>, itemsize: usize) -> Self {
         let dims = dims_of(to, from);
         let (to, from) = (to.first(), from.first());
-        let mut plan = Self { to, from, dims, run_bytes: item_bytes, any_order: true };
+        let mut plan = Self { to, from, dims, run_bytes: itemsize, any_order: true };
         plan.sort();
         plan.merge();
         plan.take_run();
@@ -182,8 +182,8 @@ fn dims_of(to: End<'_>, from: End<'_>) -> Vec<Dim> {
 }
 
 /// Whether each step goes over all that lies inside it, so that no two elements share a byte.
-fn are_apart(sorted: &[Dim], item_bytes: usize) -> bool {
-    let mut extent = item_bytes;
+fn are_apart(sorted: &[Dim], itemsize: usize) -> bool {
+    let mut extent = itemsize;
     sorted.iter().rev().all(|dim| {
         let step = dim.to.unsigned_abs();
         let apart = step >= extent;

@@ -28,7 +28,7 @@ fn dims() -> impl Strategy<Value = Dims> {
 }
 
 /// One end: a layout in memory of that many bytes, dimensions nested in the order of their places.
-fn end_of(dims: &Dims, end: usize, item_bytes: u64) -> (Layout, usize) {
+fn end_of(dims: &Dims, end: usize, itemsize: u64) -> (Layout, usize) {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     order.sort_by_key(|&dim| dims[dim].3[end]);
     let mut layout = Layout {
@@ -36,10 +36,10 @@ fn end_of(dims: &Dims, end: usize, item_bytes: u64) -> (Layout, usize) {
         strides: vec![0; dims.len()],
         offset: 0,
     };
-    let mut extent = item_bytes;
+    let mut extent = itemsize;
     for dim in order {
         let (count, gaps, back, _) = dims[dim];
-        let step = extent + gaps[end] * if gaps[end] == 1 { 1 } else { item_bytes };
+        let step = extent + gaps[end] * if gaps[end] == 1 { 1 } else { itemsize };
         layout.strides[dim] = if back[end] { -(step as i64) } else { step as i64 };
         layout.offset += if back[end] { step * count.saturating_sub(1) } else { 0 };
         extent = step * count.max(1);
@@ -68,14 +68,14 @@ fn copied(
     to_size: usize,
     from: &Layout,
     source: &[u8],
-    item_bytes: u64,
+    itemsize: u64,
     parts: usize,
 ) -> Vec<u8> {
     let mut target = vec![0; to_size];
     let to = End { start: target.as_mut_ptr(), layout: to };
     let from = End { start: source.as_ptr().cast_mut(), layout: from };
     // SAFETY: both vectors have the bytes that the layouts describe.
-    unsafe { copy_in_parts(to, from, item_bytes, parts) };
+    unsafe { copy_in_parts(to, from, itemsize, parts) };
     target
 }
 
@@ -84,18 +84,17 @@ fn copied_one_by_one(
     to_size: usize,
     from: &Layout,
     source: &[u8],
-    item_bytes: u64,
+    itemsize: u64,
 ) -> Vec<u8> {
     let mut target = vec![0; to_size];
     for (to, from) in offsets(to).into_iter().zip(offsets(from)) {
-        target[to..to + item_bytes as usize]
-            .copy_from_slice(&source[from..from + item_bytes as usize]);
+        target[to..to + itemsize as usize].copy_from_slice(&source[from..from + itemsize as usize]);
     }
     target
 }
 
-fn written(from: &Layout, source: &[u8], item_bytes: u64, parts: usize) -> Vec<u8> {
-    let target = Mutex::new(vec![0u8; offsets(from).len() * item_bytes as usize]);
+fn written(from: &Layout, source: &[u8], itemsize: u64, parts: usize) -> Vec<u8> {
+    let target = Mutex::new(vec![0u8; offsets(from).len() * itemsize as usize]);
     let write = |offset, start, bytes| {
         // SAFETY: a piece can be read, and nobody writes to it here.
         let piece = unsafe { std::slice::from_raw_parts(start, bytes) };
@@ -104,24 +103,19 @@ fn written(from: &Layout, source: &[u8], item_bytes: u64, parts: usize) -> Vec<u
     };
     let from = End { start: source.as_ptr().cast_mut(), layout: from };
     // SAFETY: the vector has the bytes that the layout describes.
-    unsafe { write_in_parts(from, item_bytes, parts, write) }.unwrap();
+    unsafe { write_in_parts(from, itemsize, parts, write) }.unwrap();
     target.into_inner().unwrap()
 }
 
-fn check(to: (Layout, usize), from: (Layout, usize), item_bytes: u64, parts: usize) {
+fn check(to: (Layout, usize), from: (Layout, usize), itemsize: u64, parts: usize) {
     let source = bytes_of(from.1);
-    let expected = copied_one_by_one(&to.0, to.1, &from.0, &source, item_bytes);
-    let facts = format!("{to:?} from {from:?}, items of {item_bytes}, {parts} parts");
-    assert_eq!(copied(&to.0, to.1, &from.0, &source, item_bytes, parts), expected, "{facts}");
-    let dense = Layout::contiguous(&from.0.shape, item_bytes, Order::C).unwrap();
-    let expected = copied_one_by_one(
-        &dense,
-        (dense.len() * item_bytes) as usize,
-        &from.0,
-        &source,
-        item_bytes,
-    );
-    assert_eq!(written(&from.0, &source, item_bytes, parts), expected, "{facts}");
+    let expected = copied_one_by_one(&to.0, to.1, &from.0, &source, itemsize);
+    let facts = format!("{to:?} from {from:?}, items of {itemsize}, {parts} parts");
+    assert_eq!(copied(&to.0, to.1, &from.0, &source, itemsize, parts), expected, "{facts}");
+    let dense = Layout::contiguous(&from.0.shape, itemsize, Order::C).unwrap();
+    let expected =
+        copied_one_by_one(&dense, (dense.len() * itemsize) as usize, &from.0, &source, itemsize);
+    assert_eq!(written(&from.0, &source, itemsize, parts), expected, "{facts}");
 }
 
 fn cases() -> Config {
@@ -132,8 +126,8 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn any_layout_is_copied_to_any_other(dims in dims(), item_bytes in 1u64..18, parts in 1usize..4) {
-        check(end_of(&dims, 0, item_bytes), end_of(&dims, 1, item_bytes), item_bytes, parts);
+    fn any_layout_is_copied_to_any_other(dims in dims(), itemsize in 1u64..18, parts in 1usize..4) {
+        check(end_of(&dims, 0, itemsize), end_of(&dims, 1, itemsize), itemsize, parts);
     }
 
     #[test]
@@ -167,12 +161,12 @@ fn transposed_arrays_arrive_in_order() {
         (shapes, &[1, 2, 3, 4, 8, 12, 16, 24, 40])
     };
     for shape in shapes {
-        for &item_bytes in sizes {
-            let c = Layout::contiguous(shape, item_bytes, Order::C).unwrap();
-            let f = Layout::contiguous(shape, item_bytes, Order::F).unwrap();
-            let size = (c.len() * item_bytes) as usize;
-            check((c.clone(), size), (f.clone(), size), item_bytes, 1);
-            check((f, size), (c, size), item_bytes, 2);
+        for &itemsize in sizes {
+            let c = Layout::contiguous(shape, itemsize, Order::C).unwrap();
+            let f = Layout::contiguous(shape, itemsize, Order::F).unwrap();
+            let size = (c.len() * itemsize) as usize;
+            check((c.clone(), size), (f.clone(), size), itemsize, 1);
+            check((f, size), (c, size), itemsize, 2);
         }
     }
 }
@@ -201,17 +195,13 @@ fn a_transposed_and_reversed_source_arrives_in_order() {
 /// A tile is one more copy of each item. Of large items few share a line, and it saves nothing.
 #[test]
 fn small_items_are_transposed_in_tiles_and_large_ones_are_not() {
-    for (item_bytes, expected) in
+    for (itemsize, expected) in
         [(4, Inner::Tiles), (8, Inner::Tiles), (16, Inner::Streams), (32, Inner::Streams)]
     {
-        let to = Layout::contiguous(&[1000, 1000], item_bytes, Order::C).unwrap();
+        let to = Layout::contiguous(&[1000, 1000], itemsize, Order::C).unwrap();
         let from = to.transpose();
         let [to, from] = [&to, &from].map(|layout| End { start: std::ptr::null_mut(), layout });
-        assert_eq!(
-            Plan::new(to, from, item_bytes as usize).arrange(),
-            expected,
-            "{item_bytes} bytes"
-        );
+        assert_eq!(Plan::new(to, from, itemsize as usize).arrange(), expected, "{itemsize} bytes");
     }
 }
 

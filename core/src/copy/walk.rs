@@ -159,8 +159,8 @@ struct Side {
 }
 
 impl Side {
-    fn of(&self, item_bytes: usize) -> usize {
-        (self.bytes / item_bytes).clamp(1, self.count)
+    fn of(&self, itemsize: usize) -> usize {
+        (self.bytes / itemsize).clamp(1, self.count)
     }
 }
 

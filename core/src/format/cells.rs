@@ -6,7 +6,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::{
-    BY_LOCK, Header, LEASE_BYTES, LEASES_OFFSET, MAX_HEADER_BYTES, PAGE_BYTES, WORDS_OFFSET,
+    Header, LEASE_BYTES, LEASES_OFFSET, LOCK_ONLY, MAX_HEADER_BYTES, PAGE_BYTES, WORDS_OFFSET,
 };
 use crate::dtype::DType;
 
@@ -43,13 +43,13 @@ struct CellDescription {
 
 /// How the data of a segment of cells is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Division {
+pub(crate) struct SlabLayout {
     pub(crate) cell_bytes: u64,
     pub(crate) cells: u32,
     pub(crate) head_bytes: u32,
 }
 
-impl Division {
+impl SlabLayout {
     /// Bytes of all heads.
     pub(crate) fn heads_bytes(&self) -> u64 {
         u64::from(self.cells) * u64::from(self.head_bytes)
@@ -83,14 +83,14 @@ impl Header {
             .get(LEASES_OFFSET..PAGE_BYTES as usize)
             .unwrap_or_default()
             .chunks_exact(LEASE_BYTES);
-        own.take(self.leases_count as usize).map(EntryCopy::read).filter(|entry| entry.holder != 0)
+        own.take(self.leases_count as usize).map(EntryCopy::read).filter(|entry| entry.owner != 0)
     }
 
     /// The entries of a copy of the header, of all its cells.
     pub(crate) fn entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
-        let (cells, head_bytes) = self
-            .division
-            .map_or((0, SMALL_HEAD_BYTES), |division| (division.cells, division.head_bytes));
+        let (cells, head_bytes) = self.slab_layout.map_or((0, SMALL_HEAD_BYTES), |slab_layout| {
+            (slab_layout.cells, slab_layout.head_bytes)
+        });
         let heads = bytes
             .get(HEADS_OFFSET..)
             .unwrap_or_default()
@@ -98,25 +98,25 @@ impl Header {
             .take(cells as usize);
         let of_cells = heads.flat_map(|head| head[CELL_ENTRIES_OFFSET..].chunks_exact(LEASE_BYTES));
         self.own_entries(bytes)
-            .chain(of_cells.map(EntryCopy::read).filter(|entry| entry.holder != 0))
+            .chain(of_cells.map(EntryCopy::read).filter(|entry| entry.owner != 0))
     }
 
     /// The entries of a cell that an array is in, from a copy of its head.
     pub(crate) fn entries_of_live_cell(head: &[u8]) -> Option<Vec<EntryCopy>> {
         let entries =
             head.get(CELL_ENTRIES_OFFSET..)?.chunks_exact(LEASE_BYTES).map(EntryCopy::read);
-        matches!(head[0] & 7, 1 | 2).then(|| entries.filter(|entry| entry.holder != 0).collect())
+        matches!(head[0] & 7, 1 | 2).then(|| entries.filter(|entry| entry.owner != 0).collect())
     }
 
     /// Whether somebody holds a segment by its lock alone, from a copy of the header: then nobody
     /// is named.
-    pub(crate) fn is_by_lock(&self, bytes: &[u8]) -> bool {
-        self.leases_count == 0 || self.flags(bytes) & BY_LOCK != 0
+    pub(crate) fn is_lock_only(&self, bytes: &[u8]) -> bool {
+        self.leases_count == 0 || self.flags(bytes) & LOCK_ONLY != 0
     }
 
     /// The same of a cell, from a copy of its head.
-    pub(crate) fn is_cell_by_lock(head: &[u8]) -> bool {
-        head.get(CELL_FLAGS_OFFSET).is_some_and(|byte| u64::from(*byte) & BY_LOCK != 0)
+    pub(crate) fn is_cell_lock_only(head: &[u8]) -> bool {
+        head.get(CELL_FLAGS_OFFSET).is_some_and(|byte| u64::from(*byte) & LOCK_ONLY != 0)
     }
 
     /// The flags in a copy of the header.
@@ -128,9 +128,9 @@ impl Header {
 /// An entry as it was when it was copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryCopy {
-    pub(crate) holder: u64,
+    pub(crate) owner: u64,
     pub(crate) held: bool,
-    pub(crate) about: u64,
+    pub(crate) owner_info: u64,
 }
 
 impl EntryCopy {
@@ -138,12 +138,12 @@ impl EntryCopy {
         let word = |at: usize| {
             entry[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
-        Self { holder: word(0) >> 1, held: word(0) & 1 != 0, about: word(8) }
+        Self { owner: word(0) >> 1, held: word(0) & 1 != 0, owner_info: word(8) }
     }
 
     /// The process, as it saw itself.
     pub(crate) fn pid(&self) -> u32 {
-        self.about as u32
+        self.owner_info as u32
     }
 }
 

@@ -25,8 +25,8 @@ use crate::shape::{Layout, MAX_NDIM, Order, size_bytes};
 #[cfg(not(loom))]
 pub(crate) use cells::CELL_ENTRIES_OFFSET;
 pub(crate) use cells::{
-    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_NDIM, CELLS_MOST, Division, EntryCopy,
-    HEADS_OFFSET, LARGE_HEAD_BYTES, SMALL_HEAD_BYTES, cell_description, described_cell,
+    CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET, CELL_NDIM, CELLS_MOST, EntryCopy,
+    HEADS_OFFSET, LARGE_HEAD_BYTES, SMALL_HEAD_BYTES, SlabLayout, cell_description, described_cell,
 };
 
 /// The first bytes of every segment.
@@ -53,9 +53,9 @@ pub(crate) const KEEPERS: u32 = 1;
 pub(crate) const PERSIST: u64 = 1;
 /// Somebody holds by the file's lock alone: it is given back when the kernel says that nobody has
 /// that lock.
-pub(crate) const BY_LOCK: u64 = 2;
+pub(crate) const LOCK_ONLY: u64 = 2;
 /// The memory of a cell was given back: it must be reserved before it is touched.
-pub(crate) const PUNCHED: u64 = 4;
+pub(crate) const DECOMMITTED: u64 = 4;
 /// Where the words start, and where each is; see `words`.
 pub(crate) const WORDS_OFFSET: usize = 128;
 /// Where the description of the array stands, unless its dtype is too long for the first page.
@@ -72,7 +72,7 @@ pub(crate) const LEASES_MOST: u32 = ((PAGE_BYTES as usize - LEASES_OFFSET) / LEA
 /// Bytes 0 to 127: what the segment is. Never changes.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
 #[repr(C)]
-struct Identity {
+struct Preamble {
     magic: [u8; 8],
     layout_major: U32,
     layout_minor: U32,
@@ -100,7 +100,7 @@ struct Identity {
 struct Description {
     ndim: U32,
     dtype_bytes: U32,
-    item_bytes: U64,
+    itemsize: U64,
     offset: U64,
     name_bytes: U32,
     reserved: U32,
@@ -110,19 +110,19 @@ struct Description {
 }
 
 const _: () = {
-    assert!(size_of::<Identity>() == WORDS_OFFSET);
-    assert!(offset_of!(Identity, id) == 32);
-    assert!(offset_of!(Identity, header_bytes) == 56);
-    assert!(offset_of!(Identity, segment_bytes) == 64);
-    assert!(offset_of!(Identity, data_bytes) == 72);
-    assert!(offset_of!(Identity, kind) == 80);
-    assert!(offset_of!(Identity, creator_pid) == 84);
-    assert!(offset_of!(Identity, created_ns) == 88);
-    assert!(offset_of!(Identity, description_offset) == 96);
-    assert!(offset_of!(Identity, leases_offset) == 104);
-    assert!(offset_of!(Identity, cell_bytes) == 112);
-    assert!(offset_of!(Identity, cells) == 120);
-    assert!(offset_of!(Identity, head_bytes) == 124);
+    assert!(size_of::<Preamble>() == WORDS_OFFSET);
+    assert!(offset_of!(Preamble, id) == 32);
+    assert!(offset_of!(Preamble, header_bytes) == 56);
+    assert!(offset_of!(Preamble, segment_bytes) == 64);
+    assert!(offset_of!(Preamble, data_bytes) == 72);
+    assert!(offset_of!(Preamble, kind) == 80);
+    assert!(offset_of!(Preamble, creator_pid) == 84);
+    assert!(offset_of!(Preamble, created_ns) == 88);
+    assert!(offset_of!(Preamble, description_offset) == 96);
+    assert!(offset_of!(Preamble, leases_offset) == 104);
+    assert!(offset_of!(Preamble, cell_bytes) == 112);
+    assert!(offset_of!(Preamble, cells) == 120);
+    assert!(offset_of!(Preamble, head_bytes) == 124);
     assert!(offset_of!(Description, name) == 32);
     assert!(offset_of!(Description, shape) == 96);
     assert!(offset_of!(Description, strides) == 608);
@@ -145,7 +145,7 @@ pub(crate) struct Header {
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
     /// Of a segment of cells, which is described as the bytes that it is.
-    pub(crate) division: Option<Division>,
+    pub(crate) slab_layout: Option<SlabLayout>,
 }
 
 impl Header {
@@ -158,7 +158,7 @@ impl Header {
         layout: Layout,
         page_bytes: u64,
     ) -> Result<Self> {
-        let data_bytes = size_bytes(&layout.shape, dtype.item_bytes())?;
+        let data_bytes = size_bytes(&layout.shape, dtype.itemsize())?;
         let needed = size_of::<Description>() + dtype.json().len();
         let extra = if needed > DESCRIPTION_BYTES { needed as u64 } else { 0 };
         let header_bytes = (PAGE_BYTES + extra).next_multiple_of(page_bytes.max(PAGE_BYTES));
@@ -176,14 +176,14 @@ impl Header {
             name,
             dtype,
             layout,
-            division: None,
+            slab_layout: None,
         })
     }
 
     /// The header of a new segment of cells.
-    pub(crate) fn of_cells(id: SegmentId, division: Division, page_bytes: u64) -> Result<Self> {
+    pub(crate) fn of_slab(id: SegmentId, slab_layout: SlabLayout, page_bytes: u64) -> Result<Self> {
         let (dtype, data_bytes) =
-            (DType::parse("|u1")?, division.cell_bytes * u64::from(division.cells));
+            (DType::parse("|u1")?, slab_layout.cell_bytes * u64::from(slab_layout.cells));
         let header = Self::new(
             id,
             None,
@@ -192,8 +192,8 @@ impl Header {
             page_bytes,
         )?;
         let header_bytes =
-            (PAGE_BYTES + division.heads_bytes()).next_multiple_of(page_bytes.max(PAGE_BYTES));
-        Ok(Self { header_bytes, leases_count: KEEPERS, division: Some(division), ..header })
+            (PAGE_BYTES + slab_layout.heads_bytes()).next_multiple_of(page_bytes.max(PAGE_BYTES));
+        Ok(Self { header_bytes, leases_count: KEEPERS, slab_layout: Some(slab_layout), ..header })
     }
 
     /// Size of the whole segment in bytes.
@@ -207,14 +207,14 @@ impl Header {
         let long = size_of::<Description>() + self.dtype.json().len() > DESCRIPTION_BYTES;
         let start = if long { PAGE_BYTES as usize } else { DESCRIPTION_OFFSET };
         let room = if long { self.header_bytes as usize - start } else { DESCRIPTION_BYTES };
-        put(&mut bytes, 0, self.identity(start, room).as_bytes());
+        put(&mut bytes, 0, self.preamble(start, room).as_bytes());
         put(&mut bytes, start, self.description().as_bytes());
         put(&mut bytes, start + size_of::<Description>(), self.dtype.json().as_bytes());
         bytes
     }
 
-    fn identity(&self, description_offset: usize, description_bytes: usize) -> Identity {
-        Identity {
+    fn preamble(&self, description_offset: usize, description_bytes: usize) -> Preamble {
+        Preamble {
             magic: MAGIC,
             layout_major: LAYOUT_MAJOR.into(),
             layout_minor: LAYOUT_MINOR.into(),
@@ -224,16 +224,16 @@ impl Header {
             header_bytes: self.header_bytes.into(),
             segment_bytes: self.segment_bytes().into(),
             data_bytes: self.data_bytes.into(),
-            kind: if self.division.is_some() { KIND_CELLS } else { KIND_ARRAY }.into(),
+            kind: if self.slab_layout.is_some() { KIND_CELLS } else { KIND_ARRAY }.into(),
             creator_pid: self.creator_pid.into(),
             created_ns: self.created_ns.into(),
             description_offset: (description_offset as u32).into(),
             description_bytes: (description_bytes as u32).into(),
             leases_offset: (LEASES_OFFSET as u32).into(),
             leases_count: self.leases_count.into(),
-            cell_bytes: self.division.map_or(0, |division| division.cell_bytes).into(),
-            cells: self.division.map_or(0, |division| division.cells).into(),
-            head_bytes: self.division.map_or(0, |division| division.head_bytes).into(),
+            cell_bytes: self.slab_layout.map_or(0, |slab_layout| slab_layout.cell_bytes).into(),
+            cells: self.slab_layout.map_or(0, |slab_layout| slab_layout.cells).into(),
+            head_bytes: self.slab_layout.map_or(0, |slab_layout| slab_layout.head_bytes).into(),
         }
     }
 
@@ -242,7 +242,7 @@ impl Header {
         let name = self.name.as_ref().map_or("", ArrayName::as_str);
         description.ndim = (self.layout.ndim() as u32).into();
         description.dtype_bytes = (self.dtype.json().len() as u32).into();
-        description.item_bytes = self.dtype.item_bytes().into();
+        description.itemsize = self.dtype.itemsize().into();
         description.offset = self.layout.offset.into();
         description.name_bytes = (name.len() as u32).into();
         description.name[..name.len()].copy_from_slice(name.as_bytes());
@@ -257,56 +257,56 @@ impl Header {
 
     /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
     pub(crate) fn bytes_needed(label: &str, first: &[u8], file_bytes: u64) -> Result<u64> {
-        let identity = Identity::read(label, first, file_bytes)?;
-        let end = u64::from(identity.description_offset.get())
-            + u64::from(identity.description_bytes.get());
-        Ok(end.clamp(PAGE_BYTES, identity.header_bytes.get()))
+        let preamble = Preamble::read(label, first, file_bytes)?;
+        let end = u64::from(preamble.description_offset.get())
+            + u64::from(preamble.description_bytes.get());
+        Ok(end.clamp(PAGE_BYTES, preamble.header_bytes.get()))
     }
 
     /// Validates a copy of a header: everything, once.
     pub(crate) fn read(label: &str, bytes: &[u8], file_bytes: u64) -> Result<Self> {
-        let identity = Identity::read(label, bytes, file_bytes)?;
-        let description = identity.description(label, bytes)?;
-        let item_bytes = description.dtype.item_bytes();
-        let fits = description.layout.check(item_bytes, identity.data_bytes.get());
+        let preamble = Preamble::read(label, bytes, file_bytes)?;
+        let description = preamble.description(label, bytes)?;
+        let itemsize = description.dtype.itemsize();
+        let fits = description.layout.check(itemsize, preamble.data_bytes.get());
         fits.map_err(|error| invalid(label, "shape", "an array inside the data", error))?;
         Ok(Self {
-            id: identity.checked_id(label)?,
-            header_bytes: identity.header_bytes.get(),
-            leases_count: identity.leases_count.get(),
-            data_bytes: identity.data_bytes.get(),
-            creator_pid: identity.creator_pid.get(),
-            created_ns: identity.created_ns.get(),
+            id: preamble.checked_id(label)?,
+            header_bytes: preamble.header_bytes.get(),
+            leases_count: preamble.leases_count.get(),
+            data_bytes: preamble.data_bytes.get(),
+            creator_pid: preamble.creator_pid.get(),
+            created_ns: preamble.created_ns.get(),
             name: description.name,
             dtype: description.dtype,
             layout: description.layout,
-            division: identity.division(),
+            slab_layout: preamble.slab_layout(),
         })
     }
 }
 
-impl Identity {
+impl Preamble {
     /// Checks I1 and I2, the versions and the kind.
     fn read(label: &str, bytes: &[u8], file_bytes: u64) -> Result<Self> {
-        let (identity, _) = Self::read_from_prefix(bytes)
+        let (preamble, _) = Self::read_from_prefix(bytes)
             .map_err(|_| invalid(label, "size", "a header of at least 4096 bytes", file_bytes))?;
-        if identity.magic != MAGIC {
-            return Err(invalid(label, "magic", "\"shmarray\"", identity.magic.escape_ascii()));
+        if preamble.magic != MAGIC {
+            return Err(invalid(label, "magic", "\"shmarray\"", preamble.magic.escape_ascii()));
         }
-        identity.check_version(label)?;
-        identity.check_sizes(label, file_bytes)?;
-        identity.check_leases(label)?;
-        match identity.kind.get() {
-            KIND_ARRAY => Ok(identity),
-            KIND_CELLS => identity.check_cells(label).map(|()| identity),
+        preamble.check_version(label)?;
+        preamble.check_sizes(label, file_bytes)?;
+        preamble.check_leases(label)?;
+        match preamble.kind.get() {
+            KIND_ARRAY => Ok(preamble),
+            KIND_CELLS => preamble.check_cells(label).map(|()| preamble),
             kind => Err(invalid(label, "kind", "1 (array) or 2 (cells)", kind)),
         }
     }
 
-    fn division(&self) -> Option<Division> {
+    fn slab_layout(&self) -> Option<SlabLayout> {
         let (cells, head_bytes) = (self.cells.get(), self.head_bytes.get());
-        let division = Division { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
-        (self.kind.get() == KIND_CELLS).then_some(division)
+        let slab_layout = SlabLayout { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
+        (self.kind.get() == KIND_CELLS).then_some(slab_layout)
     }
 
     fn check_cells(&self, label: &str) -> Result<()> {
@@ -445,11 +445,9 @@ impl Description {
             .map_err(|error| invalid(label, "dtype", "UTF-8", error))?;
         let dtype =
             DType::from_json(text).map_err(|error| invalid(label, "dtype", "a dtype", error))?;
-        match dtype.item_bytes() == self.item_bytes.get() {
+        match dtype.itemsize() == self.itemsize.get() {
             true => Ok(dtype),
-            false => {
-                Err(invalid(label, "item_bytes", dtype.item_bytes().to_string(), self.item_bytes))
-            }
+            false => Err(invalid(label, "itemsize", dtype.itemsize().to_string(), self.itemsize)),
         }
     }
 
@@ -489,7 +487,7 @@ mod tests {
 
     fn header(dtype: &str) -> Header {
         let dtype = DType::parse(dtype).unwrap();
-        let layout = Layout::contiguous(&[2, 3], dtype.item_bytes(), Order::C).unwrap();
+        let layout = Layout::contiguous(&[2, 3], dtype.itemsize(), Order::C).unwrap();
         let id = SegmentId::from_bytes(b"abcdefghijklmnopqrstuvwx").unwrap();
         Header::new(id, Some("camera".parse().unwrap()), dtype, layout, 4096).unwrap()
     }
@@ -545,7 +543,7 @@ mod tests {
             (100, &[8, 0, 0, 0], "description_bytes"),
             (256, &[65], "ndim"),
             (260, &max[..4], "dtype_bytes"),
-            (264, &[5], "item_bytes"),
+            (264, &[5], "itemsize"),
             (280, &[65], "name"),
             (352, &max, "shape"),
             (864, &max, "shape"),

@@ -16,7 +16,7 @@ use loom::cell::UnsafeCell;
 use loom::thread::{self, JoinHandle};
 
 use super::*;
-use crate::words::PUNCHED;
+use crate::control::DECOMMITTED;
 
 /// How often a thread is interrupted where it need not be, at the most, and what is modelled.
 struct Scenario {
@@ -52,7 +52,7 @@ scenarios! {
     no_cell_lives_in_a_dead_file: 3;
     of_two_who_free_cells_at_once_one_ends_the_file: 4;
     who_trims_beside_the_last_to_leave_ends_the_file: 2;
-    who_holds_by_lock_is_seen_or_refused: 4;
+    who_holds_lock_only_is_seen_or_refused: 4;
     what_no_longer_persists_is_ended_once: 4;
     a_dead_holders_place_is_cleared_and_its_next_holders_is_not: 1;
     what_stands_beside_a_holder_is_his: 2;
@@ -95,8 +95,8 @@ mod bodies {
     /// One more began to close, and died.
     pub(super) fn three_who_meet_at_a_closing_end_it_once() {
         let (segment, first) = held_segment(3);
-        assert!(segment.advance(segment.words.state().load(Acquire), CLOSING));
-        let [second, third] = [2, 3].map(|holder| spawn(move || visit(segment, holder, |_| ())));
+        assert!(segment.advance(segment.control.state().load(Acquire), CLOSING));
+        let [second, third] = [2, 3].map(|owner| spawn(move || visit(segment, owner, |_| ())));
         assert_eq!(leave(segment, first) + second.join().unwrap() + third.join().unwrap(), 1);
         assert_eq!(segment.close(), Closed::Gone);
     }
@@ -105,9 +105,9 @@ mod bodies {
         let (segment, sender) = held_segment(4);
         assert!(segment.hold_for_message(50, 0));
         let receiver = spawn(move || {
-            let place = attach(segment, 2).expect("its ticket holds it");
+            let entry = attach(segment, 2).expect("its ticket holds it");
             assert!(segment.give_back_ticket(50) && segment.is_live());
-            leave(segment, place)
+            leave(segment, entry)
         });
         assert_eq!(leave(segment, sender) + receiver.join().unwrap(), 1);
     }
@@ -133,7 +133,7 @@ mod bodies {
         let ended = leave(cell, maker);
         let again = make(cell, 1, memory, 6);
         let begun = 1 + usize::from(again.is_some());
-        let ended = ended + again.map_or(0, |place| leave(cell, place));
+        let ended = ended + again.map_or(0, |entry| leave(cell, entry));
         assert_eq!(ended + stale.join().unwrap(), begun);
     }
 
@@ -160,13 +160,13 @@ mod bodies {
     pub(super) fn a_cell_is_trimmed_or_used_and_never_both() {
         let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
         let trims = spawn(move || {
-            let place = cell.place(1, 10).unwrap();
+            let entry = cell.take_entry(1, 10).unwrap();
             if cell.claim() {
-                cell.words.flags().set(PUNCHED);
-                memory.punch();
+                cell.control.flags().set(DECOMMITTED);
+                memory.decommit();
                 cell.unclaim();
             }
-            cell.leave(place);
+            cell.leave(entry);
         });
         let (begun, ended) = make_and_leave(cell, 2, memory, 5);
         trims.join().unwrap();
@@ -175,25 +175,25 @@ mod bodies {
         assert!(make(cell, 3, memory, 6).is_some());
     }
 
-    /// What its last cell's holder ends, its maker can no longer use; what he uses, nobody ends.
+    /// What its last cell's owner ends, its maker can no longer use; what he uses, nobody ends.
     pub(super) fn no_cell_lives_in_a_dead_file() {
         let (file, memory) = (file(2, 1), [Memory::new(), Memory::new()]);
         let first = make(file.cell(0).unwrap(), 1, memory[0], 5).unwrap();
-        file.words.used().add(1);
+        file.control.used().add(1);
         let maker = spawn(move || {
             let cell = file.cell(1).unwrap();
-            let place = cell.place(1, 10).unwrap();
+            let entry = cell.take_entry(1, 10).unwrap();
             assert!(cell.claim());
-            file.words.used().add(1);
+            file.control.used().add(1);
             if !file.look() {
                 cell.unclaim();
-                cell.leave(place);
+                cell.leave(entry);
                 return 0;
             }
             memory[1].clear(false);
-            cell.begin(place, 6, 48);
+            cell.begin(entry, 6, 48);
             assert!(file.is_live(), "its file has ended");
-            free(file, 1, place, memory)
+            free(file, 1, entry, memory)
         });
         assert_eq!(free(file, 0, first, memory) + maker.join().unwrap(), 1);
         assert!(!file.is_live());
@@ -202,7 +202,7 @@ mod bodies {
     pub(super) fn of_two_who_free_cells_at_once_one_ends_the_file() {
         let (file, memory) = (file(2, 1), [Memory::new(), Memory::new()]);
         let [first, second] = [0, 1].map(|cell| {
-            file.words.used().add(1);
+            file.control.used().add(1);
             make(file.cell(cell).unwrap(), 1, memory[cell as usize], 5).unwrap()
         });
         let there = spawn(move || free(file, 1, second, memory));
@@ -213,75 +213,77 @@ mod bodies {
     /// file.
     pub(super) fn who_trims_beside_the_last_to_leave_ends_the_file() {
         let (file, memory) = (file(2, 2), [Memory::new(), Memory::new()]);
-        file.words.used().add(1);
+        file.control.used().add(1);
         let first = make(file.cell(0).unwrap(), 1, memory[0], 5).unwrap();
         let trims = spawn(move || {
             let other = file.cell(1).unwrap();
-            let place = other.place(3, 30).unwrap();
+            let entry = other.take_entry(3, 30).unwrap();
             if other.claim() {
                 other.unclaim();
             }
-            other.leave(place);
+            other.leave(entry);
             last(file)
         });
         assert_eq!(free(file, 0, first, memory) + trims.join().unwrap(), 1);
     }
 
-    pub(super) fn who_holds_by_lock_is_seen_or_refused() {
+    pub(super) fn who_holds_lock_only_is_seen_or_refused() {
         let (segment, first) = held_segment(1);
-        let by_lock = spawn(move || usize::from(segment.hold_by_lock()));
-        assert_eq!(leave(segment, first) + by_lock.join().unwrap(), 1);
+        let lock_only = spawn(move || usize::from(segment.set_lock_only()));
+        assert_eq!(leave(segment, first) + lock_only.join().unwrap(), 1);
     }
 
     pub(super) fn what_no_longer_persists_is_ended_once() {
         let (segment, first) = held_segment(1);
         segment.be_live(PERSIST);
         let unlinks = spawn(move || {
-            segment.words.flags().clear(PERSIST);
+            segment.control.flags().clear(PERSIST);
             last(segment)
         });
         assert_eq!(leave(segment, first) + unlinks.join().unwrap(), 1);
     }
 
-    /// Two who sweep, and one who takes a dead holder's place meanwhile: the only one there is.
+    /// Two who sweep, and one who takes a dead owner's entry meanwhile: the only one there is.
     pub(super) fn a_dead_holders_place_is_cleared_and_its_next_holders_is_not() {
-        let segment = Leases::of_segment(Words::modelled(1, 0));
+        let segment = Leases::of_segment(ControlWords::modelled(1, 0));
         segment.be_live(0);
-        segment.set_held(segment.place(DEAD_HOLDER, 0).unwrap());
+        segment.set_held(segment.take_entry(DEAD_OWNER, 0).unwrap());
         let sweep = move || {
             clear_dead(segment);
             last(segment)
         };
         let (one, next) = (
             spawn(sweep),
-            spawn(move || visit(segment, 2, |place| assert_is_its(segment, place, 2))),
+            spawn(move || visit(segment, 2, |entry| assert_is_its(segment, entry, 2))),
         );
         assert_eq!(sweep() + one.join().unwrap() + next.join().unwrap(), 1);
     }
 
-    /// Who may be dead is asked of the kernel by what stands beside the holder: of one who is seen
+    /// Who may be dead is asked of the kernel by what stands beside the owner: of one who is seen
     /// to hold that is his, or he is no longer there.
     pub(super) fn what_stands_beside_a_holder_is_his() {
         let (segment, first) = held_segment(2);
-        let comes_and_goes = move |holder| {
-            let Some(place) = segment.place(holder, holder * 10) else { return };
-            assert!(segment.enter(place));
-            assert_is_its(segment, place, holder);
-            assert_eq!(leave(segment, place), 0);
+        let comes_and_goes = move |owner| {
+            let Some(entry) = segment.take_entry(owner, owner * 10) else { return };
+            assert!(segment.enter(entry));
+            assert_is_its(segment, entry, owner);
+            assert_eq!(leave(segment, entry), 0);
         };
-        let both = [2, 3].map(|holder| spawn(move || comes_and_goes(holder)));
-        let seen = segment.words.entries()[1].holder.load(Relaxed);
-        segment.clear_void(|holder, about| seen == (holder << 1 | HELD) && about != holder * 10);
+        let both = [2, 3].map(|owner| spawn(move || comes_and_goes(owner)));
+        let seen = segment.control.entries()[1].owner.load(Relaxed);
+        segment.clear_dead_entries(|owner, owner_info| {
+            seen == (owner << 1 | HELD) && owner_info != owner * 10
+        });
         both.into_iter().for_each(|one| one.join().unwrap());
         assert_eq!(leave(segment, first), 1);
     }
 
     pub(super) fn what_the_dead_had_claimed_is_free_and_what_the_living_have_is_not() {
         let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
-        cell.place(DEAD_HOLDER, 0).unwrap();
+        cell.take_entry(DEAD_OWNER, 0).unwrap();
         assert!(cell.claim());
-        cell.words.flags().set(PUNCHED); // before the memory goes
-        memory.punch();
+        cell.control.flags().set(DECOMMITTED); // before the memory goes
+        memory.decommit();
         let sweep = move || {
             clear_dead(cell);
             cell.recover();
@@ -296,60 +298,60 @@ mod bodies {
     }
 }
 
-/// A holder that every sweep knows to be dead.
-const DEAD_HOLDER: u64 = 7;
+/// A owner that every sweep knows to be dead.
+const DEAD_OWNER: u64 = 7;
 
 fn spawn<T: 'static>(body: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
     thread::spawn(body)
 }
 
-/// A new segment, and the place by which its maker holds it.
-fn held_segment(entries: usize) -> (Leases, Place) {
-    let segment = Leases::of_segment(Words::modelled(entries, 0));
+/// A new segment, and the entry by which its maker holds it.
+fn held_segment(entries: usize) -> (Leases, EntryIndex) {
+    let segment = Leases::of_segment(ControlWords::modelled(entries, 0));
     segment.be_live(0);
     (segment, attach(segment, 1).unwrap())
 }
 
 /// A new segment of cells.
 fn file(cells: usize, entries: usize) -> Leases {
-    let file = Leases::of_cells(Words::modelled(entries, cells));
+    let file = Leases::of_slab(ControlWords::modelled(entries, cells));
     file.be_live(0);
     file
 }
 
 /// As `segment::enter`: how it came in, or, since who is refused closes, whether it was the last.
-fn attach(leases: Leases, holder: u64) -> Result<Place, usize> {
-    let place = || leases.place(holder, holder * 10);
+fn attach(leases: Leases, owner: u64) -> Result<EntryIndex, usize> {
+    let entry = || leases.take_entry(owner, owner * 10);
     let again = || {
         clear_dead(leases);
-        place()
+        entry()
     };
-    match place().or_else(again) {
-        Some(place) if leases.enter(place) => Ok(place),
+    match entry().or_else(again) {
+        Some(entry) if leases.enter(entry) => Ok(entry),
         Some(_) => Err(last(leases)),
         None => Err(0), // there it would hold by lock
     }
 }
 
 fn clear_dead(leases: Leases) {
-    leases.clear_void(|holder, _| holder == DEAD_HOLDER);
+    leases.clear_dead_entries(|owner, _| owner == DEAD_OWNER);
 }
 
 /// Attaches, looks, and leaves: whether it was the last.
-fn visit(leases: Leases, holder: u64, look: impl FnOnce(Place)) -> usize {
-    attach(leases, holder).map_or_else(
+fn visit(leases: Leases, owner: u64, look: impl FnOnce(EntryIndex)) -> usize {
+    attach(leases, owner).map_or_else(
         |last| last,
-        |place| {
-            look(place);
+        |entry| {
+            look(entry);
             assert!(leases.is_live(), "it ended while it was held");
-            leave(leases, place)
+            leave(leases, entry)
         },
     )
 }
 
 /// As `segment::leave`: whether it was the last.
-fn leave(leases: Leases, place: Place) -> usize {
-    leases.leave(place);
+fn leave(leases: Leases, entry: EntryIndex) -> usize {
+    leases.leave(entry);
     last(leases)
 }
 
@@ -357,47 +359,47 @@ fn last(leases: Leases) -> usize {
     usize::from(leases.close() == Closed::Last)
 }
 
-fn assert_is_its(leases: Leases, place: Place, holder: u64) {
+fn assert_is_its(leases: Leases, entry: EntryIndex, owner: u64) {
     assert_eq!(
-        leases.words.entries()[place].holder.load(Relaxed),
-        holder << 1 | HELD,
+        leases.control.entries()[entry].owner.load(Relaxed),
+        owner << 1 | HELD,
         "it was cleared"
     );
 }
 
 /// As `cells::create`: a new life of a cell.
-fn make(cell: Leases, holder: u64, memory: Memory, generation: u64) -> Option<Place> {
-    let place = cell.place(holder, holder * 10)?;
+fn make(cell: Leases, owner: u64, memory: Memory, generation: u64) -> Option<EntryIndex> {
+    let entry = cell.take_entry(owner, owner * 10)?;
     if !cell.claim() {
-        cell.leave(place);
+        cell.leave(entry);
         return None;
     }
-    memory.clear(cell.words.flags().load(Acquire) & PUNCHED != 0);
-    cell.begin(place, generation, generation * 8);
+    memory.clear(cell.control.flags().load(Acquire) & DECOMMITTED != 0);
+    cell.begin(entry, generation, generation * 8);
     assert!(cell.is_live(), "it was taken from its owner");
-    Some(place)
+    Some(entry)
 }
 
 /// How many lives it began, and how many it ended.
-fn make_and_leave(cell: Leases, holder: u64, memory: Memory, generation: u64) -> (usize, usize) {
-    make(cell, holder, memory, generation).map_or((0, 0), |place| (1, leave(cell, place)))
+fn make_and_leave(cell: Leases, owner: u64, memory: Memory, generation: u64) -> (usize, usize) {
+    make(cell, owner, memory, generation).map_or((0, 0), |entry| (1, leave(cell, entry)))
 }
 
 /// As a cell's drop and `cells::freed`: whether it ended the file, whose memory goes then.
-fn free(file: Leases, cell: u32, place: Place, memory: [Memory; 2]) -> usize {
+fn free(file: Leases, cell: u32, entry: EntryIndex, memory: [Memory; 2]) -> usize {
     memory[cell as usize].read();
-    assert_eq!(leave(file.cell(cell).unwrap(), place), 1);
+    assert_eq!(leave(file.cell(cell).unwrap(), entry), 1);
     let ended = file.close_if_unused() == Closed::Last;
     if ended {
-        memory.iter().for_each(|memory| memory.punch());
+        memory.iter().for_each(|memory| memory.decommit());
     }
     usize::from(ended)
 }
 
 /// Who is in reads the array of its handle, and knows another by its generation.
 fn read_its_life(cell: Leases, memory: Memory, generation: u64) {
-    let found = cell.words.generation();
-    assert_eq!(cell.words.data_bytes().load(Relaxed), found * 8, "of two lives");
+    let found = cell.control.generation();
+    assert_eq!(cell.control.data_bytes().load(Relaxed), found * 8, "of two liveness");
     if found == generation {
         memory.read();
     }
@@ -422,14 +424,14 @@ impl Memory {
         assert!(self.0.0.with(|there| unsafe { *there }), "its memory is gone");
     }
 
-    fn punch(self) {
+    fn decommit(self) {
         // SAFETY: loom has seen that nobody else touches it meanwhile.
         self.0.0.with_mut(|there| unsafe { *there = false });
     }
 
-    /// Reserves it again if it was punched; else it must be there.
+    /// Reserves it again if it was decommitted; else it must be there.
     fn clear(self, was_punched: bool) {
-        // SAFETY: as in `punch`.
+        // SAFETY: as in `decommit`.
         let was_there = self.0.0.with_mut(|there| unsafe { std::mem::replace(&mut *there, true) });
         assert!(was_there || was_punched, "it is not there");
     }

@@ -13,7 +13,7 @@ use crate::descriptor::Descriptor;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::name::SegmentText;
-use crate::sys::{self, Directory, Identity, socket};
+use crate::sys::{self, Directory, Owner, socket};
 
 /// What keeps a message's tickets.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) struct Outgoing<'a> {
     /// A long body that found no room in shared memory.
     pub(super) file: Option<OwnedFd>,
     /// Of each directory.
-    tickets: Vec<(Directory, Identity)>,
+    tickets: Vec<(Directory, Owner)>,
     pub(super) held: FxHashMap<SegmentText, (Array, u64)>,
     way: Way,
 }
@@ -113,14 +113,14 @@ impl<'a> Outgoing<'a> {
         loop {
             let ticket = self.ticket(array.directory())?;
             if array.hold_for_message(ticket)? {
-                self.held.insert(array.handle().segment, (array.clone(), ticket.holder));
-                return Ok(ticket.holder);
+                self.held.insert(array.handle().segment, (array.clone(), ticket.id));
+                return Ok(ticket.id);
             }
             self.tickets.retain(|(directory, _)| directory != array.directory()); // that number is taken: another
         }
     }
 
-    fn ticket(&mut self, directory: &Directory) -> Result<Identity> {
+    fn ticket(&mut self, directory: &Directory) -> Result<Owner> {
         if let Some((_, ticket)) = self.tickets.iter().find(|(of, _)| of == directory) {
             return Ok(*ticket);
         }

@@ -149,7 +149,7 @@ impl Results {
         numbers: &[Number],
         item: impl Fn(Number) -> Result<Item>,
     ) -> Result<()> {
-        debug_assert_eq!(size_of::<Item>() as u64, self.array.dtype().item_bytes());
+        debug_assert_eq!(size_of::<Item>() as u64, self.array.dtype().itemsize());
         for &number in &numbers[..numbers.len().min(self.missing)] {
             // SAFETY: the elements of a new array lie side by side, and `missing` of them begin at
             // `next`.

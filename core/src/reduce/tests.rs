@@ -31,7 +31,7 @@ fn dims() -> impl Strategy<Value = Dims> {
 const NOT_MOVING: u64 = 9;
 
 /// A layout in memory of that many bytes: dimensions nested in the order of their places.
-fn layout_of(dims: &Dims, item_bytes: u64) -> (Layout, usize) {
+fn layout_of(dims: &Dims, itemsize: u64) -> (Layout, usize) {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     order.sort_by_key(|&dim| dims[dim].3);
     let mut layout = Layout {
@@ -39,13 +39,13 @@ fn layout_of(dims: &Dims, item_bytes: u64) -> (Layout, usize) {
         strides: vec![0; dims.len()],
         offset: 0,
     };
-    let mut extent = item_bytes;
+    let mut extent = itemsize;
     for dim in order {
         let (count, gap, back, ..) = dims[dim];
         if gap == NOT_MOVING {
             continue;
         }
-        let step = extent + gap * if gap == 1 { 1 } else { item_bytes };
+        let step = extent + gap * if gap == 1 { 1 } else { itemsize };
         layout.strides[dim] = if back { -(step as i64) } else { step as i64 };
         layout.offset += if back { step * count.saturating_sub(1) } else { 0 };
         extent = step * count.max(1);
@@ -295,12 +295,12 @@ proptest! {
 
     #[test]
     fn sums_and_means_are_those_of_the_elements(dims in dims(), code in numeric(), seed: u64, mean: bool) {
-        let item_bytes = DType::from_code(code).unwrap().item_bytes();
-        let (layout, size) = layout_of(&dims, item_bytes);
+        let itemsize = DType::from_code(code).unwrap().itemsize();
+        let (layout, size) = layout_of(&dims, itemsize);
         let bytes = bytes_of(size, seed);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
         let elements: Vec<Vec<_>> = offsets(&layout, &kept).iter()
-            .map(|of_one| of_one.iter().map(|&at| read(&bytes[at..][..item_bytes as usize], code)).collect())
+            .map(|of_one| of_one.iter().map(|&at| read(&bytes[at..][..itemsize as usize], code)).collect())
             .collect();
         let reduction = if mean { Reduction::Mean } else { Reduction::Sum };
         let found = reduced(&bytes, &layout, code, reduction, &axes(&dims));
@@ -314,8 +314,8 @@ proptest! {
     #[test]
     fn extremes_are_those_of_the_elements(dims in dims(), code in numeric(), seed: u64, least: bool) {
         prop_assume!(!matches!(code, TypeCode::Complex64 | TypeCode::Complex128));
-        let item_bytes = DType::from_code(code).unwrap().item_bytes();
-        let (layout, size) = layout_of(&dims, item_bytes);
+        let itemsize = DType::from_code(code).unwrap().itemsize();
+        let (layout, size) = layout_of(&dims, itemsize);
         let bytes = bytes_of(size, seed);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
         let elements = offsets(&layout, &kept);
@@ -328,24 +328,24 @@ proptest! {
         let found = found.unwrap();
         prop_assert_eq!(found.len(), elements.len());
         for (found, of_one) in found.into_iter().zip(elements) {
-            let numbers: Vec<_> = of_one.iter().map(|&at| read(&bytes[at..][..item_bytes as usize], code)).collect();
+            let numbers: Vec<_> = of_one.iter().map(|&at| read(&bytes[at..][..itemsize as usize], code)).collect();
             prop_assert!(same(found, extreme(&numbers, least)), "{found:?}");
         }
     }
 
     #[test]
     fn counts_are_those_of_the_elements(dims in dims(), row in 0..9usize, seed: u64, greatest in 1..400u64, least in 0..9u64) {
-        let (code, item_bytes) = (DType::ALL[row].code(), DType::ALL[row].item_bytes());
-        let (layout, size) = layout_of(&dims, item_bytes);
+        let (code, itemsize) = (DType::ALL[row].code(), DType::ALL[row].itemsize());
+        let (layout, size) = layout_of(&dims, itemsize);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
         let elements = offsets(&layout, &kept);
         let mut bytes = vec![0; size];
         for (at, noise) in elements.iter().flatten().zip(bytes_of(elements.iter().map(Vec::len).sum(), seed)) {
             let number = u64::from(noise) * greatest / 256;
-            bytes[*at..][..item_bytes as usize].copy_from_slice(&number.to_le_bytes()[..item_bytes as usize]);
+            bytes[*at..][..itemsize as usize].copy_from_slice(&number.to_le_bytes()[..itemsize as usize]);
         }
         let numbers = elements.iter().map(|of_one| {
-            of_one.iter().map(|&at| whole(read(&bytes[at..][..item_bytes as usize], code))).collect::<Vec<_>>()
+            of_one.iter().map(|&at| whole(read(&bytes[at..][..itemsize as usize], code))).collect::<Vec<_>>()
         });
         let numbers: Vec<_> = numbers.collect();
         let found = counted(&bytes, &layout, code, least, &axes(&dims));
@@ -362,8 +362,8 @@ proptest! {
     }
 }
 
-fn row(count: usize, item_bytes: u64) -> Layout {
-    Layout { shape: vec![count as u64], strides: vec![item_bytes as i64], offset: 0 }
+fn row(count: usize, itemsize: u64) -> Layout {
+    Layout { shape: vec![count as u64], strides: vec![itemsize as i64], offset: 0 }
 }
 
 #[test]

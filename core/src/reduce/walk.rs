@@ -55,13 +55,13 @@ struct Part {
 /// A walk over all elements.
 pub(super) struct Walk {
     whole: Part,
-    item_bytes: usize,
+    itemsize: usize,
 }
 
 impl Walk {
     /// `steps` are the places by which each dimension moves among the results: 0 where it is
     /// reduced. There is at least one element.
-    pub(super) fn new(from: End<'_>, item_bytes: usize, steps: &[isize]) -> Self {
+    pub(super) fn new(from: End<'_>, itemsize: usize, steps: &[isize]) -> Self {
         let strides = from.layout.strides.iter().zip(steps);
         let dims = from.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
         let dims = dims.map(|(&count, (&from, &to))| Dim {
@@ -73,7 +73,7 @@ impl Walk {
         (0..whole.dims.len()).for_each(|dim| whole.turn_forward(dim));
         whole.dims.sort_by_key(|dim| Reverse(dim.from));
         whole.merge();
-        Self { whole, item_bytes }
+        Self { whole, itemsize }
     }
 
     /// Gives the sink all elements. Calls `go_on` before each block, and stops if it returns
@@ -88,16 +88,16 @@ impl Walk {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Ended {
         let most = self.block_counts();
-        let bytes = most.iter().product::<usize>() * self.item_bytes;
+        let bytes = most.iter().product::<usize>() * self.itemsize;
         let (mut buffer, mut space) = (vec![0u64; bytes.div_ceil(8)], Vec::new());
         self.whole.cut(0, &most, &mut |part| {
             if !go_on() {
                 return Err(Stop::Asked);
             }
             let part = part.with_long_rows();
-            let bytes = &mut buffer.as_mut_bytes()[..part.count() * self.item_bytes];
+            let bytes = &mut buffer.as_mut_bytes()[..part.count() * self.itemsize];
             // SAFETY: the caller vouches for all elements, and those of a part are among them.
-            unsafe { part.read_into(bytes, self.item_bytes) };
+            unsafe { part.read_into(bytes, self.itemsize) };
             let (items, _) = <[T]>::ref_from_prefix_with_elems(bytes, part.count())
                 .expect("a block begins at a word and has bytes for all its elements");
             reduce(&part.dims, part.result, T::numbers(items, &mut space), sink)
@@ -106,7 +106,7 @@ impl Walk {
 
     /// Elements of a block along each dimension: as many as fit, the innermost dimension first.
     fn block_counts(&self) -> Vec<usize> {
-        let mut room = BLOCK_BYTES / self.item_bytes;
+        let mut room = BLOCK_BYTES / self.itemsize;
         let mut counts: Vec<_> = self.whole.dims.iter().map(|dim| dim.count).collect();
         for count in counts.iter_mut().rev() {
             let pieces = count.div_ceil(room);
@@ -181,8 +181,8 @@ impl Part {
     ///
     /// # Safety
     /// The elements can be read, and take as many bytes as the buffer has.
-    unsafe fn read_into(&self, bytes: &mut [u8], item_bytes: usize) {
-        if self.is_dense(item_bytes) {
+    unsafe fn read_into(&self, bytes: &mut [u8], itemsize: usize) {
+        if self.is_dense(itemsize) {
             // SAFETY: the caller vouches for so many bytes, which lie side by side; the buffer is
             // private.
             unsafe { std::ptr::copy_nonoverlapping(self.from, bytes.as_mut_ptr(), bytes.len()) };
@@ -190,7 +190,7 @@ impl Part {
             let shape: Vec<_> = self.dims.iter().map(|dim| dim.count as u64).collect();
             let strides = self.dims.iter().map(|dim| dim.from as i64).collect();
             let to = Layout {
-                strides: c_steps(&shape, item_bytes as i64),
+                strides: c_steps(&shape, itemsize as i64),
                 shape: shape.clone(),
                 offset: 0,
             };
@@ -199,15 +199,15 @@ impl Part {
             let from = End { start: self.from.cast_mut(), layout: &from };
             // SAFETY: the caller vouches for the elements; the buffer is private, and `to` are its
             // bytes.
-            unsafe { copy_in_parts(to, from, item_bytes as u64, 1) };
+            unsafe { copy_in_parts(to, from, itemsize as u64, 1) };
         }
         // The compiler must not replace a read of the copy by another read of the elements.
         compiler_fence(Ordering::SeqCst);
     }
 
     /// Whether the elements lie side by side, in the order of the dimensions.
-    fn is_dense(&self, item_bytes: usize) -> bool {
-        let mut step = item_bytes as isize;
+    fn is_dense(&self, itemsize: usize) -> bool {
+        let mut step = itemsize as isize;
         self.dims.iter().rev().all(|dim| {
             let dense = dim.from == step;
             step *= dim.count as isize;

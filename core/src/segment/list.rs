@@ -2,16 +2,14 @@
 //!
 //! Files are read, never mapped: they may be another user's.
 
-use super::check_id;
-use super::mapped::read_header;
-use super::process::begin;
+use crate::control::PERSIST;
 use crate::descriptor::Descriptor;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::format::{Division, EntryCopy, Header, described_cell};
+use crate::format::{EntryCopy, Header, SlabLayout, described_cell};
+use crate::mapping::read_header;
 use crate::name::{SegmentId, SegmentText};
-use crate::sys::{self, Access, Directory, Lives, Place};
-use crate::words::PERSIST;
+use crate::sys::{self, Access, Directory, Liveness, Lookup};
 
 /// What a part of shared memory is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +50,7 @@ pub struct SegmentInfo {
     /// The pids of the living processes that hold it by a lease, or keep it in their pool, as each
     /// saw itself. Who holds by lock alone is not among them.
     pub holders: Vec<u32>,
-    /// How many messages that can still be received hold it.
+    /// SweepMode many messages that can still be received hold it.
     pub tickets: u64,
     /// Whether it stays without holders until its name is unlinked.
     pub persists: bool,
@@ -70,13 +68,13 @@ pub struct SegmentInfo {
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read;
 /// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
 pub fn segments() -> Result<Vec<SegmentInfo>> {
-    begin()?;
+    sys::refuse_orphan()?;
     let directory = Directory::current();
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
-    let lives = Lives::look(&directory);
-    let look = |id: &SegmentId| look_into(&directory, id, lives.as_ref()).ok();
+    let liveness = Liveness::look(&directory);
+    let look = |id: &SegmentId| look_into(&directory, id, liveness.as_ref()).ok();
     Ok(ids.iter().filter_map(look).flatten().collect())
 }
 
@@ -87,11 +85,11 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
 /// [`Error::InvalidHandle`](crate::Error::InvalidHandle);
 /// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
 pub fn is_family_alive(handle: &str) -> Result<bool> {
-    begin()?;
+    sys::refuse_orphan()?;
     let (directory, handle) = (Directory::current(), Descriptor::parse(handle)?);
-    let Some(lives) = Lives::look(&directory) else { return Ok(false) };
-    let known = handle.ticket.zip(sys::identity(&directory));
-    Ok(known.is_some_and(|(ticket, own)| !lives.is_void(ticket, own.about)))
+    let Some(liveness) = Liveness::look(&directory) else { return Ok(false) };
+    let known = handle.ticket.zip(sys::process_owner(&directory));
+    Ok(known.is_some_and(|(ticket, own)| !liveness.is_dead_owner(ticket, own.info)))
 }
 
 /// One file, as it was when it was read.
@@ -102,22 +100,21 @@ struct Copied<'a> {
     allocated_bytes: u64,
     /// Whether a process has it mapped: else no entry of a process counts.
     is_mapped: bool,
-    lives: Option<&'a Lives>,
+    liveness: Option<&'a Liveness>,
 }
 
 fn look_into(
     directory: &Directory,
     id: &SegmentId,
-    lives: Option<&Lives>,
+    liveness: Option<&Liveness>,
 ) -> Result<Vec<SegmentInfo>> {
-    let file = sys::File::open(directory.clone(), Place::Id(id), Access::ReadOnly)?;
-    let header = read_header(id.as_str(), &file)?;
-    check_id(Place::Id(id), &header)?;
+    let file = sys::SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadOnly)?;
+    let header = read_header(Lookup::Id(id), &file)?;
     let bytes = file.read_front(header.header_bytes)?;
     let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
-    let copied = Copied { header, bytes, allocated_bytes, is_mapped, lives };
-    Ok(match copied.header.division {
-        Some(division) => copied.cells(division),
+    let copied = Copied { header, bytes, allocated_bytes, is_mapped, liveness };
+    Ok(match copied.header.slab_layout {
+        Some(slab_layout) => copied.cells(slab_layout),
         None => vec![copied.whole(file.links())],
     })
 }
@@ -132,18 +129,18 @@ impl Copied<'_> {
         let array = (header.dtype.clone(), header.layout.shape.clone());
         let info = self.info(None, self.allocated_bytes, array, &entries);
         let tickets = info.tickets + linked;
-        let is_by_lock = self.is_mapped && header.is_by_lock(&self.bytes);
-        let is_held = persists || tickets > 0 || !info.holders.is_empty() || is_by_lock;
+        let is_lock_only = self.is_mapped && header.is_lock_only(&self.bytes);
+        let is_held = persists || tickets > 0 || !info.holders.is_empty() || is_lock_only;
         let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
         SegmentInfo { name, persists, tickets, kind, ..info }
     }
 
     /// The arrays in cells, and the rest.
-    fn cells(&self, division: Division) -> Vec<SegmentInfo> {
+    fn cells(&self, slab_layout: SlabLayout) -> Vec<SegmentInfo> {
         let mut infos: Vec<_> =
-            (0..division.cells).filter_map(|cell| self.cell(division, cell)).collect();
+            (0..slab_layout.cells).filter_map(|cell| self.cell(slab_layout, cell)).collect();
         match infos.first_mut() {
-            Some(only) if division.cells == 1 => only.segment_bytes = self.allocated_bytes,
+            Some(only) if slab_layout.cells == 1 => only.segment_bytes = self.allocated_bytes,
             _ => {
                 let arrays_bytes = infos.iter().map(|info| info.segment_bytes).sum();
                 infos.push(self.rest(self.allocated_bytes.saturating_sub(arrays_bytes)));
@@ -152,13 +149,13 @@ impl Copied<'_> {
         infos
     }
 
-    fn cell(&self, division: Division, cell: u32) -> Option<SegmentInfo> {
-        let start = division.head_offset(cell);
-        let head = self.bytes.get(start..start + division.head_bytes as usize)?;
+    fn cell(&self, slab_layout: SlabLayout, cell: u32) -> Option<SegmentInfo> {
+        let start = slab_layout.head_offset(cell);
+        let head = self.bytes.get(start..start + slab_layout.head_bytes as usize)?;
         let entries = Header::entries_of_live_cell(head)?;
-        let info = self.info(Some(cell), division.cell_bytes, described_cell(head)?, &entries);
-        let is_by_lock = self.is_mapped && Header::is_cell_by_lock(head);
-        let is_held = !info.holders.is_empty() || info.tickets > 0 || is_by_lock;
+        let info = self.info(Some(cell), slab_layout.cell_bytes, described_cell(head)?, &entries);
+        let is_lock_only = self.is_mapped && Header::is_cell_lock_only(head);
+        let is_held = !info.holders.is_empty() || info.tickets > 0 || is_lock_only;
         let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
         Some(SegmentInfo { kind, ..info })
     }
@@ -199,18 +196,19 @@ impl Copied<'_> {
     }
 
     fn holding<'a>(&'a self, entries: &'a [EntryCopy]) -> impl Iterator<Item = &'a EntryCopy> {
-        let is_void = |entry: &EntryCopy| {
-            self.lives.is_some_and(|lives| lives.is_void(entry.holder, entry.about))
+        let is_dead_owner = |entry: &EntryCopy| {
+            self.liveness
+                .is_some_and(|liveness| liveness.is_dead_owner(entry.owner, entry.owner_info))
         };
-        entries.iter().filter(move |entry| entry.held && !is_void(entry))
+        entries.iter().filter(move |entry| entry.held && !is_dead_owner(entry))
     }
 
     fn pids<'a>(&'a self, entries: &'a [EntryCopy]) -> impl Iterator<Item = u32> + use<'a> {
-        let is_holder = |entry: &&EntryCopy| self.is_mapped && !sys::is_message(entry.about);
+        let is_holder = |entry: &&EntryCopy| self.is_mapped && !sys::is_message(entry.owner_info);
         self.holding(entries).filter(is_holder).map(EntryCopy::pid)
     }
 
     fn tickets(&self, entries: &[EntryCopy]) -> u64 {
-        self.holding(entries).filter(|entry| sys::is_message(entry.about)).count() as u64
+        self.holding(entries).filter(|entry| sys::is_message(entry.owner_info)).count() as u64
     }
 }

@@ -1,23 +1,23 @@
 //! Taking a name away, and with it what keeps an array that persists.
 
-use super::mapped::{Mapped, read_header};
-use super::{close_without_the_dead, process};
+use super::hold::close_without_the_dead;
+use crate::control;
 use crate::error::{Error, Result};
 use crate::format::Header;
 use crate::lease::Closed;
-use crate::sys::{self, Access, Directory};
-use crate::words;
+use crate::mapping::{Mapped, read_header};
+use crate::sys::{self, Access, Directory, Lookup};
 
 /// Takes a name away. The array itself goes with its last holder.
 ///
 /// # Errors
 /// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
 pub fn unlink(name: &str) -> Result<()> {
-    process::begin()?;
+    sys::refuse_orphan()?;
     let (directory, name) = (Directory::current(), name.parse()?);
     let mut persistent = None;
     let file = sys::unlink_name(&directory, &name, |file| {
-        match read_header("", file) {
+        match read_header(Lookup::Name(&name), file) {
             Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
             header => persistent = Some(no_longer_persistent(file, header?)?), // else the name stays
         }
@@ -34,8 +34,8 @@ pub fn unlink(name: &str) -> Result<()> {
 }
 
 /// Before the name goes: a crash in between must not leave what persists without a name.
-fn no_longer_persistent(file: &sys::File, header: Header) -> Result<Mapped> {
+fn no_longer_persistent(file: &sys::SegmentFile, header: Header) -> Result<Mapped> {
     let mapped = Mapped::map(file, header, Access::ReadWrite)?;
-    mapped.leases().words.flags().clear(words::PERSIST);
+    mapped.leases().control.flags().clear(control::PERSIST);
     Ok(mapped)
 }

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
-use super::{Access, LastLook, Place};
+use super::{Access, LastCheck, Lookup};
+use crate::control::{ControlWords, PERSIST};
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
-use crate::words::{PERSIST, Words};
 
 /// Where names live; the segments themselves are wherever the system has them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,8 +42,8 @@ impl Directory {
     }
 
     /// Nobody can be known to be dead: there is never a reason to look.
-    pub(crate) fn last_look(&self) -> &LastLook {
-        static NEVER: LastLook = LastLook {
+    pub(crate) fn last_check(&self) -> &LastCheck {
+        static NEVER: LastCheck = LastCheck {
             ended_ns: AtomicU64::new(u64::MAX),
             took_ns: AtomicU64::new(0),
             checked_ns: AtomicU64::new(u64::MAX),
@@ -75,7 +75,7 @@ impl Directory {
         let text = fs::read_to_string(self.name_path(name)).unwrap_or_default();
         let id = text.strip_prefix("/").unwrap_or(&text).strip_prefix("shma-");
         id.and_then(|id| SegmentId::from_bytes(id.as_bytes()))
-            .ok_or_else(|| missing(self, Place::Name(name)))
+            .ok_or_else(|| missing(self, Lookup::Name(name)))
     }
 }
 
@@ -106,9 +106,9 @@ impl Held {
         self.shmem.len() as u64
     }
 
-    fn words(&self) -> Words {
-        // SAFETY: `File::create` and `File::open` see to it that a header page is there.
-        unsafe { Words::new(self.start(), 0, None) }
+    fn words(&self) -> ControlWords {
+        // SAFETY: `SegmentFile::create` and `SegmentFile::open` see to it that a header page is there.
+        unsafe { ControlWords::new(self.start(), 0, None) }
     }
 
     fn front(&self, bytes: u64) -> Vec<u8> {
@@ -151,7 +151,7 @@ impl Drop for Held {
 }
 
 /// A segment, mapped whole.
-pub(crate) struct File(Arc<Held>);
+pub(crate) struct SegmentFile(Arc<Held>);
 
 /// The same segment with its pages protected.
 pub(crate) struct Mapping {
@@ -178,31 +178,31 @@ impl Mapping {
 
     pub(crate) fn populate(&self) {}
 
-    pub(crate) fn give_back_own(&self, _offset: u64, _bytes: u64) -> bool {
+    pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
         false
     }
 }
 
 /// There are no leases here: no kernel would tell that a holder died.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Identity {
-    pub(crate) holder: u64,
-    pub(crate) about: u64,
+pub(crate) struct Owner {
+    pub(crate) id: u64,
+    pub(crate) info: u64,
 }
 
-pub(crate) fn identity(_directory: &Directory) -> Option<Identity> {
+pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
     None
 }
 
 /// Nobody can be known to be dead.
-pub(crate) struct Lives;
+pub(crate) struct Liveness;
 
-impl Lives {
+impl Liveness {
     pub(crate) fn look(_directory: &Directory) -> Option<Self> {
         None
     }
 
-    pub(crate) fn is_void(&self, _holder: u64, _about: u64) -> bool {
+    pub(crate) fn is_dead_owner(&self, _holder: u64, _about: u64) -> bool {
         false
     }
 }
@@ -220,7 +220,7 @@ pub(crate) struct Look {
     pub(crate) was_deleted: bool,
 }
 
-pub(crate) fn look_for_dead(_directory: &Directory) -> Look {
+pub(crate) fn find_dead(_directory: &Directory) -> Look {
     Look { dead: None, was_deleted: false }
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn discard(
     Ok(true)
 }
 
-impl File {
+impl SegmentFile {
     pub(crate) fn takes_writes(&self) -> bool {
         false
     }
@@ -283,23 +283,23 @@ impl File {
         Ok(Self(Arc::new(Held { shmem, directory, counted: AtomicBool::new(false) })))
     }
 
-    pub(crate) fn open(directory: Directory, place: Place<'_>, _access: Access) -> Result<Self> {
-        let id = match place {
-            Place::Id(id) => *id,
-            Place::Name(name) => directory.named(name)?,
+    pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, _access: Access) -> Result<Self> {
+        let id = match lookup {
+            Lookup::Id(id) => *id,
+            Lookup::Name(name) => directory.named(name)?,
         };
         let shmem =
-            ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing(&directory, place))?;
+            ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing(&directory, lookup))?;
         let file = Self(Arc::new(Held { shmem, directory, counted: AtomicBool::new(false) }));
         // Before the words are touched: is this a segment at all?
         match file.0.bytes() >= PAGE_BYTES && file.read_front(8)? == MAGIC {
             true => Ok(file),
-            false => Err(missing(&file.0.directory, place)),
+            false => Err(missing(&file.0.directory, lookup)),
         }
     }
 
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
-        Self::open(directory.clone(), Place::Id(id), Access::ReadWrite).map(Some)
+        Self::open(directory.clone(), Lookup::Id(id), Access::ReadWrite).map(Some)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -390,7 +390,7 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
 
 const NO_MESSAGES: Error = Error::Unsupported { what: "a message that holds its arrays" };
 
-pub(crate) fn family_message(_directory: &Directory) -> Result<Identity> {
+pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
     Err(NO_MESSAGES)
 }
 
@@ -415,18 +415,18 @@ pub(crate) fn unlink_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u6
     false
 }
 
-pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Lives) {}
+pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Liveness) {}
 
 /// There are no cells without leases, and nothing else is given back in parts.
-pub(crate) fn punch(_directory: &Directory, _id: &SegmentId, _parts: &[(u64, u64)]) -> Result<()> {
+pub(crate) fn decommit(
+    _directory: &Directory,
+    _id: &SegmentId,
+    _parts: &[(u64, u64)],
+) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn reserve_again(
-    _directory: &Directory,
-    _id: &SegmentId,
-    _part: (u64, u64),
-) -> Result<()> {
+pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
 }
 
@@ -454,11 +454,11 @@ pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Optio
 pub(crate) fn unlink_name(
     directory: &Directory,
     name: &ArrayName,
-    before: impl FnOnce(&File) -> Result<()>,
-) -> Result<File> {
+    before: impl FnOnce(&SegmentFile) -> Result<()>,
+) -> Result<SegmentFile> {
     let id = directory.named(name)?;
     let path = directory.name_path(name);
-    let opened = File::open(directory.clone(), Place::Id(&id), Access::ReadWrite);
+    let opened = SegmentFile::open(directory.clone(), Lookup::Id(&id), Access::ReadWrite);
     fs::remove_file(&path).map_err(|error| Error::os("unlink", path, error))?;
     let file = opened?;
     match file.0.words().holders().load(Ordering::Acquire) {
@@ -469,7 +469,8 @@ pub(crate) fn unlink_name(
 }
 
 fn is_leftover(directory: &Directory, name: &ArrayName) -> bool {
-    let open = |id: SegmentId| File::open(directory.clone(), Place::Id(&id), Access::ReadWrite);
+    let open =
+        |id: SegmentId| SegmentFile::open(directory.clone(), Lookup::Id(&id), Access::ReadWrite);
     directory.named(name).and_then(open).is_err()
 }
 
@@ -481,11 +482,11 @@ fn os_id(id: &SegmentId) -> String {
     }
 }
 
-fn missing(directory: &Directory, place: Place<'_>) -> Error {
+fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
-    match place {
-        Place::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
-        Place::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
+    match lookup {
+        Lookup::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
     }
 }
 

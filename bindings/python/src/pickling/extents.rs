@@ -37,7 +37,7 @@ impl Extent {
             .map(|(count, step)| (step.unsigned_abs(), *count as usize))
             .collect();
         steps.sort_unstable();
-        let (mut run, mut period) = (facts.item_bytes() as usize, 0);
+        let (mut run, mut period) = (facts.itemsize() as usize, 0);
         for (step, count) in steps {
             if step <= run {
                 run += count.saturating_sub(1) * step;

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
-use crate::words::modelled::{Loss, Weaker, possible_losses, weaken};
+use crate::control::modelled::{Loss, Weaker, possible_losses, weaken};
 
 /// What must not be left out of `lease.rs`, by its line there, and which scenario fails without it.
 /// What is not here is stronger than the scenarios need, most of it because a fence or another
@@ -18,17 +18,17 @@ const NEEDED: &[(&str, Loss, &str)] = &[
         "a_cell_that_is_used_again_is_one_life_at_a_time",
     ),
     (
-        "self.words.entries()[place].holder.set(HELD);",
+        "self.control.entries()[entry].owner.set(HELD);",
         Loss::Release,
         "what_stands_beside_a_holder_is_his",
     ),
     (
-        "self.words.entries()[place].holder.store(0, Release);",
+        "self.control.entries()[entry].owner.store(0, Release);",
         Loss::Release,
         "a_cell_that_is_used_again_is_one_life_at_a_time",
     ),
     (
-        "self.words.state().replace(from, Self::after(from, to))",
+        "self.control.state().replace(from, Self::after(from, to))",
         Loss::Release,
         "a_cell_that_is_used_again_is_one_life_at_a_time",
     ),
@@ -54,10 +54,10 @@ fn possible(scenarios: &[&Scenario]) -> Vec<(Weaker, &'static str)> {
 #[ignore = "takes minutes; says what no scenario needs"]
 fn census() {
     std::panic::set_hook(Box::new(|_| ())); // of those that are to come
-    for (weaker, place) in possible(&SCENARIOS.iter().collect::<Vec<_>>()) {
+    for (weaker, entry) in possible(&SCENARIOS.iter().collect::<Vec<_>>()) {
         let catcher = SCENARIOS.iter().find(|scenario| fails_without(weaker, scenario));
         println!(
-            "without {:?} {}: {place}",
+            "without {:?} {}: {entry}",
             weaker.2,
             catcher.map_or("NOT CAUGHT", |scenario| scenario.name)
         );
@@ -73,16 +73,16 @@ fn what_must_not_be_left_out_is_caught() {
         |scenario: &&Scenario| NEEDED.iter().any(|(_, _, catcher)| *catcher == scenario.name);
     let catchers: Vec<_> = SCENARIOS.iter().filter(is_catcher).collect();
     let possible = possible(&catchers);
-    let is_caught = |(place, loss, catcher): &(&str, Loss, &str)| {
+    let is_caught = |(entry, loss, catcher): &(&str, Loss, &str)| {
         let Some(catcher) = catchers.iter().find(|scenario| scenario.name == *catcher) else {
             return false;
         };
         let mut there =
-            possible.iter().filter(|(weaker, at)| at == place && weaker.2 == *loss).peekable();
+            possible.iter().filter(|(weaker, at)| at == entry && weaker.2 == *loss).peekable();
         there.peek().is_some() && there.all(|(weaker, _)| fails_without(*weaker, catcher))
     };
     let missed: Vec<_> =
-        NEEDED.iter().filter(|needed| !is_caught(needed)).map(|(place, ..)| place).collect();
+        NEEDED.iter().filter(|needed| !is_caught(needed)).map(|(entry, ..)| entry).collect();
     std::panic::set_hook(usual);
     assert!(missed.is_empty(), "not caught when it is left out: {missed:?}");
 }

@@ -13,7 +13,6 @@
 
 use std::cell::RefCell;
 use std::ffi::CString;
-use std::fmt::Write;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io;
@@ -25,12 +24,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
-use super::descriptor::{Descriptor, without_fork};
-use super::lock::{self, Patience};
-use super::{huge, registry};
+use super::fd::{Fd, without_fork};
+use super::huge;
+use super::limits;
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::LastLook;
+use crate::sys::LastCheck;
 
 /// Of linux/magic.h.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
@@ -38,15 +37,13 @@ const DEFAULT_DIRECTORY: &str = "/dev/shm";
 const SEGMENT_PREFIX: &str = "shmarray-";
 const NAME_PREFIX: &str = "shmarray-name-";
 const NEW_PREFIX: &str = "shmarray-new-";
-/// Where the bytes that stand for names begin in the registry.
-const NAMES_OFFSET: u64 = 1 << 62;
 
 /// Where segments live. What was made there stays there, whatever `SHMARRAY_DIR` says later.
 #[derive(Clone, Debug)]
-pub(crate) struct Directory(Arc<Place>);
+pub(crate) struct Directory(Arc<State>);
 
 #[derive(Debug)]
-struct Place {
+struct State {
     /// As `SHMARRAY_DIR` says it.
     named: PathBuf,
     /// Absolute.
@@ -55,7 +52,7 @@ struct Place {
     page_bytes: AtomicU64,
     /// [`UNKNOWN`], [`NO`] or [`YES`].
     huge_by_advice: AtomicU8,
-    last_look: LastLook,
+    last_check: LastCheck,
 }
 
 const UNKNOWN: u8 = 0;
@@ -98,12 +95,12 @@ impl Directory {
 
     fn at(path: impl AsRef<Path>) -> Self {
         let named = path.as_ref().to_owned();
-        Self(Arc::new(Place {
+        Self(Arc::new(State {
             path: absolute(&named),
             named,
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
-            last_look: LastLook::default(),
+            last_check: LastCheck::default(),
         }))
     }
 
@@ -111,15 +108,15 @@ impl Directory {
         &self.0.path
     }
 
-    pub(crate) fn last_look(&self) -> &LastLook {
-        &self.0.last_look
+    pub(crate) fn last_check(&self) -> &LastCheck {
+        &self.0.last_check
     }
 
     /// The unit of memory protection of what is mapped there: in a hugetlbfs a huge page.
     pub(crate) fn page_bytes(&self) -> u64 {
         match self.0.page_bytes.load(Ordering::Relaxed) {
             0 => {
-                let page_bytes = self.huge_page_bytes().unwrap_or_else(super::page_bytes);
+                let page_bytes = self.huge_page_bytes().unwrap_or_else(limits::page_bytes);
                 self.0.page_bytes.store(page_bytes, Ordering::Relaxed);
                 page_bytes
             }
@@ -141,8 +138,13 @@ impl Directory {
         (facts.f_type as u64 == HUGETLBFS_MAGIC).then_some(facts.f_bsize as u64)
     }
 
+    /// Whether a segment of that size gets huge pages there by asking.
+    pub(super) fn offers_huge_pages(&self, bytes: u64) -> bool {
+        bytes >= huge::LARGE_BYTES && self.gives_huge_pages_to_who_asks()
+    }
+
     /// Whether a tmpfs has huge pages for who asks.
-    pub(super) fn gives_huge_pages_to_who_asks(&self) -> bool {
+    fn gives_huge_pages_to_who_asks(&self) -> bool {
         if self.0.huge_by_advice.load(Ordering::Relaxed) == UNKNOWN {
             let answer = if huge::by_advice(self.path()) { YES } else { NO };
             self.0.huge_by_advice.store(answer, Ordering::Relaxed);
@@ -151,7 +153,7 @@ impl Directory {
     }
 
     pub(super) fn is_huge(&self) -> bool {
-        self.page_bytes() != super::page_bytes()
+        self.page_bytes() != limits::page_bytes()
     }
 
     pub(super) fn segment_path(&self, id: &SegmentId) -> PathBuf {
@@ -200,7 +202,7 @@ impl Directory {
         // SAFETY: takes a number; -1 where it is not known.
         let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64;
         let unlimited = facts.f_blocks == 0;
-        let all = || self.huge_pages("nr_hugepages").unwrap_or(pages * super::page_bytes());
+        let all = || self.huge_pages("nr_hugepages").unwrap_or(pages * limits::page_bytes());
         Ok(if unlimited { all() } else { facts.f_blocks * facts.f_frsize })
     }
 
@@ -326,7 +328,7 @@ pub(super) fn lacks_unnamed_files(error: &io::Error) -> bool {
 }
 
 /// A new file at a hidden path.
-pub(super) fn create_hidden(path: &Path) -> Result<Descriptor> {
+pub(super) fn create_hidden(path: &Path) -> Result<Fd> {
     let mut options = fs::OpenOptions::new();
     options
         .read(true)
@@ -334,29 +336,7 @@ pub(super) fn create_hidden(path: &Path) -> Result<Descriptor> {
         .create_new(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
-    Descriptor::open(|| options.open(path)).map_err(|error| Error::os("open(O_CREAT)", path, error))
-}
-
-/// The registry's byte for a name, ours until dropped.
-pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] Descriptor);
-
-impl NameLock {
-    /// # Errors
-    /// When the registry cannot be had, or another process of this user keeps the byte: it does
-    /// that for a few system calls, unless somebody stopped it there.
-    pub(super) fn take(
-        directory: &Directory,
-        name: &ArrayName,
-        patience: Patience,
-    ) -> Result<Self> {
-        let file = registry::open(directory)?.file;
-        let mut hash = Fnv1a::new();
-        let _ = hash.write_str(name.as_str()); // it takes everything
-        let offset = (NAMES_OFFSET | hash.value() >> 2) as i64;
-        let taken = lock::exclusive_at(&file, offset, patience);
-        taken.map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.name_path(name), error))?;
-        Ok(Self(file))
-    }
+    Fd::open(|| options.open(path)).map_err(|error| Error::os("open(O_CREAT)", path, error))
 }
 
 /// FNV-1a, 64 bits (Fowler, Noll, Vo), of text: which byte stands for a name is part of the format.

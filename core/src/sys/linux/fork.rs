@@ -9,11 +9,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use super::descriptor::before_fork as close_gate;
+pub(crate) use super::fd::before_fork as close_gate;
 pub(crate) use super::mutex::free_in_child;
 pub(crate) use super::mutex::is_inside;
 pub(crate) use super::registry::{
-    after_in_child, after_in_parent, ask_no_more, identity_of_child, is_known_dead, register_child,
+    after_in_child, after_in_parent, ask_no_more, child_owner, is_known_dead, register_child,
     registered,
 };
 

@@ -15,22 +15,24 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::descriptor::Descriptor;
-use super::directory::{Directory, NameLock, is_own};
+use super::directory::{Directory, is_own};
+use super::fd::Fd;
+use super::links;
 use super::lock::{self, Patience};
 use super::map::Page;
-use super::registry::{Lives, is_message};
-use super::{links, open_existing};
+use super::name_lock::NameLock;
+use super::open::open_existing;
+use super::registry::{Liveness, is_message};
+use crate::control::ControlWords;
 use crate::error::{Error, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::lease::{Closed, Leases};
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::Access;
-use crate::words::Words;
 
 /// An open file of this user's with a valid header, that nobody maps.
 struct Found {
-    file: Descriptor,
+    file: Fd,
     facts: fs::Metadata,
     header: Header,
 }
@@ -108,7 +110,7 @@ impl Found {
         let page = mapped.map_err(|error| Error::os("mmap", directory.path(), error))?;
         // SAFETY: the first page of a valid header, mapped until `page` is dropped. Of the entries
         // none is asked for here.
-        let leases = Leases::of_segment(unsafe { Words::new(page.start(), 0, None) });
+        let leases = Leases::of_segment(unsafe { ControlWords::new(page.start(), 0, None) });
         Ok(leases.close_unmapped(is_unheld) != Closed::Held)
     }
 
@@ -124,11 +126,13 @@ impl Found {
         let mut messages = self
             .header
             .entries(&front)
-            .filter(|entry| entry.held && is_message(entry.about))
+            .filter(|entry| entry.held && is_message(entry.owner_info))
             .peekable();
-        let lives = messages.peek().and_then(|_| Lives::look(directory));
+        let liveness = messages.peek().and_then(|_| Liveness::look(directory));
         messages.any(|entry| {
-            lives.as_ref().is_none_or(|lives| !lives.is_void(entry.holder, entry.about))
+            liveness
+                .as_ref()
+                .is_none_or(|liveness| !liveness.is_dead_owner(entry.owner, entry.owner_info))
         }) || facts.nlink() > own_links && links::has_tickets(directory, &self.header.id)
     }
 }

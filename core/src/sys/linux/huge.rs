@@ -11,16 +11,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::Directory;
-use super::descriptor::without_fork;
+use super::fd::without_fork;
 
 /// Less than two of them is not worth it.
-const LARGE_BYTES: u64 = 4 << 20;
-
-/// Whether memory of that size gets huge pages there by asking.
-pub(super) fn are_offered(directory: &Directory, bytes: u64) -> bool {
-    bytes >= LARGE_BYTES && directory.gives_huge_pages_to_who_asks()
-}
+pub(super) const LARGE_BYTES: u64 = 4 << 20;
 
 /// Whether a directory lies in a mount with huge=advise.
 pub(super) fn by_advice(directory: &Path) -> bool {

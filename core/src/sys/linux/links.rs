@@ -2,14 +2,14 @@
 //!
 //! `shmarray-ticket-ID-TICKET-COOKIE` is one more link to segment ID. While there is one, who has
 //! the segment's lock exclusively does not give it back; the kernel counts them. Such a segment
-//! is BY_LOCK. The link of a message that nobody can receive any more is removed by a sweep, as
+//! is LOCK_ONLY. The link of a message that nobody can receive any more is removed by a sweep, as
 //! an entry would be: COOKIE, six hexadecimal digits, says in which registry to ask.
 
 use std::fs;
 use std::io;
 
 use super::directory::Directory;
-use super::registry::{Lives, identity};
+use super::registry::{Liveness, process_owner};
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
 
@@ -27,9 +27,9 @@ pub(crate) fn link_ticket(
     directory: &Directory,
     id: &SegmentId,
     ticket: u64,
-    about: u64,
+    info: u64,
 ) -> Result<bool> {
-    let path = directory.ticket_path(id, ticket, about >> 40);
+    let path = directory.ticket_path(id, ticket, info >> 40);
     match fs::hard_link(directory.segment_path(id), &path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         linked => linked.map(|()| true).map_err(|error| Error::os("link", path, error)),
@@ -38,7 +38,7 @@ pub(crate) fn link_ticket(
 
 /// Gives a ticket back; `false` when there was none.
 pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {
-    let cookie = identity(directory).map_or(0, |own| own.about >> 40);
+    let cookie = process_owner(directory).map_or(0, |own| own.info >> 40);
     if fs::remove_file(directory.ticket_path(id, ticket, cookie)).is_ok() {
         return true;
     }
@@ -56,10 +56,10 @@ pub(super) fn has_tickets(directory: &Directory, id: &SegmentId) -> bool {
 }
 
 /// Removes the tickets of messages that nobody can receive any more.
-pub(crate) fn sweep_tickets(directory: &Directory, lives: &Lives) {
+pub(crate) fn sweep_tickets(directory: &Directory, liveness: &Liveness) {
     for name in names(directory) {
         let Some((ticket, cookie)) = parse(&name) else { continue };
-        if lives.is_void(ticket, cookie << 40) {
+        if liveness.is_dead_owner(ticket, cookie << 40) {
             let _ = fs::remove_file(directory.path().join(name)); // received meanwhile, or another user's
         }
     }

@@ -1,18 +1,15 @@
-//! Mapping a file, and reserving its pages first.
-#![allow(unsafe_code)] // mmap, munmap, fallocate
+//! Mapping a segment's file.
+#![allow(unsafe_code)] // mmap, munmap, madvise
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
-use super::{Access, Directory, huge};
-
-/// One reservation at the most, so that a signal costs no more than one of them again; and at the
-/// least.
-const STEP_BYTES: u64 = 256 << 20;
-const LEAST_STEP_BYTES: u64 = 64 << 10;
+use super::directory::Directory;
+use super::fd::Fd;
+use super::huge;
+use crate::sys::Access;
 
 /// A segment in memory until dropped: its header shared and to write, its data as asked for.
 ///
@@ -36,9 +33,17 @@ unsafe impl Sync for Mapping {}
 const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 impl Mapping {
-    pub(super) fn new(file: &super::File, access: Access, header_bytes: u64) -> io::Result<Self> {
+    /// Maps a whole file of that size, which this process may write if `is_writable`.
+    pub(super) fn new(
+        file: &File,
+        directory: &Directory,
+        size: u64,
+        is_writable: bool,
+        access: Access,
+        header_bytes: u64,
+    ) -> io::Result<Self> {
         // Of a hugetlbfs only whole pages can be unmapped.
-        let whole = file.bytes.checked_next_multiple_of(file.directory.page_bytes());
+        let whole = size.checked_next_multiple_of(directory.page_bytes());
         let bytes = whole
             .and_then(|bytes| usize::try_from(bytes).ok())
             .ok_or(io::ErrorKind::OutOfMemory)?;
@@ -47,22 +52,17 @@ impl Mapping {
             Access::ReadOnly => (libc::PROT_READ, libc::MAP_SHARED),
             Access::CopyOnWrite => (WRITABLE, libc::MAP_PRIVATE),
         };
-        let start = map(&file.file, std::ptr::null_mut(), bytes, protection, sharing)?;
-        if access != Access::CopyOnWrite && huge::are_offered(&file.directory, file.bytes) {
+        let start = map(file, std::ptr::null_mut(), bytes, protection, sharing)?;
+        if access != Access::CopyOnWrite && directory.offers_huge_pages(size) {
             huge::ask(start.as_ptr(), bytes);
         }
-        let (header_bytes, header_is_writable) = (header_bytes as usize, file.is_writable);
-        let mapping = Self {
-            start,
-            bytes,
-            header_bytes,
-            header_is_writable,
-            directory: file.directory.clone(),
-        };
+        let (header_bytes, header_is_writable) = (header_bytes as usize, is_writable);
+        let mapping =
+            Self { start, bytes, header_bytes, header_is_writable, directory: directory.clone() };
         if access != Access::ReadWrite {
             let protection = if header_is_writable { WRITABLE } else { libc::PROT_READ };
             map(
-                &file.file,
+                file,
                 start.as_ptr(),
                 header_bytes.min(bytes),
                 protection,
@@ -101,7 +101,7 @@ impl Mapping {
 
     /// Of a mapping that copies on write: frees the pages of a part of the data that this process
     /// has written, so that it shows the file's again. `false` when the kernel refused.
-    pub(crate) fn give_back_own(&self, offset: u64, bytes: u64) -> bool {
+    pub(crate) fn drop_written_pages(&self, offset: u64, bytes: u64) -> bool {
         let page_bytes = self.directory.page_bytes();
         let start = self.data().wrapping_add(offset as usize) as u64 / page_bytes * page_bytes;
         let end = (self.data() as u64 + offset + bytes).next_multiple_of(page_bytes);
@@ -213,7 +213,7 @@ const PAGE_IS_SWAPPED: u64 = 1 << 4;
 /// before that everywhere.
 fn written_pages(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
     let everywhere = Some(vec![(start, end)]);
-    let Ok(pagemap) = super::Descriptor::open(|| File::open("/proc/self/pagemap")) else {
+    let Ok(pagemap) = Fd::open(|| File::open("/proc/self/pagemap")) else {
         return everywhere;
     };
     let (mut pages, mut at, mut regions) = (Vec::new(), start, [PageRegion::default(); 64]);
@@ -238,93 +238,4 @@ fn written_pages(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
         at = argument.walk_end;
     }
     Some(pages)
-}
-
-/// The unit of memory protection.
-pub(super) fn page_bytes() -> u64 {
-    // SAFETY: takes a number and cannot fail for this one.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
-}
-
-/// Reserves the pages of a part of a file, which is as long then.
-///
-/// The kernel undoes a reservation that a signal interrupts. So each one that is interrupted makes
-/// the next smaller: with a timer that is faster than a large one, too, this comes to its end.
-pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let (mut done, end, mut most) = (offset, offset + bytes, STEP_BYTES);
-    while done < end {
-        let step = most.min(end - done);
-        match allocate(file, done, step) {
-            Ok(()) => done += step,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                most = (most / 2).max(LEAST_STEP_BYTES)
-            }
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                return write_zeros(file, done, end);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// The largest file that this process may make: beyond it the kernel sends SIGXFSZ, which ends a
-/// process that does not expect it.
-pub(super) fn file_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: `limit` has room for the answer.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
-}
-
-/// Writes memory that others may change meanwhile: then some of its bytes.
-pub(super) fn write_at(
-    file: &File,
-    mut offset: u64,
-    mut bytes: *const u8,
-    mut count: usize,
-) -> io::Result<()> {
-    while count > 0 {
-        // SAFETY: the kernel reads the caller's memory, and fails where there is none.
-        let written = unsafe { libc::pwrite(file.as_raw_fd(), bytes.cast(), count, offset as i64) };
-        match usize::try_from(written) {
-            Ok(written) => {
-                (offset, bytes, count) =
-                    (offset + written as u64, bytes.wrapping_add(written), count - written)
-            }
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
-        }
-    }
-    Ok(())
-}
-
-/// Frees the pages of a part of a file, also where others have them mapped.
-pub(super) fn punch(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, bytes)
-}
-
-fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    fallocate(file, 0, offset, bytes)
-}
-
-fn fallocate(file: &File, mode: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
-    // SAFETY: numbers and an open descriptor; the kernel checks them.
-    match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// For file systems without `fallocate`.
-fn write_zeros(file: &File, mut offset: u64, end: u64) -> io::Result<()> {
-    let zeros = vec![0; 1 << 20];
-    while offset < end {
-        let step = (end - offset).min(zeros.len() as u64);
-        file.write_all_at(&zeros[..step as usize], offset)?;
-        offset += step;
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use super::map::file_limit;
+use super::limits::file_limit;
 
 pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
     if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() > file_limit() {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-/// The bell and the number of those who wait for it come before the words.
+/// The count of wake-ups and the number of waiting threads come before the words.
 const FRONT_BYTES: usize = 64;
 
 /// The words of a file. Zeros at first.
@@ -99,14 +99,13 @@ impl SharedWords {
         unsafe { word.cast().as_ref() }
     }
 
-    /// How often the bell has rung: to be asked before one looks whether there is something to wait
-    /// for.
-    pub(crate) fn bell(&self) -> u32 {
+    /// The count of wake-ups. A thread reads it before it looks whether it must wait.
+    pub(crate) fn wakeups(&self) -> u32 {
         self.front(0).load(Ordering::SeqCst)
     }
 
-    /// Wakes one who waits. Without one this is no system call.
-    pub(crate) fn ring(&self) {
+    /// Wakes one waiting thread. Without one this is no system call.
+    pub(crate) fn wake_one(&self) {
         self.front(0).fetch_add(1, Ordering::SeqCst);
         if self.front(1).load(Ordering::SeqCst) > 0 {
             // SAFETY: the kernel uses the address alone.
@@ -114,21 +113,22 @@ impl SharedWords {
         }
     }
 
-    /// Until the bell has rung more often than `heard`, or the time is over, unless `look` says
-    /// that there is nothing to wait for. Who dies here only makes others ring for nobody.
+    /// Waits until the count of wake-ups is no longer `seen`, or the time is over, unless `look`
+    /// says that there is nothing to wait for. A process that dies here only makes others wake
+    /// nobody.
     pub(crate) fn wait(
         &self,
-        heard: u32,
+        seen: u32,
         most: Duration,
         look: impl FnOnce() -> bool,
     ) -> io::Result<()> {
         self.front(1).fetch_add(1, Ordering::SeqCst);
-        let slept = if look() { Ok(()) } else { self.sleep(heard, most) };
+        let slept = if look() { Ok(()) } else { self.sleep(seen, most) };
         self.front(1).fetch_sub(1, Ordering::SeqCst);
         slept
     }
 
-    fn sleep(&self, heard: u32, most: Duration) -> io::Result<()> {
+    fn sleep(&self, seen: u32, most: Duration) -> io::Result<()> {
         let most = libc::timespec {
             tv_sec: most.as_secs() as libc::time_t,
             tv_nsec: most.subsec_nanos().into(),
@@ -140,7 +140,7 @@ impl SharedWords {
                 libc::SYS_futex,
                 self.front(0).as_ptr(),
                 libc::FUTEX_WAIT,
-                heard,
+                seen,
                 &raw const most,
             )
         };

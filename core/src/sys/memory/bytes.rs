@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::IntoBytes;
 
 use super::is_message;
+use crate::control::{ControlWords, PERSIST};
 use crate::format::{DESCRIPTION_OFFSET, Header, LEASES_OFFSET, PAGE_BYTES, WORDS_OFFSET};
 use crate::lease;
-use crate::words::{PERSIST, Words};
 
 pub(super) struct Bytes {
     start: NonNull<u8>,
@@ -81,7 +81,7 @@ impl Bytes {
         let header = needed.and_then(|needed| Header::read("", &self.front(needed), self.count));
         header.is_ok_and(|header| {
             let front = self.front(header.header_bytes);
-            header.entries(&front).any(|entry| entry.held && is_message(entry.about))
+            header.entries(&front).any(|entry| entry.held && is_message(entry.info))
         })
     }
 
@@ -95,9 +95,9 @@ impl Bytes {
         unsafe { self.start.as_ptr().wrapping_add(offset as usize).write_bytes(0, bytes as usize) };
     }
 
-    fn words(&self) -> Words {
+    fn words(&self) -> ControlWords {
         // SAFETY: a page is there for as long as `self`.
-        unsafe { Words::new(self.start, 0, None) }
+        unsafe { ControlWords::new(self.start, 0, None) }
     }
 }
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::bytes::Bytes;
-use super::{Lives, Mutex, Place};
+use super::{Liveness, Lookup, Mutex};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::LastLook;
+use crate::sys::LastCheck;
 
 /// Where segments live: nothing but a name here.
 #[derive(Clone, Debug)]
@@ -50,8 +50,8 @@ impl Directory {
     }
 
     /// Nobody dies here: there is never a reason to look.
-    pub(crate) fn last_look(&self) -> &LastLook {
-        static NEVER: LastLook = LastLook {
+    pub(crate) fn last_check(&self) -> &LastCheck {
+        static NEVER: LastCheck = LastCheck {
             ended_ns: AtomicU64::new(u64::MAX),
             took_ns: AtomicU64::new(0),
             checked_ns: AtomicU64::new(u64::MAX),
@@ -78,10 +78,10 @@ impl Directory {
 }
 
 impl Links {
-    pub(super) fn find(&self, place: Place<'_>) -> Option<&Arc<Bytes>> {
-        match place {
-            Place::Id(id) => self.ids.get(id),
-            Place::Name(name) => self.names.get(name.as_str()),
+    pub(super) fn find(&self, lookup: Lookup<'_>) -> Option<&Arc<Bytes>> {
+        match lookup {
+            Lookup::Id(id) => self.ids.get(id),
+            Lookup::Name(name) => self.names.get(name.as_str()),
         }
     }
 
@@ -152,4 +152,4 @@ pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) 
 }
 
 /// Nobody dies.
-pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Lives) {}
+pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Liveness) {}

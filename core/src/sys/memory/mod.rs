@@ -3,7 +3,7 @@
 //!
 //! There is one process, and it lives: what the kernel does for the dead and against other users
 //! is left out. What this process does is all there: its entries, cells, tickets by entries and by
-//! links, names, and who may give back what. A file is held by each [`File`] and each [`Mapping`]
+//! links, names, and who may give back what. A file is held by each [`SegmentFile`] and each [`Mapping`]
 //! of it. One that nobody holds and nothing leads to is freed, so that Miri sees who still points
 //! there; a mapping that goes while another keeps the file cannot be told from it.
 
@@ -21,11 +21,11 @@ use bytes::Bytes;
 pub(crate) use directory::{Directory, link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use process::{
-    Dead, Identity, Lives, family_message, family_of, identity, is_message, is_none_of_ours,
-    look_for_dead, monotonic_ns, most_mappings, thread_ns,
+    Dead, Liveness, Owner, family_message, family_of, find_dead, is_message, is_none_of_ours,
+    monotonic_ns, most_mappings, process_owner, thread_ns,
 };
 
-use super::{Access, Place};
+use super::{Access, Lookup};
 use crate::error::{Error, Result};
 use crate::format::PAGE_BYTES;
 use crate::name::{ArrayName, SegmentId};
@@ -34,7 +34,7 @@ use crate::name::{ArrayName, SegmentId};
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A file, open and held.
-pub(crate) struct File {
+pub(crate) struct SegmentFile {
     bytes: Arc<Bytes>,
     directory: Directory,
 }
@@ -65,12 +65,12 @@ impl Mapping {
 
     pub(crate) fn populate(&self) {}
 
-    pub(crate) fn give_back_own(&self, _offset: u64, _bytes: u64) -> bool {
+    pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
         false
     }
 }
 
-impl File {
+impl SegmentFile {
     pub(crate) fn takes_writes(&self) -> bool {
         false
     }
@@ -106,15 +106,15 @@ impl File {
         Ok(Self { bytes: Arc::new(bytes), directory })
     }
 
-    pub(crate) fn open(directory: Directory, place: Place<'_>, _access: Access) -> Result<Self> {
-        match directory.links(|links| links.find(place).cloned()) {
+    pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, _access: Access) -> Result<Self> {
+        match directory.links(|links| links.find(lookup).cloned()) {
             Some(bytes) => Ok(Self { bytes, directory }),
-            None => Err(missing(&directory, place)),
+            None => Err(missing(&directory, lookup)),
         }
     }
 
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
-        Self::open(directory.clone(), Place::Id(id), Access::ReadWrite).map(Some)
+        Self::open(directory.clone(), Lookup::Id(id), Access::ReadWrite).map(Some)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -207,10 +207,10 @@ pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<
 pub(crate) fn unlink_name(
     directory: &Directory,
     name: &ArrayName,
-    before: impl FnOnce(&File) -> Result<()>,
-) -> Result<File> {
+    before: impl FnOnce(&SegmentFile) -> Result<()>,
+) -> Result<SegmentFile> {
     let unlinked = directory.links(|links| {
-        let file = File {
+        let file = SegmentFile {
             bytes: Arc::clone(links.names.get(name.as_str())?),
             directory: directory.clone(),
         };
@@ -220,22 +220,18 @@ pub(crate) fn unlink_name(
         }
         Some(marked.map(|()| file))
     });
-    unlinked.unwrap_or_else(|| Err(missing(directory, Place::Name(name))))
+    unlinked.unwrap_or_else(|| Err(missing(directory, Lookup::Name(name))))
 }
 
 /// A store, so that Miri sees a race with who still looks there.
-pub(crate) fn punch(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
-    let file = File::open(directory.clone(), Place::Id(id), Access::ReadWrite)?;
+pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
+    let file = SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadWrite)?;
     parts.iter().for_each(|(offset, bytes)| file.bytes.clear(*offset, *bytes));
     Ok(())
 }
 
 /// What was there once is never missing.
-pub(crate) fn reserve_again(
-    _directory: &Directory,
-    _id: &SegmentId,
-    _part: (u64, u64),
-) -> Result<()> {
+pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
 }
 
@@ -244,10 +240,10 @@ pub(crate) fn page_bytes() -> u64 {
     PAGE_BYTES
 }
 
-fn missing(directory: &Directory, place: Place<'_>) -> Error {
+fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
-    match place {
-        Place::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
-        Place::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
+    match lookup {
+        Lookup::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
     }
 }

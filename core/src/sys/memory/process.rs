@@ -7,9 +7,9 @@ use crate::error::Result;
 
 /// A process or a message as its entries name it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Identity {
-    pub(crate) holder: u64,
-    pub(crate) about: u64,
+pub(crate) struct Owner {
+    pub(crate) id: u64,
+    pub(crate) info: u64,
 }
 
 const HOLDER: u64 = 7;
@@ -19,34 +19,34 @@ const MESSAGE: u64 = 2 << 32;
 const FAMILY: u64 = 1 << 52;
 const FAMILY_TICKETS: u64 = 1 << 32;
 
-pub(crate) fn identity(_directory: &Directory) -> Option<Identity> {
-    Some(Identity { holder: HOLDER, about: std::process::id().into() })
+pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
+    Some(Owner { id: HOLDER, about: std::process::id().into() })
 }
 
 /// A ticket of this process's family.
-pub(crate) fn family_message(_directory: &Directory) -> Result<Identity> {
+pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
     static TICKETS: AtomicU64 = AtomicU64::new(FAMILY + 1);
     let holder = TICKETS.fetch_add(1, Ordering::Relaxed);
-    Ok(Identity { holder, about: MESSAGE | u64::from(std::process::id()) })
+    Ok(Owner { holder, about: MESSAGE | u64::from(std::process::id()) })
 }
 
 pub(crate) fn family_of(ticket: u64) -> Option<u64> {
     (FAMILY..2 * FAMILY).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))
 }
 
-pub(crate) fn is_message(about: u64) -> bool {
-    about >> 32 != 0
+pub(crate) fn is_message(info: u64) -> bool {
+    info >> 32 != 0
 }
 
 /// A look at who lives: everybody.
-pub(crate) struct Lives;
+pub(crate) struct Liveness;
 
-impl Lives {
+impl Liveness {
     pub(crate) fn look(_directory: &Directory) -> Option<Self> {
         Some(Self)
     }
 
-    pub(crate) fn is_void(&self, _holder: u64, _about: u64) -> bool {
+    pub(crate) fn is_dead_owner(&self, _holder: u64, _about: u64) -> bool {
         false
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct Look {
     pub(crate) was_deleted: bool,
 }
 
-pub(crate) fn look_for_dead(_directory: &Directory) -> Look {
+pub(crate) fn find_dead(_directory: &Directory) -> Look {
     Look { dead: None, was_deleted: false }
 }
 

@@ -65,14 +65,14 @@ fn format_of(dtype: &DType) -> String {
         TypeCode::Float64 => "E",
         TypeCode::Complex64 => "ee",
         TypeCode::Complex128 => "EE",
-        TypeCode::Float16 | TypeCode::Opaque => return format!("C{}", dtype.item_bytes()),
+        TypeCode::Float16 | TypeCode::Opaque => return format!("C{}", dtype.itemsize()),
     };
     letters.to_owned()
 }
 
 /// Items of no bytes have no format.
 unsafe extern "C" fn is_available(object: VALUE) -> bool {
-    array_of(object).is_some_and(|array| array.dtype().item_bytes() > 0)
+    array_of(object).is_some_and(|array| array.dtype().itemsize() > 0)
 }
 
 unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_int) -> bool {
@@ -89,7 +89,7 @@ unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_in
     view.byte_size = bytes_of(&array) as ssize_t;
     view.readonly = array.is_readonly();
     view.format = facts.format.as_ptr();
-    view.item_size = array.dtype().item_bytes() as ssize_t;
+    view.item_size = array.dtype().itemsize() as ssize_t;
     view.ndim = facts.shape.len() as ssize_t;
     view.shape = facts.shape.as_ptr();
     view.strides = facts.strides.as_ptr();

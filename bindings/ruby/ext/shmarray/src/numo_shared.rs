@@ -181,10 +181,10 @@ fn copy_to(ruby: &Ruby, loan: &ArrayObject, offset: u64, value: Value) -> Result
         None => return copy_to(ruby, loan, offset, value.funcall("dup", ())?),
         Some(strides) => strides,
     };
-    let dense = Layout::contiguous(&found.shape, dtype.item_bytes(), Order::C).or_raise(ruby)?;
+    let dense = Layout::contiguous(&found.shape, dtype.itemsize(), Order::C).or_raise(ruby)?;
     let loan = loan.array(ruby)?;
     let (start, room) = (loan.as_ptr() as usize, bytes_of(&loan));
-    let end = (dense.len() * dtype.item_bytes()).checked_add(offset);
+    let end = (dense.len() * dtype.itemsize()).checked_add(offset);
     let array = Array::over_memory(
         start.wrapping_add(offset as usize),
         dtype.clone(),
@@ -218,7 +218,7 @@ fn copy_if_room(ruby: &Ruby, value: Value) -> Result<Option<Value>, Error> {
         Some(strides) => strides,
     };
     let layout = layout_of(ruby, &found, strides)?;
-    if !shmarray::has_room(size_bytes(&layout.shape, dtype.item_bytes()).unwrap_or(u64::MAX)) {
+    if !shmarray::has_room(size_bytes(&layout.shape, dtype.itemsize()).unwrap_or(u64::MAX)) {
         return Ok(None);
     }
     match copied(&dtype, &found, &layout) {
@@ -252,7 +252,7 @@ fn copied(dtype: &DType, found: &Found, layout: &Layout) -> shmarray::Result<Arr
 
 /// Reads a Numo array's elements; other Ruby threads run meanwhile if they are many.
 fn reading<T: Send>(found: &Found, dtype: &DType, work: impl FnOnce() -> T + Send) -> T {
-    let bytes = size_bytes(&found.shape, dtype.item_bytes()).unwrap_or(u64::MAX);
+    let bytes = size_bytes(&found.shape, dtype.itemsize()).unwrap_or(u64::MAX);
     match Source::of(found.holder) {
         Some(_source) => copying(bytes as usize, work),
         None => work(),
@@ -279,7 +279,7 @@ fn find(ruby: &Ruby, value: Value) -> Result<(DType, Found), Error> {
         return Err(type_error(ruby, format!("{} is not a Numo::NArray", value.class())));
     }
     let dtype = dtype_of(ruby, numo, value.class().as_value())?;
-    match read(numo, value, dtype.item_bytes()) {
+    match read(numo, value, dtype.itemsize()) {
         Some(found) if !found.reversed => Ok((dtype, found)),
         _ => Err(type_error(ruby, "an array in Numo's column-major order cannot be shared")),
     }

@@ -17,8 +17,8 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::super::descriptor::Descriptor;
 use super::super::directory::{Directory, Fnv1a, c_path, user};
+use super::super::fd::Fd;
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
 
@@ -26,7 +26,7 @@ const PREFIX: &str = "shmarray-registry-";
 
 /// An open registry.
 pub(in crate::sys::linux) struct Registry {
-    pub(in crate::sys::linux) file: Descriptor,
+    pub(in crate::sys::linux) file: Fd,
     /// 24 bits of which inode it is.
     pub(super) cookie: u64,
 }
@@ -118,7 +118,7 @@ fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
 pub(super) fn open_at_c(path: &CStr, makes: bool) -> io::Result<Registry> {
     let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let flags = if makes { flags | libc::O_CREAT } else { flags };
-    let file = Descriptor::open(|| {
+    let file = Fd::open(|| {
         loop {
             // SAFETY: takes a C string and numbers.
             match unsafe { libc::open(path.as_ptr(), flags, 0o600) } {

@@ -9,7 +9,7 @@
 //! An entry's cookie says which inode its holder locked. When the registry is deleted and made
 //! anew, locks on the old one cannot be asked any more: such holders count as alive (I2): processes
 //! until nobody maps the segment, messages until they are received or discarded. A process that
-//! finds its registry deleted registers in the new one (`look_for_dead`).
+//! finds its registry deleted registers in the new one (`find_dead`).
 //!
 //! | byte | locked | by | stands for |
 //! |---|---|---|---|
@@ -19,7 +19,7 @@
 #![allow(unsafe_code)] // mmap, madvise, munmap, and the table in a forked child
 
 mod file;
-mod roll;
+mod process_list;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -30,25 +30,25 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::descriptor;
 use super::directory::{Directory, user};
+use super::fd;
 use super::lock;
 use super::mutex::{Mutex, MutexGuard, free_in_child};
 use crate::error::{Error, Result};
-use crate::name::{random_bits, random_holder};
+use crate::name::{random_bits, random_owner};
 use file::Registry;
 pub(super) use file::open;
 
 /// A process as its entries name it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Identity {
-    pub(crate) holder: u64,
-    pub(crate) about: u64,
+pub(crate) struct Owner {
+    pub(crate) id: u64,
+    pub(crate) info: u64,
 }
 
-impl Identity {
+impl Owner {
     fn cookie(&self) -> u64 {
-        self.about >> 40
+        self.info >> 40
     }
 }
 
@@ -59,9 +59,9 @@ struct Registered {
     /// Where its registry is.
     path: CString,
     /// `None` in a child whose byte could not be had: it holds by lock alone until it gets one.
-    own: Option<(Identity, Life)>,
+    own: Option<(Owner, Life)>,
     /// The child's, between the preparation of a fork and its end.
-    child: Option<(Identity, Life)>,
+    child: Option<(Owner, Life)>,
     /// The registry, while a fork is prepared.
     asked: Option<Registry>,
 }
@@ -86,11 +86,11 @@ static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
 /// This process in that directory's registry; `None` when the registry cannot be had: then
 /// segments are held by their lock alone.
-pub(crate) fn identity(directory: &Directory) -> Option<Identity> {
-    identity_or_error(directory).ok()
+pub(crate) fn process_owner(directory: &Directory) -> Option<Owner> {
+    process_owner_or_error(directory).ok()
 }
 
-fn identity_or_error(directory: &Directory) -> Result<Identity> {
+fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
     let mut all = REGISTERED.lock();
     if USER.load(Ordering::Relaxed) == u32::MAX {
         note_user();
@@ -103,9 +103,9 @@ fn identity_or_error(directory: &Directory) -> Result<Identity> {
     let (registry, path) = file::open_and_name(directory)?;
     let registered = register(&registry)
         .map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error));
-    let (identity, life) = registered?;
+    let (owner, life) = registered?;
     life.keep_from_children();
-    let own = Some((identity, life));
+    let own = Some((owner, life));
     match at {
         Some(at) => (all[at].own, all[at].path) = (own, path),
         None => {
@@ -113,17 +113,17 @@ fn identity_or_error(directory: &Directory) -> Result<Identity> {
             all.push(Registered { directory, user, path, own, child: None, asked: None });
         }
     }
-    Ok(identity)
+    Ok(owner)
 }
 
 /// Locks a byte for a process, and its family's with it, and enters it on the roll. Allocates
 /// nothing.
-fn register(registry: &Registry) -> io::Result<(Identity, Life)> {
-    let identity = lock_new_byte(registry, PROCESS)?;
+fn register(registry: &Registry) -> io::Result<(Owner, Life)> {
+    let owner = lock_new_byte(registry, PROCESS)?;
     lock_family(&registry.file)?;
     let life = Life::map(&registry.file)?;
-    roll::enter(&registry.file, identity.holder);
-    Ok((identity, life))
+    process_list::enter(&registry.file, owner.id);
+    Ok((owner, life))
 }
 
 fn lock_family(file: &File) -> io::Result<()> {
@@ -131,13 +131,13 @@ fn lock_family(file: &File) -> io::Result<()> {
 }
 
 /// Locks a byte that nobody has.
-fn lock_new_byte(registry: &Registry, kind: u64) -> io::Result<Identity> {
-    let about = (registry.cookie << 40) | (kind << 32) | u64::from(std::process::id());
+fn lock_new_byte(registry: &Registry, kind: u64) -> io::Result<Owner> {
+    let info = (registry.cookie << 40) | (kind << 32) | u64::from(std::process::id());
     loop {
-        let holder = random_holder().map_err(io::Error::other)?;
-        match lock::try_exclusive_at(&registry.file, holder as i64) {
+        let id = random_owner().map_err(io::Error::other)?;
+        match lock::try_exclusive_at(&registry.file, id as i64) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            locked => return locked.map(|()| Identity { holder, about }),
+            locked => return locked.map(|()| Owner { id, info }),
         }
     }
 }
@@ -152,25 +152,25 @@ const MESSAGE: u64 = 1;
 const FAMILY_MESSAGE: u64 = 2;
 
 /// A message in a pipe: its ticket, and the descriptor that keeps it and travels with it.
-pub(crate) fn message(directory: &Directory) -> Result<(Identity, OwnedFd)> {
+pub(crate) fn message(directory: &Directory) -> Result<(Owner, OwnedFd)> {
     let registry = open(directory)?;
-    let identity = lock_new_byte(&registry, MESSAGE).map_err(not_locked(directory))?;
-    Ok((identity, registry.file.into_owned()))
+    let owner = lock_new_byte(&registry, MESSAGE).map_err(not_locked(directory))?;
+    Ok((owner, registry.file.into_owned()))
 }
 
 /// A message that is sent out of band: a ticket of this process's family.
 ///
 /// # Errors
 /// As registering: a ticket that no registry knows would never end.
-pub(crate) fn family_message(directory: &Directory) -> Result<Identity> {
-    let own = identity_or_error(directory)?;
-    let about = (own.cookie() << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
-    Ok(Identity { holder: family()? | (random_bits()? >> 32).max(1), about })
+pub(crate) fn family_message(directory: &Directory) -> Result<Owner> {
+    let own = process_owner_or_error(directory)?;
+    let info = (own.cookie() << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
+    Ok(Owner { id: family()? | (random_bits()? >> 32).max(1), info })
 }
 
 /// A descriptor that keeps this process's family alive wherever it goes, and the family's number.
 pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
-    identity_or_error(directory)?; // this process is of it from now on
+    process_owner_or_error(directory)?; // this process is of it from now on
     let registry = open(directory)?;
     lock_family(&registry.file).map_err(not_locked(directory))?;
     Ok((family()?, registry.file.into_owned()))
@@ -205,15 +205,15 @@ pub(crate) fn family_of(ticket: u64) -> Option<u64> {
 }
 
 /// Whether an entry is a message's.
-pub(crate) fn is_message(about: u64) -> bool {
-    (about >> 32) & 0xff != PROCESS
+pub(crate) fn is_message(info: u64) -> bool {
+    (info >> 32) & 0xff != PROCESS
 }
 
 /// The bits of an entry's `about` that are its process's pid, as that process sees itself.
 const PID: u64 = 0xffff_ffff;
 
 /// A look at who lives. What it has seen it does not ask again.
-pub(crate) struct Lives {
+pub(crate) struct Liveness {
     directory: Directory,
     registry: Registry,
     /// Further registries of this user's, looked for when an entry cites one.
@@ -221,7 +221,7 @@ pub(crate) struct Lives {
     seen: RefCell<HashMap<(u64, u64), bool>>,
 }
 
-impl Lives {
+impl Liveness {
     /// `None` when there is no registry, or it cannot be asked: then everybody counts as alive.
     pub(crate) fn look(directory: &Directory) -> Option<Self> {
         file::find(directory).ok().map(|registry| Self::of(directory, registry))
@@ -237,16 +237,16 @@ impl Lives {
     }
 
     /// Whether that holder is known to be dead (I2).
-    pub(crate) fn is_void(&self, holder: u64, about: u64) -> bool {
-        let (byte, cookie) = (family_of(holder).unwrap_or(holder), about >> 40);
+    pub(crate) fn is_dead_owner(&self, owner: u64, info: u64) -> bool {
+        let (byte, cookie) = (family_of(owner).unwrap_or(owner), info >> 40);
         if let Some(seen) = self.seen.borrow().get(&(cookie, byte)) {
             return *seen;
         }
-        let is_void = self
+        let is_dead_owner = self
             .registry_of(cookie)
             .is_some_and(|registry| lock::is_free_at(&registry.file, byte as i64));
-        self.seen.borrow_mut().insert((cookie, byte), is_void);
-        is_void
+        self.seen.borrow_mut().insert((cookie, byte), is_dead_owner);
+        is_dead_owner
     }
 
     fn registry_of(&self, cookie: u64) -> Option<&Registry> {
@@ -269,7 +269,7 @@ pub(crate) struct Dead {
 impl Dead {
     /// Everything that they held was given back.
     pub(crate) fn are_swept(self) {
-        self.holders.iter().for_each(|holder| roll::leave(&self.registry.file, *holder));
+        self.holders.iter().for_each(|holder| process_list::leave(&self.registry.file, *holder));
     }
 }
 
@@ -282,10 +282,10 @@ pub(crate) struct Look {
 
 /// Looks whether somebody on the roll has died. Costs four system calls, and one for each process
 /// on it.
-pub(crate) fn look_for_dead(directory: &Directory) -> Look {
+pub(crate) fn find_dead(directory: &Directory) -> Look {
     let own = registered(directory);
-    let lives = match file::find(directory) {
-        Ok(registry) => Lives::of(directory, registry),
+    let liveness = match file::find(directory) {
+        Ok(registry) => Liveness::of(directory, registry),
         Err(error) => {
             let is_gone = error.kind() == io::ErrorKind::NotFound;
             return Look {
@@ -294,34 +294,34 @@ pub(crate) fn look_for_dead(directory: &Directory) -> Look {
             };
         }
     };
-    let cookie = lives.registry.cookie;
+    let cookie = liveness.registry.cookie;
     let was_deleted = own.is_some_and(|own| {
-        lives.registry_of(own.cookie()).is_none() && register_anew(directory, own)
+        liveness.registry_of(own.cookie()).is_none() && register_anew(directory, own)
     });
-    let mut holders = roll::holders(&lives.registry.file);
-    holders.retain(|holder| lives.is_void(*holder, cookie << 40));
-    let dead = (!holders.is_empty()).then(|| Dead { registry: lives.registry, holders });
+    let mut holders = process_list::holders(&liveness.registry.file);
+    holders.retain(|holder| liveness.is_dead_owner(*holder, cookie << 40));
+    let dead = (!holders.is_empty()).then(|| Dead { registry: liveness.registry, holders });
     Look { dead, was_deleted }
 }
 
 /// Of a registry that was deleted nobody can ask any more. Its page stays mapped: its lock still
 /// answers those who have the deleted file open.
-fn register_anew(directory: &Directory, own: Identity) -> bool {
+fn register_anew(directory: &Directory, own: Owner) -> bool {
     let mut all = REGISTERED.lock();
     if let Some(one) = all.iter_mut().find(|one| one.is_for(directory)) {
-        one.own.take_if(|(identity, _)| identity.holder == own.holder);
+        one.own.take_if(|(owner, _)| owner.id == own.id);
     }
     drop(all);
-    identity(directory).is_some()
+    process_owner(directory).is_some()
 }
 
 /// At an ordinary end: nothing of this process will be left.
-pub(crate) fn leave_rolls() {
+pub(crate) fn leave_process_lists() {
     let own = |one: &Registered| Some((one.directory.clone(), one.own.as_ref()?.0));
     let all: Vec<_> = REGISTERED.lock().iter().filter_map(own).collect();
-    for (directory, identity) in all {
+    for (directory, owner) in all {
         if let Ok(registry) = open(&directory) {
-            roll::leave(&registry.file, identity.holder);
+            process_list::leave(&registry.file, owner.id);
         }
     }
 }
@@ -370,36 +370,36 @@ pub(crate) fn register_child() {
 
 /// Between the two: whether a holder is dead, as far as this process's own registry says. Allocates
 /// nothing.
-pub(crate) fn is_known_dead(directory: &Directory, holder: u64, about: u64) -> bool {
-    // SAFETY: as in `identity_of_child`.
+pub(crate) fn is_known_dead(directory: &Directory, owner: u64, info: u64) -> bool {
+    // SAFETY: as in `child_owner`.
     let all = unsafe { &*REGISTERED.data_ptr() };
     let asked = all.iter().find(|one| one.is_for(directory)).and_then(|one| one.asked.as_ref());
-    let byte = family_of(holder).unwrap_or(holder) as i64;
+    let byte = family_of(owner).unwrap_or(owner) as i64;
     asked.is_some_and(|registry| {
-        registry.cookie == about >> 40 && lock::is_free_at(&registry.file, byte)
+        registry.cookie == info >> 40 && lock::is_free_at(&registry.file, byte)
     })
 }
 
 /// The last step of a preparation that needs a registry.
 pub(crate) fn ask_no_more() {
-    // SAFETY: as in `identity_of_child`: the table is locked in this thread.
+    // SAFETY: as in `child_owner`: the table is locked in this thread.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
     all.iter_mut().for_each(|one| drop(one.asked.take()));
 }
 
-/// Between the two: the child's identity (I1).
-pub(crate) fn identity_of_child(directory: &Directory) -> Option<Identity> {
+/// Between the two: the child's owner (I1).
+pub(crate) fn child_owner(directory: &Directory) -> Option<Owner> {
     // SAFETY: `register_child` locked the table in this very thread and nobody else gets it
     // meanwhile.
     let all = unsafe { &*REGISTERED.data_ptr() };
     let registered = all.iter().find(|one| one.is_for(directory))?;
-    registered.child.as_ref().map(|(identity, _)| *identity)
+    registered.child.as_ref().map(|(owner, _)| *owner)
 }
 
 /// After a fork, in the parent: only the child keeps the child's byte.
 pub(crate) fn after_in_parent() {
-    descriptor::after_in_parent();
-    // SAFETY: as in `identity_of_child`: the table is locked in this thread.
+    fd::after_in_parent();
+    // SAFETY: as in `child_owner`: the table is locked in this thread.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
     for (_, life) in all.iter_mut().filter_map(|registered| registered.child.take()) {
         life.end();
@@ -410,14 +410,14 @@ pub(crate) fn after_in_parent() {
 
 /// After a fork, in the child: it is who its parent said. Allocates nothing.
 pub(crate) fn after_in_child() {
-    descriptor::after_in_child();
-    // SAFETY: as in `identity_of_child`: the table is locked in this thread, and there is no other.
+    fd::after_in_child();
+    // SAFETY: as in `child_owner`: the table is locked in this thread, and there is no other.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
     for registered in all.iter_mut() {
         let pid = u64::from(std::process::id());
         let child = registered.child.take();
         registered.own =
-            child.map(|(one, life)| (Identity { about: one.about & !PID | pid, ..one }, life));
+            child.map(|(one, life)| (Owner { info: one.info & !PID | pid, ..one }, life));
         // The parent's pages are not in this process: nothing to unmap.
         registered.own.as_ref().inspect(|(_, life)| life.keep_from_children());
     }
@@ -425,7 +425,7 @@ pub(crate) fn after_in_child() {
 }
 
 /// This process in that directory's registry, if it has registered.
-pub(crate) fn registered(directory: &Directory) -> Option<Identity> {
+pub(crate) fn registered(directory: &Directory) -> Option<Owner> {
     let all = REGISTERED.lock();
-    all.iter().find(|one| one.is_for(directory))?.own.as_ref().map(|(identity, _)| *identity)
+    all.iter().find(|one| one.is_for(directory))?.own.as_ref().map(|(owner, _)| *owner)
 }

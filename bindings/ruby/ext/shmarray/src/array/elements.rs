@@ -38,7 +38,7 @@ pub(crate) struct Elements<'a> {
     start: *mut u8,
     layout: &'a Layout,
     code: TypeCode,
-    item_bytes: u64,
+    itemsize: u64,
 }
 
 impl<'a> Elements<'a> {
@@ -49,7 +49,7 @@ impl<'a> Elements<'a> {
             start: array.as_ptr(),
             layout: array.layout(),
             code: dtype.code(),
-            item_bytes: dtype.item_bytes(),
+            itemsize: dtype.itemsize(),
         }
     }
 
@@ -63,7 +63,7 @@ impl<'a> Elements<'a> {
     #[inline(always)]
     fn value(&self, address: *mut u8) -> VALUE {
         // SAFETY: the callers pass addresses of elements, and have Ruby's lock.
-        unsafe { element::read(self.code, self.item_bytes, address) }
+        unsafe { element::read(self.code, self.itemsize, address) }
     }
 
     /// Calls a closure with the addresses of the elements in C order, until it returns false.

@@ -202,7 +202,7 @@ impl ArrayObject {
     fn reshape(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
         let array = this.array(ruby)?;
         let shape = arguments::new_shape(ruby, arguments, array.layout().len())?;
-        let strides = strides_for(array.layout(), array.dtype().item_bytes(), &shape);
+        let strides = strides_for(array.layout(), array.dtype().itemsize(), &shape);
         let refused = || {
             let text = format!(
                 "no view of this array has the shape {shape:?}: dup it first, the copy lies in C order"
@@ -267,10 +267,10 @@ pub(crate) fn array_of(ruby: &Ruby, value: Value) -> Option<Result<Arc<Array>, E
 
 /// Bytes of the array's elements.
 pub(crate) fn bytes_of(array: &Array) -> u64 {
-    size_bytes(array.shape(), array.dtype().item_bytes()).unwrap_or(0)
+    size_bytes(array.shape(), array.dtype().itemsize()).unwrap_or(0)
 }
 
 /// The elements side by side in C order, from the first on.
 pub(crate) fn dense(ruby: &Ruby, array: &Array) -> Result<Layout, Error> {
-    Layout::contiguous(array.shape(), array.dtype().item_bytes(), shmarray::Order::C).or_raise(ruby)
+    Layout::contiguous(array.shape(), array.dtype().itemsize(), shmarray::Order::C).or_raise(ruby)
 }

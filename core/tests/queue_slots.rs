@@ -1,4 +1,4 @@
-//! The places of a bounded queue: none is lost with a process, wherever it dies.
+//! The slots of a bounded queue: none is lost with a process, wherever it dies.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
@@ -7,7 +7,7 @@ mod support;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use shmarray::{Error, Pipe, Place, Places, Received, Sent};
+use shmarray::{Error, Pipe, QueueSlot, QueueSlots, Received, Sent};
 use support::{fork, kill, scenario};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -15,39 +15,41 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 struct Queue {
     reader: Pipe,
     writer: Pipe,
-    places: Places,
+    slots: QueueSlots,
 }
 
 impl Queue {
     fn new(count: u32) -> Self {
         let (reader, writer) = Pipe::pair().unwrap();
-        Self { reader, writer, places: Places::new(count).unwrap() }
+        Self { reader, writer, slots: QueueSlots::new(count).unwrap() }
     }
 
-    fn take(&self) -> Option<Place> {
-        self.places.take(&self.reader, NOW).unwrap()
+    fn take(&self) -> Option<QueueSlot> {
+        self.slots.take(&self.reader, NOW).unwrap()
     }
 
-    fn send(&self, place: Place) {
-        assert_eq!(self.writer.send(&place.to_bytes(), &[], None).unwrap(), Sent::Sent);
+    fn send(&self, slot: QueueSlot) {
+        assert_eq!(self.writer.send(&slot.to_bytes(), &[], None).unwrap(), Sent::Sent);
     }
 
-    /// A message's place, which is not freed yet.
-    fn receive(&self) -> Place {
+    /// A message's slot, which is not freed yet.
+    fn receive(&self) -> QueueSlot {
         match self.reader.receive(None).unwrap() {
-            Received::Message(message) => Place::from_bytes(message.payload().try_into().unwrap()),
+            Received::Message(message) => {
+                QueueSlot::from_bytes(message.payload().try_into().unwrap())
+            }
             other => panic!("{other:?}"),
         }
     }
 
     fn put(&self) {
-        let place = self.take().unwrap();
-        self.send(place);
-        self.places.sent(place);
+        let slot = self.take().unwrap();
+        self.send(slot);
+        self.slots.set_in_pipe(slot);
     }
 
     fn taken(&self) -> u32 {
-        self.places.taken(&self.reader)
+        self.slots.taken(&self.reader)
     }
 }
 
@@ -61,15 +63,15 @@ fn killed_after(body: impl FnOnce()) {
 }
 
 #[test]
-fn there_are_as_many_places_as_were_made() {
-    scenario("there_are_as_many_places_as_were_made", || {
+fn there_are_as_many_slots_as_were_made() {
+    scenario("there_are_as_many_slots_as_were_made", || {
         for count in [1, 2, 7, 1000] {
             let queue = Queue::new(count);
             for round in 0..3 {
                 let all: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
                 assert_eq!((all.len(), queue.taken()), (count as usize, count), "{round}");
-                all.iter().for_each(|place| queue.places.free(*place));
-                all.iter().for_each(|place| queue.places.free(*place)); // twice is as good as once
+                all.iter().for_each(|slot| queue.slots.free(*slot));
+                all.iter().for_each(|slot| queue.slots.free(*slot)); // twice is as good as once
                 assert_eq!(queue.taken(), 0);
             }
         }
@@ -77,29 +79,29 @@ fn there_are_as_many_places_as_were_made() {
 }
 
 #[test]
-fn a_place_goes_with_its_message() {
-    scenario("a_place_goes_with_its_message", || {
+fn a_slot_goes_with_its_message() {
+    scenario("a_slot_goes_with_its_message", || {
         let queue = Queue::new(2);
         queue.put();
         queue.put();
         assert!(queue.take().is_none());
         let first = queue.receive();
-        queue.places.free(first);
+        queue.slots.free(first);
         assert_eq!(queue.taken(), 1);
         queue.put();
-        queue.places.free(first); // of an earlier life: nobody's
+        queue.slots.free(first); // of an earlier life: nobody's
         assert_eq!(queue.taken(), 2);
     });
 }
 
 #[test]
-fn no_place_is_lost_with_a_process() {
+fn no_slot_is_lost_with_a_process() {
     type Deed = fn(&Queue);
     let deeds: [(&str, Deed); 6] = [
         ("took one", |queue| {
             queue.take().unwrap();
         }),
-        ("kept one", |queue| queue.places.kept(queue.take().unwrap())),
+        ("kept one", |queue| queue.slots.set_waiting(queue.take().unwrap())),
         ("sent one, and has not said so", |queue| queue.send(queue.take().unwrap())),
         ("sent one", Queue::put),
         ("received what it sent, and has not freed it", |queue| {
@@ -107,25 +109,25 @@ fn no_place_is_lost_with_a_process() {
             queue.receive();
         }),
         ("was about to send what it kept", |queue| {
-            let place = queue.take().unwrap();
-            queue.places.kept(place);
-            queue.places.being_sent(place);
+            let slot = queue.take().unwrap();
+            queue.slots.set_waiting(slot);
+            queue.slots.set_sending(slot);
         }),
     ];
-    scenario("no_place_is_lost_with_a_process", || {
+    scenario("no_slot_is_lost_with_a_process", || {
         for (what, deed) in deeds {
             let queue = Queue::new(2);
             for _ in 0..5 {
                 killed_after(|| deed(&queue));
                 if what.starts_with("sent") {
-                    queue.places.free(queue.receive());
+                    queue.slots.free(queue.receive());
                 }
                 let all = [queue.take(), queue.take(), queue.take()];
                 assert!(
                     matches!(all, [Some(_), Some(_), None]),
-                    "who {what} took its place with it: {all:?}"
+                    "who {what} took its slot with it: {all:?}"
                 );
-                all.iter().flatten().for_each(|place| queue.places.free(*place));
+                all.iter().flatten().for_each(|slot| queue.slots.free(*slot));
             }
         }
     });
@@ -136,57 +138,54 @@ fn what_a_dead_process_kept_is_free_though_there_are_messages() {
     scenario("what_a_dead_process_kept_is_free_though_there_are_messages", || {
         let queue = Queue::new(2);
         queue.put();
-        killed_after(|| queue.places.kept(queue.take().unwrap()));
+        killed_after(|| queue.slots.set_waiting(queue.take().unwrap()));
         queue.put();
         assert!(queue.take().is_none(), "there are two messages");
     });
 }
 
 #[test]
-fn a_living_process_keeps_its_place() {
-    scenario("a_living_process_keeps_its_place", || {
+fn a_living_process_keeps_its_slot() {
+    scenario("a_living_process_keeps_its_slot", || {
         let queue = Queue::new(1);
         let (here, there) = Pipe::pair().unwrap();
         let child = fork(|| {
-            let place = queue.take().unwrap();
+            let slot = queue.take().unwrap();
             there.send(b"taken", &[], None).unwrap();
             there.receive(None).unwrap();
-            queue.places.free(place);
+            queue.slots.free(slot);
         });
         assert!(matches!(here.receive(None).unwrap(), Received::Message(_)));
         assert!(queue.take().is_none());
         assert!(
-            queue.places.take(&queue.reader, Some(Duration::from_millis(250))).unwrap().is_none()
+            queue.slots.take(&queue.reader, Some(Duration::from_millis(250))).unwrap().is_none()
         );
         here.send(b"free it", &[], None).unwrap();
-        assert!(
-            queue.places.take(&queue.reader, None).unwrap().is_some(),
-            "nobody woke who waited"
-        );
+        assert!(queue.slots.take(&queue.reader, None).unwrap().is_some(), "nobody woke who waited");
         child.ended();
     });
 }
 
 #[test]
-fn another_process_has_the_same_places_by_their_descriptor() {
-    scenario("another_process_has_the_same_places_by_their_descriptor", || {
+fn another_process_has_the_same_slots_by_their_descriptor() {
+    scenario("another_process_has_the_same_slots_by_their_descriptor", || {
         let queue = Queue::new(3);
-        let same = Places::from_fd(queue.places.as_fd().try_clone_to_owned().unwrap()).unwrap();
-        let place = same.take(&queue.reader, NOW).unwrap().unwrap();
+        let same = QueueSlots::from_fd(queue.slots.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let slot = same.take(&queue.reader, NOW).unwrap().unwrap();
         assert_eq!(queue.taken(), 1);
-        queue.places.free(place);
+        queue.slots.free(slot);
         assert_eq!(same.taken(&queue.reader), 0);
     });
 }
 
 #[test]
-fn what_has_no_places_is_refused() {
-    scenario("what_has_no_places_is_refused", || {
+fn what_has_no_slots_is_refused() {
+    scenario("what_has_no_slots_is_refused", || {
         let (pipe, _other) = Pipe::pair().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         for descriptor in [pipe.into(), file.into()] {
             assert!(matches!(
-                Places::from_fd(descriptor),
+                QueueSlots::from_fd(descriptor),
                 Err(Error::Os { .. } | Error::InvalidArgument { .. })
             ));
         }
@@ -194,21 +193,21 @@ fn what_has_no_places_is_refused() {
 }
 
 #[test]
-fn processes_that_are_killed_at_any_moment_cost_no_place() {
-    scenario("processes_that_are_killed_at_any_moment_cost_no_place", || {
+fn processes_that_are_killed_at_any_moment_cost_no_slot() {
+    scenario("processes_that_are_killed_at_any_moment_cost_no_slot", || {
         let queue = Queue::new(3);
         for round in 0..60 {
             let work = |puts: bool| {
                 loop {
-                    if puts { queue.put_one() } else { queue.places.free(queue.receive()) }
+                    if puts { queue.put_one() } else { queue.slots.free(queue.receive()) }
                 }
             };
             let (putter, getter) = (fork(|| work(true)), fork(|| work(false)));
-            (0..round % 7 * 40).for_each(|_| queue.places.free(queue.receive()));
+            (0..round % 7 * 40).for_each(|_| queue.slots.free(queue.receive()));
             putter.kill();
             getter.kill();
             while let Received::Message(message) = queue.reader.receive(NOW).unwrap() {
-                queue.places.free(Place::from_bytes(message.payload().try_into().unwrap()));
+                queue.slots.free(QueueSlot::from_bytes(message.payload().try_into().unwrap()));
             }
             assert_eq!(queue.taken(), 0, "round {round}");
         }
@@ -218,8 +217,8 @@ fn processes_that_are_killed_at_any_moment_cost_no_place() {
 impl Queue {
     /// As `put`, but it waits.
     fn put_one(&self) {
-        let place = self.places.take(&self.reader, None).unwrap().unwrap();
-        self.send(place);
-        self.places.sent(place);
+        let slot = self.slots.take(&self.reader, None).unwrap().unwrap();
+        self.send(slot);
+        self.slots.set_in_pipe(slot);
     }
 }

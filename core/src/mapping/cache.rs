@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use super::mapped::Mapped;
 use crate::name::SegmentId;
-use crate::sys::Access;
 
 /// The most mappings of each kind: what a hundred arrays in one message need, and as many again.
 const MOST: usize = 256;
@@ -56,7 +55,7 @@ impl Cache {
 
     /// Those that nobody uses: all, or of what is held by lock. Returns them to be dropped.
     pub(super) fn empty(&mut self, is_all: bool) -> Vec<Arc<Mapped>> {
-        self.take_out(|one| is_all || one.leases().is_by_lock())
+        self.take_out(|one| is_all || one.leases().is_lock_only())
     }
 
     fn take_out(&mut self, goes: impl Fn(&Mapped) -> bool) -> Vec<Arc<Mapped>> {
@@ -68,11 +67,4 @@ impl Cache {
         }
         gone
     }
-}
-
-/// Whether a mapping can be kept when its array has gone.
-pub(super) fn is_worth_keeping(mapped: &Mapped) -> bool {
-    mapped.header.division.is_some()
-        && !mapped.leases().is_by_lock()
-        && mapped.access != Access::CopyOnWrite
 }

@@ -1,5 +1,5 @@
-//! Words for loom: a page of its atomics in place of mapped bytes, so that `lease` runs as it is
-//! shipped.
+//! Control words for loom: a page of its atomics in place of mapped bytes, so that `lease` runs
+//! as it is shipped.
 //!
 //! Loom 0.7 misses orders in which a thread stores to what it has loaded itself
 //! (tokio-rs/loom#166): it remembers one last access of an atomic, and such a thread finds its own
@@ -17,25 +17,25 @@ use std::ptr::NonNull;
 
 pub(crate) use loom::sync::atomic::Ordering;
 
-use super::{Entry, Word};
-use crate::format::Division;
+use super::{ControlWord, Entry};
+use crate::format::SlabLayout;
 
 /// What lies in a header or in a cell's head.
 struct Page {
-    words: [Word; 6],
+    words: [ControlWord; 6],
     entries: Vec<Entry>,
-    cells: Vec<Words>,
+    cells: Vec<ControlWords>,
 }
 
 /// The words of one page. It is never freed: a model's memory is what its process has.
 #[derive(Clone, Copy)]
-pub(crate) struct Words(&'static Page);
+pub(crate) struct ControlWords(&'static Page);
 
-impl Words {
+impl ControlWords {
     /// A page with so many entries and cells, each of them with so many entries as well.
     pub(crate) fn modelled(entries: usize, cells: usize) -> Self {
-        let entry = |_| Entry { holder: Word::zero(), about: Word::zero() };
-        let words = [(); 6].map(|()| Word::zero());
+        let entry = |_| Entry { owner: ControlWord::zero(), owner_info: ControlWord::zero() };
+        let words = [(); 6].map(|()| ControlWord::zero());
         let cells = (0..cells).map(|_| Self::modelled(entries, 0)).collect();
         Self(Box::leak(Box::new(Page { words, entries: (0..entries).map(entry).collect(), cells })))
     }
@@ -46,7 +46,7 @@ impl Words {
     pub(crate) unsafe fn new(
         _header: NonNull<u8>,
         _entries: usize,
-        _division: Option<Division>,
+        _layout: Option<SlabLayout>,
     ) -> Self {
         unreachable!("loom's atomics do not lie in mapped memory")
     }
@@ -59,7 +59,7 @@ impl Words {
         self.0.cells.iter().copied()
     }
 
-    pub(super) fn word(&self, index: usize) -> &Word {
+    pub(super) fn word(&self, index: usize) -> &ControlWord {
         &self.0.words[index]
     }
 
@@ -68,7 +68,7 @@ impl Words {
     }
 }
 
-impl Word {
+impl ControlWord {
     fn zero() -> Self {
         Self(AtomicU64 { value: Turn::new(0), turn: Turn::new(0) })
     }
@@ -142,7 +142,7 @@ pub(crate) fn fence(order: Ordering) {
 
 type Turn = loom::sync::atomic::AtomicU64;
 
-/// Loom's, with the operations that a `Word` has.
+/// Loom's, with the operations that a `ControlWord` has.
 pub(crate) struct AtomicU64 {
     value: loom::sync::atomic::AtomicU64,
     turn: Turn,

@@ -20,8 +20,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use super::super::limits::file_limit;
 use super::super::lock;
-use super::super::map::file_limit;
 use super::FAMILIES;
 
 /// The most processes on it.

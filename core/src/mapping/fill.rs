@@ -4,13 +4,12 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use super::Segment;
 use super::mapped::Mapped;
+use crate::control::Announced;
 use crate::copy::{End, copy_elements, write_elements};
 use crate::error::{Error, Result};
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Access};
-use crate::words::Announced;
 
 /// From this size on elements are written to a new file. Less is a page fault or two.
 const WRITTEN_BYTES: u64 = 16 << 10;
@@ -18,18 +17,11 @@ const WRITTEN_BYTES: u64 = 16 << 10;
 /// From this size on pages are mapped at once before they are stored to.
 const MAPPED_AT_ONCE_BYTES: u64 = 256 << 10;
 
-impl Segment {
-    /// So many bytes of the data will be stored.
-    pub(crate) fn prepare_stores(&self, bytes: u64) {
-        self.mapped.prepare_stores(bytes);
-    }
-}
-
 impl Mapped {
     /// Before so many bytes of the data are stored: has their pages mapped, if they are most of it
     /// and this process has not done so before. A fault for each page takes three times as long as
     /// the copy.
-    pub(super) fn prepare_stores(&self, bytes: u64) {
+    pub(crate) fn prepare_stores(&self, bytes: u64) {
         let is_most = bytes >= MAPPED_AT_ONCE_BYTES && bytes >= self.header.data_bytes / 2;
         // A forked child has the mapping and none of its pages.
         let is_first =
@@ -52,7 +44,7 @@ pub(crate) enum Fill<'a> {
 
 impl Fill<'_> {
     /// Whether `apply` stores anything.
-    pub(super) fn stores(&self, is_zero: bool) -> bool {
+    pub(crate) fn stores(&self, is_zero: bool) -> bool {
         match self {
             Self::Zeros => !is_zero,
             Self::Nothing => false,
@@ -65,7 +57,7 @@ impl Fill<'_> {
     /// # Safety
     /// The `bytes` from `data` on are mapped writable, and are this thread's alone. The elements
     /// can be read, and are as many bytes.
-    pub(super) unsafe fn apply(&self, data: NonNull<u8>, bytes: u64, is_zero: bool) {
+    pub(crate) unsafe fn apply(&self, data: NonNull<u8>, bytes: u64, is_zero: bool) {
         let announced = || Announced::around(data.as_ptr(), bytes as usize);
         match self {
             Self::Zeros if !is_zero => {
@@ -73,15 +65,14 @@ impl Fill<'_> {
                 // SAFETY: the caller vouches for the memory.
                 unsafe { std::ptr::write_bytes(data.as_ptr(), 0, bytes as usize) };
             }
-            Self::Elements(from, item_bytes) => {
-                let Ok(layout) = Layout::contiguous(&from.layout.shape, *item_bytes, Order::C)
-                else {
+            Self::Elements(from, itemsize) => {
+                let Ok(layout) = Layout::contiguous(&from.layout.shape, *itemsize, Order::C) else {
                     return;
                 };
                 let _around = announced();
                 let to = End { start: data.as_ptr(), layout: &layout };
                 // SAFETY: one shape; the new memory has room for all of them and is ours alone.
-                unsafe { copy_elements(to, *from, *item_bytes) };
+                unsafe { copy_elements(to, *from, *itemsize) };
             }
             _ => {}
         }
@@ -92,14 +83,14 @@ impl Fill<'_> {
     ///
     /// # Safety
     /// The elements can be read, and the file has room for them from `offset` on.
-    pub(super) unsafe fn write(&self, file: &sys::File, offset: u64) -> Result<bool> {
-        let Self::Elements(from, item_bytes) = self else { return Ok(false) };
-        if !file.takes_writes() || from.layout.len() * item_bytes < WRITTEN_BYTES {
+    pub(crate) unsafe fn write(&self, file: &sys::SegmentFile, offset: u64) -> Result<bool> {
+        let Self::Elements(from, itemsize) = self else { return Ok(false) };
+        if !file.takes_writes() || from.layout.len() * itemsize < WRITTEN_BYTES {
             return Ok(false);
         }
         let write = |at, bytes: *const u8, count| file.write_at(offset + at, bytes, count);
         // SAFETY: the caller vouches for the elements.
-        let written = unsafe { write_elements(*from, *item_bytes, write) };
+        let written = unsafe { write_elements(*from, *itemsize, write) };
         written.map(|()| true).map_err(|error| Error::os("pwrite", file.path(), error))
     }
 }

@@ -1,10 +1,10 @@
-//! The words of a header that move after birth: atomics over mapped bytes.
+//! The words of a header that move after creation: atomics over mapped bytes.
 //!
 //! | word       | segment   | cell, in its head | moved by |
 //! |------------|-----------|---------|----------|
 //! | state      | 128–135   | 0–7     | bits 0–2 state, 3–63 epoch, one more at each transition; see `lease` |
 //! | generation | 136–143   | 8–15    | the creator, before LIVE; below 2^53 |
-//! | flags      | 144–151   | 16–23   | PERSIST: the creator, cleared by `unlink`; BY_LOCK: set for ever by a holder who could have no entry; PUNCHED: who has claimed a cell |
+//! | flags      | 144–151   | 16–23   | PERSIST: the creator, cleared by `unlink`; LOCK_ONLY: set for ever by a holder who could have no entry; DECOMMITTED: who has claimed a cell |
 //! | holders    | 152–159   |         | portable backend only: each attach and close |
 //! | data_bytes |           | 24–31   | the creator of an array in a cell, before LIVE |
 //! | used, warm | 160–175   |         | hints of a segment of cells: how many are not FREE, how many FREE ones have memory |
@@ -23,22 +23,22 @@ mod mapped;
 pub(crate) mod modelled;
 
 #[cfg(not(loom))]
-pub(crate) use mapped::Words;
+pub(crate) use mapped::ControlWords;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use modelled::{AtomicU64, Ordering, Words, fence};
+pub(crate) use modelled::{AtomicU64, ControlWords, Ordering, fence};
 
-pub(crate) use crate::format::{BY_LOCK, PERSIST, PUNCHED};
 use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
+pub(crate) use crate::format::{DECOMMITTED, LOCK_ONLY, PERSIST};
 
 /// A word in shared memory. It has the operations that the protocol needs, and no others; each
 /// that stores is announced.
 #[repr(transparent)]
-pub(crate) struct Word(AtomicU64);
+pub(crate) struct ControlWord(AtomicU64);
 
-impl Word {
+impl ControlWord {
     #[cfg_attr(loom, track_caller)]
     pub(crate) fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
@@ -126,15 +126,15 @@ fn announce(_: u64, _: *const u8, _: usize) {}
 /// One holder, in shared memory.
 #[repr(C)]
 pub(crate) struct Entry {
-    /// `holder << 1 | held`; 0 is free.
-    pub(crate) holder: Word,
+    /// `owner << 1 | held`; 0 is free.
+    pub(crate) owner: ControlWord,
     /// Who that is, for people and for the check of its life; written before it is first held.
-    pub(crate) about: Word,
+    pub(crate) owner_info: ControlWord,
 }
 
-impl Words {
+impl ControlWords {
     /// State and epoch.
-    pub(crate) fn state(&self) -> &Word {
+    pub(crate) fn state(&self) -> &ControlWord {
         self.word(0)
     }
 
@@ -147,18 +147,18 @@ impl Words {
         self.word(1).store(generation, Ordering::Relaxed);
     }
 
-    pub(crate) fn flags(&self) -> &Word {
+    pub(crate) fn flags(&self) -> &ControlWord {
         self.word(2)
     }
 
     /// The portable backend's count of mappings.
     #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
-    pub(crate) fn holders(&self) -> &Word {
+    pub(crate) fn holders(&self) -> &ControlWord {
         self.word(3)
     }
 
     /// Of a cell: size of its array's data.
-    pub(crate) fn data_bytes(&self) -> &Word {
+    pub(crate) fn data_bytes(&self) -> &ControlWord {
         self.word(3)
     }
 
@@ -172,12 +172,12 @@ impl Words {
     }
 
     /// Of a segment of cells: how many are not FREE. A hint.
-    pub(crate) fn used(&self) -> &Word {
+    pub(crate) fn used(&self) -> &ControlWord {
         self.word(4)
     }
 
     /// Of a segment of cells: how many FREE ones have memory. A hint.
-    pub(crate) fn warm(&self) -> &Word {
+    pub(crate) fn warm(&self) -> &ControlWord {
         self.word(5)
     }
 }

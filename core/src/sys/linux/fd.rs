@@ -23,9 +23,9 @@ static OPEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 const AT_ONCE: usize = 64;
 
 /// An open file whose descriptor no forked child keeps.
-pub(super) struct Descriptor(ManuallyDrop<File>);
+pub(super) struct Fd(ManuallyDrop<File>);
 
-impl Descriptor {
+impl Fd {
     /// Opens by `open`, which must not open a second one in this way.
     pub(super) fn open(open: impl FnOnce() -> io::Result<File>) -> io::Result<Self> {
         let _no_fork = GATE.enter();
@@ -59,7 +59,7 @@ fn forget(file: &File) {
     }
 }
 
-impl Deref for Descriptor {
+impl Deref for Fd {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -67,7 +67,7 @@ impl Deref for Descriptor {
     }
 }
 
-impl Drop for Descriptor {
+impl Drop for Fd {
     fn drop(&mut self) {
         let _no_fork = GATE.enter();
         forget(&self.0);
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_child_has_none_and_its_parent_still_has_them() {
-        let [first, second] = [(); 2].map(|()| Descriptor::open(tempfile::tempfile).unwrap());
-        let kept = Descriptor::open(tempfile::tempfile).unwrap().into_owned();
+        let [first, second] = [(); 2].map(|()| Fd::open(tempfile::tempfile).unwrap());
+        let kept = Fd::open(tempfile::tempfile).unwrap().into_owned();
         let numbers = [first.as_raw_fd(), second.as_raw_fd(), kept.as_raw_fd()];
         assert_eq!(numbers.map(is_open), [true, true, true]);
         let seen = in_child(|| {
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(numbers.map(is_open), [true, true, true]);
         drop(first);
         let seen = in_child(|| {
-            let opened = Descriptor::open(|| File::open("/dev/null")); // the gate is open there
+            let opened = Fd::open(|| File::open("/dev/null")); // the gate is open there
             i32::from(opened.is_ok() && !is_open(numbers[1]))
         });
         assert_eq!(seen, 1);

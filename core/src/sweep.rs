@@ -14,14 +14,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::mapped::{Mapped, read_header};
-use super::process::{Operation, begin};
-use super::table::Table;
-use super::{cells, check_id, close_without_the_dead};
 use crate::error::{Error, Result};
 use crate::lease::Closed;
+use crate::mapping::{self, Mapped, read_header};
 use crate::name::SegmentId;
-use crate::sys::{self, Dead, Directory, Lives, Place};
+use crate::segment::{close_without_the_dead, holds_all_of};
+use crate::slab::{self, SweepMode};
+use crate::sys::{self, Dead, Directory, Liveness, Lookup, Operation};
 
 /// What a sweep gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,8 +39,8 @@ pub struct Swept {
 /// # Errors
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
 pub fn sweep() -> Result<Swept> {
-    begin()?;
-    sweep_directory(&Directory::current(), How::Pressing)
+    sys::refuse_orphan()?;
+    sweep_directory(&Directory::current(), SweepMode::AlsoIdle)
 }
 
 /// Gives back what dead processes held, if any has died: for those who have just waited for one.
@@ -49,10 +48,10 @@ pub fn sweep() -> Result<Swept> {
 /// # Errors
 /// As [`sweep`].
 pub fn sweep_dead() -> Result<Swept> {
-    begin()?;
+    sys::refuse_orphan()?;
     let directory = Directory::current();
-    match sys::look_for_dead(&directory).dead {
-        Some(_) => sweep_directory(&directory, How::Quietly),
+    match sys::find_dead(&directory).dead {
+        Some(_) => sweep_directory(&directory, SweepMode::DeadOnly),
         None => Ok(Swept::default()),
     }
 }
@@ -63,35 +62,31 @@ pub fn sweep_dead() -> Result<Swept> {
 /// For runtimes that call it now and then, as at the end of a garbage collection.
 pub fn trim_pool() -> u64 {
     let _operation = Operation::begin();
-    cells::let_go_of_idle(false)
+    slab::let_go_of_idle(false)
 }
 
 /// Gives back all that this process's pool keeps. Returns its bytes.
 pub fn empty_pool() -> u64 {
     let _operation = Operation::begin();
-    cells::let_go_of_idle(true)
+    slab::let_go_of_idle(true)
 }
 
-/// Whether a sweep takes what is only kept for reuse, too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// What the dead held.
-    Quietly,
-    /// And what living processes keep and do not use: memory is wanted.
-    Pressing,
+/// Sweeps because memory is wanted. Returns whether any went back.
+pub(crate) fn gives_room(directory: &Directory) -> Result<bool> {
+    Ok(sweep_directory(directory, SweepMode::AlsoIdle)?.bytes > 0)
 }
 
-pub(super) fn sweep_directory(directory: &Directory, how: How) -> Result<Swept> {
-    let dead = sys::look_for_dead(directory).dead; // who dies from now on is the next sweep's
-    drop(Table::empty_cache(how == How::Pressing));
-    let mut swept = Swept { bytes: cells::let_go(how), ..Swept::default() };
+fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
+    let dead = sys::find_dead(directory).dead; // who dies from now on is the next sweep's
+    mapping::empty_cache(mode == SweepMode::AlsoIdle);
+    let mut swept = Swept { bytes: slab::let_go(mode), ..Swept::default() };
     let ids = directory.segment_ids()?;
-    if let Some(lives) = Lives::look(directory) {
-        sys::sweep_tickets(directory, &lives);
+    if let Some(liveness) = Liveness::look(directory) {
+        sys::sweep_tickets(directory, &liveness);
     }
     let (mut seen, mut is_whole) = (0, true); // seen: of what stays
     for id in &ids {
-        match sweep_one(directory, id, how, &mut seen) {
+        match sweep_one(directory, id, mode, &mut seen) {
             Ok((bytes, ended)) => {
                 seen += usize::from(!ended);
                 swept.segments += u64::from(ended);
@@ -119,15 +114,15 @@ fn is_shortage(error: &Error) -> bool {
 fn sweep_one(
     directory: &Directory,
     id: &SegmentId,
-    how: How,
+    mode: SweepMode,
     seen: &mut usize,
 ) -> Result<(u64, bool)> {
-    if how == How::Quietly && Table::holds_all_of(id) {
+    if mode == SweepMode::DeadOnly && holds_all_of(id) {
         return Ok((0, false));
     }
     match sys::give_back(directory, id)? {
         Some(bytes) => Ok((bytes, true)),
-        None => sweep_mapped(directory, id, how, seen),
+        None => sweep_mapped(directory, id, mode, seen),
     }
 }
 
@@ -135,28 +130,28 @@ fn sweep_one(
 fn sweep_mapped(
     directory: &Directory,
     id: &SegmentId,
-    how: How,
+    mode: SweepMode,
     seen: &mut usize,
 ) -> Result<(u64, bool)> {
-    let Some(file) = sys::File::open_own(directory, id)? else { return Ok((0, false)) };
-    let header = read_header(id.as_str(), &file)?;
-    check_id(Place::Id(id), &header)?;
+    let Some(file) = sys::SegmentFile::open_own(directory, id)? else { return Ok((0, false)) };
+    let header = read_header(Lookup::Id(id), &file)?;
     let mapped = Mapped::map(&file, header, sys::Access::ReadWrite)?;
     drop(file); // the mapping holds it: if that is the last hold, its end gives the segment back
     let leases = mapped.leases();
     let segment_bytes = mapped.header.segment_bytes();
-    if let Some(division) = mapped.header.division {
-        *seen += division.cells as usize / 4; // a cell costs less than a file
-        let (bytes, ended) = cells::sweep(&mapped, how);
+    if let Some(layout) = mapped.header.slab_layout {
+        *seen += layout.cells as usize / 4; // a cell costs less than a file
+        let (bytes, ended) = slab::sweep(&mapped, mode);
         return Ok((if ended { segment_bytes } else { bytes }, ended));
     }
-    let closed = !leases.is_by_lock() && close_without_the_dead(&leases, directory) == Closed::Last;
+    let closed =
+        !leases.is_lock_only() && close_without_the_dead(&leases, directory) == Closed::Last;
     let dead = closed || leases.is_dead(); // by somebody who died before he unlinked it
     let ended = dead && mapped.discard();
     Ok((if ended { segment_bytes } else { 0 }, ended))
 }
 
-/// How many segments the last sweep of this process looked at; files and bytes that were made
+/// SweepMode many segments the last sweep of this process looked at; files and bytes that were made
 /// since.
 static SEEN_BY_SWEEP: AtomicUsize = AtomicUsize::new(0);
 static CREATES: AtomicUsize = AtomicUsize::new(0);
@@ -168,14 +163,14 @@ const BYTES_BETWEEN_SWEEPS: u64 = 64 << 20;
 const BYTES_OF_A_LOOK: u64 = 1 << 20;
 
 /// Before a create that makes a file of so many bytes.
-pub(super) fn before_file(directory: &Directory, bytes: u64) {
+pub(crate) fn before_file(directory: &Directory, bytes: u64) {
     sys::note_user();
     let seen = SEEN_BY_SWEEP.load(Ordering::Relaxed);
     let creates = CREATES.fetch_add(1, Ordering::Relaxed);
     let made_bytes = MADE_BYTES.fetch_add(bytes, Ordering::Relaxed);
     let is_much = made_bytes >= BYTES_BETWEEN_SWEEPS.max(seen as u64 * BYTES_OF_A_LOOK);
     if is_much || creates >= CREATES_BETWEEN_SWEEPS.max(seen) {
-        let _ = sweep_directory(directory, How::Quietly); // one that cannot be read is reported by what comes next
+        let _ = sweep_directory(directory, SweepMode::DeadOnly); // one that cannot be read is reported by what comes next
     }
 }
 
@@ -184,16 +179,16 @@ static WAS_USED: AtomicBool = AtomicBool::new(false);
 
 /// The first use in a process gives back what dead processes left. No other thread waits for it,
 /// and no child: a forked process was begun by its parent.
-pub(super) fn at_first_use(directory: &Directory) {
+pub(crate) fn at_first_use(directory: &Directory) {
     if !WAS_USED.load(Ordering::Relaxed) && !WAS_USED.swap(true, Ordering::Relaxed) {
-        let _ = sweep_directory(directory, How::Quietly); // one that cannot be read is reported by what comes next
+        let _ = sweep_directory(directory, SweepMode::DeadOnly); // one that cannot be read is reported by what comes next
     }
 }
 
 /// What a look comes before or after, and so how often there may be one: the time between two of
 /// them is so many times what the last one took.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum When {
+pub(crate) enum Occasion {
     /// A create that takes memory from the system.
     Growing = 4,
     /// A message was received.
@@ -203,15 +198,15 @@ pub(crate) enum When {
 }
 
 /// Sweeps when a process has died, if it is time to look.
-pub(crate) fn look(directory: &Directory, when: When) {
-    look_at(directory, when, sys::monotonic_ns());
+pub(crate) fn check(directory: &Directory, when: Occasion) {
+    check_at(directory, when, sys::monotonic_ns());
 }
 
 /// The same before memory is used again. Whether it is time to see that its file can still be
 /// found.
-pub(super) fn look_before_reuse(directory: &Directory) -> bool {
-    let (last, now_ns) = (directory.last_look(), sys::monotonic_ns());
-    let is_due = look_at(directory, When::Reusing, now_ns)
+pub(crate) fn check_before_reuse(directory: &Directory) -> bool {
+    let (last, now_ns) = (directory.last_check(), sys::monotonic_ns());
+    let is_due = check_at(directory, Occasion::Reusing, now_ns)
         || now_ns >= last.checked_ns.load(Ordering::Relaxed);
     if is_due {
         sys::note_user();
@@ -224,8 +219,8 @@ pub(super) fn look_before_reuse(directory: &Directory) -> bool {
 const CHECK_NS: u64 = 50_000;
 
 /// Whether it looked.
-fn look_at(directory: &Directory, when: When, now_ns: u64) -> bool {
-    let last = directory.last_look();
+fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
+    let last = directory.last_check();
     let rest_ns = || (when as u64).saturating_mul(last.took_ns.load(Ordering::Relaxed));
     let due_ns = || last.ended_ns.load(Ordering::Relaxed).saturating_add(rest_ns());
     // The same steps in each run, where they are counted.
@@ -234,39 +229,26 @@ fn look_at(directory: &Directory, when: When, now_ns: u64) -> bool {
     }
     sys::note_user();
     let began = sys::thread_ns();
-    let found = sys::look_for_dead(directory);
+    let found = sys::find_dead(directory);
     if found.was_deleted {
-        say_that_files_were_removed(directory);
+        sys::warn_of_removed_files(directory);
     }
     last.took_ns.store(sys::thread_ns() - began, Ordering::Relaxed);
     if found.dead.is_some() {
-        let _ = sweep_directory(directory, How::Quietly); // nobody asked for it
+        let _ = sweep_directory(directory, SweepMode::DeadOnly); // nobody asked for it
     }
     last.ended_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
     true
 }
 
-/// Said once by a process: what it has given out cannot be found any more.
-pub(super) fn say_that_files_were_removed(directory: &Directory) {
-    static WAS_SAID: AtomicBool = AtomicBool::new(false);
-    if !WAS_SAID.swap(true, Ordering::Relaxed) {
-        eprintln!(
-            "shmarray: another program removed files of this process from {}. Arrays that it has stay readable here; \
-             their handles find nothing any more. New arrays are made in new files. (systemd-logind removes a user's \
-             files at logout unless RemoveIPC=no: see `shmarray doctor`.)",
-            directory.path().display()
-        );
-    }
-}
-
 /// The end of a process. `is_clean`: nothing of it stays that somebody must sweep.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-pub(super) fn at_exit(is_clean: bool) {
+pub(crate) fn at_exit(is_clean: bool) {
     if WAS_USED.load(Ordering::Relaxed) && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
         let _ = sweep_dead(); // nobody is left to be told
     }
     if is_clean {
-        sys::leave_rolls();
+        sys::leave_process_lists();
     }
 }
 

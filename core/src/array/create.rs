@@ -1,0 +1,74 @@
+//! Where a new array comes from: a free cell, a new slab, or a segment of its own.
+
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::format::Header;
+use crate::mapping::Fill;
+use crate::name::SegmentId;
+use crate::process;
+use crate::segment::{CreationOptions, Segment, reserve};
+use crate::shape::Layout;
+use crate::slab::{Request, Reuse};
+use crate::sweep::{self, Occasion};
+use crate::sys::{Directory, Operation};
+
+/// Memory for a new array, held by this process. No other process sees it before it is whole.
+///
+/// # Safety
+/// The elements that it begins with can be read, and are as many as the layout's.
+#[allow(unsafe_code)]
+pub(super) unsafe fn segment(
+    dtype: &DType,
+    layout: &Layout,
+    options: &CreationOptions,
+    fill: &Fill<'_>,
+) -> Result<Arc<Segment>> {
+    process::begin()?;
+    let _operation = Operation::begin();
+    let directory = Directory::current();
+    sweep::at_first_use(&directory);
+    let must_check = sweep::check_before_reuse(&directory);
+    if !options.needs_own_segment() {
+        if let Some(segment) = in_cell(&directory, dtype, layout, fill, must_check)? {
+            return Ok(segment);
+        }
+    }
+    let (id, page_bytes) = (SegmentId::random()?, directory.page_bytes());
+    let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
+    before_growing(&directory, header.segment_bytes());
+    let file = match reserve(&directory, &header, options) {
+        // What dead processes left makes room before shared memory is said to be full.
+        Err(Error::NoSpace { .. }) if sweep::gives_room(&directory)? => {
+            reserve(&directory, &header, options)?
+        }
+        reserved => reserved?,
+    };
+    // SAFETY: the caller vouches for the elements, which are as many as the header's layout has.
+    unsafe { Segment::create(file, header, options, fill) }
+}
+
+/// An array in a cell; `None` when it needs a segment of its own.
+fn in_cell(
+    directory: &Directory,
+    dtype: &DType,
+    layout: &Layout,
+    fill: &Fill<'_>,
+    must_check: bool,
+) -> Result<Option<Arc<Segment>>> {
+    let Some(request) = Request::new(directory, dtype, layout, fill)? else { return Ok(None) };
+    match request.reuse(must_check)? {
+        Reuse::Made(array) => return Ok(Some(Segment::in_cell(array))),
+        Reuse::Impossible => return Ok(None),
+        Reuse::NoneFree => {}
+    }
+    let Some(growth) = request.grow()? else { return Ok(None) };
+    before_growing(directory, request.cell_bytes());
+    Ok(request.make(growth)?.map(Segment::in_cell))
+}
+
+fn before_growing(directory: &Directory, bytes: u64) {
+    sweep::before_file(directory, bytes);
+    sweep::check(directory, Occasion::Growing);
+}

@@ -1,0 +1,154 @@
+//! A segment's file in memory, and what its header said.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::usage;
+use crate::control::{Announced, ControlWords};
+use crate::error::{Error, Result};
+use crate::format::{Header, PAGE_BYTES};
+use crate::lease::Leases;
+use crate::name::SegmentId;
+use crate::sys::{self, Access, Directory, Lookup};
+
+/// One file, mapped once for each access, however many arrays lie in it.
+pub(crate) struct Mapped {
+    // In the order in which they go: the lock goes with the mapping.
+    pub(crate) mapping: sys::Mapping,
+    last: LastLockOnly,
+    pub(crate) header: Header,
+    pub(crate) access: Access,
+    /// The process whose pages of it were mapped at once (`fill`); 0 for none.
+    pub(crate) stored_in: AtomicU32,
+}
+
+/// Reads and validates the header of an open file. Most headers are one page, which is read once.
+///
+/// # Errors
+/// [`Error::InvalidSegment`], also when the file was looked up by another id than its header's.
+pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result<Header> {
+    let (label, page) = (lookup.to_string(), file.read_front(PAGE_BYTES)?);
+    let header = match Header::bytes_needed(&label, &page, file.bytes())? {
+        all if all <= page.len() as u64 => {
+            Header::read(&label, &page[..all as usize], file.bytes())?
+        }
+        all => Header::read(&label, &file.read_front(all)?, file.bytes())?,
+    };
+    match lookup {
+        Lookup::Id(id) if *id != header.id => Err(Error::InvalidSegment {
+            segment: label.clone(),
+            field: "id",
+            expected: label,
+            found: header.id.to_string(),
+        }),
+        _ => Ok(header),
+    }
+}
+
+/// Gives a segment back that was held by its lock, if its mapping was the last.
+struct LastLockOnly {
+    id: SegmentId,
+    directory: Directory,
+    was_lock_only: AtomicBool,
+}
+
+impl Drop for LastLockOnly {
+    fn drop(&mut self) {
+        if *self.was_lock_only.get_mut() {
+            let _ = sys::give_back(&self.directory, &self.id); // nobody to tell; a sweep will do it
+        }
+    }
+}
+
+impl Mapped {
+    pub(crate) fn new(mapping: sys::Mapping, header: Header, access: Access) -> Self {
+        let (id, directory) = (header.id, mapping.directory().clone());
+        let last = LastLockOnly { id, directory, was_lock_only: AtomicBool::new(false) };
+        usage::file_was_mapped();
+        Self { mapping, last, header, access, stored_in: AtomicU32::new(0) }
+    }
+
+    /// Maps an open file whose header was read.
+    pub(crate) fn map(file: &sys::SegmentFile, header: Header, access: Access) -> Result<Self> {
+        Ok(Self::new(file.map(access, header.header_bytes)?, header, access))
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        self.mapping.directory()
+    }
+
+    pub(crate) fn header_is_writable(&self) -> bool {
+        self.mapping.header_is_writable()
+    }
+
+    /// The leases of the file as a whole.
+    #[allow(unsafe_code)]
+    pub(crate) fn leases(&self) -> Leases {
+        let entries = self.header.leases_count as usize;
+        // SAFETY: a mapping starts at a page, and every segment has at least its header page, with
+        // room for the entries and heads: `create` made it, or `Header::read` checked both.
+        let words =
+            unsafe { ControlWords::new(self.mapping.header(), entries, self.header.slab_layout) };
+        match self.header.slab_layout {
+            Some(_) => Leases::of_slab(words),
+            None => Leases::of_segment(words),
+        }
+    }
+
+    /// The leases of a cell, or of the segment as a whole.
+    pub(crate) fn leases_of(&self, cell: Option<u32>) -> Leases {
+        let whole = self.leases();
+        let Some(number) = cell else { return whole };
+        let Some(leases) = whole.cell(number) else {
+            unreachable!("the number of a cell was checked when it was claimed or attached")
+        };
+        leases
+    }
+
+    /// Where the data of a cell starts in the data, and how many bytes it has room for.
+    pub(crate) fn part(&self, cell: Option<u32>) -> (u64, u64) {
+        match (self.header.slab_layout, cell) {
+            (Some(slab_layout), Some(cell)) => {
+                (u64::from(cell) * slab_layout.cell_bytes, slab_layout.cell_bytes)
+            }
+            _ => (0, self.header.data_bytes),
+        }
+    }
+
+    /// The first byte of the data of a cell, or of the segment's.
+    pub(crate) fn data(&self, cell: Option<u32>) -> NonNull<u8> {
+        let start = self.mapping.data().wrapping_add(self.part(cell).0 as usize);
+        NonNull::new(start).unwrap_or(NonNull::dangling()) // a mapping is never at 0
+    }
+
+    /// The header's bytes, before anybody else can see them.
+    #[allow(unsafe_code)]
+    pub(crate) fn write_header(&self) {
+        let bytes = self.header.write();
+        let place = self.mapping.header().as_ptr();
+        let _around = Announced::around(place, bytes.len());
+        // SAFETY: the file was made as long as the header says, which is at least its own bytes;
+        // nobody else has the mapping yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+    }
+
+    /// Unlinks what the caller ended. A close has nobody to tell: what stays, because it is another
+    /// user's or for a crash, a sweep takes.
+    pub(crate) fn discard(&self) -> bool {
+        sys::discard(self.directory(), &self.header.id, self.header.name.as_ref())
+            .unwrap_or_default()
+    }
+
+    /// Of a mapping that copies on write: the pages that were written here go, so that it shows
+    /// what is shared. `false` where that cannot be done.
+    pub(crate) fn drop_written_pages(&self, cell: Option<u32>, data_bytes: u64) -> bool {
+        self.mapping.drop_written_pages(self.part(cell).0, data_bytes)
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        usage::file_was_unmapped();
+        self.last.was_lock_only.store(self.leases().is_lock_only(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,45 @@
+//! How much of a process's mappings and of shared memory this library uses.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Mapped files.
+static FILES: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of arrays that are mapped copy-on-write.
+static PRIVATE_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// A file takes two mappings at most: its header, and its data with another protection.
+const MAPPINGS_OF_A_FILE: usize = 2;
+
+pub(super) fn file_was_mapped() {
+    FILES.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(super) fn file_was_unmapped() {
+    FILES.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// The number of mappings that this library has in this process, at most.
+pub(crate) fn mappings() -> usize {
+    FILES.load(Ordering::Relaxed).saturating_mul(MAPPINGS_OF_A_FILE)
+}
+
+/// The bytes of shared memory that one copy-on-write array keeps, counted while this lives.
+pub(crate) struct PrivateBytes(u64);
+
+impl PrivateBytes {
+    pub(crate) fn count(bytes: u64) -> Self {
+        PRIVATE_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        Self(bytes)
+    }
+
+    /// The bytes of all such arrays of this process.
+    pub(crate) fn total() -> u64 {
+        PRIVATE_BYTES.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for PrivateBytes {
+    fn drop(&mut self) {
+        PRIVATE_BYTES.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}

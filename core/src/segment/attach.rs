@@ -1,0 +1,169 @@
+//! Attaching a segment of another process, or one of this process that is found again.
+
+use std::sync::Arc;
+
+use super::held::{Segment, find};
+use super::hold::{enter, give_back_if_last, give_back_ticket};
+use crate::control::Ordering;
+use crate::descriptor::Descriptor;
+use crate::error::{Error, Result};
+use crate::lease::Leases;
+use crate::mapping::{self, Mapped, PrivateBytes, read_header};
+use crate::name::{ArrayName, SegmentText};
+use crate::sys::{self, Access, Directory, Lookup, Operation};
+
+/// What a lookup has found.
+enum Found {
+    /// A segment that this process holds already.
+    Segment(Arc<Segment>),
+    /// A file that this process has mapped already.
+    Known(Arc<Mapped>),
+    New(Arc<Mapped>),
+}
+
+impl Segment {
+    /// The segment of a descriptor, mapped now or found in the table.
+    pub(crate) fn attach(descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
+        let (text, expected) = (&descriptor.segment, descriptor.generation);
+        let segment = match find(text, access) {
+            Some(segment) => segment,
+            None => Self::open(Lookup::Id(&text.id), text.cell, access)?,
+        };
+        let found = segment.generation();
+        match found == expected {
+            true => Ok(segment),
+            false => Err(Error::StaleHandle { segment: text.to_string(), expected, found }),
+        }
+    }
+
+    /// The segment that has a name.
+    pub(crate) fn attach_name(name: &ArrayName, access: Access) -> Result<Arc<Self>> {
+        Self::open(Lookup::Name(name), None, access)
+    }
+
+    fn open(lookup: Lookup<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
+        let _operation = Operation::begin();
+        sys::note_user();
+        let directory = Directory::current();
+        let (mapped, is_new) = match map(&directory, lookup, access)? {
+            Found::Segment(segment) => return Ok(segment), // a name led to what is mapped already
+            Found::Known(mapped) => (mapped, false),
+            Found::New(mapped) => (mapped, true),
+        };
+        let leases = leases_of(&mapped, cell, &lookup.to_string())?;
+        let Some(hold) = enter(&leases, &mapped, cell) else {
+            if !mapped.header_is_writable() && !leases.is_lock_only() {
+                // A process that cannot take a lease holds by lock; but whoever closes a segment
+                // that is not LOCK_ONLY does not ask for locks.
+                let error = std::io::ErrorKind::ReadOnlyFilesystem.into();
+                return Err(Error::os("attach", directory.path(), error));
+            }
+            let cell = cell.map_or(String::new(), |cell| format!(".{cell}"));
+            return Err(Error::SegmentNotFound {
+                segment: format!("{lookup}{cell}"),
+                directory: directory.path().to_owned(),
+            });
+        };
+        if is_new {
+            mapping::keep_if_reusable(&mapped);
+        }
+        let generation = leases.control.generation();
+        let room = mapped.part(cell).1;
+        let data_bytes = match cell {
+            Some(_) => leases.control.data_bytes().load(Ordering::Relaxed).min(room),
+            None => room,
+        };
+        let segment = Self::new(mapped, cell, data_bytes, generation, hold);
+        segment.check_generation(&lookup.to_string()).map(|()| segment)
+    }
+}
+
+/// The leases of the segment or cell that a handle names.
+fn leases_of(mapped: &Mapped, cell: Option<u32>, label: &str) -> Result<Leases> {
+    let whole = mapped.leases();
+    let leases = match (mapped.header.slab_layout, cell) {
+        (None, None) => Some(whole),
+        (Some(_), Some(cell)) => whole.cell(cell),
+        _ => None,
+    };
+    leases.ok_or_else(|| Error::handle("segment", format!("{label} has no such cell")))
+}
+
+fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<Found> {
+    if let Lookup::Id(id) = lookup {
+        if let Some(mapped) = mapping::find(id, access) {
+            return Ok(Found::Known(mapped));
+        }
+    }
+    let file = sys::SegmentFile::open(directory.clone(), lookup, access)?;
+    let header = read_header(lookup, &file)?;
+    if let (Lookup::Name(_), text) = (lookup, SegmentText { id: header.id, cell: None }) {
+        if let Some(segment) = find(&text, access) {
+            return Ok(Found::Segment(segment));
+        }
+    }
+    let mapped = Arc::new(Mapped::map(&file, header, access)?);
+    if mapped.header.slab_layout.is_some() {
+        mapping::insert(&mapped);
+    }
+    Ok(Found::New(mapped))
+}
+
+/// Gives back what a message holds of an array, which this process need not have.
+///
+/// # Errors
+/// As attaching it.
+pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u64) -> Result<()> {
+    let (text, access) = (&descriptor.segment, Access::ReadWrite);
+    if let Some(segment) = find(text, access).or_else(|| find(text, Access::ReadOnly)) {
+        segment.give_back_ticket(ticket);
+        return Ok(());
+    }
+    let (Found::Known(mapped) | Found::New(mapped)) = map(directory, Lookup::Id(&text.id), access)?
+    else {
+        return Ok(());
+    };
+    let leases = leases_of(&mapped, text.cell, &text.to_string())?;
+    give_back_ticket(&mapped, &leases, ticket);
+    drop(give_back_if_last(&mapped, text.cell, &leases));
+    Ok(())
+}
+
+/// The part of a process's mappings beyond which received arrays are copied.
+const MAPPINGS_PART: usize = 4;
+/// The part of shared memory that one process keeps of arrays which were sent to it alone.
+const PRIVATE_PART: u64 = 8;
+/// The part of shared memory that stays free for others.
+const FREE_PART: u64 = 4;
+
+/// Whether a quarter of shared memory would still be free with so many more bytes in use: for
+/// memory that can as well be elsewhere. A new array may have the last byte.
+#[must_use]
+pub fn has_room(bytes: u64) -> bool {
+    let directory = Directory::current();
+    let (Ok(free), Ok(total)) = (directory.free_bytes(), directory.total_bytes()) else {
+        return false;
+    };
+    free.saturating_sub(bytes) >= total / FREE_PART
+}
+
+/// Whether a receiver that wants the array of a descriptor for itself alone had better copy it to
+/// memory of its own than attach it copy-on-write.
+///
+/// A mapping that copies on write costs no copy, but it keeps shared memory, of which a container
+/// may have 64 MB, and a process may have `vm.max_map_count` mappings, 65,530 by default. Without
+/// a free mapping it can neither open a file nor start a thread. So the answer is yes when this
+/// library uses a quarter of this process's mappings, when the process would keep more than an
+/// eighth of shared memory so, or when less than a quarter of shared memory is free.
+#[must_use]
+pub fn is_better_copied(descriptor: &Descriptor) -> bool {
+    if sys::is_orphaned() {
+        return false; // the attach that follows is refused
+    }
+    if mapping::mappings() >= sys::most_mappings() / MAPPINGS_PART {
+        return true;
+    }
+    let Ok(total) = Directory::current().total_bytes() else { return false };
+    let bytes = descriptor.layout.len().saturating_mul(descriptor.dtype.itemsize());
+    !has_room(0) || PrivateBytes::total().saturating_add(bytes) > total / PRIVATE_PART
+}

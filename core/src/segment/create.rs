@@ -1,0 +1,92 @@
+//! A new segment with one array.
+
+use std::sync::Arc;
+
+use super::held::Segment;
+use super::hold::{Hold, enter};
+use crate::control;
+use crate::error::Result;
+use crate::format::Header;
+use crate::mapping::{Fill, Mapped};
+use crate::name::{ArrayName, random_generation};
+use crate::sys::{self, Access, Directory};
+
+/// The options of a new array that its segment has to know.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CreationOptions {
+    pub(crate) name: Option<ArrayName>,
+    pub(crate) persist: bool,
+    pub(crate) mode: u32,
+}
+
+impl CreationOptions {
+    /// Readers that may not write the header cannot take an entry, so a mode that admits readers
+    /// makes the segment LOCK_ONLY.
+    fn flags(&self) -> u64 {
+        let readers = self.mode & 0o044 != 0;
+        if readers { control::LOCK_ONLY } else { 0 }
+    }
+
+    /// Whether the array cannot lie in a cell.
+    pub(crate) fn needs_own_segment(&self) -> bool {
+        self.name.is_some() || self.persist || self.mode != 0o600
+    }
+}
+
+/// A new file for a segment, which no other process can see, with its memory reserved.
+///
+/// # Errors
+/// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::Os`](crate::Error::Os).
+pub(crate) fn reserve(
+    directory: &Directory,
+    header: &Header,
+    options: &CreationOptions,
+) -> Result<sys::SegmentFile> {
+    let bytes = header.segment_bytes();
+    sys::SegmentFile::create(directory.clone(), &header.id, bytes, options.mode)
+}
+
+impl Segment {
+    /// Makes a segment of a file that [`reserve`] made. No other process sees it before it is
+    /// whole.
+    ///
+    /// # Safety
+    /// The elements that it begins with can be read, and are as many as the header's layout has.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn create(
+        file: sys::SegmentFile,
+        header: Header,
+        options: &CreationOptions,
+        fill: &Fill<'_>,
+    ) -> Result<Arc<Self>> {
+        // SAFETY: the caller vouches for the elements; the file has room for them, since `reserve`
+        // made it as large as the header says.
+        let is_filled = unsafe { fill.write(&file, header.header_bytes)? };
+        let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
+        mapped.write_header();
+        if !is_filled {
+            // SAFETY: the data of a new segment is as large as its array, mapped writable, and no
+            // other thread has it; the caller vouches for the elements.
+            unsafe { fill.apply(mapped.data(None), mapped.header.data_bytes, true) };
+        }
+        let generation = random_generation()?;
+        let leases = mapped.leases();
+        leases.control.set_generation(generation);
+        leases.be_live(options.flags());
+        // Nobody else has seen it, so it is alive.
+        let hold = enter(&leases, &mapped, None).unwrap_or(Hold::LockOnly);
+        file.publish(&mapped.header.id)?;
+        let linked = mapped.header.name.as_ref().map_or(Ok(()), |name| {
+            file.link_name(name)?;
+            // Set last: a crash before it leaves nothing that persists without a name.
+            let persist = || leases.control.flags().set(control::PERSIST);
+            if options.persist { file.mark_named(name, persist) } else { Ok(()) }
+        });
+        // The open file holds the segment, too. It is closed first, so that when the name is taken
+        // the drop of the segment is that of the last holder.
+        drop(file);
+        let data_bytes = mapped.header.data_bytes;
+        let segment = Self::new(Arc::new(mapped), None, data_bytes, generation, hold);
+        linked.map(|()| segment)
+    }
+}

@@ -1,0 +1,20 @@
+//! The exit of a process: its leases are given back while the memory stays mapped.
+
+use super::held::{TABLE, Table};
+use crate::slab;
+use crate::sys;
+
+/// Gives back all that this process holds, after other threads have ended their operations.
+/// Returns whether nothing of it stays that a sweep must take.
+pub(crate) fn leave_all() -> bool {
+    sys::operations::wait_for_others();
+    let table = TABLE.lock();
+    let mut is_clean = true;
+    Table::for_each(&table, |segment| {
+        is_clean &= !segment.is_lock_only();
+        std::mem::forget(segment.leave_at_exit());
+    });
+    drop(table);
+    slab::leave_at_exit();
+    is_clean
+}

@@ -1,0 +1,90 @@
+//! Holding a segment or a cell, and giving it back: a lease and what follows from it.
+
+use crate::lease::{Closed, EntryIndex, Leases};
+use crate::mapping::Mapped;
+use crate::slab::{self, Slab};
+use crate::sys::{self, Directory, Liveness, Owner};
+
+/// How a process holds a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// By this entry of its lease table.
+    Entry(EntryIndex),
+    /// By its mapping's lock alone: no entry was free, or none can be written.
+    LockOnly,
+}
+
+/// Holds what is mapped: by an entry, or if none can be had by the mapping's lock alone. `None`
+/// when it is not alive.
+pub(super) fn enter(leases: &Leases, mapped: &Mapped, cell: Option<u32>) -> Option<Hold> {
+    if !mapped.header_is_writable() {
+        return (leases.is_lock_only() && leases.is_live()).then_some(Hold::LockOnly);
+    }
+    let directory = mapped.directory();
+    let take_entry = |me: Owner| {
+        leases.take_entry(me.id, me.info).or_else(|| {
+            clear_dead(leases, directory);
+            leases.take_entry(me.id, me.info)
+        })
+    };
+    match sys::process_owner(directory).and_then(take_entry) {
+        Some(entry) if leases.enter(entry) => Some(Hold::Entry(entry)),
+        Some(_) => {
+            // The next life of a cell may have ended meanwhile, and been kept by our entry.
+            drop(give_back_if_last(mapped, cell, leases));
+            None
+        }
+        None => {
+            mapped.leases().set_lock_only();
+            leases.set_lock_only().then_some(Hold::LockOnly)
+        }
+    }
+}
+
+/// Makes what is alive meanwhile LOCK_ONLY: the segment or cell, and the file that it lies in.
+pub(super) fn hold_lock_only(leases: &Leases, mapped: &Mapped) {
+    leases.set_lock_only();
+    mapped.leases().set_lock_only();
+}
+
+fn clear_dead(leases: &Leases, directory: &Directory) {
+    if let Some(liveness) = Liveness::look(directory) {
+        leases.clear_dead_entries(|owner, info| liveness.is_dead_owner(owner, info));
+    }
+}
+
+/// Closes a segment after it has cleared the entries of dead processes.
+pub(crate) fn close_without_the_dead(leases: &Leases, directory: &Directory) -> Closed {
+    clear_dead(leases, directory);
+    leases.close()
+}
+
+/// Ends a segment or a cell that nobody holds any more. Returns a slab that this process needs no
+/// longer; the caller drops it when nothing is locked.
+pub(super) fn give_back_if_last(
+    mapped: &Mapped,
+    cell: Option<u32>,
+    leases: &Leases,
+) -> Option<Slab> {
+    let me = || sys::process_owner(mapped.directory()).map_or(0, |me| me.id);
+    let closed = match leases.close() {
+        Closed::Held if !leases.is_lock_only() && leases.is_held_by_others(me()) => {
+            close_without_the_dead(leases, mapped.directory())
+        }
+        closed => closed,
+    };
+    match (closed, cell) {
+        (Closed::Last, None) => drop(mapped.discard()),
+        (Closed::Last, Some(cell)) => return slab::freed(mapped, cell),
+        (Closed::Held, Some(_)) if leases.is_lock_only() => return slab::let_go_of(mapped),
+        _ => {}
+    }
+    None
+}
+
+/// Gives a message's ticket back: its entry, or its link.
+pub(super) fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
+    if !leases.give_back_ticket(ticket) && leases.is_lock_only() {
+        sys::unlink_ticket(mapped.directory(), &mapped.header.id, ticket);
+    }
+}

@@ -1,0 +1,90 @@
+//! A cell that this process has claimed and that is not yet an array.
+
+use std::sync::Arc;
+
+use super::pool_limit;
+use crate::control::{DECOMMITTED, Ordering};
+use crate::descriptor::GENERATION_LIMIT;
+use crate::error::Result;
+use crate::format::CELL_DESCRIPTION_BYTES;
+use crate::lease::{EntryIndex, Leases};
+use crate::mapping::{Fill, Mapped};
+use crate::name::random_generation;
+use crate::sys::{self, Owner};
+
+/// A claimed cell.
+pub(super) struct Claimed {
+    pub(super) mapped: Arc<Mapped>,
+    pub(super) cell: u32,
+    pub(super) entry: EntryIndex,
+    /// As the kernel made it.
+    pub(super) is_zero: bool,
+    pub(super) is_filled: bool,
+}
+
+/// Claims that cell of a slab. `None` when another process has it, or has all of its entries.
+pub(super) fn claim_cell(mapped: &Arc<Mapped>, cell: u32, me: Owner) -> Option<Claimed> {
+    let whole = mapped.leases();
+    let leases = whole.cell(cell)?;
+    let is_zero = leases.is_unused();
+    let entry = leases.take_entry(me.id, me.info)?;
+    if !leases.claim() {
+        leases.leave(entry);
+        return None;
+    }
+    whole.control.used().add(1);
+    let warm = !is_zero && leases.control.flags().load(Ordering::Acquire) & DECOMMITTED == 0;
+    whole.control.warm().add(0u64.wrapping_sub(u64::from(warm)));
+    Some(Claimed { mapped: Arc::clone(mapped), cell, entry, is_zero, is_filled: false })
+}
+
+impl Claimed {
+    pub(super) fn leases(&self) -> Leases {
+        self.mapped.leases_of(Some(self.cell))
+    }
+
+    /// Gives the cell memory that may be touched, with the contents that the array begins with.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when its memory was decommitted and there is no room for it now.
+    #[allow(unsafe_code)]
+    pub(super) fn fill(&self, data_bytes: u64, fill: &Fill<'_>) -> Result<()> {
+        if self.leases().control.flags().load(Ordering::Acquire) & DECOMMITTED != 0 {
+            let (offset, bytes) = self.mapped.part(Some(self.cell));
+            let part = (self.mapped.header.header_bytes + offset, bytes);
+            pool_limit::find_room(self.mapped.directory(), bytes)?;
+            sys::recommit(self.mapped.directory(), &self.mapped.header.id, part)?;
+        }
+        if !self.is_filled {
+            let data = self.mapped.data(Some(self.cell));
+            self.mapped.prepare_stores(if fill.stores(self.is_zero) { data_bytes } else { 0 });
+            // SAFETY: the cell is mapped writable in the process that made its slab, has room for
+            // `data_bytes` (`cell_bytes_for`), and is this thread's alone while it is CLAIMED.
+            unsafe { fill.apply(data, data_bytes, self.is_zero) };
+        }
+        Ok(())
+    }
+
+    /// Makes the cell LIVE, as an array of so many bytes. Returns its generation.
+    pub(super) fn go_live(
+        &self,
+        description: &[u8; CELL_DESCRIPTION_BYTES],
+        data_bytes: u64,
+    ) -> Result<u64> {
+        let leases = self.leases();
+        let generation = match leases.control.generation() {
+            0 => random_generation()?,
+            earlier => earlier % (GENERATION_LIMIT - 1) + 1, // never 0
+        };
+        leases.control.describe(description);
+        leases.begin(self.entry, generation, data_bytes);
+        Ok(generation)
+    }
+
+    /// Makes the cell FREE again.
+    pub(super) fn unclaim(&self) {
+        let leases = self.leases();
+        leases.unclaim();
+        leases.leave(self.entry);
+    }
+}

@@ -1,0 +1,96 @@
+//! What goes back to the system of a slab: what the dead had, memory of free cells, all of it.
+
+use crate::control::{DECOMMITTED, Ordering};
+use crate::lease::Leases;
+use crate::mapping::Mapped;
+use crate::sys;
+
+/// What a sweep takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SweepMode {
+    /// What dead processes held.
+    DeadOnly,
+    /// Also what living processes keep in their pools and do not use: memory is wanted.
+    AlsoIdle,
+}
+
+/// The free cells that give their memory back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decommit {
+    /// Those that were used.
+    Warm,
+    /// Also those that never were.
+    All,
+    /// Also those that are DECOMMITTED already: a process died between the flag and the release.
+    EvenFlagged,
+}
+
+impl Decommit {
+    fn takes(self, cell: &Leases) -> bool {
+        let is_flagged = cell.control.flags().load(Ordering::Acquire) & DECOMMITTED != 0;
+        cell.is_free()
+            && (self != Self::Warm || !cell.is_unused())
+            && (self == Self::EvenFlagged || !is_flagged)
+    }
+}
+
+/// Gives the memory of free cells back to the system. Returns its bytes.
+pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
+    let owner = sys::process_owner(mapped.directory());
+    let Some(me) = owner.filter(|_| mapped.header_is_writable()) else { return 0 };
+    let whole = mapped.leases();
+    let mut claimed = Vec::new();
+    for (cell, leases) in whole.cells().enumerate() {
+        if which.takes(&leases) {
+            if let Some(entry) = leases.take_entry(me.id, me.info) {
+                match leases.claim() {
+                    true => claimed.push((cell as u32, leases, entry)),
+                    false => leases.leave(entry),
+                }
+            }
+        }
+    }
+    whole.control.warm().store(0, Ordering::Relaxed);
+    // DECOMMITTED is set before the memory is released: a process that finds the flag in between
+    // reserves memory that is there already.
+    claimed.iter().for_each(|(_, leases, _)| leases.control.flags().set(DECOMMITTED));
+    let start = mapped.header.header_bytes;
+    let part = |cell: u32| (start + mapped.part(Some(cell)).0, mapped.part(Some(cell)).1);
+    let parts: Vec<_> = claimed.iter().map(|(cell, ..)| part(*cell)).collect();
+    let released = sys::decommit(mapped.directory(), &mapped.header.id, &parts);
+    for (_, leases, entry) in claimed {
+        leases.unclaim();
+        leases.leave(entry);
+    }
+    released.map_or(0, |()| parts.iter().map(|(_, bytes)| bytes).sum())
+}
+
+/// Frees what dead processes had in a slab. Returns whether one died between the flag DECOMMITTED
+/// and the release of the memory ([`Leases::recover`]).
+pub(super) fn recover_all(mapped: &Mapped) -> bool {
+    let whole = mapped.leases();
+    let Some(liveness) = sys::Liveness::look(mapped.directory()) else { return false };
+    let is_dead = |owner, info| liveness.is_dead_owner(owner, info);
+    let mut is_flagged_in_vain = false;
+    whole.clear_dead_entries(is_dead);
+    for cell in whole.cells().filter(|cell| !cell.is_unused()) {
+        cell.clear_dead_entries(is_dead);
+        is_flagged_in_vain |= cell.recover();
+        cell.close();
+    }
+    is_flagged_in_vain
+}
+
+/// Releases a slab that has ended, whoever has it mapped. Memory that the threads of a process
+/// which is exiting may still touch goes with that process.
+pub(super) fn end_slab(mapped: &Mapped) {
+    let is_touched = || mapped.leases().cells().any(|cell| cell.is_retired());
+    if is_touched() {
+        recover_all(mapped); // of those that have ended by now
+    }
+    if !is_touched() {
+        let data = (mapped.header.header_bytes, mapped.part(None).1);
+        let _ = sys::decommit(mapped.directory(), &mapped.header.id, &[data]);
+    }
+    mapped.discard();
+}

@@ -1,0 +1,112 @@
+//! Cells that have become free, and slabs that this process needs no longer.
+
+use std::sync::Arc;
+
+use super::free_lists;
+use super::owned::Slab;
+use super::reclaim::{Decommit, SweepMode, decommit, end_slab, recover_all};
+use crate::control::Ordering;
+use crate::lease::{Closed, Leases};
+use crate::mapping::Mapped;
+use crate::sys::{self, Directory};
+
+/// Free cells that keep their memory in a slab that is not pooled.
+const WARM_MOST: u64 = 16;
+
+/// Counts a cell that this process has freed, and ends its slab with the last one. Returns a slab
+/// that this process needs no longer; the caller drops it when nothing is locked.
+pub(crate) fn freed(mapped: &Mapped, cell: u32) -> Option<Slab> {
+    let whole = mapped.leases();
+    if whole.close_if_unused() == Closed::Last {
+        return end(mapped);
+    }
+    if whole.control.warm().add(1) > WARM_MOST && !whole.is_pooled() {
+        decommit(mapped, Decommit::Warm);
+        if whole.close() == Closed::Last {
+            return end(mapped); // another process had freed the last one, and saw ours claimed
+        }
+    }
+    free_lists::put_back(&mapped.header.id, cell);
+    None
+}
+
+fn end(mapped: &Mapped) -> Option<Slab> {
+    end_slab(mapped);
+    let_go_of(mapped)
+}
+
+/// Gives no more cells out of a slab that is LOCK_ONLY: its maker's own mapping would hold it.
+pub(crate) fn let_go_of(mapped: &Mapped) -> Option<Slab> {
+    free_lists::take(&mapped.header.id)
+}
+
+/// Releases pooled slabs without arrays: all of them, or those not used since the last call.
+/// Returns the bytes of what has ended.
+pub(crate) fn let_go_of_idle(is_all: bool) -> u64 {
+    match is_all {
+        true => end_all(free_lists::take_all(Slab::is_in_use)),
+        false => end_all(free_lists::take_idle()),
+    }
+}
+
+/// Releases slabs that are LOCK_ONLY, those that are not pooled and that only the free lists have
+/// mapped, and when memory is wanted all that only the free lists have. Returns the bytes of what
+/// has ended.
+pub(crate) fn let_go(mode: SweepMode) -> u64 {
+    end_all(free_lists::take_all(|slab| {
+        let in_use = Arc::strong_count(&slab.mapped) > 1;
+        let is_pooled = slab.pool_lease.is_some() && mode == SweepMode::DeadOnly;
+        !slab.mapped.leases().is_lock_only() && (in_use || is_pooled)
+    }))
+}
+
+fn end_all(slabs: Vec<Slab>) -> u64 {
+    slabs.into_iter().map(|mut slab| if slab.leave() { slab.bytes() } else { 0 }).sum()
+}
+
+/// Gives all pool leases back at the exit of this process. Its threads may still run, so nothing
+/// is unmapped.
+pub(crate) fn leave_at_exit() {
+    for mut slab in free_lists::take_all(|_| false) {
+        slab.leave();
+        std::mem::forget(slab);
+    }
+}
+
+/// Takes slabs out of the free lists whose files another program has removed, or which belong to
+/// another user since this process has become one: nobody would find a new array there by its
+/// handle. Returns whether there were any.
+pub(super) fn forget_removed(directory: &Directory) -> bool {
+    let is_findable =
+        |slab: &Slab| sys::is_findable(slab.mapped.directory(), &slab.mapped.header.id);
+    let gone = free_lists::take_all(is_findable);
+    if gone.iter().any(|slab| !sys::is_found(slab.mapped.directory(), &slab.mapped.header.id)) {
+        sys::warn_of_removed_files(directory);
+    }
+    !gone.is_empty()
+}
+
+/// Frees what dead processes left in a slab, and as the mode says memory of its free cells. Returns
+/// the bytes that went back, and whether the slab ended.
+pub(crate) fn sweep(mapped: &Mapped, mode: SweepMode) -> (u64, bool) {
+    let whole = mapped.leases();
+    let counted_before = whole.control.used().load(Ordering::Relaxed);
+    let is_flagged_in_vain = recover_all(mapped);
+    let used = whole.cells().filter(Leases::is_used).count();
+    // Not over what others have counted meanwhile: the process that frees the last cell must see
+    // that it is the last.
+    let _ = whole.control.used().replace(counted_before, used as u64);
+    let bytes = match mode {
+        _ if is_flagged_in_vain => decommit(mapped, Decommit::EvenFlagged),
+        SweepMode::AlsoIdle => decommit(mapped, Decommit::All),
+        SweepMode::DeadOnly if whole.is_pooled() => 0,
+        SweepMode::DeadOnly => decommit(mapped, Decommit::Warm),
+    };
+    // A process that freed the last cell meanwhile saw those claimed that were decommitted here.
+    // Or the slab is DEAD, and the process that ended it died before it unlinked it.
+    let ends = whole.close() == Closed::Last || whole.is_dead();
+    if ends {
+        drop(end(mapped));
+    }
+    (bytes, ends)
+}

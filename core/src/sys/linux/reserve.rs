@@ -1,0 +1,78 @@
+//! Memory of a segment's file: reserved when it is made, decommitted and recommitted later.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::clock::thread_ns;
+use super::directory::Directory;
+use super::open::open_existing;
+use super::{huge, limits, pages};
+use crate::error::{Error, Result};
+use crate::name::SegmentId;
+use crate::sys::Access;
+
+/// Reserves every page now, so that touching one can never be a bus error.
+pub(super) fn reserve(
+    directory: &Directory,
+    file: &fs::File,
+    path: &Path,
+    bytes: u64,
+) -> Result<()> {
+    let limit_bytes = limits::file_limit();
+    if bytes > limit_bytes {
+        return Err(Error::FileTooLarge { asked_bytes: bytes, limit_bytes }); // the kernel would send SIGXFSZ
+    }
+    if bytes > directory.free_bytes()? {
+        return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
+    }
+    let done =
+        if directory.offers_huge_pages(bytes) { huge::populate(file, bytes, thread_ns) } else { 0 };
+    pages::reserve_part(file, done, bytes - done)
+        .map_err(|error| full_or(directory, bytes, path, error))
+}
+
+/// Where no more files can be made the file system is full, too.
+pub(super) fn or_full(error: Error, directory: &Directory, asked_bytes: u64) -> Error {
+    match error {
+        Error::Os { path, source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
+            full_or(directory, asked_bytes, &path, source)
+        }
+        error => error,
+    }
+}
+
+fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT) => {
+            let free_bytes = directory.free_bytes().unwrap_or(0);
+            Error::NoSpace { asked_bytes, free_bytes, directory: directory.path().to_owned() }
+        }
+        _ => Error::os("fallocate", path, error),
+    }
+}
+
+/// Gives the memory of a part of a segment back; what was there is zero from then on.
+pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
+    at_parts(directory, id, parts, pages::decommit)
+}
+
+/// Reserves memory that was given back.
+pub(crate) fn recommit(directory: &Directory, id: &SegmentId, part: (u64, u64)) -> Result<()> {
+    at_parts(directory, id, &[part], pages::reserve_part)
+}
+
+fn at_parts(
+    directory: &Directory,
+    id: &SegmentId,
+    parts: &[(u64, u64)],
+    change: impl Fn(&fs::File, u64, u64) -> io::Result<()>,
+) -> Result<()> {
+    let path = directory.segment_path(id);
+    let file =
+        open_existing(&path, Access::ReadWrite).map_err(|error| Error::os("open", &path, error))?;
+    for (offset, bytes) in parts {
+        change(&file, *offset, *bytes).map_err(|error| full_or(directory, *bytes, &path, error))?;
+    }
+    Ok(())
+}
