@@ -32,7 +32,7 @@ fn create_and_drop(bytes: u64) {
 #[divan::bench(args = [64 * KIB, 4 * MIB])]
 fn attach_and_drop_cold(bencher: Bencher<'_, '_>, bytes: u64) {
     let options = Options { name: Some("cold".into()), persist: true, ..Options::default() };
-    let handle = Array::create(bytes_dtype(), &[bytes], &options).unwrap().handle().to_text();
+    let handle = Array::create(bytes_dtype(), &[bytes], &options).unwrap().handle();
     bencher.bench_local(|| drop(Array::attach(black_box(&handle), Access::ReadWrite).unwrap()));
     unlink("cold").unwrap();
 }
@@ -40,19 +40,19 @@ fn attach_and_drop_cold(bencher: Bencher<'_, '_>, bytes: u64) {
 #[divan::bench(args = [80, 4 * MIB])]
 fn attach_and_drop_what_is_mapped(bencher: Bencher<'_, '_>, bytes: u64) {
     let array = create(bytes);
-    let handle = array.handle().to_text();
+    let handle = array.handle();
     bencher.bench_local(|| drop(Array::attach(black_box(&handle), Access::ReadWrite).unwrap()));
 }
 
 #[divan::bench]
 fn handle_to_text(bencher: Bencher<'_, '_>) {
     let array = create(80);
-    bencher.bench_local(|| black_box(&array).handle().to_text());
+    bencher.bench_local(|| black_box(&array).handle());
 }
 
 #[divan::bench]
 fn handle_from_text(bencher: Bencher<'_, '_>) {
-    let text = create(80).handle().to_text();
+    let text = create(80).handle();
     bencher.bench_local(|| shmarray::Descriptor::parse(black_box(&text)).unwrap());
 }
 

@@ -79,7 +79,7 @@ impl Options {
 /// ```
 /// use shmarray::{Access, Array, DType, Options};
 /// let a = Array::create(DType::parse("<i4")?, &[2, 3, 3], &Options::default())?;
-/// let b = Array::attach(&a.handle().to_text(), Access::ReadOnly)?; // in any process
+/// let b = Array::attach(&a.handle(), Access::ReadOnly)?; // in any process
 /// a.set(&[0, 1, 2], 5i32)?;
 /// assert_eq!(b.get::<i32>(&[0, 1, 2])?, 5);
 /// # Ok::<(), shmarray::Error>(())
@@ -155,7 +155,7 @@ impl Array {
     /// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].
     pub fn attach(handle_or_name: &str, access: Access) -> Result<Self> {
         match handle_or_name.trim_start_matches(JSON_SPACE).starts_with('{') {
-            true => Self::attach_handle(&Descriptor::parse(handle_or_name)?, access),
+            true => Self::attach_descriptor(&Descriptor::parse(handle_or_name)?, access),
             false => Self::attach_name(handle_or_name, access),
         }
     }
@@ -164,19 +164,19 @@ impl Array {
     ///
     /// # Errors
     /// As [`Array::attach`].
-    pub fn attach_handle(handle: &Descriptor, access: Access) -> Result<Self> {
-        let array = Self::attach_and_keep(handle, access)?;
-        array.receive(handle);
+    pub fn attach_descriptor(descriptor: &Descriptor, access: Access) -> Result<Self> {
+        let array = Self::attach_and_keep(descriptor, access)?;
+        array.receive(descriptor);
         Ok(array)
     }
 
-    fn attach_and_keep(handle: &Descriptor, access: Access) -> Result<Self> {
+    fn attach_and_keep(descriptor: &Descriptor, access: Access) -> Result<Self> {
         process::begin()?;
-        sweep::at_first_use(&Directory::current());
-        let segment = Segment::attach(handle, access)?;
-        let fits = handle.layout.check(handle.dtype.itemsize(), segment.data_bytes());
+        sweep::at_first_use();
+        let segment = Segment::attach(descriptor, access)?;
+        let fits = descriptor.layout.check(descriptor.dtype.itemsize(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
-        Ok(Self { segment, dtype: handle.dtype.clone(), layout: handle.layout.clone() })
+        Ok(Self { segment, dtype: descriptor.dtype.clone(), layout: descriptor.layout.clone() })
     }
 
     /// The arrays of a message that came by a way of the user's: all are attached before the first
@@ -184,27 +184,27 @@ impl Array {
     ///
     /// # Errors
     /// As [`Array::attach`]; then the message still holds what it held.
-    pub fn attach_all(handles: &[(Descriptor, Access)]) -> Result<Vec<Self>> {
+    pub fn attach_all(descriptors: &[(Descriptor, Access)]) -> Result<Vec<Self>> {
         let attach =
-            |(handle, access): &(Descriptor, Access)| Self::attach_and_keep(handle, *access);
-        let arrays: Vec<_> = handles.iter().map(attach).collect::<Result<_>>()?;
-        for (array, (handle, _)) in arrays.iter().zip(handles) {
-            array.receive(handle);
+            |(descriptor, access): &(Descriptor, Access)| Self::attach_and_keep(descriptor, *access);
+        let arrays: Vec<_> = descriptors.iter().map(attach).collect::<Result<_>>()?;
+        for (array, (descriptor, _)) in arrays.iter().zip(descriptors) {
+            array.receive(descriptor);
         }
         Ok(arrays)
     }
 
     /// Gives a ticket back that only this process can: that of a message in a pipe is its
     /// receiver's.
-    fn receive(&self, handle: &Descriptor) {
-        if let Some(ticket) = handle.ticket.filter(|ticket| sys::family_of(*ticket).is_some()) {
+    fn receive(&self, descriptor: &Descriptor) {
+        if let Some(ticket) = descriptor.ticket.filter(|ticket| sys::family_of(*ticket).is_some()) {
             self.give_back_ticket(ticket);
         }
     }
 
     fn attach_name(name: &str, access: Access) -> Result<Self> {
         process::begin()?;
-        sweep::at_first_use(&Directory::current());
+        sweep::at_first_use();
         let segment = Segment::attach_name(&name.parse()?, access)?;
         let (dtype, layout) = segment.described();
         let (dtype, layout) = (dtype.clone(), layout.clone());
@@ -303,9 +303,15 @@ impl Array {
         Self { segment: Arc::clone(&self.segment), dtype: self.dtype.clone(), layout }
     }
 
-    /// All that another process needs to find this array.
+    /// The array's handle: one line of text by which any process of the machine finds it.
     #[must_use]
-    pub fn handle(&self) -> Descriptor {
+    pub fn handle(&self) -> String {
+        self.descriptor().to_handle()
+    }
+
+    /// The descriptor: all that another process needs to find this array.
+    #[must_use]
+    pub fn descriptor(&self) -> Descriptor {
         Descriptor {
             segment: self.segment.text(),
             generation: self.segment.generation(),
@@ -325,7 +331,7 @@ impl Array {
     /// use shmarray::{Access, Array, DType, Options, discard};
     /// # if cfg!(any(feature = "portable", not(target_os = "linux"))) { return Ok(()); }
     /// let a = Array::create(DType::parse("<i4")?, &[3], &Options::default())?;
-    /// let (first, second) = (a.handle_to_send()?.to_text(), a.handle_to_send()?.to_text());
+    /// let (first, second) = (a.handle_to_send()?, a.handle_to_send()?);
     /// drop(a); // two messages hold it
     /// let a = Array::attach(&first, Access::ReadWrite)?;
     /// discard(&second)?;
@@ -335,21 +341,29 @@ impl Array {
     ///
     /// # Errors
     /// [`Error::Os`]; [`Error::Unsupported`] on the portable backend.
-    pub fn handle_to_send(&self) -> Result<Descriptor> {
+    pub fn handle_to_send(&self) -> Result<String> {
+        self.descriptor_to_send().map(|descriptor| descriptor.to_handle())
+    }
+
+    /// The descriptor of [`handle_to_send`](Self::handle_to_send), with its ticket.
+    ///
+    /// # Errors
+    /// As [`handle_to_send`](Self::handle_to_send).
+    pub fn descriptor_to_send(&self) -> Result<Descriptor> {
         process::begin()?;
         loop {
             let ticket = sys::family_message(self.segment.directory())?;
             if self.hold_for_message(ticket)? {
-                return Ok(Descriptor { ticket: Some(ticket.id), ..self.handle() });
+                return Ok(Descriptor { ticket: Some(ticket.id), ..self.descriptor() });
             }
         }
     }
 
-    /// Gives back what the message of a handle holds, without attaching it.
-    pub(crate) fn discard_handle(handle: &Descriptor) -> Result<()> {
-        let Some(ticket) = handle.ticket else { return Ok(()) };
+    /// Gives back what the message of a descriptor holds, without attaching it.
+    pub(crate) fn discard_descriptor(descriptor: &Descriptor) -> Result<()> {
+        let Some(ticket) = descriptor.ticket else { return Ok(()) };
         process::begin()?;
-        segment::discard(&Directory::current(), handle, ticket)
+        segment::discard(&Directory::current(), descriptor, ticket)
     }
 
     /// A message holds it from now on; `false` when it has one of that ticket.
@@ -498,7 +512,7 @@ impl Array {
 /// # Errors
 /// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].
 pub fn discard(handle: &str) -> Result<()> {
-    match Array::discard_handle(&Descriptor::parse(handle)?) {
+    match Array::discard_descriptor(&Descriptor::parse(handle)?) {
         Err(Error::SegmentNotFound { .. }) => Ok(()),
         discarded => discarded,
     }
@@ -506,6 +520,6 @@ pub fn discard(handle: &str) -> Result<()> {
 
 impl std::fmt::Debug for Array {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Array({})", self.handle().to_text())
+        write!(f, "Array({})", self.handle())
     }
 }

@@ -17,7 +17,7 @@ use crate::json::{self, Kind, Member};
 use crate::name::SegmentText;
 use crate::shape::{Layout, MAX_NDIM};
 
-/// The version of the handle's text, as `write_text` writes it.
+/// The version of the handle's text, as `write_handle` writes it.
 const HANDLE_VERSION: u64 = 1;
 /// The longest handle that is read, in bytes: the longest dtype and 64 dimensions fit twice.
 pub const MAX_HANDLE_BYTES: usize = 2 * MAX_DTYPE_BYTES;
@@ -67,14 +67,14 @@ fn present<'de, D: serde::Deserializer<'de>>(
 impl Descriptor {
     /// The handle: one line of text.
     #[must_use]
-    pub fn to_text(&self) -> String {
+    pub fn to_handle(&self) -> String {
         let mut text = String::with_capacity(192 + self.dtype.json().len());
-        self.write_text(&mut text);
+        self.write_handle(&mut text);
         text
     }
 
     /// Appends the handle's text.
-    pub(crate) fn write_text(&self, text: &mut String) {
+    pub(crate) fn write_handle(&self, text: &mut String) {
         let mut number = itoa::Buffer::new();
         let Layout { shape, strides, offset } = &self.layout;
         text.push_str(r#"{"shmarray":1,"segment":""#);
@@ -198,14 +198,14 @@ mod tests {
     fn a_handle_reads_back_to_the_letter() {
         let sent = GOOD.replace("]}", r#"],"ticket":99}"#);
         for text in [GOOD, &sent, &GOOD.replace("[3,3]", "[]").replace("[12,-4]", "[]")] {
-            assert_eq!(Descriptor::parse(text).unwrap().to_text(), text);
+            assert_eq!(Descriptor::parse(text).unwrap().to_handle(), text);
         }
     }
 
     #[test]
     fn white_space_and_order_are_free() {
         let spaced = GOOD.replace(',', " ,\r\n\t ").replace(':', " : ");
-        assert_eq!(Descriptor::parse(&spaced).unwrap().to_text(), GOOD);
+        assert_eq!(Descriptor::parse(&spaced).unwrap().to_handle(), GOOD);
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         let dtype = r#"{"descr":[["a","<i4"],["","|V4"]],"itemsize":8}"#;
         let text = GOOD.replace("\"<i4\"", dtype);
         let read = Descriptor::parse(&text).unwrap();
-        assert_eq!((read.dtype.itemsize(), read.to_text()), (8, text));
+        assert_eq!((read.dtype.itemsize(), read.to_handle()), (8, text));
     }
 
     fn refused(text: &str) -> String {

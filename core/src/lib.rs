@@ -8,7 +8,7 @@
 //!
 //! let a = Array::create(DType::parse("<f8")?, &[2, 3], &Options::default())?;
 //! a.set(&[1, 2], 0.5)?;
-//! let text = a.handle().to_text(); // through a pipe, an argument, an environment variable …
+//! let text = a.handle(); // through a pipe, an argument, an environment variable …
 //!
 //! let b = Array::attach(&text, Access::ReadOnly)?; // … in another process
 //! assert_eq!(b.get::<f64>(&[1, 2])?, 0.5);

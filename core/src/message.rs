@@ -1,6 +1,6 @@
 //! Messages: arrays on their way from one process to another, held by tickets.
 //!
-//! A [`Pipe`] carries them. With each message goes a descriptor that keeps a byte of the registry
+//! A [`Pipe`] carries them. With each message goes an fd that keeps a byte of the registry
 //! locked, and each of its arrays has an entry, or a link, that cites this byte: the ticket.
 //! Whatever happens between `send` and `receive` the kernel knows whether anybody can still
 //! receive: it drops the lock when the sender dies before it sent, when the receiver dies, and when
@@ -84,7 +84,7 @@ pub enum Received {
 }
 
 impl Pipe {
-    /// A new pipe: its two ends. Their descriptors close on exec.
+    /// A new pipe: its two ends. Their fds close on exec.
     ///
     /// # Errors
     /// [`Error::Os`].
@@ -96,12 +96,12 @@ impl Pipe {
     /// An end that came from another process.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the descriptor is not an end of such a pipe.
-    pub fn from_fd(descriptor: OwnedFd) -> Result<Self> {
-        match socket::is_one(descriptor.as_fd()) {
-            true => Ok(Self(descriptor)),
+    /// [`Error::InvalidArgument`] when the fd is not an end of such a pipe.
+    pub fn from_fd(fd: OwnedFd) -> Result<Self> {
+        match socket::is_one(fd.as_fd()) {
+            true => Ok(Self(fd)),
             false => {
-                Err(Error::argument("descriptor", "it is not an end of a pipe that carries arrays"))
+                Err(Error::argument("fd", "it is not an end of a pipe that carries arrays"))
             }
         }
     }
@@ -122,20 +122,20 @@ impl Pipe {
         self.send_with(payload, arrays, &[], timeout)
     }
 
-    /// Sends arrays, bytes and copies of descriptors, which the receiver can
-    /// [take](Message::take_descriptors).
+    /// Sends arrays, bytes and copies of fds, which the receiver can
+    /// [take](Message::take_fds).
     ///
     /// # Errors
     /// As [`Pipe::send`]; [`Error::InvalidArgument`] when there are too many of them for one
-    /// message; [`Error::Os`] when the system lets this user have no more descriptors under way.
+    /// message; [`Error::Os`] when the system lets this user have no more fds under way.
     pub fn send_with(
         &self,
         payload: &[u8],
         arrays: &[&Array],
-        descriptors: &[BorrowedFd<'_>],
+        fds: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
     ) -> Result<Sent> {
-        self.send_vectored(&[payload], arrays, descriptors, timeout)
+        self.send_vectored(&[payload], arrays, fds, timeout)
     }
 
     /// Sends what [`Pipe::send_with`] does, with a payload in pieces: they are received as one, and
@@ -147,19 +147,19 @@ impl Pipe {
         &self,
         payload: &[&[u8]],
         arrays: &[&Array],
-        descriptors: &[BorrowedFd<'_>],
+        fds: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
     ) -> Result<Sent> {
         process::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut form = Form { way: Way::Pipe, inline_bytes: INLINE_BYTES };
         loop {
-            let outgoing = Outgoing::new(payload, arrays, descriptors.len(), form)?;
-            match self.send_whole(outgoing, descriptors, until) {
+            let outgoing = Outgoing::new(payload, arrays, fds.len(), form)?;
+            match self.send_whole(outgoing, fds, until) {
                 Err(Error::Os { source, .. })
                     if form.way == Way::Pipe && socket::are_too_many(&source) =>
                 {
-                    if !descriptors.is_empty() {
+                    if !fds.is_empty() {
                         return Err(Error::os("sendmsg", "", source));
                     }
                     form.way = Way::Unknown; // they may not be under way: the family holds instead
@@ -177,18 +177,18 @@ impl Pipe {
     fn send_whole(
         &self,
         mut outgoing: Outgoing<'_>,
-        descriptors: &[BorrowedFd<'_>],
+        fds: &[BorrowedFd<'_>],
         until: Option<Instant>,
     ) -> Result<Sent> {
         let locks = outgoing.locks.iter().map(AsFd::as_fd);
         let with: Vec<_> = locks
-            .chain(descriptors.iter().copied())
+            .chain(fds.iter().copied())
             .chain(outgoing.file.as_ref().map(AsFd::as_fd))
             .collect();
-        if with.len() > socket::DESCRIPTORS_MOST {
-            let most = socket::DESCRIPTORS_MOST;
+        if with.len() > socket::FDS_MOST {
+            let most = socket::FDS_MOST;
             return Err(Error::argument(
-                "descriptors",
+                "fds",
                 format!("{} are more than the {most} of a message", with.len()),
             ));
         }
@@ -215,7 +215,7 @@ impl Pipe {
     ///
     /// # Errors
     /// [`Error::Os`], with `EINTR` when a signal ended the wait, and with `EMFILE` when this
-    /// process has no descriptor left: then nothing was received. [`Error::InvalidArgument`] when
+    /// process has no fd left: then nothing was received. [`Error::InvalidArgument`] when
     /// what came is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
         process::begin()?;
@@ -258,12 +258,12 @@ impl From<Pipe> for OwnedFd {
     }
 }
 
-/// This process's family, and a descriptor that keeps it.
+/// This process's family, and an fd that keeps it.
 ///
 /// What was sent out of band, by [`Array::handle_to_send`], is held as long as a process of its
 /// sender's family lives. A forked process is of its parent's family. A launcher that starts
 /// programs tells them the number in the environment, `SHMARRAY_FAMILY`; a program is of that
-/// family from its first use of shared memory on, and until then the descriptor, which the launcher
+/// family from its first use of shared memory on, and until then the fd, which the launcher
 /// hands to it, stands for it.
 ///
 /// # Errors

@@ -179,9 +179,9 @@ static WAS_USED: AtomicBool = AtomicBool::new(false);
 
 /// The first use in a process gives back what dead processes left. No other thread waits for it,
 /// and no child: a forked process was begun by its parent.
-pub(crate) fn at_first_use(directory: &Directory) {
+pub(crate) fn at_first_use() {
     if !WAS_USED.load(Ordering::Relaxed) && !WAS_USED.swap(true, Ordering::Relaxed) {
-        let _ = sweep_directory(directory, SweepMode::DeadOnly); // one that cannot be read is reported by what comes next
+        let _ = sweep_directory(&Directory::current(), SweepMode::DeadOnly); // one that cannot be read is reported by what comes next
     }
 }
 

@@ -73,10 +73,10 @@ fn another_process_sees_every_view_and_writes_back() {
         ];
         let mut peer = Peer::start("reader");
         for view in &views {
-            let seen = peer.ask(&format!("attach {}", view.handle().to_text()));
+            let seen = peer.ask(&format!("attach {}", view.handle()));
             assert_eq!(seen, format!("{:?}", values(view)));
         }
-        peer.ask(&format!("attach {}", array.handle().to_text()));
+        peer.ask(&format!("attach {}", array.handle()));
         assert_eq!(peer.ask("set -77"), "done");
         assert_eq!(array.get::<i32>(&[3, 2, 1]).unwrap(), -77);
         peer.end();
@@ -88,7 +88,7 @@ fn another_process_sees_every_view_and_writes_back() {
 fn an_array_lives_while_any_process_holds_it() {
     scenario("an_array_lives_while_any_process_holds_it", || {
         let array = ints(&[3]);
-        let handle = array.handle().to_text();
+        let handle = array.handle();
         let mut peer = Peer::start("reader");
         assert_eq!(peer.ask(&format!("attach {handle}")), "[0, 1, 2]");
         drop(array);
@@ -112,7 +112,7 @@ fn a_view_outlives_the_array_it_was_taken_from() {
         let view = array.select(0, 1).unwrap();
         drop(array);
         assert_eq!(values(&view), [3, 4, 5]);
-        let handle = view.handle().to_text();
+        let handle = view.handle();
         drop(view);
         assert!(Array::attach(&handle, Access::ReadOnly).is_err());
     });
@@ -192,7 +192,7 @@ fn every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached() {
         let step = if cfg!(miri) { 5 } else { 1 }; // Miri is slow, and the path is the same
         for dtype in DType::ALL.iter().chain(&opaque).step_by(step) {
             let array = Array::create(dtype.clone(), &[3, 2], &Options::default()).unwrap();
-            let again = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+            let again = Array::attach(&array.handle(), Access::ReadOnly).unwrap();
             assert_eq!(again.dtype(), dtype);
             assert_eq!(again.to_bytes(), vec![0; 6 * dtype.itemsize() as usize]);
         }
@@ -275,14 +275,14 @@ fn arrays_without_elements_know_whose_they_are() {
         let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect(); // their data ends with a page
         let empty: Vec<_> = (0..count).map(|_| zeros(&[0, 3])).collect();
         let read =
-            |array: &Array| Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+            |array: &Array| Array::attach(&array.handle(), Access::ReadOnly).unwrap();
         let only: Vec<_> = full.iter().chain(&empty).map(read).collect();
         for array in full.iter().chain(&empty).chain(&only) {
             let none = array.slice(0, Some(array.shape()[0] as i64), None, 1).unwrap();
             let found =
                 Array::over_memory(none.as_ptr() as usize, int32(), none.shape(), none.strides())
                     .unwrap();
-            assert_eq!(found.handle().segment, array.handle().segment);
+            assert_eq!(found.descriptor().segment, array.descriptor().segment);
         }
     });
 }
@@ -291,7 +291,7 @@ fn arrays_without_elements_know_whose_they_are() {
 fn read_only_is_refused_by_the_library() {
     scenario("read_only_is_refused_by_the_library", || {
         let array = ints(&[2]);
-        let only = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+        let only = Array::attach(&array.handle(), Access::ReadOnly).unwrap();
         assert!(only.is_readonly() && !array.is_readonly());
         assert!(matches!(only.set(&[0], 1i32), Err(Error::ReadOnly)));
         assert!(only.slice(0, None, None, -1).unwrap().is_readonly());
@@ -325,7 +325,7 @@ fn read_only_is_refused_by_the_pages() {
     scenario("read_only_is_refused_by_the_pages", || {
         let array = ints(&[2000]);
         let mut peer = Peer::start("trespasser");
-        peer.tell(&array.handle().to_text());
+        peer.tell(&array.handle());
         let status = peer.process.wait().unwrap();
         assert!(matches!(status.signal(), Some(11 | 10)), "{status}");
         assert_eq!(array.get::<i32>(&[0]).unwrap(), 0);
@@ -338,7 +338,7 @@ fn read_only_is_refused_by_the_pages() {
 
 /// The portable backend cannot know that a holder died: its files are taken away here.
 fn leave_no_count_behind(array: Array) -> bool {
-    let id = array.handle().segment.id;
+    let id = array.descriptor().segment.id;
     drop(array);
     std::fs::remove_file(format!("/dev/shm/shma-{id}")).is_err()
 }
@@ -372,9 +372,9 @@ fn bad_arguments_are_refused_with_their_name() {
 fn a_handle_that_does_not_fit_its_segment_is_refused() {
     scenario("a_handle_that_does_not_fit_its_segment_is_refused", || {
         let array = ints(&[4]);
-        let good = array.handle();
+        let good = array.descriptor();
         let attach =
-            |handle: &shmarray::Descriptor| Array::attach(&handle.to_text(), Access::ReadWrite);
+            |handle: &shmarray::Descriptor| Array::attach(&handle.to_handle(), Access::ReadWrite);
         let mut wild = good.clone();
         wild.layout.shape = vec![5];
         assert!(matches!(attach(&wild), Err(Error::InvalidHandle { .. })));

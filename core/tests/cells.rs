@@ -43,7 +43,7 @@ fn each_of_many_arrays_has_memory_of_its_own() {
     scenario("each_of_many_arrays_has_memory_of_its_own", || {
         let arrays: Vec<_> = (0..MANY).map(marked).collect();
         let again: Vec<_> =
-            arrays.iter().map(|array| attach(&array.handle().to_text()).unwrap()).collect();
+            arrays.iter().map(|array| attach(&array.handle()).unwrap()).collect();
         for (mark, (array, again)) in (0..).zip(arrays.iter().zip(&again)) {
             assert_eq!((marks(array), again.handle()), ([mark, 0, mark + 1], array.handle()));
         }
@@ -61,7 +61,7 @@ fn a_cell_that_is_used_again_is_zero_and_refuses_its_old_handles() {
                 .map(|mark| marked(mark + round))
                 .enumerate()
                 .partition(|(at, _)| at % 2 == 1);
-            let handles: Vec<_> = odd.iter().map(|(_, array)| array.handle().to_text()).collect();
+            let handles: Vec<_> = odd.iter().map(|(_, array)| array.handle()).collect();
             drop(odd);
             if round == 1 {
                 shmarray::sweep().unwrap(); // free cells have no memory now
@@ -110,9 +110,9 @@ fn cells_of_all_sizes_are_told_by_their_addresses() {
 fn tickets_hold_a_small_array_in_its_entries_and_beyond_them() {
     scenario("tickets_hold_a_small_array_in_its_entries_and_beyond_them", || {
         let array = marked(5);
-        let plain = array.handle().to_text();
+        let plain = array.handle();
         let mut tickets: Vec<_> =
-            (0..TICKETS).map(|_| array.handle_to_send().unwrap().to_text()).collect();
+            (0..TICKETS).map(|_| array.handle_to_send().unwrap()).collect();
         drop(array);
         let (received, unwanted) = (tickets.pop().unwrap(), tickets.split_off(TICKETS / 2));
         for ticket in &tickets {
@@ -134,7 +134,7 @@ fn a_large_array_is_held_by_its_ticket_alone() {
         let array = numbers(20_000);
         array.set(&[19_999], 3u64).unwrap();
         let (first, second) =
-            (array.handle_to_send().unwrap().to_text(), array.handle_to_send().unwrap().to_text());
+            (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
         drop(array);
         shmarray::sweep().unwrap();
         discard(&second).unwrap();
@@ -152,8 +152,8 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
         let named = Options { name: Some("camera".to_owned()), ..Options::default() };
         let small = marked(1);
         let camera = Array::create(DType::parse("<f4").unwrap(), &[20, 10], &named).unwrap();
-        let again = attach(&small.handle().to_text()).unwrap();
-        let ticket = camera.handle_to_send().unwrap().to_text();
+        let again = attach(&small.handle()).unwrap();
+        let ticket = camera.handle_to_send().unwrap();
         let mut listed = shmarray::segments().unwrap();
         listed.retain(|info| info.kind == shmarray::SegmentKind::Array); // beside the rest of their segment
         listed.sort_by_key(|info| info.segment_bytes);
@@ -168,8 +168,8 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
             (info.segment, info.name.clone(), info.dtype.clone(), info.shape.clone(), info.tickets)
         };
         let expected = [
-            (small.handle().segment, None, small.dtype().clone(), vec![3], 0),
-            (camera.handle().segment, named.name, camera.dtype().clone(), vec![20, 10], 1),
+            (small.descriptor().segment, None, small.dtype().clone(), vec![3], 0),
+            (camera.descriptor().segment, named.name, camera.dtype().clone(), vec![20, 10], 1),
         ];
         assert_eq!(listed.iter().map(told).collect::<Vec<_>>(), expected);
         drop((small, again));
@@ -203,7 +203,7 @@ fn who_comes_with_an_old_handle_finds_its_array_or_none() {
         let make = || {
             for round in 0..ROUNDS {
                 let array = marked(round * 10);
-                *handle.lock().unwrap() = format!("{} {}", round * 10, array.handle().to_text());
+                *handle.lock().unwrap() = format!("{} {}", round * 10, array.handle());
                 start.wait();
                 drop(array);
                 drop(marked(1)); // the cell's next life
@@ -237,7 +237,7 @@ fn many_threads_send_and_discard_what_one_of_them_receives() {
         for round in 0..ROUNDS {
             let array = marked(round);
             let tickets: Vec<_> =
-                (0..3).map(|_| array.handle_to_send().unwrap().to_text()).collect();
+                (0..3).map(|_| array.handle_to_send().unwrap()).collect();
             thread::scope(|scope| {
                 scope.spawn(|| discard(&tickets[0]).unwrap());
                 scope.spawn(|| discard(&tickets[0]).unwrap());

@@ -33,7 +33,7 @@ fn named(name: &str, mark: u8) -> Array {
 }
 
 fn text(array: &Array) -> String {
-    array.handle().to_text()
+    array.handle()
 }
 
 fn marks(array: &Array) -> String {
@@ -189,7 +189,7 @@ fn new_ones_arrive(another: &mut Peer) {
     let by_name = named(&name, 6);
     assert_eq!(another.ask(&format!("read {name}")), "6 6");
     drop(by_name);
-    let handle = array.handle_to_send().unwrap().to_text();
+    let handle = array.handle_to_send().unwrap();
     assert_eq!(another.ask(&format!("read {handle}")), "4 4");
 }
 

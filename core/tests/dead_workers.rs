@@ -25,7 +25,7 @@ fn named(name: &str) -> Array {
 }
 
 fn text(array: &Array) -> String {
-    array.handle().to_text()
+    array.handle()
 }
 
 const WORKERS: usize = 60;

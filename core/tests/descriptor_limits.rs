@@ -88,7 +88,7 @@ impl Kind {
             let array = message.array(number, Access::ReadOnly).unwrap();
             assert_eq!(array.get::<u8>(&[0]).unwrap(), number as u8, "{self:?}");
         }
-        assert_eq!(message.take_descriptors().len(), self.descriptors, "{self:?}");
+        assert_eq!(message.take_fds().len(), self.descriptors, "{self:?}");
     }
 }
 

@@ -54,7 +54,7 @@ fn mark(array: &Array) -> u8 {
 /// Makes, attaches, sends, receives and drops, and sees what was written.
 fn use_it(number: u8) {
     let array = marked(SIZES[number as usize % SIZES.len()], number);
-    let again = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+    let again = Array::attach(&array.handle(), Access::ReadOnly).unwrap();
     let (here, there) = Pipe::pair().unwrap();
     here.send(b"", &[&array], None).unwrap();
     drop(array);
@@ -234,7 +234,7 @@ fn hostile_user(ready: &watched::Gate) -> ! {
         .map(|_| Array::create(DType::parse("|u1").unwrap(), &[1 << 20], &options).unwrap())
         .collect();
     let files: Vec<_> =
-        bait.iter().map(|array| path(format!("shmarray-{}", array.handle().segment.id))).collect();
+        bait.iter().map(|array| path(format!("shmarray-{}", array.descriptor().segment.id))).collect();
     let whole: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
     ready.open();
     loop {

@@ -150,7 +150,7 @@ fn an_array_that_a_thread_attaches_while_the_process_ends_does_not_stay() {
     const TEST: &str = "an_array_that_a_thread_attaches_while_the_process_ends_does_not_stay";
     nothing_stays_beside(Pool::Off, 40, TEST, || {
         let array = bytes(1 << 20);
-        let again = Array::attach(&array.handle().to_text(), Access::ReadOnly);
+        let again = Array::attach(&array.handle(), Access::ReadOnly);
         assert!(again.is_ok() || IS_ENDING.load(Ordering::Acquire)); // the end has given it back
         drop((array, again));
     });

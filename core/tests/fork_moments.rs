@@ -38,7 +38,7 @@ fn named(name: &str) -> Array {
 fn use_it(number: u8) {
     for size in SIZES {
         let array = marked(size, number);
-        let again = Array::attach(&array.handle().to_text(), Access::ReadOnly).unwrap();
+        let again = Array::attach(&array.handle(), Access::ReadOnly).unwrap();
         drop(array);
         assert_eq!(mark(&again), number);
     }
@@ -255,7 +255,7 @@ fn watched_with_held(test: &str, body: impl FnOnce(&str)) {
         // register.
         unsafe { libc::pthread_atfork(Some(until_all_others_wait), None, None) };
         let held = held();
-        body(&held[7].handle().to_text());
+        body(&held[7].handle());
         assert!(held.iter().all(|array| mark(array) == 9));
         drop(held);
         shmarray::sweep().unwrap();

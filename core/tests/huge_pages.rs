@@ -102,7 +102,7 @@ fn is_counted(array: &Array) -> bool {
 fn bytes_are_passed_and_given_back() {
     for count in [1, 5000, 3 << 20, 5_000_000] {
         let array = counted(count);
-        let handle = array.handle().to_text();
+        let handle = array.handle();
         fork(|| {
             let [shared, read] =
                 [Access::ReadWrite, Access::ReadOnly].map(|access| Array::attach(&handle, access));
@@ -132,7 +132,7 @@ fn arrays_in_huge_pages_are_passed_and_given_back() {
 fn huge_pages_are_kept_and_used_again() {
     in_hugetlbfs("huge_pages_are_kept_and_used_again", "40000000", || {
         bytes_are_passed_and_given_back();
-        let segments: Vec<_> = (0..3).map(|_| counted(5_000_000).handle().segment.id).collect();
+        let segments: Vec<_> = (0..3).map(|_| counted(5_000_000).descriptor().segment.id).collect();
         assert!(segments.iter().all(|id| *id == segments[0]));
     });
 }
@@ -187,7 +187,7 @@ fn in_huge_pages_neither_a_child_nor_a_parent_keeps_what_the_other_leaves() {
 fn a_store_to_a_read_only_array_in_huge_pages_is_a_fault() {
     in_hugetlbfs("a_store_to_a_read_only_array_in_huge_pages_is_a_fault", "0", || {
         let array = counted(100);
-        let handle = array.handle().to_text();
+        let handle = array.handle();
         let child = fork(|| {
             let read = Array::attach(&handle, Access::ReadOnly).unwrap();
             // SAFETY: none: it is to be a fault.

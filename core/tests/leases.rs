@@ -15,7 +15,7 @@ fn bytes(count: u64) -> Array {
 }
 
 fn handle_of(array: &Array) -> String {
-    array.handle().to_text()
+    array.handle()
 }
 
 fn registry() -> std::path::PathBuf {

@@ -31,7 +31,7 @@ fn name_file(name: &str) -> PathBuf {
 }
 
 fn segment_file(array: &Array) -> PathBuf {
-    directory().join(format!("shmarray-{}", array.handle().segment.id))
+    directory().join(format!("shmarray-{}", array.descriptor().segment.id))
 }
 
 /// A file of the user's own that has nothing to do with us, and a second link to it by a name of
@@ -180,7 +180,7 @@ fn a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not() {
     watched("a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not", POOL, || {
         let array = bytes(10);
         let with = |ticket: u64| {
-            array.handle().to_text().replace("]}", &format!("],\"ticket\":{ticket}}}"))
+            array.handle().replace("]}", &format!("],\"ticket\":{ticket}}}"))
         };
         assert_eq!(Descriptor::parse(&with((1 << 53) - 1)).unwrap().ticket, Some((1 << 53) - 1));
         for ticket in [1 << 53, (1 << 53) + 1, u64::MAX] {

@@ -18,7 +18,7 @@ fn bytes(count: u64) -> Array {
 }
 
 fn handle_of(array: &Array) -> String {
-    array.handle().to_text()
+    array.handle()
 }
 
 /// Too large to share its segment with other arrays: a file of its own.

@@ -23,7 +23,7 @@ fn named(name: &str) -> Options {
 const ALONE: u64 = 100_000;
 
 fn segment_file(array: &Array) -> PathBuf {
-    directory().join(format!("shmarray-{}", array.handle().segment.id))
+    directory().join(format!("shmarray-{}", array.descriptor().segment.id))
 }
 
 /// Creates or attaches what it is told, and holds all of it.
@@ -43,7 +43,7 @@ fn holder() {
         let array = array.unwrap();
         array.is_readonly().then_some(()).map_or_else(|| array.set(&[7], 7u8).unwrap(), drop);
         held.push(array);
-        held.last().unwrap().handle().to_text()
+        held.last().unwrap().handle()
     });
 }
 
@@ -88,7 +88,7 @@ fn a_sweep_says_what_it_gave_back() {
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
         let mut listed = shmarray::segments().unwrap();
         listed.retain(|info| info.kind == SegmentKind::Array);
-        assert_eq!((listed.len(), listed[0].segment), (1, kept.handle().segment));
+        assert_eq!((listed.len(), listed[0].segment), (1, kept.descriptor().segment));
         assert_eq!(listed[0].holders, [std::process::id()]);
     });
 }
@@ -98,7 +98,7 @@ fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
     scenario("a_forked_child_and_its_parent_hold_it_in_every_order_of_ends", || {
         for child_first in [true, false] {
             let array = bytes(100, &Options::default()).unwrap();
-            let handle = array.handle().to_text();
+            let handle = array.handle();
             let (mut read, write) = std::io::pipe().unwrap();
             let parents_end = std::cell::Cell::new(Some(write));
             let child = fork(|| {
@@ -133,7 +133,7 @@ fn closing_every_descriptor_loses_nothing() {
         }
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
         array.set(&[5], 5u8).unwrap();
-        assert!(Array::attach(&array.handle().to_text(), Access::ReadOnly).is_ok());
+        assert!(Array::attach(&array.handle(), Access::ReadOnly).is_ok());
     });
 }
 
@@ -277,7 +277,7 @@ fn hostile_and_broken_segment_files_are_refused_and_named() {
         let good = std::fs::read(segment_file(&array)).unwrap();
         let id = "abcdefghijklmnopqrstuvwx";
         let path = directory().join(format!("shmarray-{id}"));
-        let mut handle = array.handle();
+        let mut handle = array.descriptor();
         handle.segment = id.parse().unwrap();
         let attach = |contents: &[u8], patch: &[(u64, &[u8])]| {
             std::fs::write(&path, contents).unwrap();
@@ -285,7 +285,7 @@ fn hostile_and_broken_segment_files_are_refused_and_named() {
             for (offset, bytes) in patch {
                 file.write_all_at(bytes, *offset).unwrap();
             }
-            Array::attach(&handle.to_text(), Access::ReadWrite).unwrap_err().to_string()
+            Array::attach(&handle.to_handle(), Access::ReadWrite).unwrap_err().to_string()
         };
         let own = (32u64, id.as_bytes());
         assert!(attach(&[], &[]).contains("4096"));
@@ -346,7 +346,7 @@ fn what_copies_on_write_is_its_own_and_keeps_the_segment() {
             let array = bytes(count, &Options::default()).unwrap();
             array.set(&[7], 7u8).unwrap();
             let [first, second] =
-                [0; 2].map(|_| Array::attach_handle(&array.handle(), Access::CopyOnWrite).unwrap());
+                [0; 2].map(|_| Array::attach_descriptor(&array.descriptor(), Access::CopyOnWrite).unwrap());
             first.set(&[7], 8u8).unwrap();
             let child = fork(|| first.set(&[7], 9u8).unwrap());
             child.ended();
@@ -358,13 +358,13 @@ fn what_copies_on_write_is_its_own_and_keeps_the_segment() {
                 "it has no handle"
             );
 
-            let handle = array.handle();
+            let handle = array.descriptor();
             drop((array, first));
-            let again = Array::attach_handle(&handle, Access::ReadOnly).unwrap();
+            let again = Array::attach_descriptor(&handle, Access::ReadOnly).unwrap();
             assert_eq!(again.get::<u8>(&[7]).unwrap(), 7);
             drop((again, second));
             assert!(
-                Array::attach_handle(&handle, Access::ReadOnly).is_err(),
+                Array::attach_descriptor(&handle, Access::ReadOnly).is_err(),
                 "nobody holds it any more"
             );
         }

@@ -189,7 +189,7 @@ fn an_array_is_in_a_hundred_thousand_messages_at_once() {
         for size in [8, ALONE] {
             let array = marked(size, 4);
             let handles: Vec<_> =
-                (0..100_000).map(|_| array.handle_to_send().unwrap().to_text()).collect();
+                (0..100_000).map(|_| array.handle_to_send().unwrap()).collect();
             drop(array);
             let kept = Array::attach(&handles[0], Access::ReadOnly).unwrap();
             for handle in &handles[1..99_999] {
@@ -230,7 +230,7 @@ fn a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_fam
         || {
             for size in [8, ALONE] {
                 let handles: Vec<_> =
-                    (0..3).map(|_| marked(size, 8).handle_to_send().unwrap().to_text()).collect();
+                    (0..3).map(|_| marked(size, 8).handle_to_send().unwrap()).collect();
                 assert_eq!(stranger_says("sweep"), "swept 0");
                 assert_eq!(stranger_says(&format!("attach {}", handles[0])), "8");
                 assert_eq!(stranger_says(&format!("discard {}", handles[1])), "Ok(())");
@@ -252,7 +252,7 @@ fn a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it() {
         drop(bytes(1)); // the root has used the library: its children are of its family
         fork(|| {
             (&write)
-                .write_all(marked(ALONE, 3).handle_to_send().unwrap().to_text().as_bytes())
+                .write_all(marked(ALONE, 3).handle_to_send().unwrap().as_bytes())
                 .unwrap()
         })
         .ended();
@@ -274,7 +274,7 @@ fn a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it() {
 #[test]
 fn family() {
     if is_peer("family") {
-        serve(|_| marked(ALONE, 1).handle_to_send().unwrap().to_text());
+        serve(|_| marked(ALONE, 1).handle_to_send().unwrap());
     }
 }
 
@@ -282,8 +282,8 @@ fn family() {
 fn attaching_a_message_twice_works_while_the_array_lives() {
     scenario("attaching_a_message_twice_works_while_the_array_lives", || {
         for size in [8, ALONE] {
-            let handle = marked(size, 4).handle_to_send().unwrap();
-            let (text, twice) = (handle.to_text(), [handle.clone(), handle]);
+            let sent = marked(size, 4).descriptor_to_send().unwrap();
+            let (text, twice) = (sent.to_handle(), [sent.clone(), sent]);
             let both = Array::attach_all(&twice.map(|handle| (handle, Access::ReadOnly))).unwrap();
             assert_eq!(mark(&Array::attach(&text, Access::ReadOnly).unwrap()), 4);
             drop(both);
@@ -297,7 +297,7 @@ fn a_ticket_that_was_given_back_gives_nothing_else_back() {
     scenario("a_ticket_that_was_given_back_gives_nothing_else_back", || {
         let array = marked(ALONE, 4);
         let (first, second) =
-            (array.handle_to_send().unwrap().to_text(), array.handle_to_send().unwrap().to_text());
+            (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
         drop(array);
         for _ in 0..3 {
             discard(&first).unwrap();
@@ -335,7 +335,7 @@ fn a_deleted_registry_frees_no_message() {
     scenario("a_deleted_registry_frees_no_message", || {
         let (here, there) = Pipe::pair().unwrap();
         send(&here, &[&marked(ALONE, 6), &marked(8, 7)]);
-        let by_hand = marked(ALONE, 5).handle_to_send().unwrap().to_text();
+        let by_hand = marked(ALONE, 5).handle_to_send().unwrap();
         let entries = std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
         let registry =
             entries.filter(|path| path.to_string_lossy().contains("registry")).last().unwrap();
@@ -353,13 +353,13 @@ fn a_listing_counts_the_messages_that_hold() {
         let (here, there) = Pipe::pair().unwrap();
         let array = marked(8, 1);
         (0..3).for_each(|_| send(&here, &[&array]));
-        let _way = array.handle_to_send().unwrap();
+        let _way = array.descriptor_to_send().unwrap();
         let listed = shmarray::segments().unwrap();
-        assert_eq!((listed[0].segment, listed[0].tickets), (array.handle().segment, 4));
-        let parsed = Descriptor::parse(&_way.to_text()).unwrap();
+        assert_eq!((listed[0].segment, listed[0].tickets), (array.descriptor().segment, 4));
+        let parsed = Descriptor::parse(&_way.to_handle()).unwrap();
         assert_eq!(parsed, _way);
         drop((here, there));
-        discard(&_way.to_text()).unwrap();
+        discard(&_way.to_handle()).unwrap();
     });
 }
 
@@ -390,11 +390,11 @@ fn what_is_no_aligned_number_of_eight_bytes_is_not_counted_down() {
         let numbers =
             Array::create(DType::parse("<u8").unwrap(), &[2], &Options::default()).unwrap();
         assert!(numbers.whole().count_down(&[0]).unwrap_err().to_string().contains("dtype"));
-        let mut askew = numbers.select(0, 0).unwrap().handle();
+        let mut askew = numbers.select(0, 0).unwrap().descriptor();
         askew.layout.offset = 4;
-        let askew = Array::attach_handle(&askew, Access::ReadWrite).unwrap();
+        let askew = Array::attach_descriptor(&askew, Access::ReadWrite).unwrap();
         assert!(askew.count_down(&[]).unwrap_err().to_string().contains("not aligned"));
-        let fixed = Array::attach_handle(&numbers.handle(), Access::ReadOnly).unwrap();
+        let fixed = Array::attach_descriptor(&numbers.descriptor(), Access::ReadOnly).unwrap();
         assert!(fixed.count_down(&[0]).is_err());
         assert!(numbers.count_down(&[2]).is_err());
     });

@@ -91,7 +91,7 @@ fn messages_of_all_sizes_arrive_whole_at_receivers_side_by_side() {
                     "{}",
                     payload.len()
                 );
-                assert_eq!(message.handles().len(), payload.len() % 2);
+                assert_eq!(message.descriptors().len(), payload.len() % 2);
                 received += 1;
             }
             received
@@ -229,14 +229,14 @@ fn descriptors_travel_beside_arrays() {
         drop((array, write));
 
         let mut both = receive(&there);
-        let descriptors = both.take_descriptors();
+        let descriptors = both.take_fds();
         assert_eq!(
             (descriptors.len(), both.payload(), mark(&take(&both, 0))),
             (2, &b"both"[..], 7)
         );
         drop((descriptors, both));
         let mut one = receive(&there);
-        let end = std::fs::File::from(one.take_descriptors().remove(0));
+        let end = std::fs::File::from(one.take_fds().remove(0));
         (&end).write_all(b"!").unwrap();
         drop((end, one));
         let mut said = Vec::new();

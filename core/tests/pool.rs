@@ -30,7 +30,7 @@ fn bytes(count: u64) -> Array {
 }
 
 fn text(array: &Array) -> String {
-    array.handle().to_text()
+    array.handle()
 }
 
 /// Bytes of shared memory that there are, in files that have a name.
@@ -41,7 +41,7 @@ fn allocated() -> u64 {
 }
 
 fn segment_of(array: &Array) -> String {
-    array.handle().segment.to_string()
+    array.descriptor().segment.to_string()
 }
 
 /// An array with a mark at both ends.
@@ -202,7 +202,7 @@ fn a_sweep_frees_the_memory_though_readers_have_it_mapped() {
         let mut reader = Peer::start("reader");
         let array = marked(8 * MIB, 1);
         let file =
-            fs::File::open(directory().join(format!("shmarray-{}", array.handle().segment.id)))
+            fs::File::open(directory().join(format!("shmarray-{}", array.descriptor().segment.id)))
                 .unwrap();
         reader.ask(&format!("shared {}", text(&array)));
         reader.ask("");
@@ -275,7 +275,7 @@ fn parent_and_child_have_pools_of_their_own() {
         let child = fork(|| {
             assert_eq!(marks(&held), [2, 2]);
             let own = marked(MIB, 3);
-            assert!(!of_parent.contains(&format!("shmarray-{}", own.handle().segment.id)));
+            assert!(!of_parent.contains(&format!("shmarray-{}", own.descriptor().segment.id)));
             drop(own);
             drop(marked(MIB, 4));
         });
@@ -287,7 +287,7 @@ fn parent_and_child_have_pools_of_their_own() {
         );
         assert_eq!(marks(&held), [2, 2]);
         let again = bytes(MIB);
-        assert!(of_parent.contains(&format!("shmarray-{}", again.handle().segment.id)));
+        assert!(of_parent.contains(&format!("shmarray-{}", again.descriptor().segment.id)));
     });
 }
 

@@ -276,9 +276,9 @@ fn results_are_arrays_that_can_be_handed_over_and_a_readonly_one_is_read() {
     scenario("results_are_arrays_that_can_be_handed_over_and_a_readonly_one_is_read", || {
         let a = bytes(&[4, 5], Order::C);
         let copied = shmarray::copied_bytes();
-        let readonly = Array::attach(&a.handle().to_text(), Access::ReadOnly).unwrap();
+        let readonly = Array::attach(&a.handle(), Access::ReadOnly).unwrap();
         let sums = readonly.sum_along(&[1]).unwrap();
-        let again = Array::attach(&sums.handle().to_text(), Access::ReadOnly).unwrap();
+        let again = Array::attach(&sums.handle(), Access::ReadOnly).unwrap();
         assert_eq!(
             (0..4).map(|at| again.get::<u64>(&[at]).unwrap()).collect::<Vec<_>>(),
             [10, 35, 60, 85]
@@ -321,7 +321,7 @@ fn elements_that_another_process_writes_meanwhile_are_read_once_each() {
         let written = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                peer.ask(&a.handle().to_text());
+                peer.ask(&a.handle());
                 written.store(true, Ordering::Relaxed);
             });
             while !written.load(Ordering::Relaxed) {

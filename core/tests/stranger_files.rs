@@ -287,7 +287,7 @@ fn signal(pid: i32, signal: i32) {
 const CUTS: usize = 30_000;
 
 fn file_of(array: &Array) -> PathBuf {
-    directory().join(format!("shmarray-{}", array.handle().segment.id))
+    directory().join(format!("shmarray-{}", array.descriptor().segment.id))
 }
 
 /// Cuts its own segment short and makes it whole again. Its process touches none of it meanwhile.

@@ -34,7 +34,7 @@ fn for_all() -> Options {
 }
 
 fn handle_of(array: &Array) -> String {
-    array.handle().to_text()
+    array.handle()
 }
 
 fn first_of(array: &Array) -> String {

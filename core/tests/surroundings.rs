@@ -196,7 +196,7 @@ fn wander() -> Result<(), Error> {
     std::env::set_current_dir("elsewhere").unwrap();
     for array in &arrays {
         array.set(&[7], 7u8)?;
-        Array::attach(&array.handle().to_text(), Access::ReadOnly)?;
+        Array::attach(&array.handle(), Access::ReadOnly)?;
     }
     let (here, there) = Pipe::pair()?;
     here.send(&[1; 50_000], &[&arrays[0], &arrays[1], &create(10)?], None)?;

@@ -42,7 +42,7 @@ fn together(body: impl Fn(u64, u64) + Sync) {
 fn every_thread_that_attaches_a_held_array_sees_what_all_wrote() {
     scenario("every_thread_that_attaches_a_held_array_sees_what_all_wrote", || {
         let array = numbers(THREADS, &Options::default()).unwrap();
-        let handle = array.handle().to_text();
+        let handle = array.handle();
         let written = Barrier::new(THREADS as usize);
         together(|thread, round| {
             let access = [Access::ReadOnly, Access::ReadWrite][(thread % 2) as usize];
@@ -91,7 +91,7 @@ fn an_array_that_is_dropped_while_others_attach_is_there_or_gone() {
             if thread == 0 {
                 let array = numbers(1, &Options::default()).unwrap();
                 array.set(&[0], round + 1).unwrap();
-                let handle = array.handle().to_text();
+                let handle = array.handle();
                 *current.lock().unwrap() = Some((array, handle));
             }
             made.wait();
@@ -160,7 +160,7 @@ fn sweeps_and_unlinks_take_nothing_from_threads_that_hold() {
             ),
         });
         assert_eq!(
-            Array::attach(&shared.handle().to_text(), Access::ReadOnly).unwrap().handle(),
+            Array::attach(&shared.handle(), Access::ReadOnly).unwrap().handle(),
             shared.handle()
         );
     });

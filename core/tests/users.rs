@@ -182,7 +182,7 @@ fn a_umask_does_not_close_a_users_own_files() {
                 // SAFETY: takes a number and cannot fail.
                 unsafe { libc::umask(mask) };
                 let array = bytes(200_000);
-                let handle = array.handle_to_send().unwrap().to_text();
+                let handle = array.handle_to_send().unwrap();
                 drop(array);
                 drop(Array::attach(&handle, Access::ReadWrite).unwrap());
                 shmarray::discard(&handle).unwrap();

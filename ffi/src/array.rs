@@ -328,7 +328,7 @@ pub unsafe extern "C" fn shma_array_handle(
     error: Option<&mut shma_error>,
 ) -> i32 {
     door(error, || {
-        let handle = needed("array", array)?.0.handle().to_text();
+        let handle = needed("array", array)?.0.handle();
         // SAFETY: C's caller promises what the header says.
         unsafe { put_text(&handle, text, text_bytes, needed_bytes_out) }
     })
@@ -353,11 +353,11 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
 ) -> i32 {
     door(error, || {
         let array = &needed("array", array)?.0;
-        let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.handle() }.to_text();
+        let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.descriptor() }.to_handle();
         // SAFETY: C's caller promises what the header says.
         unsafe { room_for_text(&longest, text, text_bytes, needed_bytes_out) }?;
         // SAFETY: as above.
-        unsafe { put_text(&array.handle_to_send()?.to_text(), text, text_bytes, needed_bytes_out) }
+        unsafe { put_text(&array.handle_to_send()?, text, text_bytes, needed_bytes_out) }
     })
 }
 

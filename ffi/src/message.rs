@@ -28,7 +28,7 @@ fn timeout_of(timeout_ns: i64) -> Option<Duration> {
     u64::try_from(timeout_ns).ok().map(Duration::from_nanos)
 }
 
-/// A new pipe: its two ends. Their descriptors close on exec.
+/// A new pipe: its two ends. Their fds close on exec.
 ///
 /// Fails with SHMA_ERROR_OS.
 ///
@@ -57,11 +57,11 @@ pub unsafe extern "C" fn shma_pipe_create(
 
 /// An end that came from another process: by exec, or over a socket.
 ///
-/// The descriptor is the pipe's from then on. When this fails it is still yours. Fails with
+/// The fd is the pipe's from then on. When this fails it is still yours. Fails with
 /// SHMA_ERROR_INVALID_ARGUMENT when it is no end of such a pipe, SHMA_ERROR_OS when it is not open.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say; the descriptor is the caller's to give.
+/// Pointers are NULL or to what their types say; the fd is the caller's to give.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_from_fd(
     fd: c_int,
@@ -76,13 +76,13 @@ pub unsafe extern "C" fn shma_pipe_from_fd(
     })
 }
 
-/// The pipe of a descriptor, which is taken only when there is one: first a copy is tried.
+/// The pipe of an fd, which is taken only when there is one: first a copy is tried.
 ///
 /// # Safety
-/// The descriptor is the caller's to give.
+/// The fd is the caller's to give.
 unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
     if fd < 0 {
-        return Err(invalid("fd", format!("{fd} is no descriptor")));
+        return Err(invalid("fd", format!("{fd} is no fd")));
     }
     // SAFETY: not negative; where it is not open the kernel says so.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
@@ -95,7 +95,7 @@ unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
     Ok(Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })?)
 }
 
-/// The pipe's descriptor, which stays the pipe's: to poll, and to hand a copy of to other
+/// The pipe's fd, which stays the pipe's: to poll, and to hand a copy of to other
 /// processes. It is readable when a message can be received, or none will ever be. -1 for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn shma_pipe_send(
 /// timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is a message, or there can be
 /// none. SHMA_TIMED_OUT when none came in that time, SHMA_CLOSED when nobody has the other end and
 /// all that was sent has been received. Fails with SHMA_ERROR_OS: os_errno EINTR when a signal's
-/// handler ran meanwhile, EMFILE when this process has no descriptor left. With
+/// handler ran meanwhile, EMFILE when this process has no fd left. With
 /// SHMA_ERROR_INVALID_ARGUMENT when what came is no message.
 ///
 /// # Safety
@@ -196,7 +196,7 @@ pub extern "C" fn shma_message_payload(
 /// The number of arrays in a message.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_message_count(message: Option<&shma_message>) -> usize {
-    message.map_or(0, |message| message.0.handles().len())
+    message.map_or(0, |message| message.0.descriptors().len())
 }
 
 /// One of a message's arrays, counted from 0. It is yours until shma_array_close, and outlives the

@@ -46,12 +46,12 @@ fn unique(name: &str) -> String {
 fn show_prints_values_and_statistics() {
     let name = unique("cli.show");
     let array = named(&name);
-    for how in [name, array.transpose().handle().to_text()] {
+    for how in [name, array.transpose().handle()] {
         let shown = printed(&["show", &how]);
         assert!(shown.contains("minimum  -2\nmean     2\nmaximum  6"), "{shown}");
     }
     assert!(
-        printed(&["show", &array.transpose().handle().to_text()]).contains("values   1 3 -2 6")
+        printed(&["show", &array.transpose().handle()]).contains("values   1 3 -2 6")
     );
 }
 
@@ -61,7 +61,7 @@ fn statistics<T: Element>(elements: &[T]) -> String {
     for (place, &value) in elements.iter().enumerate() {
         array.set(&[place as u64], value).unwrap();
     }
-    let shown = printed(&["show", &array.handle().to_text()]);
+    let shown = printed(&["show", &array.handle()]);
     shown.split_once("values ").unwrap().1.split_once('\n').unwrap().1.replace('\n', "; ")
 }
 
@@ -95,7 +95,7 @@ fn statistics_are_of_the_elements_as_they_are() {
 #[test]
 fn an_array_of_bytes_without_a_meaning_has_no_statistics() {
     let array = Array::create(DType::parse("|S3").unwrap(), &[2], &Options::default()).unwrap();
-    let shown = printed(&["show", &array.handle().to_text()]);
+    let shown = printed(&["show", &array.handle()]);
     assert!(shown.ends_with("bytes    00 00 00 00 00 00\n"), "{shown}");
 }
 
@@ -118,18 +118,18 @@ fn ls_lists_an_array_and_rm_takes_its_name_away() {
 /// What `ls --json` says of an array.
 fn listed(array: &Array) -> Option<serde_json::Value> {
     let all: Vec<serde_json::Value> = serde_json::from_str(&printed(&["ls", "--json"])).unwrap();
-    all.into_iter().find(|one| one["segment"] == array.handle().segment.to_string())
+    all.into_iter().find(|one| one["segment"] == array.descriptor().segment.to_string())
 }
 
 #[test]
 fn ls_tells_a_cell_by_its_number_and_counts_the_messages_that_hold() {
     let array = Array::create(DType::parse("<i2").unwrap(), &[3], &Options::default()).unwrap();
-    let handle = array.handle_to_send().unwrap().to_text();
-    let text = array.handle().segment.to_string();
+    let handle = array.handle_to_send().unwrap();
+    let text = array.descriptor().segment.to_string();
     assert!(text.contains('.'), "{text}");
     assert_eq!(listed(&array).unwrap()["tickets"], 1);
     assert!(printed(&["ls"]).lines().any(|line| line.starts_with(&text)));
-    assert!(printed(&["show", &array.handle().to_text()]).contains(&text));
+    assert!(printed(&["show", &array.handle()]).contains(&text));
     shmarray::discard(&handle).unwrap();
     assert_eq!(listed(&array).unwrap()["tickets"], 0);
 }

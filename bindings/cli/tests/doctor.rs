@@ -58,7 +58,7 @@ fn array_and_directory() -> (Array, String, TempDir) {
     let dtype =
         DType::parse(r#"{"descr":[["first","<i2"],["second","<i2"]],"itemsize":4}"#).unwrap();
     let array = Array::create(dtype, &[200, 200], &Options::default()).unwrap();
-    let file = format!("shmarray-{}", array.handle().segment); // its dtype is too long for a cell
+    let file = format!("shmarray-{}", array.descriptor().segment); // its dtype is too long for a cell
     (array, file, tempfile::tempdir_in(home()).unwrap())
 }
 
@@ -123,7 +123,7 @@ fn a_held_segment_is_no_leftover() {
 fn an_array_in_a_cell_is_one_and_no_stranger() {
     let array = Array::create(DType::parse("<i2").unwrap(), &[3], &Options::default()).unwrap();
     let directory = tempfile::tempdir_in(home()).unwrap();
-    let file = format!("shmarray-{}", array.handle().segment.id);
+    let file = format!("shmarray-{}", array.descriptor().segment.id);
     fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
     says(&finding(directory.path(), "segments"), "ok", "1 array");
     says(&finding(directory.path(), "strange files"), "ok", "none");
@@ -133,7 +133,7 @@ fn an_array_in_a_cell_is_one_and_no_stranger() {
 #[test]
 fn a_segment_that_a_message_holds_is_no_leftover() {
     let (array, file, directory) = array_and_directory();
-    let handle = array.handle_to_send().unwrap().to_text();
+    let handle = array.handle_to_send().unwrap();
     fs::hard_link(home().join(&file), directory.path().join(&file)).unwrap();
     drop(array);
     says(&finding(directory.path(), "segments"), "ok", "1 held by messages alone");
@@ -166,7 +166,7 @@ fn what_pools_keep_is_told_with_the_processes_that_keep_it() {
 #[test]
 fn a_segment_in_the_making_is_told_from_one_whose_maker_died() {
     let (array, file, directory) = array_and_directory();
-    let hidden = directory.path().join(format!("shmarray-new-{}", array.handle().segment));
+    let hidden = directory.path().join(format!("shmarray-new-{}", array.descriptor().segment));
     fs::hard_link(home().join(&file), &hidden).unwrap();
     says(&finding(directory.path(), "half-made"), "ok", "1 being made");
     drop(array);

@@ -15,10 +15,10 @@ const PATHS: &[Path] = &[
     ("attach and drop what is mapped, 1 MiB", || attaches(1 << 20)),
     ("handle to text", || {
         let array = create(80);
-        Box::new(move || drop(black_box(array.handle().to_text())))
+        Box::new(move || drop(black_box(array.handle())))
     }),
     ("handle from text", || {
-        let text = create(80).handle().to_text();
+        let text = create(80).handle();
         Box::new(move || drop(black_box(Descriptor::parse(&text).unwrap())))
     }),
     ("share and drop, 80 B", shares),
@@ -61,7 +61,7 @@ fn creates(bytes: u64) -> Box<dyn FnMut()> {
 
 fn attaches(bytes: u64) -> Box<dyn FnMut()> {
     let array = create(bytes);
-    let handle = array.handle().to_text();
+    let handle = array.handle();
     Box::new(move || {
         let _held = &array;
         drop(Array::attach(black_box(&handle), Access::ReadWrite).unwrap());

@@ -44,7 +44,7 @@ impl Driver {
     fn of_array(&self, command: &str) -> Result<String, Error> {
         let array = self.array.as_ref().expect("the runner attaches first");
         match command {
-            "handle" => Ok(format!("ok {}", array.handle().to_text())),
+            "handle" => Ok(format!("ok {}", array.handle())),
             "bytes" => Ok(format!("ok {}", hex(&array.to_bytes()))),
             "compare" => with_elements(array, Compare),
             "write" => match with_elements(array, WriteLast) {
@@ -60,7 +60,7 @@ impl Driver {
         let (dtype, layout) = rest.split_once(' ').expect("a dtype and a layout");
         let array = make(DType::parse(dtype)?, layout)?;
         with_elements(&array, Fill)?;
-        let handle = array.handle().to_text();
+        let handle = array.handle();
         self.array = Some(array);
         Ok(format!("ok {handle}"))
     }

@@ -6,7 +6,7 @@ use shmarray::{Descriptor, MAX_HANDLE_BYTES};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(descriptor) = Descriptor::parse(&String::from_utf8_lossy(bytes)) else { return };
-    let printed = descriptor.to_text();
+    let printed = descriptor.to_handle();
     assert!(printed.len() <= MAX_HANDLE_BYTES, "what was read prints longer than what is read");
     match Descriptor::parse(&printed) {
         Ok(again) => assert_eq!(again, descriptor, "{printed}"),

@@ -193,7 +193,7 @@ fn live(mut held: Vec<(Array, u8)>, line: UnixStream) -> ! {
         let said = match command.split_once(' ') {
             Some((_, value)) => match create(100, value.parse().unwrap(), &Options::default()) {
                 Ok(array) => {
-                    let handle = array.handle().to_text();
+                    let handle = array.handle();
                     held.push((array, value.parse().unwrap()));
                     handle
                 }
@@ -279,7 +279,7 @@ impl World {
     fn make(&mut self, count: u64, value: u8) {
         let array = create(count, value, &Options::default())
             .expect("an array can be made whatever the registry is");
-        let shared = Shared::new(array.handle().to_text(), value);
+        let shared = Shared::new(array.handle(), value);
         self.shared.push(Shared { ours: vec![array], ..shared });
     }
 
@@ -296,7 +296,7 @@ impl World {
             Ok(array) => {
                 assert!(!taken, "{name} is another's");
                 self.lose_name(name);
-                let shared = Shared::new(array.handle().to_text(), what);
+                let shared = Shared::new(array.handle(), what);
                 self.shared.push(Shared {
                     ours: vec![array],
                     name: Some(name),

@@ -136,7 +136,7 @@ fn handle_of_cell(file: &[u8]) -> String {
 fn described_handle(file: &[u8]) -> String {
     place(file);
     Array::attach(NAME, Access::ReadOnly)
-        .map_or_else(|_| handle_of_bytes(file), |array| array.handle().to_text())
+        .map_or_else(|_| handle_of_bytes(file), |array| array.handle())
 }
 
 fn look_at(array: &Array) {
@@ -155,7 +155,7 @@ fn look_at(array: &Array) {
 /// Its handle finds it again, unless there is no file of the id that it says.
 fn reads_back(array: &Array) {
     let handle = array.handle();
-    match Array::attach(&handle.to_text(), Access::ReadOnly) {
+    match Array::attach(&handle.to_handle(), Access::ReadOnly) {
         Ok(again) => assert_eq!(again.handle(), handle),
         Err(Error::SegmentNotFound { .. }) if handle.segment.id.as_str() != ID => {}
         Err(error) => panic!("its own handle is refused: {error}"),
@@ -169,7 +169,7 @@ fn attempt(file: &[u8], what: &str) -> bool {
         assert!(shmarray::segments().unwrap().iter().all(|info| info.segment.id.as_str() == ID));
         let Ok(array) = Array::attach(what, access) else { return false };
         look_at(&array);
-        let is_ours = array.handle().segment.id.as_str() == ID;
+        let is_ours = array.descriptor().segment.id.as_str() == ID;
         drop(array);
         // Who persists, or seems to have another holder, is not given back by a close.
         // Of cells the others may be in use.

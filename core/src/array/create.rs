@@ -28,7 +28,7 @@ pub(super) unsafe fn segment(
     process::begin()?;
     let _operation = Operation::begin();
     let directory = Directory::current();
-    sweep::at_first_use(&directory);
+    sweep::at_first_use();
     let must_check = sweep::check_before_reuse(&directory);
     if !options.needs_own_segment() {
         if let Some(segment) = in_cell(&directory, dtype, layout, fill, must_check)? {

@@ -8,9 +8,9 @@ pub(super) const HEADER_BYTES: usize = socket::FRONT_BYTES;
 const MAGIC: &[u8; 4] = b"shmm";
 const VERSION: u16 = 1;
 const BODY_IN_ARRAY: u8 = 1;
-/// Beside that flag: how many descriptors keep its tickets, 64 at most.
+/// Beside that flag: how many fds keep its tickets, 64 at most.
 const LOCKS_SHIFT: u8 = 1;
-/// In the byte of the sender's descriptors: the body is a file, whose descriptor is the last.
+/// In the byte of the sender's fds: the body is a file, whose fd is the last.
 const BODY_IN_FILE: u8 = 1 << 7;
 
 /// Where the handles and the payload are.
@@ -26,10 +26,10 @@ pub(super) enum Body {
 
 /// The front of a packet, without what is the same in all of them.
 pub(super) struct Head {
-    /// How many descriptors keep its tickets.
+    /// How many fds keep its tickets.
     pub(super) locks: usize,
     /// How many the sender added. Of more than a message has none is sent.
-    pub(super) descriptors: usize,
+    pub(super) fds: usize,
     pub(super) body: Body,
     pub(super) arrays: usize,
     pub(super) handles_bytes: usize,
@@ -41,7 +41,7 @@ impl Head {
         let in_array = if self.body == Body::Array { BODY_IN_ARRAY } else { 0 };
         let in_file = if self.body == Body::File { BODY_IN_FILE } else { 0 };
         let added =
-            u8::try_from(self.descriptors).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE);
+            u8::try_from(self.fds).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE);
         bytes[..4].copy_from_slice(MAGIC);
         bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
         bytes[6] = (self.locks as u8) << LOCKS_SHIFT | in_array;
@@ -67,7 +67,7 @@ impl Head {
         match u16::from_le_bytes([packet[4], packet[5]]) {
             VERSION => Ok(Self {
                 locks: (packet[6] >> LOCKS_SHIFT).into(),
-                descriptors: (packet[7] & !BODY_IN_FILE).into(),
+                fds: (packet[7] & !BODY_IN_FILE).into(),
                 body,
                 arrays: number(8),
                 handles_bytes: number(12),
@@ -77,19 +77,19 @@ impl Head {
     }
 }
 
-/// What its receiver prepares: room for the descriptors that come with it, and for one to open a
+/// What its receiver prepares: room for the fds that come with it, and for one to open a
 /// body. It keeps a payload that is behind the handles.
 pub(super) fn expected(front: &[u8]) -> Expected {
     let all = usize::MAX;
     let Some(&[_, _, _, _, _, _, flags, added, _, _, _, _, b0, b1, b2, b3]) = front.first_chunk()
     else {
-        return Expected { descriptors: 0, first_bytes: all }; // the end, or no message of ours
+        return Expected { fds: 0, first_bytes: all }; // the end, or no message of ours
     };
     let (in_array, in_file) = (flags & BODY_IN_ARRAY, added & BODY_IN_FILE);
     let body = usize::from(in_array) + usize::from(in_file > 0);
     let handles_bytes = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
     Expected {
-        descriptors: usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body,
+        fds: usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body,
         first_bytes: if body == 0 { HEADER_BYTES + handles_bytes } else { all },
     }
 }

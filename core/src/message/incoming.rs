@@ -15,11 +15,11 @@ use crate::sys::{self, Access, socket};
 #[derive(Debug)]
 pub struct Message {
     payload: Vec<u8>,
-    handles: Vec<Descriptor>,
+    descriptors: Vec<Descriptor>,
     /// The handle of the body, where that came in shared memory.
     body: Option<Descriptor>,
     /// Those that the sender added.
-    descriptors: Vec<OwnedFd>,
+    fds: Vec<OwnedFd>,
     /// What keeps the tickets; closed after they were given back.
     _locks: Vec<OwnedFd>,
 }
@@ -28,15 +28,15 @@ impl Message {
     /// That of a packet's two parts: its head and handles, or all that is no payload; and the
     /// payload behind them.
     pub(super) fn read(packet: &[u8], payload: Vec<u8>, mut locks: Vec<OwnedFd>) -> Result<Self> {
-        let Head { body, descriptors, arrays, handles_bytes, .. } = Head::read(packet)?;
+        let Head { body, fds, arrays, handles_bytes, .. } = Head::read(packet)?;
         let file = if body == Body::File { locks.pop() } else { None };
         let own = locks
             .len()
-            .checked_sub(descriptors)
-            .ok_or_else(|| no_message("its descriptors are not with it"))?;
-        let descriptors = locks.split_off(own);
+            .checked_sub(fds)
+            .ok_or_else(|| no_message("its fds are not with it"))?;
+        let fds = locks.split_off(own);
         let mut message =
-            Self { payload, handles: Vec::new(), body: None, descriptors, _locks: locks };
+            Self { payload, descriptors: Vec::new(), body: None, fds, _locks: locks };
         let inline = &packet[HEADER_BYTES..];
         let handles = match file {
             Some(file) => {
@@ -48,7 +48,7 @@ impl Message {
                 let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
                 // A mapping to read and write is kept for the next message, and one to read only is
                 // not.
-                message.payload = Array::attach_handle(handle, Access::ReadWrite)?.to_bytes();
+                message.payload = Array::attach_descriptor(handle, Access::ReadWrite)?.to_bytes();
                 message.split_handles(handles_bytes)?
             }
             None => inline.to_vec(),
@@ -57,9 +57,9 @@ impl Message {
             return Err(no_message("its handles are cut"));
         }
         for line in text(&handles)?.lines() {
-            message.handles.push(Descriptor::parse(line)?); // what follows an error is given back by a sweep
+            message.descriptors.push(Descriptor::parse(line)?); // what follows an error is given back by a sweep
         }
-        match message.handles.len() == arrays {
+        match message.descriptors.len() == arrays {
             true => Ok(message),
             false => Err(no_message("it has not as many handles as it says")),
         }
@@ -81,14 +81,14 @@ impl Message {
 
     /// The handles of the arrays.
     #[must_use]
-    pub fn handles(&self) -> &[Descriptor] {
-        &self.handles
+    pub fn descriptors(&self) -> &[Descriptor] {
+        &self.descriptors
     }
 
-    /// The descriptors that the sender added, which are the caller's from now on.
+    /// The fds that the sender added, which are the caller's from now on.
     #[must_use]
-    pub fn take_descriptors(&mut self) -> Vec<OwnedFd> {
-        std::mem::take(&mut self.descriptors)
+    pub fn take_fds(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.fds)
     }
 
     /// One of the arrays.
@@ -96,16 +96,16 @@ impl Message {
     /// # Errors
     /// [`Error::IndexOutOfBounds`], or as [`Array::attach`].
     pub fn array(&self, index: usize, access: Access) -> Result<Array> {
-        let (at, count) = (index as i128, self.handles.len() as u64);
-        let handle = self.handles.get(index).ok_or(Error::IndexOutOfBounds { index: at, count })?;
-        Array::attach_handle(handle, access)
+        let (at, count) = (index as i128, self.descriptors.len() as u64);
+        let handle = self.descriptors.get(index).ok_or(Error::IndexOutOfBounds { index: at, count })?;
+        Array::attach_descriptor(handle, access)
     }
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
-        for handle in self.handles.iter().chain(&self.body) {
-            let _ = Array::discard_handle(handle); // of one that is gone there is nothing to give back
+        for handle in self.descriptors.iter().chain(&self.body) {
+            let _ = Array::discard_descriptor(handle); // of one that is gone there is nothing to give back
         }
         socket::take_back(std::mem::take(&mut self.payload), INLINE_BYTES);
     }

@@ -18,7 +18,7 @@ use crate::sys::{self, Directory, Owner, socket};
 /// What keeps a message's tickets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// With the descriptors that keep its tickets.
+    /// With the fds that keep its tickets.
     Pipe,
     /// Without: the family of this process keeps them.
     Unknown,
@@ -53,7 +53,7 @@ impl<'a> Outgoing<'a> {
     pub(super) fn new(
         payload: &'a [&'a [u8]],
         arrays: &[&Array],
-        descriptors: usize,
+        fds: usize,
         form: Form,
     ) -> Result<Self> {
         let mut outgoing = Self {
@@ -74,7 +74,7 @@ impl<'a> Outgoing<'a> {
         };
         let locks = outgoing.locks.len();
         outgoing.head =
-            Head { locks, descriptors, body, arrays: arrays.len(), handles_bytes }.to_bytes();
+            Head { locks, fds, body, arrays: arrays.len(), handles_bytes }.to_bytes();
         Ok(outgoing)
     }
 
@@ -91,7 +91,7 @@ impl<'a> Outgoing<'a> {
     fn hold_all(&mut self, arrays: &[&Array]) -> Result<usize> {
         let mut handles = String::with_capacity(arrays.len() * 256);
         for array in arrays {
-            self.hold(array)?.write_text(&mut handles);
+            self.hold(array)?.write_handle(&mut handles);
             handles.push('\n');
         }
         u32::try_from(handles.len()).map_err(|_| no_message("its handles are over 4 GiB"))?;
@@ -101,19 +101,19 @@ impl<'a> Outgoing<'a> {
 
     /// The handle of an array that this message holds from now on.
     fn hold(&mut self, array: &Array) -> Result<Descriptor> {
-        let handle = array.handle();
-        let ticket = match self.held.get(&handle.segment) {
+        let descriptor = array.descriptor();
+        let ticket = match self.held.get(&descriptor.segment) {
             Some((_, ticket)) => *ticket,
             None => self.hold_segment(array)?,
         };
-        Ok(Descriptor { ticket: Some(ticket), ..handle })
+        Ok(Descriptor { ticket: Some(ticket), ..descriptor })
     }
 
     fn hold_segment(&mut self, array: &Array) -> Result<u64> {
         loop {
             let ticket = self.ticket(array.directory())?;
             if array.hold_for_message(ticket)? {
-                self.held.insert(array.handle().segment, (array.clone(), ticket.id));
+                self.held.insert(array.descriptor().segment, (array.clone(), ticket.id));
                 return Ok(ticket.id);
             }
             self.tickets.retain(|(directory, _)| directory != array.directory()); // that number is taken: another
@@ -126,7 +126,7 @@ impl<'a> Outgoing<'a> {
         }
         let ticket = match self.way {
             Way::Unknown => sys::family_message(directory)?,
-            Way::Pipe if self.locks.len() == socket::DESCRIPTORS_MOST => {
+            Way::Pipe if self.locks.len() == socket::FDS_MOST => {
                 return Err(no_message("its arrays lie in too many directories"));
             }
             Way::Pipe => {
@@ -169,7 +169,7 @@ impl<'a> Outgoing<'a> {
             unsafe { shared.write_bytes(at, piece) }?;
             at += piece.len() as u64;
         }
-        self.hold(&shared).map(|handle| handle.to_text())
+        self.hold(&shared).map(|handle| handle.to_handle())
     }
 }
 

@@ -18,7 +18,7 @@
 //! | `discard(directory, id, name)` | unlinks what the caller made dead |
 //! | `process_owner(directory)` | this process as its leases name it; `None` where there are no leases |
 //! | `Liveness::look(directory)`, `is_dead_owner(holder, about)` | which holders are dead |
-//! | `message(directory)`, `family_message(directory)`, `is_message`, `family_of` | tickets of messages: in a pipe of ours, with the descriptor that keeps it; of a way that nobody knows |
+//! | `message(directory)`, `family_message(directory)`, `is_message`, `family_of` | tickets of messages: in a pipe of ours, with the fd that keeps it; of a way that nobody knows |
 //! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry |
 //! | `decommit(directory, id, parts)`, `recommit` | give memory of a part back, and take it again |
 //! | `give_back(directory, id)`, `sweep_names` | give a segment back if nobody holds it; returns the bytes |

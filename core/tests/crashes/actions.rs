@@ -141,7 +141,7 @@ pub(crate) fn create_where_it_was_punched(bytes: u64) -> Traced {
 }
 
 fn another_lets_go_last(array: Array) {
-    let handle = array.handle().to_text();
+    let handle = array.handle();
     let mut other = start(|line| {
         let held = Array::attach(&handle, Access::ReadWrite).unwrap();
         line.tell("holds");
@@ -237,7 +237,7 @@ pub(crate) fn receive(stage: &Stage) -> Traced {
     let end = stage.end(true);
     Box::new(move || match end.receive(Some(Duration::ZERO)).unwrap() {
         Received::Message(message) => {
-            let count = message.handles().len();
+            let count = message.descriptors().len();
             let arrays = (0..count).map(|index| message.array(index, Access::ReadWrite).unwrap());
             arrays.collect::<Vec<_>>().into()
         }
@@ -271,7 +271,7 @@ pub(crate) fn discard_what_is_unused() {
 pub(crate) fn discard(stage: &Stage, what: &str) -> Traced {
     let arrays = hold(&[stage.handle(what)]);
     Box::new(move || {
-        let text = arrays[0].handle_to_send().unwrap().to_text();
+        let text = arrays[0].handle_to_send().unwrap();
         drop(arrays);
         UNUSED.set(Some(text.clone()));
         shmarray::discard(&text).unwrap();
@@ -284,7 +284,7 @@ pub(crate) fn discard(stage: &Stage, what: &str) -> Traced {
 pub(crate) fn send_to_oneself(stage: &Stage, what: &str) -> Traced {
     let arrays = hold(&[stage.handle(what)]);
     Box::new(move || {
-        let text = arrays[0].handle_to_send().unwrap().to_text();
+        let text = arrays[0].handle_to_send().unwrap();
         drop(arrays);
         UNUSED.set(Some(text.clone()));
         let array = Array::attach(&text, Access::ReadOnly).unwrap();

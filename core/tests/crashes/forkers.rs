@@ -72,7 +72,7 @@ pub(crate) fn use_it(kept: &str) {
     for bytes in [NEW, NEW_FILE] {
         let array = new(bytes, &options("")).unwrap();
         check(&array);
-        let again = Array::attach(&array.handle().to_text(), Access::ReadWrite).unwrap();
+        let again = Array::attach(&array.handle(), Access::ReadWrite).unwrap();
         again.set(&[1], 5u8).unwrap();
         assert_eq!(array.get::<u8>(&[1]).unwrap(), 5);
         drop(array);
@@ -187,7 +187,7 @@ const EVERY_CALL: &[(&str, Call)] = &[
     ("read what is held, and attach it", |before| match &*before.held() {
         Some(held) => {
             check(held);
-            Array::attach(&held.handle().to_text(), Access::ReadOnly).map(|array| check(&array))
+            Array::attach(&held.handle(), Access::ReadOnly).map(|array| check(&array))
         }
         None => Ok(()),
     }),
@@ -211,13 +211,13 @@ const EVERY_CALL: &[(&str, Call)] = &[
         before.pipe.0.send(b"a message", &arrays, Some(Duration::ZERO)).map(drop)
     }),
     ("receive", |before| match before.pipe.1.receive(Some(Duration::ZERO))? {
-        Received::Message(message) if !message.handles().is_empty() => {
+        Received::Message(message) if !message.descriptors().is_empty() => {
             message.array(0, Access::ReadOnly).map(|array| check(&array))
         }
         _ => Ok(()),
     }),
     ("send out of band", |before| match &*before.held() {
-        Some(held) => shmarray::discard(&held.handle_to_send()?.to_text()),
+        Some(held) => shmarray::discard(&held.handle_to_send()?),
         None => Ok(()),
     }),
     ("make a pipe", |_| Pipe::pair().map(drop)),

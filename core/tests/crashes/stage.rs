@@ -77,13 +77,13 @@ fn old(bytes: u64, options: &Options) -> Array {
 /// Every element is what was written first.
 pub(crate) fn check(array: &Array) {
     let (found, expected) = (array.to_bytes(), expected(array.shape()[0]));
-    assert!(found == expected, "the data of {} is not what it was", array.handle().segment);
+    assert!(found == expected, "the data of {} is not what it was", array.descriptor().segment);
 }
 
 /// Its data is what it was, it can be written, and it can be attached again, as the same memory.
 fn check_held(array: &Array) {
     check(array);
-    let handle = array.handle().to_text();
+    let handle = array.handle();
     let [writer, reader] =
         [Access::ReadWrite, Access::ReadOnly].map(|access| Array::attach(&handle, access).unwrap());
     writer.set(&[1], 99u8).unwrap();
@@ -108,7 +108,7 @@ impl From<Vec<Array>> for Kept {
 
 /// What a process does with what it holds, until it is told to end.
 pub(crate) fn keep(kept: Kept, line: &mut Line) {
-    let handles: Vec<_> = kept.arrays.iter().map(|array| array.handle().to_text()).collect();
+    let handles: Vec<_> = kept.arrays.iter().map(|array| array.handle()).collect();
     line.tell(&handles.join("\t"));
     let mut told = line.hear();
     while told.as_deref() == Ok("check") {
@@ -195,7 +195,7 @@ impl Stage {
             let held =
                 handles.iter().map(|handle| Array::attach(handle, Access::ReadWrite).unwrap());
             let left = [OLD_FILE, OLD].map(|bytes| old(bytes, &options("")));
-            let text = left.each_ref().map(|array| array.handle().to_text()).join("\t");
+            let text = left.each_ref().map(|array| array.handle()).join("\t");
             let _all: Vec<_> = held.chain(left).chain([old(OLD, &options("leftover"))]).collect();
             line.tell(&text);
             let _ = line.hear(); // until it is killed
@@ -227,7 +227,7 @@ impl Stage {
             assert_eq!(self.end(false).send(b"given", &arrays, None).unwrap(), Sent::Sent);
         }
         let all = [&kept].into_iter().chain(held.iter().map(|(_, array)| array));
-        line.tell(&all.map(|array| array.handle().to_text()).collect::<Vec<_>>().join("\t"));
+        line.tell(&all.map(|array| array.handle()).collect::<Vec<_>>().join("\t"));
         let mut told = line.hear();
         if told.as_deref() == Ok("let go") {
             held.retain(|(prop, _)| !is_given(prop));
@@ -375,9 +375,9 @@ impl Seen<'_> {
         let contents: HashMap<_, _> =
             files.iter().map(|file| (file.clone(), self.contents(file))).collect();
         while let Received::Message(message) = end.receive(Some(Duration::ZERO)).unwrap() {
-            for (index, handle) in message.handles().iter().enumerate() {
+            for (index, handle) in message.descriptors().iter().enumerate() {
                 arrays.push(message.array(index, Access::ReadWrite).unwrap());
-                files.retain(|file| !contents[file].contains(&handle.to_text()));
+                files.retain(|file| !contents[file].contains(&handle.to_handle()));
             }
         }
         arrays
@@ -449,7 +449,7 @@ const NAME_PREFIX: &str = "shmarray-name-";
 
 /// Their files.
 fn ids(arrays: &[Array]) -> BTreeSet<String> {
-    arrays.iter().map(|array| format!("shmarray-{}", array.handle().segment.id)).collect()
+    arrays.iter().map(|array| format!("shmarray-{}", array.descriptor().segment.id)).collect()
 }
 
 fn is_name(file: &str) -> bool {

@@ -32,7 +32,7 @@ pub(crate) fn named(name: &str) -> Result<Array, Error> {
 }
 
 pub(crate) fn text(array: &Array) -> String {
-    array.handle().to_text()
+    array.handle()
 }
 
 /// A name of this process.
@@ -98,7 +98,7 @@ pub(crate) const DEEDS: &[Deed] = &[
         assert_eq!(message.array(1, Access::ReadOnly).unwrap().shape(), [10]);
     }),
     ("send out of band", || {
-        let handle = bytes(10).handle_to_send().unwrap().to_text();
+        let handle = bytes(10).handle_to_send().unwrap();
         shmarray::discard(&handle).unwrap();
     }),
 ];

@@ -305,7 +305,7 @@ fn is_unknown(user: u32) -> bool {
 pub(super) fn link_file(file: &fs::File, path: &Path) -> io::Result<()> {
     let open = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
     match link(libc::AT_FDCWD, &open, path, libc::AT_SYMLINK_FOLLOW) {
-        // Without /proc the descriptor itself can be linked, where the kernel permits it.
+        // Without /proc the fd itself can be linked, where the kernel permits it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             link(file.as_raw_fd(), c"", path, libc::AT_EMPTY_PATH)
         }

@@ -1,11 +1,11 @@
-//! Descriptors that this library has open for a moment: no forked child keeps them.
+//! fds that this library has open for a moment: no forked child keeps them.
 //!
 //! A thread that gives a segment back has it locked exclusively. A child that another thread forks
 //! in that moment has the same open file, and with it the lock, for all its life: it would wait for
-//! itself, and everybody else for its end. So each descriptor is entered here while it is open, and
+//! itself, and everybody else for its end. So each fd is entered here while it is open, and
 //! a child closes what it finds.
 //!
-//! Invariant: while nobody holds `GATE` alone, a descriptor is in `OPEN` or its thread is in
+//! Invariant: while nobody holds `GATE` alone, an fd is in `OPEN` or its thread is in
 //! `open` or `drop`. A fork holds it alone (`before_fork`), so the child's `OPEN` is exact.
 #![allow(unsafe_code)] // close in a child
 
@@ -22,7 +22,7 @@ static OPEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 /// More than all threads of most programs have open at once.
 const AT_ONCE: usize = 64;
 
-/// An open file whose descriptor no forked child keeps.
+/// An open file whose fd no forked child keeps.
 pub(super) struct Fd(ManuallyDrop<File>);
 
 impl Fd {
@@ -50,7 +50,7 @@ impl Fd {
     }
 }
 
-/// Between the two a fork would leave the child a descriptor of another file by that number.
+/// Between the two a fork would leave the child an fd of another file by that number.
 fn forget(file: &File) {
     let number = file.as_raw_fd();
     let mut open = OPEN.lock();
@@ -76,7 +76,7 @@ impl Drop for Fd {
     }
 }
 
-/// What opens a descriptor and closes it again, when no fork may come between.
+/// What opens an fd and closes it again, when no fork may come between.
 pub(super) fn without_fork<T>(read: impl FnOnce() -> T) -> T {
     let _no_fork = GATE.enter();
     read()
@@ -96,7 +96,7 @@ pub(super) fn after_in_child() {
     // SAFETY: nobody had it locked, since that is done in the gate only; there is no other thread.
     let open = unsafe { &mut *OPEN.data_ptr() };
     for fd in open.drain(..) {
-        // SAFETY: this child's copy of a descriptor whose thread is not here.
+        // SAFETY: this child's copy of an fd whose thread is not here.
         unsafe { libc::close(fd) };
     }
     GATE.open();

@@ -1,6 +1,6 @@
 //! Open-file-description locks: kept by a mapping, dropped by the kernel at death.
 //!
-//! Ordinary POSIX record locks are useless here: a process loses them when any descriptor
+//! Ordinary POSIX record locks are useless here: a process loses them when any fd
 //! of the file is closed anywhere in it.
 //!
 //! Nothing here waits for ever: whoever may open a file may lock it, and a process that is stopped
@@ -87,14 +87,14 @@ pub(super) fn unlock_at(file: &File, offset: i64) {
 /// Whether nobody has locked a byte. When the kernel cannot be asked, somebody has.
 pub(super) fn is_free_at(file: &File, offset: i64) -> bool {
     let mut lock = flock(libc::F_WRLCK, offset);
-    // SAFETY: the descriptor is open while `file` is borrowed; the command fills a `flock`.
+    // SAFETY: the fd is open while `file` is borrowed; the command fills a `flock`.
     let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
     asked == 0 && lock.l_type == libc::F_UNLCK as libc::c_short
 }
 
 fn set(file: &File, kind: libc::c_int, offset: i64) -> io::Result<()> {
     let lock = flock(kind, offset);
-    // SAFETY: the descriptor is open while `file` is borrowed; the command takes a `flock`.
+    // SAFETY: the fd is open while `file` is borrowed; the command takes a `flock`.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),

@@ -1,5 +1,5 @@
 //! A file without a name in a file system of the kernel's own: for a message that finds no room in
-//! shared memory. No mount limits it, and it goes with its last descriptor.
+//! shared memory. No mount limits it, and it goes with its last fd.
 #![allow(unsafe_code)] // memfd_create
 
 use std::fs::File;
@@ -14,12 +14,12 @@ pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EFBIG)); // a write would be answered with SIGXFSZ
     }
     // SAFETY: takes a C string and a number.
-    let descriptor = unsafe { libc::memfd_create(c"shmarray-message".as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
+    let fd = unsafe { libc::memfd_create(c"shmarray-message".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor.
-    let mut file = unsafe { File::from_raw_fd(descriptor) };
+    // SAFETY: a new fd.
+    let mut file = unsafe { File::from_raw_fd(fd) };
     for piece in pieces {
         file.write_all(piece)?;
     }

@@ -1,8 +1,8 @@
 //! The Linux backend: files in a tmpfs, held by open-file-description locks.
 //!
 //! A hold is a shared lock on byte 0 of the segment's file. The lock belongs to the open
-//! file description, which the mapping keeps alive after the descriptor is closed: so a
-//! process keeps no descriptor for an array, nothing that closes descriptors can drop the
+//! file description, which the mapping keeps alive after the fd is closed: so a
+//! process keeps no fd for an array, nothing that closes fds can drop the
 //! hold, and the kernel drops it when the mapping goes, however the process ends. A forked
 //! child has the mapping and with it the hold. Nobody of this library takes the lock exclusively:
 //! `give_back` asks the kernel whether anybody has it.

@@ -67,7 +67,7 @@ fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 }
 
 fn fallocate(file: &File, mode: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
-    // SAFETY: numbers and an open descriptor; the kernel checks them.
+    // SAFETY: numbers and an open fd; the kernel checks them.
     match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -44,7 +44,7 @@ impl SharedWords {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor.
+        // SAFETY: a new fd.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         file.set_len(bytes as u64)?;
         // SAFETY: takes numbers.

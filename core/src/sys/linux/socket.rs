@@ -1,4 +1,4 @@
-//! Socket pairs that carry whole messages, and descriptors with them.
+//! Socket pairs that carry whole messages, and fds with them.
 //!
 //! `SOCK_SEQPACKET`: a message is sent and received whole or not at all, so that a process that is
 //! killed in the middle leaves no half of one to the next.
@@ -21,16 +21,16 @@ use super::scratch::Scratch;
 
 /// The front of a message, by which its receiver prepares.
 pub(crate) const FRONT_BYTES: usize = 16;
-/// The most descriptors with one message.
-pub(crate) const DESCRIPTORS_MOST: usize = 64;
+/// The most fds with one message.
+pub(crate) const FDS_MOST: usize = 64;
 
-const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MOST));
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(FDS_MOST));
 
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Whether a descriptor is an end of such a pair.
+/// Whether an fd is an end of such a pair.
 pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
     sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
         && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
@@ -69,16 +69,16 @@ pub(crate) fn take_back(kept: Vec<u8>, most_bytes: usize) {
 
 /// What a message's receiver prepares.
 pub(crate) struct Expected {
-    /// How many descriptors there must be room for.
-    pub(crate) descriptors: usize,
+    /// How many fds there must be room for.
+    pub(crate) fds: usize,
     /// How long the first part of the message is; the receiver keeps the second.
     pub(crate) first_bytes: usize,
 }
 
-/// Reads one message that is there, in two parts, with its descriptors; fails with `WouldBlock`
+/// Reads one message that is there, in two parts, with its fds; fails with `WouldBlock`
 /// when there is none. It is empty when the other end is closed. `most_bytes` has no message more.
 ///
-/// A descriptor that found no place would be lost, and with it what it keeps. So first `expect`
+/// An fd that found no place would be lost, and with it what it keeps. So first `expect`
 /// says of a message's front how many there must be room for: without room it fails with `EMFILE`,
 /// and the message stays where it is.
 pub(crate) fn receive<T>(
@@ -91,7 +91,7 @@ pub(crate) fn receive<T>(
     let (bytes, total) =
         recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
     let expected = expect(&front[..bytes]);
-    find_room(socket, expected.descriptors)?;
+    find_room(socket, expected.fds)?;
     let mut room = match ROOM.try_with(Cell::take) {
         Ok(Some(room)) => room,
         _ => Scratch::new(most_bytes)?, // it is the first, or the thread is ending
@@ -101,21 +101,21 @@ pub(crate) fn receive<T>(
     let mut kept = USED.try_with(Cell::take).unwrap_or_default();
     kept.reserve_exact((total - first.len()).saturating_sub(kept.len()));
     kept.resize(total - first.len(), 0);
-    let done = receive_into([&mut *first, &mut kept, rest], socket).map(|(bytes, descriptors)| {
+    let done = receive_into([&mut *first, &mut kept, rest], socket).map(|(bytes, fds)| {
         if bytes == total && expect(first).first_bytes.min(bytes) == first.len() {
-            return read(first, kept, descriptors);
+            return read(first, kept, fds);
         }
         // Another receiver has taken the one that was looked at, and this is the next.
         let mut whole = [&*first, &kept, rest].concat();
         whole.truncate(bytes);
         let second = whole.split_off(expect(&whole).first_bytes.min(bytes));
-        read(&whole, second, descriptors)
+        read(&whole, second, fds)
     });
     let _ = ROOM.try_with(|kept| kept.set(Some(room)));
     done
 }
 
-/// Whether there is room for so many descriptors now.
+/// Whether there is room for so many fds now.
 fn find_room(socket: BorrowedFd<'_>, count: usize) -> io::Result<()> {
     match count {
         0 => Ok(()),
@@ -134,10 +134,10 @@ fn receive_into(
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let received = recvmsg(socket, &mut rooms.map(IoSliceMut::new), &mut control, flags)?;
-    let mut descriptors = Vec::new();
+    let mut fds = Vec::new();
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(all) = part {
-            descriptors.extend(all);
+            fds.extend(all);
         }
     }
     if received.flags.contains(ReturnFlags::CTRUNC) {
@@ -149,7 +149,7 @@ fn receive_into(
             "a message that is larger than any of ours",
         ));
     }
-    Ok((received.bytes, descriptors))
+    Ok((received.bytes, fds))
 }
 
 /// Waits until `send` or `receive` may go on: `false` when the time is over. A signal ends it with
@@ -165,7 +165,7 @@ pub(crate) fn wait(
     Ok(poll(&mut [PollFd::from_borrowed_fd(socket, events)], left.as_ref())? > 0)
 }
 
-/// Whether the system has too many descriptors of this user's under way.
+/// Whether the system has too many fds of this user's under way.
 pub(crate) fn are_too_many(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
 }

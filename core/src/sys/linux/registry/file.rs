@@ -122,8 +122,8 @@ pub(super) fn open_at_c(path: &CStr, makes: bool) -> io::Result<Registry> {
         loop {
             // SAFETY: takes a C string and numbers.
             match unsafe { libc::open(path.as_ptr(), flags, 0o600) } {
-                // SAFETY: a new descriptor.
-                descriptor @ 0.. => return Ok(unsafe { File::from_raw_fd(descriptor) }),
+                // SAFETY: a new fd.
+                fd @ 0.. => return Ok(unsafe { File::from_raw_fd(fd) }),
                 _ => match io::Error::last_os_error() {
                     error if error.kind() == io::ErrorKind::Interrupted => {}
                     error => return Err(error),

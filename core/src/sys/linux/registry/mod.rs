@@ -2,7 +2,7 @@
 //! processes.
 //!
 //! A process is a random byte below 2^52, locked exclusively and kept by a mapping, so that no
-//! closing of descriptors can drop it. The mapping is not inherited: a forked child gets a byte
+//! closing of fds can drop it. The mapping is not inherited: a forked child gets a byte
 //! of its own, which the parent locks for it before the fork (I1), so that the child holds what
 //! its parent held from its first instruction on.
 //!
@@ -14,7 +14,7 @@
 //! | byte | locked | by | stands for |
 //! |---|---|---|---|
 //! | 1 … 2^52 − 1, random | exclusively | a process's mapping | a process |
-//! | the same | exclusively | the descriptor that a message carries (`SCM_RIGHTS`) | a message in a pipe of ours |
+//! | the same | exclusively | the fd that a message carries (`SCM_RIGHTS`) | a message in a pipe of ours |
 //! | 2^52 + f·2^32, f random | shared | the mappings of all processes of a family | the messages that are sent out of band: a ticket 2^52 + f·2^32 + r lives as long as family f |
 #![allow(unsafe_code)] // mmap, madvise, munmap, and the table in a forked child
 
@@ -151,7 +151,7 @@ const PROCESS: u64 = 0;
 const MESSAGE: u64 = 1;
 const FAMILY_MESSAGE: u64 = 2;
 
-/// A message in a pipe: its ticket, and the descriptor that keeps it and travels with it.
+/// A message in a pipe: its ticket, and the fd that keeps it and travels with it.
 pub(crate) fn message(directory: &Directory) -> Result<(Owner, OwnedFd)> {
     let registry = open(directory)?;
     let owner = lock_new_byte(&registry, MESSAGE).map_err(not_locked(directory))?;
@@ -168,7 +168,7 @@ pub(crate) fn family_message(directory: &Directory) -> Result<Owner> {
     Ok(Owner { id: family()? | (random_bits()? >> 32).max(1), info })
 }
 
-/// A descriptor that keeps this process's family alive wherever it goes, and the family's number.
+/// An fd that keeps this process's family alive wherever it goes, and the family's number.
 pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
     process_owner_or_error(directory)?; // this process is of it from now on
     let registry = open(directory)?;
