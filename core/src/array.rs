@@ -185,8 +185,9 @@ impl Array {
     /// # Errors
     /// As [`Array::attach`]; then the message still holds what it held.
     pub fn attach_all(descriptors: &[(Descriptor, Access)]) -> Result<Vec<Self>> {
-        let attach =
-            |(descriptor, access): &(Descriptor, Access)| Self::attach_and_keep(descriptor, *access);
+        let attach = |(descriptor, access): &(Descriptor, Access)| {
+            Self::attach_and_keep(descriptor, *access)
+        };
         let arrays: Vec<_> = descriptors.iter().map(attach).collect::<Result<_>>()?;
         for (array, (descriptor, _)) in arrays.iter().zip(descriptors) {
             array.receive(descriptor);

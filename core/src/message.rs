@@ -32,14 +32,10 @@ use crate::error::{Error, Result};
 use crate::process;
 use crate::sweep::{self, Occasion};
 use crate::sys::{self, Directory, socket};
-use head::expected;
+use head::{INLINE_BYTES, expected};
 pub use incoming::Message;
 pub use outgoing::in_band_bytes;
 use outgoing::{Form, Outgoing, Way};
-
-/// The most bytes of a message that travel in the socket: the kernel copies them faster than shared
-/// memory is had.
-pub(crate) const INLINE_BYTES: usize = 160 << 10;
 
 /// One end of a pipe that carries arrays and bytes, both ways.
 ///
@@ -100,9 +96,7 @@ impl Pipe {
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
         match socket::is_one(fd.as_fd()) {
             true => Ok(Self(fd)),
-            false => {
-                Err(Error::argument("fd", "it is not an end of a pipe that carries arrays"))
-            }
+            false => Err(Error::argument("fd", "it is not an end of a pipe that carries arrays")),
         }
     }
 
@@ -271,12 +265,4 @@ impl From<Pipe> for OwnedFd {
 pub fn family() -> Result<(u64, OwnedFd)> {
     process::begin()?;
     sys::keep_family(&Directory::current())
-}
-
-fn no_message(reason: &str) -> Error {
-    Error::argument("message", reason)
-}
-
-fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|error| no_message(&error.to_string()))
 }

@@ -274,8 +274,7 @@ fn arrays_without_elements_know_whose_they_are() {
         let zeros = |shape: &[u64]| Array::create(int32(), shape, &Options::default()).unwrap();
         let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect(); // their data ends with a page
         let empty: Vec<_> = (0..count).map(|_| zeros(&[0, 3])).collect();
-        let read =
-            |array: &Array| Array::attach(&array.handle(), Access::ReadOnly).unwrap();
+        let read = |array: &Array| Array::attach(&array.handle(), Access::ReadOnly).unwrap();
         let only: Vec<_> = full.iter().chain(&empty).map(read).collect();
         for array in full.iter().chain(&empty).chain(&only) {
             let none = array.slice(0, Some(array.shape()[0] as i64), None, 1).unwrap();

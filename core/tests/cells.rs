@@ -42,8 +42,7 @@ fn is_refused(handle: &str) -> bool {
 fn each_of_many_arrays_has_memory_of_its_own() {
     scenario("each_of_many_arrays_has_memory_of_its_own", || {
         let arrays: Vec<_> = (0..MANY).map(marked).collect();
-        let again: Vec<_> =
-            arrays.iter().map(|array| attach(&array.handle()).unwrap()).collect();
+        let again: Vec<_> = arrays.iter().map(|array| attach(&array.handle()).unwrap()).collect();
         for (mark, (array, again)) in (0..).zip(arrays.iter().zip(&again)) {
             assert_eq!((marks(array), again.handle()), ([mark, 0, mark + 1], array.handle()));
         }
@@ -111,8 +110,7 @@ fn tickets_hold_a_small_array_in_its_entries_and_beyond_them() {
     scenario("tickets_hold_a_small_array_in_its_entries_and_beyond_them", || {
         let array = marked(5);
         let plain = array.handle();
-        let mut tickets: Vec<_> =
-            (0..TICKETS).map(|_| array.handle_to_send().unwrap()).collect();
+        let mut tickets: Vec<_> = (0..TICKETS).map(|_| array.handle_to_send().unwrap()).collect();
         drop(array);
         let (received, unwanted) = (tickets.pop().unwrap(), tickets.split_off(TICKETS / 2));
         for ticket in &tickets {
@@ -133,8 +131,7 @@ fn a_large_array_is_held_by_its_ticket_alone() {
     scenario("a_large_array_is_held_by_its_ticket_alone", || {
         let array = numbers(20_000);
         array.set(&[19_999], 3u64).unwrap();
-        let (first, second) =
-            (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
+        let (first, second) = (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
         drop(array);
         shmarray::sweep().unwrap();
         discard(&second).unwrap();
@@ -236,8 +233,7 @@ fn many_threads_send_and_discard_what_one_of_them_receives() {
     scenario("many_threads_send_and_discard_what_one_of_them_receives", || {
         for round in 0..ROUNDS {
             let array = marked(round);
-            let tickets: Vec<_> =
-                (0..3).map(|_| array.handle_to_send().unwrap()).collect();
+            let tickets: Vec<_> = (0..3).map(|_| array.handle_to_send().unwrap()).collect();
             thread::scope(|scope| {
                 scope.spawn(|| discard(&tickets[0]).unwrap());
                 scope.spawn(|| discard(&tickets[0]).unwrap());

@@ -233,8 +233,10 @@ fn hostile_user(ready: &watched::Gate) -> ! {
     let bait: Vec<_> = (0..5)
         .map(|_| Array::create(DType::parse("|u1").unwrap(), &[1 << 20], &options).unwrap())
         .collect();
-    let files: Vec<_> =
-        bait.iter().map(|array| path(format!("shmarray-{}", array.descriptor().segment.id))).collect();
+    let files: Vec<_> = bait
+        .iter()
+        .map(|array| path(format!("shmarray-{}", array.descriptor().segment.id)))
+        .collect();
     let whole: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
     ready.open();
     loop {

@@ -179,9 +179,7 @@ fn a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way() {
 fn a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not() {
     watched("a_ticket_of_two_to_the_53_is_refused_and_the_one_below_is_not", POOL, || {
         let array = bytes(10);
-        let with = |ticket: u64| {
-            array.handle().replace("]}", &format!("],\"ticket\":{ticket}}}"))
-        };
+        let with = |ticket: u64| array.handle().replace("]}", &format!("],\"ticket\":{ticket}}}"));
         assert_eq!(Descriptor::parse(&with((1 << 53) - 1)).unwrap().ticket, Some((1 << 53) - 1));
         for ticket in [1 << 53, (1 << 53) + 1, u64::MAX] {
             let refused = Descriptor::parse(&with(ticket));

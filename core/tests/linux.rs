@@ -345,8 +345,9 @@ fn what_copies_on_write_is_its_own_and_keeps_the_segment() {
         for count in [100, ALONE] {
             let array = bytes(count, &Options::default()).unwrap();
             array.set(&[7], 7u8).unwrap();
-            let [first, second] =
-                [0; 2].map(|_| Array::attach_descriptor(&array.descriptor(), Access::CopyOnWrite).unwrap());
+            let [first, second] = [0; 2].map(|_| {
+                Array::attach_descriptor(&array.descriptor(), Access::CopyOnWrite).unwrap()
+            });
             first.set(&[7], 8u8).unwrap();
             let child = fork(|| first.set(&[7], 9u8).unwrap());
             child.ended();

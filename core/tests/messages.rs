@@ -188,8 +188,7 @@ fn an_array_is_in_a_hundred_thousand_messages_at_once() {
     scenario("an_array_is_in_a_hundred_thousand_messages_at_once", || {
         for size in [8, ALONE] {
             let array = marked(size, 4);
-            let handles: Vec<_> =
-                (0..100_000).map(|_| array.handle_to_send().unwrap()).collect();
+            let handles: Vec<_> = (0..100_000).map(|_| array.handle_to_send().unwrap()).collect();
             drop(array);
             let kept = Array::attach(&handles[0], Access::ReadOnly).unwrap();
             for handle in &handles[1..99_999] {
@@ -250,12 +249,8 @@ fn a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it() {
     scenario("a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it", || {
         let (mut read, write) = std::io::pipe().unwrap();
         drop(bytes(1)); // the root has used the library: its children are of its family
-        fork(|| {
-            (&write)
-                .write_all(marked(ALONE, 3).handle_to_send().unwrap().as_bytes())
-                .unwrap()
-        })
-        .ended();
+        fork(|| (&write).write_all(marked(ALONE, 3).handle_to_send().unwrap().as_bytes()).unwrap())
+            .ended();
         drop(write);
         let mut handle = String::new();
         read.read_to_string(&mut handle).unwrap();
@@ -296,8 +291,7 @@ fn attaching_a_message_twice_works_while_the_array_lives() {
 fn a_ticket_that_was_given_back_gives_nothing_else_back() {
     scenario("a_ticket_that_was_given_back_gives_nothing_else_back", || {
         let array = marked(ALONE, 4);
-        let (first, second) =
-            (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
+        let (first, second) = (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
         drop(array);
         for _ in 0..3 {
             discard(&first).unwrap();

@@ -15,7 +15,12 @@ pub(crate) fn print(handle_or_name: &str, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "dtype    {} ({})", array.dtype().name(), array.dtype().text())?;
     writeln!(out, "shape    {:?}", array.shape())?;
     writeln!(out, "strides  {:?} bytes, offset {}", array.strides(), array.layout().offset)?;
-    writeln!(out, "segment  {}, generation {}", array.descriptor().segment, array.descriptor().generation)?;
+    writeln!(
+        out,
+        "segment  {}, generation {}",
+        array.descriptor().segment,
+        array.descriptor().generation
+    )?;
     print_values(&array, out)?;
     print_statistics(&array, out)
 }

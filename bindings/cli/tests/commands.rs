@@ -50,9 +50,7 @@ fn show_prints_values_and_statistics() {
         let shown = printed(&["show", &how]);
         assert!(shown.contains("minimum  -2\nmean     2\nmaximum  6"), "{shown}");
     }
-    assert!(
-        printed(&["show", &array.transpose().handle()]).contains("values   1 3 -2 6")
-    );
+    assert!(printed(&["show", &array.transpose().handle()]).contains("values   1 3 -2 6"));
 }
 
 /// What is shown after the values of an array with these elements.

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use super::{ControlWord, Entry};
+use super::word::{ControlWord, Entry};
 use crate::format::{CELL_ENTRIES_OFFSET, LEASES_OFFSET, SlabLayout, WORDS_OFFSET};
 
 /// The words of one mapped header, or of one cell of it.

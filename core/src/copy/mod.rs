@@ -2,23 +2,26 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `end` | one side of a copy |
 //! | `plan` | in which order a copy walks |
 //! | `walk` | its loops |
 //! | `parts` | its parts, and the threads that copy them |
 //! | `pieces` | the elements as pieces that are written to a file |
 
+mod end;
+mod plan;
 mod parts;
 mod pieces;
-mod plan;
+mod walk;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::shape::{Layout, Order};
+pub(crate) use end::End;
 use parts::{in_threads, parts_of};
 use pieces::Pieces;
 use plan::Plan;
@@ -31,20 +34,6 @@ static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 #[must_use]
 pub fn copied_bytes() -> u64 {
     COPIED_BYTES.load(Ordering::Relaxed)
-}
-
-/// Where a copy reads or writes: an address of offset 0, and where the elements are from there.
-#[derive(Clone, Copy)]
-pub(crate) struct End<'a> {
-    pub(crate) start: *mut u8,
-    pub(crate) layout: &'a Layout,
-}
-
-impl End<'_> {
-    /// The element whose indices are all zero.
-    pub(crate) fn first(self) -> *mut u8 {
-        self.start.wrapping_add(self.layout.offset as usize)
-    }
 }
 
 /// Copies all elements of `from` to the elements of `to` with the same indices.

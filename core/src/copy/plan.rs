@@ -9,7 +9,7 @@
 
 use std::cmp::Reverse;
 
-use super::End;
+use super::end::End;
 
 /// How a dimension steps in both ends, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The front of a packet: FORMAT.md, "Messages".
 
-use super::no_message;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sys::socket::{self, Expected};
 
 pub(super) const HEADER_BYTES: usize = socket::FRONT_BYTES;
@@ -12,6 +11,10 @@ const BODY_IN_ARRAY: u8 = 1;
 const LOCKS_SHIFT: u8 = 1;
 /// In the byte of the sender's fds: the body is a file, whose fd is the last.
 const BODY_IN_FILE: u8 = 1 << 7;
+
+/// The most bytes of a message that travel in the socket: the kernel copies them faster than shared
+/// memory is had.
+pub(super) const INLINE_BYTES: usize = 160 << 10;
 
 /// Where the handles and the payload are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,8 +43,7 @@ impl Head {
         let mut bytes = [0; HEADER_BYTES];
         let in_array = if self.body == Body::Array { BODY_IN_ARRAY } else { 0 };
         let in_file = if self.body == Body::File { BODY_IN_FILE } else { 0 };
-        let added =
-            u8::try_from(self.fds).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE);
+        let added = u8::try_from(self.fds).map_or(!BODY_IN_FILE, |count| count & !BODY_IN_FILE);
         bytes[..4].copy_from_slice(MAGIC);
         bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
         bytes[6] = (self.locks as u8) << LOCKS_SHIFT | in_array;
@@ -92,4 +94,13 @@ pub(super) fn expected(front: &[u8]) -> Expected {
         fds: usize::from(flags >> LOCKS_SHIFT) + usize::from(added & !BODY_IN_FILE) + body,
         first_bytes: if body == 0 { HEADER_BYTES + handles_bytes } else { all },
     }
+}
+
+/// A message that breaks the format.
+pub(super) fn no_message(reason: &str) -> Error {
+    Error::argument("message", reason)
+}
+
+pub(super) fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| no_message(&error.to_string()))
 }

@@ -2,8 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::head::{Body, HEADER_BYTES, Head};
-use super::{INLINE_BYTES, no_message, text};
+use super::head::{Body, HEADER_BYTES, Head, INLINE_BYTES, no_message, text};
 use crate::array::Array;
 use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
@@ -30,13 +29,10 @@ impl Message {
     pub(super) fn read(packet: &[u8], payload: Vec<u8>, mut locks: Vec<OwnedFd>) -> Result<Self> {
         let Head { body, fds, arrays, handles_bytes, .. } = Head::read(packet)?;
         let file = if body == Body::File { locks.pop() } else { None };
-        let own = locks
-            .len()
-            .checked_sub(fds)
-            .ok_or_else(|| no_message("its fds are not with it"))?;
+        let own =
+            locks.len().checked_sub(fds).ok_or_else(|| no_message("its fds are not with it"))?;
         let fds = locks.split_off(own);
-        let mut message =
-            Self { payload, descriptors: Vec::new(), body: None, fds, _locks: locks };
+        let mut message = Self { payload, descriptors: Vec::new(), body: None, fds, _locks: locks };
         let inline = &packet[HEADER_BYTES..];
         let handles = match file {
             Some(file) => {
@@ -97,7 +93,8 @@ impl Message {
     /// [`Error::IndexOutOfBounds`], or as [`Array::attach`].
     pub fn array(&self, index: usize, access: Access) -> Result<Array> {
         let (at, count) = (index as i128, self.descriptors.len() as u64);
-        let handle = self.descriptors.get(index).ok_or(Error::IndexOutOfBounds { index: at, count })?;
+        let handle =
+            self.descriptors.get(index).ok_or(Error::IndexOutOfBounds { index: at, count })?;
         Array::attach_descriptor(handle, access)
     }
 }

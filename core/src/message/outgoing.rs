@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashMap;
 
-use super::head::{Body, HEADER_BYTES, Head};
-use super::no_message;
+use super::head::{Body, HEADER_BYTES, Head, no_message};
 use crate::array::{Array, Options};
 use crate::descriptor::Descriptor;
 use crate::dtype::DType;
@@ -73,8 +72,7 @@ impl<'a> Outgoing<'a> {
             false => outgoing.place(handles_bytes + payload_bytes)?,
         };
         let locks = outgoing.locks.len();
-        outgoing.head =
-            Head { locks, fds, body, arrays: arrays.len(), handles_bytes }.to_bytes();
+        outgoing.head = Head { locks, fds, body, arrays: arrays.len(), handles_bytes }.to_bytes();
         Ok(outgoing)
     }
 

@@ -8,9 +8,9 @@
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt::Display;
 
+use super::reduction::{AT_ONCE, Ended};
 use super::results::Number;
 use super::walk::Sink;
-use super::{AT_ONCE, Ended};
 use crate::error::{Error, Result};
 
 /// Rows of equally many counts.

@@ -18,6 +18,7 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `reduction` | the reductions, and how one ends early |
 //! | `request` | which dimensions are kept, and which loop reduces the others |
 //! | `item` | elements as numbers |
 //! | `walk` | the order in which elements are read, and how: another process may write to them |
@@ -25,44 +26,27 @@
 //! | `vectors` | those loops compiled for wider vector instructions |
 //! | `results` | a number, or a new array of them |
 
-mod counts;
-mod extremes;
+mod reduction;
+mod vectors;
 mod item;
-mod request;
 mod results;
+mod walk;
 mod sums;
+mod extremes;
+mod counts;
+mod request;
 #[cfg(test)]
 mod tests;
-mod vectors;
-mod walk;
 
-use std::fmt;
-
+pub use reduction::Reduction;
 pub use results::Number;
 
 use crate::array::Array;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use reduction::{Ended, Stop};
 use request::Request;
 use results::{Results, dtype_of};
-
-/// How elements are reduced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reduction {
-    /// Their sum.
-    Sum,
-    /// Their arithmetic mean.
-    Mean,
-    /// Their minimum.
-    Min,
-    /// Their maximum.
-    Max,
-    /// How many of them are 0, 1, 2 …, up to their maximum.
-    Bincount {
-        /// The least number of counts.
-        min_length: u64,
-    },
-}
 
 /// The result of a reduction.
 #[derive(Debug, Clone)]
@@ -71,18 +55,6 @@ pub enum Reduced {
     Number(Number),
     /// Along axes, and of [`Reduction::Bincount`].
     Array(Array),
-}
-
-impl fmt::Display for Reduction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sum => "sum",
-            Self::Mean => "mean",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Bincount { .. } => "bincount",
-        })
-    }
 }
 
 /// Reductions. The table in the source of this module gives the dtype of each result.
@@ -253,21 +225,3 @@ fn folded(request: &Request<'_>, dtype: DType, go_on: &mut dyn FnMut() -> bool) 
     request.fold(go_on, &mut |numbers| results.push(numbers))?;
     Ok(Reduced::Array(results.into_array()))
 }
-
-/// Why a reduction ended early.
-#[derive(Debug)]
-enum Stop {
-    Asked,
-    Failed(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-type Ended<T = ()> = std::result::Result<T, Stop>;
-
-/// How many results are passed on at once.
-const AT_ONCE: usize = 256;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use half::f16;
 
-use super::Reduction;
+use super::reduction::Reduction;
 use crate::array::{Array, Options};
 use crate::dtype::{DType, TypeCode};
 use crate::error::{Error, Result};

@@ -17,7 +17,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::item::Item;
-use super::{Ended, Stop};
+use super::reduction::{Ended, Stop};
 use crate::copy::{End, copy_in_parts};
 use crate::shape::Layout;
 

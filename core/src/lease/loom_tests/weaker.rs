@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
-use crate::control::modelled::{Loss, Weaker, possible_losses, weaken};
+use crate::control::loom_atomics::{Loss, Weaker, possible_losses, weaken};
 
 /// What must not be left out of `lease.rs`, by its line there, and which scenario fails without it.
 /// What is not here is stronger than the scenarios need, most of it because a fence or another

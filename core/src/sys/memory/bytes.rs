@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zerocopy::IntoBytes;
 
-use super::is_message;
+use super::owner::is_message;
 use crate::control::{ControlWords, PERSIST};
 use crate::format::{DESCRIPTION_OFFSET, Header, LEASES_OFFSET, PAGE_BYTES, WORDS_OFFSET};
 use crate::lease;
@@ -81,7 +81,7 @@ impl Bytes {
         let header = needed.and_then(|needed| Header::read("", &self.front(needed), self.count));
         header.is_ok_and(|header| {
             let front = self.front(header.header_bytes);
-            header.entries(&front).any(|entry| entry.held && is_message(entry.info))
+            header.entries(&front).any(|entry| entry.held && is_message(entry.owner_info))
         })
     }
 

@@ -7,10 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::bytes::Bytes;
-use super::{Liveness, Lookup, Mutex};
+use super::lock::Mutex;
 use crate::error::{Error, Result};
+use crate::format::PAGE_BYTES;
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::LastCheck;
+use crate::sys::{LastCheck, Lookup};
+
+/// The bytes that the files of one directory may have together.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Where segments live: nothing but a name here.
 #[derive(Clone, Debug)]
@@ -28,15 +32,15 @@ static LINKS: Mutex<Vec<(Arc<Path>, Links)>> = Mutex::new(Vec::new());
 
 impl Directory {
     pub(crate) fn page_bytes(&self) -> u64 {
-        super::page_bytes()
+        PAGE_BYTES
     }
 
     pub(crate) fn total_bytes(&self) -> Result<u64> {
-        Ok(super::MOST_BYTES)
+        Ok(MOST_BYTES)
     }
 
     pub(crate) fn free_bytes(&self) -> Result<u64> {
-        Ok(super::MOST_BYTES.saturating_sub(self.links(|links| links.bytes())))
+        Ok(MOST_BYTES.saturating_sub(self.links(|links| links.bytes())))
     }
 
     /// What `SHMARRAY_DIR` says now.
@@ -150,6 +154,3 @@ pub(crate) fn link_ticket(
 pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {
     directory.links(|links| links.tickets.remove(&(*id, ticket)))
 }
-
-/// Nobody dies.
-pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Liveness) {}

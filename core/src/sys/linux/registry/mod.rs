@@ -18,6 +18,7 @@
 //! | 2^52 + f·2^32, f random | shared | the mappings of all processes of a family | the messages that are sent out of band: a ticket 2^52 + f·2^32 + r lives as long as family f |
 #![allow(unsafe_code)] // mmap, madvise, munmap, and the table in a forked child
 
+mod family;
 mod file;
 mod process_list;
 
@@ -28,7 +29,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::directory::{Directory, user};
 use super::fd;
@@ -36,6 +37,8 @@ use super::lock;
 use super::mutex::{Mutex, MutexGuard, free_in_child};
 use crate::error::{Error, Result};
 use crate::name::{random_bits, random_owner};
+use family::family;
+pub(crate) use family::family_of;
 use file::Registry;
 pub(super) use file::open;
 
@@ -174,34 +177,6 @@ pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
     let registry = open(directory)?;
     lock_family(&registry.file).map_err(not_locked(directory))?;
     Ok((family()?, registry.file.into_owned()))
-}
-
-/// Where families' bytes begin.
-const FAMILIES: u64 = 1 << 52;
-/// How many tickets each has.
-const FAMILY_TICKETS: u64 = 1 << 32;
-
-/// This process's family: its parent's, the one that a launcher named, or a new one.
-///
-/// Two threads may both make one up; the first to store it decides. A lock would stay taken in a
-/// child that another thread forks meanwhile.
-fn family() -> Result<u64> {
-    static FAMILY: AtomicU64 = AtomicU64::new(0);
-    if let known @ 1.. = FAMILY.load(Ordering::Relaxed) {
-        return Ok(known);
-    }
-    let named = std::env::var("SHMARRAY_FAMILY").ok().and_then(|text| text.parse().ok());
-    let family = match named.filter(|number| family_of(*number) == Some(*number)) {
-        Some(family) => family,
-        None => FAMILIES | ((random_bits()? % (FAMILIES / FAMILY_TICKETS)) * FAMILY_TICKETS),
-    };
-    let stored = FAMILY.compare_exchange(0, family, Ordering::Relaxed, Ordering::Relaxed);
-    Ok(stored.map_or_else(|first| first, |_| family))
-}
-
-/// The family of a ticket, if it has one.
-pub(crate) fn family_of(ticket: u64) -> Option<u64> {
-    (FAMILIES..2 * FAMILIES).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))
 }
 
 /// Whether an entry is a message's.

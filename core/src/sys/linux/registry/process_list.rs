@@ -22,7 +22,7 @@ use std::os::unix::fs::FileExt;
 
 use super::super::limits::file_limit;
 use super::super::lock;
-use super::FAMILIES;
+use super::family::FAMILIES;
 
 /// The most processes on it.
 const MOST: usize = 2048;

@@ -1,0 +1,137 @@
+//! Loom's atomics, with the operations that a control word has.
+//!
+//! Loom 0.7 misses orders in which a thread stores to what it has loaded itself
+//! (tokio-rs/loom#166): it remembers one last access of an atomic, and such a thread finds its own
+//! there. So each word has a turn beside it, taken before each operation: two of those never
+//! commute. A turn is Relaxed, so that nothing else is ordered by it. So have fences, which loom
+//! orders as they come.
+//!
+//! A test of the tests makes one operation of `lease` weaker than it is written ([`weaken`]): no
+//! source is changed, and what is weaker is a place in it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::panic::Location;
+
+pub(crate) use loom::sync::atomic::Ordering;
+
+/// What an operation can lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Loss {
+    Acquire,
+    Release,
+    Fence,
+}
+
+/// A place in `lease.rs`, line and column, and what is lost there.
+pub(crate) type Weaker = (u32, u32, Loss);
+
+std::thread_local! {
+    static WEAKER: Cell<Option<Weaker>> = const { Cell::new(None) };
+    static POSSIBLE: RefCell<Option<BTreeSet<Weaker>>> = const { RefCell::new(None) };
+}
+
+/// Makes one place weaker for what this thread models from now on.
+pub(crate) fn weaken(weaker: Option<Weaker>) {
+    WEAKER.set(weaker);
+}
+
+/// All that could be made weaker of what `run` models.
+pub(crate) fn possible_losses(run: impl FnOnce()) -> BTreeSet<Weaker> {
+    POSSIBLE.set(Some(BTreeSet::new()));
+    run();
+    POSSIBLE.take().unwrap_or_default()
+}
+
+/// Whether the caller's caller keeps this; notes that it could lose it.
+#[track_caller]
+fn keeps(loss: Loss) -> bool {
+    let place = Location::caller();
+    if !place.file().ends_with("lease.rs") {
+        return true;
+    }
+    let weaker = (place.line(), place.column(), loss);
+    POSSIBLE.with_borrow_mut(|possible| possible.as_mut().map(|possible| possible.insert(weaker)));
+    WEAKER.get() != Some(weaker)
+}
+
+/// An ordering, or what is left of it here.
+#[track_caller]
+fn left_of(order: Ordering) -> Ordering {
+    let acquires = matches!(order, Ordering::Acquire | Ordering::AcqRel) && keeps(Loss::Acquire);
+    let releases = matches!(order, Ordering::Release | Ordering::AcqRel) && keeps(Loss::Release);
+    match (acquires, releases) {
+        (true, true) => Ordering::AcqRel,
+        (true, false) => Ordering::Acquire,
+        (false, true) => Ordering::Release,
+        (false, false) if order == Ordering::SeqCst => order, // nothing here asks for it
+        (false, false) => Ordering::Relaxed,
+    }
+}
+
+loom::lazy_static! {
+    static ref FENCES: Turn = Turn::new(0);
+}
+
+#[track_caller]
+pub(crate) fn fence(order: Ordering) {
+    if keeps(Loss::Fence) {
+        FENCES.fetch_add(1, Ordering::Relaxed);
+        loom::sync::atomic::fence(order);
+    }
+}
+
+type Turn = loom::sync::atomic::AtomicU64;
+
+/// Loom's, with the operations that a `ControlWord` has.
+pub(crate) struct AtomicU64 {
+    value: loom::sync::atomic::AtomicU64,
+    turn: Turn,
+}
+
+impl AtomicU64 {
+    pub(super) fn zero() -> Self {
+        Self { value: Turn::new(0), turn: Turn::new(0) }
+    }
+
+    fn in_turn(&self) -> &loom::sync::atomic::AtomicU64 {
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        &self.value
+    }
+
+    #[track_caller]
+    pub(super) fn load(&self, order: Ordering) -> u64 {
+        self.in_turn().load(left_of(order))
+    }
+
+    #[track_caller]
+    pub(super) fn store(&self, value: u64, order: Ordering) {
+        self.value.store(value, left_of(order));
+    }
+
+    #[track_caller]
+    pub(super) fn compare_exchange(
+        &self,
+        from: u64,
+        to: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        self.value.compare_exchange(from, to, left_of(success), left_of(failure))
+    }
+
+    #[track_caller]
+    pub(super) fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
+        self.value.fetch_or(bits, left_of(order))
+    }
+
+    #[track_caller]
+    pub(super) fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
+        self.value.fetch_and(bits, left_of(order))
+    }
+
+    #[track_caller]
+    pub(super) fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
+        self.value.fetch_add(more, left_of(order))
+    }
+}

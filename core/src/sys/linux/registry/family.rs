@@ -1,0 +1,34 @@
+//! The numbers of families, and this process's own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Result;
+use crate::name::random_bits;
+
+/// Where families' bytes begin.
+pub(super) const FAMILIES: u64 = 1 << 52;
+/// How many tickets each has.
+const FAMILY_TICKETS: u64 = 1 << 32;
+
+/// This process's family: its parent's, the one that a launcher named, or a new one.
+///
+/// Two threads may both make one up; the first to store it decides. A lock would stay taken in a
+/// child that another thread forks meanwhile.
+pub(super) fn family() -> Result<u64> {
+    static FAMILY: AtomicU64 = AtomicU64::new(0);
+    if let known @ 1.. = FAMILY.load(Ordering::Relaxed) {
+        return Ok(known);
+    }
+    let named = std::env::var("SHMARRAY_FAMILY").ok().and_then(|text| text.parse().ok());
+    let family = match named.filter(|number| family_of(*number) == Some(*number)) {
+        Some(family) => family,
+        None => FAMILIES | ((random_bits()? % (FAMILIES / FAMILY_TICKETS)) * FAMILY_TICKETS),
+    };
+    let stored = FAMILY.compare_exchange(0, family, Ordering::Relaxed, Ordering::Relaxed);
+    Ok(stored.map_or_else(|first| first, |_| family))
+}
+
+/// The family of a ticket, if it has one.
+pub(crate) fn family_of(ticket: u64) -> Option<u64> {
+    (FAMILIES..2 * FAMILIES).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))
+}

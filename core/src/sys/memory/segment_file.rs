@@ -1,0 +1,222 @@
+//! A file and its mapping: an allocation that both keep.
+
+use std::io;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::bytes::Bytes;
+use super::directory::Directory;
+use crate::error::{Error, Result};
+use crate::name::{ArrayName, SegmentId};
+use crate::sys::{Access, Lookup};
+
+/// A file, open and held.
+pub(crate) struct SegmentFile {
+    bytes: Arc<Bytes>,
+    directory: Directory,
+}
+
+/// The same, mapped.
+pub(crate) struct Mapping {
+    bytes: Arc<Bytes>,
+    directory: Directory,
+    header_bytes: usize,
+}
+
+impl Mapping {
+    pub(crate) fn header(&self) -> NonNull<u8> {
+        self.bytes.start()
+    }
+
+    pub(crate) fn data(&self) -> *mut u8 {
+        self.bytes.start().as_ptr().wrapping_add(self.header_bytes)
+    }
+
+    pub(crate) fn header_is_writable(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) fn populate(&self) {}
+
+    pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
+}
+
+impl SegmentFile {
+    pub(crate) fn takes_writes(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn write_at(
+        &self,
+        _offset: u64,
+        _bytes: *const u8,
+        _count: usize,
+    ) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn create(
+        directory: Directory,
+        id: &SegmentId,
+        bytes: u64,
+        _mode: u32,
+    ) -> Result<Self> {
+        let free_bytes = directory.free_bytes()?;
+        if bytes > free_bytes {
+            return Err(Error::NoSpace {
+                asked_bytes: bytes,
+                free_bytes,
+                directory: directory.path().to_owned(),
+            });
+        }
+        let bytes = Bytes::new(bytes).map_err(|error| Error::os("allocate", id.as_str(), error))?;
+        Ok(Self { bytes: Arc::new(bytes), directory })
+    }
+
+    pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, _access: Access) -> Result<Self> {
+        match directory.links(|links| links.find(lookup).cloned()) {
+            Some(bytes) => Ok(Self { bytes, directory }),
+            None => Err(missing(&directory, lookup)),
+        }
+    }
+
+    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
+        Self::open(directory.clone(), Lookup::Id(id), Access::ReadWrite).map(Some)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.count()
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.bytes.count()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn links(&self) -> u64 {
+        self.directory.links(|links| links.count(&self.bytes))
+    }
+
+    pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
+        Ok(self.bytes.front(bytes))
+    }
+
+    pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
+        if access == Access::CopyOnWrite {
+            return Err(Error::Unsupported { what: "a mapping that copies on write" });
+        }
+        let (bytes, directory) = (Arc::clone(&self.bytes), self.directory.clone());
+        Ok(Mapping { bytes, directory, header_bytes: header_bytes as usize })
+    }
+
+    pub(crate) fn publish(&self, id: &SegmentId) -> Result<()> {
+        self.directory.links(|links| links.ids.insert(*id, Arc::clone(&self.bytes)));
+        Ok(())
+    }
+
+    /// A leftover of that name makes room.
+    pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
+        let is_taken = self.directory.links(|links| {
+            links.give_back_leftover(name);
+            let found =
+                links.names.entry(name.to_string()).or_insert_with(|| Arc::clone(&self.bytes));
+            !Arc::ptr_eq(found, &self.bytes)
+        });
+        match is_taken {
+            true => Err(Error::NameExists {
+                name: name.to_string(),
+                directory: self.directory.path().to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Marks while nobody can take the name away.
+    pub(crate) fn mark_named(&self, name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
+        self.directory.links(|links| {
+            if links.names.get(name.as_str()).is_some_and(|bytes| Arc::ptr_eq(bytes, &self.bytes)) {
+                mark();
+            }
+        });
+        Ok(())
+    }
+}
+
+pub(crate) fn discard(
+    directory: &Directory,
+    id: &SegmentId,
+    _name: Option<&ArrayName>,
+) -> Result<bool> {
+    Ok(directory.links(|links| links.unlink(id)).is_some())
+}
+
+/// A name without its id there is not.
+pub(crate) fn sweep_names(_directory: &Directory) {}
+
+pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
+    directory.links(|links| links.ids.contains_key(id))
+}
+
+pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
+    is_found(directory, id)
+}
+
+/// Who this process is now: here that is of no account.
+pub(crate) fn note_user() {}
+
+pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+    Ok(directory.links(|links| links.give_back(id)))
+}
+
+pub(crate) fn unlink_name(
+    directory: &Directory,
+    name: &ArrayName,
+    before: impl FnOnce(&SegmentFile) -> Result<()>,
+) -> Result<SegmentFile> {
+    let unlinked = directory.links(|links| {
+        let file = SegmentFile {
+            bytes: Arc::clone(links.names.get(name.as_str())?),
+            directory: directory.clone(),
+        };
+        let marked = before(&file);
+        if marked.is_ok() {
+            links.names.remove(name.as_str());
+        }
+        Some(marked.map(|()| file))
+    });
+    unlinked.unwrap_or_else(|| Err(missing(directory, Lookup::Name(name))))
+}
+
+/// A store, so that Miri sees a race with who still looks there.
+pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
+    let file = SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadWrite)?;
+    parts.iter().for_each(|(offset, bytes)| file.bytes.clear(*offset, *bytes));
+    Ok(())
+}
+
+/// What was there once is never missing.
+pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
+    Ok(())
+}
+
+fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
+    let directory = directory.path().to_owned();
+    match lookup {
+        Lookup::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
+    }
+}
