@@ -6,7 +6,7 @@
 # second run does only what changed. A step's function runs where `set -e` has no effect: what fails
 # in its middle says `|| return`.
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 made=$root/target/ci
 logs=$made/logs
 mkdir -p "$logs"

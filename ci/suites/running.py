@@ -21,7 +21,7 @@ import launch
 import processes
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = HERE.parent.parent
 LOGS = ROOT / "target/ci/logs"
 LOOK_SECONDS = 20
 SILENT_LOOKS = 30

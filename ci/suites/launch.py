@@ -1,7 +1,7 @@
 """Runs a command as a fresh login would: every signal has its default, and the command a session of
 its own.
 
-    python ci/launch.py LIFELINE COMMAND …
+    python ci/suites/launch.py LIFELINE COMMAND …
 
 A signal that is ignored or blocked stays so in every child: `nohup` ignores SIGHUP, a shell ignores
 SIGINT in what it starts in the background, and a test that waits for its child to die of such a

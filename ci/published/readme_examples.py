@@ -1,6 +1,6 @@
 """Runs the README's examples as they stand: each fenced piece of Python, Ruby, C and C++.
 
-. ci/env; python ci/readme.py
+. ci/env; python ci/published/readme_examples.py
 """
 
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LANGUAGES = ("python", "ruby", "cpp", "c")
 NUMO_ABSENT = "neither numo-narray nor numo-narray-alt is installed, and no gem source answers"
 

@@ -55,7 +55,7 @@ is_newer_than() {
 build() {
     local output=$1
     shift
-    if is_newer_than "$output" "${sources[@]}" "$0" ci/cases.sh; then
+    if is_newer_than "$output" "${sources[@]}" "$0" ci/shell/cases.sh; then
         return
     fi
     rm -f "$output"

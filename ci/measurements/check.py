@@ -1,7 +1,7 @@
 """Whether what is published is of one run: RESULTS.md, the pictures and the README's words are
 those of results.json.
 
-. ci/env; python ci/benchmarks/check.py
+. ci/env; python ci/measurements/check.py
 """
 
 import json
@@ -19,7 +19,7 @@ def published(results):
     """What is compared: a name, what is there, what results.json says."""
     words = report.caption(results)
     picture_in_readme = re.search(
-        r"^!\[(.*)\]\(ci/benchmarks/results\.svg\)$", (ROOT / "README.md").read_text(), re.M
+        r"^!\[(.*)\]\(ci/measurements/results\.svg\)$", (ROOT / "README.md").read_text(), re.M
     )
     yield "RESULTS.md", (HERE / "RESULTS.md").read_text(), report.text(results)
     yield "the README's words beside the picture", picture_in_readme and picture_in_readme[1], words

@@ -1,7 +1,7 @@
 """Looks into every package that users get for the texts of the licences, and for all that they are
 built from.
 
-    . ci/env; python ci/packages.py
+    . ci/env; python ci/published/packages.py
 
 The wheel is the installed one; sdist, gem and crates are packed for this, and nothing is compiled.
 """
@@ -13,7 +13,7 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LICENCES = {path.name: path.read_bytes() for path in sorted(ROOT.glob("LICENSE*"))}
 CRATES = {"shmarray": "core", "shmarray-ffi": "ffi", "shmarray-cli": "bindings/cli"}
 SOURCES = ("core/src/lib.rs", "bindings/cli/src/lib.rs", "bindings/python/src/lib.rs")

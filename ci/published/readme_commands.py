@@ -1,8 +1,8 @@
 """Follows the README's commands to install from a clone, and runs its first example of each
 language.
 
-    python ci/installing.py --short    in this folder, where ci/test has compiled most of it
-    python ci/installing.py            in a clone of it, where nothing has been compiled
+    python ci/published/readme_commands.py --short    in this folder, where ci/test has compiled most of it
+    python ci/published/readme_commands.py            in a clone of it, where nothing has been compiled
 
 Each in a clean environment: a home of its own with nothing in it, and nothing of ci/env on the
 paths.
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 OF_CI_ENV = (
     "PKG_CONFIG_PATH",

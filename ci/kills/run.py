@@ -1,6 +1,6 @@
 """Kills producers and consumers for as long as asked, and counts what was lost, wrong or left.
 
-    python ci/soaking/run.py --kills 300 --workers DIRECTORY [--seed N]
+    python ci/kills/run.py --kills 300 --workers DIRECTORY [--seed N]
 
 Workers in Python, Ruby and C++ share one pipe, both ends of which this process keeps open, as a
 supervisor with a queue does. Each makes arrays of all sizes, sends them, receives and checks what
