@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Sourced by the scripts of ci that count: cases, programs that are built once, proofs that a tool
-# is on.
+# Counts cases, builds test programs only when needed, and proves that a tool is on. The scripts of
+# ci that count source this file.
 #
-# Who calls `run` sets `directory`, the SHMARRAY_DIR that each program gets anew; who calls
+# A caller of `run` sets `directory`, the SHMARRAY_DIR that each program gets anew. A caller of
 # `build` sets `sources`, the files that a program may be made from.
 
-# Which form of its checks a script runs: `--short` is what ci/test has time for, `--long` what that
-# leaves out, and without a word it runs both.
+# The form of its checks that a script runs. `--short` is what ci/test has time for, `--long` is
+# what that leaves out, and without either word the script runs both.
 form=both
 case ${1-} in
     --short | --long) form=${1#--} && shift ;;
@@ -14,14 +14,14 @@ esac
 
 passed=0
 failed=0
-left_out= # how many, where a script leaves some out
+left_out= # how many cases a script leaves out
 sources=()
 directory=
 
 is_short() { [ "$form" != long ]; }
 is_long() { [ "$form" != short ]; }
 
-# A case of a script's own: a name, then a command whose success it is.
+# case_of NAME COMMAND…: one case, which passes if the command succeeds.
 case_of() {
     local name=$1
     shift
@@ -33,7 +33,7 @@ case_of() {
     fi
 }
 
-# Runs a command that must succeed and say nothing: a warning is a failure.
+# Runs a command that must succeed and print nothing: a warning is a failure.
 silently() {
     local said
     if ! said=$("$@" 2>&1) || [ -n "$said" ]; then
@@ -50,8 +50,8 @@ is_newer_than() {
     done
 }
 
-# build OUTPUT COMMAND…: compiles unless OUTPUT is newer than all that it may be made from.
-# Only a failure counts, so that a second run counts as many cases as the first.
+# build OUTPUT COMMAND…: compiles OUTPUT unless it is newer than every file it may be made from.
+# Only a failure counts as a case, so that a second run counts as many cases as the first.
 build() {
     local output=$1
     shift
@@ -65,14 +65,15 @@ build() {
     fi
 }
 
-# Adds the counts that cmocka or doctest print. A program that says none, or dies, is one failure.
-# Each program has a directory of its own, so that what one leaves does not fail the next.
+# run LABEL COMMAND…: runs a test program and adds the counts that cmocka or doctest print. A
+# program that prints no count, or dies, is one failure. Each program has a directory of its own, so
+# that files left by one do not fail the next.
 run() {
     local label=$1 log status=0 good all
     shift
     rm -rf "$directory" && mkdir "$directory"
-    printf '%-40s ' "$label" # first, so that the log says what one that hangs is
-    # Nothing is kept for reuse: each file there tells of an array.
+    printf '%-40s ' "$label" # first, so that the log names a program that hangs
+    # Without a pool, each file in the directory belongs to an array.
     log=$(SHMARRAY_DIR=$directory SHMARRAY_POOL_BYTES=0 "$@" 2>&1) || status=$?
     good=$(counted "$log" '\[  PASSED  \] ([0-9]+) test' 'test cases: +[0-9]+ \| +([0-9]+) passed')
     all=$(counted "$log" '([0-9]+) test\(s\) run\.' 'test cases: +([0-9]+) \|')
@@ -86,7 +87,7 @@ run() {
     case_of "$label leaves nothing in shared memory" nothing_is_left_in "$directory"
 }
 
-# The first number that one of the patterns finds in a text, or 0.
+# counted TEXT PATTERN…: the first number that a pattern finds in the text, or 0.
 counted() {
     local pattern
     for pattern in "${@:2}"; do
@@ -98,13 +99,13 @@ counted() {
     echo 0
 }
 
-# Adds what cargo's lines of results in a log say.
+# count_tests LOG: adds the counts of cargo's result lines in a log.
 count_tests() {
-    local good bad
+    local good bad pattern='^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed.*'
     while read -r good bad; do
         passed=$((passed + good))
         failed=$((failed + bad))
-    done < <(sed -n 's/^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' "$1")
+    done < <(sed -n "s/$pattern/\1 \2/p" "$1")
 }
 
 nothing_is_left_in() {
@@ -114,7 +115,7 @@ nothing_is_left_in() {
 }
 
 # must_catch WORDS COMMAND…: proves that a tool is on. The command runs a program with a known
-# bug: it must fail, and say the words.
+# bug; it must fail and print the words.
 must_catch() {
     local words=$1 said status=0
     shift
@@ -126,7 +127,7 @@ must_catch() {
     echo "caught, as it must be: $words"
 }
 
-# The closing line; the exit code is 0 when nothing failed and something ran.
+# Prints the closing line. Succeeds if nothing failed and something ran.
 closing_line() {
     echo "$1: $passed passed, $failed failed${left_out:+, $left_out skipped}"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,22 +1,22 @@
 # shellcheck shell=bash
-# Sourced by ci/demo, ci/test and the checks with other tools: installs what they need on a bare
-# Debian machine, and builds.
+# Installs what the scripts need on a bare Debian machine, and builds. ci/demo, ci/test and the
+# checks with other tools source this file.
 #
-# Each step says what it does and how long it took; its output stands in target/ci/logs. A
-# second run does only what changed. A step's function runs where `set -e` has no effect: what fails
-# in its middle says `|| return`.
+# Each step prints what it does and how long it took; its output is in target/ci/logs. A second run
+# repeats only what changed. A step's function runs where `set -e` has no effect, so a command that
+# may fail in its middle needs `|| return`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 made=$root/target/ci
 logs=$made/logs
 mkdir -p "$logs"
 
-# Where a step's output goes: of the same function in two scripts there are two.
+# The log of a step's function. Two scripts with the same function have two logs.
 log_of() {
     echo "$logs/$(basename "$0")-$1.log"
 }
 
-# step TITLE FUNCTION: runs it with its output in a log, a line of progress on the screen.
+# step TITLE FUNCTION: runs the function with its output in a log, and prints a line of progress.
 step() {
     printf '%-58s' "$1 …"
     local began=$SECONDS status=0
@@ -24,7 +24,7 @@ step() {
     has_ended "$2" $((SECONDS - began)) "$status"
 }
 
-# has_ended FUNCTION SECONDS STATUS: the rest of its line.
+# has_ended FUNCTION SECONDS STATUS: prints the rest of the step's line.
 has_ended() {
     local log
     log=$(log_of "$1")
@@ -38,8 +38,8 @@ has_ended() {
     fi
 }
 
-# beside TITLE FUNCTION: begins it, and the next steps run meanwhile. steps_beside waits for all
-# that were begun.
+# beside TITLE FUNCTION: starts the function in the background, beside the next steps. steps_beside
+# waits for all functions started so.
 beside() {
     (
         began=$SECONDS status=0
@@ -63,17 +63,21 @@ steps_beside() {
     begun=()
 }
 
-# debian_packages NAME…: what building needs, and these, less those that are there.
+for_building=(build-essential pkg-config libclang-dev ruby ruby-dev python3-venv python3-dev)
+
+# debian_packages NAME…: installs the packages that building needs, and these, if they are missing.
 debian_packages() {
     local package missing=()
-    for package in build-essential pkg-config libclang-dev ruby ruby-dev python3-venv python3-dev "$@"; do
-        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    for package in "${for_building[@]}" "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+            missing+=("$package")
     done
     [ ${#missing[@]} -eq 0 ] && return
     local as_root=()
     [ "$(id -u)" -eq 0 ] || as_root=(sudo)
     "${as_root[@]}" apt-get update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
 rust_toolchain() {
@@ -84,7 +88,7 @@ rust_toolchain() {
     cargo --version
 }
 
-# nightly_rust COMPONENT…: the toolchain that fuzzing, Miri and the sanitizers need.
+# nightly_rust COMPONENT…: installs the toolchain that fuzzing, Miri and the sanitizers need.
 nightly_rust() {
     local component
     cargo +nightly --version 2>/dev/null || rustup toolchain install nightly --profile minimal
@@ -94,7 +98,7 @@ nightly_rust() {
     done
 }
 
-# The first Python that is new enough.
+# The first Python on the path that is new enough.
 python_3_11() {
     local name
     for name in python3 python3.13 python3.12 python3.11; do
@@ -107,19 +111,24 @@ python_3_11() {
     return 1
 }
 
-# python_packages NAME…: a virtual environment with what building needs, and these.
+# pip_install PYTHON ARGUMENT…: runs pip with that interpreter.
+pip_install() {
+    "$1" -m pip install --disable-pip-version-check -q "${@:2}"
+}
+
+# python_packages NAME…: makes a virtual environment with what building needs, and these.
 python_packages() {
     [ -x "$made/venv/bin/python" ] || "$(python_3_11)" -m venv "$made/venv"
-    "$made/venv/bin/python" -m pip install --disable-pip-version-check -q 'maturin>=1.9,<2' numpy "$@"
+    pip_install "$made/venv/bin/python" 'maturin>=1.9,<2' numpy "$@"
 }
 
 # The other CPythons of this machine that the wheel is for, as "3.12 /usr/bin/python3.12".
 other_pythons() {
-    local version python own
+    local version python own pyenv=${PYENV_ROOT:-$HOME/.pyenv}/versions
     own=$("$made/venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     for version in 3.11 3.12 3.13 3.14; do
         [ "$version" = "$own" ] && continue
-        for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python"$version"; do
+        for python in "python$version" "$pyenv/$version".*/bin/python"$version"; do
             if "$python" -c '' 2>/dev/null; then
                 echo "$version $python"
                 break
@@ -128,15 +137,15 @@ other_pythons() {
     done
 }
 
-# A virtual environment with the wheel for each of them.
+# Makes a virtual environment with the wheel for each of them.
 wheel_for_other_pythons() {
     local version python venv wheels=$made/wheels
     while read -r version python; do
         venv=$made/venv-$version
         [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-        "$venv/bin/python" -m pip install --disable-pip-version-check -q numpy pytest tqdm
+        pip_install "$venv/bin/python" numpy pytest tqdm
         if ! cmp -s "$wheels/installed" "$venv/wheel"; then
-            "$venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$(newest_wheel)"
+            pip_install "$venv/bin/python" --force-reinstall --no-deps "$(newest_wheel)"
             cp "$wheels/installed" "$venv/wheel"
         fi
     done < <(other_pythons)
@@ -146,9 +155,11 @@ newest_wheel() {
     find "$made/wheels" -name "*.whl" -printf "%T@ %p\n" | sort -n | tail -n 1 | cut -d" " -f2
 }
 
-# Numo is the user's to choose; where no gem source answers, its tests are skipped.
+# Installs a Numo unless one is there: the user chooses which. If no gem source answers, the tests
+# that need Numo are skipped.
 numo_gem() {
-    ruby -e 'require "numo/narray"' 2>/dev/null || timeout 120 gem install --no-document numo-narray || true
+    ruby -e 'require "numo/narray"' 2>/dev/null ||
+        timeout 120 gem install --no-document numo-narray || true
 }
 
 say_whether_numo() {
@@ -166,31 +177,42 @@ c_library() {
     "$root/ci/install" "$made/prefix"
 }
 
-# The wheel is built and installed as a user would; pip is asked only when its contents changed.
+# Builds and installs the wheel as a user would. pip runs only if the wheel's contents changed.
 python_wheel() {
-    local wheels=$made/wheels wheel
-    (cd "$root/bindings/python" && "$made/venv/bin/maturin" build --release --interpreter "$made/venv/bin/python" --out "$wheels") || return
+    local wheels=$made/wheels wheel python=$made/venv/bin/python
+    (
+        cd "$root/bindings/python" &&
+            "$made/venv/bin/maturin" build --release --interpreter "$python" --out "$wheels"
+    ) || return
     wheel=$(newest_wheel)
     if ! cmp -s "$wheel" "$wheels/installed"; then
-        "$made/venv/bin/python" -m pip install --disable-pip-version-check -q --force-reinstall --no-deps "$wheel" || return
+        pip_install "$python" --force-reinstall --no-deps "$wheel" || return
         cp "$wheel" "$wheels/installed"
     fi
 }
 
-# The gem is built and installed as a user would, again only when its files changed. Its own copy of
-# core is compiled once more; what core is built from is found where the others have built it.
+# A digest of the files that the gem is built from.
+gem_contents() {
+    cd "$1" || return
+    find lib ext sig Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 |
+        sort -z | xargs -0 sha256sum | sha256sum
+}
+
+# Builds and installs the gem as a user would, again only if its files changed. The gem's own copy
+# of core is compiled once more; core's dependencies are found where the other steps built them.
 ruby_gem() {
     local stage=$made/gem contents
     "$root/bindings/ruby/stage" "$stage" || return
-    contents=$(cd "$stage" && find lib ext sig Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    contents=$(gem_contents "$stage")
     [ "$contents" = "$(cat "$made/gems/contents" 2>/dev/null)" ] && return
     (cd "$stage" && gem build numo-shared.gemspec -o numo-shared.gem) || return
     SHMARRAY_CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} \
-        gem install --local --no-document --ignore-dependencies --install-dir "$made/gems" "$stage/numo-shared.gem" || return
+        gem install --local --no-document --ignore-dependencies \
+        --install-dir "$made/gems" "$stage/numo-shared.gem" || return
     echo "$contents" >"$made/gems/contents"
 }
 
-# The title and function of a step that needs the wheel, and can run while the gem is built.
+# The title and function of a step that needs the wheel and runs while the gem is built.
 beside_the_gem=()
 
 build_everything() {
