@@ -260,18 +260,16 @@ def main():
     soak.run()
     files, left = soak.left()
     wrong = sum("wrong" in fault for fault in soak.faults)
-    print(
-        f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} workers, kills: {soak.killed}"
-    )
+    print(f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} workers")
+    print(f"kills: {soak.killed}")
     work = (
         f"{soak.messages[language]} and {soak.arrays[language]} in {language}"
         for language in LANGUAGES
     )
     print(f"messages received and arrays checked, at the least: {', '.join(work)}")
     print(f"at most {soak.most_files} files and {soak.most_bytes >> 20} MiB at once")
-    print(
-        f"kills {soak.kills}, wrong bytes {wrong}, leaked segments {files}, leaked bytes {left}, hangs {soak.hangs}"
-    )
+    leaked = f"leaked segments {files}, leaked bytes {left}"
+    print(f"kills {soak.kills}, wrong bytes {wrong}, {leaked}, hangs {soak.hangs}")
     print("\n".join(soak.faults[:20]))
     worked = soak.kills >= soak.arguments.kills
     checks = [worked, not soak.faults, files == 0, left == 0, soak.hangs == 0]

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A nursery of workers, as run.py describes them: each line of its input is a seed and starts one.
+# A nursery: starts a worker, as run.py describes it, for each line of its input, which is a seed.
 
 require "shmarray"
 
@@ -18,7 +18,8 @@ def fault(what)
 end
 
 class Worker
-  DEEDS = [:send_some] * 42 + [:receive] * 42 + [:post] * 5 + [:fetch] * 5 + [:name] * 4 + %i[fork_a_child use_a_thread]
+  DEEDS = [:send_some] * 42 + [:receive] * 42 + [:post] * 5 + [:fetch] * 5 + [:name] * 4 +
+          %i[fork_a_child use_a_thread]
 
   def initialize(seed, here, there)
     @random, @here, @there = Random.new(seed), here, there
@@ -48,7 +49,8 @@ class Worker
     nil
   end
 
-  # Where marks are: the first one last, so that who finds an array by its name sees by it that all are there.
+  # The indices of the marks, index 0 last: a process that finds an array by its name knows by the
+  # mark there that all others are there.
   def places(count)
     [count - 1, *(0...count).step(STEP).to_a.reverse]
   end
@@ -73,12 +75,16 @@ class Worker
   end
 
   def send_some
-    all = ::Array.new(@random.rand(1..3)) { !@held.empty? && @random.rand < 0.5 ? @held.sample(random: @random) : make }
+    all = ::Array.new(@random.rand(1..3)) { one_to_send }
     @here.send_arrays(all.map(&:last).join(" "), all.map(&:first), timeout: 0.005)
   rescue Shmarray::TimeoutError
     nil
   ensure
     hold(*all.first) if all && @random.rand < 0.25
+  end
+
+  def one_to_send
+    !@held.empty? && @random.rand < 0.5 ? @held.sample(random: @random) : make
   end
 
   def receive
@@ -96,7 +102,7 @@ class Worker
     nil
   end
 
-  # By an unknown way: a file that anybody may take.
+  # Sends a handle out of band, in a file that any worker may take.
   def post
     array, seed = make
     aside = File.join(MAIL, "new-#{Process.pid}")
@@ -118,7 +124,11 @@ class Worker
       return
     end
     seed, handle = File.read(taken).split
-    @random.rand < 0.25 ? Shmarray.discard(handle) : check(Shmarray::Array.attach(handle), seed.to_i)
+    if @random.rand < 0.25
+      Shmarray.discard(handle)
+    else
+      check(Shmarray::Array.attach(handle), seed.to_i)
+    end
     File.unlink(taken)
   end
 

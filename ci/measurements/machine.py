@@ -52,7 +52,9 @@ def first(path, key):
 
 
 def line(*command):
+    here = pathlib.Path(__file__).parent
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=pathlib.Path(__file__).parent).stdout.strip()  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=here)
+        return done.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -74,8 +74,8 @@ def panels(results):
     for axis in axes.flat[len(shown) :]:
         axis.set_visible(False)
     figure.suptitle(
-        "Time until the answer is back: further left is better. Points are medians, lines reach from the least to the most;"
-        " log scale; × of shmarray's",
+        "Time until the answer is back: further left is better. Points are medians, lines reach"
+        " from the least to the most; log scale; × of shmarray's",
         fontsize=10.5,
     )
     return figure
@@ -152,9 +152,15 @@ def point(axis, place, who, figure, ours):
         else f"  ×{value / ours:.0f}"
     )
     axis.annotate(
-        f"{say(value)}{times}", (1, place), (5, 0), xycoords=axis.get_yaxis_transform(), textcoords="offset points",
-        va="center", fontsize=8, fontweight="bold" if is_ours else "normal",
-    )  # fmt: skip
+        f"{say(value)}{times}",
+        (1, place),
+        (5, 0),
+        xycoords=axis.get_yaxis_transform(),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+        fontweight="bold" if is_ours else "normal",
+    )
 
 
 def memcpy(figures):
@@ -208,7 +214,8 @@ def curve(axis, lines, unit):
             markersize=3.5,
             label=LABELS[who],
         )
-        axis.fill_between(places, [p["least"] for _, p in points], [p["most"] for _, p in points], color=color, alpha=0.2)  # fmt: skip
+        least, most = ([p[end] for _, p in points] for end in ("least", "most"))
+        axis.fill_between(places, least, most, color=color, alpha=0.2)
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter(lambda value, _: say(value))

@@ -23,7 +23,8 @@ MARKS = {True: "met", False: "**missed**", None: "–"}
 def text(results):
     parts = [
         "# Results",
-        "Written by `ci/bench`; what each row means stands in [README.md](README.md). Medians of rounds, the least and the most.",
+        "Written by `ci/bench`; what each row means stands in [README.md](README.md)."
+        " Medians of rounds, the least and the most.",
         machine(results),
         "## Targets",
         table(("target", "measured", "", "where the time goes"), target_rows(results)),
@@ -50,7 +51,8 @@ def machine(results):
     size = lambda key: f"{facts[key] / 2**30:.0f} GiB"
     lines = [
         f"{facts['processor']}, {facts['cores']} cores{', virtual' if facts['virtual'] else ''},"
-        f" {size('memory_bytes')} of memory, {size('shared_memory_bytes')} of them shared at most; Linux {facts['kernel']}.",
+        f" {size('memory_bytes')} of memory, {size('shared_memory_bytes')} of them shared at most;"
+        f" Linux {facts['kernel']}.",
         ", ".join(f"{name} {version}" for name, version in versions.items() if version) + ".",
     ]
     if results["quick"]:

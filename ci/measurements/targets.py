@@ -45,7 +45,8 @@ def shared_targets(figures):
     """On Python's pipe, and beside it what that would be on the bare pipe of C."""
     for size in ("64 KiB", "4 MiB", "400 MB"):
         ours, bare = figures.get("shared", size, "ours"), figures.get("shared", size, BARE["pipe"])
-        target = f"shared {size}, there and back: at most max(1.5 ×, + 15 µs) of 200 bytes on Python's pipe"
+        limit = "at most max(1.5 ×, + 15 µs) of 200 bytes on Python's pipe"
+        target = f"shared {size}, there and back: {limit}"
         yield (
             f"shared {size}",
             target,
@@ -65,7 +66,8 @@ def pipe_words(figures, size, ours, bare):
     others = [
         f"{name} {say(value)}" for name, value in (("on ours", own), ("from C", from_c)) if value
     ]
-    return f"{say(ours)}; 200 bytes: {say(bare)} ({', '.join(others)}): {ours / bare:.2f} ×, + {say(max(ours - bare, 0))}"
+    bare_ones = f"200 bytes: {say(bare)} ({', '.join(others)})"
+    return f"{say(ours)}; {bare_ones}: {ours / bare:.2f} ×, + {say(max(ours - bare, 0))}"
 
 
 def faster(figures, key, target, place, other, least):
@@ -81,18 +83,20 @@ def faster(figures, key, target, place, other, least):
     )
 
 
+# Key, place, the other's name and words, and how many times its rate ours must be.
+PRIVATE = (
+    ("ray", STEADY, "ray", "the rate of Ray", 1.3),
+    ("pickle5", STEADY, "pickle5", "SharedMemory and pickle 5", 8),
+    ("memcpy", STEADY, "memcpy, one thread", "a warm memcpy on one thread", 1.1),
+    ("cold", COLD, "pickle5", "SharedMemory and pickle 5", 2),
+)
+
+
 def private_targets(figures):
-    yield faster(
-        figures,
-        "private ray",
-        "private 400 MB, steady: at least 1.3 × the rate of Ray",
-        STEADY,
-        "ray",
-        1.3,
-    )
-    yield faster(figures, "private pickle5", "private 400 MB, steady: at least 8 × SharedMemory and pickle 5", STEADY, "pickle5", 8)  # fmt: skip
-    yield faster(figures, "private memcpy", "private 400 MB, steady: at least 1.1 × a warm memcpy on one thread", STEADY, "memcpy, one thread", 1.1)  # fmt: skip
-    yield faster(figures, "private cold", "private 400 MB, cold: at least 2 × SharedMemory and pickle 5", COLD, "pickle5", 2)  # fmt: skip
+    for key, place, other, words, least in PRIVATE:
+        form = "cold" if place is COLD else "steady"
+        target = f"private 400 MB, {form}: at least {least} × {words}"
+        yield faster(figures, f"private {key}", target, place, other, least)
 
 
 def below(figures, key, target, place, who, limit):
@@ -118,7 +122,8 @@ def path_targets(figures):
         target = f"attach, seen before, {language}: under {say(limit)}"
         yield below(figures, f"attach cached {language}", target, again, language, limit)
     place = ("paths", "create and drop 1 MiB")
-    yield below(figures, "create C", "create and drop 1 MiB, warm, C: under 2 µs", place, "C", 2e-6)
+    target = "create and drop 1 MiB, warm, C: under 2 µs"
+    yield below(figures, "create C", target, place, "C", 2e-6)
 
 
 def ruby_targets(figures):
@@ -189,8 +194,16 @@ def worst_of(ratios, most):
     return ratios[0][0] <= most, ", ".join(over)
 
 
+CHANNEL = (
+    "polling: no slower than iceoryx2's",
+    "from Python: half of iceoryx2's Python package",
+    "blocking: within 1.3 × of a futex",
+    "6 MB by loan costs what 6 bytes do",
+)
+
+
 def channel_targets(figures):
-    for words in ("polling: no slower than iceoryx2's", "from Python: half of iceoryx2's Python package", "blocking: within 1.3 × of a futex", "6 MB by loan costs what 6 bytes do"):  # fmt: skip
+    for words in CHANNEL:
         yield f"channel {words}", f"channel's round trip, {words}", None, "no channel yet"
 
 

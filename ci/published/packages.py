@@ -1,9 +1,9 @@
-"""Looks into every package that users get for the texts of the licences, and for all that they are
-built from.
+"""Checks that every package for users has the licences' texts and all its sources.
 
     . ci/env; python ci/published/packages.py
 
-The wheel is the installed one; sdist, gem and crates are packed for this, and nothing is compiled.
+The wheel is the installed one. The sdist, the gem and the crates are packed for this; nothing is
+compiled.
 """
 
 import subprocess
@@ -29,7 +29,7 @@ def run(*command, cwd):
 
 
 def wheel(_):
-    """What pip has installed of it."""
+    """The licences that pip has installed with the wheel."""
     files = metadata.files("shmarray-numpy")
     return {path.name: path.read_binary() for path in files if path.parent.name == "licenses"}
 
@@ -52,7 +52,7 @@ def gem(folder):
 
 
 def contents(archive, named):
-    """Of its ordinary files: a symbolic link to a text is no text."""
+    """The bytes of the archive's regular files, by name. A symbolic link to a text is no text."""
     return {
         named(member.name): archive.extractfile(member).read()
         for member in archive
@@ -61,20 +61,20 @@ def contents(archive, named):
 
 
 def crate(name):
-    """Cargo packs what a symbolic link leads to."""
+    """The files that cargo packs; of a symbolic link it packs the target."""
     listed = run("cargo", "package", "--list", "--allow-dirty", "-p", name, cwd=ROOT).splitlines()
     folder = ROOT / CRATES[name]
     return {file: (folder / file).read_bytes() for file in listed if (folder / file).is_file()}
 
 
 def missing(files, wanted=()):
-    """What a package should have and has not."""
+    """The names of the texts and sources that a package lacks."""
     texts = [name for name, text in LICENCES.items() if files.get(name) != text]
     return texts + [name for name in wanted if name not in files]
 
 
 def each():
-    """Each package with what is missing in it."""
+    """Yields each package with the names that it lacks."""
     for pack, wanted in (
         (wheel, ()),
         (sdist, SOURCES),

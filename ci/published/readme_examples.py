@@ -1,4 +1,4 @@
-"""Runs the README's examples as they stand: each fenced piece of Python, Ruby, C and C++.
+"""Runs the README's examples as they are: each fenced piece of Python, Ruby, C and C++.
 
 . ci/env; python ci/published/readme_examples.py
 """
@@ -41,7 +41,7 @@ def command(language, source):
 
 
 def expectations(language, text):
-    """What a Ruby line `p … # => this` says it prints."""
+    """The output that Ruby lines such as `p … # => this` promise."""
     return re.findall(r"^p .*# => (.+)$", text, re.M) if language == "ruby" else []
 
 

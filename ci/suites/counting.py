@@ -1,5 +1,6 @@
-"""How many tests a suite's log says passed, failed and were skipped, why those were, and which were
-flaky.
+"""Counts a suite's tests in its log: passed, failed, skipped and why, flaky.
+
+Each function takes the log and whether the command succeeded, and returns a Count.
 """
 
 import re
@@ -13,18 +14,19 @@ class Count:
     skipped: int = 0
     reasons: list = field(default_factory=list)
     flaky: list = field(default_factory=list)
-    """Those that failed and then passed alone. They count neither as passed nor as failed."""
+    """Tests that failed and then passed alone. They count neither as passed nor as failed."""
 
 
 def one_check(log, succeeded):
-    """A command that is one check."""
+    """Counts the command as one check."""
     return Count(passed=int(succeeded), failed=int(not succeeded))
 
 
 def rust_tests(log, _):
-    """A test that finds that it cannot run here passes, and says so in a line:
+    """Counts cargo's result lines.
 
-    it counts as skipped.
+    A test that cannot run here prints a line that begins with `skipped` and passes. It counts as
+    skipped.
     """
     found = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", log, re.M)
     passed, failed, ignored = (sum(int(row[column]) for row in found) for column in range(3))
@@ -33,9 +35,7 @@ def rust_tests(log, _):
 
 
 def counted_line(log, _):
-    """The last `… N passed, N failed[, N skipped]`, and lines that say why something was skipped,
-    and what was flaky.
-    """
+    """Takes the last `N passed, N failed[, N skipped]`, and the lines `skipped …` and `flaky …`."""
     found = re.findall(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", log)
     passed, failed, skipped = found[-1] if found else (0, 0, 0)
     reasons, flaky = (re.findall(rf"^{word} (.+)$", log, re.M) for word in ("skipped", "flaky"))
@@ -61,7 +61,7 @@ def minitest_line(log, _):
 
 
 def doctest_like(words):
-    """A checker whose closing line says how much it looked at."""
+    """A counter for a checker whose closing line says how many things it checked."""
 
     def count(log, succeeded):
         looked = sum(int(n) for n in re.findall(words, log, re.M))

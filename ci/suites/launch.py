@@ -1,15 +1,14 @@
-"""Runs a command as a fresh login would: every signal has its default, and the command a session of
-its own.
+"""Runs a command as a fresh login would, with default signal handling and in its own session.
 
     python ci/suites/launch.py LIFELINE COMMAND …
 
-A signal that is ignored or blocked stays so in every child: `nohup` ignores SIGHUP, a shell ignores
-SIGINT in what it starts in the background, and a test that waits for its child to die of such a
-signal waits for ever.
+A signal that is ignored or blocked stays so in every child. `nohup` ignores SIGHUP, and a shell
+ignores SIGINT in background commands. A test that expects such a signal to kill its child would
+wait for ever.
 
-LIFELINE is a descriptor. When its other end closes, the starter has ended, and the command is
-killed with all that it started. Orphans become children of this process, so that none is lost.
-Those that are left when the command has ended are killed and named.
+LIFELINE is an fd. When its other end closes, the starter has ended, and the command is killed with
+all its descendants. Orphans become children of this process, so that none is lost. Descendants that
+are left when the command has ended are killed and named.
 """
 
 import contextlib
@@ -38,14 +37,12 @@ def start(command):
 
 
 def wait_for(child, lifeline):
-    """The status that the child ended with; None when the lifeline closed before.
+    """Returns the child's exit status, or None if the lifeline closed first.
 
-    Orphans are waited for, too.
+    Orphans are waited for too.
     """
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.signal(
-        signal.SIGCHLD, lambda *_: None
-    )  # a handler, so that the descriptor is written to
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # Python writes to the fd only with a handler
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     while True:
         for pid, status in ended_children():
@@ -60,14 +57,14 @@ def wait_for(child, lifeline):
 
 
 def ended_children():
-    """Each as (pid, status). Later the kernel knows them no more."""
+    """Yields (pid, status) of each child that has ended, and reaps it."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
             yield ended
 
 
 def kill_the_rest():
-    """Kills until nothing is left under this process. Returns what was found, by pid."""
+    """Kills every descendant of this process. Returns their commands by pid."""
     found = {}
     list(ended_children())
     while left := processes.below(os.getpid()):

@@ -1,7 +1,4 @@
-"""What the processes under another one do:
-
-for a suite that does not end, and for what it has used.
-"""
+"""The descendants of a process: what they wait for, and how much processor time they have used."""
 
 import pathlib
 
@@ -9,17 +6,12 @@ PROC = pathlib.Path("/proc")
 
 
 def under(pid):
-    """A line for this process and each that descends from it:
-
-    for each thread, what it waits for.
-    """
+    """A line for this process and each of its descendants, with what each thread waits for."""
     return list(lines(pid, children_by_parent(), ""))
 
 
 def below(pid):
-    """The pids of all that descend from this process; those that have ended are listed until they
-    are waited for.
-    """
+    """The pids of all descendants of a process, also of those that ended and are not reaped."""
     children, found, todo = children_by_parent(), [], [pid]
     while todo:
         todo += (more := children.get(todo.pop(), []))
@@ -28,9 +20,7 @@ def below(pid):
 
 
 def used(pid):
-    """(Ticks of processor time that all below this process have used, whether one of them runs
-    now).
-    """
+    """(Ticks of processor time that all descendants have used, whether one of them runs now)."""
     ticks, runs = 0, False
     for other in below(pid):
         if (fields := status_of(PROC / str(other))) is not None:
@@ -48,9 +38,9 @@ def children_by_parent():
 
 
 def status_of(directory):
-    """What follows the name in /proc/PID/stat:
+    """The fields after the name in /proc/PID/stat: the state, the parent, …
 
-    the state, the parent, …; None when it has ended meanwhile.
+    None if the process has ended.
     """
     try:
         return (directory / "stat").read_text().rpartition(")")[2].split()
@@ -78,7 +68,7 @@ def command_of(pid):
 
 
 def waits_of(pid):
-    """Of each thread its state, and the function of the kernel that it sleeps in."""
+    """The state of each thread, and the kernel function in which it sleeps."""
     for thread in sorted((PROC / str(pid) / "task").glob("*")):
         try:
             yield f"{status_of(thread)[0]} {(thread / 'wchan').read_text().strip('0') or 'runs'}"

@@ -1,9 +1,9 @@
-"""Runs one suite: starts it afresh, watches it, counts what it says, and prints its line.
+"""Runs one suite: starts it afresh, watches it, counts its tests, and prints its line.
 
-A suite fails when its command fails, when a test in it fails, and when it ran no test. None has a
-time limit: a slow machine is no failure. What is silent for long is shown at its work. What has
-used no processor for long, and nothing of which runs, waits for what will not come: it is shown,
-killed, and has failed.
+A suite fails if its command fails, if a test in it fails, or if it ran no test. No suite has a time
+limit, since a slow machine is no failure. If a suite prints nothing for long, the watch shows what
+its processes do. If none of them has run or used the processor for long, the suite is stuck: it is
+shown, killed, and has failed.
 """
 
 import contextlib
@@ -26,21 +26,21 @@ LOGS = ROOT / "target/ci/logs"
 LOOK_SECONDS = 20
 SILENT_LOOKS = 30
 STUCK_LOOKS = 45
-# One that only looks around now and then uses less than this in STUCK_LOOKS.
+# A suite that only polls now and then uses less processor time than this in STUCK_LOOKS.
 IDLE_SECONDS = 1
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 one_speaks = threading.Lock()
 
 
 class Watch:
-    """What a suite did since the last look."""
+    """Notices when a suite stays silent, and when it is stuck."""
 
     def __init__(self, name, pid, log):
         self.name, self.pid, self.log = name, pid, log
         self.ticks = self.size = self.silent = self.still = 0
 
     def look(self):
-        """Says what a silent suite does. True: it is stuck."""
+        """Prints what a silent suite does. Returns whether the suite is stuck."""
         ticks, runs = processes.used(self.pid)
         size = self.log.stat().st_size
         self.silent = 0 if size != self.size else self.silent + 1
@@ -63,9 +63,9 @@ class Watch:
 
 
 def expect_children():
-    """Before the first suite, in the main thread:
+    """Prepares for the first suite; to be called in the main thread.
 
-    of who ignores SIGCHLD the kernel forgets how children ended.
+    If this process ignored SIGCHLD, the kernel would forget how its children ended.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def expect_children():
 def run(name, command, count):
     """Runs a suite to its end.
 
-    Returns its count, and the seconds that it took and that it used of processors.
+    Returns its count, and (seconds, processor seconds).
     """
     log_path = LOGS / (re.sub(r"\W+", "-", name) + ".log")
     began = time.monotonic()
@@ -83,7 +83,7 @@ def run(name, command, count):
     text = log_path.read_text(errors="replace")
     counted = count(re.sub(rf"^{launch.LEFT}.*\n", "", text, flags=re.M), code == 0)
     if counted.failed == 0 and code != 0:
-        counted.failed = 1  # it did not get so far as to count
+        counted.failed = 1  # it ended before it could count
     if counted.passed + counted.failed + len(counted.flaky) == 0:
         counted.failed, text = 1, text + "\nThis suite ran no test.\n"
     seconds = time.monotonic() - began, used
@@ -93,30 +93,36 @@ def run(name, command, count):
 
 
 def start(command, log):
-    """The process, and what must stay open while it is to run."""
+    """Returns the process, and the fd that must stay open while it runs."""
     other_end, lifeline = os.pipe()
     launched = [sys.executable, HERE / "launch.py", str(other_end), *map(str, command)]
     environment = os.environ | {"CARGO_TERM_COLOR": "never"}
     running = subprocess.Popen(
-        launched, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
-        pass_fds=[other_end], start_new_session=True,
-    )  # fmt: skip
+        launched,
+        cwd=ROOT,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        pass_fds=[other_end],
+        start_new_session=True,
+    )
     os.close(other_end)
     return running, lifeline
 
 
 def ended(running, lifeline, name, log_path):
-    """Waits for it.
+    """Waits for the end of a suite's process.
 
-    Returns its exit code, and the seconds of processor time of all that it started.
+    Returns its exit code, and the seconds of processor time of the process and its descendants.
     """
-    watch, descriptor = Watch(name, running.pid, log_path), os.pidfd_open(running.pid)
+    watch, fd = Watch(name, running.pid, log_path), os.pidfd_open(running.pid)
     with contextlib.closing(select.epoll()) as ending:
-        ending.register(descriptor, select.EPOLLIN)
+        ending.register(fd, select.EPOLLIN)
         while not ending.poll(LOOK_SECONDS):
             if watch.look():
                 break
-    os.close(descriptor)
+    os.close(fd)
     os.close(lifeline)
     _, status, usage = os.wait4(running.pid, 0)
     running.returncode = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""What running.py and launch.py promise of every suite. `pytest ci/suites/test_running.py`"""
+"""Tests of running.py, launch.py and .ci/run. `pytest ci/suites/test_running.py`"""
 
 import os
 import pathlib
@@ -42,7 +42,7 @@ def python(script):
 
 
 def run_with_odd_signals(code):
-    """What a Python prints that was started as by nohup, in the background, by a careless parent."""
+    """What Python prints if its parent ignored and blocked signals, as nohup and shells do."""
     code = f"import sys; sys.path.insert(0, {str(HERE)!r})\n{code}"
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
 
@@ -80,7 +80,7 @@ running.run("probe", {probe}, counted_line)
 
 
 def signals(mask):
-    """Those of a mask in /proc/PID/status that programs may use."""
+    """The signals of a mask in /proc/PID/status, without those that libc keeps for itself."""
     return {number for number in signal.valid_signals() if int(mask, 16) >> (number - 1) & 1}
 
 
@@ -192,14 +192,15 @@ def test_a_suite_that_works_in_silence_is_shown_and_not_killed(capsys, monkeypat
         "look",
         lambda watch, look=running.Watch.look: looked(looks, logs) or look(watch),
     )
-    works = python(f"import pathlib\nwhile not pathlib.Path({str(logs / 'enough')!r}).exists(): pass\nprint('1 passed, 0 failed')")  # fmt: skip
-    count, _ = running.run("works", works, counted_line)
+    waits = f"import pathlib\nwhile not pathlib.Path({str(logs / 'enough')!r}).exists(): pass\n"
+    works = waits + "print('1 passed, 0 failed')"
+    count, _ = running.run("works", python(works), counted_line)
     assert (count.passed, count.failed) == (1, 0)
     assert "works is still running:" in capsys.readouterr().out
 
 
 def looked(looks, logs):
-    """Three times as often as would kill one that is stuck."""
+    """Ends the work after three times as many looks as kill a stuck suite."""
     looks.append(None)
     if len(looks) == 3 * running.STUCK_LOOKS:
         (logs / "enough").touch()
@@ -208,14 +209,39 @@ def looked(looks, logs):
 @pytest.mark.parametrize(
     ("short", "long", "last", "status"),
     [
-        ("echo 3 passed, 0 failed, 1 skipped", "echo 4 passed, 0 failed, 0 skipped", "7 passed, 0 failed, 1 skipped", 0),
-        ("echo 3 passed, 0 failed, 1 skipped, 1 flaky", "echo 4 passed, 0 failed, 0 skipped, 1 flaky", "7 passed, 0 failed, 1 skipped, 2 flaky", 0),
-        ("echo 3 passed, 1 failed, 0 skipped; exit 1", "echo 4 passed, 0 failed, 0 skipped", "7 passed, 1 failed, 0 skipped", 1),
-        ("echo a step FAILED; exit 1", "echo 4 passed, 0 failed, 0 skipped", "4 passed, 1 failed, 0 skipped", 1),
+        (
+            "echo 3 passed, 0 failed, 1 skipped",
+            "echo 4 passed, 0 failed, 0 skipped",
+            "7 passed, 0 failed, 1 skipped",
+            0,
+        ),
+        (
+            "echo 3 passed, 0 failed, 1 skipped, 1 flaky",
+            "echo 4 passed, 0 failed, 0 skipped, 1 flaky",
+            "7 passed, 0 failed, 1 skipped, 2 flaky",
+            0,
+        ),
+        (
+            "echo 3 passed, 1 failed, 0 skipped; exit 1",
+            "echo 4 passed, 0 failed, 0 skipped",
+            "7 passed, 1 failed, 0 skipped",
+            1,
+        ),
+        (
+            "echo a step FAILED; exit 1",
+            "echo 4 passed, 0 failed, 0 skipped",
+            "4 passed, 1 failed, 0 skipped",
+            1,
+        ),
         ("echo 3 passed, 0 failed, 0 skipped", "true", "3 passed, 1 failed, 0 skipped", 1),
-        ("echo 3 passed, 0 failed, 0 skipped", "echo 4 passed, 0 failed, 0 skipped; exit 1", "7 passed, 0 failed, 0 skipped", 1),
+        (
+            "echo 3 passed, 0 failed, 0 skipped",
+            "echo 4 passed, 0 failed, 0 skipped; exit 1",
+            "7 passed, 0 failed, 0 skipped",
+            1,
+        ),
     ],
-)  # fmt: skip
+)
 def test_ci_run_runs_both_forms_and_ends_with_their_counts(tmp_path, short, long, last, status):
     for name in (".ci", "ci"):
         (tmp_path / name).mkdir()
@@ -229,13 +255,21 @@ def test_ci_run_runs_both_forms_and_ends_with_their_counts(tmp_path, short, long
     assert "ci/test --long: " in done.stdout
 
 
+PYTEST_LOG = """..s.
+SKIPPED [2] tests/a.py:3: no mount
+4 passed, 2 skipped in 1.20s
+left running, and killed: 3 sleep"""
+RUST_LOG = """skipped no huge pages
+test result: ok. 3 passed; 0 failed; 1 ignored;
+test result: FAILED. 1 passed; 2 failed; 0 ignored;"""
+COUNTED_LOG = "1 passed, 0 failed\nskipped Numo\nall: 7 passed, 1 failed, 2 skipped"
 COUNTED = [
-    (pytest_line, "..s.\nSKIPPED [2] tests/a.py:3: no mount\n4 passed, 2 skipped in 1.20s\nleft running, and killed: 3 sleep", (4, 0, 2, ["no mount"])),
+    (pytest_line, PYTEST_LOG, (4, 0, 2, ["no mount"])),
     (pytest_line, "F.E\n1 failed, 1 passed, 1 error in 100.20s (0:01:40)", (1, 2, 0, [])),
-    (rust_tests, "skipped no huge pages\ntest result: ok. 3 passed; 0 failed; 1 ignored;\ntest result: FAILED. 1 passed; 2 failed; 0 ignored;", (3, 2, 2, ["no huge pages"])),
+    (rust_tests, RUST_LOG, (3, 2, 2, ["no huge pages"])),
     (minitest_line, "5 runs, 9 assertions, 1 failures, 1 errors, 1 skips", (2, 2, 1, [])),
-    (counted_line, "1 passed, 0 failed\nskipped Numo\nall: 7 passed, 1 failed, 2 skipped", (7, 1, 2, ["Numo"])),
-]  # fmt: skip
+    (counted_line, COUNTED_LOG, (7, 1, 2, ["Numo"])),
+]
 
 
 @pytest.mark.parametrize(("count", "log", "expected"), COUNTED)

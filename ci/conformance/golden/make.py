@@ -62,8 +62,8 @@ class Segment:
             "<8sIIQQ24sQQQIIQIIIIQII",
             b"shmarray", 1, self.minor, 0, self.optional, self.id.encode(),
             header_bytes, header_bytes + len(self.data), len(self.data),
-            kind, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases, cell_bytes, len(heads),
-            self.HEAD_BYTES if heads else 0,
+            kind, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases, cell_bytes,
+            len(heads), self.HEAD_BYTES if heads else 0,
         )  # fmt: skip
         words = struct.pack("<QQQ", LIVE, 0 if heads else GENERATION, PERSIST)
         ndim = len(self.shape)

@@ -1,6 +1,6 @@
 """`use` declarations and paths of Rust, in every form, as tuples of names.
 
-`use a::{self, b::{c as d, *}};` gives ("a",), ("a", "b", "c") under the name d, and ("a", "b", "*").
+`use a::{self, b::{c as d, *}};` has the paths ("a",), ("a", "b", "c") named d, and ("a", "b", "*").
 """
 
 from typing import NamedTuple

@@ -23,7 +23,7 @@ class Peer:
         self.exchange(np.zeros(1, "u8"))
 
     def shared(self, size):
-        self._file = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="bench-")  # noqa: SIM115 - until forget
+        self._file = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="bench-")  # noqa: SIM115
         return np.memmap(self._file.name, "u8", "w+", shape=(size,))
 
     def forget(self):

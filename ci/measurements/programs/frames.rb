@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Frames of 1920 × 1080 × 3 bytes from two processes to their parent, in three ways: as the gem parallel sends them, by
-# Marshal through a pipe; returned from Numo::Parallel.map; and written in place. Each also with a block that does
-# the same and returns nil.
+# Sends frames of 1920 × 1080 × 3 bytes from two processes to their parent in three ways: by Marshal
+# through a pipe, as the gem parallel does; returned from Numo::Parallel.map; and written in place.
+# Each way also runs with a block that does the same and returns nil.
 #
-#   ruby frames.rb FRAMES ROUNDS      prints a line of JSON: for each way its seconds, round by round
+#   ruby frames.rb FRAMES ROUNDS      prints a line of JSON: the seconds of each way, by round
 #
-# A block changes a few bytes of its frame and has it then; the parent looks at each frame.
+# A block changes a few bytes of its frame before it returns it. The parent checks each frame.
 
 require "json"
 require "numo/shared"
@@ -17,18 +17,21 @@ PROCESSES = 2
 FRAME = Numo::UInt8.new(*SHAPE).seq
 WHOLE = Numo::Shared.new(Numo::UInt8, [FRAMES, *SHAPE])
 
-# What a block does, before anything is sent.
+# The work of a block, before anything is sent.
 def step(number)
   FRAME[0...4, 0...4, true] = number % 256
   FRAME
 end
 
-# Each worker is asked by a thread of the parent's, as in that gem.
+# A thread of the parent asks each worker, as in the gem parallel.
 def by_marshal(&block)
   numbers = Queue.new.tap { |queue| FRAMES.times { |number| queue << number } }.close
   frames = []
   workers = Array.new(PROCESSES) { start(&block) }
-  workers.map { |pid, to_child, from_child| Thread.new { ask(numbers, frames, to_child, from_child) && Process.wait(pid) } }.each(&:join)
+  threads = workers.map do |pid, to_child, from_child|
+    Thread.new { ask(numbers, frames, to_child, from_child) && Process.wait(pid) }
+  end
+  threads.each(&:join)
   frames
 end
 
@@ -57,7 +60,9 @@ def by_map(&block)
 end
 
 def in_place
-  Numo::Parallel.each_slice_of(WHOLE, in_processes: PROCESSES) { |frame, number| yield frame, number }
+  Numo::Parallel.each_slice_of(WHOLE, in_processes: PROCESSES) do |frame, number|
+    yield frame, number
+  end
   (0...FRAMES).map { |number| WHOLE[number, false] }
 end
 
@@ -71,11 +76,14 @@ WAYS = {
 }.freeze
 
 def check(frames)
-  frames.each_with_index { |frame, number| abort "frame #{number} is wrong" unless frame[3, 3, 2] == number % 256 && frame[-1, -1, -1] == FRAME[-1, -1, -1] }
+  frames.each_with_index do |frame, number|
+    right = frame[3, 3, 2] == number % 256 && frame[-1, -1, -1] == FRAME[-1, -1, -1]
+    abort "frame #{number} is wrong" unless right
+  end
 end
 
-# The first round is not told: it makes what the others have. Nobody asks for a collection, as programs do not either:
-# it would empty the pool.
+# The first round is not reported: it makes the segments that the others reuse. Nothing starts the
+# collector, as programs do not either: a collection would empty the pool.
 seconds = WAYS.transform_values { [] }
 (ROUNDS + 1).times do |round|
   WAYS.each do |name, way|

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Jobs of a library that forks: `ruby jobs.rb numo/shared|parallel` says the names of all cases, a line of JSON. Then
-# each line {"case": …, "times": …} is answered by the seconds that one call took.
+# Runs jobs of a library that forks. `ruby jobs.rb numo/shared|parallel` prints the names of all
+# cases as a line of JSON. It answers each line {"case": …, "times": …} with the seconds of one call.
 
 require "json"
 require "numo/narray"
@@ -21,24 +21,42 @@ def queue(count)
   Queue.new.tap { |items| [*0...count, MAP::Stop].each { |item| items << item } }
 end
 
-# What is called, and what must come of it.
+def arrays_of(number)
+  Array.new(500) { Numo::Int32.new(10).fill(number) }
+end
+
+# The call of each case, and its expected result.
 CASES = {
   "10,000 Integers" => [-> { MAP.map(0...10_000, **TWO) { |n| n + 1 } }, (1..10_000).to_a],
-  "10,000 Strings" => [-> { MAP.map(0...10_000, **TWO) { |n| "item #{n}" } }, Array.new(10_000) { |n| "item #{n}" }],
+  "10,000 Strings" => [
+    -> { MAP.map(0...10_000, **TWO) { |n| "item #{n}" } }, Array.new(10_000) { |n| "item #{n}" }
+  ],
   "10,000 items, each" => [-> { MAP.each(0...10_000, **TWO) { |n| n + 1 } }, 0...10_000],
-  "3,000 arrays of 10 elements" => [-> { MAP.map(0...3_000, **TWO) { |n| Numo::Int32.new(10).fill(n) }.map { |a| a[9] } }, (0...3_000).to_a],
+  "3,000 arrays of 10 elements" => [
+    -> { MAP.map(0...3_000, **TWO) { |n| Numo::Int32.new(10).fill(n) }.map { |a| a[9] } },
+    (0...3_000).to_a
+  ],
   "300 Arrays of 5,000 Integers" => [-> { MAP.map(0...300, **TWO) { LIST.dup } }, [LIST] * 300],
   "100 Strings of 1 MB" => [-> { MAP.map(0...100, **TWO) { TEXT.dup } }, [TEXT] * 100],
   "3,000 Integers, start and finish" => [
-    -> { MAP.map(0...3_000, **TWO, start: ->(*) {}, finish: ->(*) {}) { |n| n + 1 } }, (1..3_000).to_a
+    -> { MAP.map(0...3_000, **TWO, start: ->(*) {}, finish: ->(*) {}) { |n| n + 1 } },
+    (1..3_000).to_a
   ],
-  "3,000 Integers, finish" => [-> { MAP.map(0...3_000, **TWO, finish: ->(*) {}) { |n| n + 1 } }, (1..3_000).to_a],
-  "3,000 Integers of a Queue" => [-> { MAP.map(queue(3_000), **TWO) { |n| n }.sort }, (0...3_000).to_a],
-  "30 Strings of 1 MB of a producer" => [-> { MAP.map(producer(30, TEXT), **TWO, &:bytesize) }, [TEXT.bytesize] * 30],
+  "3,000 Integers, finish" => [
+    -> { MAP.map(0...3_000, **TWO, finish: ->(*) {}) { |n| n + 1 } }, (1..3_000).to_a
+  ],
+  "3,000 Integers of a Queue" => [
+    -> { MAP.map(queue(3_000), **TWO) { |n| n }.sort }, (0...3_000).to_a
+  ],
+  "30 Strings of 1 MB of a producer" => [
+    -> { MAP.map(producer(30, TEXT), **TWO, &:bytesize) }, [TEXT.bytesize] * 30
+  ],
   "30 × 500 arrays of 10 elements" => [
-    -> { MAP.map(0...30, **TWO) { |n| Array.new(500) { Numo::Int32.new(10).fill(n) } }.map { |list| list[-1][-1] } }, (0...30).to_a
+    -> { MAP.map(0...30, **TWO) { |n| arrays_of(n) }.map { |list| list[-1][-1] } }, (0...30).to_a
   ],
-  "3,000 Integers of a producer" => [-> { MAP.map(producer(3_000), **TWO) { |n| n }.sort }, (0...3_000).to_a],
+  "3,000 Integers of a producer" => [
+    -> { MAP.map(producer(3_000), **TWO) { |n| n }.sort }, (0...3_000).to_a
+  ],
   "3 Integers" => [-> { MAP.map(0...3, **TWO) { |n| n + 1 } }, [1, 2, 3]]
 }.freeze
 

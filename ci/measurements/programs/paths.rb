@@ -1,8 +1,8 @@
-# What creating and attaching cost in Ruby: seconds of one, as a line of JSON.
+# Measures creating and attaching in Ruby: prints the seconds of one call as a line of JSON.
 #
 #     ruby paths.rb create BYTES COUNT; ruby paths.rb attach COUNT < handles, one a line
 #
-# Arrays are dropped by the collector, whose run after each hundred arrays, or each large one, is counted.
+# The collector drops arrays. Its run after each hundred arrays, or each large one, is counted.
 require "json"
 require "shmarray"
 
@@ -47,4 +47,5 @@ def attach_rows(count)
 end
 
 what, *numbers = ARGV
-puts JSON.generate(what == "create" ? create_row(*numbers.map(&:to_i)) : attach_rows(*numbers.map(&:to_i)))
+numbers = numbers.map(&:to_i)
+puts JSON.generate(what == "create" ? create_row(*numbers) : attach_rows(*numbers))

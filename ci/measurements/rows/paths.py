@@ -8,8 +8,13 @@ import shmarray
 from harness import HERE, MADE, limit, program
 
 ROW = "paths"
-# How often each program creates: full, quick.
-CREATED = {"80 B": (80, 2000, 500), "64 KiB": (1 << 16, 1000, 200), "1 MiB": (1 << 20, 300, 50), "400 MB": (400_000_000, 5, 1)}  # fmt: skip
+# Bytes, and how often each program creates so many: in a full run, in a quick one.
+CREATED = {
+    "80 B": (80, 2000, 500),
+    "64 KiB": (1 << 16, 1000, 200),
+    "1 MiB": (1 << 20, 300, 50),
+    "400 MB": (400_000_000, 5, 1),
+}
 # The smaller ones are cells of shared segments, the larger have segments of their own.
 ATTACHED = {"80 B": 80, "1 MiB": 1 << 20}
 ATTACHED_COUNT = 200
