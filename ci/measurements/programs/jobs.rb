@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Runs jobs of a library that forks. `ruby jobs.rb numo/shared|parallel` prints the names of all
-# cases as a line of JSON. It answers each line {"case": …, "times": …} with the seconds of one call.
+# cases as a line of JSON. It answers each line {"case": …, "times": …} with the seconds of a call.
 
 require "json"
 require "numo/narray"
