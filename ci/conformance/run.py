@@ -2,8 +2,8 @@
 
     python ci/conformance/run.py RUST_DRIVER MUSL_DRIVER C_DRIVER CXX_DRIVER
 
-README.md beside this says what a driver is. Every failure is printed with what was asked;
-exit status 1 when there was one, or when anything did not run that no skip accounts for.
+README.md beside this says what a driver is. Every failure is printed with the command. The exit
+status is 1 if there was a failure, or if anything did not run that no skip accounts for.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Driver:
         )
 
     def ask(self, line):
-        """One command, one answer; a driver that ended answers `ended`."""
+        """Sends a command and returns the answer, which is `ended` if the driver has ended."""
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
@@ -93,7 +93,7 @@ def dtype_text(dtype):
 
 
 def walk_golden(driver, directory, tally):
-    """Every golden file and handle through one driver."""
+    """Walks every golden file and handle through one driver."""
     index = json.loads((GOLDEN / "index.json").read_text())
     name = driver.name
     for one in index["segments"]:
@@ -141,7 +141,7 @@ def expected_count(layout):
 
 
 def pair(maker, user, dtype, layout, user_has, tally):
-    """One array from maker to user: every element compared, one written back, read-only refused."""
+    """Takes an array from maker to user, who compares it, writes to it, and is refused read-only."""
     what = f"{maker.name} to {user.name}, {dtype} {layout}"
     made = maker.ask(f"create {dtype} {layout}")
     if not tally.check(what, made, lambda answer: answer.startswith("ok {")):
@@ -173,7 +173,7 @@ def pair(maker, user, dtype, layout, user_has, tally):
 
 
 def run_pairs(drivers, tally):
-    """The table: for each ordered pair, how many checks passed."""
+    """Returns the table: how many checks passed for each ordered pair."""
     has = {name: driver.ask("dtypes").split()[1:] for name, driver in drivers.items()}
     table = {}
     for maker, user in itertools.product(drivers, drivers):

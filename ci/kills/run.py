@@ -1,17 +1,17 @@
-"""Kills producers and consumers for as long as asked, and counts what was lost, wrong or left.
+"""Kills producers and consumers as often as asked, and counts faults and leftovers.
 
     python ci/kills/run.py --kills 300 --workers DIRECTORY [--seed N]
 
-Workers in Python, Ruby and C++ share one pipe, both ends of which this process keeps open, as a
-supervisor with a queue does. Each makes arrays of all sizes, sends them, receives and checks what
-others sent, names some, hands some over by files, forks children that go on alone, and holds a
-few. Meanwhile they are killed: one alone, one with its whole tree, or all at once; never more of
-them than arrays were checked, so that a machine that is slow to start workers does not kill idle
-ones only. At the end the rest stop by themselves and a fresh process sweeps; then nothing may be
-left.
+Workers in Python, Ruby and C++ share one pipe. This process keeps both ends open, as a supervisor
+with a queue does. Each worker makes arrays of all sizes, sends them, receives and checks arrays of
+others, names some, hands some over by files, forks children that go on alone, and holds a few.
+Meanwhile this process kills one worker alone, one with its whole tree, or all at once. There are
+never more kills than checked arrays, so that a machine on which workers start slowly does not kill
+only idle ones. At the end the remaining workers stop by themselves and a fresh process sweeps; then
+nothing may be left.
 
-Counted: wrong bytes and other faults (a worker says so and ends with a status of its own), hangs
-(a worker that does not stop when told), leaked segments, leaked bytes. All must be 0.
+The counts are wrong bytes and other faults (a worker reports them and ends with a status of its
+own), hangs (workers that do not stop when told), leaked segments, and leaked bytes. All must be 0.
 """
 
 import argparse
@@ -33,13 +33,13 @@ import time
 
 HERE = pathlib.Path(__file__).parent
 PR_SET_CHILD_SUBREAPER = 36
-# What a hang is: a worker looks for the word to stop many times a second.
+# After so long it hangs: a worker looks many times a second whether it shall stop.
 PATIENCE_S = 120
 LANGUAGES = ("python", "ruby", "c++")
 
 
 class Language:
-    """Makes workers that are children of nobody but this process, by the line."""
+    """A nursery: forks a worker for each line, which this process then adopts."""
 
     def __init__(self, name, command, soak):
         self.name, self.soak = name, soak
@@ -67,7 +67,7 @@ class Soak:
         says_r, self.says_w = os.pipe()
         self.says, self.said = says_r, b""
         os.set_blocking(says_r, False)
-        # One family for all, as children of one launcher are.
+        # All workers are one family, as children of one launcher are.
         family = str(2**52 + self.random.randrange(1, 2**20) * 2**32)
         self.environment = os.environ | {
             "SHMARRAY_DIR": str(self.directory),
@@ -95,8 +95,8 @@ class Soak:
         language.start(self.random.randrange(1, 2**31))
 
     def listen(self):
-        """What the workers say: `up PID LANGUAGE`, `wrong PID …`, and every few deeds
-        `did PID LANGUAGE MESSAGES ARRAYS`: how many it received and checked since it last said so.
+        """Reads the workers' lines: `up PID LANGUAGE`, `wrong PID …`, and every few operations
+        `did PID LANGUAGE MESSAGES ARRAYS`: how many it received and checked since its last such line.
         """
         with contextlib.suppress(BlockingIOError):
             while more := os.read(self.says, 1 << 16):
@@ -113,7 +113,7 @@ class Soak:
                 self.faults.append(line)
 
     def reap(self):
-        """Children and orphans that have ended. One that ended unasked has failed."""
+        """Reaps children and orphans. One that ended and was not told to has failed."""
         ended = []
         while True:
             try:
@@ -193,10 +193,7 @@ class Soak:
         self.stop(languages)
 
     def has_worked(self):
-        """Whether all that was killed so far was killed at work:
-
-        in each language, and on average.
-        """
+        """Whether the killed workers had work, in each language and on average."""
         return (
             all(self.messages[language] for language in LANGUAGES)
             and self.arrays.total() > self.kills
@@ -234,7 +231,7 @@ class Soak:
             return False
 
     def left(self):
-        """Files and bytes that a fresh process could not give back."""
+        """The number of files, and of bytes, that a fresh process could not give back."""
         shutil.rmtree(self.directory / "mail")
         subprocess.run(
             ["shmarray", "sweep"], env=self.environment, check=True, stdout=subprocess.DEVNULL

@@ -1,4 +1,4 @@
-// A nursery of workers, as run.py describes them: each line of its input is a seed and starts one.
+// A nursery: starts a worker, as run.py describes it, for each line of its input, which is a seed.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t step = 512; // a mark on every page
 const std::vector<std::int64_t> sizes = {1, 3, 25, 512, 2000, 7000, 40000, 150000};
 
-// An array and what must stand in it.
+// An array and the seed of its contents.
 struct marks {
     array memory;
     std::int64_t seed;
@@ -88,7 +88,7 @@ class worker {
         const auto seed = static_cast<std::int64_t>((random_() >> 2) | 1);
         auto memory = array::create({count}, options);
         memory(count - 1) = seed + count - 1;
-        // The first mark last: who finds an array by its name sees by it that all are there.
+        // Index 0 is last: a process that finds the array by its name knows that all are there.
         for (std::int64_t at = (count - 1) / step * step; at >= 0; at -= step)
             memory(at) = seed + at;
         return mark(std::move(memory), seed);
@@ -154,7 +154,7 @@ class worker {
         }
     }
 
-    // By an unknown way: a file that anybody may take.
+    // Sends a handle out of band, in a file that any worker may take.
     void post() {
         const auto one = make();
         const auto aside = mail_ / ("new-" + std::to_string(getpid()));
@@ -211,7 +211,7 @@ class worker {
         }
     }
 
-    // It goes on alone, whatever becomes of its parent, and ends in one way or another.
+    // Forks a child that goes on alone, whatever its parent does, and ends in one of several ways.
     void fork_a_child() {
         if (fork() != 0)
             return;
@@ -233,7 +233,7 @@ class worker {
     std::uint64_t messages_ = 0, checked_ = 0;
 };
 
-// A grandchild, so that the one who counts is its parent.
+// Starts a grandchild, so that the supervisor, which counts, becomes its parent.
 void start(std::uint64_t seed, const shmarray::pipe &here, const shmarray::pipe &there) {
     const auto child = fork();
     if (child != 0) {
@@ -261,5 +261,5 @@ int main(int, char **arguments) {
         {1}); // its family lives as long as this process: no letter's array may be gone before
     for (std::uint64_t seed; std::cin >> seed;)
         start(seed, here, there);
-    // The ends are the pipe's until this process ends; its children have copies.
+    // The pipe owns the fds until this process ends; its children have copies.
 }

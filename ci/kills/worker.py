@@ -1,7 +1,4 @@
-"""A nursery of workers, as run.py describes them:
-
-each line of its input is a seed and starts one.
-"""
+"""A nursery: starts a worker, as run.py describes it, for each line of its input, which is a seed."""
 
 import collections
 import contextlib
@@ -30,7 +27,7 @@ def fault(what):
 
 
 def marks(count, seed):
-    """Where marks are, and which."""
+    """The indices and the values of the marks."""
     places = [count - 1, *range((count - 1) // STEP * STEP, -1, -STEP)]
     return places, [(seed + place) % 2**63 for place in places]
 
@@ -66,7 +63,7 @@ class Worker:
     def make(self, name=None):
         count, seed = self.random.choice(SIZES), self.random.randrange(1, 2**62) | 1
         array = shmarray.zeros(count, "<i8", name=name)
-        # The first mark last: who finds an array by its name sees by it that all are there.
+        # Index 0 is last: a process that finds the array by its name knows that all are there.
         for place, mark in zip(*marks(count, seed), strict=True):
             array[place] = mark
         return array, seed
@@ -111,7 +108,7 @@ class Worker:
                 self.hold(array, int(seed))
 
     def post(self):
-        """By an unknown way: a file that anybody may take."""
+        """Sends a handle out of band, in a file that any worker may take."""
         array, seed = self.make()
         aside, handle = MAIL / f"new-{os.getpid()}", str(handle_to_send(array))
         aside.write_text(f"{seed}\n{handle}\n")
@@ -150,12 +147,12 @@ class Worker:
             pass
 
     def use_a_thread(self):
-        """What is held, looked at beside the others' deeds."""
+        """Checks the held arrays in a thread, beside the other operations."""
         kept = list(self.held)
         threading.Thread(target=lambda: [self.check(*one) for one in kept]).start()
 
     def fork_a_child(self):
-        """It goes on alone, whatever becomes of its parent, and ends in one way or another."""
+        """Forks a child that goes on alone, whatever its parent does, and ends in one of several ways."""
         if os.fork() != 0:
             return
         for rounds in range(self.random.randrange(60)):
@@ -172,7 +169,7 @@ class Worker:
 
 
 def start(seed, here, there):
-    """A grandchild, so that the one who counts is its parent."""
+    """Starts a grandchild, so that the supervisor, which counts, becomes its parent."""
     child = os.fork()
     if child != 0:
         os.waitpid(child, 0)

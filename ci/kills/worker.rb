@@ -145,14 +145,14 @@ class Worker
     nil
   end
 
-  # What is held, looked at beside the others' deeds; then the garbage goes.
+  # Checks the held arrays in a thread, beside the other operations; then collects the garbage.
   def use_a_thread
     kept = @held.dup
     Thread.new { kept.each { |one| check(*one) } }
     GC.start if @random.rand < 0.2
   end
 
-  # It goes on alone, whatever becomes of its parent, and ends in one way or another.
+  # Forks a child that goes on alone, whatever its parent does, and ends in one of several ways.
   def fork_a_child
     return if fork
 
@@ -168,7 +168,7 @@ class Worker
   end
 end
 
-# A grandchild, so that the one who counts is its parent.
+# Starts a grandchild, so that the supervisor, which counts, becomes its parent.
 def start(seed, here, there)
   child = fork do
     exit!(0) if fork

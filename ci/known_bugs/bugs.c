@@ -1,4 +1,4 @@
-// Known bugs, one for each word: what proves that a sanitizer or valgrind is on. Built as a
+// Known bugs, one for each word, which prove that a sanitizer or valgrind is on. It is built as a
 // program, or as a library whose function `bug` is called.
 #include <limits.h>
 #include <stdint.h>

@@ -1,5 +1,4 @@
-"""Whether what is published is of one run: RESULTS.md, the pictures and the README's words are
-those of results.json.
+"""Checks that RESULTS.md, the pictures and the README's caption come from results.json.
 
 . ci/env; python ci/measurements/check.py
 """
@@ -16,7 +15,7 @@ DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
 
 
 def published(results):
-    """What is compared: a name, what is there, what results.json says."""
+    """Yields each published text: its name, the text, and what results.json gives."""
     words = report.caption(results)
     picture_in_readme = re.search(
         r"^!\[(.*)\]\(ci/measurements/results\.svg\)$", (ROOT / "README.md").read_text(), re.M

@@ -1,10 +1,9 @@
-"""One peer's sender, in a process of its own: does what it is told by lines of JSON, answers by one
-each.
+"""One peer's sender, in a process of its own: answers each line of JSON by one line.
 
     python contender.py PEER
 
-It starts the peer's receivers, which are pinned to the second core. Data change before every
-message and the receiver's answer is compared with what it must have seen.
+It starts the peer's receivers, which are pinned to the last core. Data change before every message,
+and the receiver's answer is compared with what it must have seen.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ WARM_UP = 3
 
 
 def cores():
-    """One for the sender, another for receivers, where there are two."""
+    """The core of the sender and that of the receivers, the same if there is only one."""
     mine = sorted(os.sched_getaffinity(0))
     return mine[0], mine[-1]
 
@@ -36,7 +35,7 @@ class Sender:
         return {}
 
     def prepare(self, kind, size_bytes, look, all_cores=False, warm=WARM_UP):
-        """An array of the kind, and a few messages that are not measured."""
+        """Makes an array of the kind, and sends a few messages that are not measured."""
         self.forget()
         os.sched_setaffinity(0, self.every_core if all_cores else {self.own})
         self.array = getattr(self.peer, kind)(size_bytes // 8)
@@ -49,9 +48,9 @@ class Sender:
         return {}
 
     def prepare_bytes(self, size_bytes, change_bytes):
-        """For messages of bytes alone, between which as much data changes as between arrays:
+        """Prepares messages of bytes alone.
 
-        it cools caches and cores.
+        As much data changes between them as between arrays, which cools caches and cores.
         """
         os.sched_setaffinity(0, {self.own})
         if self.bytes is None:
@@ -90,7 +89,7 @@ class Sender:
         return {"seconds": seconds}
 
     def memory(self, size_bytes):
-        """Bytes of each process and of shared memory, when all receivers have one array."""
+        """The bytes of each process and of shared memory, once all receivers have one array."""
         before, baseline = memory.used_shared(), sum(process["pss"] for process in self.processes())
         self.prepare("private", size_bytes, "every", warm=0)
         with memory.Peak() as peak:
@@ -115,7 +114,7 @@ class Sender:
         self.peer.forget()
 
     def end(self):
-        """By order, or because who gave orders has gone."""
+        """Ends, on command or because the harness has gone."""
         if not self.ended:
             self.ended = True
             self.forget()

@@ -1,8 +1,8 @@
-"""Runs contenders in turn, and keeps what they measured.
+"""Runs contenders in turn, and keeps their figures.
 
-A contender is a function without arguments that gives the seconds of one round, or of several
-messages of it, whose median counts. Rounds are interleaved, A B C A B C …, so that what else the
-machine does meets all of them.
+A contender is a function without arguments. It returns the seconds of one round, or of the round's
+messages, whose median counts. Rounds are interleaved, A B C A B C …, so that other work of the
+machine meets all contenders.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ ANSWER_WITHIN_SECONDS = 300  # a watchdog, no measure
 
 
 class Failed(Exception):
-    """A contender cannot do this: it has no figure, and the others go on."""
+    """Raised by a contender that cannot do this: it has no figure, and the others go on."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Figure:
 
 @dataclass
 class Results:
-    """What was measured, and why something was not."""
+    """The figures, and why some are absent."""
 
     quick: bool
     figures: list = field(default_factory=list)
@@ -84,7 +84,7 @@ class Bench:
         return quick if self.quick else full
 
     def measure(self, row, case, contenders, rounds):
-        """Who fails once is left out of the rest of the case."""
+        """Measures a case. A contender that fails once is left out of the rest of the case."""
         self.bar.set_description(f"{row}: {case}")
         self.bar.total += rounds * len(contenders)
         values = {who: [] for who in contenders}
@@ -106,7 +106,7 @@ class Bench:
 
 
 class Sender:
-    """A peer's sender in its own process: `contender.py`, asked by lines."""
+    """A peer's sender in its own process: `contender.py`, which answers lines."""
 
     def __init__(self, name, receivers=1):
         MADE.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ class Sender:
 
 @contextlib.contextmanager
 def senders(bench, row, names=None):
-    """Those of the peers that start."""
+    """The senders of the peers that start."""
     running = {}
     try:
         for name in names or peers.present():
@@ -170,7 +170,7 @@ def senders(bench, row, names=None):
 
 
 def program(*command, stdin=None):
-    """What a program prints as JSON, one value a line."""
+    """Runs a program and returns the JSON values that it prints, one a line."""
     done = subprocess.run(
         list(map(str, command)),
         input=stdin,
@@ -184,11 +184,11 @@ def program(*command, stdin=None):
 
 
 def reason(stderr):
-    """The last line that is no part of a traceback: Python's come before it, Ruby's after."""
+    """The error's last line outside of the traceback, which Python prints before it, Ruby after."""
     lines = [line for line in stderr.splitlines() if line.strip() and not line[0].isspace()]
     return lines[-1] if lines else "it failed"
 
 
 def limit(*arguments):
-    """A contender: what the machine allows, measured by limits.c."""
+    """A contender that measures the machine's limit by limits.c."""
     return lambda: program(MADE / "limits", *arguments)[0]

@@ -1,8 +1,8 @@
-"""What a run left in shared memory: files that are new, and that no process has any more.
+"""Finds what a run left in shared memory: new files that no process holds.
 
-For when all processes of the run have ended: what a living one holds or keeps for its next use is
-no leftover. A sweep comes first, since what dead processes held is given back at the next use of
-the library.
+To be called when all processes of the run have ended: memory that a living process holds or pools
+is no leftover. A sweep comes first, since the library gives back what dead processes held at its
+next use.
 """
 
 import contextlib
@@ -42,9 +42,9 @@ def identity(status):
 
 
 def held_files():
-    """What processes have mapped or open, by identity:
+    """The files that processes have mapped or open, by device and inode.
 
-    a file that was linked late has no name in its mapping.
+    A file that was linked after it was mapped has no name in its mapping.
     """
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's

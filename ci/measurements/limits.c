@@ -1,10 +1,10 @@
-/* What the machine allows: copies, system calls and wake-ups, as lines of JSON.
+/* Measures the machine's limits: copies, system calls and wake-ups, as lines of JSON.
  *
  *     limits copy BYTES THREADS | open COUNT | pipe COUNT | socketpair COUNT | futex COUNT | spin
  * COUNT
  *
- * Each prints the seconds of each repetition, or of one of COUNT. The first core is the asker's,
- * the last the answerer's.
+ * Each prints the seconds of each repetition, or of one of COUNT. The asking process has the first
+ * core, the answering one the last.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -105,8 +105,8 @@ static void copy(size_t bytes, int threads) {
     puts("]");
 }
 
-/* A file for each, so that none is open or mapped already; closed at once, as a mapping needs no
- * descriptor. */
+/* Each has a file of its own, so that none is open or mapped already. It is closed at once, since a
+ * mapping needs no fd. */
 static void open_and_map(int count) {
     char path[64];
     char **starts = malloc(sizeof *starts * (size_t)count);
@@ -179,7 +179,7 @@ static void through_socketpair(int count) {
     through(ends[0], ends[1], ends[1], ends[0], count);
 }
 
-/* Waits until the word is `value`; `sleep`: in the kernel. */
+/* Waits until the word is `value`; with `sleep` it waits in the kernel. */
 static void await(atomic_int *word, int value, int sleep) {
     int seen;
     while ((seen = atomic_load(word)) != value)

@@ -1,4 +1,4 @@
-"""What the figures were measured on: facts of the machine and versions."""
+"""The machine on which the figures were measured, and the versions of everything on it."""
 
 import os
 import pathlib

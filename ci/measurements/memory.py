@@ -1,4 +1,4 @@
-"""What processes and shared memory use: the kernel's numbers."""
+"""The memory that processes and shared memory use, in the kernel's numbers."""
 
 import os
 import threading
@@ -8,15 +8,13 @@ EVERY_SECONDS = 0.005
 
 
 def used_shared():
-    """Bytes of files in shared memory, of everybody."""
+    """The bytes of all files in shared memory."""
     found = os.statvfs(SHARED)
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def of_process(pid):
-    """Resident and proportional bytes, those of them that are shared memory, and the most that was
-    resident.
-    """
+    """A process's resident and proportional bytes, their shared memory, and the peak resident."""
     rollup, status = fields(f"/proc/{pid}/smaps_rollup"), fields(f"/proc/{pid}/status")
     return {
         "rss": rollup["Rss"],
@@ -36,7 +34,7 @@ def fields(path):
 
 
 class Peak:
-    """The most that shared memory held while it ran, looked at every 5 ms."""
+    """A thread that notes the most that shared memory held, looking every 5 ms."""
 
     def __enter__(self):
         self.most, self._done = used_shared(), threading.Event()

@@ -34,9 +34,7 @@ STYLE = {
 
 
 def draw(results, folder):
-    """Each picture carries the words that stand beside it, so that a check sees whether they are of
-    one run.
-    """
+    """Draws the pictures. Each carries its caption, so that check.py can compare the two."""
     made, metadata = [], {"Date": None, "Description": report.caption(results)}
     with plt.rc_context(STYLE):
         for name, figure in (("results.svg", panels(results)), ("growth.svg", curves(results))):
@@ -82,7 +80,7 @@ def panels(results):
 
 
 def floor(figures):
-    """The bare round trip in the same rounds, where it was measured."""
+    """The bare round trip in the same rounds, if it was measured."""
     figure = figures.get(BARE["pipe"])
     return ("200 bytes in the same pipe", figure["median"]) if figure else None
 
@@ -119,10 +117,7 @@ def scale(axis, values, limit, copies):
 
 
 def ticks(least, most):
-    """Two or three:
-
-    powers of ten, and where there is only one of them also three times and a third of it.
-    """
+    """The powers of ten in the range; around a single one also three times and a third of it."""
     within = lambda steps: [
         step * 10.0**n for n in range(-9, 4) for step in steps if least <= step * 10.0**n <= most
     ]
@@ -131,9 +126,7 @@ def ticks(least, most):
 
 
 def point(axis, place, who, figure, ours):
-    """The median, a line from the least to the most, and the number in a column of its own beside
-    the axis.
-    """
+    """Draws the median, a line from the least to the most, and the number beside the axis."""
     value, is_ours = figure["median"], who == peers.OURS
     color = OURS if peers.label(who).startswith("shmarray") else THEIRS
     axis.plot(
@@ -168,7 +161,7 @@ def memcpy(figures):
 
 
 def limits(axis, figures, limit):
-    """What the machine allows: dashed lines, explained under the axis."""
+    """Draws the machine's limits as dashed lines, explained under the axis."""
     lines = [limit] if limit else []
     if copies := memcpy(figures):
         lines.append(("memcpy, 1 thread and all", max(copies)))

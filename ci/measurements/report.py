@@ -36,7 +36,7 @@ def text(results):
 
 
 def summary(results):
-    """For the screen."""
+    """The targets and the absent peers, for the screen."""
     judged = targets.judge(results)
     lines = [
         f"{MARKS[target.met].strip('*'):8}{target.target}: {target.measured}" for target in judged
@@ -81,7 +81,7 @@ growth_picture = "![Curves of the four operations over size and number](growth.s
 
 
 def figure_table(figures):
-    """A line for each case; a column for each contender, where few cases have different ones."""
+    """A table with a line for each case and a column for each contender."""
     cases = list(dict.fromkeys(figure["case"] for figure in figures))
     names = list(dict.fromkeys(figure["who"] for figure in figures))
     cells = {(figure["case"], figure["who"]): cell(figure) for figure in figures}

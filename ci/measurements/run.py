@@ -2,7 +2,7 @@
 
     ci/bench [--quick] [--only WORD …] [--out FOLDER]
 
-With --quick or --only the files go to target/ci/bench, as they are not the whole.
+With --quick or --only the files go to target/ci/bench, since they are not a whole run.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def families(words):
 
 
 def measure(chosen, path):
-    """Written after each family: a run that is broken off has what it measured."""
+    """Measures the families, and writes after each, so that a broken run keeps its figures."""
     bench, seconds = Bench(chosen.quick), {}
     facts = {"machine": machine.facts(), "versions": machine.versions(), "absent": peers.absent()}
     for name, family in families(chosen.only).items():
@@ -67,7 +67,7 @@ def write(path, results):
 
 
 def measure_in_a_process(path):
-    """In one of its own: arrays that it keeps for reuse are not left behind, they go with it."""
+    """Measures a family in a process of its own, with which the arrays in its pool go."""
     before = leftovers.files()
     subprocess.run([sys.executable, *sys.argv, "--only-measure"], check=True)
     write(path, json.loads(path.read_text()) | {"left_behind": leftovers.since(before)})

@@ -1,7 +1,4 @@
-"""What DESIGN asks for, as ratios of one run:
-
-each target, what was measured, and whether it is met.
-"""
+"""The targets as ratios of one run: each target, its figures, and whether it is met."""
 
 import tomllib
 from dataclasses import dataclass
@@ -42,7 +39,7 @@ def say(seconds):
 
 
 def shared_targets(figures):
-    """On Python's pipe, and beside it what that would be on the bare pipe of C."""
+    """Shared arrays against 200 bytes on Python's pipe, with those on the bare pipe of C beside."""
     for size in ("64 KiB", "4 MiB", "400 MB"):
         ours, bare = figures.get("shared", size, "ours"), figures.get("shared", size, BARE["pipe"])
         limit = "at most max(1.5 ×, + 15 µs) of 200 bytes on Python's pipe"
@@ -71,7 +68,7 @@ def pipe_words(figures, size, ours, bare):
 
 
 def faster(figures, key, target, place, other, least):
-    """At least `least` times the rate of another."""
+    """Judges whether our rate is at least `least` times that of another."""
     ours, theirs = figures.get(*place, "ours"), figures.get(*place, other)
     if None in (ours, theirs):
         return key, target, None, ""
@@ -127,7 +124,7 @@ def path_targets(figures):
 
 
 def ruby_targets(figures):
-    """Times of transport alone."""
+    """Compares the times of transport alone."""
     marshal = figures.get("ruby", ruby.CASE, ruby.WAYS["Marshal"])
     for way, words, least in (
         ("in place", "written in place", 5),
@@ -149,7 +146,7 @@ def ruby_targets(figures):
 
 
 def jobs_targets(figures):
-    """Each case that was measured."""
+    """Compares each case that was measured."""
     ratios = []
     for case in figures.cases(jobs.ROW):
         ours, theirs = (figures.get(jobs.ROW, case, who) for who in jobs.LIBRARIES)
@@ -162,7 +159,7 @@ def jobs_targets(figures):
 
 
 def standard_targets(figures):
-    """The worst of all objects by each way."""
+    """Compares the worst of all objects by each way."""
     for way in standard.program.WAYS:
         most, words = (
             (1.5, "first message to and from it")
@@ -186,7 +183,7 @@ def worst(figures, way, most):
 
 
 def worst_of(ratios, most):
-    """Whether all are met, and the words of those that are not, or of the worst."""
+    """Returns whether all ratios are met, and the words of those that are not, or of the worst."""
     if not ratios:
         return None, ""
     ratios.sort(reverse=True)

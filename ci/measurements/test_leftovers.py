@@ -1,4 +1,4 @@
-"""What ci/bench counts as left behind. `pytest ci/measurements/test_leftovers.py`"""
+"""Tests of what ci/bench counts as left behind. `pytest ci/measurements/test_leftovers.py`"""
 
 import mmap
 import subprocess

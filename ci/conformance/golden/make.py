@@ -1,9 +1,9 @@
-"""Writes the golden segments and their index from FORMAT.md alone: no line of the library is used.
+"""Writes the golden segments and their index from FORMAT.md alone, without the library.
 
     python ci/conformance/golden/make.py            writes them again
     python ci/conformance/golden/make.py --check    fails if the committed ones differ
 
-It is the second implementation of the format: where it and core disagree, one of them is wrong.
+This is the second implementation of the format: if it and core disagree, one of them is wrong.
 """
 
 import json
@@ -73,7 +73,7 @@ class Segment:
             *self.shape, *[0] * (64 - ndim), *self.strides, *[0] * (64 - ndim),
         )  # fmt: skip
         header = bytearray(header_bytes)
-        # A holder who died: its byte of the registry is locked by nobody.
+        # A dead holder: no process has its byte of the registry locked.
         lease = struct.pack("<QQ", 77 << 1 | 1, 4242) if self.leases else b""
         parts = [(0, identity), (128, words), (start, description + dtype), (2304, lease)]
         parts += [(4096 + self.HEAD_BYTES * cell, head) for cell, head in enumerate(heads)]
@@ -104,12 +104,12 @@ class Segment:
 
 
 class Cells(Segment):
-    """A segment of cells; it is walked by the handle of its first array."""
+    """A slab, which the drivers reach by the handle of its first array."""
 
     CELL_BYTES = 4096
 
     def __init__(self, number, arrays):
-        """An array is dtype, shape and bytes; None is a cell that is free."""
+        """Each array is (dtype, shape, bytes), or None for a free cell."""
         self.arrays = arrays
         first = arrays[0]
         super().__init__(number, first[0], first[1], first[2])
@@ -126,7 +126,7 @@ class Cells(Segment):
         if array is None:
             return struct.pack("<QQQQ", FREE | 8 << 3, GENERATION, 0, 0)
         dtype, shape, data = array
-        # Held by lock, so that walking it does not free it.
+        # Held by lock, so that attaching and closing it does not free it.
         words = struct.pack("<QQQQ", LIVE | 2 << 3, GENERATION, BY_LOCK, len(data))
         text = json.dumps(dtype).encode()
         described = struct.pack(
@@ -142,7 +142,7 @@ class Cells(Segment):
 
 
 class OneCell(Cells):
-    """A cell that has its segment for itself, with as many entries as its head has room for."""
+    """A slab with a single cell, whose head has as many entries as it has room for."""
 
     HEAD_BYTES, CELL_BYTES = 4096, 20 * 4096
 
@@ -185,7 +185,7 @@ def golden_segments():
 
 
 def bad_segments():
-    """File bytes by name, with words that the error must hold."""
+    """The bytes of bad files by name, and the words that the error must contain."""
     good = Segment(50, "<i4", [4], bytes(16))
     whole = good.write()
 
@@ -238,7 +238,7 @@ def bad_segments():
 
 
 def good_handles(golden):
-    """Handles of views: text and the bytes they show."""
+    """Handles of views, and the bytes that each view shows."""
     ints, floats = golden["int32_c_order"], golden["float64_f_order"]
     views = [
         (ints, {"offset": 92, "shape": [24], "strides": [-4]}),

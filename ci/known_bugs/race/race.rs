@@ -1,19 +1,18 @@
-//! Two threads that write one number without agreeing on it: what ThreadSanitizer is there to
-//! report.
+//! Two threads write one number without synchronisation, which ThreadSanitizer must report.
 
 use std::cell::UnsafeCell;
 use std::thread;
 
 struct Number(UnsafeCell<u64>);
 
-// SAFETY: none: that this is wrong is what the program is for.
+// SAFETY: this is unsound on purpose: the program exists so that ThreadSanitizer reports it.
 unsafe impl Sync for Number {}
 
 static NUMBER: Number = Number(UnsafeCell::new(0));
 
 fn count() {
     for _ in 0..1000 {
-        // SAFETY: none, as above.
+        // SAFETY: unsound on purpose, so that ThreadSanitizer reports the two unordered writes.
         unsafe { *NUMBER.0.get() += 1 };
     }
 }

@@ -1,6 +1,6 @@
-"""Who is measured:
+"""The peers that are measured, one module each, with a class `Peer`.
 
-one module for each, with a class `Peer`. The README says what a new one needs.
+The README says what a new one needs.
 """
 
 import importlib
@@ -30,7 +30,7 @@ def make(name):
 
 
 def version(distribution):
-    """None: it is not installed."""
+    """The version of a distribution, or None if it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

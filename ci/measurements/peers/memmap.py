@@ -1,8 +1,7 @@
-"""joblib: one call of a worker, with the array as argument, which joblib writes to a memmapped
-file.
+"""joblib: a call of a worker, with the array as argument, which joblib writes to a memmapped file.
 
-A `Parallel` of its own for each call: within one, joblib sends an array that it has seen by its
-identity, with the data of the first time.
+Each call has a `Parallel` of its own. Within one, joblib recognises an array by its identity and
+sends the data of the first time.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""shmarray.multiprocessing: the array is sent, nothing else is said."""
+"""shmarray.multiprocessing: `send(array)`, and nothing else."""
 
 import shmarray
 import shmarray.multiprocessing

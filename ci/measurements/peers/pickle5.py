@@ -1,5 +1,5 @@
-"""SharedMemory and pickle 5, as a proposal for joblib wrote it and done properly:
-../../examples/python/pickle5.py.
+"""SharedMemory and pickle 5, as in a proposal for joblib, made correct in
+examples/python/pickle5.py.
 
 An array that is shared already goes by the name of its segment, which the receiver opens each time.
 """

@@ -1,4 +1,4 @@
-"""multiprocessing as it is: pickled, through the pipe."""
+"""The standard multiprocessing: pickled, through the pipe."""
 
 from peers import piped
 

@@ -1,7 +1,7 @@
-"""Peers that send over a pipe of multiprocessing's kind: what they have in common.
+"""The base of peers that send over a pipe of multiprocessing's kind.
 
-A message is the array as the peer sends it, and nothing else; words between the messages say what
-the receiver shall do with it: look at its ends, read all of it, or keep it.
+A message is the array as the peer sends it, and nothing else. Words between the messages tell the
+receiver what to do with it: look at its ends, read all of it, or keep it.
 """
 
 import multiprocessing
@@ -30,10 +30,10 @@ class Peer:
     shares = True  # has arrays that are shared before they are sent
 
     def prepare(self):
-        """What must be done before the first fork."""
+        """Does what must be done before the first fork."""
 
     def start(self, receivers, core):
-        """Before threads and big arrays: receivers are forked."""
+        """Forks the receivers, before there are threads and big arrays."""
         self.prepare()
         self.pipes, self.processes = [], []
         context = self.mp.get_context("fork")
@@ -46,25 +46,25 @@ class Peer:
             self.processes.append(process)
 
     def shared(self, size):
-        """An array of `size` u8 that is shared already."""
+        """Makes a shared array of `size` u8."""
         raise NotImplementedError
 
     def forget(self):
-        """Gives back what `shared` made; its array is gone."""
+        """Gives back the memory of an array that `shared` made, and that is gone."""
 
     def private(self, size):
         return np.empty(size, "u8")
 
     def ready(self, array):
-        """What is made of an array before the clock runs, after its data changed."""
+        """Makes what is sent of an array, after its data changed and before the clock starts."""
         return array
 
     def pack(self, array):
-        """What goes into the pipe."""
+        """Makes what goes into the pipe."""
         return array
 
     def take(self, message):
-        """At the receiver: the array, and what to call when it is no longer used, if anything."""
+        """Returns the receiver's array, and the function that releases it, if any."""
         return message, None
 
     def look(self, how):
@@ -73,7 +73,7 @@ class Peer:
             pipe.recv()
 
     def exchange(self, array):
-        """Sends it and waits for the answer: seconds, and what the receiver saw."""
+        """Sends and waits for the answer. Returns the seconds, and what the receiver saw."""
         pipe = self.pipes[0]
         began = time.perf_counter()
         pipe.send(self.pack(array))
@@ -81,7 +81,7 @@ class Peer:
         return time.perf_counter() - began, answer
 
     def exchange_bytes(self, data):
-        """The same pipe with nothing to pickle."""
+        """The same round trip with bytes alone: there is nothing to pickle."""
         pipe = self.pipes[0]
         began = time.perf_counter()
         pipe.send_bytes(data)
@@ -96,7 +96,7 @@ class Peer:
         self.pipes[0].send_bytes(ECHO_END)
 
     def hold(self, array):
-        """All receivers have the array, have read it and keep it."""
+        """Sends the array to all receivers, which read and keep it."""
         self.look(KEEP)
         answers = []
         for pipe in self.pipes:

@@ -1,7 +1,4 @@
-"""torch.multiprocessing:
-
-tensors over the arrays' memory; a private one is moved to shared memory.
-"""
+"""torch.multiprocessing: tensors over the arrays' memory; a private one moves to shared memory."""
 
 import numpy as np
 import torch
@@ -25,10 +22,7 @@ class Peer(piped.Peer):
         self._kept = None
 
     def pack(self, array):
-        """Sending moves the tensor to shared memory:
-
-        a tensor of its own for each message, so that the array stays private.
-        """
+        """Makes a new tensor for each message, since sending moves it to shared memory."""
         return torch.from_numpy(array.view(np.int64)) if self._kept is None else self._kept
 
     def take(self, message):

@@ -1,7 +1,4 @@
-"""Ray: put, a call of an actor with the reference, and what it gets.
-
-Objects do not change once they are put.
-"""
+"""Ray: `put`, and a call of an actor with the reference. Objects do not change once put."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""SharedArray: arrays with names that one has to think of, send and delete."""
+"""SharedArray: arrays with names, which the user makes up, sends and deletes."""
 
 import itertools
 import os

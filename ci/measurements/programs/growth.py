@@ -1,9 +1,8 @@
-"""What operations cost at one size and with so many live arrays: seconds of each, as a line of
-JSON.
+"""Measures operations at one size with so many live arrays: prints their seconds as JSON.
 
-python growth.py ours|pickle5 BYTES LIVE
+    python growth.py ours|pickle5 BYTES LIVE
 
-Data change before each message and the receiver's answer is compared.
+Data change before each message, and the receiver's answer is compared.
 """
 
 import json
@@ -31,7 +30,7 @@ class Ours:
         self._shmarray = shmarray
 
     def end(self):
-        """What is dropped is given back."""
+        """Nothing to do: arrays are given back when they are dropped."""
 
     def live(self, size, count):
         return [self._shmarray.empty(size, "u1") for _ in range(count)]
@@ -40,7 +39,7 @@ class Ours:
         self._shmarray.empty(size, "u1")
 
     def attach(self, size, count):
-        """By a program that never saw them: what is forked has them already."""
+        """Attaches in a new program, since a forked child has the arrays already."""
         arrays = self.live(size, count + 1)
         handles = "".join(f"{self._shmarray.handle(array)}\n" for array in arrays)
         command = [sys.executable, HERE / "paths.py", "attach", "1"]
@@ -56,7 +55,7 @@ class Standard:
         self._live = []
 
     def live(self, size, count):
-        """They keep a descriptor each: where a process may have no more, the curve ends."""
+        """Each keeps an fd: the curve ends where a process may have no more."""
         for _ in range(count):
             self._live.append(SharedMemory(create=True, size=size))
 
@@ -66,9 +65,9 @@ class Standard:
         segment.unlink()
 
     def attach(self, size, count):
-        """By a forked child:
+        """Attaches in a forked child.
 
-        only Python 3.13 lets other programs attach without unlinking at their exit.
+        Before Python 3.13 any other program unlinks at its exit what it attached.
         """
         start = len(self._live)
         self.live(size, count)

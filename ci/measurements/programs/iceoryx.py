@@ -1,7 +1,6 @@
-"""iceoryx2 from Python: a loaned frame there and another one back, both sides polling. Prints the
-seconds of one round trip.
+"""iceoryx2 from Python: sends a loaned frame and gets another back, with both sides polling.
 
-python iceoryx.py BYTES COUNT
+python iceoryx.py BYTES COUNT        prints the seconds of one round trip
 """
 
 import ctypes
@@ -36,9 +35,9 @@ class Side:
         return builder.publish_subscribe(iceoryx2.Slice[ctypes.c_uint8]).open_or_create()
 
     def send(self, number):
-        """The first byte is written in place:
+        """Sends a frame, of which it writes only the first byte.
 
-        what the rest holds costs the same in every system.
+        Filling the rest costs the same in every system.
         """
         sample = self._publisher.loan_slice_uninit(self._size)
         ctypes.c_uint8.from_address(sample.payload_ptr).value = number & 255
@@ -68,7 +67,7 @@ def ask(side, count):
 
 
 def kept():
-    """What iceoryx2 leaves for its next use."""
+    """The files that iceoryx2 leaves for its next use."""
     return {path for folder, pattern in KEPT.items() for path in folder.glob(pattern)}
 
 

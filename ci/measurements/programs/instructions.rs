@@ -1,11 +1,11 @@
-//! One path of the library, so many times: what ci/instructions counts.
+//! Takes one path of the library so many times, for ci/instructions to count.
 #![allow(missing_docs, unsafe_code)]
 
 use std::hint::black_box;
 
 use shmarray::{Access, Array, DType, Descriptor, Layout, Options, Order, Pipe, Received};
 
-/// What is called again and again, made from what is made once.
+/// The call that is repeated, made from what is made once.
 type Path = (&'static str, fn() -> Box<dyn FnMut()>);
 
 const PATHS: &[Path] = &[
@@ -45,7 +45,7 @@ fn run(path: &str, times: usize) {
     (0..times).for_each(|_| call());
 }
 
-/// Not cleared: that is a memset of its size.
+/// Not cleared: clearing is a memset of the size.
 fn create(bytes: u64) -> Array {
     let options = Options { uninitialized: true, ..Options::default() };
     Array::create(DType::parse("|u1").unwrap(), &[bytes], &options).unwrap()
@@ -83,7 +83,7 @@ fn shares() -> Box<dyn FnMut()> {
     let layout = Layout::contiguous(&[10], 8, Order::C).unwrap();
     let dtype = DType::parse("<f8").unwrap();
     Box::new(move || {
-        // SAFETY: ten elements are there.
+        // SAFETY: `private` has the ten elements of 8 bytes that `layout` describes, and outlives it.
         let shared = unsafe {
             Array::share(private.as_ptr().cast(), dtype.clone(), &layout, &Options::default())
         };

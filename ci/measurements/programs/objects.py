@@ -1,7 +1,7 @@
 """A worker hands one object with 100 fields of float32 to its parent, as in PyTorch's report.
 Prints the seconds.
 
-python objects.py ours|pipe|pickle5 dataset|frame ROWS
+    python objects.py ours|pipe|pickle5 dataset|frame ROWS
 """
 
 import importlib

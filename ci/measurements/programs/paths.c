@@ -1,4 +1,4 @@
-/* What creating and attaching cost in C: seconds of one, as a line of JSON.
+/* Measures creating and attaching in C: prints the seconds of one call as a line of JSON.
  *
  *     paths create BYTES COUNT     paths attach COUNT < handles, one a line
  */
@@ -22,7 +22,7 @@ static void must(int32_t status, const shma_error *error) {
     }
 }
 
-/* Not cleared: that is a memset of its size. */
+/* Not cleared: clearing is a memset of the size. */
 static void create(int64_t bytes, int count) {
     shma_error error = SHMA_ERROR_INIT;
     shma_options options = SHMA_OPTIONS_INIT;
@@ -68,7 +68,7 @@ static size_t read_handles(char ***handles_out) {
     return count;
 }
 
-/* The first handle is for whatever a process does once. */
+/* The first handle is attached before the clock starts: it pays for what a process does once. */
 static void attach_rows(int repeat) {
     char **handles;
     size_t count = read_handles(&handles);

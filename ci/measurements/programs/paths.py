@@ -1,6 +1,7 @@
-"""What creating and attaching cost in Python: seconds of one, as a line of JSON.
+"""Measures creating and attaching in Python: prints the seconds of one call as a line of JSON.
 
-python paths.py create BYTES COUNT; python paths.py attach COUNT < handles, one a line
+python paths.py create BYTES COUNT
+python paths.py attach COUNT < handles, one a line
 """
 
 import json
@@ -29,7 +30,7 @@ def attach_held(handle, count):
 
 
 def attach_rows(count):
-    """The first handle is for whatever a process does once."""
+    """Attaches the first handle before the clock starts: it pays for what a process does once."""
     first, *handles = sys.stdin.read().split()
     kept = shmarray.attach(first)
     cold, arrays = attach_all(handles)

@@ -33,7 +33,7 @@ def attach_all(handles, arrays)
   seconds { handles.each { |handle| arrays << Shmarray::Array.attach(handle) } } / handles.size
 end
 
-# The first handle is for whatever a process does once.
+# The first handle is attached before the clock starts: it pays for what a process does once.
 def attach_rows(count)
   first, *handles = $stdin.readlines(chomp: true)
   kept = Shmarray::Array.attach(first)

@@ -1,4 +1,4 @@
-//! What creating and attaching cost in Rust: seconds of one, as a line of JSON.
+//! Measures creating and attaching in Rust: prints the seconds of one call as a line of JSON.
 //!
 //! `paths create BYTES COUNT`; `paths attach COUNT < handles, one a line`
 #![allow(missing_docs)]
@@ -18,14 +18,14 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Seconds of one of `count`.
+/// The seconds of one call of `count`.
 fn each(count: u64, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let began = Instant::now();
     work()?;
     Ok(began.elapsed().as_secs_f64() / count as f64)
 }
 
-/// Not cleared: that is a memset of its size.
+/// Not cleared: clearing is a memset of the size.
 fn create(bytes: u64, count: u64) -> Result<()> {
     let dtype = DType::parse("|u1")?;
     let options = Options { uninitialized: true, ..Options::default() };
@@ -50,7 +50,7 @@ fn attach_all(handles: &[String], arrays: &mut Vec<Array>) -> Result<f64> {
     })
 }
 
-/// The first handle is for whatever a process does once.
+/// The first handle is attached before the clock starts: it pays for what a process does once.
 fn attach_rows(count: u64) -> Result<String> {
     let handles: Vec<String> = std::io::stdin().lines().map(|line| line.expect("text")).collect();
     let _kept = attach(&handles[0])?;

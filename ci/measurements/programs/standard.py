@@ -1,10 +1,9 @@
-"""One way between processes, of the standard library or ours. Asked by lines of JSON: an object,
-and how often.
+"""Sends objects one way between processes, by the standard library or by shmarray.
 
     python standard.py {ours,standard} WAY
 
-It answers with the seconds for each object: there and back, or for `stream` there alone. Workers
-are forked.
+Each line of JSON names an object and how often to send it. The answer is the seconds for each
+object: of a round trip, or for `stream` of the way there alone. Workers are forked.
 """
 
 import concurrent.futures
@@ -132,7 +131,7 @@ class Executor:
 
 
 class FirstMessages:
-    """A new process each time, and the first message to it and back."""
+    """Starts a new process each time, and sends the first message to it and back."""
 
     def __init__(self, library):
         self.library = library
@@ -174,7 +173,7 @@ class Library:
 
 
 def objects_of(name, count):
-    """Different ones, or nearly: of one that it has met in a chunk, pickle writes that it has."""
+    """Different objects, or nearly: pickle writes a repeated object of a chunk as a reference."""
     return [
         *itertools.islice(itertools.cycle([OBJECTS[name]() for _ in range(min(count, 200))]), count)
     ]

@@ -1,6 +1,6 @@
-"""A frame there and back while both sides poll:
+"""Round trips of a frame while both sides poll, by iceoryx2's Python package.
 
-iceoryx2's Python package. Ours has no channel yet.
+Ours has no channel yet.
 """
 
 import sys

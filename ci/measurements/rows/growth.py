@@ -1,4 +1,4 @@
-"""How costs grow with the size of an array, and with the number of live ones."""
+"""How costs grow with the size of an array, and with the number of live arrays."""
 
 import contextlib
 import sys
@@ -14,7 +14,7 @@ LIVE_BYTES = 64 << 10
 
 
 def measure(bench):
-    """One program measures all operations at one place of a curve."""
+    """Runs one program for all operations at one point of a curve."""
     for size in bench.pick(SIZES, SIZES[0:3:2]):
         place(bench, f"{size} bytes", size, 0)
     for live in bench.pick(LIVE, LIVE[0:4:3]):
@@ -42,7 +42,7 @@ def place(bench, where, size, live):
 
 
 def curves(figures, operation, unit):
-    """{who: [(place, figure)]} of a curve: `unit` is "bytes" or "live"."""
+    """Returns {who: [(position, figure)]} of a curve; `unit` is "bytes" or "live"."""
     lines = {}
     for figure in figures:
         with contextlib.suppress(ValueError):

@@ -1,7 +1,4 @@
-"""What changes for a Ruby program that changes from the gem parallel:
-
-many small jobs, and large Strings.
-"""
+"""What a Ruby program gains or loses that changes from the gem parallel: jobs of every kind."""
 
 import json
 import subprocess

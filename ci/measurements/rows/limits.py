@@ -1,4 +1,4 @@
-"""What the machine allows: the copies, calls and wake-ups that nobody can beat."""
+"""The machine's limits: the copies, calls and wake-ups that no library can beat."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What one private array costs in memory when 1, 2, 4 and 8 receivers have it."""
+"""The memory that one private array costs when 1, 2, 4 and 8 receivers have it."""
 
 import peers
 from harness import Failed, Sender
@@ -32,9 +32,9 @@ def ask(name, receivers, size):
 
 
 def record(bench, case, name, found, size):
-    """As multiples of the array.
+    """Records multiples of the array.
 
-    Of all: each page once (Pss). The sender's own array is in them.
+    The sum of all processes counts each page once (Pss), and includes the sender's own array.
     """
     processes = [found["sender"], *found["receivers"]]
     baseline = found["baseline"]

@@ -1,4 +1,4 @@
-"""What creating, dropping and attaching cost in each language, and the bare calls beside them."""
+"""The cost of creating, dropping and attaching in each language, beside the bare calls."""
 
 import sys
 from multiprocessing.shared_memory import SharedMemory
@@ -15,7 +15,7 @@ CREATED = {
     "1 MiB": (1 << 20, 300, 50),
     "400 MB": (400_000_000, 5, 1),
 }
-# The smaller ones are cells of shared segments, the larger have segments of their own.
+# The smaller arrays are cells of slabs, the larger have segments of their own.
 ATTACHED = {"80 B": 80, "1 MiB": 1 << 20}
 ATTACHED_COUNT = 200
 PROGRAMS = {
@@ -53,9 +53,9 @@ def standard(size, count):
 
 
 def attach(bench, case, size):
-    """Each program attaches all of them:
+    """Has each program attach all arrays.
 
-    first cold, then one that it holds, then all again after it dropped them.
+    It attaches them cold, then one that it holds, then all again after it dropped them.
     """
     arrays = [shmarray.empty(size, "u1") for _ in range(ATTACHED_COUNT + 1)]
     handles = "".join(f"{shmarray.handle(array)}\n" for array in arrays)
@@ -71,7 +71,7 @@ def attach(bench, case, size):
 
 
 def attached(name, command, handles, later):
-    """One run of the program gives all three: two of them go to `later`."""
+    """A run of the program, which gives three figures; two of them go to `later`."""
 
     def run():
         (row,) = program(*command, "attach", 2000, stdin=handles)

@@ -1,7 +1,4 @@
-"""A private array goes to another process:
-
-steady, where messages came before, and cold, the first one.
-"""
+"""A private array goes to another process: steady, after other messages, and cold, as the first."""
 
 import os
 
@@ -40,7 +37,7 @@ def looks(bench):
 
 
 def limits(size, look):
-    """The copy that one or all cores make, in the same rounds."""
+    """The bare copy by one core and by all, in the same rounds."""
     if size < BIG or look != "ends":
         return {}
     threads = len(os.sched_getaffinity(0))
@@ -51,7 +48,7 @@ def limits(size, look):
 
 
 def order(size, look):
-    """Who copies much may do so with all cores; a receiver has one, always the same."""
+    """The order to a sender. It may copy much with all cores; a receiver has one, always the same."""
     return {
         "do": "prepare",
         "kind": "private",
@@ -68,7 +65,7 @@ def contender(bench, sender, size, look):
 
 
 def cold(bench):
-    """New processes for each round: nothing that they made before can be used again."""
+    """Starts new processes for each round, so that nothing from before can be used again."""
     for size_name, size in SIZES.items():
         if bench.quick and size < BIG:
             continue
@@ -82,14 +79,14 @@ def cold(bench):
 
 
 def chosen(bench, size, look):
-    """Ray takes six seconds to start; a quick run has time for those that a target compares."""
+    """The peers of a run. Ray takes six seconds to start, so a quick run has only those of targets."""
     if bench.quick:
         return [peers.OURS, "pickle5"]
     return [name for name in peers.present() if name != "ray" or (size > BIG and look == "ends")]
 
 
 def first_message(name, size, look):
-    """After one of 80 bytes, so that code is loaded and memory is not."""
+    """The first message after one of 80 bytes, so that code is loaded and memory is not."""
 
     def run():
         sender = Sender(name)

@@ -1,4 +1,4 @@
-"""What people reported, as they wrote it, with the standard module and with ours."""
+"""Programs as people reported them, with the standard module and with ours."""
 
 import importlib.util
 import subprocess
@@ -9,7 +9,7 @@ from peers import version
 
 ROW = "reports"
 FOLDER = ROOT / "examples/python"
-# Programs of examples/python: what each is, at full size.
+# The programs of examples/python at full size, with a title each.
 EXAMPLES = {
     "worker_to_parent": "100 fields of 700 × 1400 float32",
     "pool_results": "8 results of 50 MB from a pool",
@@ -17,7 +17,7 @@ EXAMPLES = {
     "data_loader": "a data loader's batches",
 }
 WAYS = {"changed": "ours", "original": "pipe", "shared_memory": "pickle5"}
-# One object that holds the same 392 MB, and the library that it is of.
+# Objects that hold the same 392 MB, with the library of each.
 OBJECTS = {
     "Dataset of 100 fields": ("dataset", "xarray"),
     "DataFrame of 100 columns": ("frame", "pandas"),
@@ -44,9 +44,7 @@ compare_specification.loader.exec_module(compare)
 
 
 def example(path, small):
-    """The programs' own seconds; that all print one result is what examples/python/compare.py
-    checks.
-    """
+    """The programs' own seconds. examples/python/compare.py checks that all print one result."""
 
     def run():
         try:

@@ -1,4 +1,4 @@
-"""Frames from two Ruby processes to their parent, less what the blocks themselves do."""
+"""Frames from two Ruby processes to their parent, minus the time of the blocks themselves."""
 
 from harness import HERE, Failed, program
 

@@ -1,7 +1,7 @@
 """An array that is shared already goes to another process and an answer comes back.
 
-Beside it, in the same rounds, 200 bytes on the same kinds of pipe, nothing pickled: what the
-targets are measured by.
+Beside it, in the same rounds, 200 bytes go through the same kinds of pipe without pickling. The
+targets compare with these.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from harness import Sender, limit, senders
 ROW = "shared"
 SIZES = {"64 KiB": 1 << 16, "4 MiB": 1 << 22, "400 MB": 400_000_000}
 BARE_BYTES = 200
-# Peers whose pipe is measured bare, and what its figure is called.
+# The peers whose pipe is measured bare, and the name of that figure.
 BARE = {"pipe": "200 bytes, Python's pipe", peers.OURS: "200 bytes, our pipe"}
 BARE_IN_C = "200 bytes, C"
 
@@ -57,9 +57,9 @@ def bare_bytes(bench, sender, size):
 
 
 def prepared(sender, order, each):
-    """A contender whose first round begins with an order:
+    """A contender that is prepared before its first round.
 
-    an array of the size, and messages that do not count.
+    The sender makes an array of the size, and sends messages that do not count.
     """
     ready = False
 

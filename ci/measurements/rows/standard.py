@@ -1,7 +1,4 @@
-"""What changes for a program that changes its import:
-
-small objects, and `bytes` of several sizes, by every way.
-"""
+"""What a program gains or loses that changes its import: objects of every kind, by every way."""
 
 import importlib.util
 import json
@@ -51,7 +48,7 @@ def objects(bench, way):
 
 
 def count(bench, way, name, side):
-    """How many objects a round sends, so that the side needs ROUND_SECONDS for it."""
+    """The number of objects for which the side needs ROUND_SECONDS."""
     if way == NEW_PROCESS:
         return 5
     obj = program.OBJECTS[name]()
@@ -64,7 +61,7 @@ def count(bench, way, name, side):
 
 
 class Side:
-    """A library's program for one way."""
+    """The program of one library for one way."""
 
     def __init__(self, library, way):
         self._process = subprocess.Popen(
