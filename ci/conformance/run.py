@@ -141,7 +141,7 @@ def expected_count(layout):
 
 
 def pair(maker, user, dtype, layout, user_has, tally):
-    """Takes an array from maker to user, who compares it, writes to it, and is refused read-only."""
+    """Hands an array from maker to user, which compares it, writes to it, and tries it read-only."""
     what = f"{maker.name} to {user.name}, {dtype} {layout}"
     made = maker.ask(f"create {dtype} {layout}")
     if not tally.check(what, made, lambda answer: answer.startswith("ok {")):

@@ -96,7 +96,7 @@ class Soak:
 
     def listen(self):
         """Reads the workers' lines: `up PID LANGUAGE`, `wrong PID …`, and every few operations
-        `did PID LANGUAGE MESSAGES ARRAYS`: how many it received and checked since its last such line.
+        `did PID LANGUAGE MESSAGES ARRAYS`: how many it received and checked since its last line.
         """
         with contextlib.suppress(BlockingIOError):
             while more := os.read(self.says, 1 << 16):

@@ -1,4 +1,4 @@
-"""A nursery: starts a worker, as run.py describes it, for each line of its input, which is a seed."""
+"""A nursery: starts a worker, as run.py describes it, for each line of its input, a seed."""
 
 import collections
 import contextlib
@@ -152,7 +152,7 @@ class Worker:
         threading.Thread(target=lambda: [self.check(*one) for one in kept]).start()
 
     def fork_a_child(self):
-        """Forks a child that goes on alone, whatever its parent does, and ends in one of several ways."""
+        """Forks a child that goes on alone, whatever its parent does, and ends in several ways."""
         if os.fork() != 0:
             return
         for rounds in range(self.random.randrange(60)):

@@ -3,6 +3,7 @@
 A string or character literal is one token, `""`. Code in comments or strings is no code.
 """
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -35,8 +36,9 @@ class Token(NamedTuple):
         return self.text[0].isalpha() or self.text[0] == "_"
 
 
+@functools.cache
 def tokens(text):
-    """The tokens of a source text."""
+    """The tokens of a source text; nobody changes the list."""
     found, position, line = [], 0, 1
     while position < len(text):
         match = TOKEN.match(text, position)

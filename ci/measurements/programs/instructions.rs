@@ -83,7 +83,7 @@ fn shares() -> Box<dyn FnMut()> {
     let layout = Layout::contiguous(&[10], 8, Order::C).unwrap();
     let dtype = DType::parse("<f8").unwrap();
     Box::new(move || {
-        // SAFETY: `private` has the ten elements of 8 bytes that `layout` describes, and outlives it.
+        // SAFETY: `private` lives on and has the ten elements of 8 bytes that `layout` describes.
         let shared = unsafe {
             Array::share(private.as_ptr().cast(), dtype.clone(), &layout, &Options::default())
         };

@@ -48,7 +48,7 @@ def limits(size, look):
 
 
 def order(size, look):
-    """The order to a sender. It may copy much with all cores; a receiver has one, always the same."""
+    """The order to a sender, which may copy much with all cores; a receiver has one core."""
     return {
         "do": "prepare",
         "kind": "private",
@@ -79,7 +79,7 @@ def cold(bench):
 
 
 def chosen(bench, size, look):
-    """The peers of a run. Ray takes six seconds to start, so a quick run has only those of targets."""
+    """The peers of a run; a quick run has only those of targets, since Ray starts slowly (6 s)."""
     if bench.quick:
         return [peers.OURS, "pickle5"]
     return [name for name in peers.present() if name != "ray" or (size > BIG and look == "ends")]
