@@ -97,9 +97,9 @@ def walk_golden(driver, directory, tally):
     index = json.loads((GOLDEN / "index.json").read_text())
     name = driver.name
     for one in index["segments"]:
-        place = directory / f"shmarray-{one['id']}"
-        shutil.copy(GOLDEN / "segments" / one["file"], place)
-        place.chmod(0o600)
+        path = directory / f"shmarray-{one['id']}"
+        shutil.copy(GOLDEN / "segments" / one["file"], path)
+        path.chmod(0o600)
         expected = (
             f"ok {dtype_text(one['dtype'])} {numbers(one['shape'])} {numbers(one['strides'])}"
         )
@@ -122,16 +122,16 @@ def walk_golden(driver, directory, tally):
         refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
         tally.check(f"{name}: {one['text']}", driver.ask(f"attach ro {one['text']}"), refused)
     driver.ask("close")
-    place = directory / f"shmarray-{index['bad_segment_id']}"
+    path = directory / f"shmarray-{index['bad_segment_id']}"
     for one in index["bad_segments"]:
-        shutil.copy(GOLDEN / "bad_segments" / one["file"], place)
+        shutil.copy(GOLDEN / "bad_segments" / one["file"], path)
         refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
         for access in ("ro", "rw"):
             answer = driver.ask(f"attach {access} {index['bad_segment_handle']}")
             tally.check(f"{name}: {one['file']}", answer, refused)
-            if not place.exists():  # nobody held it, so the refusal gave it back
-                shutil.copy(GOLDEN / "bad_segments" / one["file"], place)
-    place.unlink()
+            if not path.exists():  # nobody held it, so the refusal gave it back
+                shutil.copy(GOLDEN / "bad_segments" / one["file"], path)
+    path.unlink()
     for one in index["segments"]:
         (directory / f"shmarray-{one['id']}").unlink()
 
@@ -141,7 +141,7 @@ def expected_count(layout):
 
 
 def pair(maker, user, dtype, layout, user_has, tally):
-    """Hands an array from maker to user, which compares it, writes to it, and tries it read-only."""
+    """Hands an array from maker to user, which compares it, writes, and tries it read-only."""
     what = f"{maker.name} to {user.name}, {dtype} {layout}"
     made = maker.ask(f"create {dtype} {layout}")
     if not tally.check(what, made, lambda answer: answer.startswith("ok {")):

@@ -28,8 +28,8 @@ def fault(what):
 
 def marks(count, seed):
     """The indices and the values of the marks."""
-    places = [count - 1, *range((count - 1) // STEP * STEP, -1, -STEP)]
-    return places, [(seed + place) % 2**63 for place in places]
+    indices = [count - 1, *range((count - 1) // STEP * STEP, -1, -STEP)]
+    return indices, [(seed + index) % 2**63 for index in indices]
 
 
 class Worker:
@@ -64,13 +64,13 @@ class Worker:
         count, seed = self.random.choice(SIZES), self.random.randrange(1, 2**62) | 1
         array = shmarray.zeros(count, "<i8", name=name)
         # Index 0 is last: a process that finds the array by its name knows that all are there.
-        for place, mark in zip(*marks(count, seed), strict=True):
-            array[place] = mark
+        for index, mark in zip(*marks(count, seed), strict=True):
+            array[index] = mark
         return array, seed
 
     def check(self, array, seed):
-        places, expected = marks(len(array), seed)
-        if array[places].tolist() != expected:
+        indices, expected = marks(len(array), seed)
+        if array[indices].tolist() != expected:
             fault(f"{len(array)} elements")
         self.checked += 1
 

@@ -51,7 +51,7 @@ class Worker
 
   # The indices of the marks, index 0 last: a process that finds an array by its name knows by the
   # mark there that all others are there.
-  def places(count)
+  def indices(count)
     [count - 1, *(0...count).step(STEP).to_a.reverse]
   end
 
@@ -59,13 +59,13 @@ class Worker
     count = SIZES.sample(random: @random)
     seed = @random.rand(1...(2**61)) | 1
     array = Shmarray::Array.create(:int64, [count], name: name)
-    places(count).each { |place| array[place] = seed + place }
+    indices(count).each { |index| array[index] = seed + index }
     [array, seed]
   end
 
   def check(array, seed)
     count = array.size
-    places(count).each { |place| fault("#{place} of #{count}") unless array[place] == seed + place }
+    indices(count).each { |index| fault("#{index} of #{count}") unless array[index] == seed + index }
     @checked += 1
   end
 

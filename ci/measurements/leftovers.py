@@ -52,6 +52,6 @@ def held_files():
                 (process / "maps").read_text(errors="replace")
             ):
                 yield int(major, 16), int(minor, 16), int(inode)
-            for descriptor in list((process / "fd").iterdir()):
+            for fd in list((process / "fd").iterdir()):
                 with contextlib.suppress(FileNotFoundError):  # it has closed it meanwhile
-                    yield identity(descriptor.stat())
+                    yield identity(fd.stat())

@@ -89,8 +89,8 @@ def panel(axis, title, figures, limit):
     drawn = {*peers.NAMES, *ruby.WAYS.values()}
     shown = sorted(drawn & figures.keys(), key=lambda who: -figures[who]["median"])
     ours = figures[peers.OURS]["median"]
-    for place, who in enumerate(shown):
-        point(axis, place, who, figures[who], ours)
+    for position, who in enumerate(shown):
+        point(axis, position, who, figures[who], ours)
     axis.set_yticks(range(len(shown)), [peers.label(who) for who in shown])
     axis.get_yticklabels()[shown.index(peers.OURS)].set_fontweight("bold")
     axis.set_ylim(-0.6, len(shown) - 0.4)
@@ -125,18 +125,18 @@ def ticks(least, most):
     return tens[:: -(-len(tens) // 3)] if len(tens) > 1 else within([1, 3])
 
 
-def point(axis, place, who, figure, ours):
+def point(axis, position, who, figure, ours):
     """Draws the median, a line from the least to the most, and the number beside the axis."""
     value, is_ours = figure["median"], who == peers.OURS
     color = OURS if peers.label(who).startswith("shmarray") else THEIRS
     axis.plot(
         [figure["least"], figure["most"]],
-        [place, place],
+        [position, position],
         color=color,
         linewidth=1.5,
         solid_capstyle="butt",
     )
-    axis.plot([value], [place], "o", color=color, markersize=6)
+    axis.plot([value], [position], "o", color=color, markersize=6)
     times = (
         ""
         if is_ours
@@ -146,7 +146,7 @@ def point(axis, place, who, figure, ours):
     )
     axis.annotate(
         f"{say(value)}{times}",
-        (1, place),
+        (1, position),
         (5, 0),
         xycoords=axis.get_yaxis_transform(),
         textcoords="offset points",
@@ -198,9 +198,9 @@ LABELS = {"ours": "shmarray", "pickle5": "SharedMemory"}
 def curve(axis, lines, unit):
     for who, points in lines.items():
         color = OURS if who == peers.OURS else THEIRS
-        places = [place for place, _ in points]
+        positions = [position for position, _ in points]
         axis.plot(
-            places,
+            positions,
             [p["median"] for _, p in points],
             "o-",
             color=color,
@@ -208,7 +208,7 @@ def curve(axis, lines, unit):
             label=LABELS[who],
         )
         least, most = ([p[end] for _, p in points] for end in ("least", "most"))
-        axis.fill_between(places, least, most, color=color, alpha=0.2)
+        axis.fill_between(positions, least, most, color=color, alpha=0.2)
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter(lambda value, _: say(value))

@@ -67,9 +67,9 @@ def pipe_words(figures, size, ours, bare):
     return f"{say(ours)}; {bare_ones}: {ours / bare:.2f} ×, + {say(max(ours - bare, 0))}"
 
 
-def faster(figures, key, target, place, other, least):
+def faster(figures, key, target, case, other, least):
     """Judges whether our rate is at least `least` times that of another."""
-    ours, theirs = figures.get(*place, "ours"), figures.get(*place, other)
+    ours, theirs = figures.get(*case, "ours"), figures.get(*case, other)
     if None in (ours, theirs):
         return key, target, None, ""
     return (
@@ -80,7 +80,7 @@ def faster(figures, key, target, place, other, least):
     )
 
 
-# Key, place, the other's name and words, and how many times its rate ours must be.
+# Key, row and case, the other's name and words, and how many times its rate ours must be.
 PRIVATE = (
     ("ray", STEADY, "ray", "the rate of Ray", 1.3),
     ("pickle5", STEADY, "pickle5", "SharedMemory and pickle 5", 8),
@@ -90,14 +90,14 @@ PRIVATE = (
 
 
 def private_targets(figures):
-    for key, place, other, words, least in PRIVATE:
-        form = "cold" if place is COLD else "steady"
+    for key, case, other, words, least in PRIVATE:
+        form = "cold" if case is COLD else "steady"
         target = f"private 400 MB, {form}: at least {least} × {words}"
-        yield faster(figures, f"private {key}", target, place, other, least)
+        yield faster(figures, f"private {key}", target, case, other, least)
 
 
-def below(figures, key, target, place, who, limit):
-    ours = figures.get(*place, who)
+def below(figures, key, target, case, who, limit):
+    ours = figures.get(*case, who)
     return key, target, None if ours is None else ours < limit, "" if ours is None else say(ours)
 
 
@@ -118,9 +118,9 @@ def path_targets(figures):
     for language, limit in (("Rust", 1e-6), ("C", 1e-6), ("Python", 4e-6)):
         target = f"attach, seen before, {language}: under {say(limit)}"
         yield below(figures, f"attach cached {language}", target, again, language, limit)
-    place = ("paths", "create and drop 1 MiB")
+    case = ("paths", "create and drop 1 MiB")
     target = "create and drop 1 MiB, warm, C: under 2 µs"
-    yield below(figures, "create C", target, place, "C", 2e-6)
+    yield below(figures, "create C", target, case, "C", 2e-6)
 
 
 def ruby_targets(figures):
@@ -173,8 +173,8 @@ def standard_targets(figures):
 def worst(figures, way, most):
     ratios = []
     for name in standard.program.OBJECTS:
-        place = standard.ROW, standard.case(way, name)
-        ours, theirs = figures.get(*place, "ours"), figures.get(*place, standard.THEIRS)
+        case = standard.ROW, standard.case(way, name)
+        ours, theirs = figures.get(*case, "ours"), figures.get(*case, standard.THEIRS)
         if None not in (ours, theirs):
             ratios.append(
                 (ours / theirs, f"{name} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})")

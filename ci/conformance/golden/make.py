@@ -22,15 +22,15 @@ def segment_id(number):
     return f"goldengoldengoldengold{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}"
 
 
-def dtype_item_bytes(dtype):
+def dtype_itemsize(dtype):
     if isinstance(dtype, dict):
         return dtype["itemsize"]
     count = int(dtype[2:].split("[")[0])
     return 4 * count if dtype[1] == "U" else count
 
 
-def c_strides(shape, item_bytes):
-    strides, step = [], item_bytes
+def c_strides(shape, itemsize):
+    strides, step = [], itemsize
     for count in reversed(shape):
         strides.insert(0, step)
         step *= max(count, 1)
@@ -45,9 +45,9 @@ class Segment:
     ):
         self.id = segment_id(number)
         self.dtype = json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
-        self.item_bytes = dtype_item_bytes(dtype)
+        self.itemsize = dtype_itemsize(dtype)
         self.shape, self.data, self.name = shape, data, name
-        self.strides = strides if strides is not None else c_strides(shape, self.item_bytes)
+        self.strides = strides if strides is not None else c_strides(shape, self.itemsize)
         self.minor, self.optional, self.leases = minor, optional, leases
 
     def write(self, kind=1, cell_bytes=0, heads=()):
@@ -69,7 +69,7 @@ class Segment:
         ndim = len(self.shape)
         description = struct.pack(
             "<IIQQII64s64Q64q",
-            ndim, len(dtype), self.item_bytes, 0, len(self.name), 0, self.name.encode(),
+            ndim, len(dtype), self.itemsize, 0, len(self.name), 0, self.name.encode(),
             *self.shape, *[0] * (64 - ndim), *self.strides, *[0] * (64 - ndim),
         )  # fmt: skip
         header = bytearray(header_bytes)
@@ -97,10 +97,10 @@ class Segment:
         """The elements' bytes in C order, one by one."""
         shape = self.shape if shape is None else shape
         strides = self.strides if strides is None else strides
-        places = [offset]
+        offsets = [offset]
         for count, stride in zip(shape, strides, strict=True):
-            places = [place + at * stride for place in places for at in range(count)]
-        return b"".join(self.data[place : place + self.item_bytes] for place in places).hex() or "-"
+            offsets = [start + at * stride for start in offsets for at in range(count)]
+        return b"".join(self.data[start : start + self.itemsize] for start in offsets).hex() or "-"
 
 
 class Cells(Segment):
@@ -137,7 +137,7 @@ class Cells(Segment):
     def handle(self, cell=0, **changes):
         dtype, shape, _ = (self.arrays[cell] if cell < len(self.arrays) else None) or self.arrays[0]
         fields = {"segment": f"{self.id}.{cell}", "dtype": dtype, "shape": shape}
-        fields |= {"strides": c_strides(shape, dtype_item_bytes(dtype))}
+        fields |= {"strides": c_strides(shape, dtype_itemsize(dtype))}
         return super().handle(**(fields | changes))
 
 

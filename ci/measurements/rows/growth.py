@@ -16,12 +16,12 @@ LIVE_BYTES = 64 << 10
 def measure(bench):
     """Runs one program for all operations at one point of a curve."""
     for size in bench.pick(SIZES, SIZES[0:3:2]):
-        place(bench, f"{size} bytes", size, 0)
+        point(bench, f"{size} bytes", size, 0)
     for live in bench.pick(LIVE, LIVE[0:4:3]):
-        place(bench, f"{live} live", LIVE_BYTES, live)
+        point(bench, f"{live} live", LIVE_BYTES, live)
 
 
-def place(bench, where, size, live):
+def point(bench, where, size, live):
     rounds = bench.pick(3 if size > 1 << 30 else 5, 1)
     bench.bar.set_description(f"{ROW}: {where}")
     bench.bar.total += rounds * len(WHO)
