@@ -13,6 +13,7 @@ GENERATED = (
     "ci/measurements/RESULTS.md",
 )
 GENERATED_ENDINGS = (".lock", ".svg", ".json")
+ALL_OF_RUST = "all of Rust"  # the path of a finding about no file in particular
 
 
 class Finding(NamedTuple):

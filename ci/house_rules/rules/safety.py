@@ -7,12 +7,12 @@ that meets it, and where that fact was established; `as above` does not count as
 import re
 import statistics
 
-from tree import Finding
+from tree import ALL_OF_RUST, Finding
 
 FOLDERS = ("core", "ffi", "bindings")
 FEWEST_WORDS, FEWEST_IN_THE_MEDIAN = 6, 12
 COMMENT = re.compile(r"^\s*//(?![/!])\s?(.*)$")
-START = re.compile(r"^(?:.*[^/\s].*)?\s*//\s*SAFETY:\s*(?P<reason>.*)$")
+START = re.compile(r"^.*?(?<!/)(?://|/\*)\s*SAFETY:\s*(?P<reason>.*?)\s*(?:\*/)?$", re.I)
 PER_FILE = True  # temporary exceptions count the breaches of a file
 WORD = re.compile(r"\S*\w\S*")
 REPEATS = re.compile(r"^(?:the same )?(?:as|see) above\b", re.I)
@@ -29,7 +29,7 @@ def check(tree):
     if lengths:
         median = statistics.median(lengths)
         says = f"the median SAFETY comment has {median:g} words, under {FEWEST_IN_THE_MEDIAN}"
-        yield Finding("", 0, "median", says) if median < FEWEST_IN_THE_MEDIAN else None
+        yield Finding(ALL_OF_RUST, 0, "median", says) if median < FEWEST_IN_THE_MEDIAN else None
 
 
 def short(path, line, reason, words):
@@ -46,7 +46,7 @@ def reasons(lines):
             parts = [match["reason"]]
             for further in lines[number + 1 :]:
                 comment = COMMENT.match(further)
-                if comment is None or "SAFETY:" in further:
+                if comment is None or START.match(further):
                     break
                 parts.append(comment[1])
             yield number + 1, " ".join(filter(None, parts))
