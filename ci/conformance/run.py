@@ -2,8 +2,8 @@
 
     python ci/conformance/run.py RUST_DRIVER MUSL_DRIVER C_DRIVER CXX_DRIVER
 
-README.md beside this says what a driver is. Every failure is printed with what was asked;
-exit status 1 when there was one, or when anything did not run that no skip accounts for.
+README.md beside this says what a driver is. Every failure is printed with the command. The exit
+status is 1 if there was a failure, or if anything did not run that no skip accounts for.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Driver:
         )
 
     def ask(self, line):
-        """One command, one answer; a driver that ended answers `ended`."""
+        """Sends a command and returns the answer, which is `ended` if the driver has ended."""
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
@@ -93,13 +93,13 @@ def dtype_text(dtype):
 
 
 def walk_golden(driver, directory, tally):
-    """Every golden file and handle through one driver."""
+    """Walks every golden file and handle through one driver."""
     index = json.loads((GOLDEN / "index.json").read_text())
     name = driver.name
     for one in index["segments"]:
-        place = directory / f"shmarray-{one['id']}"
-        shutil.copy(GOLDEN / "segments" / one["file"], place)
-        place.chmod(0o600)
+        path = directory / f"shmarray-{one['id']}"
+        shutil.copy(GOLDEN / "segments" / one["file"], path)
+        path.chmod(0o600)
         expected = (
             f"ok {dtype_text(one['dtype'])} {numbers(one['shape'])} {numbers(one['strides'])}"
         )
@@ -122,16 +122,16 @@ def walk_golden(driver, directory, tally):
         refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
         tally.check(f"{name}: {one['text']}", driver.ask(f"attach ro {one['text']}"), refused)
     driver.ask("close")
-    place = directory / f"shmarray-{index['bad_segment_id']}"
+    path = directory / f"shmarray-{index['bad_segment_id']}"
     for one in index["bad_segments"]:
-        shutil.copy(GOLDEN / "bad_segments" / one["file"], place)
+        shutil.copy(GOLDEN / "bad_segments" / one["file"], path)
         refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
         for access in ("ro", "rw"):
             answer = driver.ask(f"attach {access} {index['bad_segment_handle']}")
             tally.check(f"{name}: {one['file']}", answer, refused)
-            if not place.exists():  # nobody held it, so the refusal gave it back
-                shutil.copy(GOLDEN / "bad_segments" / one["file"], place)
-    place.unlink()
+            if not path.exists():  # nobody held it, so the refusal gave it back
+                shutil.copy(GOLDEN / "bad_segments" / one["file"], path)
+    path.unlink()
     for one in index["segments"]:
         (directory / f"shmarray-{one['id']}").unlink()
 
@@ -141,7 +141,7 @@ def expected_count(layout):
 
 
 def pair(maker, user, dtype, layout, user_has, tally):
-    """One array from maker to user: every element compared, one written back, read-only refused."""
+    """Hands an array from maker to user, which compares it, writes, and tries it read-only."""
     what = f"{maker.name} to {user.name}, {dtype} {layout}"
     made = maker.ask(f"create {dtype} {layout}")
     if not tally.check(what, made, lambda answer: answer.startswith("ok {")):
@@ -173,7 +173,7 @@ def pair(maker, user, dtype, layout, user_has, tally):
 
 
 def run_pairs(drivers, tally):
-    """The table: for each ordered pair, how many checks passed."""
+    """Returns the table: how many checks passed for each ordered pair."""
     has = {name: driver.ask("dtypes").split()[1:] for name, driver in drivers.items()}
     table = {}
     for maker, user in itertools.product(drivers, drivers):
@@ -247,9 +247,8 @@ def main():
         print(f"skipped {count} times: {reason}")
     for line in tally.failed[:40]:
         print("FAILED", line)
-    print(
-        f"conformance: {tally.passed} passed, {len(tally.failed)} failed, {sum(tally.skips.values())} skipped"
-    )
+    skipped = sum(tally.skips.values())
+    print(f"conformance: {tally.passed} passed, {len(tally.failed)} failed, {skipped} skipped")
     sys.exit(bool(tally.failed) or tally.passed < 1000)
 
 

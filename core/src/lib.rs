@@ -29,7 +29,7 @@
     )
 )]
 
-// The line. ci/tidy.py checks it.
+// The line. ci/tidy checks it.
 pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod dtype;

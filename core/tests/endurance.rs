@@ -2,7 +2,7 @@
 //! one directory, one of them hostile. In the end nothing is left and nobody hangs.
 //!
 //! SHMARRAY_ENDURANCE says how many times as long: 1 takes seconds; 100 makes 100,000 forks and
-//! 10,000 workers (`ci/soaking/README.md` has the figures).
+//! 10,000 workers (`ci/kills/README.md` has the figures).
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 

@@ -3,7 +3,7 @@
 require_relative "helper"
 require "rubygems/package"
 
-# What is in the gem that `stage` and `gem build` make. Nothing is compiled: ci/setup.sh does that.
+# What is in the gem that `stage` and `gem build` make. Nothing is compiled: ci/shell/setup.sh does that.
 class GemTest < SharedMemoryTest
   BINDING = File.expand_path("..", __dir__)
   REPOSITORY = File.expand_path("../..", BINDING)

@@ -8,7 +8,7 @@
 
 #include <shmarray.h>
 
-// The longest line: a handle whose dtype's text is as long as may be.
+// The longest line: a handle whose dtype has the longest text allowed.
 enum { LINE_BYTES = 1 << 17 };
 
 static char line[LINE_BYTES], text[LINE_BYTES];
@@ -126,7 +126,7 @@ static void refuse(int32_t status, const char *message) {
     say_error();
 }
 
-// The new array first, then the old one away: they may be the same segment.
+// Keeps the new array before it closes the old one: they may be the same segment.
 static void hold(shma_array *array) {
     shma_array_close(held);
     held = array;
@@ -274,8 +274,8 @@ static void let_go(void) {
     fputs("ok", stdout);
 }
 
-// Commands that take nothing, and whether they need an array, elements of a C type, and one at
-// least.
+// The commands without arguments, and whether each needs an array, elements of a C type, and at
+// least one element.
 static const struct {
     const char *name;
     void (*answer)(void);

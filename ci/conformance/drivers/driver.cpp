@@ -58,7 +58,7 @@ void for_each_type(Act act) {
     act(std::complex<double>(), "<c16");
 }
 
-/// What `act` answers when it is called with a zero of the type that a dtype's text names.
+/// Calls `act` with a zero of the type that a dtype's text names, and returns its answer.
 template <class Act>
 std::string with_type(const std::string &dtype_text, Act act) {
     std::string answer;

@@ -27,7 +27,7 @@ DTYPES = [
 ]
 WRITTEN = 100
 
-# How each layout is made of an array in shared memory: its shape, its order, and the slice.
+# For each layout: the shape and order of the array in shared memory, and the slice taken of it.
 LAYOUTS = {
     "c": ((2, 3, 4), "C", lambda a: a),
     "f": ((2, 3, 4), "F", lambda a: a),
@@ -54,7 +54,7 @@ def pattern(k, dtype):
 
 
 def wrap(value, dtype):
-    """What is left of an integer in the bits of its type."""
+    """The integer wrapped to the bits of its type."""
     bits = 8 * dtype.itemsize
     low = -(1 << (bits - 1)) if dtype.kind == "i" else 0
     return (value - low) % (1 << bits) + low

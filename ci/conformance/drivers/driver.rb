@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# The conformance driver of Shmarray::Array. ../README.md says what it must answer.
+# The conformance driver of Shmarray::Array. ../README.md says how it must answer.
 
 require "shmarray"
 
-# Commands of the line protocol; a subclass says how its arrays do it.
+# The commands of the line protocol; a subclass implements them for its arrays.
 class Driver
   LAYOUTS = {
     "c" => ->(make) { make.([2, 3, 4]) },

@@ -91,7 +91,7 @@ fn make(dtype: DType, layout: &str) -> Result<Array, Error> {
     }
 }
 
-/// What is done with all elements of an array, whatever their type.
+/// An operation on all elements of an array, whatever their type.
 trait Visit {
     fn visit<T: Pattern>(self, array: &Array) -> Result<String, Error>;
 }

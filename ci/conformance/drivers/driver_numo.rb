@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The conformance driver of Numo arrays. ../README.md says what it must answer.
-# What Numo has no class for it attaches as a Shmarray::Array, for its bytes.
+# The conformance driver of Numo arrays. ../README.md says how it must answer.
+# If Numo has no class for a dtype, the driver attaches a Shmarray::Array and answers its bytes.
 
 require "json"
 require "numo/shared"

@@ -1,9 +1,9 @@
-"""Writes the golden segments and their index from FORMAT.md alone: no line of the library is used.
+"""Writes the golden segments and their index from FORMAT.md alone, without the library.
 
     python ci/conformance/golden/make.py            writes them again
     python ci/conformance/golden/make.py --check    fails if the committed ones differ
 
-It is the second implementation of the format: where it and core disagree, one of them is wrong.
+This is the second implementation of the format: if it and core disagree, one of them is wrong.
 """
 
 import json
@@ -22,15 +22,15 @@ def segment_id(number):
     return f"goldengoldengoldengold{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}"
 
 
-def dtype_item_bytes(dtype):
+def dtype_itemsize(dtype):
     if isinstance(dtype, dict):
         return dtype["itemsize"]
     count = int(dtype[2:].split("[")[0])
     return 4 * count if dtype[1] == "U" else count
 
 
-def c_strides(shape, item_bytes):
-    strides, step = [], item_bytes
+def c_strides(shape, itemsize):
+    strides, step = [], itemsize
     for count in reversed(shape):
         strides.insert(0, step)
         step *= max(count, 1)
@@ -45,9 +45,9 @@ class Segment:
     ):
         self.id = segment_id(number)
         self.dtype = json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
-        self.item_bytes = dtype_item_bytes(dtype)
+        self.itemsize = dtype_itemsize(dtype)
         self.shape, self.data, self.name = shape, data, name
-        self.strides = strides if strides is not None else c_strides(shape, self.item_bytes)
+        self.strides = strides if strides is not None else c_strides(shape, self.itemsize)
         self.minor, self.optional, self.leases = minor, optional, leases
 
     def write(self, kind=1, cell_bytes=0, heads=()):
@@ -62,18 +62,18 @@ class Segment:
             "<8sIIQQ24sQQQIIQIIIIQII",
             b"shmarray", 1, self.minor, 0, self.optional, self.id.encode(),
             header_bytes, header_bytes + len(self.data), len(self.data),
-            kind, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases, cell_bytes, len(heads),
-            self.HEAD_BYTES if heads else 0,
+            kind, 4242, 1_700_000_000_000_000_000, start, room, 2304, self.leases, cell_bytes,
+            len(heads), self.HEAD_BYTES if heads else 0,
         )  # fmt: skip
         words = struct.pack("<QQQ", LIVE, 0 if heads else GENERATION, PERSIST)
         ndim = len(self.shape)
         description = struct.pack(
             "<IIQQII64s64Q64q",
-            ndim, len(dtype), self.item_bytes, 0, len(self.name), 0, self.name.encode(),
+            ndim, len(dtype), self.itemsize, 0, len(self.name), 0, self.name.encode(),
             *self.shape, *[0] * (64 - ndim), *self.strides, *[0] * (64 - ndim),
         )  # fmt: skip
         header = bytearray(header_bytes)
-        # A holder who died: its byte of the registry is locked by nobody.
+        # A dead holder: no process has its byte of the registry locked.
         lease = struct.pack("<QQ", 77 << 1 | 1, 4242) if self.leases else b""
         parts = [(0, identity), (128, words), (start, description + dtype), (2304, lease)]
         parts += [(4096 + self.HEAD_BYTES * cell, head) for cell, head in enumerate(heads)]
@@ -97,19 +97,19 @@ class Segment:
         """The elements' bytes in C order, one by one."""
         shape = self.shape if shape is None else shape
         strides = self.strides if strides is None else strides
-        places = [offset]
+        offsets = [offset]
         for count, stride in zip(shape, strides, strict=True):
-            places = [place + at * stride for place in places for at in range(count)]
-        return b"".join(self.data[place : place + self.item_bytes] for place in places).hex() or "-"
+            offsets = [start + at * stride for start in offsets for at in range(count)]
+        return b"".join(self.data[start : start + self.itemsize] for start in offsets).hex() or "-"
 
 
 class Cells(Segment):
-    """A segment of cells; it is walked by the handle of its first array."""
+    """A slab, which the drivers reach by the handle of its first array."""
 
     CELL_BYTES = 4096
 
     def __init__(self, number, arrays):
-        """An array is dtype, shape and bytes; None is a cell that is free."""
+        """Each array is (dtype, shape, bytes), or None for a free cell."""
         self.arrays = arrays
         first = arrays[0]
         super().__init__(number, first[0], first[1], first[2])
@@ -126,7 +126,7 @@ class Cells(Segment):
         if array is None:
             return struct.pack("<QQQQ", FREE | 8 << 3, GENERATION, 0, 0)
         dtype, shape, data = array
-        # Held by lock, so that walking it does not free it.
+        # Held by lock, so that attaching and closing it does not free it.
         words = struct.pack("<QQQQ", LIVE | 2 << 3, GENERATION, BY_LOCK, len(data))
         text = json.dumps(dtype).encode()
         described = struct.pack(
@@ -137,12 +137,12 @@ class Cells(Segment):
     def handle(self, cell=0, **changes):
         dtype, shape, _ = (self.arrays[cell] if cell < len(self.arrays) else None) or self.arrays[0]
         fields = {"segment": f"{self.id}.{cell}", "dtype": dtype, "shape": shape}
-        fields |= {"strides": c_strides(shape, dtype_item_bytes(dtype))}
+        fields |= {"strides": c_strides(shape, dtype_itemsize(dtype))}
         return super().handle(**(fields | changes))
 
 
 class OneCell(Cells):
-    """A cell that has its segment for itself, with as many entries as its head has room for."""
+    """A slab with a single cell, whose head has as many entries as it has room for."""
 
     HEAD_BYTES, CELL_BYTES = 4096, 20 * 4096
 
@@ -185,7 +185,7 @@ def golden_segments():
 
 
 def bad_segments():
-    """File bytes by name, with words that the error must hold."""
+    """The bytes of bad files by name, and the words that the error must contain."""
     good = Segment(50, "<i4", [4], bytes(16))
     whole = good.write()
 
@@ -238,7 +238,7 @@ def bad_segments():
 
 
 def good_handles(golden):
-    """Handles of views: text and the bytes they show."""
+    """Handles of views, and the bytes that each view shows."""
     ints, floats = golden["int32_c_order"], golden["float64_f_order"]
     views = [
         (ints, {"offset": 92, "shape": [24], "strides": [-4]}),

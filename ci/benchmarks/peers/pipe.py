@@ -1,7 +1,0 @@
-"""multiprocessing as it is: pickled, through the pipe."""
-
-from peers import piped
-
-
-class Peer(piped.Peer):
-    shares = False

@@ -1,0 +1,82 @@
+"""Checks the house rules that a program can check.
+
+    ci/tidy                       every rule
+    ci/tidy width words           these rules
+    ci/tidy --list                what the rules are
+    ci/tidy --root FOLDER         another copy of the repository
+    ci/tidy --write-temporary     lists what fails now in the temporary part of exceptions.toml
+
+Each rule is a module in rules/, whose docstring is the rule. exceptions.toml holds the exceptions.
+"""
+
+import argparse
+import pathlib
+import sys
+
+from checking import NAMES, check, rule_named
+from exceptions import FILE, MARK, Exceptions, temporary_part
+from tree import Tree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="ci/tidy",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("rules", nargs="*", metavar="RULE", help="its name in rules/")
+    parser.add_argument("--root", default=ROOT)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--write-temporary", action="store_true")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.rules) - {*NAMES}:
+        parser.error(f"no such rule: {', '.join(sorted(unknown))}; --list names them")
+    return chosen
+
+
+def main():
+    chosen = arguments()
+    tree = Tree(chosen.root)
+    if chosen.list:
+        for name in NAMES:
+            print(f"{name}\n    {rule_named(name).__doc__.splitlines()[0]}")
+    elif chosen.write_temporary:
+        write_temporary(tree)
+    else:
+        sys.exit(report(tree, chosen.rules or NAMES))
+
+
+def report(tree, names):
+    """Prints every breach; returns the exit code."""
+    exceptions = Exceptions(tree.text(FILE))
+    passed = failed = 0
+    for name in names:
+        outcome = check(name, tree, exceptions)
+        for finding in outcome.refused:
+            print(f"FAILED {finding.path}:{finding.line}: {finding.says} ({name})")
+        counts = f"{outcome.holds} hold, {len(outcome.refused)} fail, {outcome.excepted} excepted"
+        print(f"{name:16} {counts}")
+        passed += outcome.holds
+        failed += len(outcome.refused)
+    print(f"house rules: {passed} passed, {failed} failed")
+    return int(bool(failed))
+
+
+def write_temporary(tree):
+    """Replaces the temporary part of exceptions.toml by what fails now."""
+    file = tree.root / FILE
+    before, mark, after = file.read_text().partition(MARK)
+    lasting = Exceptions(before)
+    known = {}
+    for name in NAMES:
+        findings = [one for one in rule_named(name).check(tree) if one is not None]
+        _, refused = lasting.sort(name, findings)
+        known[name] = refused, getattr(rule_named(name), "PER_FILE", False)
+    comment = after.split("\n\n[", 1)[0].rstrip("\n")
+    file.write_text(f"{before}{mark}{comment}\n{temporary_part(known)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Just enough of each language's grammar to check the house rules."""

@@ -1,0 +1,72 @@
+"""The files that the rules look at."""
+
+import functools
+import pathlib
+import subprocess
+from typing import NamedTuple
+
+NO_TEXT = {".png", ".jpg", ".gz", ".npy", ".npz"}
+GENERATED = (
+    "include/shmarray.h",  # by cbindgen
+    "ci/conformance/golden/",
+    "core/fuzz/corpus/",
+    "ci/measurements/RESULTS.md",
+)
+GENERATED_ENDINGS = (".lock", ".svg", ".json")
+ALL_OF_RUST = "all of Rust"  # the path of a finding about no file in particular
+
+
+class Finding(NamedTuple):
+    """A breach of a rule."""
+
+    path: str
+    line: int
+    what: str  # what an exception names: stable when lines move
+    says: str
+
+
+class Tree:
+    """A folder that holds this repository or a part of it."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root).resolve()
+
+    @functools.cached_property
+    def paths(self):
+        """Every file that git tracks or would track; without git every file."""
+        if (self.root / ".git").exists():
+            command = ["git", "ls-files", "-co", "--exclude-standard"]
+            listed = subprocess.check_output(command, cwd=self.root, text=True).splitlines()
+            return [path for path in listed if (self.root / path).is_file()]
+        files = (path for path in self.root.rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(self.root)) for path in files)
+
+    def under(self, folder, *endings):
+        return [path for path in self.files(*endings) if path.startswith(f"{folder}/")]
+
+    def files(self, *endings):
+        return [path for path in self.paths if path.endswith(endings)]
+
+    def written(self):
+        """The files of text that people write."""
+        for path in self.paths:
+            generated = path.startswith(GENERATED) or path.endswith(GENERATED_ENDINGS)
+            if not generated and pathlib.Path(path).suffix not in NO_TEXT and self.has_text(path):
+                yield path
+
+    def has_text(self, path):
+        return not (self.root / path).is_symlink() and b"\0" not in self.bytes(path)
+
+    def bytes(self, path):
+        return (self.root / path).read_bytes()
+
+    def text(self, path):
+        return self.bytes(path).decode()
+
+    def lines(self, path):
+        return self.text(path).splitlines()
+
+
+def without_unit_tests(text):
+    """A Rust file up to its module of unit tests."""
+    return text.split("#[cfg(test)]\nmod tests {")[0]

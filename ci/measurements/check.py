@@ -1,0 +1,48 @@
+"""Checks that RESULTS.md, the pictures and the README's caption come from results.json.
+
+. ci/env; python ci/measurements/check.py
+"""
+
+import json
+import re
+import sys
+from xml.etree import ElementTree
+
+import report
+from harness import HERE, ROOT
+
+DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
+
+
+def published(results):
+    """Yields each published text: its name, the text, and what results.json gives."""
+    words = report.caption(results)
+    picture_in_readme = re.search(
+        r"^!\[(.*)\]\(ci/measurements/results\.svg\)$", (ROOT / "README.md").read_text(), re.M
+    )
+    yield "RESULTS.md", (HERE / "RESULTS.md").read_text(), report.text(results)
+    yield "the README's words beside the picture", picture_in_readme and picture_in_readme[1], words
+    for picture in ("results.svg", "growth.svg"):
+        yield picture, ElementTree.parse(HERE / picture).findtext(f".//{DESCRIPTION}"), words
+
+
+def main():
+    passed, failed = 0, 0
+    for name, there, expected in published(json.loads((HERE / "results.json").read_text())):
+        if there == expected:
+            passed += 1
+        else:
+            failed += 1
+            print(
+                f"{name} is not of this results.json: write it with ci/bench --draw",
+                there,
+                expected,
+                sep="\n",
+                flush=True,
+            )
+    print(f"what is published: {passed} passed, {failed} failed")
+    sys.exit(bool(failed) or not passed)
+
+
+if __name__ == "__main__":
+    main()

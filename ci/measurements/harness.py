@@ -1,0 +1,194 @@
+"""Runs contenders in turn, and keeps their figures.
+
+A contender is a function without arguments. It returns the seconds of one round, or of the round's
+messages, whose median counts. Rounds are interleaved, A B C A B C …, so that other work of the
+machine meets all contenders.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import select
+import signal
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+
+import peers
+from tqdm import tqdm
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+MADE = ROOT / "target/ci/bench"
+ANSWER_WITHIN_SECONDS = 300  # a watchdog, no measure
+
+
+class Failed(Exception):
+    """Raised by a contender that cannot do this: it has no figure, and the others go on."""
+
+
+@dataclass
+class Figure:
+    row: str
+    case: str
+    who: str
+    unit: str
+    median: float
+    least: float
+    most: float
+    rounds: int
+
+
+@dataclass
+class Results:
+    """The figures, and why some are absent."""
+
+    quick: bool
+    figures: list = field(default_factory=list)
+    failed: list = field(default_factory=list)
+
+    def add(self, row, case, who, values, unit="s"):
+        middle = statistics.median(values)
+        self.figures.append(
+            Figure(row, case, who, unit, middle, min(values), max(values), len(values))
+        )
+
+    def get(self, row, case, who):
+        """The median, or None."""
+        found = [f.median for f in self.figures if (f.row, f.case, f.who) == (row, case, who)]
+        return found[0] if found else None
+
+    def fail(self, row, case, who, why):
+        self.failed.append(
+            {"row": row, "case": case, "who": who, "why": str(why).splitlines()[0][:200]}
+        )
+
+    def as_json(self):
+        return {
+            "quick": self.quick,
+            "failed": self.failed,
+            "figures": [asdict(figure) for figure in self.figures],
+        }
+
+
+class Bench:
+    """The options of a run, its results and its progress."""
+
+    def __init__(self, quick):
+        self.quick, self.results = quick, Results(quick)
+        self.bar = tqdm(total=0, unit="round", dynamic_ncols=True, disable=not sys.stderr.isatty())
+
+    def pick(self, full, quick):
+        return quick if self.quick else full
+
+    def measure(self, row, case, contenders, rounds):
+        """Measures a case. A contender that fails once is left out of the rest of the case."""
+        self.bar.set_description(f"{row}: {case}")
+        self.bar.total += rounds * len(contenders)
+        values = {who: [] for who in contenders}
+        for _ in range(rounds):
+            for who in list(values):
+                self._round(row, case, who, contenders[who], values)
+                self.bar.update()
+        for who, seconds in values.items():
+            self.results.add(row, case, who, seconds)
+
+    def _round(self, row, case, who, contender, values):
+        try:
+            seconds = contender()
+        except Failed as error:
+            self.results.fail(row, case, who, error)
+            del values[who]
+            return
+        values[who].append(statistics.median(seconds) if isinstance(seconds, list) else seconds)
+
+
+class Sender:
+    """A peer's sender in its own process: `contender.py`, which answers lines."""
+
+    def __init__(self, name, receivers=1):
+        MADE.mkdir(parents=True, exist_ok=True)
+        self._log = open(MADE / f"{name}.log", "ab")  # noqa: SIM115 - until close
+        self._process = subprocess.Popen(
+            [sys.executable, HERE / "contender.py", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+        )
+        self.ask(do="start", receivers=receivers)
+
+    def ask(self, **order):
+        try:
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed("it has ended") from None
+        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_WITHIN_SECONDS)
+        line = self._process.stdout.readline() if ready else b""
+        if not line:
+            self._kill()
+            raise Failed("it does not answer" if not ready else "it has ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Failed(answer["error"])
+        return answer
+
+    def _kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self):
+        with contextlib.suppress(Failed):
+            self.ask(do="end")
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._kill()
+        self._log.close()
+
+
+@contextlib.contextmanager
+def senders(bench, row, names=None):
+    """The senders of the peers that start."""
+    running = {}
+    try:
+        for name in names or peers.present():
+            bench.bar.set_description(f"{row}: {peers.label(name)} starts")
+            try:
+                running[name] = Sender(name)
+            except Failed as error:
+                bench.results.fail(row, "start", name, error)
+        yield running
+    finally:
+        for sender in running.values():
+            sender.close()
+
+
+def program(*command, stdin=None):
+    """Runs a program and returns the JSON values that it prints, one a line."""
+    done = subprocess.run(
+        list(map(str, command)),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=ANSWER_WITHIN_SECONDS,
+    )
+    if done.returncode:
+        raise Failed(reason(done.stderr))
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def reason(stderr):
+    """The error's last line outside of the traceback, which Python prints before it, Ruby after."""
+    lines = [line for line in stderr.splitlines() if line.strip() and not line[0].isspace()]
+    return lines[-1] if lines else "it failed"
+
+
+def limit(*arguments):
+    """A contender that measures the machine's limit by limits.c."""
+    return lambda: program(MADE / "limits", *arguments)[0]

@@ -1,0 +1,101 @@
+"""Checks that every package for users has the licences' texts and all its sources.
+
+    . ci/env; python ci/published/packages.py
+
+The wheel is the installed one. The sdist, the gem and the crates are packed for this; nothing is
+compiled.
+"""
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LICENCES = {path.name: path.read_bytes() for path in sorted(ROOT.glob("LICENSE*"))}
+CRATES = {"shmarray": "core", "shmarray-ffi": "ffi", "shmarray-cli": "bindings/cli"}
+SOURCES = ("core/src/lib.rs", "bindings/cli/src/lib.rs", "bindings/python/src/lib.rs")
+
+
+def run(*command, cwd):
+    done = subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def wheel(_):
+    """The licences that pip has installed with the wheel."""
+    files = metadata.files("shmarray-numpy")
+    return {path.name: path.read_binary() for path in files if path.parent.name == "licenses"}
+
+
+def sdist(folder):
+    run("maturin", "sdist", "--out", folder, cwd=ROOT / "bindings/python")
+    (path,) = folder.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        return contents(archive, lambda name: name.partition("/")[2])
+
+
+def gem(folder):
+    run(ROOT / "bindings/ruby/stage", folder, cwd=ROOT)
+    run("gem", "build", "numo-shared.gemspec", "--output", "it.gem", cwd=folder)
+    with (
+        tarfile.open(folder / "it.gem") as outer,
+        tarfile.open(fileobj=outer.extractfile("data.tar.gz")) as archive,
+    ):
+        return contents(archive, lambda name: name)
+
+
+def contents(archive, named):
+    """The bytes of the archive's regular files, by name. A symbolic link to a text is no text."""
+    return {
+        named(member.name): archive.extractfile(member).read()
+        for member in archive
+        if member.isreg()
+    }
+
+
+def crate(name):
+    """The files that cargo packs; of a symbolic link it packs the target."""
+    listed = run("cargo", "package", "--list", "--allow-dirty", "-p", name, cwd=ROOT).splitlines()
+    folder = ROOT / CRATES[name]
+    return {file: (folder / file).read_bytes() for file in listed if (folder / file).is_file()}
+
+
+def missing(files, wanted=()):
+    """The names of the texts and sources that a package lacks."""
+    texts = [name for name, text in LICENCES.items() if files.get(name) != text]
+    return texts + [name for name in wanted if name not in files]
+
+
+def each():
+    """Yields each package with the names that it lacks."""
+    for pack, wanted in (
+        (wheel, ()),
+        (sdist, SOURCES),
+        (gem, ("ext/core/src/lib.rs", "ext/core/LICENSE")),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            yield pack.__name__, missing(pack(Path(folder)), wanted)
+    for name in CRATES:
+        yield f"crate {name}", missing(crate(name), ("src/lib.rs",))
+
+
+def main():
+    assert len(LICENCES) == 3, LICENCES.keys()
+    failed = 0
+    verdicts = list(each())
+    for package, names in verdicts:
+        failed += bool(names)
+        print(f"{package}: {'FAILED: without ' + ', '.join(names) if names else 'whole'}")
+    print(f"packages: {len(verdicts) - failed} passed, {failed} failed")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

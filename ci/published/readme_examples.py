@@ -1,0 +1,79 @@
+"""Runs the README's examples as they are: each fenced piece of Python, Ruby, C and C++.
+
+. ci/env; python ci/published/readme_examples.py
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LANGUAGES = ("python", "ruby", "cpp", "c")
+NUMO_ABSENT = "neither numo-narray nor numo-narray-alt is installed, and no gem source answers"
+
+
+def compiled(source, compiler, *flags):
+    program = source.with_suffix("")
+    libraries = shlex.split(
+        subprocess.check_output(["pkg-config", "--cflags", "--libs", "shmarray"], text=True)
+    )
+    subprocess.run(
+        [compiler, *flags, "-Wall", "-Wextra", "-Werror", source, "-o", program, *libraries],
+        check=True,
+    )
+    return [program]
+
+
+def command(language, source):
+    match language:
+        case "python":
+            return [sys.executable, source]
+        case "ruby":
+            return ["ruby", source]
+        case "cpp":
+            return compiled(source, os.environ.get("CXX", "c++"), "-std=c++17")
+        case "c":
+            return compiled(source, os.environ.get("CC", "cc"), "-std=c11")
+
+
+def expectations(language, text):
+    """The output that Ruby lines such as `p … # => this` promise."""
+    return re.findall(r"^p .*# => (.+)$", text, re.M) if language == "ruby" else []
+
+
+def main():
+    passed = failed = skipped = 0
+    has_numo = (
+        subprocess.run(
+            ["ruby", "-e", "require 'numo/narray'"], stderr=subprocess.DEVNULL
+        ).returncode
+        == 0
+    )
+    pieces = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    for number, (language, text) in enumerate(pieces):
+        if language not in LANGUAGES:
+            continue
+        if "numo" in text and not has_numo:
+            skipped += 1
+            print(f"skipped {language} example {number}: {NUMO_ABSENT}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / f"example.{language}"
+            source.write_text(text)
+            done = subprocess.run(command(language, source), capture_output=True, text=True)
+        printed = done.stdout.splitlines()
+        if done.returncode == 0 and all(line in printed for line in expectations(language, text)):
+            passed += 1
+        else:
+            failed += 1
+            print(f"FAILED {language} example {number}:\n{text}\n{done.stdout}{done.stderr}")
+    print(f"README: {passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(bool(failed) or passed < 3)
+
+
+if __name__ == "__main__":
+    main()

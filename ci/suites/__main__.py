@@ -1,0 +1,44 @@
+"""Runs the suites of tests, several at a time, and reports.
+
+    . ci/env; python ci/suites [--long] [WORD …]
+
+With words, only the suites whose names contain one of them. `listed.py` is the list, `running.py`
+says when a suite has failed, `report.py` prints the end.
+
+More suites run at a time than there are cores, since some of them mostly wait. Those that take
+longest begin first, the others follow in the order of the list.
+"""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from listed import LONG, LONGEST, SHORT
+from report import report
+from running import expect_children, run
+
+AT_ONCE = len(os.sched_getaffinity(0)) + 1
+
+
+def chosen(words):
+    """The suites that the words name, and the same in the order in which they begin."""
+    form = "long" if words[:1] == ["--long"] else "short"
+    words = words[form == "long" :] or [""]
+    listed = LONG if form == "long" else SHORT
+    suites = [suite for suite in listed if any(word in suite[0] for word in words)]
+    first = LONGEST[form]
+    return suites, sorted(
+        suites, key=lambda suite: first.index(suite[0]) if suite[0] in first else len(first)
+    )
+
+
+def main():
+    expect_children()
+    suites, longest_first = chosen(sys.argv[1:])
+    with ThreadPoolExecutor(AT_ONCE) as runners:
+        running = {suite[0]: runners.submit(run, *suite) for suite in longest_first}
+    sys.exit(report([(suite[0], *running[suite[0]].result()) for suite in suites]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""The list of suites: SHORT is what `ci/test` runs, LONG what `ci/test --long` runs.
+
+A suite is a name, a command, and the function that counts its tests in what it prints. SHORT has
+every suite, in a form that a newcomer has time for. LONG has what those forms leave out, under the
+same names; neither form repeats the other. CONTRIBUTING.md has the list in words, and a house rule
+compares the two.
+"""
+
+from commands import (
+    BINDINGS,
+    PYTHON_SOURCES,
+    RAKE_TEST,
+    SAYING,
+    TARGETS,
+    bash,
+    bash_line,
+    cargo,
+    clippy,
+    core,
+    crashes,
+    foreign,
+    long_form,
+    musl,
+    numo_examples,
+    one_after_the_other,
+    other_pythons,
+    portable,
+    pytest,
+    python,
+    python_tests,
+    rustdoc,
+    stubtest,
+)
+from counting import (
+    counted_line,
+    doctest_like,
+    minitest_line,
+    one_check,
+    pytest_line,
+    rust_tests,
+)
+from running import ROOT
+
+# The suites that take longest, longest first: they begin first, so that no core is idle at the end.
+LONGEST = {
+    "short": (
+        "Miri",
+        "Python",
+        "sanitizers: threads in core",
+        "core",
+        "core, crashes",
+        "lint: Rust",
+        "valgrind: C and Ruby",
+        "Python: joblib's own tests",
+        "Python: CPython's tests of multiprocessing",
+        "loom",
+        "Ruby",
+        "C ABI and command line",
+        "core, musl",
+        "C and C++",
+        "sanitizers: C and C++",
+    ),
+    "long": (
+        "core, crashes",
+        "core, faults",
+        "Miri",
+        "soak: workers killed",
+        "fuzzing",
+        "valgrind: C and Ruby",
+        "Python",
+        "sanitizers: threads in core",
+    ),
+}
+MUSL_SHORT = ("arrays", "leases", "messages", "linux")
+MUSL_LONG = sorted({path.stem for path in ROOT.glob("core/tests/*.rs")} - {*MUSL_SHORT})
+SHELL_SCRIPTS = " ".join(
+    (
+        "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
+        "ci/{thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run .ci/run",
+    )
+)
+CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
+CRASH_SHORT = (
+    "a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing",
+    "a_store_that_is_not_announced_is_found",
+)
+CRASH_LONG = (
+    "a_crash_at_any_step_beside_another_operation_costs_nobody_anything",
+    "every_store_to_a_header_is_announced",
+)
+FAULTS_SHORT = (
+    "a_system_call_that_fails_breaks_nothing_and_leaves_nothing",
+    "a_child_forked_at_any_step_of_another_threads_operation_goes_on",
+    "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
+)
+# The tests of Python that kill many processes or start many interpreters.
+PYTHON_LONG = " or ".join(
+    (
+        "(test_mp_kills and (spawn or forkserver))",
+        "test_a_queue_without_a_size_goes_on",
+        "test_a_pipe_tells_of_a_death_after_the_last_whole_message",
+        "test_threads_may_use_arrays_to_the_end",
+        "(test_an_interpreter_ends_quietly_with_a_pool_that_lives and (spawn or forkserver))",
+        "test_kills_at_random_moments",
+    )
+)
+# The files of tests about what changes from one Python to the next.
+OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
+OTHER_LONG = (
+    "mp_process",
+    "mp_connection",
+    "mp_queues",
+    "mp_managers",
+    "pool",
+    "executor",
+    "shutdown",
+    "starts",
+)
+LOKY_SHORT, LOKY_LONG = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
+WATCH_TESTS = ("ci/suites/test_running.py", "ci/measurements/test_leftovers.py")
+INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
+
+HOUSE = [
+    ("house rules", bash("ci/tidy"), counted_line),
+    ("house rules: what they refuse", pytest("ci/house_rules"), pytest_line),
+    ("suites and watch", pytest(*WATCH_TESTS), pytest_line),
+    ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
+    ("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES], one_check),
+    ("format: C and C++", bash_line(CLANG_FORMAT), one_check),
+    ("lint: Python", ["ruff", "check", *PYTHON_SOURCES], one_check),
+    ("lint: shell", bash_line(f"shellcheck {SHELL_SCRIPTS}"), one_check),
+    ("lint: Rust", clippy(), one_check),
+    ("documentation: Rust", rustdoc(), one_check),
+]
+
+CORE = [
+    ("core", core(*SAYING), rust_tests),
+    ("core, crashes", crashes(*CRASH_SHORT), rust_tests),
+    ("core, faults", crashes(*FAULTS_SHORT), rust_tests),
+    (
+        "core, portable backend",
+        one_after_the_other(portable("--lib", "--tests", *SAYING), portable("--doc")),
+        rust_tests,
+    ),
+    ("core, musl", musl(MUSL_SHORT, *SAYING), rust_tests),
+    *[
+        (
+            f"core compiles for {target}",
+            cargo("check", "-q", "-p", "shmarray", "--target", target),
+            one_check,
+        )
+        for target in TARGETS
+    ],
+]
+
+C = [
+    ("C ABI and command line", cargo("test", *BINDINGS, *SAYING), rust_tests),
+    ("C and C++", bash("ci/test-c", "--short"), counted_line),
+    ("sanitizers: C and C++", bash("ci/sanitize", "--short"), counted_line),
+    ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--short"), counted_line),
+    ("Miri", bash("ci/miri", "--short"), counted_line),
+    ("loom", bash("ci/loom", "--short"), counted_line),
+    ("fuzzing", bash("ci/fuzz", "--short"), counted_line),
+]
+
+PYTHON = [
+    ("Python", python_tests(f"not ({PYTHON_LONG})"), pytest_line),
+    *other_pythons(OTHER_SHORT),
+    ("Python: NumPy's tests of pickling", foreign("numpy_pickling.py"), counted_line),
+    ("Python: pandas' tests of pickling", foreign("pandas_pickling.py"), counted_line),
+    ("Python: xarray's tests of pickling", foreign("xarray_pickling.py"), counted_line),
+    (
+        "Python: CPython's tests of multiprocessing",
+        foreign("cpython_multiprocessing.py"),
+        counted_line,
+    ),
+    ("Python: CPython's tests of futures", foreign("cpython_futures.py"), counted_line),
+    ("Python: joblib's own tests", foreign("joblib_suite.py"), counted_line),
+    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_SHORT), counted_line),
+    (
+        "Python: little shared memory",
+        foreign("small_memory.py", "64m", "xarray_pickling.py"),
+        counted_line,
+    ),
+    ("Python stubs", stubtest(), doctest_like(r"no issues found in (\d+) module")),
+]
+
+EVERYTHING = [
+    ("Ruby", [*RAKE_TEST, "ARGS=--verbose"], minitest_line),
+    ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
+    ("soak: workers killed", bash("ci/soak", "300"), counted_line),
+    ("packages: licences and sources", python("ci/published/packages.py"), counted_line),
+    (
+        "golden files",
+        python("ci/conformance/golden/make.py", "--check"),
+        doctest_like(r"^(\d+) golden files"),
+    ),
+    ("conformance", bash("ci/conformance/run"), counted_line),
+    ("README examples", python("ci/published/readme_examples.py"), counted_line),
+    (
+        "README's commands to install",
+        python("ci/published/readme_commands.py", "--short"),
+        counted_line,
+    ),
+    ("benchmarks: what is published", python("ci/measurements/check.py"), counted_line),
+    ("example: pipeline", bash("examples/pipeline/run", "--quick"), one_check),
+    (
+        "examples: Python",
+        python("examples/python/compare.py", "--small", "--rounds", "1"),
+        counted_line,
+    ),
+    *numo_examples(),
+]
+
+SHORT = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
+
+LONG = [
+    ("core, crashes", long_form(crashes(*CRASH_LONG)), rust_tests),
+    ("core, faults", bash("ci/inject"), counted_line),
+    (
+        "core, musl",
+        one_after_the_other(musl(MUSL_LONG, "--lib", *SAYING), musl((), "--doc")),
+        rust_tests,
+    ),
+    ("C and C++", bash("ci/test-c", "--long"), counted_line),
+    ("sanitizers: C and C++", bash("ci/sanitize", "--long"), counted_line),
+    ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--long"), counted_line),
+    ("Miri", bash("ci/miri", "--long"), counted_line),
+    ("loom", bash("ci/loom", "--long"), counted_line),
+    ("fuzzing", bash("ci/fuzz", "60"), counted_line),
+    ("Python", python_tests(PYTHON_LONG), pytest_line),
+    *other_pythons(OTHER_LONG),
+    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_LONG), counted_line),
+    ("Python: little shared memory", foreign("small_memory.py"), counted_line),
+    ("Ruby", long_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
+    ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
+    ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
+    ("README's commands to install", python("ci/published/readme_commands.py"), counted_line),
+]

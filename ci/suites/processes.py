@@ -1,0 +1,76 @@
+"""The descendants of a process: what they wait for, and how much processor time they have used."""
+
+import pathlib
+
+PROC = pathlib.Path("/proc")
+
+
+def under(pid):
+    """A line for this process and each of its descendants, with what each thread waits for."""
+    return list(lines(pid, children_by_parent(), ""))
+
+
+def below(pid):
+    """The pids of all descendants of a process, also of those that ended and are not reaped."""
+    children, found, todo = children_by_parent(), [], [pid]
+    while todo:
+        todo += (more := children.get(todo.pop(), []))
+        found += more
+    return found
+
+
+def used(pid):
+    """(Ticks of processor time that all descendants have used, whether one of them runs now)."""
+    ticks, runs = 0, False
+    for other in below(pid):
+        if (fields := status_of(PROC / str(other))) is not None:
+            ticks += sum(map(int, fields[11:15]))  # its own and its waited-for children's
+            runs |= fields[0] == "R"
+    return ticks, runs
+
+
+def children_by_parent():
+    children = {}
+    for directory in PROC.glob("[0-9]*"):
+        if (fields := status_of(directory)) is not None:
+            children.setdefault(int(fields[1]), []).append(int(directory.name))
+    return children
+
+
+def status_of(directory):
+    """The fields after the name in /proc/PID/stat: the state, the parent, …
+
+    None if the process has ended.
+    """
+    try:
+        return (directory / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def lines(pid, children, indent):
+    yield f"{indent}{pid} {command_of(pid)}: {', '.join(waits_of(pid)) or 'gone'}"
+    for child in sorted(children.get(pid, [])):
+        yield from lines(child, children, indent + "  ")
+
+
+def command_of(pid):
+    try:
+        return (
+            (PROC / str(pid) / "cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")[:150]
+            .strip()
+        )
+    except OSError:
+        return "?"
+
+
+def waits_of(pid):
+    """The state of each thread, and the kernel function in which it sleeps."""
+    for thread in sorted((PROC / str(pid) / "task").glob("*")):
+        try:
+            yield f"{status_of(thread)[0]} {(thread / 'wchan').read_text().strip('0') or 'runs'}"
+        except (OSError, TypeError):
+            continue
