@@ -90,9 +90,9 @@ module Shmarray
   end
 
   private_class_method :bind_numo, :sweep_dead, :make_room, :room?, :arrays_in?, :extended?
-  if defined?(Turns)
-    private_class_method :turns, :process_fd, :write_some
-    private_constant :Turns
+  if defined?(JobCounter)
+    private_class_method :job_counter, :process_fd, :write_some
+    private_constant :JobCounter
   end
 
   # @!parse

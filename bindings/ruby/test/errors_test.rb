@@ -13,7 +13,7 @@ class ErrorsTest < SharedMemoryTest
 
   def test_every_kind_of_error_in_core_has_a_class
     without = Shmarray::ERROR_CLASSES.select { |_, type| type.nil? }.keys
-    assert_empty without, "a kind without a row in errors.rs"
+    assert_empty without, "a kind without a row in error.rs"
     assert_equal EXPECTED, Shmarray::ERROR_CLASSES
   end
 

@@ -132,10 +132,10 @@ class FullMemoryTest < SharedMemoryTest
   def check_facts(error, size, dir)
     assert_instance_of Errno::ENOSPC, error
     assert_match FACTS, error.message
-    asked, free, place = FACTS.match(error.message).captures
+    asked, free, directory = FACTS.match(error.message).captures
     assert_operator asked.to_i, :>=, size
     assert_operator free.to_i, :<, asked.to_i
-    assert_equal [free_bytes(dir), dir], [free.to_i, place]
+    assert_equal [free_bytes(dir), dir], [free.to_i, directory]
   end
 
   def refill_all(arrays)

@@ -167,7 +167,7 @@ class MessageTest < SharedMemoryTest
     assert_predicate Process.wait2(pid)[1], :success?
   end
 
-  def test_an_end_passes_to_another_program_by_its_descriptor
+  def test_an_end_passes_to_another_program_by_its_fd
     script = <<~RUBY
       require "shmarray"
       pipe = Shmarray::Pipe.for_fd(Integer(ARGV[0]))

@@ -6,7 +6,7 @@ require_relative "helper"
 #
 # The plain cases are in lifetime_test and numo_lifetime_test.
 class ShutdownTest < SharedMemoryTest
-  # What a handler may want of the library; it tells by a descriptor that it came to its end.
+  # What a handler may want of the library; it tells by an fd that it came to its end.
   PRELUDE = <<~'RUBY'
     require "shmarray"
     REPORT = IO.for_fd(1, autoclose: false)

@@ -7,7 +7,7 @@ require "pty"
 class StartsTest < SharedMemoryTest
   STARTS = {
     "spawn" => ->(ends) { spawn("cat", in: ends[0], out: ends[1]) },
-    "spawn with every descriptor" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], close_others: false) },
+    "spawn with every fd" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], close_others: false) },
     "spawn by a shell" => ->(ends) { spawn("cat; true", in: ends[0], out: ends[1]) },
     "spawn in a new group" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], pgroup: true) },
     "fork and exec" => ->(ends) { fork { exec("cat", in: ends[0], out: ends[1]) } }

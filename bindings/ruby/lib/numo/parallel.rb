@@ -74,15 +74,15 @@ end
 require "numo/parallel/jobs"
 require "numo/parallel/stream"
 require "numo/parallel/payload"
-require "numo/parallel/loans"
-require "numo/parallel/room"
+require "numo/parallel/result_buffers"
+require "numo/parallel/copier"
 require "numo/parallel/child"
 require "numo/parallel/interrupts"
 require "numo/parallel/threads"
-require "numo/parallel/end"
+require "numo/parallel/process_exit"
 require "numo/parallel/worker"
 require "numo/parallel/progress"
-require "numo/parallel/deputy"
+require "numo/parallel/helper_thread"
 require "numo/parallel/run"
 
 module Numo
@@ -188,12 +188,12 @@ module Numo
         raise ArgumentError, "the array is not in shared memory; Numo::Shared.share makes a copy that is" unless Shared.shared?(array)
 
         axis, options = options.fetch(:axis, 0), options.except(:axis)
-        place = axis.negative? ? axis + array.ndim : axis
-        raise IndexError, "axis #{axis} of #{array.ndim} dimensions" unless place.between?(0, array.ndim - 1)
+        dim = axis.negative? ? axis + array.ndim : axis
+        raise IndexError, "axis #{axis} of #{array.ndim} dimensions" unless dim.between?(0, array.ndim - 1)
 
-        each(0...array.shape[place], options) do |index|
+        each(0...array.shape[dim], options) do |index|
           slice = ::Array.new(array.ndim, true)
-          slice[place] = index
+          slice[dim] = index
           # Numo gives a number where one dimension is left over: a view of one element can be written to.
           yield(array.ndim == 1 ? array[index..index] : array[*slice], index)
         end

@@ -6,7 +6,7 @@ module Shmarray
   # One end of a pipe that carries arrays and bytes, both ways.
   #
   # Any number of processes may share an end: each message is received once, and whole. A message
-  # that nobody can receive any more gives its arrays back. Descriptors close on exec, unless
+  # that nobody can receive any more gives its arrays back. Fds close on exec, unless
   # spawn is told of them: +spawn(program, pipe.fileno => pipe.fileno)+, and there {for_fd}.
   #
   # @example The other end may be in another process, by fork or exec
@@ -19,13 +19,13 @@ module Shmarray
   class Pipe
     # @!method self.pair
     #   @return [(Pipe, Pipe)] the two ends of a new pipe
-    #   @raise [SystemCallError] when this process has no descriptors left
+    #   @raise [SystemCallError] when this process has no fds left
 
     # @!method self.for_fd(fd)
-    #   An end that this process was started with. The descriptor is the pipe's from now on.
+    #   An end that this process was started with. The fd is the pipe's from now on.
     #   @param fd [Integer]
     #   @return [Pipe]
-    #   @raise [ArgumentError] for a descriptor that is no end of such a pipe
+    #   @raise [ArgumentError] for an fd that is no end of such a pipe
     #   @example
     #     here, there = Shmarray::Pipe.pair
     #     program = "require 'shmarray'; Shmarray::Pipe.for_fd(ARGV[0].to_i).send_arrays('hello')"
@@ -33,7 +33,7 @@ module Shmarray
     #     here.receive.payload # => "hello"
 
     # @!method fileno
-    #   @return [Integer] the descriptor
+    #   @return [Integer] the fd
     #   @raise [IOError] when the pipe is closed
     # @!method closed?
     #   @return [Boolean]
@@ -76,7 +76,7 @@ module Shmarray
     def to_io
       raise IOError, "closed pipe" if closed?
 
-      @to_io ||= IO.for_fd(fileno, autoclose: false) # the descriptor stays ours
+      @to_io ||= IO.for_fd(fileno, autoclose: false) # the fd stays ours
     end
 
     # Lets this end go. Threads that wait here get an IOError.

@@ -5,7 +5,7 @@ use magnus::value::ReprValue;
 use magnus::{Error, Integer, RArray, RHash, RString, Ruby, Symbol, TryConvert, Value};
 use shmarray::{Access, DType, Options, Order};
 
-use crate::errors::{argument_error, type_error};
+use crate::error::{argument_error, type_error};
 use crate::suggest::suggestion;
 
 /// A shape: an Integer, or an Array of them.

@@ -9,7 +9,7 @@ use crate::array::{
     ArrayObject, Elements, Self_, array_of, bytes_of, check_writable, dense, write_scalar,
 };
 use crate::element;
-use crate::errors::{OrRaise, argument_error};
+use crate::error::{OrRaise, argument_error};
 use crate::gvl::copying;
 use crate::index::{Selected, arithmetic_sequence, select};
 use crate::numo_shared::{self, NumoSource};

@@ -9,7 +9,7 @@
 //!
 //! No hook of Ruby's says that a collection is over without making every allocation slower. The
 //! finalizer of an object does. Two objects do it without one for each collection, which would
-//! interrupt whatever waits: a *guard*, which always lives, marks the *canary* while there is
+//! interrupt whatever waits: a *marker*, which always lives, marks the *canary* while there is
 //! nothing to do; when there is, the canary is not marked, and so it is finalized after that
 //! collection, does it, and leaves another.
 #![allow(unsafe_code)] // memory of Ruby's, and an object without a class of its own
@@ -85,7 +85,7 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 /// Not finalized at once, which would be in the middle of a collection.
 static CANARY_TYPE: SyncType =
     SyncType(data_type(c"Shmarray::AfterCollection", None, Some(after_collection)));
-static GUARD_TYPE: SyncType =
+static MARKER_TYPE: SyncType =
     SyncType(data_type(c"Shmarray::Collections", Some(mark_canary), None));
 static CANARY: AtomicUsize = AtomicUsize::new(0);
 
@@ -116,9 +116,9 @@ pub(crate) fn follow() -> Result<(), Error> {
     SYMBOLS.get_or_init(|| (symbol(c"gc_by"), symbol(c"method")));
     was_asked_for(); // Ruby makes symbols of its own for the first answer
     new_canary()?;
-    let guard = new_object(&GUARD_TYPE)?;
+    let marker = new_object(&MARKER_TYPE)?;
     // SAFETY: an object, which lives as long as the process now.
-    unsafe { rb_gc_register_mark_object(guard) };
+    unsafe { rb_gc_register_mark_object(marker) };
     // SAFETY: a function of that type.
     unsafe { rb_set_end_proc(Some(end), Qnil.into()) };
     Ok(())

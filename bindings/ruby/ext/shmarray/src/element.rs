@@ -15,7 +15,7 @@ use rb_sys::{
 };
 use shmarray::{DType, Element, TypeCode};
 
-use crate::errors::{argument_error, type_error};
+use crate::error::{argument_error, type_error};
 
 /// An element by value. Every element of a dtype of the table is one exactly.
 #[derive(Debug, Clone, Copy)]
@@ -167,13 +167,13 @@ unsafe fn integer(whole: i128) -> VALUE {
 /// The address can be read for one element of that dtype; this is a thread of Ruby's, with its
 /// lock.
 #[inline(always)]
-pub(crate) unsafe fn read(code: TypeCode, item_bytes: u64, address: *const u8) -> VALUE {
+pub(crate) unsafe fn read(code: TypeCode, itemsize: u64, address: *const u8) -> VALUE {
     // SAFETY: the caller's.
     match unsafe { load(code, address) } {
         // SAFETY: the caller's.
         Some(scalar) => unsafe { scalar.to_raw() },
         // SAFETY: the caller's: Ruby copies so many bytes.
-        None => unsafe { rb_str_new(address.cast(), item_bytes as i64) },
+        None => unsafe { rb_str_new(address.cast(), itemsize as i64) },
     }
 }
 
@@ -238,14 +238,14 @@ pub(crate) fn to_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u
 }
 
 fn opaque_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u8>, Error> {
-    let item_bytes = dtype.item_bytes();
+    let itemsize = dtype.item_bytes();
     let wrong = || {
-        argument_error(ruby, format!("dtype {dtype}: an element is a String of {item_bytes} bytes"))
+        argument_error(ruby, format!("dtype {dtype}: an element is a String of {itemsize} bytes"))
     };
     let text = RString::from_value(value).ok_or_else(wrong)?;
     // SAFETY: no Ruby code runs while the slice is borrowed.
     let bytes = unsafe { text.as_slice() };
-    if bytes.len() as u64 == item_bytes { Ok(bytes.to_vec()) } else { Err(wrong()) }
+    if bytes.len() as u64 == itemsize { Ok(bytes.to_vec()) } else { Err(wrong()) }
 }
 
 /// What a Ruby object stands for as an element of a dtype of the table. It may call the object's

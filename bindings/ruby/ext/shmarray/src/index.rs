@@ -13,7 +13,7 @@ use magnus::value::ReprValue;
 use magnus::{Error, Integer, RClass, Range, Ruby, TryConvert, Value};
 use shmarray::Array;
 
-use crate::errors::{OrRaise, type_error};
+use crate::error::{OrRaise, type_error};
 
 /// What an index chooses.
 pub(crate) enum Selected {

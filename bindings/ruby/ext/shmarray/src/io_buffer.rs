@@ -13,7 +13,7 @@ use rb_sys::{VALUE, rb_io_buffer_get_bytes_for_reading};
 use shmarray::Order;
 
 use crate::array::{ArrayObject, Self_, bytes_of};
-use crate::errors::argument_error;
+use crate::error::argument_error;
 
 // Where `rb_sys` has an enum, of which a set of flags is no value.
 unsafe extern "C" {

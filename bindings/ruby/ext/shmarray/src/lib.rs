@@ -2,7 +2,7 @@
 //!
 //! | module | what it hides |
 //! |---|---|
-//! | `errors` | the one table from core's errors to Ruby's exception classes |
+//! | `error` | the one table from core's errors to Ruby's exception classes |
 //! | `suggest` | the dtype that a word of another language means |
 //! | `arguments` | shapes, dtypes and options as Ruby people write them |
 //! | `gvl` | running without Ruby's global lock |
@@ -21,10 +21,10 @@
 //! | `numo_shared` | the module `Numo::Shared` |
 //! | `assign` | `Shmarray::Array#[]=` and `#fill` |
 //! | `wrap` | Numo's arrays, buffers and what others export, as arrays |
-//! | `carried` | whether an object has arrays in it |
+//! | `contained` | whether an object has arrays in it |
 //! | `system` | calls of the system's that Ruby does not have, for `Numo::Parallel` |
-//! | `turns` | which worker of `Numo::Parallel` does which job next |
-//! | `messages` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
+//! | `job_counter` | which worker of `Numo::Parallel` does which job next |
+//! | `message` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
 //!
 //! They form a line: each uses only those before it. Nothing here needs Numo; those of that
 //! name wait for `lib/numo/shared.rb` to call `Shmarray.bind_numo`.
@@ -35,16 +35,16 @@ use magnus::{Error, Ruby};
 mod arguments;
 mod array;
 mod assign;
-mod carried;
+mod contained;
 mod collector;
 mod element;
-mod errors;
+mod error;
 mod gvl;
 mod index;
 mod io_buffer;
 mod memory_view;
 #[cfg(target_os = "linux")]
-mod messages;
+mod message;
 mod numo;
 mod numo_array;
 mod numo_shared;
@@ -56,7 +56,7 @@ mod suggest;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
-mod turns;
+mod job_counter;
 mod wrap;
 
 /// What Ruby calls when it loads the extension.
@@ -65,7 +65,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     gvl::allow_ractors();
     collector::follow()?;
     let shmarray = ruby.define_module("Shmarray")?;
-    errors::define(ruby, shmarray)?;
+    error::define(ruby, shmarray)?;
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
     assign::define(ruby)?;
@@ -74,11 +74,11 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     io_buffer::define(ruby)?;
     wrap::define(ruby)?;
     #[cfg(target_os = "linux")]
-    messages::define(ruby, shmarray)?;
+    message::define(ruby, shmarray)?;
     #[cfg(target_os = "linux")]
     system::define(shmarray)?;
     #[cfg(target_os = "linux")]
-    turns::define(ruby, shmarray)?;
-    carried::define(shmarray)?;
+    job_counter::define(ruby, shmarray)?;
+    contained::define(shmarray)?;
     numo_shared::define_binder(shmarray)
 }

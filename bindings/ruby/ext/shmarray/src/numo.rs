@@ -196,12 +196,12 @@ fn probe_class(ruby: &Ruby, module: RModule, row: &(&str, TypeCode)) -> Result<N
     let dtype = DType::from_code(row.1).ok_or_else(|| unknown(ruby, row.0))?;
     let array: Value = class.funcall("zeros", (2, 3))?;
     let _: Value = array.funcall("[]=", (1, 0, 1))?;
-    let item_bytes = dtype.item_bytes() as usize;
+    let itemsize = dtype.item_bytes() as usize;
     let difference = |what| unknown(ruby, &format!("Numo::{}: {what}", row.0));
     let stock = typed(array).map_err(difference)?;
-    check_type(stock, item_bytes).map_err(difference)?;
-    check_data(array, stock, item_bytes).map_err(difference)?;
-    check_view(array, array.funcall("transpose", ())?, item_bytes).map_err(difference)?;
+    check_type(stock, itemsize).map_err(difference)?;
+    check_data(array, stock, itemsize).map_err(difference)?;
+    check_view(array, array.funcall("transpose", ())?, itemsize).map_err(difference)?;
     check_line(class.funcall("zeros", (5,))?).map_err(difference)?;
     Ok(NumoClass { dtype, class: class.into(), stock })
 }
@@ -219,19 +219,19 @@ fn typed<'a>(object: Value) -> Result<&'a rb_data_type_t, &'static str> {
     typed.ok_or("an array that is no typed data")
 }
 
-fn check_type(stock: &rb_data_type_t, item_bytes: usize) -> Checked {
+fn check_type(stock: &rb_data_type_t, itemsize: usize) -> Checked {
     expect(!stock.data.is_null(), "type info")?;
     // SAFETY: not null; three numbers in every version of Numo.
     let info = unsafe { stock.data.cast::<TypeInfo>().read() };
     let sizes = [info.bits as usize, info.bytes as usize, info.stride as usize];
-    expect(sizes == [0, item_bytes, item_bytes], "element size")
+    expect(sizes == [0, itemsize, itemsize], "element size")
 }
 
 /// Six elements, of which Numo set the one at 1, 0.
-fn check_data(array: Value, stock: &rb_data_type_t, item_bytes: usize) -> Checked {
+fn check_data(array: Value, stock: &rb_data_type_t, itemsize: usize) -> Checked {
     let found = struct_of(array.as_raw());
     // The struct's own word for its size, before anything of it is read.
-    let expected = size_of::<NArrayData>() + 6 * item_bytes + 2 * size_of::<usize>();
+    let expected = size_of::<NArrayData>() + 6 * itemsize + 2 * size_of::<usize>();
     expect(memory_bytes(stock, found) == Some(expected), "size of an array")?;
     // SAFETY: that size.
     let found = unsafe { found.cast::<NArrayData>().read() };
@@ -243,12 +243,12 @@ fn check_data(array: Value, stock: &rb_data_type_t, item_bytes: usize) -> Checke
     expect(counts(front.shape) == [2, 3], "shape of an array")?;
     expect(!found.elements.is_null() && found.owned & 0xff == 1, "elements of an array")?;
     // SAFETY: six elements lie there.
-    let bytes = unsafe { std::slice::from_raw_parts(found.elements, 6 * item_bytes) };
-    let set = bytes.iter().position(|&byte| byte != 0).map(|at| at / item_bytes);
+    let bytes = unsafe { std::slice::from_raw_parts(found.elements, 6 * itemsize) };
+    let set = bytes.iter().position(|&byte| byte != 0).map(|at| at / itemsize);
     expect(set == Some(3), "order of elements")
 }
 
-fn check_view(array: Value, view: Value, item_bytes: usize) -> Checked {
+fn check_view(array: Value, view: Value, itemsize: usize) -> Checked {
     let stock = typed(view)?;
     let expected = size_of::<NArrayView>() + 4 * size_of::<usize>();
     let found = struct_of(view.as_raw());
@@ -266,7 +266,7 @@ fn check_view(array: Value, view: Value, item_bytes: usize) -> Checked {
     )?;
     let steps = counts(found.steps.cast()).map(|step| step >> 1);
     expect(counts(found.steps.cast()).iter().all(|step| step & 1 == 1), "steps of a view")?;
-    expect(steps == [item_bytes, 3 * item_bytes], "strides of a view")
+    expect(steps == [itemsize, 3 * itemsize], "strides of a view")
 }
 
 /// With one dimension the shape is the size itself.

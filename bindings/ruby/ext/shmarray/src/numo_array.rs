@@ -37,7 +37,7 @@ use rb_sys::{
 use shmarray::{Array, Layout, Order, TypeCode};
 
 use crate::collector::Counted;
-use crate::errors::{argument_error, type_error};
+use crate::error::{argument_error, type_error};
 use crate::numo::{
     COLUMN_MAJOR, DATA, MAX_NDIM, NArray, NArrayData, NArrayView, Numo, NumoClass, SWAPPED, VIEW,
     struct_of, type_of,
@@ -118,10 +118,10 @@ pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Erro
 
 /// Refuses what Numo's loops cannot take: they load whole aligned elements.
 fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
-    let item_bytes = array.dtype().item_bytes();
+    let itemsize = array.dtype().item_bytes();
     let part_bytes = match array.dtype().code() {
-        TypeCode::Complex64 | TypeCode::Complex128 => item_bytes / 2,
-        _ => item_bytes,
+        TypeCode::Complex64 | TypeCode::Complex128 => itemsize / 2,
+        _ => itemsize,
     };
     let whole = |bytes: u64| bytes % part_bytes == 0;
     let strides = array.strides().iter().zip(array.shape());
@@ -166,10 +166,10 @@ fn strided(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error>
 }
 
 /// Makes a fresh view of as many dimensions one of that layout.
-fn patch(view: &mut NArrayView, layout: &Layout, item_bytes: isize) {
+fn patch(view: &mut NArrayView, layout: &Layout, itemsize: isize) {
     view.offset = layout.offset as usize;
     for (dim, (&count, &stride)) in layout.shape.iter().zip(&layout.strides).enumerate() {
-        let stride = if count > 1 { stride as isize } else { item_bytes }; // one that counts fits 62 bits
+        let stride = if count > 1 { stride as isize } else { itemsize }; // one that counts fits 62 bits
         // SAFETY: `steps` has a word for each dimension (I3).
         unsafe { view.steps.wrapping_add(dim).write(stride << 1 | 1) };
         // SAFETY: `shape` has a count for each dimension (I2).
@@ -218,16 +218,16 @@ fn set_shape(front: &mut NArray, shape: &[usize]) -> Result<(), Error> {
         front.shape = &raw mut front.size;
         return Ok(());
     }
-    let mut place = ptr::null_mut::<usize>();
+    let mut memory = ptr::null_mut::<usize>();
     protect(|| {
         // SAFETY: raises when there is no memory, which `protect` catches.
-        place =
+        memory =
             unsafe { ruby_xmalloc2(shape.len() as size_t, size_of::<usize>() as size_t) }.cast();
         0
     })?;
     // SAFETY: fresh memory for so many counts.
-    unsafe { ptr::copy_nonoverlapping(shape.as_ptr(), place, shape.len()) };
-    front.shape = place;
+    unsafe { ptr::copy_nonoverlapping(shape.as_ptr(), memory, shape.len()) };
+    front.shape = memory;
     Ok(())
 }
 
@@ -249,7 +249,7 @@ pub(crate) struct Found {
 }
 
 /// Reads a Numo array; `None` for any other object.
-pub(crate) fn read(numo: &Numo, value: Value, item_bytes: u64) -> Option<Found> {
+pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
     let narray = numo.narray(value)?;
     // SAFETY: an array of Numo's (I1).
     let front = unsafe { narray.read() };
@@ -274,7 +274,7 @@ pub(crate) fn read(numo: &Numo, value: Value, item_bytes: u64) -> Option<Found> 
         }
         _ => {
             let strides =
-                Layout::contiguous(&shape, item_bytes, Order::C).ok().map(|layout| layout.strides);
+                Layout::contiguous(&shape, itemsize, Order::C).ok().map(|layout| layout.strides);
             let holder = value.as_raw();
             let (start, shared) = (elements_of(holder), is_ours(holder));
             Some(Found { start, holder, shape, strides, shared, swapped, reversed })
@@ -302,7 +302,7 @@ fn elements_of(object: VALUE) -> *mut u8 {
     // SAFETY: the callers pass an array that has its elements (I1, I3).
     let elements = unsafe { (*data.cast::<NArrayData>()).elements };
     match elements.is_null() && is_ours(object) {
-        // SAFETY: of our type, so a `SharedData`. Without elements its place is the lease's.
+        // SAFETY: of our type, so a `SharedData`. Without elements its address is the one of the lease.
         true => unsafe { &(*data.cast::<SharedData>()).lease }.as_ptr(),
         false => elements,
     }

@@ -11,7 +11,7 @@ use magnus::{
 use shmarray::{Access, Array, DType, ErrorKind, Layout, Options, Order, size_bytes};
 
 use crate::array::{ArrayObject, array_of, bytes_of};
-use crate::errors::{OrRaise, argument_error, type_error, with_room};
+use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
 use crate::numo_array::{Found, define_types, is_shared, make, read};
@@ -263,7 +263,7 @@ fn reading<T: Send>(found: &Found, dtype: &DType, work: impl FnOnce() -> T + Sen
 struct Start(*mut u8);
 
 #[allow(unsafe_code)]
-// SAFETY: an address; who reads there says why he may.
+// SAFETY: an address; the code that reads there says why it may.
 unsafe impl Sync for Start {}
 
 impl Start {

@@ -8,7 +8,7 @@ use shmarray::{Array, ErrorKind, Number, Reduced, Reduction};
 
 use crate::arguments;
 use crate::array::{ArrayObject, bytes_of};
-use crate::errors::{OrRaise, argument_error, make_room};
+use crate::error::{OrRaise, argument_error, make_room};
 use crate::gvl::stoppable;
 
 /// Defines the private `Shmarray::Array#reduction`.

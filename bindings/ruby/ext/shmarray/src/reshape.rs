@@ -7,8 +7,8 @@ use shmarray::{Layout, Order};
 ///
 /// Source: NumPy, `_attempt_nocopy_reshape`. Dimensions of both are taken together until they have
 /// as many elements; those of the old shape must be one run of equal steps.
-pub(crate) fn strides_for(layout: &Layout, item_bytes: u64, shape: &[u64]) -> Option<Vec<i64>> {
-    let mut strides = Layout::contiguous(shape, item_bytes, Order::C).ok()?.strides;
+pub(crate) fn strides_for(layout: &Layout, itemsize: u64, shape: &[u64]) -> Option<Vec<i64>> {
+    let mut strides = Layout::contiguous(shape, itemsize, Order::C).ok()?.strides;
     if layout.is_empty() {
         return Some(strides);
     }

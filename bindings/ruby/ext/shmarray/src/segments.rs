@@ -6,7 +6,7 @@ use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, functio
 use shmarray::SegmentInfo;
 
 use crate::arguments::handle_or_name;
-use crate::errors::{OrRaise, make_room};
+use crate::error::{OrRaise, make_room};
 
 /// Defines them on `Shmarray`.
 pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {

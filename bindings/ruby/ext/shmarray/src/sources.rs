@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rb_sys::VALUE;
 
-/// The arrays that have the elements; 0 is a free place.
+/// The arrays that have the elements; 0 is a free entry.
 static SOURCES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 /// The process whose threads copy them: a forked child has no such thread.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -20,16 +20,16 @@ impl Source {
     /// `None` when there are too many: then no other thread may run meanwhile.
     pub(crate) fn of(holder: VALUE) -> Option<Self> {
         if PROCESS.swap(process::id(), Ordering::Relaxed) != process::id() {
-            SOURCES.iter().for_each(|place| place.store(0, Ordering::Relaxed));
+            SOURCES.iter().for_each(|entry| entry.store(0, Ordering::Relaxed));
         }
-        let take = |place: &&AtomicU64| {
-            place.compare_exchange(0, holder, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let take = |entry: &&AtomicU64| {
+            entry.compare_exchange(0, holder, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         SOURCES.iter().find(take).map(Self)
     }
 
     pub(crate) fn is_one(holder: VALUE) -> bool {
-        let is_it = |place: &AtomicU64| place.load(Ordering::Relaxed) == holder;
+        let is_it = |entry: &AtomicU64| entry.load(Ordering::Relaxed) == holder;
         PROCESS.load(Ordering::Relaxed) == process::id() && SOURCES.iter().any(is_it)
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use magnus::{Class, Error, Object, RModule, RString, Ruby, function};
 
-use crate::errors::{argument_error, named_class};
+use crate::error::{argument_error, named_class};
 
 /// Defines `Shmarray.process_fd` and `Shmarray.write_some`.
 pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {

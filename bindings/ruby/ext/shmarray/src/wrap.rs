@@ -20,7 +20,7 @@ use rb_sys::{
 use shmarray::{Array, DType, Layout, Options, Order};
 
 use crate::array::ArrayObject;
-use crate::errors::{OrRaise, argument_error, type_error, with_room};
+use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::{array, io_buffer, numo_shared};
 
 /// Defines `Shmarray::Array.wrap`.
@@ -111,20 +111,20 @@ impl View {
     /// `None` for what has indirect dimensions.
     fn layout(&self) -> Option<Layout> {
         let view = &self.0;
-        let (ndim, item_bytes) =
+        let (ndim, itemsize) =
             (usize::try_from(view.ndim).ok()?, u64::try_from(view.item_size).ok()?);
         // SAFETY: so many numbers, or null.
         let shape = match unsafe { numbers(view.shape, ndim) } {
             Some(shape) => {
                 shape.iter().map(|&count| u64::try_from(count).ok()).collect::<Option<Vec<_>>>()?
             }
-            None if ndim <= 1 => vec![u64::try_from(view.byte_size).ok()?.checked_div(item_bytes)?],
+            None if ndim <= 1 => vec![u64::try_from(view.byte_size).ok()?.checked_div(itemsize)?],
             None => return None,
         };
         // SAFETY: as above.
         let strides = match unsafe { numbers(view.strides, ndim) } {
             Some(strides) => strides.to_vec(),
-            None => Layout::contiguous(&shape, item_bytes, Order::C).ok()?.strides,
+            None => Layout::contiguous(&shape, itemsize, Order::C).ok()?.strides,
         };
         // SAFETY: as above.
         let is_direct = unsafe { numbers(view.sub_offsets, ndim) }

@@ -2,7 +2,7 @@
 
 module Numo
   module Parallel
-    # One item and its place.
+    # One item and its index.
     Job = ::Struct.new(:item, :index)
 
     # The items, given out one at a time and in order.

@@ -61,16 +61,16 @@ module Numo
 
       # Sends the arrays that go by handle; those for which there is no room stay in band. Returns the bytes of the
       # rest, and the flag of their frame.
-      def send_arrays(pipe, room)
+      def send_arrays(pipe, copier)
         return [dump, 0] if in_band?
 
         refuse_unfilled
-        copies, was_lent, needed = room.copies(large_arrays)
+        copies, in_buffer, needed = copier.copies(large_arrays)
         apart = shared_arrays + (copies ? large_arrays : [])
         return [dump, 0] if apart.empty?
 
         bytes = dump_without(apart)
-        pipe.send_arrays([was_lent ? 1 : 0, needed].pack("CQ"), shared_arrays + (copies || []))
+        pipe.send_arrays([in_buffer ? 1 : 0, needed].pack("CQ"), shared_arrays + (copies || []))
         [bytes, Stream::ARRAYS]
       ensure
         copies&.each(&:close) # the message has them

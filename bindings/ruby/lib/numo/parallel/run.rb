@@ -59,13 +59,13 @@ module Numo
       def work_in_processes
         @workers, is_over = [], false
         Interrupts.undisturbed do
-          @turns = Shmarray.send(:turns, @count, @jobs.size) if in_turns?
+          @counter = Shmarray.send(:job_counter, @count, @jobs.size) if uses_counter?
           @count.times { |number| start_worker(number) }
           @workers.each(&:watch)
           Interrupts.let_in { conduct }
           is_over = true
         ensure
-          @turns&.stop
+          @counter&.stop
           @workers.each(&:kill) unless is_over
           @workers.each(&:let_go).each(&:wait)
           Shmarray.send(:sweep_dead)
@@ -74,7 +74,7 @@ module Numo
 
       # Workers take jobs themselves where nobody here has to see each before it begins, or what came of the one
       # before: an error in finish: begins no further job, and results do not pile up in front of it.
-      def in_turns?
+      def uses_counter?
         @jobs.known? && !@isolation && !@callbacks.any?
       end
 
@@ -82,20 +82,20 @@ module Numo
       def start_worker(number)
         results = @keeps_results || @callbacks.want_results?
         Interrupts.hold do
-          @workers[number] = Worker.new(number, @jobs, @block, turns: @turns, results:, with_index: @with_index)
+          @workers[number] = Worker.new(number, @jobs, @block, counter: @counter, results:, with_index: @with_index)
         end
       end
 
       def conduct
         return attend_all if @jobs.known?
 
-        @deputy = Deputy.new { |io| attend_for_caller(io) }
-        @deputy.assist { attend_all }
+        @helper = HelperThread.new { |io| attend_for_caller(io) }
+        @helper.assist { attend_all }
       end
 
       # Until all workers have ended.
       def attend_all
-        @wanting = @turns ? [] : @workers.dup
+        @wanting = @counter ? [] : @workers.dup
         loop do
           employ(@wanting.shift) until @wanting.empty?
           attend or break
@@ -104,19 +104,19 @@ module Numo
       end
 
       # Whether there is nothing to wait for any more.
-      def attend_for_caller(bell)
-        !attend(bell) || @failure
+      def attend_for_caller(wake_up)
+        !attend(wake_up) || @failure
       rescue Exception => error # rubocop:disable Lint/RescueException
         fail_by(error) # the caller raises it
         true
       end
 
-      # Waits until there is something to hear, or the bell is readable. nil when all workers have ended.
-      def attend(bell = nil)
+      # Waits until there is something to hear, or the wake-up fd is readable. nil when all workers have ended.
+      def attend(wake_up = nil)
         readable = @workers.flat_map(&:readable)
         return if readable.empty?
 
-        heard, writable = IO.select([*readable, bell].compact, @workers.flat_map(&:writable))
+        heard, writable = IO.select([*readable, wake_up].compact, @workers.flat_map(&:writable))
         @workers.each { |worker| listen(worker, heard) }
         @workers.each(&:flush) unless writable.empty?
         true
@@ -129,16 +129,16 @@ module Numo
         lives &&= !heard.include?(ios[1])
         return if lives
 
-        worker.rest_of_answers(&hear)
+        worker.rest_of_replies(&hear)
         lost = job_of(worker)
         fail_by(worker.lost(lost == -1 ? "an item" : "item #{lost}")) if lost
       end
 
       # What a worker that has ended did not do.
       def job_of(worker)
-        return worker.job&.index unless @turns
+        return worker.job&.index unless @counter
 
-        taken = @turns.taken(worker.number)
+        taken = @counter.taken(worker.number)
         taken unless taken == worker.answered
       end
 
@@ -146,7 +146,7 @@ module Numo
         job = worker.job || @jobs.at(number)
         worker.has_answered(number)
         succeeded ? attempt { done(job, value) } : fail_by(value)
-        return if @turns
+        return if @counter
 
         worker.let_go if @isolation || @failure
         @wanting << worker unless @failure
@@ -161,7 +161,7 @@ module Numo
       end
 
       def next_job
-        attempt { @deputy ? @jobs.take_at_once || @deputy.away { @jobs.take } : @jobs.take }
+        attempt { @helper ? @jobs.take_at_once || @helper.away { @jobs.take } : @jobs.take }
       end
 
       def successor_of(worker)
@@ -195,7 +195,7 @@ module Numo
         return if @failure
 
         @failure = error
-        @turns&.stop
+        @counter&.stop
         return unless error.is_a?(Kill)
 
         @workers&.each(&:kill)

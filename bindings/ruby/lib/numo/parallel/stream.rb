@@ -7,12 +7,12 @@ module Numo
       HEAD = "Q<CQ<"
       HEAD_BYTES = 17
       # What a pipe takes at once.
-      CHUNK_BYTES = 64 << 10
+      PIPE_BYTES = 64 << 10
 
       # To the worker: a job to do, memory that is lent, and that others have given memory back. From it: what came of
       # a job, and that others shall give memory back. With ARRAYS a message on the worker's Shmarray::Pipe has the
       # frame's arrays.
-      JOB, LENT, COLLECTED, DONE, RAISED, COLLECT = *0..5
+      JOB, BUFFER, COLLECTED, DONE, RAISED, COLLECT = *0..5
       ARRAYS = 0x80
 
       # @return [(Source, Sink)]
@@ -40,7 +40,7 @@ module Numo
         # is cleared when it has gone.
         def offer(kind, number, payload)
           @left << [payload.bytesize, kind, number].pack(HEAD)
-          return flush_with(payload) if payload.bytesize < CHUNK_BYTES
+          return flush_with(payload) if payload.bytesize < PIPE_BYTES
 
           flush
           @left.empty? ? @left = payload : @left << payload # one that is large is not copied
@@ -81,7 +81,7 @@ module Numo
 
         def initialize(io)
           @io = io
-          @chunk, @bytes, @payload, @rest = Array.new(4) { String.new(encoding: Encoding::BINARY) }
+          @buffer, @bytes, @payload, @rest = Array.new(4) { String.new(encoding: Encoding::BINARY) }
           @frames = []
         end
 
@@ -110,10 +110,10 @@ module Numo
         private
 
         def read_frames(&block)
-          chunk = @io.read_nonblock(CHUNK_BYTES, @chunk, exception: false)
-          return !chunk.nil? unless chunk.is_a?(String)
+          part = @io.read_nonblock(PIPE_BYTES, @buffer, exception: false)
+          return !part.nil? unless part.is_a?(String)
 
-          @bytes.empty? ? take(chunk, &block) : take(@bytes << chunk, &block)
+          @bytes.empty? ? take(part, &block) : take(@bytes << part, &block)
           true
         end
 
@@ -148,11 +148,11 @@ module Numo
         end
 
         def read_payload
-          chunk = @io.read_nonblock([@missing, CHUNK_BYTES].min, @chunk, exception: false)
-          return !chunk.nil? unless chunk.is_a?(String)
+          part = @io.read_nonblock([@missing, PIPE_BYTES].min, @buffer, exception: false)
+          return !part.nil? unless part.is_a?(String)
 
-          @payload << chunk
-          @missing -= chunk.bytesize
+          @payload << part
+          @missing -= part.bytesize
           return true if @missing.positive?
 
           @missing = nil

@@ -45,59 +45,59 @@ module Numo
       # Forks. Meanwhile no interrupt may come: the worker may be at its first job before its parent knows of it.
       def initialize(number, jobs, block, **what)
         @number, @jobs = number, jobs
-        orders, @orders = Stream.pair
-        @answers, answers = Stream.pair
+        requests, @requests = Stream.pair
+        @replies, replies = Stream.pair
         @pipe, pipe = Shmarray::Pipe.pair
-        Worker.own([@orders, @answers, @pipe])
-        @pid = fork_child { Child.new(number, jobs, block, [orders, answers, pipe], **what).work }
-        @loans, @room = Loans.new, Room.new
+        Worker.own([@requests, @replies, @pipe])
+        @pid = fork_child { Child.new(number, jobs, block, [requests, replies, pipe], **what).work }
+        @buffers, @copier = ResultBuffers.new, Copier.new
       rescue Exception # rubocop:disable Lint/RescueException
         close # no process or no fd is to be had, or an interrupt was let in before the fork
         raise
       ensure
-        [orders, answers, pipe].each { |one| one&.close }
+        [requests, replies, pipe].each { |one| one&.close }
       end
 
       # To be called when all have been forked.
       def watch
-        @end = End.of(@pid)
+        @exit = ProcessExit.of(@pid)
       end
 
       # What is readable when it has said something or has ended; nothing when that is known.
       def readable
-        @answers ? [@answers.io, @end.io] : []
+        @replies ? [@replies.io, @exit.io] : []
       end
 
       # What is writable when it can be told the rest of a job.
       def writable
-        @orders&.waits? ? [@orders.io] : []
+        @requests&.waits? ? [@requests.io] : []
       end
 
       # Tells it a job, which it can only do when it has none.
       def tell(job)
         @job = job
-        return @orders.offer(Stream::JOB, job.index, "") if @jobs.known?
+        return @requests.offer(Stream::JOB, job.index, "") if @jobs.known?
 
-        bytes, flag = Payload.new(job.item).send_arrays(@pipe, @room)
-        @orders.offer(Stream::JOB | flag, job.index, bytes)
+        bytes, flag = Payload.new(job.item).send_arrays(@pipe, @copier)
+        @requests.offer(Stream::JOB | flag, job.index, bytes)
       rescue Errno::EPIPE
         nil # it has died, which is found out by whoever listens
       end
 
       def flush
-        @orders&.flush
+        @requests&.flush
       rescue Errno::EPIPE
         nil
       end
 
-      # Calls the block with each of its answers, succeeded or not, number of the job and value. Whether it lives.
+      # Calls the block with each of its replies, succeeded or not, number of the job and value. Whether it lives.
       def listen(&block)
-        @answers.each_frame { |kind, number, payload| hear(kind, number, payload, &block) } || end_of_answers
+        @replies.each_frame { |kind, number, payload| hear(kind, number, payload, &block) } || end_of_replies
       end
 
-      def rest_of_answers(&block)
-        nil while @answers && !@answers.io.wait_readable(0).nil? && listen(&block)
-        end_of_answers
+      def rest_of_replies(&block)
+        nil while @replies && !@replies.io.wait_readable(0).nil? && listen(&block)
+        end_of_replies
       end
 
       # The job that it was told and did not answer, and the number of the one that it answered last.
@@ -114,28 +114,28 @@ module Numo
 
       # It ends when it has done what it does.
       def let_go
-        Worker.close([@orders].compact)
-        @orders = nil
+        Worker.close([@requests].compact)
+        @requests = nil
         self
       end
 
       def kill
-        Process.kill(:KILL, @pid) unless @end&.known?
+        Process.kill(:KILL, @pid) unless @exit&.known?
       rescue Errno::ESRCH
         nil # it has ended
       end
 
       # Until it has ended, and what it held is given back.
       def wait
-        watch unless @end # interrupted before
-        @end.status
+        watch unless @exit # interrupted before
+        @exit.status
         close
-        @loans.give_back
+        @buffers.give_back
       end
 
       # That it died, and took something with it.
       def lost(what)
-        status = @end.status
+        status = @exit.status
         how = if status.nil? then "ended"
               elsif status.signaled? then "was killed by SIG#{Signal.signame(status.termsig)}"
               else "left with exit code #{status.exitstatus}"
@@ -165,16 +165,16 @@ module Numo
         return make_room(number) if kind == Stream::COLLECT
 
         message = @pipe.receive if kind.anybits?(Stream::ARRAYS)
-        lend(message) if message
+        offer_buffer(message) if message
         yield kind & ~Stream::ARRAYS == Stream::DONE, number, Payload.load(payload, message)
       ensure
         message&.close
       end
 
-      def lend(message)
+      def offer_buffer(message)
         used, needed = message.payload.unpack("CQ")
-        handle = @loans.next(needed, used == 1)
-        @orders&.offer(Stream::LENT, 0, handle) if handle
+        handle = @buffers.next(needed, used == 1)
+        @requests&.offer(Stream::BUFFER, 0, handle) if handle
       rescue Errno::EPIPE
         nil # it has died, which is found out by whoever listens
       end
@@ -182,19 +182,19 @@ module Numo
       def make_room(number)
         Shmarray.send(:make_room)
         Shmarray.send(:others_make_room)
-        @orders&.offer(Stream::COLLECTED, number, "")
+        @requests&.offer(Stream::COLLECTED, number, "")
       rescue Errno::EPIPE
         nil
       end
 
       def close
-        Worker.close([@orders, @answers, @pipe].compact)
-        @orders = @answers = nil
+        Worker.close([@requests, @replies, @pipe].compact)
+        @requests = @replies = nil
       end
 
-      def end_of_answers
-        Worker.close([@answers].compact)
-        @answers = nil
+      def end_of_replies
+        Worker.close([@replies].compact)
+        @replies = nil
         false
       end
     end

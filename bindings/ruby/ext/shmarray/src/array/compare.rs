@@ -26,7 +26,7 @@ fn is_equal(ruby: &Ruby, this: &ArrayObject, other: Value) -> Result<bool, Error
     }
 }
 
-/// Whether they have the same shape, and equal elements at the same places.
+/// Whether they have the same shape, and equal elements at the same positions.
 fn are_equal(one: &Array, other: &Array) -> bool {
     let is_dense = |array: &Array| array.is_contiguous(Order::C);
     let (elements, others) = (Elements::of(one), Elements::of(other));
@@ -39,10 +39,10 @@ fn are_equal(one: &Array, other: &Array) -> bool {
             are_bytes_equal(one.as_ptr(), other.as_ptr(), bytes_of(one))
         },
         true => {
-            let item_bytes = one.dtype().item_bytes();
+            let itemsize = one.dtype().item_bytes();
             // SAFETY: an element of each.
             elements.walk_with(&others, &mut |left, right| unsafe {
-                are_bytes_equal(left, right, item_bytes)
+                are_bytes_equal(left, right, itemsize)
             })
         }
         false => {
@@ -117,14 +117,14 @@ fn digest(ruby: &Ruby, this: &ArrayObject) -> Result<u64, Error> {
 }
 
 fn digest_of(array: &Array) -> u64 {
-    let (code, item_bytes) = (array.dtype().code(), array.dtype().item_bytes() as usize);
+    let (code, itemsize) = (array.dtype().code(), array.dtype().item_bytes() as usize);
     let mut state = 0;
     Elements::of(array).walk(&mut |address| {
         // SAFETY: an element of that dtype.
         state = match unsafe { load(code, address) } {
             Some(scalar) => words(scalar).into_iter().fold(state, mix),
             // SAFETY: a byte of an element.
-            None => (0..item_bytes).fold(state, |state, at| {
+            None => (0..itemsize).fold(state, |state, at| {
                 mix(state, unsafe { u8::read(address.wrapping_add(at)) }.into())
             }),
         };

@@ -21,7 +21,7 @@ use shmarray::{Array, DType, Layout, TypeCode};
 
 use super::{ArrayObject, Self_};
 use crate::element::{self, Scalar};
-use crate::errors::{OrRaise, argument_error};
+use crate::error::{OrRaise, argument_error};
 
 /// Defines the methods.
 pub(super) fn define(class: RClass) -> Result<(), Error> {
@@ -38,7 +38,7 @@ pub(crate) struct Elements<'a> {
     start: *mut u8,
     layout: &'a Layout,
     code: TypeCode,
-    item_bytes: u64,
+    itemsize: u64,
 }
 
 impl<'a> Elements<'a> {
@@ -49,7 +49,7 @@ impl<'a> Elements<'a> {
             start: array.as_ptr(),
             layout: array.layout(),
             code: dtype.code(),
-            item_bytes: dtype.item_bytes(),
+            itemsize: dtype.item_bytes(),
         }
     }
 
@@ -63,7 +63,7 @@ impl<'a> Elements<'a> {
     #[inline(always)]
     fn value(&self, address: *mut u8) -> VALUE {
         // SAFETY: the callers pass addresses of elements, and have Ruby's lock.
-        unsafe { element::read(self.code, self.item_bytes, address) }
+        unsafe { element::read(self.code, self.itemsize, address) }
     }
 
     /// Calls a closure with the addresses of the elements in C order, until it returns false.
@@ -151,17 +151,17 @@ impl<'a> Elements<'a> {
         Some(address)
     }
 
-    /// The element of a place in C order.
-    fn nth(&self, mut place: u64) -> *mut u8 {
+    /// The element at a position in C order.
+    fn nth(&self, mut position: u64) -> *mut u8 {
         let mut address = self.start;
         for (&count, &stride) in self.layout.shape.iter().zip(&self.layout.strides).rev() {
-            address = address.wrapping_offset((place % count) as isize * stride as isize);
-            place /= count;
+            address = address.wrapping_offset((position % count) as isize * stride as isize);
+            position /= count;
         }
         address
     }
 
-    /// The elements from a place on, in Ruby's Arrays by dimension. It jumps only where there is no
+    /// The elements from an address on, in Ruby's Arrays by dimension. It jumps only where there is no
     /// memory.
     fn nested(&self, dim: usize, mut address: *mut u8) -> VALUE {
         let Some((count, stride)) = self.dimension(dim) else { return self.value(address) };
@@ -186,8 +186,8 @@ impl<'a> Elements<'a> {
         let mut left = count as usize;
         while left > 0 {
             let now = left.min(FEW);
-            for place in &mut few[..now] {
-                *place = self.value(address);
+            for entry in &mut few[..now] {
+                *entry = self.value(address);
                 address = address.wrapping_offset(stride);
             }
             // SAFETY: an Array, and so many objects.
@@ -346,7 +346,7 @@ fn to_a(ruby: &Ruby, this: &ArrayObject) -> Result<Value, Error> {
     Ok(unsafe { element::to_value(made) })
 }
 
-/// So many elements from a place in C order on.
+/// So many elements from a position in C order on.
 fn some(ruby: &Ruby, this: &ArrayObject, first: u64, count: u64) -> Result<Value, Error> {
     let array = this.array(ruby)?;
     let elements = Elements::of(&array);
@@ -357,9 +357,9 @@ fn some(ruby: &Ruby, this: &ArrayObject, first: u64, count: u64) -> Result<Value
     let made = protect(|| {
         // SAFETY: jumps where there is no memory; what is dropped then is the caller's.
         let row = unsafe { rb_ary_new_capa(count as i64) };
-        for place in first..end {
+        for position in first..end {
             // SAFETY: an Array, and an object.
-            unsafe { rb_ary_push(row, elements.value(elements.nth(place))) };
+            unsafe { rb_ary_push(row, elements.value(elements.nth(position))) };
         }
         row
     })?;

@@ -17,7 +17,7 @@ use shmarray::{Array, DType, Layout, Options, segments, size_bytes};
 
 use crate::arguments;
 use crate::collector::Counted;
-use crate::errors::{OrRaise, argument_error, closed, type_error, with_room};
+use crate::error::{OrRaise, argument_error, closed, type_error, with_room};
 use crate::gvl::{copying, look_up_class};
 use crate::index::{Selected, select};
 use crate::reshape::strides_for;

@@ -1,4 +1,4 @@
-//! `Shmarray::Turns`: which worker of a call does which job next, in memory that all of them have.
+//! `Shmarray::JobCounter`: which worker of a call does which job next, in memory that all of them have.
 //!
 //! A worker takes the next job itself, so nobody is woken to give it one. The memory is a mapping
 //! without a file: it is in no file system that could be full, and the kernel takes it back when
@@ -22,7 +22,7 @@ use magnus::{
     Class, DataTypeFunctions, Error, Module, Object, RModule, Ruby, TypedData, function, method,
 };
 
-use crate::errors::argument_error;
+use crate::error::argument_error;
 use crate::gvl::look_up_class;
 
 const NEW: u64 = 0;
@@ -35,17 +35,17 @@ const WORD_BYTES: usize = 64;
 const OVER: u64 = 1 << 62;
 
 #[derive(TypedData)]
-#[magnus(class = "Shmarray::Turns", free_immediately, size)]
-struct Turns {
+#[magnus(class = "Shmarray::JobCounter", free_immediately, size)]
+struct JobCounter {
     start: NonNull<u8>,
     workers: usize,
     jobs: u64,
 }
 
 // SAFETY: a mapping that only atomic operations use.
-unsafe impl Send for Turns {}
+unsafe impl Send for JobCounter {}
 
-impl DataTypeFunctions for Turns {
+impl DataTypeFunctions for JobCounter {
     fn size(&self) -> usize {
         size_of::<Self>()
     }
@@ -53,16 +53,16 @@ impl DataTypeFunctions for Turns {
 
 /// Defines the class.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
-    let class = shmarray.define_class("Turns", ruby.class_object())?;
+    let class = shmarray.define_class("JobCounter", ruby.class_object())?;
     class.undef_default_alloc_func();
-    shmarray.define_singleton_method("turns", function!(Turns::new, 2))?;
-    class.define_method("take", method!(Turns::take, 1))?;
-    class.define_method("taken", method!(Turns::taken, 1))?;
-    class.define_method("stop", method!(Turns::stop, 0))?;
-    look_up_class::<Turns>(ruby)
+    shmarray.define_singleton_method("job_counter", function!(JobCounter::new, 2))?;
+    class.define_method("take", method!(JobCounter::take, 1))?;
+    class.define_method("taken", method!(JobCounter::taken, 1))?;
+    class.define_method("stop", method!(JobCounter::stop, 0))?;
+    look_up_class::<JobCounter>(ruby)
 }
 
-impl Turns {
+impl JobCounter {
     fn new(ruby: &Ruby, workers: usize, jobs: u64) -> Result<Self, Error> {
         let bytes = (workers + 1) * WORD_BYTES;
         let (protection, flags) =
@@ -75,9 +75,9 @@ impl Turns {
         };
         let start =
             NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED).ok_or_else(failed)?;
-        let turns = Self { start, workers, jobs: jobs.min(OVER) };
-        turns.word(0).store(workers as u64, Ordering::SeqCst);
-        Ok(turns)
+        let counter = Self { start, workers, jobs: jobs.min(OVER) };
+        counter.word(0).store(workers as u64, Ordering::SeqCst);
+        Ok(counter)
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -123,7 +123,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turns {
+impl Drop for JobCounter {
     fn drop(&mut self) {
         // SAFETY: what `new` mapped, once.
         unsafe { libc::munmap(self.start.as_ptr().cast(), (self.workers + 1) * WORD_BYTES) };

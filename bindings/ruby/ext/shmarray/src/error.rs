@@ -60,7 +60,7 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
 }
 
 /// What needs shared memory. Before it is said to be full, arrays that nobody refers to any more
-/// go, as Ruby itself does when it has no descriptors left; then those of other processes of a call
+/// go, as Ruby itself does when it has no fds left; then those of other processes of a call
 /// of `Numo::Parallel`.
 pub(crate) fn with_room<T>(
     ruby: &Ruby,

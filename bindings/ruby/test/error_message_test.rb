@@ -3,7 +3,7 @@
 require_relative "helper"
 
 # What errors say: words of Ruby and of this library, none of Rust's or of a parser's.
-class MessagesInWordsTest < SharedMemoryTest
+class ErrorMessageTest < SharedMemoryTest
   FOREIGN = /\b[iuf](8|16|32|64|128|size)\b|EOF|\bline \d+ column|invalid digit|expected|invalid (type|value)|serde|Some\(|None\b|`/
 
   def handle

@@ -1,8 +1,8 @@
 //! The classes `Shmarray::Pipe` and `Shmarray::Message`: pipes that carry arrays.
 //!
-//! What waits is Ruby (`lib/shmarray/pipe.rb`), on the pipe's descriptor: so other threads run
+//! What waits is Ruby (`lib/shmarray/pipe.rb`), on the pipe's fd: so other threads run
 //! meanwhile, and whatever ends a thread's wait ends this one. Here everything is tried at once.
-#![allow(unsafe_code)] // a descriptor that Ruby hands over, and what the derives write
+#![allow(unsafe_code)] // an fd that Ruby hands over, and what the derives write
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -17,7 +17,7 @@ use magnus::{
 use shmarray::{Array, Message, Pipe, Received, Sent};
 
 use crate::array::{ArrayObject, array_of};
-use crate::errors::{OrRaise, argument_error, named_class, type_error};
+use crate::error::{OrRaise, argument_error, named_class, type_error};
 use crate::gvl::look_up_class;
 use crate::{arguments, numo_shared};
 
@@ -70,11 +70,10 @@ fn pair(ruby: &Ruby) -> Result<RArray, Error> {
     Ok(ruby.ary_from_iter([one, other].map(|end| PipeObject::wrap(ruby, end))))
 }
 
-/// The pipe of a descriptor, which is taken only when there is one: first a copy is tried.
+/// The pipe of an fd, which is taken only when there is one: first a copy is tried.
 fn for_fd(ruby: &Ruby, fd: Integer) -> Result<Value, Error> {
     let found = fd.to_i64().ok().and_then(|fd| RawFd::try_from(fd).ok()).filter(|fd| *fd >= 0);
-    let fd =
-        found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is no descriptor")))?;
+    let fd = found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is not an fd")))?;
     // SAFETY: not negative; where it is not open the kernel says so.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
     let os =
@@ -178,7 +177,7 @@ impl MessageObject {
         let (index, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
         let array = this.with(ruby, |message| {
             let count = message.handles().len() as i64;
-            let place =
+            let position =
                 index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
             let none = || {
                 Error::new(
@@ -186,8 +185,9 @@ impl MessageObject {
                     format!("no array {index} in a message of {count}"),
                 )
             };
-            let place = place.and_then(|place| usize::try_from(place).ok()).ok_or_else(none)?;
-            message.array(place, access).or_raise_index(ruby)
+            let position =
+                position.and_then(|position| usize::try_from(position).ok()).ok_or_else(none)?;
+            message.array(position, access).or_raise_index(ruby)
         });
         Ok(ArrayObject::holding(ruby, array?))
     }

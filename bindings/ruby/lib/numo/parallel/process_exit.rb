@@ -4,7 +4,7 @@ module Numo
   module Parallel
     # The end of a child process, told by the process itself (a pidfd) and not by the end of its pipes, which a child of
     # its own may still have.
-    class End
+    class ProcessExit
       # @param pid [Integer]
       def self.of(pid)
         fd = Shmarray.send(:process_fd, pid)
@@ -43,7 +43,7 @@ module Numo
       end
 
       # The same where the kernel has no fds of processes: a thread waits.
-      class Waited < End
+      class Waited < ProcessExit
         def initialize(pid)
           reader, @writer = IO.pipe
           super(pid, reader)
@@ -59,6 +59,6 @@ module Numo
         end
       end
     end
-    private_constant :End
+    private_constant :ProcessExit
   end
 end

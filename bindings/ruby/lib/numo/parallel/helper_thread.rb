@@ -7,8 +7,8 @@ module Numo
     #
     # A thread that hears of each item would take longer than most items do. This one looks now and then whether the
     # caller is still where it was, and only then does its work.
-    class Deputy
-      # Seconds that the caller may be away before the deputy takes over.
+    class HelperThread
+      # Seconds that the caller may be away before the helper takes over.
       PAUSE = 0.005
 
       # To be made by the caller, who has the work until it goes {#away}. The block does a piece of it, and comes back
@@ -16,12 +16,12 @@ module Numo
       def initialize(&work)
         @work, @caller = work, Thread.current
         @lock = Mutex.new.lock
-        @io, @ring = IO.pipe
+        @wake_up, @waker = IO.pipe
         @departures = 0
         @over = Class.new(Exception) # rubocop:disable Lint/InheritException
       end
 
-      # Runs the caller's block, with a deputy.
+      # Runs the caller's block, with a helper.
       def assist(&block)
         result = nil
         Interrupts.hold do
@@ -29,7 +29,7 @@ module Numo
           result = Thread.handle_interrupt(Object => :immediate, @over => :never, &block)
         ensure
           @thread.kill.join
-          [@io, @ring].each(&:close)
+          [@wake_up, @waker].each(&:close)
         end
         result
       rescue @over
@@ -44,7 +44,7 @@ module Numo
         nil
       ensure
         @is_away = false
-        @ring.write_nonblock("x", exception: false) if @is_at_work
+        @waker.write_nonblock("x", exception: false) if @is_at_work
         @lock.lock
       end
 
@@ -67,7 +67,7 @@ module Numo
 
       def work
         @is_at_work = true
-        @io.read_nonblock(64, exception: false) until !@is_away || @work.call(@io)
+        @wake_up.read_nonblock(64, exception: false) until !@is_away || @work.call(@wake_up)
         call_back if @is_away && @called_back != @departures
       ensure
         @is_at_work = false
@@ -78,6 +78,6 @@ module Numo
         @caller.raise(@over)
       end
     end
-    private_constant :Deputy
+    private_constant :HelperThread
   end
 end

@@ -2,8 +2,8 @@
 
 require_relative "helper"
 
-# Every descriptor closed behind the library's back: what is held stays held, and all goes on working.
-class DescriptorsTest < SharedMemoryTest
+# Every fd closed behind the library's back: what is held stays held, and all goes on working.
+class ClosedFdsTest < SharedMemoryTest
   # Ruby's own, for its timer, cannot be had as an IO.
   PRELUDE = <<~'RUBY'
     begin
@@ -55,18 +55,18 @@ class DescriptorsTest < SharedMemoryTest
     end
   RUBY
 
-  def test_arrays_work_and_more_are_made_with_every_descriptor_closed
+  def test_arrays_work_and_more_are_made_with_every_fd_closed
     output, status = ruby(PRELUDE + "hold\n3.times { close_all; everything }\nputs $array.to_a.inspect")
     assert_equal ["[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]\n", true], [output, status.success?]
     assert_empty segments_in
   end
 
-  def test_the_first_use_may_come_after_every_descriptor_was_closed
+  def test_the_first_use_may_come_after_every_fd_was_closed
     output, status = ruby(PRELUDE + "close_all\nhold\neverything\nputs $view.to_a.inspect")
     assert_equal ["[[4, 6], [8, 10]]\n", true], [output, status.success?]
   end
 
-  def test_others_cannot_take_what_a_process_without_descriptors_holds
+  def test_others_cannot_take_what_a_process_without_fds_holds
     ENDINGS.each_key do |ending|
       program = start_ruby(PRELUDE + HOLDS, ending)
       handle = program.gets.chomp
@@ -95,7 +95,7 @@ class DescriptorsTest < SharedMemoryTest
     { "exit" => -> { exit }, "exit!" => -> { exit!(0) }, "killed" => -> { Process.kill(:KILL, $$) } }[ARGV[0]].call
   RUBY
 
-  def test_forks_of_a_process_without_descriptors_hold_and_give_back
+  def test_forks_of_a_process_without_fds_hold_and_give_back
     output, status = ruby(PRELUDE + FORKS)
     assert_equal ["0\n0\n9\n3\n", true], [output, status.success?]
     assert_empty segments_in
@@ -117,7 +117,7 @@ class DescriptorsTest < SharedMemoryTest
     puts $array[0, 0]
   RUBY
 
-  def test_a_child_without_descriptors_outlives_its_parent
+  def test_a_child_without_fds_outlives_its_parent
     program = start_ruby(PRELUDE + PARENT_FIRST)
     parent, handle = program.gets.split(" ", 2)
     assert_equal parent.to_i, program.pid

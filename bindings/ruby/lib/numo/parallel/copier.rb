@@ -4,7 +4,7 @@ module Numo
   module Parallel
     # Where the private arrays of a message go: to memory that the receiver lent, to shared memory of the sender's own,
     # or nowhere, and then they go in band.
-    class Room
+    class Copier
       # Looking for room takes at most this part of the time while it is in vain.
       PART = 20
 
@@ -14,31 +14,31 @@ module Numo
 
       # Memory for the arrays of the next message. Whoever lent it may have taken it back already.
       # @param handle [String]
-      def lent(handle)
-        @loan&.close
-        @loan = Shmarray::Array.attach(handle)
+      def take_buffer(handle)
+        @buffer&.close
+        @buffer = Shmarray::Array.attach(handle)
       rescue Shmarray::Error, SystemCallError
-        @loan = nil
+        @buffer = nil
       end
 
       # Copies in shared memory, in the arrays' order; nil where there is no room. They are the caller's to close.
       # Whether they are in memory that was lent, and how many bytes of that they need.
       # @return [(Array<Shmarray::Array>, Boolean, Integer)]
       def copies(arrays)
-        for_loan, others = Loans.divided(arrays)
-        needed = Loans.needed(for_loan)
-        filler = Loans::Filler.for(@loan, needed)
-        rest = copies_of_own(filler ? others : arrays) or return [nil, false, 0]
-        return [rest, false, needed] unless filler
+        for_buffer, others = ResultBuffers.partition(arrays)
+        needed = ResultBuffers.needed(for_buffer)
+        writer = ResultBuffers::Writer.for(@buffer, needed)
+        rest = copies_of_own(writer ? others : arrays) or return [nil, false, 0]
+        return [rest, false, needed] unless writer
 
-        @loan = nil
-        [in_order(arrays, for_loan.zip(filler.copies(for_loan)) + others.zip(rest)), true, needed]
+        @buffer = nil
+        [in_order(arrays, for_buffer.zip(writer.copies(for_buffer)) + others.zip(rest)), true, needed]
       end
 
       private
 
       def copies_of_own(arrays)
-        own_copies(arrays) || (make_room(Loans.needed(arrays)) && own_copies(arrays)) || nil
+        own_copies(arrays) || (make_room(ResultBuffers.needed(arrays)) && own_copies(arrays)) || nil
       end
 
       def in_order(arrays, pairs)
@@ -59,12 +59,12 @@ module Numo
       end
 
       def make_room(bytes)
-        began = Room.now
+        began = Copier.now
         return false if began < @not_before
 
         Shmarray.send(:make_room)
         enough = Shmarray.send(:room?, bytes) || (Shmarray.send(:others_make_room) && Shmarray.send(:room?, bytes))
-        now = Room.now
+        now = Copier.now
         @not_before = now + (PART * (now - began)) unless enough
         enough
       end
@@ -73,6 +73,6 @@ module Numo
         Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
-    private_constant :Room
+    private_constant :Copier
   end
 end
