@@ -3,15 +3,18 @@
 # `stage` makes the folder that this builds in: with the core crate beside the extension.
 
 # The version stands once, in the workspace's Cargo.toml: here when staged, else two folders up.
-workspace = [".", "../.."].map { |dir| File.expand_path("#{dir}/Cargo.toml", __dir__) }.find { |file| File.exist?(file) }
+workspace = [".", "../.."].map { |dir| File.expand_path("#{dir}/Cargo.toml", __dir__) }
+                          .find { |file| File.exist?(file) }
 
 Gem::Specification.new do |spec|
   spec.name = "numo-shared"
   spec.version = File.read(workspace, encoding: "UTF-8")[/^version = "(.+)"/, 1]
-  spec.summary = "Numo arrays, and arrays without Numo, in memory that several processes see at once"
-  spec.description = "Typed n-dimensional arrays in shared memory: a process makes one, hands over its handle, " \
-                     "a line of text, and any other process has the same memory as its own array. " \
-                     "Real Numo::NArrays when numo-narray or numo-narray-alt is installed; Shmarray::Array without."
+  spec.summary =
+    "Numo arrays, and arrays without Numo, in memory that several processes see at once"
+  spec.description =
+    "Typed n-dimensional arrays in shared memory: a process makes one, hands over its handle, " \
+    "a line of text, and any other process has the same memory as its own array. Real " \
+    "Numo::NArrays when numo-narray or numo-narray-alt is installed; Shmarray::Array without."
   spec.authors = ["The shmarray authors"]
   spec.homepage = "https://github.com/shmarray/shmarray"
   spec.licenses = ["MIT", "Apache-2.0"]

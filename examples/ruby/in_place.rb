@@ -4,9 +4,9 @@
 #
 #     . ci/env; ruby examples/ruby/in_place.rb
 #
-# This is what ruby-numo/numo-narray#84 asks for: the parent allocates [2, 3, 3], each child writes its
-# [3, 3], and nothing is marshalled on the way back. Only the allocation differs from a program that
-# loses what its children write.
+# This is what ruby-numo/numo-narray#84 asks for: the parent allocates [2, 3, 3], each child writes
+# its [3, 3], and nothing is marshalled on the way back. Only the allocation differs from a program
+# that loses what its children write.
 require "numo/shared"
 
 images = Numo::Shared.new(Numo::Int32, [2, 3, 3]) # was: Numo::Int32.zeros(2, 3, 3)

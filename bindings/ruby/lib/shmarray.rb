@@ -4,24 +4,28 @@ require "shmarray_ruby"
 
 # Typed n-dimensional arrays in shared memory, without Numo.
 #
-# A process makes one and hands over its {Array#handle handle}, a line of text; any other process on the
-# machine then has the same memory. It is given back when nobody holds it any more, however the holders end.
+# A process makes one and hands over its {Array#handle handle}, a line of text; any other process on
+# the machine then has the same memory. It is given back when nobody holds it any more, however the
+# holders end.
 #
 # @example
 #   a = Shmarray::Array.create(:int32, [2, 3])
 #   a[1, 2] = 5
 #   Shmarray::Array.attach(a.handle)[1, 2] # => 5
 #
-# Core's errors that Ruby has a class for are raised as that ({ERROR_CLASSES}), all others as {Error}.
+# Core's errors that Ruby has a class for are raised as that ({ERROR_CLASSES}), all others as
+# {Error}.
 module Shmarray
   # @!method self.segments
-  #   All of shared memory that this library has and this process may look at, one Hash for each part.
+  #   All of shared memory that this library has and this process may look at, one Hash for each
+  #   part.
   #
-  #   Its +:kind+ is +:array+ (which a process or a message holds, or that persists), +:pool+ (memory that processes keep
-  #   for their next arrays) or +:remains+ (what dead processes left: the next use of the library gives it back). The other
-  #   keys are +:segment+ and +:name+ (Strings, the name may be nil), +:bytes+ (of shared memory), +:dtype+, +:shape+,
-  #   +:holders+ (pids of the living), +:tickets+ (messages that hold it and can still be received), +:persists+,
-  #   +:creator_pid+ and +:created_at+ (a Time).
+  #   Its +:kind+ is +:array+ (which a process or a message holds, or that persists), +:pool+
+  #   (memory that processes keep for their next arrays) or +:remains+ (what dead processes left:
+  #   the next use of the library gives it back). The other keys are +:segment+ and +:name+
+  #   (Strings, the name may be nil), +:bytes+ (of shared memory), +:dtype+, +:shape+, +:holders+
+  #   (pids of the living), +:tickets+ (messages that hold it and can still be received),
+  #   +:persists+, +:creator_pid+ and +:created_at+ (a Time).
   #   @return [::Array<Hash{Symbol => Object}>]
   #   @raise [SystemCallError] when the directory cannot be read
   #   @example
@@ -33,16 +37,21 @@ module Shmarray
   # @!method self.sweep
   #   Gives back what dead processes held, and what this one keeps for its next arrays.
   #
-  #   Nobody need call it: creating and receiving arrays gives back what the dead held, and what is kept goes when
-  #   shared memory is full.
+  #   Nobody need call it: creating and receiving arrays gives back what the dead held, and what is
+  #   kept goes when shared memory is full.
   #   @return [Hash{Symbol => Integer}] +:segments+ and +:bytes+ that were given back
   #   @raise [SystemCallError] when the directory cannot be read
   #   @example
-  #     Process.wait(fork { Shmarray::Array.create(:uint8, 1000); Process.kill(:KILL, Process.pid) })
+  #     pid = fork do
+  #       Shmarray::Array.create(:uint8, 1000)
+  #       Process.kill(:KILL, Process.pid)
+  #     end
+  #     Process.wait(pid)
   #     Shmarray.sweep[:segments] # => 1
 
   # @!method self.unlink(name)
-  #   Takes a name away. Who holds the array goes on; who attaches it by its name does not find it any more.
+  #   Takes a name away. Who holds the array goes on; who attaches it by its name does not find it
+  #   any more.
   #   @param name [String]
   #   @return [nil]
   #   @raise [Errno::ENOENT] when there is no such name
@@ -69,7 +78,8 @@ module Shmarray
   #     b.to_bytes.bytesize # => 8000
   #     Shmarray.copied_bytes - before # => 8000
 
-  # What is raised when the time given is over: IO::TimeoutError where the running Ruby has it (3.2).
+  # What is raised when the time given is over: IO::TimeoutError where the running Ruby has it
+  # (3.2).
   TimeoutError = defined?(IO::TimeoutError) ? IO::TimeoutError : Class.new(Error)
 
   # Raised in the place of a result whose process died with it.
@@ -81,7 +91,8 @@ module Shmarray
   class << self
     private
 
-    # Has other processes give back what nobody refers to; whether there were any. Those of Numo::Parallel have.
+    # Has other processes give back what nobody refers to; whether there were any. Those of
+    # Numo::Parallel have.
     def others_make_room
       @others ? @others.call : false
     end

@@ -9,8 +9,8 @@ module CallEverything
   KINDS = %i[itself view transpose inplace].freeze
 
   # No negative number: Numo raises an unsigned one to that for ever, and divides the least by -1.
-  # On a fresh array, which the block gives, and on views of it; gives their number. Each array is told
-  # to +after+ with what was called.
+  # On a fresh array, which the block gives, and on views of it; gives their number. Each array is
+  # told to +after+ with what was called.
   def call_everything(after: nil)
     methods = yield.methods - Object.instance_methods - SPARED + HIDDEN
     methods.product(KINDS, arguments).count do |method, kind, given|
@@ -22,7 +22,8 @@ module CallEverything
   end
 
   def arguments
-    [[], [0], [1, 0], [2.5], [[1, 2, 3]], [Numo::Int32[1, 2, 3]], [true, 1], [0..1, 1], [9], ["x" * 144], [("x" * 144).freeze], [0, 0, 5], [nil], [2**70]]
+    [[], [0], [1, 0], [2.5], [[1, 2, 3]], [Numo::Int32[1, 2, 3]], [true, 1], [0..1, 1], [9],
+     ["x" * 144], [("x" * 144).freeze], [0, 0, 5], [nil], [2**70]]
   end
 
   private

@@ -43,10 +43,13 @@ class ClosedFdsTest < SharedMemoryTest
       $array[1, 2] -= 30
       $named[4] = 9
       same([9, 9], [$reader[4], Shmarray::Array.attach("named")[4]])
-      made = Array.new(20) { |number| Shmarray::Array.create(:int32, 10).tap { |array| array[7] = number } }
+      made = Array.new(20) do |number|
+        Shmarray::Array.create(:int32, 10).tap { |array| array[7] = number }
+      end
       same((0...20).to_a, made.map { |array| Shmarray::Array.attach(array.handle)[7] })
       same([1, 2, 3], Numo::Shared.share(Numo::Int32[1, 2, 3]).to_a) if $numo
-      second = Shmarray::Array.create(:int8, 1, name: "second") # its name goes with whoever holds it last
+      # its name goes with whoever holds it last
+      second = Shmarray::Array.create(:int8, 1, name: "second")
       Shmarray.unlink("second")
       second.close
       Shmarray.sweep
@@ -56,7 +59,12 @@ class ClosedFdsTest < SharedMemoryTest
   RUBY
 
   def test_arrays_work_and_more_are_made_with_every_fd_closed
-    output, status = ruby(PRELUDE + "hold\n3.times { close_all; everything }\nputs $array.to_a.inspect")
+    output, status = ruby(<<~RUBY)
+      #{PRELUDE}
+      hold
+      3.times { close_all; everything }
+      puts $array.to_a.inspect
+    RUBY
     assert_equal ["[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]\n", true], [output, status.success?]
     assert_empty segments_in
   end
@@ -72,7 +80,8 @@ class ClosedFdsTest < SharedMemoryTest
       handle = program.gets.chomp
       before = segments_in
       3.times do
-        in_child { Shmarray::Array.attach(handle)[1, 1] += 1 } # attached, and let go with its process
+        # attached, and let go with its process
+        in_child { Shmarray::Array.attach(handle)[1, 1] += 1 }
         assert_equal 0, Shmarray.sweep[:segments]
       end
       assert_equal before, segments_in
@@ -92,7 +101,8 @@ class ClosedFdsTest < SharedMemoryTest
     puts $view.to_a.inspect
     everything
     $stdin.gets
-    { "exit" => -> { exit }, "exit!" => -> { exit!(0) }, "killed" => -> { Process.kill(:KILL, $$) } }[ARGV[0]].call
+    { "exit" => -> { exit }, "exit!" => -> { exit!(0) },
+      "killed" => -> { Process.kill(:KILL, $$) } }[ARGV[0]].call
   RUBY
 
   def test_forks_of_a_process_without_fds_hold_and_give_back

@@ -49,13 +49,15 @@ class DocumentationTest < SharedMemoryTest
     skip "the gem yard is not installed"
   end
 
-  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message] +
-            (NUMO ? [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] : [])
+  WITH_NUMO = -> { [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] }
+  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message,
+             *(WITH_NUMO.call if NUMO)].freeze
 
   def test_every_public_method_is_documented
     registry = documented
     names = MODULES.flat_map do |mod|
-      mod.singleton_methods(false).map { |name| "#{mod}.#{name}" } + mod.public_instance_methods(false).map { |name| "#{mod}##{name}" }
+      mod.singleton_methods(false).map { |name| "#{mod}.#{name}" } +
+        mod.public_instance_methods(false).map { |name| "#{mod}##{name}" }
     end
     without = names.reject { |name| told?(registry.at(name)) }
     assert_empty without

@@ -4,8 +4,10 @@ require_relative "helper"
 
 class ErrorsTest < SharedMemoryTest
   EXPECTED = {
-    "NotFound" => Errno::ENOENT, "Exists" => Errno::EEXIST, "StaleHandle" => Shmarray::StaleHandleError,
-    "InvalidHandle" => ArgumentError, "InvalidSegment" => Shmarray::Error, "InvalidArgument" => ArgumentError,
+    "NotFound" => Errno::ENOENT, "Exists" => Errno::EEXIST,
+    "StaleHandle" => Shmarray::StaleHandleError,
+    "InvalidHandle" => ArgumentError, "InvalidSegment" => Shmarray::Error,
+    "InvalidArgument" => ArgumentError,
     "InvalidDType" => TypeError, "DTypeMismatch" => TypeError, "OutOfBounds" => ArgumentError,
     "ReadOnly" => FrozenError, "NoSpace" => Errno::ENOSPC, "PermissionDenied" => Errno::EACCES,
     "Unsupported" => Shmarray::Error, "Os" => SystemCallError
@@ -42,7 +44,14 @@ class ErrorsTest < SharedMemoryTest
 
   # In a fresh process, because this one has the segment mapped.
   def ruby_attach(handle)
-    output, = ruby("require 'shmarray'; begin; Shmarray::Array.attach(ARGV[0]); rescue => e; print e.class, '|', e.message; end", handle)
+    output, = ruby(<<~RUBY, handle)
+      require "shmarray"
+      begin
+        Shmarray::Array.attach(ARGV[0])
+      rescue => error
+        print error.class, "|", error.message
+      end
+    RUBY
     type, message = output.split("|", 2)
     raise Object.const_get(type), message
   end

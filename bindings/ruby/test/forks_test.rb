@@ -11,7 +11,8 @@ class ForksTest < SharedMemoryTest
         order.each do |number|
           Shmarray.sweep # what the dead alone held, and no more
           waits[number][1].write(".")
-          assert_equal "#{number} saw [#{[70 + number] * 4 * ", "}] and #{number}\n", says.gets, [order, ending].inspect
+          assert_equal "#{number} saw [#{[70 + number] * 4 * ", "}] and #{number}\n", says.gets,
+                       [order, ending].inspect
         end
         assert_nil says.gets # they are about to end
         pids.each { |pid| Process.wait(pid) } # each is ours when its parent is gone
@@ -24,7 +25,9 @@ class ForksTest < SharedMemoryTest
     held = Held.new
     rounds = [0, 0, 0]
     stop = false
-    threads = rounds.each_index.map { |at| Thread.new { rounds[at] += 1 while !stop && work(held.handle) } }
+    threads = rounds.each_index.map do |at|
+      Thread.new { rounds[at] += 1 while !stop && work(held.handle) }
+    end
     turn = 0
     while turn < 30 || rounds.min < 30
       name, ending = ENDINGS.to_a[turn % 3]

@@ -6,10 +6,12 @@ require_relative "helper"
 class FullMemoryTest < SharedMemoryTest
   SMALL = 4 << 20
   SIZES = { "8 B" => 8, "4 KiB" => 4 << 10, "64 KiB" => 64 << 10, "1 MiB" => 1 << 20 }.freeze
-  FACTS = /\A(?:No space left on device - )?shared memory is full: (\d+) bytes asked, (\d+) bytes free in (\S+);.*--shm-size/
+  FACTS = /\A(?:No\ space\ left\ on\ device\ -\ )?shared\ memory\ is\ full:\ (\d+)\ bytes\ asked,
+           \ (\d+)\ bytes\ free\ in\ (\S+);.*--shm-size/x
 
   [false, true].product(SIZES.keys).each do |named, what|
-    define_method("test_memory_full_of_#{"named_" if named}#{what.tr(" ", "_")}_keeps_them_and_has_room_again") do
+    kind = "#{"named_" if named}#{what.tr(" ", "_")}"
+    define_method("test_memory_full_of_#{kind}_keeps_them_and_has_room_again") do
       in_small_tmpfs("size=#{SMALL}") { |dir| fill_drop_and_fill(dir, SIZES[what], named) }
     end
   end
@@ -35,7 +37,8 @@ class FullMemoryTest < SharedMemoryTest
       free = free_bytes(dir)
       in_child do
         arrays.each_with_index { |array, number| refill(array, number, number + 1) }
-        check_facts(assert_raises(Errno::ENOSPC) { Shmarray::Array.create(:uint8, 64 << 10) }, 64 << 10, dir)
+        error = assert_raises(Errno::ENOSPC) { Shmarray::Array.create(:uint8, 64 << 10) }
+        check_facts(error, 64 << 10, dir)
         nil
       end
       assert_equal [before, free], [segments_in, free_bytes(dir)]
@@ -64,7 +67,8 @@ class FullMemoryTest < SharedMemoryTest
     end
   end
 
-  # As Ruby itself does when there are too many open files: what nobody refers to is no reason to fail.
+  # As Ruby itself does when there are too many open files: what nobody refers to is no reason to
+  # fail.
   def test_what_nobody_refers_to_makes_room
     in_small_tmpfs("size=#{SMALL}") do
       kept = filled(1000, 7)
@@ -190,7 +194,8 @@ class NumoFullMemoryTest < NumoTest
   def test_numo_arrays_fill_it_and_are_whole
     in_small_tmpfs("size=4m") do |dir|
       private_one = Numo::Int32.new(100, 200).seq
-      [-> { Numo::Shared.share(private_one.transpose) }, -> { Numo::Shared.new(Numo::Int32, [200, 100]) }].each do |make|
+      [-> { Numo::Shared.share(private_one.transpose) },
+       -> { Numo::Shared.new(Numo::Int32, [200, 100]) }].each do |make|
         in_child { fill(make, dir) && nil }
       end
     end
@@ -201,7 +206,8 @@ class NumoFullMemoryTest < NumoTest
   def fill(make, dir)
     arrays = []
     error = assert_raises(Errno::ENOSPC) { loop { arrays << make.call } }
-    assert_match(/shared memory is full: 8\d{4} bytes asked, \d+ bytes free in #{dir};/, error.message)
+    assert_match(/shared memory is full: 8\d{4} bytes asked, \d+ bytes free in #{dir};/,
+                 error.message)
     before = segments_in
     assert_raises(Errno::ENOSPC) { make.call }
     assert_equal before, segments_in

@@ -2,7 +2,8 @@
 
 require_relative "helper"
 
-# Arrays that nobody refers to any more: how much shared memory they take, in a process with the usual pool.
+# Arrays that nobody refers to any more: how much shared memory they take, in a process with the
+# usual pool.
 module Garbage
   # In another Ruby: `used` is what its directory's segments take, in MB.
   PROLOGUE = <<~RUBY
@@ -56,7 +57,8 @@ module Garbage
 
   # The whole numbers that a program says.
   def say(program)
-    output, status = ruby("#{requires}\n#{PROLOGUE}\n#{program}", env: { "SHMARRAY_POOL_BYTES" => nil })
+    output, status = ruby("#{requires}\n#{PROLOGUE}\n#{program}",
+                          env: { "SHMARRAY_POOL_BYTES" => nil })
     assert status.success?, output
     output.lines.map { |line| Integer(line) }
   end

@@ -58,8 +58,8 @@ class SharedMemoryTest < Minitest::Test
     Marshal.load(text)
   end
 
-  # Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20") for a block that runs in a child,
-  # where a bus error would end no more than that. Nothing may stay there.
+  # Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20") for a block that runs in a
+  # child, where a bus error would end no more than that. Nothing may stay there.
   def in_small_tmpfs(options)
     dir = Dir.mktmpdir("small-", ENV.fetch("SHMARRAY_DIR"))
     _, said, status = Open3.capture3("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
@@ -77,19 +77,22 @@ class SharedMemoryTest < Minitest::Test
   # Another Ruby that goes on while it is spoken with by lines.
   def start_ruby(script, *arguments)
     paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
-    IO.popen([RbConfig.ruby, "-W0", *paths, "-e", script, *arguments, { err: [:child, :out] }], "r+").tap { |io| io.sync = true }
+    command = [RbConfig.ruby, "-W0", *paths, "-e", script, *arguments, { err: [:child, :out] }]
+    IO.popen(command, "r+").tap { |io| io.sync = true }
   end
 
   # Orphans of this process's become its children, so that it can wait for them.
   def adopt_orphans
     require "fiddle"
-    prctl = Fiddle::Function.new(Fiddle.dlopen(nil)["prctl"], [Fiddle::TYPE_INT] + [Fiddle::TYPE_LONG] * 4, Fiddle::TYPE_INT)
+    arguments = [Fiddle::TYPE_INT] + [Fiddle::TYPE_LONG] * 4
+    prctl = Fiddle::Function.new(Fiddle.dlopen(nil)["prctl"], arguments, Fiddle::TYPE_INT)
     assert_equal 0, prctl.call(36, 1, 0, 0, 0) # PR_SET_CHILD_SUBREAPER
   end
 
   # How a process ends, by name.
   ENDINGS = {
-    "exit" => -> { exit }, "exit!" => -> { exit!(0) }, "killed" => -> { Process.kill(:KILL, Process.pid) }
+    "exit" => -> { exit }, "exit!" => -> { exit!(0) },
+    "killed" => -> { Process.kill(:KILL, Process.pid) }
   }.freeze
 
   # An ordinary end leaves nothing; after another one a sweep gives it back.
@@ -105,7 +108,8 @@ class SharedMemoryTest < Minitest::Test
     loop do
       Shmarray.sweep
       holders = Shmarray.segments.map { |segment| segment[:holders] }
-      break if holders.all? { |pids| pids.uniq == pids && pids.all? { |pid| File.exist?("/proc/#{pid}") } }
+      live = holders.flatten.all? { |pid| File.exist?("/proc/#{pid}") }
+      break if live && holders.all? { |pids| pids.uniq == pids }
     end
   end
 
@@ -175,7 +179,9 @@ class NumoTest < SharedMemoryTest
   def run
     return super if NUMO
 
-    skipped = Minitest::Skip.new("no Numo gem is installed").tap { |skip| skip.set_backtrace(caller) }
+    skipped = Minitest::Skip.new("no Numo gem is installed").tap do |skip|
+      skip.set_backtrace(caller)
+    end
     not_run.tap { |result| result.failures << skipped }
   end
 

@@ -25,14 +25,17 @@ class NumoDeadWorkersTest < NumoTest
   end
 
   def test_nothing_is_left_of_workers_that_are_killed
-    assert_equal(4, Numo::Parallel.map([1, 2], in_processes: 2) { keep && raise(Numo::Parallel::Kill, 4) })
+    four = Numo::Parallel.map([1, 2], in_processes: 2) { keep && raise(Numo::Parallel::Kill, 4) }
+    assert_equal 4, four
     assert_equal 0, listed_bytes
   end
 
   def test_nothing_is_left_of_workers_whose_caller_is_interrupted
     never, writer = IO.pipe
     begun, tell = IO.pipe
-    thread = Thread.new { Numo::Parallel.each([1, 2], in_processes: 2) { keep && tell.write("x") && never.read } }
+    thread = Thread.new do
+      Numo::Parallel.each([1, 2], in_processes: 2) { keep && tell.write("x") && never.read }
+    end
     begun.read(2)
     assert_operator listed_bytes, :>=, 2 * BYTES
     thread.kill.join

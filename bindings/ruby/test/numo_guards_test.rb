@@ -3,7 +3,8 @@
 require_relative "helper"
 require_relative "call_everything"
 
-# Whatever is called on an array that can be written to, the process lives, and the array stays where it is.
+# Whatever is called on an array that can be written to, the process lives, and the array stays
+# where it is.
 class NumoGuardsTest < NumoTest
   include CallEverything
   Shared = NUMO && Numo::Shared
@@ -14,7 +15,8 @@ class NumoGuardsTest < NumoTest
       plain = Shmarray::Array.attach(Shared.handle(a))
       handles = [Shared.handle(a), Shared.handle(a.transpose)]
       calls = in_child do
-        handles.sum { |handle| call_everything(after: ->(array, what) { check(array, plain, what) }) { Shared.attach(handle) } }
+        after = ->(array, what) { check(array, plain, what) }
+        handles.sum { |handle| call_everything(after:) { Shared.attach(handle) } }
       end
       assert_operator calls, :>, 4000
     end

@@ -42,7 +42,8 @@ class NumoInPlaceTest < NumoTest
     "store_binary" => ->(a) { a.store_binary("\1" * a.byte_size) },
     "store_binary frozen" => ->(a) { a.store_binary(("\2" * a.byte_size).freeze) },
     "store_binary offset" => ->(a) { a.store_binary("xx#{"\3" * a.byte_size}", 2) },
-    "store_binary of a row" => ->(a) { a[0, true].store_binary("\4" * (a.byte_size / 4)) }, # frozen, Numo would take it for all of a
+    # frozen, Numo would take it for all of a
+    "store_binary of a row" => ->(a) { a[0, true].store_binary("\4" * (a.byte_size / 4)) },
     "allocate" => ->(a) { a.allocate },
     "free" => ->(a) { a[0, true].free },
     "concatenate back" => ->(a) { a.store(a[0..1, true].concatenate(a[2..3, true])) },
@@ -89,7 +90,8 @@ class NumoInPlaceTest < NumoTest
   # Made side by side, and made of every other row and the columns from behind.
   def shared_kinds(type)
     big = Numo::Shared.new(type, [8, 3])
-    { "own" => Numo::Shared.new(type, [4, 3]), "strided" => Numo::Shared.attach(Numo::Shared.handle(big[(0..-1) % 2, true].reverse(1))) }
+    { "own" => Numo::Shared.new(type, [4, 3]),
+      "strided" => Numo::Shared.attach(Numo::Shared.handle(big[(0..-1) % 2, true].reverse(1))) }
   end
 
   def test_everything_in_place_stays_shared

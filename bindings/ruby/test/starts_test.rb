@@ -7,7 +7,8 @@ require "pty"
 class StartsTest < SharedMemoryTest
   STARTS = {
     "spawn" => ->(ends) { spawn("cat", in: ends[0], out: ends[1]) },
-    "spawn with every fd" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], close_others: false) },
+    "spawn with every fd" =>
+      ->(ends) { spawn("cat", in: ends[0], out: ends[1], close_others: false) },
     "spawn by a shell" => ->(ends) { spawn("cat; true", in: ends[0], out: ends[1]) },
     "spawn in a new group" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], pgroup: true) },
     "fork and exec" => ->(ends) { fork { exec("cat", in: ends[0], out: ends[1]) } }
@@ -83,7 +84,10 @@ class StartsTest < SharedMemoryTest
       pid = answer.gets.to_i
       handles = ::Array.new(2) { answer.gets.chomp }
       before = segments_in
-      in_child { handles.each.with_index(3) { |handle, value| Shmarray::Array.attach(handle)[0] = value } && nil }
+      in_child do
+        handles.each.with_index(3) { |handle, value| Shmarray::Array.attach(handle)[0] = value }
+        nil
+      end
       assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]
       ask.puts "look"
       assert_equal "[[3, 1], [4, 2]]\n", answer.gets

@@ -15,6 +15,7 @@ module Which
   end
 
   def self.line
-    "numo-shared #{Shmarray::VERSION}, #{NUMO ? "with #{NUMO}" : "without Numo (#{REASON})"}, Ruby #{RUBY_VERSION}"
+    numo = NUMO ? "with #{NUMO}" : "without Numo (#{REASON})"
+    "numo-shared #{Shmarray::VERSION}, #{numo}, Ruby #{RUBY_VERSION}"
   end
 end

@@ -20,8 +20,8 @@ SIMULATOR = Simulator.new
 
 ROUNDS = ARGV.include?("--small") ? 2 : 7
 
-# Runs as a program does that goes on for long, round after round, and says the median of their times. The
-# parent looks at each frame.
+# Runs as a program does that goes on for long, round after round, and says the median of their
+# times. The parent looks at each frame.
 def in_rounds
   result = nil
   seconds = Array.new(ROUNDS) do

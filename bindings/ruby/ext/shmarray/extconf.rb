@@ -11,19 +11,23 @@ require "pathname"
 require "rbconfig"
 require "shellwords"
 
-# The version stands once, in the workspace's Cargo.toml: two folders up in the gem, four in the repository.
+# The version stands once, in the workspace's Cargo.toml: two folders up in the gem, four in the
+# repository.
 NEEDED = Pathname.new(__dir__).ascend.lazy.map { |dir| dir / "Cargo.toml" }.select(&:file?)
-                 .filter_map { |file| file.read(encoding: "UTF-8")[/^rust-version = "(.+)"/, 1] }.first
+                 .filter_map { |file| file.read(encoding: "UTF-8")[/^rust-version = "(.+)"/, 1] }
+                 .first
 
 def numbers(version)
   version.split(".").map(&:to_i)
 end
 
-# What is wrong with a program of Rust's, and what rustup does about it; nil when nothing is. A pre-release
-# is as good as its release, as cargo has it; what says no version is left to cargo.
+# What is wrong with a program of Rust's, and what rustup does about it; nil when nothing is. A
+# pre-release is as good as its release, as cargo has it; what says no version is left to cargo.
 def lack(program)
   said, complaint, status = Open3.capture3(program, "--version", binmode: true)
-  return "#{program} --version fails (#{reason(complaint)})", " by `rustup default stable`" unless status.success?
+  unless status.success?
+    return "#{program} --version fails (#{reason(complaint)})", " by `rustup default stable`"
+  end
 
   found = said[/\d+\.\d+\.\d+/]
   return unless found && (numbers(found) <=> numbers(NEEDED)).negative?
@@ -66,8 +70,10 @@ File.write("Makefile", <<~MAKEFILE)
 
   #{library}:
   \t{ $(BUILD) 2>&1 || echo "cargo failed"; } | tee cargo.log
-  \t@! grep -q "Unable to find libclang" cargo.log || echo "numo-shared needs libclang to be built:" \\
-  \t  "install it (Debian: libclang-dev, Fedora: clang-devel), or name its folder in LIBCLANG_PATH" >&2
+  \t@! grep -q "Unable to find libclang" cargo.log || \\
+  \t  echo "numo-shared needs libclang to be built:" \\
+  \t  "install it (Debian: libclang-dev, Fedora: clang-devel)," \\
+  \t  "or name its folder in LIBCLANG_PATH" >&2
   \t@! grep -qx "cargo failed" cargo.log
   \tcp "$(TARGET_DIR)/release/#{built}" $@
   \t-#{RbConfig::CONFIG["STRIP"]} $@

@@ -4,9 +4,9 @@ require "etc"
 require "numo/shared"
 
 module Numo
-  # Blocks that run in forked processes, as those of the gem parallel do. Arrays that a block returns
-  # come back through shared memory, also from within Arrays, Hashes and Structs; everything else by
-  # Marshal. What a block writes to a captured shared array is seen by all.
+  # Blocks that run in forked processes, as those of the gem parallel do. Arrays that a block
+  # returns come back through shared memory, also from within Arrays, Hashes and Structs; everything
+  # else by Marshal. What a block writes to a captured shared array is seen by all.
   #
   # @example Each child fills its own [3, 3], in place
   #   images = Numo::Shared.new(Numo::Int32, [2, 3, 3])
@@ -14,13 +14,15 @@ module Numo
   #   images[1, 0, 0] # => 2
   #
   # @example Results
-  #   squares = Numo::Parallel.map([1, 2, 3], in_processes: 2) { |n| Numo::DFloat.new(n, n).fill(n * n) }
+  #   squares = Numo::Parallel.map([1, 2, 3]) { |n| Numo::DFloat.new(n, n).fill(n * n) }
   #   squares[2].shape # => [3, 3]
   #
   # All methods take the options of that gem, by name or in a Hash:
   #
-  # in_processes:: how many processes, at most one for each item; 0 runs everything here. The default is {processor_count}.
-  # in_threads:: how many threads of this process instead, for blocks that wait more than they compute
+  # in_processes:: how many processes, at most one for each item; 0 runs everything here. The
+  #   default is {processor_count}.
+  # in_threads:: how many threads of this process instead, for blocks that wait more than they
+  #   compute
   # preserve_results:: false when nobody wants the results: the call returns its source
   # start:: called with item and index before a job, in this process, one at a time
   # finish:: called with item, index and result after it, before its worker begins another
@@ -28,14 +30,15 @@ module Numo
   # progress:: true, a title, or options of the gem ruby-progressbar, which must be installed
   # isolation:: a new process for each item; threads have none
   #
-  # An exception in a block ends the call as soon as the other workers have finished the item that they are at. It is
-  # raised in the calling process, with its own backtrace. A worker that dies raises {Shmarray::WorkerLost}.
+  # An exception in a block ends the call as soon as the other workers have finished the item that
+  # they are at. It is raised in the calling process, with its own backtrace. A worker that dies
+  # raises {Shmarray::WorkerLost}.
   module Parallel
     # A producer (anything with +call+) returns it when there are no more items.
     Stop = Object.new.freeze
 
-    # Raised in a block, it ends the call, whose value is then {#value}. The other workers finish the item that they
-    # are at.
+    # Raised in a block, it ends the call, whose value is then {#value}. The other workers finish
+    # the item that they are at.
     class Break < StandardError
       # What the call returns.
       attr_reader :value
@@ -87,12 +90,16 @@ require "numo/parallel/run"
 
 module Numo
   module Parallel
-    OPTIONS = %i[in_processes in_threads preserve_results start finish finish_in_order progress isolation with_index].freeze
+    OPTIONS = %i[
+      in_processes in_threads preserve_results start finish finish_in_order progress isolation
+      with_index
+    ].freeze
     # Options of the gem parallel, and why they are not here.
     REFUSED = {
       in_ractors: "blocks run in processes or threads; a frozen shared array is every Ractor's",
       ractor: "blocks run in processes or threads; a frozen shared array is every Ractor's",
-      interrupt_signal: "SIGINT, and any signal whose handler raises, ends the call and its processes",
+      interrupt_signal:
+        "SIGINT, and any signal whose handler raises, ends the call and its processes",
       serializer: "everything but arrays goes by Marshal"
     }.freeze
     private_constant :OPTIONS, :REFUSED
@@ -105,7 +112,9 @@ module Numo
       # @raise whatever the block raises, with its own backtrace
       # @raise [Shmarray::WorkerLost] when a process dies
       # @example
-      #   frames = Numo::Parallel.map(0...4, in_processes: 2) { |i| { id: i, pixels: Numo::UInt8.new(2, 3).fill(i) } }
+      #   frames = Numo::Parallel.map(0...4, in_processes: 2) do |i|
+      #     { id: i, pixels: Numo::UInt8.new(2, 3).fill(i) }
+      #   end
       #   frames[3][:pixels].to_a # => [[3, 3, 3], [3, 3, 3]]
       def map(source, options = {}, &block)
         run(source, options, results: true, &block)
@@ -122,7 +131,7 @@ module Numo
       #
       # @return [Array]
       # @example
-      #   Numo::Parallel.map_with_index(%w[a b], in_processes: 2) { |word, i| word * (i + 1) } # => ["a", "bb"]
+      #   Numo::Parallel.map_with_index(%w[a b]) { |word, i| word * (i + 1) } # => ["a", "bb"]
       def map_with_index(source, options = {}, &block)
         run(source, { **options, with_index: true }, results: true, &block)
       end
@@ -163,7 +172,8 @@ module Numo
         !each(source, options) { |*item| raise Kill, false if block.call(*item) }
       end
 
-      # Whether the block is true for all items. The other workers are killed when it is not for one.
+      # Whether the block is true for all items. The other workers are killed when it is not for
+      # one.
       #
       # @return [Boolean]
       def all?(source, options = {}, &block)
@@ -172,8 +182,8 @@ module Numo
         !!each(source, options) { |*item| raise Kill, false unless block.call(*item) }
       end
 
-      # Calls the block with each +array[i, …]+ along an axis, and i: views, so that what is written there is
-      # seen by all. A negative axis counts from the end.
+      # Calls the block with each +array[i, …]+ along an axis, and i: views, so that what is
+      # written there is seen by all. A negative axis counts from the end.
       #
       # @param array [Numo::NArray] in shared memory
       # @param options [Hash] those of all methods, and +axis:+, which is 0 when it is not there
@@ -185,16 +195,22 @@ module Numo
       #   frames[3, 0, 0, true].to_a # => [3, 3, 3]
       def each_slice_of(array, options = {})
         raise ArgumentError, "no block given" unless block_given?
-        raise ArgumentError, "the array is not in shared memory; Numo::Shared.share makes a copy that is" unless Shared.shared?(array)
+        unless Shared.shared?(array)
+          raise ArgumentError,
+                "the array is not in shared memory; Numo::Shared.share makes a copy that is"
+        end
 
         axis, options = options.fetch(:axis, 0), options.except(:axis)
         dim = axis.negative? ? axis + array.ndim : axis
-        raise IndexError, "axis #{axis} of #{array.ndim} dimensions" unless dim.between?(0, array.ndim - 1)
+        unless dim.between?(0, array.ndim - 1)
+          raise IndexError, "axis #{axis} of #{array.ndim} dimensions"
+        end
 
         each(0...array.shape[dim], options) do |index|
           slice = ::Array.new(array.ndim, true)
           slice[dim] = index
-          # Numo gives a number where one dimension is left over: a view of one element can be written to.
+          # Numo gives a number where one dimension is left over: a view of one element can be
+          # written to.
           yield(array.ndim == 1 ? array[index..index] : array[*slice], index)
         end
         array
@@ -222,7 +238,8 @@ module Numo
         Threads.new.values(Integer(count.is_a?(Hash) ? count.fetch(:count, 2) : count), &block)
       end
 
-      # Processors that this process may use, or what the environment's +PARALLEL_PROCESSOR_COUNT+ says.
+      # Processors that this process may use, or what the environment's +PARALLEL_PROCESSOR_COUNT+
+      # says.
       # @return [Integer]
       def processor_count
         Integer(ENV["PARALLEL_PROCESSOR_COUNT"] || Etc.nprocessors)
@@ -231,7 +248,8 @@ module Numo
       # The same without the further hardware threads of each core, where the system tells.
       # @return [Integer]
       def physical_processor_count
-        siblings = Dir["/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list"].map { |file| File.read(file) }
+        lists = Dir["/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list"]
+        siblings = lists.map { |file| File.read(file) }
         [siblings.uniq.size, processor_count].reject(&:zero?).min
       end
 
@@ -252,13 +270,17 @@ module Numo
         check_names(options.keys - OPTIONS)
         raise ArgumentError, "no block given" unless block
 
-        Run.new(Jobs.new(source, (Mutex.new if options[:in_threads])), block, results:, **options).outcome(source)
+        jobs = Jobs.new(source, (Mutex.new if options[:in_threads]))
+        Run.new(jobs, block, results:, **options).outcome(source)
       end
 
       def check_names(unknown)
         refused = unknown.find { |name| REFUSED.key?(name) }
         raise ArgumentError, "#{refused}: is not supported: #{REFUSED[refused]}" if refused
-        raise ArgumentError, "unknown #{unknown.size == 1 ? "option" : "options"}: #{unknown.join(", ")}" if unknown.any?
+        return if unknown.empty?
+
+        raise ArgumentError,
+              "unknown #{unknown.size == 1 ? "option" : "options"}: #{unknown.join(", ")}"
       end
     end
   end

@@ -3,10 +3,11 @@
 module Shmarray
   # An array of elements of one dtype in shared memory, in any number of dimensions.
   #
-  # Elements are Integers, Floats, Complex numbers or true and false; of a dtype without a meaning here they
-  # are binary Strings. Shapes count elements, strides and offsets count bytes, both as in NumPy. A view has
-  # the memory of its base, and keeps it alive. +dup+ and +clone+ give a new array in shared memory, which only this
-  # process has: with the elements, in C order, and writable also if this one is read-only.
+  # Elements are Integers, Floats, Complex numbers or true and false; of a dtype without a meaning
+  # here they are binary Strings. Shapes count elements, strides and offsets count bytes, both as in
+  # NumPy. A view has the memory of its base, and keeps it alive. +dup+ and +clone+ give a new array
+  # in shared memory, which only this process has: with the elements, in C order, and writable also
+  # if this one is read-only.
   #
   # A frozen array may go to other Ractors.
   class Array
@@ -16,15 +17,18 @@ module Shmarray
     INSPECT_LIMIT = 100
     private_constant :INSPECT_LIMIT
 
-    # @!method self.create(dtype, *shape, name: nil, persist: false, order: :C, mode: 0o600, uninitialized: false)
-    #   A new array of zeros. {.new} is the same.
-    #   @param dtype [Symbol, String] a name such as +:float32+, or a type string such as +"<f4"+ ({DTYPES})
+    # @!method self.create(dtype, *shape, **options)
+    #   Creates an array of zeros. {.new} is the same.
+    #   @param dtype [Symbol, String] a name such as +:float32+, or a type string such as +"<f4"+
+    #     ({DTYPES})
     #   @param shape [Integer, ::Array<Integer>] elements in each dimension: +2, 3+ or +[2, 3]+
-    #   @param name [String, nil] so that others can {.attach} it without a handle
-    #   @param persist [Boolean] whether it stays when nobody holds it, until {Shmarray.unlink}; needs a name
-    #   @param order [:C, :F] which dimension's elements lie side by side: the last, or the first
-    #   @param mode [Integer] the permissions of its file
-    #   @param uninitialized [Boolean] whether the elements may be whatever is there
+    #   @option options [String, nil] :name (nil) so that others can {.attach} it without a handle
+    #   @option options [Boolean] :persist (false) whether it stays when nobody holds it, until
+    #     {Shmarray.unlink}; needs a name
+    #   @option options [:C, :F] :order (:C) the dimension whose elements lie side by side: the
+    #     last, or the first
+    #   @option options [Integer] :mode (0o600) the permissions of its file
+    #   @option options [Boolean] :uninitialized (false) whether the elements may have any value
     #   @return [Array]
     #   @raise [TypeError, ArgumentError] for a dtype, a shape or a name that cannot be
     #   @raise [Errno::EEXIST] when the name is taken
@@ -52,8 +56,8 @@ module Shmarray
     #     a.to_a # => [7, 0, 0]
 
     # @!method self.wrap(exporter)
-    #   The array of a Numo array, of an IO::Buffer, and of whatever exports a MemoryView: its own memory if that is
-    #   shared, else a shared copy, in one pass.
+    #   The array of a Numo array, of an IO::Buffer, and of whatever exports a MemoryView: its own
+    #   memory if that is shared, else a shared copy, in one pass.
     #   @param exporter [Numo::NArray, IO::Buffer, Object] of Fiddle, of other gems
     #   @return [Array]
     #   @raise [TypeError] when it exports none
@@ -66,8 +70,9 @@ module Shmarray
 
     # @!method [](*index)
     #   An element, or a view.
-    #   @param index [Integer, Range, Enumerator::ArithmeticSequence, nil, true] one for each dimension; those that are
-    #     left out are whole, as with nil and true. Negative Integers count from the end.
+    #   @param index [Integer, Range, Enumerator::ArithmeticSequence, nil, true] one for each
+    #     dimension; those that are left out are whole, as with nil and true. Negative Integers
+    #     count from the end.
     #   @return [Object, Array] the element if there is an Integer for every dimension
     #   @raise [IndexError] for an index that is not in the array
     #   @raise [TypeError] for anything else
@@ -81,8 +86,9 @@ module Shmarray
     # @!method []=(*index, value)
     #   Writes an element, or all that an index chooses.
     #   @param index as in {#[]}
-    #   @param value [Object, ::Array, Range, Array, Numo::NArray] one element for all; Arrays, a Range or its steps; an
-    #     array of the same shape and dtype. What Numo alone has, bits and objects, is converted.
+    #   @param value [Object, ::Array, Range, Array, Numo::NArray] one element for all; Arrays, a
+    #     Range or its steps; an array of the same shape and dtype. What Numo alone has, bits and
+    #     objects, is converted.
     #   @raise [FrozenError] when the array is read-only
     #   @raise [RangeError] for a number that its dtype does not have
     #   @raise [ArgumentError, TypeError, IndexError] for what does not fit
@@ -130,17 +136,19 @@ module Shmarray
     #     Shmarray::Array.create(:complex64, []).dtype # => "<c8"
 
     # @!method handle
-    #   The line of text that any process on the machine can {.attach} while somebody holds the array: dtype, shape,
-    #   strides, offset and segment. It holds nothing itself.
+    #   The line of text that any process on the machine can {.attach} while somebody holds the
+    #   array: dtype, shape, strides, offset and segment. It holds nothing itself.
     #   @return [String]
     #   @example
     #     require "json"
     #     a = Shmarray::Array.create(:int32, [2, 3])
-    #     JSON.parse(a.transpose.handle).values_at("dtype", "shape", "strides") # => ["<i4", [3, 2], [4, 12]]
+    #     facts = JSON.parse(a.transpose.handle)
+    #     facts.values_at("dtype", "shape", "strides") # => ["<i4", [3, 2], [4, 12]]
 
     # @!method handle_to_send
-    #   A handle that holds the array until it is attached for the first time, or given to {Shmarray.discard}; at most as
-    #   long as a process lives of those that have one ancestor which used shared memory.
+    #   A handle that holds the array until it is attached for the first time, or given to
+    #   {Shmarray.discard}; at most as long as a process lives of those that have one ancestor which
+    #   used shared memory.
     #   @return [String]
     #   @raise [Errno::ENOSPC] when shared memory is full
     #   @example

@@ -1,21 +1,23 @@
 # frozen_string_literal: true
 
 module Shmarray
-  # What Ruby's own Arrays have too. Elements are those of all dimensions, in C order; an index, a pattern and
-  # {#values_at} go along the first dimension.
+  # What Ruby's own Arrays have too. Elements are those of all dimensions, in C order; an index, a
+  # pattern and {#values_at} go along the first dimension.
   class Array
     # @!method ==(other)
-    #   Whether the other is an array of the same shape whose elements are equal by value: 1 and 1.0 are, NaN is not equal
-    #   to itself. The elements are compared where they are, without objects of them.
+    #   Whether the other is an array of the same shape whose elements are equal by value: 1 and 1.0
+    #   are, NaN is not equal to itself. The elements are compared where they are, without objects
+    #   of them.
     #
-    #   Never of an Array of Ruby's or of a Numo array, for which it would be true in one direction only: compare with
-    #   {#to_a}.
+    #   Never of an Array of Ruby's or of a Numo array, for which it would be true in one direction
+    #   only: compare with {#to_a}.
     #   @param other [Object]
     #   @return [Boolean]
     #   @example
     #     a = Shmarray::Array.create(:int32, 2).fill(1)
     #     b = Shmarray::Array.create(:float64, 2).fill(1)
-    #     [a == b, a == b.reshape(1, 2), a == [1, 1], a.to_a == [1, 1]] # => [true, false, false, true]
+    #     [a == b, a == b.reshape(1, 2)] # => [true, false]
+    #     [a == [1, 1], a.to_a == [1, 1]] # => [false, true]
 
     # @!method length
     #   As {#size}: of all dimensions.
@@ -44,12 +46,12 @@ module Shmarray
     #     a.map!.with_index { |_, i| i * i }.to_a # => [[0, 1], [4, 9]]
 
     # @!method reshape(*shape)
-    #   A view of the same elements, in C order, in another shape. As in Numo, nil or true leaves one dimension open; so
-    #   does -1. (Numo's +reshape+ copies.)
+    #   A view of the same elements, in C order, in another shape. As in Numo, nil or true leaves
+    #   one dimension open; so does -1. (Numo's +reshape+ copies.)
     #   @param shape [Integer, nil, true, ::Array] its dimensions, or an Array of them
     #   @return [Array]
-    #   @raise [ArgumentError] when as many elements do not fit, or no strides reach them: then +dup+ makes a copy where
-    #     they do
+    #   @raise [ArgumentError] when as many elements do not fit, or no strides reach them: then
+    #     +dup+ makes a copy where they do
     #   @example
     #     a = Shmarray::Array.create(:int8, 6)
     #     a[nil] = 1..6
@@ -64,9 +66,9 @@ module Shmarray
     #     Shmarray::Array.attach(a.handle).name # => "levels"
 
     # @!method close
-    #   Lets go of the memory now, and not when the array is collected. Views, buffers and MemoryViews of it keep it, and
-    #   so does a loop that goes through it. From then on each method but {#closed?} and {#inspect} is an IOError. Closing
-    #   twice does nothing.
+    #   Lets go of the memory now, and not when the array is collected. Views, buffers and
+    #   MemoryViews of it keep it, and so does a loop that goes through it. From then on each method
+    #   but {#closed?} and {#inspect} is an IOError. Closing twice does nothing.
     #   @return [nil]
     #   @raise [FrozenError] for a frozen array, which other Ractors may have
     #   @example
@@ -77,8 +79,8 @@ module Shmarray
     # @!method closed?
     #   @return [Boolean]
 
-    # Whether the other has the same dtype too, and so the same {#hash}. As a Hash's key an array must not be written to,
-    # by any process.
+    # Whether the other has the same dtype too, and so the same {#hash}. As a Hash's key an array
+    # must not be written to, by any process.
     # @param other [Object]
     # @return [Boolean]
     # @example
@@ -154,11 +156,12 @@ module Shmarray
       asked.to_h { |key| [key, public_send(FACTS.fetch(key))] }
     end
 
-    FACTS = { dtype: :dtype, shape: :shape, strides: :strides, ndim: :ndim, size: :size, name: :name, readonly: :readonly? }.freeze
+    FACTS = { dtype: :dtype, shape: :shape, strides: :strides, ndim: :ndim, size: :size,
+              name: :name, readonly: :readonly? }.freeze
     private_constant :FACTS
 
-    # The elements in JSON's arrays, as {#to_a} nests them. It needs +require "json"+, and refuses what that refuses: NaN
-    # and infinities.
+    # The elements in JSON's arrays, as {#to_a} nests them. It needs +require "json"+, and refuses
+    # what that refuses: NaN and infinities.
     # @return [String]
     # @example
     #   require "json"
@@ -179,8 +182,9 @@ module Shmarray
 
     # Ruby calls it for Marshal.dump.
     def marshal_dump
-      raise TypeError, "a Shmarray::Array is not marshalled: send its handle, which any process can attach while somebody " \
-                       "holds the array, its handle_to_send, which holds it until it is attached, or to_a, a copy"
+      raise TypeError, "a Shmarray::Array is not marshalled: send its handle, which any process " \
+                       "can attach while somebody holds the array, its handle_to_send, which " \
+                       "holds it until it is attached, or to_a, a copy"
     end
   end
 end

@@ -12,7 +12,8 @@ module Shmarray
       buffer
     end
 
-    # Whether a slice of what is read-only is: in Ruby 3.1 it is not, and a write would end the process.
+    # Whether a slice of what is read-only is: in Ruby 3.1 it is not, and a write would end the
+    # process.
     def self.protects_slices?
       IO::Buffer.for("protected").slice(0, 1).readonly?
     end
@@ -25,12 +26,13 @@ module Shmarray
   private_constant :KeepsArray
 
   class Array
-    # The array's memory as an IO::Buffer, which IO#read, #write and a fiber scheduler take without a copy. It keeps the
-    # memory, as its slices do, also when the array is closed.
+    # The array's memory as an IO::Buffer, which IO#read, #write and a fiber scheduler take without
+    # a copy. It keeps the memory, as its slices do, also when the array is closed.
     #
     # @return [IO::Buffer] read-only as the array is
     # @raise [ArgumentError] when the elements do not lie side by side in one order or the other
-    # @raise [NotImplementedError] for a read-only array in Ruby 3.1, whose slices forget that they are
+    # @raise [NotImplementedError] for a read-only array in Ruby 3.1, whose slices forget that they
+    #   are
     # @example A frame from a file, straight into shared memory
     #   frame = Shmarray::Array.create(:uint8, [2, 4])
     #   IO.pipe do |reader, writer|
@@ -39,7 +41,10 @@ module Shmarray
     #   end
     #   frame.to_a # => [[1, 2, 3, 4], [5, 6, 7, 8]]
     def to_io_buffer
-      raise NotImplementedError, "slices of a read-only IO::Buffer can be written to in Ruby #{RUBY_VERSION}" if readonly? && !KeepsArray.protects_slices?
+      if readonly? && !KeepsArray.protects_slices?
+        raise NotImplementedError,
+              "slices of a read-only IO::Buffer can be written to in Ruby #{RUBY_VERSION}"
+      end
 
       KeepsArray.give(*io_buffer)
     end

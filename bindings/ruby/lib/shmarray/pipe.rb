@@ -29,7 +29,8 @@ module Shmarray
     #   @example
     #     here, there = Shmarray::Pipe.pair
     #     program = "require 'shmarray'; Shmarray::Pipe.for_fd(ARGV[0].to_i).send_arrays('hello')"
-    #     Process.wait(spawn("ruby", "-e", program, there.fileno.to_s, there.fileno => there.fileno))
+    #     fd = there.fileno
+    #     Process.wait(spawn("ruby", "-e", program, fd.to_s, fd => fd))
     #     here.receive.payload # => "hello"
 
     # @!method fileno
@@ -41,7 +42,8 @@ module Shmarray
     # Sends bytes and arrays.
     #
     # @param payload [String]
-    # @param arrays [::Array<Array, Numo::NArray>] in shared memory; they are held until they are received
+    # @param arrays [::Array<Array, Numo::NArray>] in shared memory; they are held until they are
+    #   received
     # @param timeout [Numeric, nil] seconds; nil waits for ever
     # @return [self]
     # @raise [TimeoutError] when there was no room in that time: then nothing was sent
@@ -127,7 +129,9 @@ module Shmarray
 
     # @return [String]
     def inspect
-      closed? ? "#<#{self.class} closed>" : "#<#{self.class} #{payload.bytesize} bytes, #{size} arrays>"
+      return "#<#{self.class} closed>" if closed?
+
+      "#<#{self.class} #{payload.bytesize} bytes, #{size} arrays>"
     end
   end
 end

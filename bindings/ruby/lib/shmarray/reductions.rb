@@ -1,24 +1,28 @@
 # frozen_string_literal: true
 
 module Shmarray
-  # Sums, means, extremes and counts, for any strides. They copy nothing and make no object of an element. Over large
-  # arrays they run without Ruby's lock, so other threads run meanwhile, and Ctrl-C, Timeout and Thread#raise end them.
+  # Sums, means, extremes and counts, for any strides. They copy nothing and make no object of an
+  # element. Over large arrays they run without Ruby's lock, so other threads run meanwhile, and
+  # Ctrl-C, Timeout and Thread#raise end them.
   #
-  # Over all elements the result is a number. Along axes it is a new array in shared memory and not a Ruby Array: it
-  # keeps its dtype and shape, it can be reduced again or handed to another process, and +to_a+ makes Ruby Arrays of it.
+  # Over all elements the result is a number. Along axes it is a new array in shared memory and not
+  # a Ruby Array: it keeps its dtype and shape, it can be reduced again or handed to another
+  # process, and +to_a+ makes Ruby Arrays of it.
   class Array
     # @overload sum(axis: nil)
     #   The sum of the elements; +true+ counts as 1. The sum of no elements is 0.
     #
-    #   The sum of Integers is exact. Floats are added as binary64 by pairwise and compensated summation: the error is at
-    #   most 2⁻⁴⁸ times the sum of their magnitudes, for up to 10¹¹ elements.
-    #   @param axis [Integer, ::Array<Integer>, nil] the axes to add along; nil for all elements. Negative axes count from
-    #     the last.
+    #   The sum of Integers is exact. Floats are added as binary64 by pairwise and compensated
+    #   summation: the error is at most 2⁻⁴⁸ times the sum of their magnitudes, for up to
+    #   10¹¹ elements.
+    #   @param axis [Integer, ::Array<Integer>, nil] the axes to add along; nil for all elements.
+    #     Negative axes count from the last.
     #   @return [Integer, Float, Complex] over all elements
-    #   @return [Array] along axes: of +int64+ for +bool+ and signed integers, of +uint64+ for unsigned integers, else of
-    #     the same dtype
+    #   @return [Array] along axes: of +int64+ for +bool+ and signed integers, of +uint64+ for
+    #     unsigned integers, else of the same dtype
     #   @raise [TypeError] for a dtype without arithmetic
-    #   @raise [ArgumentError] for an axis that does not exist, and along axes for a sum that does not fit the dtype
+    #   @raise [ArgumentError] for an axis that does not exist, and along axes for a sum that does
+    #     not fit the dtype
     #   @raise [Errno::ENOSPC] when there is no room for the array
     #   @example
     #     a = Shmarray::Array.create(:uint8, [2, 3])
@@ -53,7 +57,8 @@ module Shmarray
     #   @return [Integer, Float, Boolean] over all elements
     #   @return [Array] along axes: of the same dtype
     #   @raise [ArgumentError] for an axis that does not exist, or if there are no elements
-    #   @raise [TypeError] for complex numbers, which have no order, and for a dtype without arithmetic
+    #   @raise [TypeError] for complex numbers, which have no order, and for a dtype without
+    #     arithmetic
     #   @raise [Errno::ENOSPC] when there is no room for the array
     #   @example
     #     a = Shmarray::Array.create(:float32, [2, 2])
@@ -67,7 +72,8 @@ module Shmarray
     end
 
     # @overload max(axis: nil)
-    #   The maximum of the elements; NaN if one of them is NaN. Arguments and errors are those of {#min}.
+    #   The maximum of the elements; NaN if one of them is NaN. Arguments and errors are those of
+    #   {#min}.
     #   @example
     #     a = Shmarray::Array.create(:bool, [2, 2])
     #     a[0, 1] = true
@@ -94,13 +100,15 @@ module Shmarray
 
     # How many elements are 0, 1, 2 …, up to their maximum.
     #
-    # Without an axis it counts all elements of any shape, as {#sum} adds all. (+Numo::NArray#bincount+ counts along the
-    # last axis, which is +axis: -1+ here.)
+    # Without an axis it counts all elements of any shape, as {#sum} adds all.
+    # (+Numo::NArray#bincount+ counts along the last axis, which is +axis: -1+ here.)
     # @param minlength [Integer] the least number of counts
-    # @param axis [Integer, ::Array<Integer>, nil] as in {#sum}; the counts are the last dimension of the result
+    # @param axis [Integer, ::Array<Integer>, nil] as in {#sum}; the counts are the last dimension
+    #   of the result
     # @return [Array] of +uint64+
     # @raise [TypeError] for floats and complex numbers
-    # @raise [ArgumentError] for a negative element, or one so large that there is no memory for the counts
+    # @raise [ArgumentError] for a negative element, or one so large that there is no memory for the
+    #   counts
     # @raise [Errno::ENOSPC] when there is no room for the counts
     # @example A photograph's histograms, one of each colour
     #   photo = Shmarray::Array.create(:uint8, [480, 640, 3])

@@ -83,7 +83,8 @@ module Numo
 
       # What a break, return or throw leads to is in another process.
       def leave_by_jump(job)
-        jump = LocalJumpError.new("break, return or throw out of a block of another process; raise Numo::Parallel::Break")
+        jump = LocalJumpError.new("break, return or throw out of a block of another process; " \
+                                  "raise Numo::Parallel::Break")
         answer(job.index, Stream::RAISED, jump)
         exit
       end
@@ -103,19 +104,24 @@ module Numo
         @replies.write(Stream::RAISED, index, Marshal.dump(error))
       end
 
-      # The gem better_errors gives all exceptions of a Rails application in development what Marshal refuses.
+      # The gem better_errors gives all exceptions of a Rails application in development what
+      # Marshal refuses.
       def without_bindings(error)
         name = :@__better_errors_bindings_stack
-        error.remove_instance_variable(name) if error.instance_variable_defined?(name) && !error.frozen?
+        return error if error.frozen? || !error.instance_variable_defined?(name)
+
+        error.remove_instance_variable(name)
         error
       end
 
       def undumpable(error)
-        UndumpableException.new("#{error.class}: #{error.message}").tap { |one| one.set_backtrace(error.backtrace) }
+        UndumpableException.new("#{error.class}: #{error.message}").tap do |one|
+          one.set_backtrace(error.backtrace)
+        end
       end
 
-      # The parent has its collector run, and its own parent. Other threads than the block's do not ask: the
-      # answer comes where that one waits for its next job.
+      # The parent has its collector run, and its own parent. Other threads than the block's do not
+      # ask: the answer comes where that one waits for its next job.
       def others_make_room
         return false unless Process.pid == @pid && Thread.current == Thread.main
 

@@ -2,8 +2,8 @@
 
 module Numo
   module Parallel
-    # Where the private arrays of a message go: to memory that the receiver lent, to shared memory of the sender's own,
-    # or nowhere, and then they go in band.
+    # Where the private arrays of a message go: to memory that the receiver lent, to shared memory
+    # of the sender's own, or nowhere, and then they go in band.
     class Copier
       # Looking for room takes at most this part of the time while it is in vain.
       PART = 20
@@ -21,8 +21,9 @@ module Numo
         @buffer = nil
       end
 
-      # Copies in shared memory, in the arrays' order; nil where there is no room. They are the caller's to close.
-      # Whether they are in memory that was lent, and how many bytes of that they need.
+      # Copies in shared memory, in the arrays' order; nil where there is no room. They are the
+      # caller's to close. Whether they are in memory that was lent, and how many bytes of that they
+      # need.
       # @return [(Array<Shmarray::Array>, Boolean, Integer)]
       def copies(arrays)
         for_buffer, others = ResultBuffers.partition(arrays)
@@ -32,7 +33,8 @@ module Numo
         return [rest, false, needed] unless writer
 
         @buffer = nil
-        [in_order(arrays, for_buffer.zip(writer.copies(for_buffer)) + others.zip(rest)), true, needed]
+        [in_order(arrays, for_buffer.zip(writer.copies(for_buffer)) + others.zip(rest)), true,
+         needed]
       end
 
       private
@@ -42,7 +44,9 @@ module Numo
       end
 
       def in_order(arrays, pairs)
-        found = pairs.each_with_object({}.compare_by_identity) { |(array, copy), all| all[array] = copy }
+        found = pairs.each_with_object({}.compare_by_identity) do |(array, copy), all|
+          all[array] = copy
+        end
         arrays.map { |array| found[array] }
       end
 
@@ -63,7 +67,8 @@ module Numo
         return false if began < @not_before
 
         Shmarray.send(:make_room)
-        enough = Shmarray.send(:room?, bytes) || (Shmarray.send(:others_make_room) && Shmarray.send(:room?, bytes))
+        has_room = -> { Shmarray.send(:room?, bytes) }
+        enough = has_room.call || (Shmarray.send(:others_make_room) && has_room.call)
         now = Copier.now
         @not_before = now + (PART * (now - began)) unless enough
         enough

@@ -2,17 +2,18 @@
 
 module Numo
   module Parallel
-    # Looks after the workers of a call while the caller waits for a producer, which may itself wait for what becomes of
-    # its other items.
+    # Looks after the workers of a call while the caller waits for a producer, which may itself wait
+    # for what becomes of its other items.
     #
-    # A thread that hears of each item would take longer than most items do. This one looks now and then whether the
-    # caller is still where it was, and only then does its work.
+    # A thread that hears of each item would take longer than most items do. This one looks now and
+    # then whether the caller is still where it was, and only then does its work.
     class HelperThread
       # Seconds that the caller may be away before the helper takes over.
       PAUSE = 0.005
 
-      # To be made by the caller, who has the work until it goes {#away}. The block does a piece of it, and comes back
-      # when the IO that it is given is readable; it returns whether the caller need not wait any more.
+      # To be made by the caller, who has the work until it goes {#away}. The block does a piece of
+      # it, and comes back when the IO that it is given is readable; it returns whether the caller
+      # need not wait any more.
       def initialize(&work)
         @work, @caller = work, Thread.current
         @lock = Mutex.new.lock
@@ -36,7 +37,8 @@ module Numo
         result # the caller had come back already
       end
 
-      # In that block: what this one returns, for which the caller waits; nil when it need not wait any more.
+      # In that block: what this one returns, for which the caller waits; nil when it need not wait
+      # any more.
       def away(&block)
         leave
         Thread.handle_interrupt(@over => :immediate, &block)

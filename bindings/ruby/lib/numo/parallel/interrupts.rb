@@ -4,8 +4,9 @@ module Numo
   module Parallel
     # Ctrl-C as an exception that can wait.
     #
-    # Thread.handle_interrupt holds back what other threads raise, but Ruby raises what a signal handler does at once,
-    # wherever the main thread is: also between a fork and the line that remembers the child.
+    # Thread.handle_interrupt holds back what other threads raise, but Ruby raises what a signal
+    # handler does at once, wherever the main thread is: also between a fork and the line that
+    # remembers the child.
     module Interrupts
       @is_on = false
 
@@ -39,12 +40,14 @@ module Numo
           Thread.handle_interrupt(Object => :never, &block)
         end
 
-        # Forks, in a block of {hold}. Ruby 3.1 forgets what was held back when it forks; newer ones do not.
+        # Forks, in a block of {hold}. Ruby 3.1 forgets what was held back when it forks; newer ones
+        # do not.
         def fork(&block)
           @error = nil
           let_in { nil }
           pid = Process.fork(&block)
-          Thread.main.raise(@error) if @error && Thread.current == Thread.main && !Thread.pending_interrupt?
+          was_forgotten = @error && Thread.current == Thread.main && !Thread.pending_interrupt?
+          Thread.main.raise(@error) if was_forgotten
           pid
         end
 

@@ -4,11 +4,12 @@ module Numo
   module Parallel
     # An object as Marshal's bytes, and the arrays in it that go by handle.
     #
-    # Marshal calls no method of ours for an array of Numo's, and must not: a dump means a private copy.
-    # So what holds arrays is copied, Arrays, Hashes and Structs, with an {Entry} where each was. What
-    # other objects hold goes with them, as bytes.
+    # Marshal calls no method of ours for an array of Numo's, and must not: a dump means a private
+    # copy. So what holds arrays is copied, Arrays, Hashes and Structs, with an {Entry} where each
+    # was. What other objects hold goes with them, as bytes.
     class Payload
-      # Private arrays that are smaller go in band, and all of them if they are smaller together: that is faster.
+      # Private arrays that are smaller go in band, and all of them if they are smaller together:
+      # that is faster.
       SMALL_BYTES = 8 << 10
       IN_BAND_BYTES = 32 << 10
 
@@ -59,8 +60,8 @@ module Numo
         @found.nil? || (shared_arrays.empty? && large_arrays.empty?)
       end
 
-      # Sends the arrays that go by handle; those for which there is no room stay in band. Returns the bytes of the
-      # rest, and the flag of their frame.
+      # Sends the arrays that go by handle; those for which there is no room stay in band. Returns
+      # the bytes of the rest, and the flag of their frame.
       def send_arrays(pipe, copier)
         return [dump, 0] if in_band?
 
@@ -112,7 +113,8 @@ module Numo
       # Numo has given it no memory yet.
       def refuse_unfilled
         one = shared_and_private[1].find { |array| Shared.send(:unfilled?, array) } or return
-        raise ArgumentError, "the block's result has a #{one.class} of shape #{one.shape} that was never filled"
+        raise ArgumentError,
+              "the block's result has a #{one.class} of shape #{one.shape} that was never filled"
       end
 
       def private?(array)
@@ -139,10 +141,13 @@ module Numo
       end
 
       def array?(object)
-        object.is_a?(Shmarray::Array) || (object.is_a?(NArray) && Shared.send(:shareable?, object.class))
+        return true if object.is_a?(Shmarray::Array)
+
+        object.is_a?(NArray) && Shared.send(:shareable?, object.class)
       end
 
-      # What a container holds. One with a behaviour of its own is left to Marshal, with all that it holds.
+      # What a container holds. One with a behaviour of its own is left to Marshal, with all that it
+      # holds.
       def held_by(object)
         return if Shmarray.send(:extended?, object)
 
@@ -154,7 +159,8 @@ module Numo
         end
       end
 
-      # Whether the class does what the one of Ruby's that it comes from does, as far as is asked here.
+      # Whether the class does what the one of Ruby's that it comes from does, as far as is asked
+      # here.
       def plain?(type, from)
         return true if type.equal?(from)
 
@@ -163,12 +169,19 @@ module Numo
       end
 
       # Methods that are called to copy a container, here or by Marshal.
-      OWN = %i[_dump marshal_dump dup initialize_copy initialize_dup to_a to_h map! each each_pair clear []= with].freeze
+      OWN = %i[
+        _dump marshal_dump dup initialize_copy initialize_dup to_a to_h map! each each_pair clear
+        []= with
+      ].freeze
 
       def has_own?(type, from, name)
-        owner = type.method_defined?(name) || type.private_method_defined?(name) ? type.instance_method(name).owner : nil
-        generic = from.method_defined?(name) || from.private_method_defined?(name) ? from.instance_method(name).owner : nil
-        owner != generic
+        owner_in(type, name) != owner_in(from, name)
+      end
+
+      def owner_in(type, name)
+        return unless type.method_defined?(name) || type.private_method_defined?(name)
+
+        type.instance_method(name).owner
       end
 
       # Ruby 3.2 has Data.
@@ -182,7 +195,7 @@ module Numo
           case object
           when ::Array then copy_of(object).map! { |item| with_entries(item) }
           when ::Hash then copy_of_hash(object)
-          when ::Struct then copy_of(object).tap { |copy| object.each_pair { |name, item| copy[name] = with_entries(item) } }
+          when ::Struct then copy_of_struct(object)
           when DATA then object.with(**object.to_h.transform_values { |item| with_entries(item) })
           end
       end
@@ -190,6 +203,12 @@ module Numo
       # Known before what is in it, which may hold it, too.
       def copy_of(object)
         @copies[object] = object.dup
+      end
+
+      def copy_of_struct(object)
+        copy = copy_of(object)
+        object.each_pair { |name, item| copy[name] = with_entries(item) }
+        copy
       end
 
       def copy_of_hash(object)

@@ -2,8 +2,8 @@
 
 module Numo
   module Parallel
-    # The end of a child process, told by the process itself (a pidfd) and not by the end of its pipes, which a child of
-    # its own may still have.
+    # The end of a child process, told by the process itself (a pidfd) and not by the end of its
+    # pipes, which a child of its own may still have.
     class ProcessExit
       # @param pid [Integer]
       def self.of(pid)
@@ -47,7 +47,8 @@ module Numo
         def initialize(pid)
           reader, @writer = IO.pipe
           super(pid, reader)
-          @thread = Thread.new { wait.tap { @writer.write("x") } } # a closed one might be open in a child
+          # a closed one might be open in a child
+          @thread = Thread.new { wait.tap { @writer.write("x") } }
         end
 
         def status

@@ -19,19 +19,21 @@ module Numo
         (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
       end
 
-      # Those that may lie in one buffer, and the others: an array that is kept keeps all of the buffer.
+      # Those that may lie in one buffer, and the others: an array that is kept keeps all of the
+      # buffer.
       def self.partition(arrays)
         least = arrays.sum(&:byte_size) / LEAST_PART
         arrays.partition { |array| array.byte_size >= least }
       end
 
-      # Whether arrays that need so many bytes may go to a buffer. A small result must not keep a large buffer alive.
+      # Whether arrays that need so many bytes may go to a buffer. A small result must not keep a
+      # large buffer alive.
       def self.fits?(buffer, needed)
         needed <= buffer.size && 2 * needed > buffer.size
       end
 
-      # The last result needed so many bytes, and used the buffer or not. Returns the handle of what to lend for the next
-      # one, which is probably as large; nil where nothing is lent.
+      # The last result needed so many bytes, and used the buffer or not. Returns the handle of what
+      # to lend for the next one, which is probably as large; nil where nothing is lent.
       def next(needed, used)
         give_back if used
         return if @buffer && ResultBuffers.fits?(@buffer, needed)
@@ -74,7 +76,9 @@ module Numo
         def copy(array)
           return Shmarray::Array.wrap(array) if array.empty?
 
-          Shared.send(:copy_to, @buffer, @used, array).tap { @used += ResultBuffers.aligned(array.byte_size) }
+          Shared.send(:copy_to, @buffer, @used, array).tap do
+            @used += ResultBuffers.aligned(array.byte_size)
+          end
         end
       end
     end

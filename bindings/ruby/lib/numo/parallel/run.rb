@@ -8,11 +8,14 @@ module Numo
                      preserve_results: true, isolation: false, progress: nil, **callbacks)
         @jobs, @block, @with_index, @isolation = jobs, block, with_index, isolation
         @keeps_results, @results = results && preserve_results, []
-        raise ArgumentError, "either in_processes: or in_threads:, not both" if in_processes && in_threads
+        if in_processes && in_threads
+          raise ArgumentError, "either in_processes: or in_threads:, not both"
+        end
 
         @in_threads = in_threads ? true : false
-        @count = @in_threads ? count_of(:in_threads, in_threads) : count_of(:in_processes, in_processes)
-        @callbacks = Callbacks.new(lock: @in_threads ? Mutex.new : nil, bar: (Progress.start(progress, jobs.size) if progress), **callbacks)
+        @count = count_of(*(in_threads ? [:in_threads, in_threads] : [:in_processes, in_processes]))
+        bar = Progress.start(progress, jobs.size) if progress
+        @callbacks = Callbacks.new(lock: @in_threads ? Mutex.new : nil, bar:, **callbacks)
         @done = 0
       end
 
@@ -72,8 +75,9 @@ module Numo
         end
       end
 
-      # Workers take jobs themselves where nobody here has to see each before it begins, or what came of the one
-      # before: an error in finish: begins no further job, and results do not pile up in front of it.
+      # Workers take jobs themselves where nobody here has to see each before it begins, or what
+      # came of the one before: an error in finish: begins no further job, and results do not pile
+      # up in front of it.
       def uses_counter?
         @jobs.known? && !@isolation && !@callbacks.any?
       end
@@ -82,7 +86,8 @@ module Numo
       def start_worker(number)
         results = @keeps_results || @callbacks.want_results?
         Interrupts.hold do
-          @workers[number] = Worker.new(number, @jobs, @block, counter: @counter, results:, with_index: @with_index)
+          @workers[number] = Worker.new(number, @jobs, @block,
+                                        counter: @counter, results:, with_index: @with_index)
         end
       end
 
@@ -111,7 +116,8 @@ module Numo
         true
       end
 
-      # Waits until there is something to hear, or the wake-up fd is readable. nil when all workers have ended.
+      # Waits until there is something to hear, or the wake-up fd is readable. nil when all workers
+      # have ended.
       def attend(wake_up = nil)
         readable = @workers.flat_map(&:readable)
         return if readable.empty?

@@ -9,9 +9,9 @@ module Numo
       # What a pipe takes at once.
       PIPE_BYTES = 64 << 10
 
-      # To the worker: a job to do, memory that is lent, and that others have given memory back. From it: what came of
-      # a job, and that others shall give memory back. With ARRAYS a message on the worker's Shmarray::Pipe has the
-      # frame's arrays.
+      # To the worker: a job to do, memory that is lent, and that others have given memory back.
+      # From it: what came of a job, and that others shall give memory back. With ARRAYS a message
+      # on the worker's Shmarray::Pipe has the frame's arrays.
       JOB, BUFFER, COLLECTED, DONE, RAISED, COLLECT = *0..5
       ARRAYS = 0x80
 
@@ -30,14 +30,15 @@ module Numo
           @left, @at = String.new(encoding: Encoding::BINARY), 0
         end
 
-        # Waits until there is room. The payload is cleared, so that its memory serves the next one without a collection.
+        # Waits until there is room. The payload is cleared, so that its memory serves the next one
+        # without a collection.
         def write(kind, number, payload)
           @io.write([payload.bytesize, kind, number].pack(HEAD), payload)
           payload.clear unless payload.frozen?
         end
 
-        # Does not wait: what finds no room goes with the next {#flush}. Whether all of it has gone. A large payload
-        # is cleared when it has gone.
+        # Does not wait: what finds no room goes with the next {#flush}. Whether all of it has gone.
+        # A large payload is cleared when it has gone.
         def offer(kind, number, payload)
           @left << [payload.bytesize, kind, number].pack(HEAD)
           return flush_with(payload) if payload.bytesize < PIPE_BYTES
@@ -85,20 +86,21 @@ module Numo
           @frames = []
         end
 
-        # Waits for a frame: its kind, number and payload, which is good until the next one. nil when the other end has
-        # gone.
+        # Waits for a frame: its kind, number and payload, which is good until the next one. nil
+        # when the other end has gone.
         def receive
           while @frames.empty?
             @io.wait_readable
-            return unless each_frame { |kind, number, payload| @frames << [kind, number, payload.dup] }
+            more = each_frame { |kind, number, payload| @frames << [kind, number, payload.dup] }
+            return unless more
 
             return finish_frame if @missing && @frames.empty?
           end
           @frames.shift
         end
 
-        # Calls the block with each whole frame that has come, without waiting. Whether more may come. A payload
-        # is good until the block ends.
+        # Calls the block with each whole frame that has come, without waiting. Whether more may
+        # come. A payload is good until the block ends.
         def each_frame(&block)
           @missing ? read_payload(&block) : read_frames(&block)
         end
@@ -122,7 +124,9 @@ module Numo
           while bytes.bytesize - at >= HEAD_BYTES
             size, kind, number = bytes.unpack(HEAD, offset: at)
             from = at + HEAD_BYTES
-            return begin_payload(size, kind, number, bytes.byteslice(from..)) if bytes.bytesize - from < size
+            if bytes.bytesize - from < size
+              return begin_payload(size, kind, number, bytes.byteslice(from..))
+            end
 
             at = from + size
             yield kind, number, bytes.byteslice(from, size)

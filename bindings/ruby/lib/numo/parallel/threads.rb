@@ -8,8 +8,8 @@ module Numo
         @threads = []
       end
 
-      # Calls the block in so many threads, with their numbers. Returns what it returned there. Leaves none behind,
-      # whatever one of them raises or interrupts the caller.
+      # Calls the block in so many threads, with their numbers. Returns what it returned there.
+      # Leaves none behind, whatever one of them raises or interrupts the caller.
       def values(count, &block)
         Interrupts.undisturbed do
           count.times { |number| @threads << Thread.new { work(number, &block) } }

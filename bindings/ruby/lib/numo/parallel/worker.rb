@@ -6,8 +6,8 @@ module Numo
     class Worker
       attr_reader :number
 
-      # The parent's ends of all pipes. A child that anybody forks closes them, so that a worker leaves when
-      # its parent does, whoever else lives.
+      # The parent's ends of all pipes. A child that anybody forks closes them, so that a worker
+      # leaves when its parent does, whoever else lives.
       @ends = {}.compare_by_identity
 
       class << self
@@ -42,7 +42,8 @@ module Numo
       end
       Process.singleton_class.prepend(Forks)
 
-      # Forks. Meanwhile no interrupt may come: the worker may be at its first job before its parent knows of it.
+      # Forks. Meanwhile no interrupt may come: the worker may be at its first job before its parent
+      # knows of it.
       def initialize(number, jobs, block, **what)
         @number, @jobs = number, jobs
         requests, @requests = Stream.pair
@@ -90,9 +91,11 @@ module Numo
         nil
       end
 
-      # Calls the block with each of its replies, succeeded or not, number of the job and value. Whether it lives.
+      # Calls the block with each of its replies, succeeded or not, number of the job and value.
+      # Whether it lives.
       def listen(&block)
-        @replies.each_frame { |kind, number, payload| hear(kind, number, payload, &block) } || end_of_replies
+        more = @replies.each_frame { |kind, number, payload| hear(kind, number, payload, &block) }
+        more || end_of_replies
       end
 
       def rest_of_replies(&block)
@@ -100,7 +103,8 @@ module Numo
         end_of_replies
       end
 
-      # The job that it was told and did not answer, and the number of the one that it answered last.
+      # The job that it was told and did not answer, and the number of the one that it answered
+      # last.
       attr_reader :job, :answered
 
       # Whether it has done a job.

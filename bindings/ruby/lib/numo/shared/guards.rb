@@ -23,10 +23,13 @@ module Numo
           Guards.refuse_copied(self, __method__)
           return super
         end
-        raise TypeError, "#{string.class} is not a String" unless string.is_a?(String) # Numo 0.9 would crash
+        # Numo 0.9 would crash
+        raise TypeError, "#{string.class} is not a String" unless string.is_a?(String)
 
         bytes = string.byteslice(offset, byte_size)
-        raise ArgumentError, "string is too short to store" if bytes.nil? || bytes.bytesize < byte_size
+        if bytes.nil? || bytes.bytesize < byte_size
+          raise ArgumentError, "string is too short to store"
+        end
 
         store(self.class.from_binary(+bytes, shape)) if size.positive?
         byte_size
@@ -55,13 +58,17 @@ module Numo
       end
 
       def self.refuse(array, method)
-        raise TypeError, "#{method}: an array in shared memory is not made anew" if Shared.shared?(array)
+        if Shared.shared?(array)
+          raise TypeError, "#{method}: an array in shared memory is not made anew"
+        end
 
         refuse_copied(array, method)
       end
 
       def self.refuse_copied(array, method)
-        raise ThreadError, "#{method}: another thread is copying this array" if Shared.send(:copied?, array)
+        return unless Shared.send(:copied?, array)
+
+        raise ThreadError, "#{method}: another thread is copying this array"
       end
     end
 
