@@ -2,7 +2,8 @@
 
 module Numo
   module Parallel
-    # What a worker does: one job after the other, until there are no more or its parent lets it go.
+    # The worker's side: it does one job after the other, until there are no more or its parent
+    # closes the requests.
     class Child
       def initialize(number, jobs, block, ends, counter:, results:, with_index:)
         @number, @jobs, @block, @counter = number, jobs, block, counter
@@ -19,7 +20,7 @@ module Numo
         nil # the parent has gone
       end
 
-      # What a block is called with.
+      # Returns the arguments for the block.
       def self.arguments(job, with_index)
         with_index ? [job.item, job.index] : [job.item]
       end
@@ -38,12 +39,13 @@ module Numo
         end
       end
 
-      # Takes the loans that have arrived.
+      # Takes the result buffers that have arrived.
       def look_at_requests
         @requests.each_frame { |kind, _, payload| is_control?(kind, payload) }
       end
 
-      # Whether the frame is no job. A COLLECTED is one that nobody waits for any more.
+      # Handles a frame that is no job. Returns whether it was one. A COLLECTED frame here answers a
+      # request that is over.
       def is_control?(kind, payload)
         @copier.take_buffer(payload) if kind == Stream::BUFFER
         [Stream::BUFFER, Stream::COLLECTED].include?(kind)
@@ -81,7 +83,7 @@ module Numo
         leave_by_jump(job) unless came_back
       end
 
-      # What a break, return or throw leads to is in another process.
+      # Reports a break, return or throw, whose target is in another process, and exits.
       def leave_by_jump(job)
         jump = LocalJumpError.new("break, return or throw out of a block of another process; " \
                                   "raise Numo::Parallel::Break")
@@ -89,7 +91,7 @@ module Numo
         exit
       end
 
-      # After an error nobody, this worker first, takes another job.
+      # Sends the result of a job. After an error no worker, this one first, takes another job.
       def answer(index, kind, value)
         @counter&.stop if kind == Stream::RAISED
         payload = Payload.new(value)
@@ -98,14 +100,14 @@ module Numo
         @replies.write(kind | flag, index, bytes)
       rescue Errno::EPIPE
         raise
-      rescue StandardError => error # it cannot be dumped
+      rescue StandardError => error # the value cannot be dumped
         @counter&.stop
         error = undumpable(value) if kind == Stream::RAISED
         @replies.write(Stream::RAISED, index, Marshal.dump(error))
       end
 
-      # The gem better_errors gives all exceptions of a Rails application in development what
-      # Marshal refuses.
+      # Removes the bindings that the gem better_errors adds to all exceptions of a Rails
+      # application in development: Marshal refuses them.
       def without_bindings(error)
         name = :@__better_errors_bindings_stack
         return error if error.frozen? || !error.instance_variable_defined?(name)
@@ -120,8 +122,8 @@ module Numo
         end
       end
 
-      # The parent has its collector run, and its own parent. Other threads than the block's do not
-      # ask: the answer comes where that one waits for its next job.
+      # Has the parent run its collector, and ask its own parent. Only the block's thread asks,
+      # since it waits for the answer on the stream that brings its next job.
       def others_make_room
         return false unless Process.pid == @pid && Thread.current == Thread.main
 

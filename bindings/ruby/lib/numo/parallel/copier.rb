@@ -2,17 +2,18 @@
 
 module Numo
   module Parallel
-    # Where the private arrays of a message go: to memory that the receiver lent, to shared memory
-    # of the sender's own, or nowhere, and then they go in band.
+    # Copies the private arrays of a message: to a result buffer of the receiver, to shared memory
+    # of the sender's own, or not at all, and then they go in band.
     class Copier
-      # Looking for room takes at most this part of the time while it is in vain.
+      # The time spent on searching for room in vain is at most 1/PART of the running time.
       PART = 20
 
       def initialize
         @not_before = 0
       end
 
-      # Memory for the arrays of the next message. Whoever lent it may have taken it back already.
+      # Takes a result buffer for the arrays of the next message. The receiver may have taken it
+      # back already.
       # @param handle [String]
       def take_buffer(handle)
         @buffer&.close
@@ -21,8 +22,8 @@ module Numo
         @buffer = nil
       end
 
-      # Copies in shared memory, in the arrays' order; nil where there is no room. They are the
-      # caller's to close. Whether they are in memory that was lent, and how many bytes of that they
+      # Returns copies in shared memory, in the arrays' order, which the caller closes; nil if there
+      # is no room. Also whether they are in a result buffer, and how many bytes of a buffer they
       # need.
       # @return [(Array<Shmarray::Array>, Boolean, Integer)]
       def copies(arrays)

@@ -2,18 +2,18 @@
 
 module Numo
   module Parallel
-    # Looks after the workers of a call while the caller waits for a producer, which may itself wait
-    # for what becomes of its other items.
+    # Attends to the workers of a call while the caller waits for a producer, which may itself wait
+    # for the results of its other items.
     #
-    # A thread that hears of each item would take longer than most items do. This one looks now and
-    # then whether the caller is still where it was, and only then does its work.
+    # To pass each item to a thread would take longer than most items do. This thread checks now and
+    # then whether the caller is still in the same wait, and attends to the workers only then.
     class HelperThread
       # Seconds that the caller may be away before the helper takes over.
       PAUSE = 0.005
 
-      # To be made by the caller, who has the work until it goes {#away}. The block does a piece of
-      # it, and comes back when the IO that it is given is readable; it returns whether the caller
-      # need not wait any more.
+      # Is called by the caller, which attends to the workers itself except while it is {#away}. The
+      # block attends to them once; it returns when the given IO is readable. Its value says whether
+      # the caller need not wait any more.
       def initialize(&work)
         @work, @caller = work, Thread.current
         @lock = Mutex.new.lock
@@ -37,8 +37,8 @@ module Numo
         result # the caller had come back already
       end
 
-      # In that block: what this one returns, for which the caller waits; nil when it need not wait
-      # any more.
+      # Waits in a block for which the helper takes over. Returns the block's value; nil if the
+      # caller need not wait any more.
       def away(&block)
         leave
         Thread.handle_interrupt(@over => :immediate, &block)

@@ -4,16 +4,16 @@ module Numo
   module Parallel
     # An object as Marshal's bytes, and the arrays in it that go by handle.
     #
-    # Marshal calls no method of ours for an array of Numo's, and must not: a dump means a private
-    # copy. So what holds arrays is copied, Arrays, Hashes and Structs, with an {Entry} where each
-    # was. What other objects hold goes with them, as bytes.
+    # Marshal calls no method of this library for a Numo array, and must not: a dump means a private
+    # copy. So containers of arrays (Arrays, Hashes and Structs) are copied, with an {Entry} in
+    # place of each array. Arrays that other objects contain go with them, as bytes.
     class Payload
-      # Private arrays that are smaller go in band, and all of them if they are smaller together:
+      # Smaller private arrays go in band, and so do all of them if they have fewer bytes together:
       # that is faster.
       SMALL_BYTES = 8 << 10
       IN_BAND_BYTES = 32 << 10
 
-      # Stands where an array was. Loading one gives the array.
+      # Takes the place of an array. Loading it gives the array.
       class Entry
         def initialize(index)
           @index = index
@@ -28,7 +28,7 @@ module Numo
         end
       end
 
-      # The object of such bytes, with the arrays of a message.
+      # Returns the object of these bytes, with the arrays of a message.
       def self.load(bytes, message = nil)
         return Marshal.load(bytes) unless message
 
@@ -40,7 +40,7 @@ module Numo
         end
       end
 
-      # Of Numo's class where it has one.
+      # Returns a Numo array if Numo has a class for the dtype.
       def self.array_of(array)
         Shared.attach(array)
       rescue TypeError
@@ -55,7 +55,7 @@ module Numo
         look_into(object)
       end
 
-      # Whether all of it goes in band, whatever room there is.
+      # Returns whether everything goes in band, even if there is room in shared memory.
       def in_band?
         @found.nil? || (shared_arrays.empty? && large_arrays.empty?)
       end
@@ -74,12 +74,13 @@ module Numo
         pipe.send_arrays([in_buffer ? 1 : 0, needed].pack("CQ"), shared_arrays + (copies || []))
         [bytes, Stream::ARRAYS]
       ensure
-        copies&.each(&:close) # the message has them
+        copies&.each(&:close) # the message holds them
       end
 
       private
 
-      # Those in shared memory already, which only a handle can carry, and the others.
+      # Returns the arrays that are in shared memory already, which only a handle can carry, and the
+      # others.
       def shared_and_private
         @shared_and_private ||= @found.keys.partition { |array| !private?(array) }
       end
@@ -88,7 +89,7 @@ module Numo
         shared_and_private[0]
       end
 
-      # The private ones that go by handle where there is room.
+      # Returns the private arrays that go by handle if there is room.
       def large_arrays
         @large_arrays ||= begin
           large = shared_and_private[1].select { |array| array.byte_size >= SMALL_BYTES }
@@ -96,21 +97,21 @@ module Numo
         end
       end
 
-      # Marshal's bytes of all of it.
-      # @raise what Marshal raises for what cannot be dumped
+      # Returns Marshal's bytes of the whole object.
+      # @raise any exception of Marshal for an object that cannot be dumped
       def dump
         refuse_unfilled if @found
         Marshal.dump(@object)
       end
 
-      # Marshal's bytes with an {Entry} for each of these arrays, in their order.
+      # Returns Marshal's bytes with an {Entry} for each of these arrays, in their order.
       def dump_without(arrays)
         @entries = {}.compare_by_identity
         arrays.each { |array| @entries[array] = Entry.new(@entries.size) }
         Marshal.dump(with_entries(@object))
       end
 
-      # Numo has given it no memory yet.
+      # Refuses an array that Numo has given no memory yet.
       def refuse_unfilled
         one = shared_and_private[1].find { |array| Shared.send(:unfilled?, array) } or return
         raise ArgumentError,
@@ -146,8 +147,8 @@ module Numo
         object.is_a?(NArray) && Shared.send(:shareable?, object.class)
       end
 
-      # What a container holds. One with a behaviour of its own is left to Marshal, with all that it
-      # holds.
+      # Returns what a container contains. A container that overrides a method of {OWN} is left to
+      # Marshal, with all its contents.
       def held_by(object)
         return if Shmarray.send(:extended?, object)
 
@@ -159,8 +160,7 @@ module Numo
         end
       end
 
-      # Whether the class does what the one of Ruby's that it comes from does, as far as is asked
-      # here.
+      # Returns whether the class overrides no method of {OWN} that it inherits from Ruby's class.
       def plain?(type, from)
         return true if type.equal?(from)
 
@@ -184,7 +184,7 @@ module Numo
         type.instance_method(name).owner
       end
 
-      # Ruby 3.2 has Data.
+      # Data, which Ruby has since 3.2.
       DATA = defined?(::Data) && ::Data.respond_to?(:define) ? ::Data : Class.new
 
       def with_entries(object)
@@ -200,7 +200,7 @@ module Numo
           end
       end
 
-      # Known before what is in it, which may hold it, too.
+      # Registers the copy before its contents are copied, which may contain the object itself.
       def copy_of(object)
         @copies[object] = object.dup
       end

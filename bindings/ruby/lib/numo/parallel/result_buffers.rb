@@ -2,15 +2,17 @@
 
 module Numo
   module Parallel
-    # Memory that the parent lends to one worker, for the arrays of its next result (PARALLEL.md).
+    # Shared memory that the parent allocates for one worker, for the arrays of its next result
+    # (PARALLEL.md).
     class ResultBuffers
-      # For smaller results a buffer saves nothing: a worker's own shared memory costs no more.
+      # The least size of a buffer. For smaller results a buffer saves nothing: a worker's own
+      # shared memory costs no more.
       LEAST_BYTES = 64 << 10
       ALIGNMENT = 64
-      # An array with less than that part of a result's bytes has memory of its own.
+      # An array with less than 1/LEAST_PART of a result's bytes has memory of its own.
       LEAST_PART = 8
 
-      # How many bytes these arrays take in a buffer.
+      # Returns how many bytes these arrays take in a buffer.
       def self.needed(arrays)
         arrays.sum { |array| aligned(array.byte_size) }
       end
@@ -19,21 +21,22 @@ module Numo
         (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
       end
 
-      # Those that may lie in one buffer, and the others: an array that is kept keeps all of the
-      # buffer.
+      # Returns the arrays that may share a buffer, and the others: an array that the program keeps
+      # holds the whole buffer.
       def self.partition(arrays)
         least = arrays.sum(&:byte_size) / LEAST_PART
         arrays.partition { |array| array.byte_size >= least }
       end
 
-      # Whether arrays that need so many bytes may go to a buffer. A small result must not keep a
-      # large buffer alive.
+      # Returns whether arrays that need so many bytes may go to a buffer. A small result must not
+      # keep a large buffer alive.
       def self.fits?(buffer, needed)
         needed <= buffer.size && 2 * needed > buffer.size
       end
 
-      # The last result needed so many bytes, and used the buffer or not. Returns the handle of what
-      # to lend for the next one, which is probably as large; nil where nothing is lent.
+      # Returns the handle of a buffer for the next result, which is probably as large as the last
+      # one; nil if no new buffer is needed. The last result needed so many bytes, and used the
+      # buffer or not.
       def next(needed, used)
         give_back if used
         return if @buffer && ResultBuffers.fits?(@buffer, needed)
@@ -44,18 +47,18 @@ module Numo
         @buffer = Shmarray::Array.create(:uint8, needed, uninitialized: true)
         @buffer.handle
       rescue Errno::ENOSPC
-        nil # the worker has its own memory
+        nil # the worker uses its own memory
       end
 
-      # What the worker has of it stays as long as it needs it.
+      # Releases the buffer. The worker's arrays in it keep the memory.
       def give_back
         @buffer&.close
         @buffer = nil
       end
 
-      # What a worker copies into a buffer, array after array.
+      # Copies arrays into a buffer, one after the other.
       class Writer
-        # nil where there is no buffer, or not one for so many bytes.
+        # Returns a writer; nil if there is no buffer, or it does not fit so many bytes.
         def self.for(buffer, needed)
           new(buffer) if buffer && needed.positive? && ResultBuffers.fits?(buffer, needed)
         end
@@ -64,7 +67,7 @@ module Numo
           @buffer, @used = buffer, 0
         end
 
-        # Views of the buffer with the arrays' elements. The buffer is closed.
+        # Returns views of the buffer with the arrays' elements, and closes the buffer.
         def copies(arrays)
           arrays.map { |array| copy(array) }
         ensure

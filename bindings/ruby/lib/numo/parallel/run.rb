@@ -2,7 +2,7 @@
 
 module Numo
   module Parallel
-    # One call: its workers, what is heard of them, and what ends them.
+    # One call: its workers, their replies, and its end.
     class Run
       def initialize(jobs, block, results:, with_index: false, in_processes: nil, in_threads: nil,
                      preserve_results: true, isolation: false, progress: nil, **callbacks)
@@ -19,7 +19,7 @@ module Numo
         @done = 0
       end
 
-      # The results, or what a Break brought; +otherwise+ where results are not kept.
+      # Returns the results, or the value of a Break; +otherwise+ if results are not kept.
       def outcome(otherwise)
         if @count.zero? then work_here
         elsif @in_threads then work_in_threads
@@ -58,7 +58,7 @@ module Numo
         @threads.values(@count) { |number| work_here(number) }
       end
 
-      # Leaves no worker behind, whatever interrupts the caller.
+      # Leaves no worker behind, even if the caller is interrupted.
       def work_in_processes
         @workers, is_over = [], false
         Interrupts.undisturbed do
@@ -75,14 +75,15 @@ module Numo
         end
       end
 
-      # Workers take jobs themselves where nobody here has to see each before it begins, or what
-      # came of the one before: an error in finish: begins no further job, and results do not pile
-      # up in front of it.
+      # Returns whether workers take jobs from a counter. They do unless the parent has to see each
+      # job before it begins, or the result of the previous one: an error in finish: begins no
+      # further job, and results do not pile up in front of it.
       def uses_counter?
         @jobs.known? && !@isolation && !@callbacks.any?
       end
 
-      # Whatever interrupts the caller finds it among the others.
+      # Stores the worker with interrupts held, so that an interrupted call finds it among the
+      # others.
       def start_worker(number)
         results = @keeps_results || @callbacks.want_results?
         Interrupts.hold do
@@ -98,7 +99,7 @@ module Numo
         @helper.assist { attend_all }
       end
 
-      # Until all workers have ended.
+      # Attends to the workers until all have ended.
       def attend_all
         @wanting = @counter ? [] : @workers.dup
         loop do
@@ -108,7 +109,7 @@ module Numo
         complain_of_missing unless @failure
       end
 
-      # Whether there is nothing to wait for any more.
+      # Returns whether there is nothing to wait for any more.
       def attend_for_caller(wake_up)
         !attend(wake_up) || @failure
       rescue Exception => error # rubocop:disable Lint/RescueException
@@ -116,8 +117,8 @@ module Numo
         true
       end
 
-      # Waits until there is something to hear, or the wake-up fd is readable. nil when all workers
-      # have ended.
+      # Waits until a worker has replied or ended, or the wake-up fd is readable. Returns nil if all
+      # workers have ended.
       def attend(wake_up = nil)
         readable = @workers.flat_map(&:readable)
         return if readable.empty?
@@ -140,7 +141,7 @@ module Numo
         fail_by(worker.lost(lost == -1 ? "an item" : "item #{lost}")) if lost
       end
 
-      # What a worker that has ended did not do.
+      # Returns the number of the job that an ended worker did not finish.
       def job_of(worker)
         return worker.job&.index unless @counter
 
@@ -158,7 +159,7 @@ module Numo
         @wanting << worker unless @failure
       end
 
-      # Gives a worker its next job. With isolation that is another process's.
+      # Gives a worker its next job; with isolation, gives it to the worker's successor.
       def employ(worker)
         job = next_job unless @failure
         return worker.let_go unless job
@@ -189,7 +190,7 @@ module Numo
         @done += 1
       end
 
-      # The first that fails ends the call.
+      # Runs the block. The first error ends the call.
       def attempt
         yield
       rescue StandardError => error
@@ -208,7 +209,7 @@ module Numo
         @threads&.kill_others
       end
 
-      # All have ended, and nobody said why.
+      # Fails if all workers have ended and no error says why a job is missing.
       def complain_of_missing
         return if @jobs.known? ? @done == @jobs.size : @jobs.over?
 
@@ -216,11 +217,11 @@ module Numo
       end
     end
 
-    # What the caller wants to hear of each job, one at a time.
+    # The caller's blocks for each job, called one at a time.
     class Callbacks
       def initialize(lock: nil, bar: nil, start: nil, finish: nil, finish_in_order: false)
         @bar, @in_order = bar, finish_in_order
-        @start, @finish = start || nil, finish || nil # false is none, too
+        @start, @finish = start || nil, finish || nil # false means none, too
         @lock = lock
         @waiting, @next = {}, 0
       end
@@ -246,7 +247,7 @@ module Numo
 
       private
 
-      # No lock where there is one thread: a handler of signals may not wait for one.
+      # Takes no lock if there is one thread: a signal handler may not wait for one.
       def one_at_a_time(&block)
         @lock ? @lock.synchronize(&block) : yield
       end

@@ -6,12 +6,12 @@ module Numo
     class Worker
       attr_reader :number
 
-      # The parent's ends of all pipes. A child that anybody forks closes them, so that a worker
-      # leaves when its parent does, whoever else lives.
+      # The parent's ends of all pipes. Every forked child closes them, so that a worker leaves when
+      # its parent does, even if other processes live.
       @ends = {}.compare_by_identity
 
       class << self
-        # That of the worker whose block runs in this thread.
+        # The number of the worker whose block runs in this thread.
         def number
           Thread.current[:numo_parallel_worker_number]
         end
@@ -42,8 +42,8 @@ module Numo
       end
       Process.singleton_class.prepend(Forks)
 
-      # Forks. Meanwhile no interrupt may come: the worker may be at its first job before its parent
-      # knows of it.
+      # Forks. The caller holds interrupts back meanwhile: the worker may be at its first job before
+      # its parent knows of it.
       def initialize(number, jobs, block, **what)
         @number, @jobs = number, jobs
         requests, @requests = Stream.pair
@@ -53,28 +53,28 @@ module Numo
         @pid = fork_child { Child.new(number, jobs, block, [requests, replies, pipe], **what).work }
         @buffers, @copier = ResultBuffers.new, Copier.new
       rescue Exception # rubocop:disable Lint/RescueException
-        close # no process or no fd is to be had, or an interrupt was let in before the fork
+        close # no process or fd is left, or an interrupt was let in before the fork
         raise
       ensure
         [requests, replies, pipe].each { |one| one&.close }
       end
 
-      # To be called when all have been forked.
+      # Opens the pidfd. To be called after all workers have been forked.
       def watch
         @exit = ProcessExit.of(@pid)
       end
 
-      # What is readable when it has said something or has ended; nothing when that is known.
+      # Returns the IOs that are readable when it has replied or ended; none if that is known.
       def readable
         @replies ? [@replies.io, @exit.io] : []
       end
 
-      # What is writable when it can be told the rest of a job.
+      # Returns the IO that is writable when it can take the rest of a job.
       def writable
         @requests&.waits? ? [@requests.io] : []
       end
 
-      # Tells it a job, which it can only do when it has none.
+      # Sends it a job. It must have none.
       def tell(job)
         @job = job
         return @requests.offer(Stream::JOB, job.index, "") if @jobs.known?
@@ -82,7 +82,7 @@ module Numo
         bytes, flag = Payload.new(job.item).send_arrays(@pipe, @copier)
         @requests.offer(Stream::JOB | flag, job.index, bytes)
       rescue Errno::EPIPE
-        nil # it has died, which is found out by whoever listens
+        nil # it has died, as `listen` will find
       end
 
       def flush
@@ -91,8 +91,8 @@ module Numo
         nil
       end
 
-      # Calls the block with each of its replies, succeeded or not, number of the job and value.
-      # Whether it lives.
+      # Calls the block with each of its replies: succeeded or not, the job's number, the value.
+      # Returns whether it lives.
       def listen(&block)
         more = @replies.each_frame { |kind, number, payload| hear(kind, number, payload, &block) }
         more || end_of_replies
@@ -103,11 +103,11 @@ module Numo
         end_of_replies
       end
 
-      # The job that it was told and did not answer, and the number of the one that it answered
+      # The job that it was sent and has not answered, and the number of the one that it answered
       # last.
       attr_reader :job, :answered
 
-      # Whether it has done a job.
+      # Returns whether it has done a job.
       def was_used?
         !@answered.nil?
       end
@@ -116,7 +116,7 @@ module Numo
         @job, @answered = nil, number
       end
 
-      # It ends when it has done what it does.
+      # Closes its requests: it ends after its current job.
       def let_go
         Worker.close([@requests].compact)
         @requests = nil
@@ -129,15 +129,15 @@ module Numo
         nil # it has ended
       end
 
-      # Until it has ended, and what it held is given back.
+      # Waits until it has ended, and releases what it held.
       def wait
-        watch unless @exit # interrupted before
+        watch unless @exit # if the caller was interrupted before
         @exit.status
         close
         @buffers.give_back
       end
 
-      # That it died, and took something with it.
+      # Returns the error that it died, and what was lost with it.
       def lost(what)
         status = @exit.status
         how = if status.nil? then "ended"
@@ -149,7 +149,7 @@ module Numo
 
       private
 
-      # A worker never runs code outside of the block.
+      # Forks a child that never runs code outside of the block.
       def fork_child(&block)
         parent = Process.pid
         Interrupts.fork do
@@ -157,7 +157,7 @@ module Numo
           Worker.number = @number
           Interrupts.let_in(&block)
           Interrupts.be_quiet
-        rescue Interrupt # what it did is for the parent to say
+        rescue Interrupt # the parent reports what it did
           exit!(false)
         end
       rescue Exception # rubocop:disable Lint/RescueException
@@ -180,7 +180,7 @@ module Numo
         handle = @buffers.next(needed, used == 1)
         @requests&.offer(Stream::BUFFER, 0, handle) if handle
       rescue Errno::EPIPE
-        nil # it has died, which is found out by whoever listens
+        nil # it has died, as `listen` will find
       end
 
       def make_room(number)

@@ -2,13 +2,13 @@
 
 module Numo
   module Shared
-    # Numo's methods that would replace the memory or the shape under a shared array.
+    # Guards for Numo's methods that would replace the memory or the shape under a shared array.
     #
-    # They stand in front of Numo::NArray's own, because a view of a shared array is an
-    # ordinary one of Numo's. Arrays in private memory go straight on, unless another thread is
-    # copying them to shared memory just now.
+    # They precede Numo::NArray's own methods, because a view of a shared array is an ordinary Numo
+    # view. A private array goes on to Numo's method, unless another thread is copying it to shared
+    # memory.
     module Guards
-      # Ignored, as Numo ignores it for a view: the memory goes with the last view of it.
+      # Does nothing, as Numo does nothing for a view: the memory is freed with its last view.
       def free
         return self if Shared.shared?(self)
 
@@ -16,14 +16,14 @@ module Numo
         super
       end
 
-      # Numo would take the memory of a frozen string for its own, and copies into a view
-      # as if it had no offset and no strides.
+      # Stores by a copy. Numo would take the memory of a frozen string for its own, and would copy
+      # into a view as if it had no offset and no strides.
       def store_binary(string, offset = 0)
         unless Shared.shared?(self)
           Guards.refuse_copied(self, __method__)
           return super
         end
-        # Numo 0.9 would crash
+        # Numo 0.9 would crash.
         raise TypeError, "#{string.class} is not a String" unless string.is_a?(String)
 
         bytes = string.byteslice(offset, byte_size)
@@ -35,7 +35,8 @@ module Numo
         byte_size
       end
 
-      # On a read-only array Numo would change the shape and then refuse the elements.
+      # Refuses to reshape a read-only array: Numo would change the shape and then refuse the
+      # elements.
       def reshape!(*)
         raise FrozenError, "can't modify frozen #{self.class}" if frozen? && Shared.shared?(self)
 
@@ -72,7 +73,7 @@ module Numo
       end
     end
 
-    NArray.__send__(:prepend, Guards) # so written, YARD does not look for what is not ours
+    NArray.__send__(:prepend, Guards) # written so, YARD does not document methods of Numo
     private_constant :Guards
   end
 end
