@@ -65,10 +65,11 @@ impl Walk<'_> {
             | ruby_value_type::RUBY_T_STRUCT => {
                 self.waiting.push(object);
             }
-            // SAFETY: `object` is a heap object, and the container in which it was found keeps it
-            // alive.
             ruby_value_type::RUBY_T_DATA => {
-                self.found |= is_array(self.ruby, unsafe { Value::from_raw(object) })
+                // SAFETY: `object` is a heap object, and the container in which it was found, or
+                // the caller's stack, keeps it alive.
+                let value = unsafe { Value::from_raw(object) };
+                self.found |= is_array(self.ruby, value);
             }
             _ => {}
         }

@@ -127,9 +127,10 @@ fn digest_of(array: &Array) -> u64 {
         // SAFETY: `walk` passes an address of an element of this array, whose code this is.
         state = match unsafe { load(code, address) } {
             Some(scalar) => words(scalar).into_iter().fold(state, mix),
-            // SAFETY: `walk` passes an address of an element, which has `itemsize` bytes.
             None => (0..itemsize).fold(state, |state, at| {
-                mix(state, unsafe { u8::read(address.wrapping_add(at)) }.into())
+                // SAFETY: `walk` passes an address of an element, which has `itemsize` bytes.
+                let byte = unsafe { u8::read(address.wrapping_add(at)) };
+                mix(state, byte.into())
             }),
         };
         true
