@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `stage` makes the folder that this builds in: with the core crate beside the extension.
+# Built in the folder that `stage` makes, with the core crate beside the extension.
 
-# The version stands once, in the workspace's Cargo.toml: here when staged, else two folders up.
+# The version is only in the workspace's Cargo.toml: here when staged, else two folders up.
 workspace = [".", "../.."].map { |dir| File.expand_path("#{dir}/Cargo.toml", __dir__) }
                           .find { |file| File.exist?(file) }
 
@@ -22,7 +22,7 @@ Gem::Specification.new do |spec|
   files = ["{lib,ext,sig}/**/*", "Cargo.{toml,lock}", "LICENSE*", "README.md", "CHANGELOG.md"]
   spec.files = Dir.chdir(__dir__) { Dir[*files].select { |file| File.file?(file) } }
   spec.extensions = ["ext/shmarray/extconf.rb"]
-  # No dependency on numo-narray or numo-narray-alt: they exclude each other, and either will do.
+  # No dependency on numo-narray or numo-narray-alt: they exclude each other, and either is enough.
   spec.metadata = {
     "bug_tracker_uri" => "#{spec.homepage}/issues",
     "changelog_uri" => "#{spec.homepage}/blob/main/bindings/ruby/CHANGELOG.md",

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Runs the simulators as they were and as they are with shared memory, in turn, and says how much
-# faster they became; and the other examples once.
+# Runs the simulators without and with shared memory, in turn, and prints how much faster they
+# became; runs the other examples once.
 #
 #     . ci/env; ruby examples/ruby/compare.rb [--small] [--rounds N]
 #
-# All ways must have the same result. Times are what the programs say themselves: the median of the
-# rounds, and of the ratios of each round the median, the least and the most.
+# All ways must have the same result. The programs measure the times themselves. Printed are the
+# median of the rounds, and of the ratios of each round the median, the least and the greatest.
 require "optparse"
 require "rbconfig"
 

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Loaded before somebody's tests of Numo: every array that they make lives in shared memory.
+# Loaded before another project's tests of Numo: every array that they create is in shared memory.
 #
 #   ruby -I bindings/ruby/foreign -r shared_everywhere test/narray_test.rb
 #
-# At its end the program says how many that were; none is a failure.
+# At its end the program prints how many arrays that were. None is a failure.
 
 require "numo/shared"
 

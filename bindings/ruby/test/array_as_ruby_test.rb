@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# What Ruby people try first with an Array.
+# The methods of an Array that Ruby programmers try first.
 class ArrayAsRubyTest < SharedMemoryTest
   def array(dtype, values)
     shape = []
@@ -356,7 +356,7 @@ class ArrayAndNumoTest < NumoTest
     end
   end
 
-  # Also for whoever has a view of it, in any Ractor.
+  # A view of it is frozen in any Ractor, too.
   def test_views_of_a_frozen_array_are_frozen
     frozen = Shmarray::Array.create(:int8, [2, 3]).fill(1).freeze
     views = [frozen[0], frozen[nil, 0..1], frozen.transpose, frozen.reshape(6),

@@ -3,7 +3,7 @@
 require_relative "helper"
 require "fiddle"
 
-# Letting go of memory at once, while others still use it.
+# Closing an array while others still use its memory.
 class ArrayCloseTest < SharedMemoryTest
   def numbers(count = 4)
     Shmarray::Array.create(:int32, count).tap { |a| a[nil] = 0...count }
@@ -99,7 +99,7 @@ class ArrayCloseTest < SharedMemoryTest
     assert_equal (1..1000).to_a, view.to_a
   end
 
-  # What converts a value may close the array that it is for.
+  # Converting a value may call code that closes the array to which it is assigned.
   def test_an_assignment_goes_on_though_a_value_closes_the_array
     a = numbers(3)
     view = a[0..]

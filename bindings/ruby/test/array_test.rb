@@ -3,7 +3,7 @@
 require_relative "helper"
 
 class ArrayTest < SharedMemoryTest
-  # For each dtype values that a Ruby object carries exactly.
+  # Values of each dtype that a Ruby object represents exactly.
   VALUES = {
     "|b1" => [true, false, true], "|i1" => [-128, 0, 127], "<i2" => [-32_768, 1, 32_767],
     "<i4" => [-2**31, 1, 2**31 - 1], "<i8" => [-2**63, 1, 2**63 - 1], "|u1" => [0, 1, 255],
@@ -69,7 +69,7 @@ class ArrayTest < SharedMemoryTest
     assert_equal [[7, 0, 0], [0, 0, 5]], a.to_a
   end
 
-  # The same index into nested Arrays and into shared ones.
+  # Applies the same index to nested Arrays and to shared ones.
   def test_an_index_chooses_what_it_chooses_in_an_array
     a = array(:int32, [7])
     list = a.to_a

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Bad input: the class, the words that name what is wrong, and nothing left behind.
+# Bad input: the error's class, the words that name the fault, and nothing left behind.
 class BadInputTest < SharedMemoryTest
   GOOD = '{"shmarray":1,"segment":"abcdefghijklmnopqrstuvwx","generation":7,"offset":0,' \
          '"dtype":"<i4","shape":[2,3],"strides":[12,4]}'

@@ -2,9 +2,9 @@
 
 require_relative "helper"
 
-# Every fd closed behind the library's back: what is held stays held, and all goes on working.
+# Every fd is closed behind the library's back: holds stay, and everything goes on working.
 class ClosedFdsTest < SharedMemoryTest
-  # Ruby's own, for its timer, cannot be had as an IO.
+  # The fd of Ruby's own timer cannot be had as an IO.
   PRELUDE = <<~'RUBY'
     begin
       require "numo/shared"
@@ -48,7 +48,7 @@ class ClosedFdsTest < SharedMemoryTest
       end
       same((0...20).to_a, made.map { |array| Shmarray::Array.attach(array.handle)[7] })
       same([1, 2, 3], Numo::Shared.share(Numo::Int32[1, 2, 3]).to_a) if $numo
-      # its name goes with whoever holds it last
+      # The last holder removes its name.
       second = Shmarray::Array.create(:int8, 1, name: "second")
       Shmarray.unlink("second")
       second.close
@@ -80,7 +80,7 @@ class ClosedFdsTest < SharedMemoryTest
       handle = program.gets.chomp
       before = segments_in
       3.times do
-        # attached, and let go with its process
+        # Attached, and released with its process.
         in_child { Shmarray::Array.attach(handle)[1, 1] += 1 }
         assert_equal 0, Shmarray.sweep[:segments]
       end

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# What errors say: words of Ruby and of this library, none of Rust's or of a parser's.
+# The texts of errors use words of Ruby and of this library, none of Rust or of a parser.
 class ErrorMessageTest < SharedMemoryTest
   FOREIGN = /\b[iuf](8|16|32|64|128|size)\b|EOF|\bline\ \d+\ column|invalid\ digit|expected|
              invalid\ (type|value)|serde|Some\(|None\b|`/x
@@ -30,7 +30,7 @@ class ErrorMessageTest < SharedMemoryTest
     end
   end
 
-  # Each letter taken for another: most are refused, some are another handle.
+  # Replaces each letter: most results are refused, some are another handle.
   def test_a_handle_with_any_letter_changed_says_nothing_foreign
     handle.size.times do |at|
       ["x", "\"", "-", "9", "]", "ä"].each do |letter|
@@ -55,7 +55,7 @@ class ErrorMessageTest < SharedMemoryTest
     JSON.parse(handle).each do |field, value|
       WRONG.each do |wrong|
         text = handle.sub("\"#{field}\":#{JSON.generate(value)}", "\"#{field}\":#{wrong}")
-        # as many strides as dimensions
+        # There are as many strides as dimensions.
         named = field == "shape" ? /shape|strides/ : /\b#{field}\b|stale/
         assert_match(named, refused_handle(text), text) unless attaches?(text)
       end

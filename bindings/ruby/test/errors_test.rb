@@ -42,7 +42,7 @@ class ErrorsTest < SharedMemoryTest
     end
   end
 
-  # In a fresh process, because this one has the segment mapped.
+  # Attaches in a fresh process, because this one has the segment mapped.
   def ruby_attach(handle)
     output, = ruby(<<~RUBY, handle)
       require "shmarray"

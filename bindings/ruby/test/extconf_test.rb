@@ -2,7 +2,8 @@
 
 require_relative "helper"
 
-# What installing the gem says when it cannot be built. Stand-ins for cargo and rustc lie in @bin.
+# The messages of an installation that cannot build the gem. Stand-ins for cargo and rustc lie in
+# @bin.
 class ExtconfTest < SharedMemoryTest
   EXTCONF = File.expand_path("../ext/shmarray/extconf.rb", __dir__)
   NEEDED = File.read(File.expand_path("../../../Cargo.toml", __dir__))[/^rust-version = "(.+)"/, 1]
@@ -36,7 +37,7 @@ class ExtconfTest < SharedMemoryTest
     [output.force_encoding("UTF-8"), status]
   end
 
-  # With the path of cargo or rustc by their names.
+  # Asserts that extconf.rb refuses with this fault and this remedy, and writes no Makefile.
   def assert_refuses(wrong, remedy = "", env = {})
     output, status = extconf(env)
     assert_equal [format(SENTENCE, wrong, remedy), false], [output, status.success?]
@@ -119,7 +120,7 @@ class ExtconfTest < SharedMemoryTest
                      "RUSTC" => File.join(@bin, "my rustc") })
   end
 
-  # As in the gem, where the workspace's Cargo.toml is another number of folders up.
+  # As in the gem, where the workspace's Cargo.toml is a different number of folders up.
   def test_the_version_is_that_of_the_workspace_above_it
     file = File.join(@folder, "ext/shmarray/extconf.rb")
     FileUtils.mkdir_p(File.dirname(file))
@@ -131,7 +132,7 @@ class ExtconfTest < SharedMemoryTest
     refute status.success?
   end
 
-  # Runs the Makefile with a cargo that ends so.
+  # Runs the Makefile with a cargo that runs this script.
   def build(script)
     stand_in("cargo", "case $1 in --version) echo 'cargo 99.0.0';; *) #{script};; esac")
     assert_accepts

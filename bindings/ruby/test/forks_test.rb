@@ -2,7 +2,8 @@
 
 require_relative "helper"
 
-# Forks: whoever of a family dies first, and however, the others keep what they hold, and no more.
+# Forks: in whatever order and way the processes of a family die, the others keep exactly what they
+# hold.
 class ForksTest < SharedMemoryTest
   def test_parent_child_and_grandchild_end_in_any_order
     adopt_orphans
@@ -72,7 +73,7 @@ class ForksTest < SharedMemoryTest
     Shmarray.sweep
   end
 
-  # One array of 3 by 4, and three more ways to have it.
+  # An array of 3 by 4, and three more ways to reach it.
   class Held
     attr_reader :handle, :reader
 
@@ -98,7 +99,8 @@ class ForksTest < SharedMemoryTest
 
   private
 
-  # Forks three generations; each says who it is, waits at a pipe of its own, and says what it sees.
+  # Forks three generations. Each prints which it is, waits at a pipe of its own, and prints what it
+  # sees.
   def three_generations(ending)
     waits = ::Array.new(3) { IO.pipe }
     says, said = IO.pipe

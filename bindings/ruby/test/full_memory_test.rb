@@ -67,8 +67,8 @@ class FullMemoryTest < SharedMemoryTest
     end
   end
 
-  # As Ruby itself does when there are too many open files: what nobody refers to is no reason to
-  # fail.
+  # Ruby itself collects when there are too many open files. Likewise unreferenced arrays are no
+  # reason to fail.
   def test_what_nobody_refers_to_makes_room
     in_small_tmpfs("size=#{SMALL}") do
       kept = filled(1000, 7)
@@ -77,7 +77,8 @@ class FullMemoryTest < SharedMemoryTest
     end
   end
 
-  # One of them is the directory's own. With names, a name is what finds no room in one of the two.
+  # One of the inodes is the directory's own. With names, it is the name that finds no room in one
+  # of the two cases.
   [[false, 21], [true, 21], [true, 22]].each do |named, inodes|
     what = "#{inodes}_files#{"_with_names" if named}"
     options = "size=64m,nr_inodes=#{inodes}"
@@ -121,8 +122,9 @@ class FullMemoryTest < SharedMemoryTest
     `stat -f -c '%a %S' #{dir}`.split.map(&:to_i).inject(:*)
   end
 
-  # Arrays until it fails; nothing comes of a failure. And the error. Each has its number as its
-  # value, and none is touched before the last is made: each has its memory from the beginning.
+  # Creates arrays until it fails, and returns them with the error. A failure leaves nothing behind.
+  # Each array has its number as its value. None is touched before the last is created: each has its
+  # memory from the beginning.
   def until_full(size, named = false)
     arrays = []
     loop { arrays << empty(size, named) }
@@ -147,7 +149,7 @@ class FullMemoryTest < SharedMemoryTest
     assert(arrays.each_with_index.all? { |array, number| all?(array, number + 1) })
   end
 
-  # How many there was room for.
+  # The number of arrays for which there was room.
   def fill_and_check(dir, size, named)
     arrays, error = until_full(size, named)
     check_facts(error, size, dir)
@@ -156,7 +158,7 @@ class FullMemoryTest < SharedMemoryTest
     arrays.size
   end
 
-  # In children, whose ends give back what a conservative collector may keep.
+  # Runs in children: when they end, everything is freed that a conservative collector may keep.
   def fill_drop_and_fill(dir, size, named)
     in_child { filled(1, 0) && nil } # makes the registry, which stays
     empty = free_bytes(dir)
@@ -167,7 +169,7 @@ class FullMemoryTest < SharedMemoryTest
     assert_equal first, in_child { fill_and_check(dir, size, named) }
   end
 
-  # How many more there is room for, after every second one was dropped.
+  # The number of arrays for which there is room after every second one was dropped.
   def drop_some_and_fill(size, named)
     kept = away { until_full(size, named)[0].each_slice(2).filter_map(&:last) }
     refute_empty kept
@@ -189,7 +191,7 @@ class FullMemoryTest < SharedMemoryTest
   end
 end
 
-# The same for those who ask by way of Numo.
+# The same by way of Numo.
 class NumoFullMemoryTest < NumoTest
   def test_numo_arrays_fill_it_and_are_whole
     in_small_tmpfs("size=4m") do |dir|

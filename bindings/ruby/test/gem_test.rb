@@ -3,14 +3,15 @@
 require_relative "helper"
 require "rubygems/package"
 
-# What is in the gem that `stage` and `gem build` make. Nothing is compiled: ci/setup.sh does that.
+# The contents of the gem that `stage` and `gem build` make. Nothing is compiled: ci/setup.sh does
+# that.
 class GemTest < SharedMemoryTest
   BINDING = File.expand_path("..", __dir__)
   REPOSITORY = File.expand_path("../..", BINDING)
   UTF8 = { encoding: "UTF-8" }.freeze # wherever the tests run
   WORKSPACE = File.read(File.join(REPOSITORY, "Cargo.toml"), **UTF8)
   NEEDED = WORKSPACE[/^rust-version = "(.+)"/, 1]
-  # Parts of paths.
+  # Parts of paths that must not occur.
   FOR_TESTS = %w[
     tests test benches bench examples example fuzz loom_tests tests.rs loom_tests.rs
   ].freeze
@@ -45,7 +46,7 @@ class GemTest < SharedMemoryTest
     Gem::Package.new(File.join(@stage, "it.gem"))
   end
 
-  # The files in it with what they say.
+  # The files in it with their contents.
   def contents
     package.extract_files(to = File.join(@folder, "contents"))
     files = Dir.glob("**/*", base: to).to_h { |path| [path, File.join(to, path)] }
@@ -58,7 +59,7 @@ class GemTest < SharedMemoryTest
     File.read(file, **UTF8).scan(/^name = "(.+)"\nversion = "(.+)"/)
   end
 
-  # What cargo makes of the crates as they are in the gem.
+  # The crates in the gem as cargo reads them.
   def packages
     stage
     metadata = %w[cargo metadata --locked --offline --format-version=1]
@@ -80,7 +81,7 @@ class GemTest < SharedMemoryTest
     end
   end
 
-  # The texts of its licences are no more than those of the project.
+  # The texts of its licences are those of the project.
   def test_no_crate_of_others_is_in_it
     assert_equal %w[Cargo.toml ext/core/Cargo.toml ext/shmarray/Cargo.toml],
                  contents.keys.grep(/Cargo\.toml\z/).sort
@@ -114,7 +115,7 @@ class GemTest < SharedMemoryTest
     assert_includes names, "magnus"
   end
 
-  # For extconf.rb says that this version will do.
+  # extconf.rb accepts this version.
   def test_no_crate_needs_a_later_rust_than_the_gem
     needs = packages.to_h { |package| [package["name"], package["rust_version"] || "0"] }
     assert_empty(needs.select { |_, version| Gem::Version.new(version) > Gem::Version.new(NEEDED) })
@@ -157,7 +158,7 @@ class GemTest < SharedMemoryTest
     assert_includes points.first, "(bindings/ruby/CHANGELOG.md)"
   end
 
-  # With what the stage reads.
+  # A copy of the files that the stage reads.
   def copy_of_the_repository
     copy = File.join(@folder, "copy")
     binding = FileUtils.mkdir_p(File.join(copy, "bindings/ruby")).first

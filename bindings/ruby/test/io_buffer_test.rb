@@ -41,7 +41,7 @@ class IOBufferTest < SharedMemoryTest
     end
   end
 
-  # By itself, by a slice, and by what it was transferred to.
+  # The buffer itself, a slice of it, and the buffer to which it was transferred.
   def test_the_array_lives_as_long_as_a_buffer_of_it
     make = -> { Shmarray::Array.create(:uint8, 1 << 20).tap { |a| a[5] = 9 }.to_io_buffer }
     ways = { itself: make, slice: -> { make.call.slice(4, 100).slice(0, 50) },
@@ -71,7 +71,7 @@ class IOBufferTest < SharedMemoryTest
     assert buffer.null?
   end
 
-  # A write through it, or through a slice, would end the process where Ruby does not refuse it.
+  # A write through it, or through a slice, would end the process if Ruby did not refuse it.
   def test_no_write_gets_through_a_readonly_one
     a = Shmarray::Array.create(:uint8, 100)
     fixed = Shmarray::Array.attach(a.handle, readonly: true)

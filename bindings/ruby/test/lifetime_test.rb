@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Who holds a segment, and when it goes: without Numo.
+# The holders of a segment, and its end: without Numo.
 class LifetimeTest < SharedMemoryTest
   def test_a_segment_goes_with_its_last_view
     away do
@@ -120,7 +120,7 @@ class LifetimeTest < SharedMemoryTest
 
   private
 
-  # A child makes an array and waits; gives the handle, and the pipes to it.
+  # Starts a child that creates an array and waits. Returns the handle, and the pipes to the child.
   def handed_over
     reader, writer = IO.pipe
     wait, go = IO.pipe

@@ -30,7 +30,7 @@ class MemoryViewTest < SharedMemoryTest
     end
   end
 
-  # What Ruby's format letters can say of a one.
+  # The number one, as far as Ruby's format letters can express it.
   def expected(dtype)
     case dtype
     when "<f2" then [0x00, 0x3c]

@@ -3,9 +3,9 @@
 require_relative "helper"
 require "timeout"
 
-# Pipes that carry arrays: what becomes of messages, whoever ends.
+# Pipes that carry arrays: the fate of messages when processes end.
 class MessageTest < SharedMemoryTest
-  # In a cell, and in a segment of its own.
+  # One array in a cell, and one in a segment of its own.
   SIZES = [8, 100_000].freeze
 
   def setup
@@ -16,7 +16,7 @@ class MessageTest < SharedMemoryTest
     Shmarray::Array.create(:uint8, size).tap { |a| a[0] = mark }
   end
 
-  # A child without this test's pipes but those it is given: it ends when the block does.
+  # Starts a child that has only the given ends of this test's pipes: it ends when the block does.
   def child(&block)
     Process.wait2(fork { exit!(block.call ? 0 : 1) })[1]
   end

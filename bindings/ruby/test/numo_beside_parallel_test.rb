@@ -2,8 +2,8 @@
 
 require_relative "helper"
 
-# Beside the gem parallel: its processes write to captured shared arrays, and a Reference brings one
-# back.
+# Together with the gem parallel: its processes write to captured shared arrays, and a Reference
+# brings one back.
 class NumoBesideParallelTest < NumoTest
   def setup
     super

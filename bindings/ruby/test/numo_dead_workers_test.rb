@@ -2,11 +2,11 @@
 
 require_relative "helper"
 
-# What workers of Numo::Parallel held goes back when their process has been waited for.
+# Holds of Numo::Parallel's workers are released after their process has been waited for.
 class NumoDeadWorkersTest < NumoTest
   BYTES = 3 << 20
 
-  # In a worker, which has it until it ends.
+  # Runs in a worker, which holds the array until it ends.
   def keep
     @kept = Numo::Shared.new(Numo::UInt8, BYTES).fill(1)
   end
@@ -43,7 +43,7 @@ class NumoDeadWorkersTest < NumoTest
     writer.close
   end
 
-  # A worker that has a process of its own for one item, and leaves without giving anything back.
+  # A worker with a process of its own for one item, which exits without releasing anything.
   def test_a_new_worker_finds_the_memory_of_the_last_given_back
     most = 0
     start = ->(*) { most = [most, listed_bytes].max }

@@ -3,8 +3,8 @@
 require_relative "helper"
 require_relative "call_everything"
 
-# Whatever is called on an array that can be written to, the process lives, and the array stays
-# where it is.
+# Every method is called on a writable array: the process lives, and the array's memory stays in
+# place.
 class NumoGuardsTest < NumoTest
   include CallEverything
   Shared = NUMO && Numo::Shared
@@ -22,7 +22,7 @@ class NumoGuardsTest < NumoTest
     end
   end
 
-  # What is written through the one is read through the other.
+  # A write through one array is read through the other.
   def check(array, plain, what)
     assert Shared.shared?(array), what.inspect
     [3, 4].each do |number|

@@ -2,13 +2,13 @@
 
 require_relative "helper"
 
-# Ctrl-C, and what another thread raises, at any instant of a call of Numo::Parallel: it ends by
-# that exception and nothing else, says nothing, and leaves no process and no thread.
+# Ctrl-C, and exceptions of other threads, at any instant of a call of Numo::Parallel: the call ends
+# by that exception, prints nothing, and leaves no process and no thread.
 class NumoInterruptsTest < NumoTest
   ROUNDS = ENV["SHMARRAY_LONG"] ? 400 : 20
-  # Calls take about as long, in seconds.
+  # The approximate duration of a call in seconds.
   SPAN = 0.012
-  # What waits longer than that has forgotten its interrupt.
+  # A process that waits longer has forgotten its interrupt.
   WATCHDOG = 60
 
   class << self
@@ -58,12 +58,12 @@ class NumoInterruptsTest < NumoTest
 
   private
 
-  # Rubygems does not stand an interrupt while a file is loaded.
+  # Rubygems does not tolerate an interrupt while a file is loaded.
   def setup
     Numo::Parallel.processor_count
   end
 
-  # Runs a process that calls and calls, in a group of its own, until the block has interrupted it.
+  # Runs a process that calls repeatedly, in a group of its own, until the block has interrupted it.
   def interrupt(what, call)
     said, saying = IO.pipe
     ended, ending = IO.pipe
@@ -97,14 +97,14 @@ class NumoInterruptsTest < NumoTest
     exit!(0)
   end
 
-  # As Timeout does it.
+  # Raises as Timeout does.
   def relay_usr1
     main, asked = Thread.current, Queue.new
     trap("USR1") { asked << 1 }
     Thread.new { asked.pop && main.raise(Interrupt) }
   end
 
-  # Without those of objects that nobody refers to.
+  # The fds, without those of unreferenced objects.
   def open_fds
     collect
     Dir.children("/proc/self/fd").size

@@ -140,8 +140,8 @@ class NumoLifetimeTest < NumoTest
     assert_equal [[0, 0, 0], [7, 8, 0]], a.to_a
   end
 
-  # Each gets its view by a handle that is made when it runs already, and gives back an array of its
-  # own; every other is killed then.
+  # Each child gets its view by a handle that is made after it was started, and returns an array of
+  # its own; then every second child is killed.
   def test_handles_go_across_eight_forked_children
     children = ::Array.new(8) do |at|
       start_child { |reader, writer| work_on_handles(at, reader, writer) }
@@ -163,7 +163,7 @@ class NumoLifetimeTest < NumoTest
     assert_equal [Process.pid], Shared.segments.flat_map { |facts| facts[:holders] }.uniq
   end
 
-  # A child, what it says, and what it hears.
+  # A child, its output, and its input.
   def start_child
     hears, tells = IO.pipe
     listens, says = IO.pipe
@@ -197,7 +197,7 @@ class NumoLifetimeTest < NumoTest
     assert_empty segments_in
   end
 
-  # Other threads run while a large array is copied, and find that they cannot take its memory away.
+  # Other threads run while a large array is copied, and cannot free its memory.
   def test_an_array_that_is_being_copied_cannot_be_freed
     refusals = Array.new(50) do |n|
       source = Numo::UInt8.new(32 << 20).fill(n)

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# What loading says when Numo is missing, or of a kind that is not known.
+# The messages on loading if Numo is missing, or of an unknown kind.
 class NumoLoadTest < SharedMemoryTest
   def without_gems(script)
     ours = $LOADED_FEATURES.grep(%r{/(shmarray\.rb|shmarray_ruby\.so)\z})
@@ -26,7 +26,7 @@ class NumoLoadTest < SharedMemoryTest
     assert_equal "[0, 0]", output
   end
 
-  # Objects of other shapes where Numo's classes should be.
+  # Objects with other structs in place of Numo's classes.
   def test_an_unknown_numo_is_refused
     { "Object.new" => /no typed data/, "Thread::Mutex.new" => /type info/,
       "Random.new" => /element size|type info/ }.each do |object, words|

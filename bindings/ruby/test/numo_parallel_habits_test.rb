@@ -2,8 +2,8 @@
 
 require_relative "helper"
 
-# Numo::Parallel in programs with habits: traps, containers of their own, a collector that is off or
-# always on.
+# Numo::Parallel in programs with traps, with containers of their own, and with a collector that is
+# off or always on.
 class NumoParallelHabitsTest < NumoTest
   P = NUMO ? Numo::Parallel : nil
 
@@ -106,7 +106,7 @@ class NumoParallelHabitsTest < NumoTest
     assert_equal [Thread.current], Thread.list
   end
 
-  # The answer about room comes when nobody waits for it any more.
+  # The answer about room comes after the worker has stopped waiting for it.
   def test_a_late_answer_about_room_is_no_job
     in_small_tmpfs("size=64m") do |dir|
       output, status = ruby(<<~'RUBY', env: { "SHMARRAY_DIR" => dir, "SHMARRAY_POOL_BYTES" => nil })

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Numo::Parallel: what programs that were written for the gem parallel ask for.
+# Numo::Parallel: the options that programs for the gem parallel use.
 class NumoParallelOptionsTest < NumoTest
   P = NUMO ? Numo::Parallel : nil
 
@@ -55,13 +55,13 @@ class NumoParallelOptionsTest < NumoTest
     assert_equal(1, begun { -> {} }, "its result cannot be dumped")
   end
 
-  # So that an error there ends the call at once, and results do not pile up in front of it.
+  # So an error in finish: ends the call at once, and results do not pile up in front of it.
   def test_no_job_begins_before_finish_has_heard_of_the_one_before
     assert_equal(3, begun(finish: ->(item, *) { raise IndexError if item == 2 }) { 1 })
     assert_equal(3, begun(finish: ->(item, *) { raise P::Break if item == 2 }) { 1 })
   end
 
-  # How many of 20 jobs, by one worker.
+  # The number of jobs of 20 that begin, with one worker.
   def begun(**options)
     count = Numo::Shared.new(Numo::Int8, 1)
     P.map(0...20, in_processes: 1, **options) { (count[0] += 1) && yield }
@@ -109,7 +109,7 @@ class NumoParallelOptionsTest < NumoTest
     assert_equal [3, 3], [P.processor_count, P.map(1..9) { P.worker_number }.max + 1]
   end
 
-  # A queue that others fill, and one whose items need what became of the others.
+  # A queue that others fill, and one whose items need the results of the others.
   def test_a_producer_that_waits
     queue, done = Queue.new, Queue.new
     filler = Thread.new do
@@ -127,7 +127,7 @@ class NumoParallelOptionsTest < NumoTest
                  P.map(producer, in_processes: 2, finish: ->(*) { done << 1 }) { |n| n + 1 }
   end
 
-  # Nobody will ever fill it.
+  # A queue that is never filled.
   def test_who_waits_for_a_producer_is_called_back_when_a_block_fails
     [IndexError, NotImplementedError].each do |type|
       queue = Queue.new

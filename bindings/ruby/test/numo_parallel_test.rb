@@ -3,13 +3,13 @@
 require_relative "helper"
 require "timeout"
 
-# Numo::Parallel: what comes back, in which order, and what becomes of workers.
+# Numo::Parallel: its results, their order, and the ends of workers.
 class NumoParallelTest < NumoTest
   def map(items, **options, &block)
     Numo::Parallel.map(items, in_processes: 2, **options, &block)
   end
 
-  # No child of this process is left.
+  # Fails if a child of this process is left.
   def assert_no_worker
     assert_raises(Errno::ECHILD) { Process.wait(-1, Process::WNOHANG) }
   end
@@ -49,7 +49,7 @@ class NumoParallelTest < NumoTest
     assert_equal 9, results[0][0, 0]
   end
 
-  # They are there sooner so, and take no page of shared memory each.
+  # Small arrays are private: that is faster, and they take no page of shared memory each.
   def test_results_of_less_than_32_kib_are_private_arrays
     sizes = [1, 32_767, 32_768]
     found = map(sizes) { |size| Numo::UInt8.new(size).fill(size % 7) }
@@ -127,7 +127,7 @@ class NumoParallelTest < NumoTest
     assert_equal base.to_a, map([1]) { base.to_swapped }.first.to_a
   end
 
-  # In the parent's memory: results of one size, of others, of none.
+  # Results in the parent's memory: of one size, of different sizes, and empty ones.
   def test_results_of_many_sizes_come_back_whole
     [0, nil].each do |pool|
       ENV["SHMARRAY_POOL_BYTES"] = pool&.to_s
@@ -161,7 +161,7 @@ class NumoParallelTest < NumoTest
     assert_equal [true, false],
                  [9, 2].map { |n| parallel.all?([1, 2], in_processes: 2) { |m| m < n } }
     items = [1, 2]
-    # what it returns is dropped there
+    # The block's result is dropped in the worker.
     assert_same items, parallel.each(items, in_processes: 2) { -> {} }
     assert_equal [[], []], [map([]) { 1 }, parallel.each([], in_processes: 2) { 1 }]
     numbers = parallel.map([1, 2], in_processes: 2, isolation: true) { parallel.worker_number }
@@ -213,7 +213,7 @@ class NumoParallelTest < NumoTest
                  said.select { |one| one[0] == :finish }.map { |one| one.drop(1) }.sort
   end
 
-  # The first is done last: it waits for the second to be done.
+  # The first job ends last: it waits for the second.
   def test_callbacks_in_order
     reader, writer = IO.pipe
     said = []
@@ -276,7 +276,7 @@ class NumoParallelTest < NumoTest
     how == :exit ? exit!(3) : Process.kill(how, Process.pid)
   end
 
-  # Its pipe is still open there.
+  # The worker's pipe is still open in its child.
   def test_a_dead_worker_is_told_though_a_child_of_its_own_lives
     reader, writer = IO.pipe
     assert_raises(Shmarray::WorkerLost) do
@@ -291,7 +291,7 @@ class NumoParallelTest < NumoTest
   def test_who_is_interrupted_leaves_no_worker
     never, writer = IO.pipe
     begun, tell = IO.pipe
-    # a worker that is left ends with this process
+    # A worker that is left ends with this process.
     wait = ->(_) { [writer.close, tell.write("x"), never.read] }
     thread = Thread.new { map([1, 2], &wait) }
     begun.read(2)
@@ -339,8 +339,8 @@ class NumoParallelTest < NumoTest
     assert_equal ["interrupted\n", true], [output, status.success?]
   end
 
-  # They read the end of their pipes, though a child of their parent's lives, which has what that
-  # had.
+  # Workers read the end of their pipes, even if a child of their parent lives, which had inherited
+  # its ends.
   def test_workers_leave_when_their_parent_is_killed
     alive, said = IO.pipe
     never, open = IO.pipe

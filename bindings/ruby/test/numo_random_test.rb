@@ -8,8 +8,7 @@ require_relative "helper"
 class NumoRandomTest < NumoTest
   Shared = NUMO && Numo::Shared
 
-  # A shared array, and a private one that had the same done to it. Views of it alias in the same
-  # way.
+  # A shared array, and a private one with the same history. Views of both alias in the same way.
   Pair = Struct.new(:shared, :model) do
     def both
       self.class.new(yield(shared), yield(model))
@@ -32,7 +31,7 @@ class NumoRandomTest < NumoTest
     @random.rand(100)
   end
 
-  # Where the array is empty, or has no dimensions, there is less to choose.
+  # There is less to choose from if the array is empty, or has no dimensions.
   def dimension(array)
     @random.rand(array.ndim)
   end
@@ -99,7 +98,7 @@ class NumoRandomTest < NumoTest
     array.store(array.class.from_binary(+bytes, array.shape))
   end
 
-  # Another way to the same memory; the model stays as it is.
+  # Other ways to the same memory; the model stays as it is.
   PASS = {
     attach: ->(a) { Shared.attach(Shared.handle(a)) },
     sent: ->(a) { Shared.attach(Shared.handle_to_send(a)) },

@@ -3,8 +3,8 @@
 require_relative "helper"
 require_relative "call_everything"
 
-# A read-only array is frozen and its pages are protected: whatever is called on it, no
-# element changes and the process lives.
+# A read-only array is frozen and its pages are protected: no method changes an element, and the
+# process lives.
 class NumoReadonlyTest < NumoTest
   include CallEverything
   Shared = NUMO && Numo::Shared

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Numo::Shared::Reference: arrays through a Marshal that knows nothing of them.
+# Numo::Shared::Reference: arrays through a Marshal that does not know them.
 class NumoReferenceTest < NumoTest
   def through_marshal(object)
     Marshal.load(Marshal.dump(object))

@@ -2,8 +2,8 @@
 
 require_relative "helper"
 
-# What people do with the gem parallel, where shared memory is as small as a container's, and where
-# it is not.
+# Typical programs for the gem parallel, with shared memory as small as a container's, and with
+# more.
 class NumoSmallMemoryTest < NumoTest
   PROGRAMS = {
     "ten_results_of_20_MB_are_kept" => <<~RUBY,
@@ -75,7 +75,7 @@ class NumoSmallMemoryTest < NumoTest
     end
   end
 
-  # Two that do not fit are an error, for whoever wants shared memory and nothing else.
+  # Two arrays that do not fit are an error if the program asks for shared memory itself.
   def test_only_who_asks_for_shared_memory_is_told_that_it_is_full
     in_small_tmpfs("size=64m") do |dir|
       assert_says_true(<<~RUBY, dir)

@@ -2,9 +2,9 @@
 
 require_relative "helper"
 
-# Sums, means, extremes and counts, beside the obvious loops over nested Arrays.
+# Sums, means, extremes and counts, compared with plain loops over nested Arrays.
 class ReductionsTest < SharedMemoryTest
-  # Numbers that every dtype of its kind has.
+  # Numbers that every dtype of its kind can represent.
   NUMBERS = {
     /b/ => ->(at) { (at % 3).zero? }, /i/ => ->(at) { at * 37 % 101 - 50 },
     /u/ => ->(at) { at * 37 % 101 },
@@ -12,10 +12,10 @@ class ReductionsTest < SharedMemoryTest
     /c/ => ->(at) { Complex(at * 37 % 101 - 50, at % 7) / 8.0 }
   }.freeze
   SHAPE = [3, 4, 5].freeze
-  # Of the dtype itself, where it is not told.
+  # The dtype itself, unless the table has another.
   SUMS = { /b|i/ => "<i8", /u/ => "<u8" }.freeze
   MEANS = { /c/ => "<c16", // => "<f8" }.freeze
-  # What views of that shape there are.
+  # Views of an array of that shape.
   VIEWS = {
     "all" => ->(a) { a }, "transposed" => ->(a) { a.transpose },
     "backwards" => ->(a) { a[(-1..0) % -1, true, (-1..0) % -2] },
@@ -45,7 +45,7 @@ class ReductionsTest < SharedMemoryTest
     { true => 1, false => 0 }.fetch(element, element)
   end
 
-  # Those of each result: nested by the axis that stays.
+  # The elements of each result: nested by the axis that stays.
   def along(nested, axis)
     return nested if axis == 1
 
@@ -231,8 +231,7 @@ class ReductionsTest < SharedMemoryTest
     assert_equal before, Shmarray.copied_bytes
   end
 
-  # An element again and again: so many that it takes seconds, and ends by itself where nothing can
-  # stop it.
+  # One element repeated: so often that it takes seconds, and ends by itself if nothing can stop it.
   def long
     Shmarray::Array.create(:uint8, 1).view(2**37, 0)
   end

@@ -2,11 +2,11 @@
 
 require_relative "helper"
 
-# The end of an interpreter whose arrays are still in use: quiet, with status 0, and nothing stays.
+# The end of an interpreter whose arrays are still in use: silent, with status 0, and nothing stays.
 #
 # The plain cases are in lifetime_test and numo_lifetime_test.
 class ShutdownTest < SharedMemoryTest
-  # What a handler may want of the library; it tells by an fd that it came to its end.
+  # A handler's typical calls of the library. It reports by an fd that it came to its end.
   PRELUDE = <<~'RUBY'
     require "shmarray"
     REPORT = IO.for_fd(1, autoclose: false)
@@ -102,7 +102,7 @@ class ShutdownTest < SharedMemoryTest
     end
   end
 
-  # Main goes on to its end when each of two threads has been round three times.
+  # The main thread ends after two threads have made three rounds each.
   THREADS = {
     "make and drop" => "Shmarray::Array.create(:int8, 1000)",
     "attach and take views" => "Shmarray::Array.attach(KEPT.handle)[1..].transpose",

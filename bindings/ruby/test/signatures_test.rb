@@ -2,12 +2,12 @@
 
 require_relative "helper"
 
-# sig/: what RBS says is what there is.
+# sig/: the RBS signatures match the methods and constants.
 class SignaturesTest < SharedMemoryTest
   WITH_NUMO = -> { [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] }
   MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message,
              *(WITH_NUMO.call if NUMO)].freeze
-  # Ruby's own, which nobody declares.
+  # Ruby's own methods, which are not declared.
   ASIDE = %i[allocate inspect to_s initialize new].freeze
 
   def setup

@@ -3,7 +3,7 @@
 require_relative "helper"
 require "pty"
 
-# Starts: handles and forks hold, exec lets go; a daemon holds as any process does.
+# Starts: handles and forks hold, exec releases; a daemon holds as any process does.
 class StartsTest < SharedMemoryTest
   STARTS = {
     "spawn" => ->(ends) { spawn("cat", in: ends[0], out: ends[1]) },
@@ -118,7 +118,7 @@ class StartsTest < SharedMemoryTest
 
   private
 
-  # The program runs when it answers: then it has no part of this process's memory.
+  # An answer means that the program runs: then it has no part of this process's memory.
   def start_and_hold(start, theirs, ours)
     a = Shmarray::Array.create(:int32, 3)
     pid = start.call(theirs)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Which Numo the tests run on, and which of ours.
+# The Numo on which the tests run, and the version of this library.
 module Which
   begin
     require "numo/shared"

@@ -3,7 +3,7 @@
 require_relative "helper"
 require "fiddle"
 
-# Shmarray::Array.wrap: what others export as a MemoryView.
+# Shmarray::Array.wrap: arrays over the MemoryViews of other objects.
 class WrapTest < SharedMemoryTest
   def test_an_array_is_itself
     a = Shmarray::Array.create(:int32, [2, 3])
@@ -29,7 +29,7 @@ class WrapTest < SharedMemoryTest
     assert_equal [[0, 0, 9, 0], true], [found.to_a, found.readonly?]
   end
 
-  # Of a read-only array with a segment of its own: only its data are mapped so.
+  # The address of a read-only array with a segment of its own: only its data are mapped so.
   def address_of(array)
     id = JSON.parse(array.handle)["segment"]
     maps = File.foreach("/proc/self/maps")

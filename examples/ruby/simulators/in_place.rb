@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Each simulator writes its frames where the parent has them.
+# Each simulator writes its frames into the parent's array.
 require "numo/shared"
 require_relative "simulator"
 

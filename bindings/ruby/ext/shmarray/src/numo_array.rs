@@ -10,7 +10,7 @@
 //! | layout | Numo array |
 //! |---|---|
 //! | side by side in C order | an array of our type over its own elements |
-//! | any other | a stock view, strides patched, of a hidden array of size 0 over the segment's data |
+//! | any other | a patched stock view of a hidden array of size 0 over the segment's data |
 //!
 //! A forked child frees its copies of the arrays, too. That drops the child's mapping only: the
 //! parent's mapping keeps the parent's hold, because the kernel keeps the lock as long as any
