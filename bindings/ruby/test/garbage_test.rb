@@ -8,7 +8,13 @@ module Garbage
   PROLOGUE = <<~RUBY
     def used
       files = Dir.glob(File.join(ENV.fetch("SHMARRAY_DIR"), "shmarray-*")).grep_v(/registry/)
-      files.sum { |file| File.stat(file).blocks * 512 } >> 20
+      files.sum { |file| blocks(file) * 512 } >> 20
+    end
+
+    def blocks(file)
+      File.stat(file).blocks
+    rescue Errno::ENOENT
+      0 # a collection that ran meanwhile has trimmed the pool
     end
   RUBY
 
