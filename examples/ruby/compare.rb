@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Runs the simulators as they were and as they are with shared memory, in turn, and says how much faster they
-# became; and the other examples once.
+# Runs the simulators without and with shared memory, in turn, and prints how much faster they
+# became; runs the other examples once.
 #
 #     . ci/env; ruby examples/ruby/compare.rb [--small] [--rounds N]
 #
-# All ways must have the same result. Times are what the programs say themselves: the median of the rounds, and
-# of the ratios of each round the median, the least and the most.
+# All ways must have the same result. The programs measure the times themselves. Printed are the
+# median of the rounds, and of the ratios of each round the median, the least and the greatest.
 require "optparse"
 require "rbconfig"
 
@@ -39,7 +39,8 @@ def say(seconds)
   puts format("simulators: %.0f ms by Marshal through a pipe", median(seconds["original"]) * 1e3)
   (WAYS - ["original"]).each do |way|
     ratios = seconds["original"].zip(seconds[way]).map { |theirs, ours| theirs / ours }.sort
-    puts format("  %.0f ms %s: %.1f times as fast (%.1f to %.1f)", median(seconds[way]) * 1e3, way.tr("_", " "), median(ratios), *ratios.minmax)
+    puts format("  %.0f ms %s: %.1f times as fast (%.1f to %.1f)", median(seconds[way]) * 1e3,
+                way.tr("_", " "), median(ratios), *ratios.minmax)
   end
 end
 

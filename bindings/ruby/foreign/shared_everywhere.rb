@@ -1,15 +1,17 @@
 # frozen_string_literal: true
 
-# Loaded before somebody's tests of Numo: every array that they make lives in shared memory.
+# Loaded before another project's tests of Numo: every array that they create is in shared memory.
 #
 #   ruby -I bindings/ruby/foreign -r shared_everywhere test/narray_test.rb
 #
-# At its end the program says how many that were; none is a failure.
+# At its end the program prints how many arrays that were. None is a failure.
 
 require "numo/shared"
 
 module SharedEverywhere
-  CLASSES = %i[Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 SFloat DFloat SComplex DComplex].map { |name| Numo.const_get(name) }.freeze
+  CLASSES = %i[
+    Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 SFloat DFloat SComplex DComplex
+  ].map { |name| Numo.const_get(name) }.freeze
   MAKERS = %i[[] zeros ones cast asarray from_binary eye linspace logspace].freeze
   COUNTS = Hash.new(0)
 
@@ -27,7 +29,8 @@ module SharedEverywhere
       return super unless SharedEverywhere.here?
 
       begin
-        Numo::Shared.new(self, shape.size == 1 && shape.first.is_a?(Array) ? shape.first : shape).tap { COUNTS[:new] += 1 }
+        shape = shape.first if shape.size == 1 && shape.first.is_a?(Array)
+        Numo::Shared.new(self, shape).tap { COUNTS[:new] += 1 }
       rescue ArgumentError, TypeError
         super # which is to say what is wrong
       end
@@ -39,7 +42,8 @@ module SharedEverywhere
   end
 
   def self.share(made, maker)
-    return made unless here? && CLASSES.include?(made.class) && !made.frozen? && !Numo::Shared.shared?(made)
+    return made unless here? && CLASSES.include?(made.class)
+    return made if made.frozen? || Numo::Shared.shared?(made)
 
     Numo::Shared.share(made).tap { COUNTS[maker] += 1 }
   rescue ArgumentError

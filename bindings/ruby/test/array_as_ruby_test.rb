@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# What Ruby people try first with an Array.
+# The methods of an Array that Ruby programmers try first.
 class ArrayAsRubyTest < SharedMemoryTest
   def array(dtype, values)
     shape = []
@@ -28,7 +28,8 @@ class ArrayAsRubyTest < SharedMemoryTest
 
   # Every pair of dtypes, as Ruby compares the objects.
   def test_elements_are_compared_by_value_whatever_their_dtypes
-    numbers = [0, 1, 2**53, 2**53 + 1, 2**63, 2**64 - 1, -1, 0.5, -0.0, Float::NAN, Float::INFINITY, 1e40, Complex(1, 0), Complex(0.5, 2), true, false]
+    numbers = [0, 1, 2**53, 2**53 + 1, 2**63, 2**64 - 1, -1, 0.5, -0.0, Float::NAN, Float::INFINITY,
+               1e40, Complex(1, 0), Complex(0.5, 2), true, false]
     elements = Shmarray::DTYPES.product(numbers).filter_map do |dtype, number|
       a = Shmarray::Array.create(dtype, 1)
       a[0] = number unless dtype.match?(/[iu]/) && !number.is_a?(Integer)
@@ -42,7 +43,8 @@ class ArrayAsRubyTest < SharedMemoryTest
     assert_operator elements.size, :>, 100
   end
 
-  # Ruby rounds an Integer before it compares it with a Complex, though not before it does with a Float.
+  # Ruby rounds an Integer before it compares it with a Complex, though not before it does with a
+  # Float.
   def same?(one, other)
     return one == other unless [one, other].all?(Numeric)
 
@@ -129,7 +131,8 @@ class ArrayAsRubyTest < SharedMemoryTest
     a = Shmarray::Array.create(:int8, [2, 3])
     assert_equal [6, 6, false, 6, 6], [a.length, a.size, a.empty?, a.each.size, a.map!.size]
     empty = Shmarray::Array.create(:int8, [0, 3])
-    assert_equal [0, true, nil, nil, [], []], [empty.length, empty.empty?, empty.first, empty.last, empty.first(2), empty.last(2)]
+    found = [empty.length, empty.empty?, empty.first, empty.last, empty.first(2), empty.last(2)]
+    assert_equal [0, true, nil, nil, [], []], found
   end
 
   def test_first_and_last_take_elements_in_c_order
@@ -181,7 +184,8 @@ class ArrayAsRubyTest < SharedMemoryTest
   def test_reshape_is_a_view_of_the_same_elements
     a = Shmarray::Array.create(:int32, 12)
     a[nil] = 0..11
-    { [3, 4] => [3, 4], [[4, 3]] => [4, 3], [2, nil] => [2, 6], [true, 2, 1] => [6, 2, 1], [-1] => [12], [2, 3, 2] => [2, 3, 2] }.each do |given, shape|
+    { [3, 4] => [3, 4], [[4, 3]] => [4, 3], [2, nil] => [2, 6], [true, 2, 1] => [6, 2, 1],
+      [-1] => [12], [2, 3, 2] => [2, 3, 2] }.each do |given, shape|
       view = a.reshape(*given)
       assert_equal [shape, (0..11).to_a], [view.shape, view.each.to_a]
       view[*[0] * shape.size] = 50
@@ -198,7 +202,8 @@ class ArrayAsRubyTest < SharedMemoryTest
     part = a[(0..) % 2, 1..4] # no run of its own
     assert_equal part.to_a.map { |row| row.each_slice(2).to_a }, part.reshape(2, 2, 2).to_a
     assert_equal part.to_a.map { |row| [row] }, part.reshape(2, 1, 4).to_a
-    assert_equal a.transpose.to_a.map { |row| row.each_slice(2).to_a }, a.transpose.reshape(6, 2, 2).to_a
+    assert_equal a.transpose.to_a.map { |row| row.each_slice(2).to_a },
+                 a.transpose.reshape(6, 2, 2).to_a
     [part, a.transpose].each do |view|
       error = assert_raises(ArgumentError) { view.reshape(-1) }
       assert_match(/dup/, error.message)
@@ -224,7 +229,8 @@ class ArrayAsRubyTest < SharedMemoryTest
             end
     assert_equal [[1, 2], 3], found
     found = case a
-            in { dtype: "<i4", shape: [rows, 2], name: nil, readonly: false, size: 6, ndim: 2, strides: [8, 4] } then rows
+            in { dtype: "<i4", shape: [rows, 2], name: nil, readonly: false, size: 6, ndim: 2,
+                 strides: [8, 4] } then rows
             end
     assert_equal 3, found
     assert_equal %i[dtype shape strides ndim size name readonly], a.deconstruct_keys(nil).keys
@@ -258,7 +264,8 @@ class ArrayAsRubyTest < SharedMemoryTest
 
   def test_the_name_is_the_one_that_the_array_was_made_with
     a = Shmarray::Array.create(:int8, 3, name: "camera")
-    others = [Shmarray::Array.attach("camera"), Shmarray::Array.attach(a.handle, readonly: true), a[0..1]]
+    others = [Shmarray::Array.attach("camera"), Shmarray::Array.attach(a.handle, readonly: true),
+              a[0..1]]
     assert_equal ["camera"] * 4, [a, *others].map(&:name)
     assert_nil a.dup.name
     assert_nil Shmarray::Array.create(:int8, 3).name
@@ -266,9 +273,13 @@ class ArrayAsRubyTest < SharedMemoryTest
   end
 
   def test_a_shape_may_be_given_as_numo_takes_it
-    assert_equal [[2, 3], [2], [2, 3], []], [[2, 3], [2], [[2, 3]], [[]]].map { |shape| Shmarray::Array.create(:int8, *shape).shape }
+    given = [[2, 3], [2], [[2, 3]], [[]]]
+    shapes = given.map { |shape| Shmarray::Array.create(:int8, *shape).shape }
+    assert_equal [[2, 3], [2], [2, 3], []], shapes
     assert_equal [2, 3], Shmarray::Array.new(:int8, 2, 3, name: "x").shape
-    [[2, [3]], [2, nil], [2, "3"]].each { |shape| assert_raises(TypeError) { Shmarray::Array.create(:int8, *shape) } }
+    [[2, [3]], [2, nil], [2, "3"]].each do |shape|
+      assert_raises(TypeError) { Shmarray::Array.create(:int8, *shape) }
+    end
     assert_raises(ArgumentError) { Shmarray::Array.create(:int8, 2, -3) }
     assert_raises(ArgumentError) { Shmarray::Array.create(:int8) }
   end
@@ -278,8 +289,10 @@ class ArrayAndNumoTest < NumoTest
   def test_a_numo_array_is_assigned_whatever_its_strides
     a = Shmarray::Array.create(:int32, [2, 3])
     private_one = Numo::Int32.new(2, 3).seq
-    { private_one => [[0, 1, 2], [3, 4, 5]], Numo::Int32.new(3, 2).seq.transpose => [[0, 2, 4], [1, 3, 5]],
-      Numo::Shared.share(private_one + 1) => [[1, 2, 3], [4, 5, 6]], (private_one + 2)[[1, 0], true] => [[5, 6, 7], [2, 3, 4]],
+    { private_one => [[0, 1, 2], [3, 4, 5]],
+      Numo::Int32.new(3, 2).seq.transpose => [[0, 2, 4], [1, 3, 5]],
+      Numo::Shared.share(private_one + 1) => [[1, 2, 3], [4, 5, 6]],
+      (private_one + 2)[[1, 0], true] => [[5, 6, 7], [2, 3, 4]],
       private_one.to_swapped => [[0, 1, 2], [3, 4, 5]] }.each do |numo, expected|
       a[nil] = numo
       assert_equal expected, a.to_a, numo.inspect
@@ -297,8 +310,11 @@ class ArrayAndNumoTest < NumoTest
 
   def test_a_numo_array_of_another_shape_or_dtype_is_refused
     a = Shmarray::Array.create(:int32, [2, 3])
-    [Numo::Int32[1, 2, 3], Numo::Int32.new(3, 2).seq, Numo::Int32.new(2, 3)].each { |numo| assert_raises(ArgumentError) { a[nil] = numo } }
-    assert_match(/int32, not float64/, assert_raises(TypeError) { a[nil] = Numo::DFloat.new(2, 3).seq }.message)
+    [Numo::Int32[1, 2, 3], Numo::Int32.new(3, 2).seq, Numo::Int32.new(2, 3)].each do |numo|
+      assert_raises(ArgumentError) { a[nil] = numo }
+    end
+    assert_match(/int32, not float64/,
+                 assert_raises(TypeError) { a[nil] = Numo::DFloat.new(2, 3).seq }.message)
     assert_equal [[0] * 3] * 2, a.to_a
   end
 
@@ -340,10 +356,11 @@ class ArrayAndNumoTest < NumoTest
     end
   end
 
-  # Also for whoever has a view of it, in any Ractor.
+  # A view of it is frozen in any Ractor, too.
   def test_views_of_a_frozen_array_are_frozen
     frozen = Shmarray::Array.create(:int8, [2, 3]).fill(1).freeze
-    views = [frozen[0], frozen[nil, 0..1], frozen.transpose, frozen.reshape(6), frozen.view([2], [1])]
+    views = [frozen[0], frozen[nil, 0..1], frozen.transpose, frozen.reshape(6),
+             frozen.view([2], [1])]
     assert(views.all?(&:frozen?))
     views.each { |view| assert_raises(FrozenError) { view.fill(9) } }
     assert_predicate Numo::Shared.attach(frozen), :frozen? if NUMO

@@ -3,7 +3,7 @@
 require_relative "helper"
 require "fiddle"
 
-# Letting go of memory at once, while others still use it.
+# Closing an array while others still use its memory.
 class ArrayCloseTest < SharedMemoryTest
   def numbers(count = 4)
     Shmarray::Array.create(:int32, count).tap { |a| a[nil] = 0...count }
@@ -20,7 +20,8 @@ class ArrayCloseTest < SharedMemoryTest
     assert_nil a.close
   end
 
-  NO_ARGUMENTS = (Shmarray::Array.public_instance_methods(false) - %i[close closed? inspect to_json []= values_at view]).select do |name|
+  WITH_ARGUMENTS = %i[close closed? inspect to_json []= values_at view].freeze
+  NO_ARGUMENTS = (Shmarray::Array.public_instance_methods(false) - WITH_ARGUMENTS).select do |name|
     [0, -1].include?(Shmarray::Array.instance_method(name).arity)
   end
 
@@ -31,8 +32,10 @@ class ArrayCloseTest < SharedMemoryTest
       assert_equal "closed array", error.message
     end
     assert_operator NO_ARGUMENTS.size, :>, 25
-    [-> { a[0] }, -> { a[0] = 1 }, -> { a[nil] = 1 }, -> { a.fill(1) }, -> { a == a.object_id }, -> { a.view(1, 4) }, -> { a.to_json }, -> { a.values_at(0) },
-     -> { a.reshape(2, 2) }, -> { a.deconstruct_keys([:dtype]) }, -> { a.dup }, -> { a.clone }, -> { a.map { 1 } }].each do |call|
+    [-> { a[0] }, -> { a[0] = 1 }, -> { a[nil] = 1 }, -> { a.fill(1) }, -> { a == a.object_id },
+     -> { a.view(1, 4) }, -> { a.to_json }, -> { a.values_at(0) },
+     -> { a.reshape(2, 2) }, -> { a.deconstruct_keys([:dtype]) }, -> { a.dup }, -> { a.clone },
+     -> { a.map { 1 } }].each do |call|
       assert_equal "closed array", assert_raises(IOError, &call).message
     end
     assert_equal "#<Shmarray::Array closed>", a.inspect
@@ -43,7 +46,8 @@ class ArrayCloseTest < SharedMemoryTest
     b = numbers
     a.close
     here, = Shmarray::Pipe.pair
-    calls = [-> { here.send_arrays("x", [a]) }, -> { Shmarray::Array.wrap(a) }, -> { b[nil] = a }, -> { b == a }]
+    calls = [-> { here.send_arrays("x", [a]) }, -> { Shmarray::Array.wrap(a) }, -> { b[nil] = a },
+             -> { b == a }]
     calls << -> { Numo::Shared.attach(a) } if NUMO
     calls.each { |call| assert_equal "closed array", assert_raises(IOError, &call).message }
     assert_raises(ArgumentError) { Fiddle::MemoryView.new(a) }
@@ -95,7 +99,7 @@ class ArrayCloseTest < SharedMemoryTest
     assert_equal (1..1000).to_a, view.to_a
   end
 
-  # What converts a value may close the array that it is for.
+  # Converting a value may call code that closes the array to which it is assigned.
   def test_an_assignment_goes_on_though_a_value_closes_the_array
     a = numbers(3)
     view = a[0..]
@@ -151,7 +155,8 @@ class ArrayCloseTest < SharedMemoryTest
       assert_equal 1, -> { a.each { |x| return x if x == 1 } }.call
     end
     assert_equal 1, listed_arrays.size
-    assert_equal [[0, 1], 0, [0, 2]], [a.each_slice(2).first, a.lazy.first, a.each_entry.select(&:even?)]
+    assert_equal [[0, 1], 0, [0, 2]],
+                 [a.each_slice(2).first, a.lazy.first, a.each_entry.select(&:even?)]
   end
 
   def test_a_frozen_array_is_not_closed

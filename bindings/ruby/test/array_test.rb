@@ -3,13 +3,15 @@
 require_relative "helper"
 
 class ArrayTest < SharedMemoryTest
-  # For each dtype values that a Ruby object carries exactly.
+  # Values of each dtype that a Ruby object represents exactly.
   VALUES = {
     "|b1" => [true, false, true], "|i1" => [-128, 0, 127], "<i2" => [-32_768, 1, 32_767],
     "<i4" => [-2**31, 1, 2**31 - 1], "<i8" => [-2**63, 1, 2**63 - 1], "|u1" => [0, 1, 255],
     "<u2" => [0, 1, 65_535], "<u4" => [0, 1, 2**32 - 1], "<u8" => [0, 1, 2**64 - 1],
-    "<f2" => [-3.25, 0.5, 65_504.0], "<f4" => [-3.25, 0.5, 1e30.to_f.then { |x| [x].pack("e").unpack1("e") }],
-    "<f8" => [-3.25, 0.1, Float::MAX], "<c8" => [Complex(1.5, -2.5), Complex(0.0, 1.0), Complex(3.0, 0.0)],
+    "<f2" => [-3.25, 0.5, 65_504.0],
+    "<f4" => [-3.25, 0.5, 1e30.to_f.then { |x| [x].pack("e").unpack1("e") }],
+    "<f8" => [-3.25, 0.1, Float::MAX],
+    "<c8" => [Complex(1.5, -2.5), Complex(0.0, 1.0), Complex(3.0, 0.0)],
     "<c16" => [Complex(0.1, -0.2), Complex(0.0, 1.0), Complex(3.0, 0.0)]
   }.freeze
 
@@ -27,23 +29,32 @@ class ArrayTest < SharedMemoryTest
   def test_a_new_array_is_zeros
     a = Shmarray::Array.new(:float64, [2, 3])
     assert_equal [[0.0] * 3] * 2, a.to_a
-    assert_equal ["<f8", [2, 3], [24, 8], 6, 2, false], [a.dtype, a.shape, a.strides, a.size, a.ndim, a.readonly?]
+    assert_equal ["<f8", [2, 3], [24, 8], 6, 2, false],
+                 [a.dtype, a.shape, a.strides, a.size, a.ndim, a.readonly?]
   end
 
   def test_every_dtype_keeps_its_values_in_another_process
     assert_equal Shmarray::DTYPES.sort, VALUES.keys.sort
     arrays = VALUES.map do |dtype, values|
-      Shmarray::Array.create(dtype, 3).tap { |a| values.each_with_index { |value, at| a[at] = value } }
+      Shmarray::Array.create(dtype, 3).tap do |a|
+        values.each_with_index { |value, at| a[at] = value }
+      end
     end
     handles = arrays.map(&:handle)
-    assert_equal VALUES.values, in_child { handles.map { |handle| Shmarray::Array.attach(handle).to_a } }
-    output, status = ruby("require 'shmarray'; print Marshal.dump(ARGV.map { |handle| Shmarray::Array.attach(handle).to_a })", *handles)
+    assert_equal VALUES.values,
+                 in_child { handles.map { |handle| Shmarray::Array.attach(handle).to_a } }
+    output, status = ruby(<<~RUBY, *handles)
+      require "shmarray"
+      print Marshal.dump(ARGV.map { |handle| Shmarray::Array.attach(handle).to_a })
+    RUBY
     assert status.success?, output
     assert_equal VALUES.values, Marshal.load(output.b)
   end
 
   def test_a_dtype_has_a_name_and_a_type_string
-    names = %i[int32 bool float16 complex64 uint8].map { |name| Shmarray::Array.create(name, 1).dtype }
+    names = %i[int32 bool float16 complex64 uint8].map do |name|
+      Shmarray::Array.create(name, 1).dtype
+    end
     assert_equal ["<i4", "|b1", "<f2", "<c8", "|u1"], names
     assert_equal "<i4", Shmarray::Array.create("int32", 1).dtype
   end
@@ -58,11 +69,12 @@ class ArrayTest < SharedMemoryTest
     assert_equal [[7, 0, 0], [0, 0, 5]], a.to_a
   end
 
-  # The same index into nested Arrays and into shared ones.
+  # Applies the same index to nested Arrays and to shared ones.
   def test_an_index_chooses_what_it_chooses_in_an_array
     a = array(:int32, [7])
     list = a.to_a
-    indices = [2, -1, 1..3, 1...3, 2.., ..3, -3..-1, 0..-1, 5..2, 7.., (0..) % 2, (1..5) % 3, (-1..0) % -1, (5..1) % -2, (0..) % 3]
+    indices = [2, -1, 1..3, 1...3, 2.., ..3, -3..-1, 0..-1, 5..2, 7.., (0..) % 2, (1..5) % 3,
+               (-1..0) % -1, (5..1) % -2, (0..) % 3]
     indices.each do |index|
       found = a[index]
       expected = plain(list, index)
@@ -163,7 +175,8 @@ class ArrayTest < SharedMemoryTest
     a = array(:int32, [2, 3])
     r = Shmarray::Array.attach(a.handle, readonly: true)
     assert r.readonly? && r[0].readonly? && !a.readonly?
-    [-> { r[0, 0] = 1 }, -> { r[0] = 1 }, -> { r[0] = [1, 2, 3] }, -> { r[true] = a }, -> { r.transpose[0, 0] = 1 }].each do |write|
+    [-> { r[0, 0] = 1 }, -> { r[0] = 1 }, -> { r[0] = [1, 2, 3] }, -> { r[true] = a },
+     -> { r.transpose[0, 0] = 1 }].each do |write|
       error = assert_raises(FrozenError, &write)
       assert_equal "the array is read-only", error.message
     end
@@ -185,7 +198,8 @@ class ArrayTest < SharedMemoryTest
   end
 
   def test_values_that_do_not_fit_are_refused
-    { int8: [128, -129], uint8: [256, -1], int64: [2**63], uint64: [2**64, -1] }.each do |dtype, values|
+    { int8: [128, -129], uint8: [256, -1], int64: [2**63],
+      uint64: [2**64, -1] }.each do |dtype, values|
       a = Shmarray::Array.create(dtype, 1)
       values.each { |value| assert_raises(RangeError, "#{dtype} #{value}") { a[0] = value } }
       assert_equal [0], a.to_a
@@ -219,9 +233,11 @@ class ArrayTest < SharedMemoryTest
     a = Shmarray::Array.create(:float32, [2, 3], mode: 0o640)
     facts = listed_arrays.fetch(0)
     assert_equal JSON.parse(a.handle)["segment"], facts[:segment]
-    assert_equal [:array, nil, "<f4", [2, 3], Process.pid], facts.values_at(:kind, :name, :dtype, :shape, :creator_pid)
+    assert_equal [:array, nil, "<f4", [2, 3], Process.pid],
+                 facts.values_at(:kind, :name, :dtype, :shape, :creator_pid)
     assert_kind_of Time, facts[:created_at]
     assert_operator facts[:bytes], :>=, 24
-    assert_equal 0o640, File.stat(File.join(ENV.fetch("SHMARRAY_DIR"), segments_in.first)).mode & 0o777
+    assert_equal 0o640,
+                 File.stat(File.join(ENV.fetch("SHMARRAY_DIR"), segments_in.first)).mode & 0o777
   end
 end

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Bad input: the class, the words that name what is wrong, and nothing left behind.
+# Bad input: the error's class, the words that name the fault, and nothing left behind.
 class BadInputTest < SharedMemoryTest
   GOOD = '{"shmarray":1,"segment":"abcdefghijklmnopqrstuvwx","generation":7,"offset":0,' \
          '"dtype":"<i4","shape":[2,3],"strides":[12,4]}'
@@ -67,26 +67,35 @@ class BadInputTest < SharedMemoryTest
   def test_an_array_that_cannot_be_is_refused_with_its_argument
     taken = Shmarray::Array.create(:int8, 1, name: "taken")
     CREATES.each do |(dtype, shape, options), (type, words)|
-      refused(type, words, [dtype, shape, options]) { Shmarray::Array.create(dtype, shape, **options.to_h) }
+      refused(type, words, [dtype, shape, options]) do
+        Shmarray::Array.create(dtype, shape, **options.to_h)
+      end
       next unless NUMO && dtype == :int32
 
-      refused(type, words, [dtype, shape, options]) { Numo::Shared.new(Numo::Int32, shape, **options.to_h) }
+      refused(type, words, [dtype, shape, options]) do
+        Numo::Shared.new(Numo::Int32, shape, **options.to_h)
+      end
     end
     assert_equal 2, segments_in.size, "the segment and the name of #{taken.inspect}"
   end
 
   def test_a_handle_that_leaves_its_segment_is_refused
     a = Shmarray::Array.create(:int32, [2, 3])
-    { '"shape":[2,3]' => '"shape":[2,4]', '"strides":[12,4]' => '"strides":[-12,4]', '"offset":0' => '"offset":4',
+    { '"shape":[2,3]' => '"shape":[2,4]', '"strides":[12,4]' => '"strides":[-12,4]',
+      '"offset":0' => '"offset":4',
       '"dtype":"<i4"' => '"dtype":"<i8"' }.each do |from, to|
-      refused(ArgumentError, /shape, strides, offset/, to) { Shmarray::Array.attach(a.handle.sub(from, to)) }
+      refused(ArgumentError, /shape, strides, offset/, to) do
+        Shmarray::Array.attach(a.handle.sub(from, to))
+      end
     end
   end
 
   def test_a_stale_handle_is_refused
     a = Shmarray::Array.create(:int32, 3)
     stale = a.handle.sub(/"generation":(\d+)/) { "\"generation\":#{$1.to_i ^ 1}" }
-    attaches.each { |attach| refused(Shmarray::StaleHandleError, /stale handle/, stale) { attach.call(stale) } }
+    attaches.each do |attach|
+      refused(Shmarray::StaleHandleError, /stale handle/, stale) { attach.call(stale) }
+    end
   end
 
   def test_a_file_that_is_no_segment_is_refused
@@ -98,7 +107,8 @@ class BadInputTest < SharedMemoryTest
 
   def test_a_class_that_cannot_be_shared_is_refused
     skip "no Numo gem is installed" unless NUMO
-    { Numo::Bit => /Bit.*bytes/, Numo::RObject => /RObject.*objects/, Numo::NArray => /NArray/, Integer => /Integer/,
+    { Numo::Bit => /Bit.*bytes/, Numo::RObject => /RObject.*objects/, Numo::NArray => /NArray/,
+      Integer => /Integer/,
       Class.new(Numo::Int32) => /cannot be shared/, 5 => /5/ }.each do |type, words|
       refused(TypeError, words, type) { Numo::Shared.new(type, 3) }
     end
@@ -137,7 +147,9 @@ class BadInputTest < SharedMemoryTest
     skip "only root can mount a small file system" unless Process.uid.zero?
     in_a_small_file_system do
       kept = Shmarray::Array.create(:uint8, 4096)
-      error = refused(Errno::ENOSPC, /shared memory is full/, "1 MiB") { Shmarray::Array.create(:uint8, 1 << 20) }
+      error = refused(Errno::ENOSPC, /shared memory is full/, "1 MiB") do
+        Shmarray::Array.create(:uint8, 1 << 20)
+      end
       assert_match(/10\d{5} bytes asked, \d+ bytes free/, error.message)
       if NUMO
         refused(Errno::ENOSPC, /full/, "new") { Numo::Shared.new(Numo::UInt8, 1 << 20) }
@@ -151,7 +163,8 @@ class BadInputTest < SharedMemoryTest
   private
 
   def attaches
-    found = [Shmarray::Array.method(:attach), ->(text) { Shmarray::Array.attach(text, readonly: true) }]
+    found = [Shmarray::Array.method(:attach),
+             ->(text) { Shmarray::Array.attach(text, readonly: true) }]
     NUMO ? found << Numo::Shared.method(:attach) : found
   end
 

@@ -2,15 +2,16 @@
 
 # Calls every method that Numo's arrays have with arguments of many kinds.
 module CallEverything
-  # The one prints; the other calls itself without end on some of these arguments, as on any array.
+  # debug_info prints; poly recurses endlessly on some of these arguments, as on any array.
   SPARED = %i[debug_info poly].freeze
-  # Those that only Ruby calls.
+  # Methods that only Ruby calls.
   HIDDEN = %i[initialize initialize_copy marshal_load].freeze
   KINDS = %i[itself view transpose inplace].freeze
 
-  # No negative number: Numo raises an unsigned one to that for ever, and divides the least by -1.
-  # On a fresh array, which the block gives, and on views of it; gives their number. Each array is told
-  # to +after+ with what was called.
+  # Calls the methods on a fresh array, which the block returns, and on views of it. Returns the
+  # number of calls. Each array is passed to +after+ with the call. No argument is a negative
+  # number: Numo raises an unsigned number to such a power for ever, and divides the least number by
+  # -1.
   def call_everything(after: nil)
     methods = yield.methods - Object.instance_methods - SPARED + HIDDEN
     methods.product(KINDS, arguments).count do |method, kind, given|
@@ -22,7 +23,8 @@ module CallEverything
   end
 
   def arguments
-    [[], [0], [1, 0], [2.5], [[1, 2, 3]], [Numo::Int32[1, 2, 3]], [true, 1], [0..1, 1], [9], ["x" * 144], [("x" * 144).freeze], [0, 0, 5], [nil], [2**70]]
+    [[], [0], [1, 0], [2.5], [[1, 2, 3]], [Numo::Int32[1, 2, 3]], [true, 1], [0..1, 1], [9],
+     ["x" * 144], [("x" * 144).freeze], [0, 0, 5], [nil], [2**70]]
   end
 
   private

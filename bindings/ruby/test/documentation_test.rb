@@ -2,12 +2,12 @@
 
 require_relative "helper"
 
-# What lib/ says in comments: nothing public is without them, and the examples run.
+# The comments in lib/: everything public has one, and the examples run.
 class DocumentationTest < SharedMemoryTest
   LIB = File.expand_path("../lib", __dir__)
   EXAMPLE = /^ *#( *)@example.*\n((?:^ *#(?:\1  .*)?\n)+)/
 
-  # By file and line, without the comment signs.
+  # The examples by file and line, without the comment signs.
   EXAMPLES = Dir["#{LIB}/**/*.rb"].sort.flat_map do |file|
     text = File.read(file)
     text.to_enum(:scan, EXAMPLE).map do
@@ -17,7 +17,7 @@ class DocumentationTest < SharedMemoryTest
     end
   end.to_h
 
-  # Of whom the gem is not installed everywhere, and what reads files of the reader's.
+  # Examples that need a gem which may be missing, or read files of the reader's.
   SPARED = /decode\(file\)/
 
   def test_there_are_examples
@@ -49,20 +49,22 @@ class DocumentationTest < SharedMemoryTest
     skip "the gem yard is not installed"
   end
 
-  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message] +
-            (NUMO ? [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] : [])
+  WITH_NUMO = -> { [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] }
+  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message,
+             *(WITH_NUMO.call if NUMO)].freeze
 
   def test_every_public_method_is_documented
     registry = documented
     names = MODULES.flat_map do |mod|
-      mod.singleton_methods(false).map { |name| "#{mod}.#{name}" } + mod.public_instance_methods(false).map { |name| "#{mod}##{name}" }
+      mod.singleton_methods(false).map { |name| "#{mod}.#{name}" } +
+        mod.public_instance_methods(false).map { |name| "#{mod}##{name}" }
     end
     without = names.reject { |name| told?(registry.at(name)) }
     assert_empty without
     assert_operator names.size, :>, 30
   end
 
-  # In words, or by what it returns or raises.
+  # A description, or a tag such as @return or @raise.
   def told?(method)
     method && (!method.docstring.empty? || method.tags.any?)
   end
@@ -74,7 +76,7 @@ class DocumentationTest < SharedMemoryTest
     assert_empty without.map(&:path) - ["Numo"]
   end
 
-  # Not to be named from outside, or in what is not.
+  # A constant that cannot be named from outside, or is in one that cannot.
   def private?(one)
     Object.class_eval(one.path) && false
   rescue NameError

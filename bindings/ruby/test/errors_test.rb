@@ -4,8 +4,10 @@ require_relative "helper"
 
 class ErrorsTest < SharedMemoryTest
   EXPECTED = {
-    "NotFound" => Errno::ENOENT, "Exists" => Errno::EEXIST, "StaleHandle" => Shmarray::StaleHandleError,
-    "InvalidHandle" => ArgumentError, "InvalidSegment" => Shmarray::Error, "InvalidArgument" => ArgumentError,
+    "NotFound" => Errno::ENOENT, "Exists" => Errno::EEXIST,
+    "StaleHandle" => Shmarray::StaleHandleError,
+    "InvalidHandle" => ArgumentError, "InvalidSegment" => Shmarray::Error,
+    "InvalidArgument" => ArgumentError,
     "InvalidDType" => TypeError, "DTypeMismatch" => TypeError, "OutOfBounds" => ArgumentError,
     "ReadOnly" => FrozenError, "NoSpace" => Errno::ENOSPC, "PermissionDenied" => Errno::EACCES,
     "Unsupported" => Shmarray::Error, "Os" => SystemCallError
@@ -13,7 +15,7 @@ class ErrorsTest < SharedMemoryTest
 
   def test_every_kind_of_error_in_core_has_a_class
     without = Shmarray::ERROR_CLASSES.select { |_, type| type.nil? }.keys
-    assert_empty without, "a kind without a row in errors.rs"
+    assert_empty without, "a kind without a row in error.rs"
     assert_equal EXPECTED, Shmarray::ERROR_CLASSES
   end
 
@@ -40,9 +42,16 @@ class ErrorsTest < SharedMemoryTest
     end
   end
 
-  # In a fresh process, because this one has the segment mapped.
+  # Attaches in a fresh process, because this one has the segment mapped.
   def ruby_attach(handle)
-    output, = ruby("require 'shmarray'; begin; Shmarray::Array.attach(ARGV[0]); rescue => e; print e.class, '|', e.message; end", handle)
+    output, = ruby(<<~RUBY, handle)
+      require "shmarray"
+      begin
+        Shmarray::Array.attach(ARGV[0])
+      rescue => error
+        print error.class, "|", error.message
+      end
+    RUBY
     type, message = output.split("|", 2)
     raise Object.const_get(type), message
   end

@@ -2,17 +2,21 @@
 
 require_relative "helper"
 
-# What installing the gem says when it cannot be built. Stand-ins for cargo and rustc lie in @bin.
+# The messages of an installation that cannot build the gem. Stand-ins for cargo and rustc lie in
+# @bin.
 class ExtconfTest < SharedMemoryTest
   EXTCONF = File.expand_path("../ext/shmarray/extconf.rb", __dir__)
   NEEDED = File.read(File.expand_path("../../../Cargo.toml", __dir__))[/^rust-version = "(.+)"/, 1]
-  SENTENCE = "numo-shared needs Rust #{NEEDED} or later to be built, and %s: rustup (https://rustup.rs) installs it%s.\n"
+  SENTENCE = "numo-shared needs Rust #{NEEDED} or later to be built, and %s: " \
+             "rustup (https://rustup.rs) installs it%s.\n"
 
   def setup
     @folder = Dir.mktmpdir("extconf-")
     @bin = File.join(@folder, "bin")
     Dir.mkdir(@bin)
-    %w[cargo rustc].each { |program| stand_in(program, "echo '#{program} 99.0.0 (0123abc 2099-01-01)'") }
+    %w[cargo rustc].each do |program|
+      stand_in(program, "echo '#{program} 99.0.0 (0123abc 2099-01-01)'")
+    end
   end
 
   def teardown
@@ -28,11 +32,12 @@ class ExtconfTest < SharedMemoryTest
 
   def extconf(env = {}, file: EXTCONF)
     unset = %w[CARGO RUSTC CARGO_TARGET_DIR SHMARRAY_CARGO_TARGET_DIR].to_h { |name| [name, nil] }
-    output, status = Open3.capture2e({ "PATH" => @bin, **unset, **env }, RbConfig.ruby, file, chdir: @folder)
+    environment = { "PATH" => @bin, **unset, **env }
+    output, status = Open3.capture2e(environment, RbConfig.ruby, file, chdir: @folder)
     [output.force_encoding("UTF-8"), status]
   end
 
-  # With the path of cargo or rustc by their names.
+  # Asserts that extconf.rb refuses with this fault and this remedy, and writes no Makefile.
   def assert_refuses(wrong, remedy = "", env = {})
     output, status = extconf(env)
     assert_equal [format(SENTENCE, wrong, remedy), false], [output, status.success?]
@@ -67,8 +72,10 @@ class ExtconfTest < SharedMemoryTest
     end
 
     define_method("test_a_#{program}_of_a_rustup_without_toolchain_is_named_with_its_error") do
-      stand_in(program, "echo 'info: looking' >&2; echo 'error: rustup could not choose a version' >&2; exit 1")
-      assert_refuses "#{program} --version fails (error: rustup could not choose a version)", " by `rustup default stable`"
+      stand_in(program, "echo 'info: looking' >&2; " \
+                        "echo 'error: rustup could not choose a version' >&2; exit 1")
+      assert_refuses "#{program} --version fails (error: rustup could not choose a version)",
+                     " by `rustup default stable`"
     end
   end
 
@@ -106,11 +113,14 @@ class ExtconfTest < SharedMemoryTest
     assert_refuses "#{old} 1.63.0 was found", " by `rustup update stable`", { "RUSTC" => old }
     assert_refuses "#{old} 1.63.0 was found", " by `rustup update stable`", { "CARGO" => old }
     assert_refuses "no /nowhere/cargo was found", "", { "CARGO" => "/nowhere/cargo" }
-    %w[cargo rustc].each { |program| File.rename(File.join(@bin, program), File.join(@bin, "my #{program}")) }
-    assert_accepts({ "CARGO" => File.join(@bin, "my cargo"), "RUSTC" => File.join(@bin, "my rustc") })
+    %w[cargo rustc].each do |program|
+      File.rename(File.join(@bin, program), File.join(@bin, "my #{program}"))
+    end
+    assert_accepts({ "CARGO" => File.join(@bin, "my cargo"),
+                     "RUSTC" => File.join(@bin, "my rustc") })
   end
 
-  # As in the gem, where the workspace's Cargo.toml is another number of folders up.
+  # As in the gem, where the workspace's Cargo.toml is a different number of folders up.
   def test_the_version_is_that_of_the_workspace_above_it
     file = File.join(@folder, "ext/shmarray/extconf.rb")
     FileUtils.mkdir_p(File.dirname(file))
@@ -122,7 +132,7 @@ class ExtconfTest < SharedMemoryTest
     refute status.success?
   end
 
-  # Runs the Makefile with a cargo that ends so.
+  # Runs the Makefile with a cargo that runs this script.
   def build(script)
     stand_in("cargo", "case $1 in --version) echo 'cargo 99.0.0';; *) #{script};; esac")
     assert_accepts
@@ -132,7 +142,8 @@ class ExtconfTest < SharedMemoryTest
   LIBCLANG = /^numo-shared needs libclang to be built: install it .*libclang-dev.*LIBCLANG_PATH$/
 
   def test_a_build_without_libclang_ends_with_what_to_install
-    output, status = build("echo 'Unable to find libclang: \"no libraries\"' >&2; echo 'much more' >&2; exit 101")
+    output, status = build("echo 'Unable to find libclang: \"no libraries\"' >&2; " \
+                           "echo 'much more' >&2; exit 101")
     refute status.success?
     assert_match LIBCLANG, output.lines(chomp: true)[-2]
     assert_match(/much more/, output)
@@ -147,9 +158,11 @@ class ExtconfTest < SharedMemoryTest
 
   def test_a_build_that_succeeds_leaves_the_extension_alone
     library = "target/release/libshmarray_ruby.#{RbConfig::CONFIG["SOEXT"]}"
-    output, status = build("mkdir -p target/release; echo code > #{library}; echo '   Compiling' >&2")
+    output, status = build("mkdir -p target/release; echo code > #{library}; " \
+                           "echo '   Compiling' >&2")
     assert status.success?, output
-    assert_equal ["Makefile", "bin", "shmarray_ruby.#{RbConfig::CONFIG["DLEXT"]}"], Dir.children(@folder).sort
+    assert_equal ["Makefile", "bin", "shmarray_ruby.#{RbConfig::CONFIG["DLEXT"]}"],
+                 Dir.children(@folder).sort
     assert_match(/Compiling/, output)
   end
 end

@@ -10,8 +10,8 @@ class FileLimitTest < SharedMemoryTest
   def test_an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death
     in_child do
       limit_files
-      refute_blames_memory(assert_raises(StandardError) { Shmarray::Array.create(:uint8, 4 * LIMIT) })
-      refute_blames_memory(assert_raises(StandardError) { Shmarray::Array.create(:uint8, 4 * LIMIT, name: "large") })
+      refute_blames_memory { Shmarray::Array.create(:uint8, 4 * LIMIT) }
+      refute_blames_memory { Shmarray::Array.create(:uint8, 4 * LIMIT, name: "large") }
       assert_works_below
       nil
     end
@@ -22,7 +22,7 @@ class FileLimitTest < SharedMemoryTest
       handled = 0
       trap(:XFSZ) { handled += 1 }
       limit_files
-      refute_blames_memory(assert_raises(StandardError) { Shmarray::Array.create(:uint8, 4 * LIMIT) })
+      refute_blames_memory { Shmarray::Array.create(:uint8, 4 * LIMIT) }
       before = handled
       Process.kill(:XFSZ, Process.pid)
       Timeout.timeout(120, nil, "the handler did not run") { Thread.pass until handled > before }
@@ -37,7 +37,8 @@ class FileLimitTest < SharedMemoryTest
     Process.setrlimit(:FSIZE, LIMIT, Process::RLIM_INFINITY)
   end
 
-  def refute_blames_memory(error)
+  def refute_blames_memory(&make)
+    error = assert_raises(StandardError, &make)
     refute_match(/memory is full/, error.message)
   end
 

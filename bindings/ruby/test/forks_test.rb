@@ -2,7 +2,8 @@
 
 require_relative "helper"
 
-# Forks: whoever of a family dies first, and however, the others keep what they hold, and no more.
+# Forks: in whatever order and way the processes of a family die, the others keep exactly what they
+# hold.
 class ForksTest < SharedMemoryTest
   def test_parent_child_and_grandchild_end_in_any_order
     adopt_orphans
@@ -11,7 +12,8 @@ class ForksTest < SharedMemoryTest
         order.each do |number|
           Shmarray.sweep # what the dead alone held, and no more
           waits[number][1].write(".")
-          assert_equal "#{number} saw [#{[70 + number] * 4 * ", "}] and #{number}\n", says.gets, [order, ending].inspect
+          assert_equal "#{number} saw [#{[70 + number] * 4 * ", "}] and #{number}\n", says.gets,
+                       [order, ending].inspect
         end
         assert_nil says.gets # they are about to end
         pids.each { |pid| Process.wait(pid) } # each is ours when its parent is gone
@@ -24,7 +26,9 @@ class ForksTest < SharedMemoryTest
     held = Held.new
     rounds = [0, 0, 0]
     stop = false
-    threads = rounds.each_index.map { |at| Thread.new { rounds[at] += 1 while !stop && work(held.handle) } }
+    threads = rounds.each_index.map do |at|
+      Thread.new { rounds[at] += 1 while !stop && work(held.handle) }
+    end
     turn = 0
     while turn < 30 || rounds.min < 30
       name, ending = ENDINGS.to_a[turn % 3]
@@ -69,7 +73,7 @@ class ForksTest < SharedMemoryTest
     Shmarray.sweep
   end
 
-  # One array of 3 by 4, and three more ways to have it.
+  # An array of 3 by 4, and three more ways to reach it.
   class Held
     attr_reader :handle, :reader
 
@@ -95,7 +99,8 @@ class ForksTest < SharedMemoryTest
 
   private
 
-  # Forks three generations; each says who it is, waits at a pipe of its own, and says what it sees.
+  # Forks three generations. Each prints which it is, waits at a pipe of its own, and prints what it
+  # sees.
   def three_generations(ending)
     waits = ::Array.new(3) { IO.pipe }
     says, said = IO.pipe

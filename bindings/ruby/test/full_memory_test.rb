@@ -6,10 +6,12 @@ require_relative "helper"
 class FullMemoryTest < SharedMemoryTest
   SMALL = 4 << 20
   SIZES = { "8 B" => 8, "4 KiB" => 4 << 10, "64 KiB" => 64 << 10, "1 MiB" => 1 << 20 }.freeze
-  FACTS = /\A(?:No space left on device - )?shared memory is full: (\d+) bytes asked, (\d+) bytes free in (\S+);.*--shm-size/
+  FACTS = /\A(?:No\ space\ left\ on\ device\ -\ )?shared\ memory\ is\ full:\ (\d+)\ bytes\ asked,
+           \ (\d+)\ bytes\ free\ in\ (\S+);.*--shm-size/x
 
   [false, true].product(SIZES.keys).each do |named, what|
-    define_method("test_memory_full_of_#{"named_" if named}#{what.tr(" ", "_")}_keeps_them_and_has_room_again") do
+    kind = "#{"named_" if named}#{what.tr(" ", "_")}"
+    define_method("test_memory_full_of_#{kind}_keeps_them_and_has_room_again") do
       in_small_tmpfs("size=#{SMALL}") { |dir| fill_drop_and_fill(dir, SIZES[what], named) }
     end
   end
@@ -35,7 +37,8 @@ class FullMemoryTest < SharedMemoryTest
       free = free_bytes(dir)
       in_child do
         arrays.each_with_index { |array, number| refill(array, number, number + 1) }
-        check_facts(assert_raises(Errno::ENOSPC) { Shmarray::Array.create(:uint8, 64 << 10) }, 64 << 10, dir)
+        error = assert_raises(Errno::ENOSPC) { Shmarray::Array.create(:uint8, 64 << 10) }
+        check_facts(error, 64 << 10, dir)
         nil
       end
       assert_equal [before, free], [segments_in, free_bytes(dir)]
@@ -64,7 +67,8 @@ class FullMemoryTest < SharedMemoryTest
     end
   end
 
-  # As Ruby itself does when there are too many open files: what nobody refers to is no reason to fail.
+  # Ruby itself collects when there are too many open files. Likewise unreferenced arrays are no
+  # reason to fail.
   def test_what_nobody_refers_to_makes_room
     in_small_tmpfs("size=#{SMALL}") do
       kept = filled(1000, 7)
@@ -73,7 +77,8 @@ class FullMemoryTest < SharedMemoryTest
     end
   end
 
-  # One of them is the directory's own. With names, a name is what finds no room in one of the two.
+  # One of the inodes is the directory's own. With names, it is the name that finds no room in one
+  # of the two cases.
   [[false, 21], [true, 21], [true, 22]].each do |named, inodes|
     what = "#{inodes}_files#{"_with_names" if named}"
     options = "size=64m,nr_inodes=#{inodes}"
@@ -117,8 +122,9 @@ class FullMemoryTest < SharedMemoryTest
     `stat -f -c '%a %S' #{dir}`.split.map(&:to_i).inject(:*)
   end
 
-  # Arrays until it fails; nothing comes of a failure. And the error. Each has its number as its
-  # value, and none is touched before the last is made: each has its memory from the beginning.
+  # Creates arrays until it fails, and returns them with the error. A failure leaves nothing behind.
+  # Each array has its number as its value. None is touched before the last is created: each has its
+  # memory from the beginning.
   def until_full(size, named = false)
     arrays = []
     loop { arrays << empty(size, named) }
@@ -132,10 +138,10 @@ class FullMemoryTest < SharedMemoryTest
   def check_facts(error, size, dir)
     assert_instance_of Errno::ENOSPC, error
     assert_match FACTS, error.message
-    asked, free, place = FACTS.match(error.message).captures
+    asked, free, directory = FACTS.match(error.message).captures
     assert_operator asked.to_i, :>=, size
     assert_operator free.to_i, :<, asked.to_i
-    assert_equal [free_bytes(dir), dir], [free.to_i, place]
+    assert_equal [free_bytes(dir), dir], [free.to_i, directory]
   end
 
   def refill_all(arrays)
@@ -143,7 +149,7 @@ class FullMemoryTest < SharedMemoryTest
     assert(arrays.each_with_index.all? { |array, number| all?(array, number + 1) })
   end
 
-  # How many there was room for.
+  # The number of arrays for which there was room.
   def fill_and_check(dir, size, named)
     arrays, error = until_full(size, named)
     check_facts(error, size, dir)
@@ -152,7 +158,7 @@ class FullMemoryTest < SharedMemoryTest
     arrays.size
   end
 
-  # In children, whose ends give back what a conservative collector may keep.
+  # Runs in children: when they end, everything is freed that a conservative collector may keep.
   def fill_drop_and_fill(dir, size, named)
     in_child { filled(1, 0) && nil } # makes the registry, which stays
     empty = free_bytes(dir)
@@ -163,7 +169,7 @@ class FullMemoryTest < SharedMemoryTest
     assert_equal first, in_child { fill_and_check(dir, size, named) }
   end
 
-  # How many more there is room for, after every second one was dropped.
+  # The number of arrays for which there is room after every second one was dropped.
   def drop_some_and_fill(size, named)
     kept = away { until_full(size, named)[0].each_slice(2).filter_map(&:last) }
     refute_empty kept
@@ -185,12 +191,13 @@ class FullMemoryTest < SharedMemoryTest
   end
 end
 
-# The same for those who ask by way of Numo.
+# The same by way of Numo.
 class NumoFullMemoryTest < NumoTest
   def test_numo_arrays_fill_it_and_are_whole
     in_small_tmpfs("size=4m") do |dir|
       private_one = Numo::Int32.new(100, 200).seq
-      [-> { Numo::Shared.share(private_one.transpose) }, -> { Numo::Shared.new(Numo::Int32, [200, 100]) }].each do |make|
+      [-> { Numo::Shared.share(private_one.transpose) },
+       -> { Numo::Shared.new(Numo::Int32, [200, 100]) }].each do |make|
         in_child { fill(make, dir) && nil }
       end
     end
@@ -201,7 +208,8 @@ class NumoFullMemoryTest < NumoTest
   def fill(make, dir)
     arrays = []
     error = assert_raises(Errno::ENOSPC) { loop { arrays << make.call } }
-    assert_match(/shared memory is full: 8\d{4} bytes asked, \d+ bytes free in #{dir};/, error.message)
+    assert_match(/shared memory is full: 8\d{4} bytes asked, \d+ bytes free in #{dir};/,
+                 error.message)
     before = segments_in
     assert_raises(Errno::ENOSPC) { make.call }
     assert_equal before, segments_in

@@ -2,17 +2,23 @@
 
 require_relative "helper"
 
-# Arrays that nobody refers to any more: how much shared memory they take, in a process with the usual pool.
+# The shared memory of unreferenced arrays, in a process with the default pool.
 module Garbage
-  # In another Ruby: `used` is what its directory's segments take, in MB.
+  # Runs in another Ruby: `used` is the size of its directory's segments in MB.
   PROLOGUE = <<~RUBY
     def used
       files = Dir.glob(File.join(ENV.fetch("SHMARRAY_DIR"), "shmarray-*")).grep_v(/registry/)
-      files.sum { |file| File.stat(file).blocks * 512 } >> 20
+      files.sum { |file| blocks(file) * 512 } >> 20
+    end
+
+    def blocks(file)
+      File.stat(file).blocks
+    rescue Errno::ENOENT
+      0 # a collection that ran meanwhile has trimmed the pool
     end
   RUBY
 
-  # Each count and size in MB, and how much the living and the dead may take, in MB.
+  # Count and size of arrays in MB, and the limits for live and for dropped arrays, in MB.
   LOOPS = { [5000, 1] => 100, [200, 20] => 160, [50, 100] => 500 }.freeze
 
   LOOPS.each do |(count, size), most|
@@ -32,7 +38,7 @@ module Garbage
     end
   end
 
-  # A finalizer may ask for a collection, and Ruby finalizes nothing else until it is back.
+  # A finalizer may start a collection, and Ruby finalizes nothing else until it returns.
   def test_collections_within_a_finalizer
     kept, = say(<<~RUBY)
       again = proc { 3.times { GC.start; Array.new(20_000) { +"x" } } }
@@ -42,7 +48,7 @@ module Garbage
     assert_equal 1 << 20, kept
   end
 
-  # Not one that is read or written now and then.
+  # An array that is read or written now and then stays.
   def test_what_is_used_is_kept
     kept, = say(<<~RUBY)
       one = #{make(1)}.fill(3)
@@ -54,9 +60,10 @@ module Garbage
 
   private
 
-  # The whole numbers that a program says.
+  # The whole numbers that a program prints.
   def say(program)
-    output, status = ruby("#{requires}\n#{PROLOGUE}\n#{program}", env: { "SHMARRAY_POOL_BYTES" => nil })
+    output, status = ruby("#{requires}\n#{PROLOGUE}\n#{program}",
+                          env: { "SHMARRAY_POOL_BYTES" => nil })
     assert status.success?, output
     output.lines.map { |line| Integer(line) }
   end
@@ -68,7 +75,7 @@ class GarbageTest < SharedMemoryTest
   def requires = 'require "shmarray"'
   def make(size) = "Shmarray::Array.create(:uint8, #{size} << 20)"
 
-  # Without GC.start: what the pool keeps and does not use goes with a later collection.
+  # Without GC.start: pooled memory that is not used is freed by a later collection.
   def test_what_the_pool_does_not_use_goes_in_a_while
     assert_operator say(<<~RUBY).first, :<, 40
       Fiber.new { #{make(40)}.fill(1) && nil }.resume

@@ -3,18 +3,23 @@
 require_relative "helper"
 require "rubygems/package"
 
-# What is in the gem that `stage` and `gem build` make. Nothing is compiled: ci/shell/setup.sh does that.
+# The contents of the gem that `stage` and `gem build` make. Nothing is compiled: ci/shell/setup.sh does
+# that.
 class GemTest < SharedMemoryTest
   BINDING = File.expand_path("..", __dir__)
   REPOSITORY = File.expand_path("../..", BINDING)
   UTF8 = { encoding: "UTF-8" }.freeze # wherever the tests run
   WORKSPACE = File.read(File.join(REPOSITORY, "Cargo.toml"), **UTF8)
   NEEDED = WORKSPACE[/^rust-version = "(.+)"/, 1]
-  # Parts of paths.
-  FOR_TESTS = %w[tests test benches bench examples example fuzz loom_tests tests.rs loom_tests.rs].freeze
+  # Parts of paths that must not occur.
+  FOR_TESTS = %w[
+    tests test benches bench examples example fuzz loom_tests tests.rs loom_tests.rs
+  ].freeze
 
   def setup
-    skip "cargo is not installed" unless ENV["PATH"].split(":").any? { |dir| File.executable?(File.join(dir, "cargo")) }
+    folders = ENV["PATH"].split(":")
+    has_cargo = folders.any? { |dir| File.executable?(File.join(dir, "cargo")) }
+    skip "cargo is not installed" unless has_cargo
     @folder = Dir.mktmpdir("gem-")
     @stage = File.join(@folder, "stage")
   end
@@ -36,14 +41,16 @@ class GemTest < SharedMemoryTest
   # With --strict a warning is an error.
   def package
     stage
-    run_well("-S", "gem", "build", "--strict", "numo-shared.gemspec", "--output", "it.gem", chdir: @stage)
+    run_well("-S", "gem", "build", "--strict", "numo-shared.gemspec", "--output", "it.gem",
+             chdir: @stage)
     Gem::Package.new(File.join(@stage, "it.gem"))
   end
 
-  # The files in it with what they say.
+  # The files in it with their contents.
   def contents
     package.extract_files(to = File.join(@folder, "contents"))
-    Dir.glob("**/*", base: to).to_h { |path| [path, File.join(to, path)] }.select { |_, file| File.file?(file) }
+    files = Dir.glob("**/*", base: to).to_h { |path| [path, File.join(to, path)] }
+    files.select { |_, file| File.file?(file) }
        .transform_values { |file| File.read(file, **UTF8) }
   end
 
@@ -52,10 +59,11 @@ class GemTest < SharedMemoryTest
     File.read(file, **UTF8).scan(/^name = "(.+)"\nversion = "(.+)"/)
   end
 
-  # What cargo makes of the crates as they are in the gem.
+  # The crates in the gem as cargo reads them.
   def packages
     stage
-    text, said, status = Open3.capture3("cargo", "metadata", "--locked", "--offline", "--format-version=1", chdir: @stage)
+    metadata = %w[cargo metadata --locked --offline --format-version=1]
+    text, said, status = Open3.capture3(*metadata, chdir: @stage)
     assert status.success?, said
     JSON.parse(text).fetch("packages")
   end
@@ -65,26 +73,33 @@ class GemTest < SharedMemoryTest
     texts = Dir.children(REPOSITORY).grep(/\ALICENSE/)
     assert_equal %w[LICENSE LICENSE-APACHE LICENSE-MIT], texts.sort
     texts.product(["", "ext/core/"]) do |name, folder|
-      assert_equal File.read(File.join(REPOSITORY, name), **UTF8), files["#{folder}#{name}"], "#{folder}#{name}"
+      assert_equal File.read(File.join(REPOSITORY, name), **UTF8), files["#{folder}#{name}"],
+                   "#{folder}#{name}"
     end
-    texts.each { |name| assert_includes files.fetch("README.md")[/^## Licence\n.*/m].to_s, "`#{name}`" }
+    texts.each do |name|
+      assert_includes files.fetch("README.md")[/^## Licence\n.*/m].to_s, "`#{name}`"
+    end
   end
 
-  # The texts of its licences are no more than those of the project.
+  # The texts of its licences are those of the project.
   def test_no_crate_of_others_is_in_it
-    assert_equal %w[Cargo.toml ext/core/Cargo.toml ext/shmarray/Cargo.toml], contents.keys.grep(/Cargo\.toml\z/).sort
+    assert_equal %w[Cargo.toml ext/core/Cargo.toml ext/shmarray/Cargo.toml],
+                 contents.keys.grep(/Cargo\.toml\z/).sort
   end
 
   def test_nothing_in_it_is_for_tests
     paths = contents.keys
     assert_empty paths.select { |path| (path.split("/") & FOR_TESTS).any? }
     of_core = paths.filter_map { |path| path[%r{\Aext/core/([^/]+)}, 1] }.uniq
-    assert_equal %w[Cargo.toml FORMAT.md LICENSE LICENSE-APACHE LICENSE-MIT PROTOCOL.md src], of_core.sort
+    assert_equal %w[Cargo.toml FORMAT.md LICENSE LICENSE-APACHE LICENSE-MIT PROTOCOL.md src],
+                 of_core.sort
   end
 
   def test_cargo_finds_the_two_libraries_and_nothing_that_tests_need
     ours = packages.reject { |package| package["source"] }
-    targets = ours.to_h { |package| [package["name"], package["targets"].flat_map { |target| target["kind"] }] }
+    targets = ours.to_h do |package|
+      [package["name"], package["targets"].flat_map { |target| target["kind"] }]
+    end
     assert_equal({ "shmarray" => ["lib"], "shmarray-ruby" => ["cdylib"] }, targets)
     needed = ours.flat_map { |package| package["dependencies"] }
     assert_empty(needed.select { |each| each["kind"] == "dev" || each["target"]&.include?("loom") })
@@ -100,7 +115,7 @@ class GemTest < SharedMemoryTest
     assert_includes names, "magnus"
   end
 
-  # For extconf.rb says that this version will do.
+  # extconf.rb accepts this version.
   def test_no_crate_needs_a_later_rust_than_the_gem
     needs = packages.to_h { |package| [package["name"], package["rust_version"] || "0"] }
     assert_empty(needs.select { |_, version| Gem::Version.new(version) > Gem::Version.new(NEEDED) })
@@ -108,7 +123,8 @@ class GemTest < SharedMemoryTest
   end
 
   def test_the_readme_says_which_rust_it_needs
-    assert_match(/\bRust #{Regexp.escape(NEEDED)} or later\b/, File.read(File.join(BINDING, "README.md"), **UTF8))
+    assert_match(/\bRust #{Regexp.escape(NEEDED)} or later\b/,
+                 File.read(File.join(BINDING, "README.md"), **UTF8))
   end
 
   LINKS = {
@@ -136,17 +152,22 @@ class GemTest < SharedMemoryTest
   end
 
   def test_what_is_new_for_ruby_stands_in_one_changelog
-    points = File.readlines(File.join(REPOSITORY, "CHANGELOG.md"), chomp: true, **UTF8).grep(/\A\* Ruby:/)
+    lines = File.readlines(File.join(REPOSITORY, "CHANGELOG.md"), chomp: true, **UTF8)
+    points = lines.grep(/\A\* Ruby:/)
     assert_equal 1, points.size, points.join("\n")
     assert_includes points.first, "(bindings/ruby/CHANGELOG.md)"
   end
 
-  # With what the stage reads.
+  # A copy of the files that the stage reads.
   def copy_of_the_repository
     copy = File.join(@folder, "copy")
     binding = FileUtils.mkdir_p(File.join(copy, "bindings/ruby")).first
-    %w[Cargo.toml Cargo.lock core LICENSE LICENSE-APACHE LICENSE-MIT].each { |name| FileUtils.cp_r(File.join(REPOSITORY, name), copy) }
-    (Dir.children(BINDING) - %w[pkg doc test]).each { |name| FileUtils.cp_r(File.join(BINDING, name), binding) }
+    %w[Cargo.toml Cargo.lock core LICENSE LICENSE-APACHE LICENSE-MIT].each do |name|
+      FileUtils.cp_r(File.join(REPOSITORY, name), copy)
+    end
+    (Dir.children(BINDING) - %w[pkg doc test]).each do |name|
+      FileUtils.cp_r(File.join(BINDING, name), binding)
+    end
     copy
   end
 
@@ -158,7 +179,10 @@ class GemTest < SharedMemoryTest
     stage
     expected = files_in(@stage)
     copy = copy_of_the_repository
-    %w[ext/shmarray/Makefile ext/shmarray/cargo.log ext/shmarray/target/release/it.d lib/shmarray_ruby.so].each do |path|
+    %w[
+      ext/shmarray/Makefile ext/shmarray/cargo.log ext/shmarray/target/release/it.d
+      lib/shmarray_ruby.so
+    ].each do |path|
       file = File.join(copy, "bindings/ruby", path)
       FileUtils.mkdir_p(File.dirname(file))
       FileUtils.touch(file)
@@ -168,8 +192,10 @@ class GemTest < SharedMemoryTest
   end
 
   MUST_BE_FOUND = {
-    "[[test]]" => "core/Cargo.toml", "[[bench]]" => "core/Cargo.toml", "[[example]]" => "core/Cargo.toml",
-    "[dev-dependencies]" => "core/Cargo.toml", "[target.'cfg(loom)'.dependencies]" => "core/Cargo.toml",
+    "[[test]]" => "core/Cargo.toml", "[[bench]]" => "core/Cargo.toml",
+    "[[example]]" => "core/Cargo.toml",
+    "[dev-dependencies]" => "core/Cargo.toml",
+    "[target.'cfg(loom)'.dependencies]" => "core/Cargo.toml",
     "[profile.loom" => "Cargo.toml"
   }.freeze
 
@@ -179,7 +205,8 @@ class GemTest < SharedMemoryTest
       text = File.read(File.join(copy, file), **UTF8)
       assert text.gsub!(table, ""), "#{file} has no #{table}"
       File.write(File.join(copy, file), text)
-      output, status = Open3.capture2e(RbConfig.ruby, File.join(copy, "bindings/ruby/stage"), @stage)
+      stage = File.join(copy, "bindings/ruby/stage")
+      output, status = Open3.capture2e(RbConfig.ruby, stage, @stage)
       refute status.success?
       assert_match(/#{Regexp.escape(file)} has no table .* to leave out/, output)
     end

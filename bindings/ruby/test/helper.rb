@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# What all tests share: each runs in a process and a SHMARRAY_DIR of its own.
+# The base of all tests: each runs in a process and a SHMARRAY_DIR of its own.
 #
-# After a test its process ends in the ordinary way; whatever it left in its directory is a
+# After a test its process ends in the ordinary way. Anything that it left in its directory is a
 # failure. So is a crash of the process, of that test alone.
 
 require "minitest/autorun"
@@ -27,7 +27,7 @@ class SharedMemoryTest < Minitest::Test
     result
   end
 
-  # What there is, without what processes keep for their next arrays and what the dead left.
+  # The arrays, without pooled memory and the remains of dead processes.
   def listed_arrays
     Shmarray.segments.select { |facts| facts[:kind] == :array }
   end
@@ -37,14 +37,14 @@ class SharedMemoryTest < Minitest::Test
     Dir.children(dir).grep(/\Ashmarray-/).grep_v(/\Ashmarray-registry-/)
   end
 
-  # Another Ruby, which knows nothing of this one but its environment.
+  # Runs another Ruby, which shares only its environment with this one.
   def ruby(script, *arguments, env: {})
     paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
     output, status = Open3.capture2e(env, RbConfig.ruby, "-W0", *paths, "-e", script, *arguments)
     [output, status]
   end
 
-  # Runs a block in a child, which must succeed; gives what the block returns.
+  # Runs a block in a child, which must succeed. Returns the block's result.
   def in_child(&block)
     reader, writer = IO.pipe
     pid = fork do
@@ -58,8 +58,8 @@ class SharedMemoryTest < Minitest::Test
     Marshal.load(text)
   end
 
-  # Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20") for a block that runs in a child,
-  # where a bus error would end no more than that. Nothing may stay there.
+  # Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20") for a block that runs in a
+  # child, where a bus error would end only that. Nothing may stay there.
   def in_small_tmpfs(options)
     dir = Dir.mktmpdir("small-", ENV.fetch("SHMARRAY_DIR"))
     _, said, status = Open3.capture3("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
@@ -74,55 +74,59 @@ class SharedMemoryTest < Minitest::Test
     Dir.rmdir(dir)
   end
 
-  # Another Ruby that goes on while it is spoken with by lines.
+  # Starts another Ruby, with which the test exchanges lines.
   def start_ruby(script, *arguments)
     paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
-    IO.popen([RbConfig.ruby, "-W0", *paths, "-e", script, *arguments, { err: [:child, :out] }], "r+").tap { |io| io.sync = true }
+    command = [RbConfig.ruby, "-W0", *paths, "-e", script, *arguments, { err: [:child, :out] }]
+    IO.popen(command, "r+").tap { |io| io.sync = true }
   end
 
-  # Orphans of this process's become its children, so that it can wait for them.
+  # Makes orphaned descendants children of this process, so that it can wait for them.
   def adopt_orphans
     require "fiddle"
-    prctl = Fiddle::Function.new(Fiddle.dlopen(nil)["prctl"], [Fiddle::TYPE_INT] + [Fiddle::TYPE_LONG] * 4, Fiddle::TYPE_INT)
+    arguments = [Fiddle::TYPE_INT] + [Fiddle::TYPE_LONG] * 4
+    prctl = Fiddle::Function.new(Fiddle.dlopen(nil)["prctl"], arguments, Fiddle::TYPE_INT)
     assert_equal 0, prctl.call(36, 1, 0, 0, 0) # PR_SET_CHILD_SUBREAPER
   end
 
-  # How a process ends, by name.
+  # The ways in which a process ends, by name.
   ENDINGS = {
-    "exit" => -> { exit }, "exit!" => -> { exit!(0) }, "killed" => -> { Process.kill(:KILL, Process.pid) }
+    "exit" => -> { exit }, "exit!" => -> { exit!(0) },
+    "killed" => -> { Process.kill(:KILL, Process.pid) }
   }.freeze
 
-  # An ordinary end leaves nothing; after another one a sweep gives it back.
+  # An ordinary end leaves nothing; after another one a sweep frees everything.
   def assert_nothing_left(ending)
     sweep_after_deaths unless ending == "exit"
     assert_empty segments_in, ending
   end
 
-  # Sweeps until the dead hold nothing. Of a process that somebody looks at in /proc just then, the
+  # Sweeps until dead processes hold nothing. If some process reads a dead one's files in /proc, its
   # memory lives on for that moment, and with it the lock. A forked child that died before it could
-  # say its pid is listed with its parent's.
+  # register its pid is listed with its parent's.
   def sweep_after_deaths
     loop do
       Shmarray.sweep
       holders = Shmarray.segments.map { |segment| segment[:holders] }
-      break if holders.all? { |pids| pids.uniq == pids && pids.all? { |pid| File.exist?("/proc/#{pid}") } }
+      live = holders.flatten.all? { |pid| File.exist?("/proc/#{pid}") }
+      break if live && holders.all? { |pids| pids.uniq == pids }
     end
   end
 
-  # Everything unreachable is freed: nothing above this frame may refer to it.
+  # Frees everything unreachable: nothing above this frame may refer to it.
   def collect
     4.times { GC.start }
   end
 
-  # A frame of its own, so that nothing of the block's stays on the stack below.
+  # Runs the block in a frame of its own, so that nothing of it stays on the stack below.
   def away(&block)
     Fiber.new(&block).resume
   end
 
   private
 
-  # The pipe ends when the last descendant has ended: not when its Ruby closes files, which
-  # may come before it frees arrays.
+  # The pipe ends when the last descendant has ended, and not when its Ruby closes files, which may
+  # come before it frees arrays.
   def run_in_child(dir)
     reader, writer = IO.pipe
     pid = fork do
@@ -171,11 +175,13 @@ end
 
 # Tests that need a Numo gem.
 class NumoTest < SharedMemoryTest
-  # Says the reason once for all of them.
+  # Reports the reason once for all of them.
   def run
     return super if NUMO
 
-    skipped = Minitest::Skip.new("no Numo gem is installed").tap { |skip| skip.set_backtrace(caller) }
+    skipped = Minitest::Skip.new("no Numo gem is installed").tap do |skip|
+      skip.set_backtrace(caller)
+    end
     not_run.tap { |result| result.failures << skipped }
   end
 

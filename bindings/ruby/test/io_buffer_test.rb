@@ -41,10 +41,11 @@ class IOBufferTest < SharedMemoryTest
     end
   end
 
-  # By itself, by a slice, and by what it was transferred to.
+  # The buffer itself, a slice of it, and the buffer to which it was transferred.
   def test_the_array_lives_as_long_as_a_buffer_of_it
     make = -> { Shmarray::Array.create(:uint8, 1 << 20).tap { |a| a[5] = 9 }.to_io_buffer }
-    ways = { itself: make, slice: -> { make.call.slice(4, 100).slice(0, 50) }, transferred: -> { make.call.transfer }, twice: -> { make.call.transfer.transfer } }
+    ways = { itself: make, slice: -> { make.call.slice(4, 100).slice(0, 50) },
+             transferred: -> { make.call.transfer }, twice: -> { make.call.transfer.transfer } }
     ways.each do |name, way|
       buffer = away(&way)
       collect
@@ -70,12 +71,13 @@ class IOBufferTest < SharedMemoryTest
     assert buffer.null?
   end
 
-  # A write through it, or through a slice, would end the process where Ruby does not refuse it.
+  # A write through it, or through a slice, would end the process if Ruby did not refuse it.
   def test_no_write_gets_through_a_readonly_one
     a = Shmarray::Array.create(:uint8, 100)
     fixed = Shmarray::Array.attach(a.handle, readonly: true)
     if IO::Buffer.for("some").slice(0, 1).readonly?
-      [fixed.to_io_buffer, fixed.to_io_buffer.slice(1, 5), fixed.to_io_buffer.transfer].each do |buffer|
+      [fixed.to_io_buffer, fixed.to_io_buffer.slice(1, 5),
+       fixed.to_io_buffer.transfer].each do |buffer|
         assert buffer.readonly?
         assert_raises(IO::Buffer::AccessError) { buffer.set_string("x") }
       end

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Who holds a segment, and when it goes: without Numo.
+# The holders of a segment, and its end: without Numo.
 class LifetimeTest < SharedMemoryTest
   def test_a_segment_goes_with_its_last_view
     away do
@@ -30,14 +30,17 @@ class LifetimeTest < SharedMemoryTest
     Process.kill(:KILL, pid)
     Process.wait(pid)
     assert_equal 2, segments_in.size
-    assert_equal [[:remains, [], 0]], Shmarray.segments.map { |facts| facts.values_at(:kind, :holders, :tickets) }
+    assert_equal [[:remains, [], 0]],
+                 Shmarray.segments.map { |facts| facts.values_at(:kind, :holders, :tickets) }
     assert_equal 1, Shmarray.sweep[:segments]
     assert_empty segments_in
     assert_raises(Errno::ENOENT) { Shmarray::Array.attach(handle) }
   end
 
   def test_what_persists_stays_until_it_is_unlinked
-    in_child { Shmarray::Array.create(:int32, 3, name: "kept", persist: true).then { |a| a[2] = 9 } }
+    in_child do
+      Shmarray::Array.create(:int32, 3, name: "kept", persist: true).then { |a| a[2] = 9 }
+    end
     assert_equal 0, Shmarray.sweep[:segments]
     assert_equal [0, 0, 9], Shmarray::Array.attach("kept").to_a
     Shmarray.unlink("kept")
@@ -46,7 +49,8 @@ class LifetimeTest < SharedMemoryTest
 
   def test_a_forked_childs_end_takes_nothing_from_its_parent
     a = Shmarray::Array.create(:int32, 3)
-    [-> { exit }, -> { exit! }, -> { Process.kill(:KILL, Process.pid) }, -> { exec("true") }, -> { GC.start }].each do |ending|
+    [-> { exit }, -> { exit! }, -> { Process.kill(:KILL, Process.pid) }, -> { exec("true") },
+     -> { GC.start }].each do |ending|
       Process.wait(fork { ending.call })
       assert_equal [1, [0, 0, 0]], [segments_in.size, Shmarray::Array.attach(a.handle).to_a]
     end
@@ -116,7 +120,7 @@ class LifetimeTest < SharedMemoryTest
 
   private
 
-  # A child makes an array and waits; gives the handle, and the pipes to it.
+  # Starts a child that creates an array and waits. Returns the handle, and the pipes to the child.
   def handed_over
     reader, writer = IO.pipe
     wait, go = IO.pipe

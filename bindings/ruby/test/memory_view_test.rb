@@ -9,7 +9,8 @@ class MemoryViewTest < SharedMemoryTest
     a[nil] = (0...12).each_slice(3).to_a
     view = Fiddle::MemoryView.new(a[(0..) % 2, (-1..0) % -1])
     assert_equal ["l<", [2, 3], [24, -4], 2, 4, 24, false],
-                 [view.format, view.shape, view.strides, view.ndim, view.item_size, view.byte_size, view.readonly?]
+                 [view.format, view.shape, view.strides, view.ndim, view.item_size, view.byte_size,
+                  view.readonly?]
     assert_equal [[2, 1, 0], [8, 7, 6]], (0..1).map { |i| (0..2).map { |j| view[i, j] } }
     a[2, 0] = 66
     assert_equal 66, view[1, 2]
@@ -22,13 +23,14 @@ class MemoryViewTest < SharedMemoryTest
       a[1] = dtype == "|b1" ? true : 1
       view = Fiddle::MemoryView.new(a)
       assert_equal a.strides, [view.item_size], dtype
-      assert_equal [a.to_bytes.bytesize / 2, a.to_bytes.bytesize], [view.item_size, view.byte_size], dtype
+      assert_equal [a.to_bytes.bytesize / 2, a.to_bytes.bytesize], [view.item_size, view.byte_size],
+                   dtype
       assert_equal expected(dtype), view[1], dtype
       view.release
     end
   end
 
-  # What Ruby's format letters can say of a one.
+  # The number one, as far as Ruby's format letters can express it.
   def expected(dtype)
     case dtype
     when "<f2" then [0x00, 0x3c]

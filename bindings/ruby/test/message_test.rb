@@ -3,9 +3,9 @@
 require_relative "helper"
 require "timeout"
 
-# Pipes that carry arrays: what becomes of messages, whoever ends.
+# Pipes that carry arrays: the fate of messages when processes end.
 class MessageTest < SharedMemoryTest
-  # In a cell, and in a segment of its own.
+  # One array in a cell, and one in a segment of its own.
   SIZES = [8, 100_000].freeze
 
   def setup
@@ -16,7 +16,7 @@ class MessageTest < SharedMemoryTest
     Shmarray::Array.create(:uint8, size).tap { |a| a[0] = mark }
   end
 
-  # A child without this test's pipes but those it is given: it ends when the block does.
+  # Starts a child that has only the given ends of this test's pipes: it ends when the block does.
   def child(&block)
     Process.wait2(fork { exit!(block.call ? 0 : 1) })[1]
   end
@@ -26,7 +26,8 @@ class MessageTest < SharedMemoryTest
     a[nil] = [[1, 2, 3], [4, 5, 6]]
     assert_same @here, @here.send_arrays("frame 1", [a, a[true, 1], marked(SIZES[1], 7)])
     message = @there.receive
-    assert_equal ["frame 1", Encoding::BINARY, 3], [message.payload, message.payload.encoding, message.size]
+    assert_equal ["frame 1", Encoding::BINARY, 3],
+                 [message.payload, message.payload.encoding, message.size]
     whole, column, large = Array.new(3) { |index| message.array(index) }
     assert_equal [7, [SIZES[1]]], [message.array(-1)[0], large.shape]
     message.close
@@ -63,7 +64,9 @@ class MessageTest < SharedMemoryTest
     end
     assert_equal [2, true], [second[0], kept.closed?]
     assert_equal 1, segments_in.size
-    [-> { kept.payload }, -> { kept.size }, -> { kept.array(0) }].each { |use| assert_raises(IOError, &use) }
+    [-> { kept.payload }, -> { kept.size }, -> { kept.array(0) }].each do |use|
+      assert_raises(IOError, &use)
+    end
     assert_match(/closed/, kept.inspect)
     assert_nil kept.close
   end
@@ -71,7 +74,8 @@ class MessageTest < SharedMemoryTest
   def test_what_cannot_be_sent_is_refused
     assert_raises(TypeError) { @here.send_arrays(5) }
     assert_raises(TypeError) { @here.send_arrays("", 5) }
-    assert_match(/not an array in shared memory/, assert_raises(TypeError) { @here.send_arrays("", [[1]]) }.message)
+    assert_match(/not an array in shared memory/,
+                 assert_raises(TypeError) { @here.send_arrays("", [[1]]) }.message)
     assert_raises(TypeError) { @here.send_arrays("", [], timeout: "soon") }
     assert_raises(Shmarray::TimeoutError) { @there.receive(timeout: 0) }
   end
@@ -86,13 +90,19 @@ class MessageTest < SharedMemoryTest
   end
 
   def test_an_empty_pipe_and_a_full_one_time_out
-    [0, 0.001, -5, 1r / 1000].each { |time| assert_raises(Shmarray::TimeoutError) { @there.receive(timeout: time) } }
+    [0, 0.001, -5, 1r / 1000].each do |time|
+      assert_raises(Shmarray::TimeoutError) { @there.receive(timeout: time) }
+    end
     a = marked(SIZES[1], 3)
     sent = 0
-    error = assert_raises(Shmarray::TimeoutError) { loop { @here.send_arrays("", [a], timeout: 0.001) && sent += 1 } }
+    error = assert_raises(Shmarray::TimeoutError) do
+      loop { @here.send_arrays("", [a], timeout: 0.001) && sent += 1 }
+    end
     assert_match(/no room in 0.001 s/, error.message)
     assert_operator sent, :>, 50
-    sent.times { assert_equal 3, @there.receive(timeout: Float::INFINITY) { |message| message.array(0)[0] } }
+    sent.times do
+      assert_equal 3, @there.receive(timeout: Float::INFINITY) { |message| message.array(0)[0] }
+    end
   end
 
   def test_a_timeout_is_rubys_own_where_it_has_one
@@ -108,7 +118,8 @@ class MessageTest < SharedMemoryTest
     assert_equal "last", @here.receive(&:payload)
     assert_raises(EOFError) { @here.receive }
     assert_predicate @there, :closed?
-    [-> { @there.receive }, -> { @there.send_arrays("") }, -> { @there.fileno }, -> { @there.to_io }].each do |use|
+    [-> { @there.receive }, -> { @there.send_arrays("") }, -> { @there.fileno },
+     -> { @there.to_io }].each do |use|
       assert_raises(IOError, &use)
     end
     assert_nil @there.close
@@ -118,7 +129,8 @@ class MessageTest < SharedMemoryTest
   def test_a_message_holds_though_its_sender_has_ended
     SIZES.each do |size|
       assert_predicate child { @there.send_arrays("", [marked(size, 7)]) }, :success?
-      assert_equal [0, 1], [Shmarray.sweep[:segments], listed_arrays.sum { |facts| facts[:tickets] }]
+      assert_equal [0, 1],
+                   [Shmarray.sweep[:segments], listed_arrays.sum { |facts| facts[:tickets] }]
       a = @here.receive { |message| message.array(0) }
       assert_equal [0, 7], [Shmarray.sweep[:segments], a[0]]
     end
@@ -153,7 +165,12 @@ class MessageTest < SharedMemoryTest
   def test_a_forked_child_answers_again_and_again
     pid = fork do
       @here.close
-      loop { @there.receive { |message| @there.send_arrays(message.payload.upcase, [message.array(0).tap { |a| a[1] = 5 }]) } }
+      loop do
+        @there.receive do |message|
+          array = message.array(0).tap { |a| a[1] = 5 }
+          @there.send_arrays(message.payload.upcase, [array])
+        end
+      end
     rescue EOFError
       exit!(0)
     end
@@ -167,14 +184,15 @@ class MessageTest < SharedMemoryTest
     assert_predicate Process.wait2(pid)[1], :success?
   end
 
-  def test_an_end_passes_to_another_program_by_its_descriptor
+  def test_an_end_passes_to_another_program_by_its_fd
     script = <<~RUBY
       require "shmarray"
       pipe = Shmarray::Pipe.for_fd(Integer(ARGV[0]))
       pipe.receive { |message| pipe.send_arrays(message.payload, [message.array(0)]) }
     RUBY
     paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
-    pid = spawn(RbConfig.ruby, *paths, "-e", script, @there.fileno.to_s, @there.fileno => @there.fileno)
+    fd = @there.fileno
+    pid = spawn(RbConfig.ruby, *paths, "-e", script, fd.to_s, fd => fd)
     @there.close
     @here.send_arrays("x", [marked(3, 4)])
     assert_equal 4, @here.receive { |message| message.array(0)[0] }
@@ -184,7 +202,8 @@ class MessageTest < SharedMemoryTest
 
   def test_what_is_no_end_of_a_pipe_is_refused_and_stays_open
     reader, writer = IO.pipe
-    assert_match(/not an end of a pipe/, assert_raises(ArgumentError) { Shmarray::Pipe.for_fd(reader.fileno) }.message)
+    assert_match(/not an end of a pipe/,
+                 assert_raises(ArgumentError) { Shmarray::Pipe.for_fd(reader.fileno) }.message)
     writer.puts "open"
     assert_equal "open\n", reader.gets
     number = reader.fileno
@@ -216,7 +235,9 @@ class MessageTest < SharedMemoryTest
       thread
     end
     assert_nil waiting.call(&:kill).value
-    assert_raises(ZeroDivisionError) { waiting.call { |thread| thread.raise(ZeroDivisionError) }.value }
+    assert_raises(ZeroDivisionError) do
+      waiting.call { |thread| thread.raise(ZeroDivisionError) }.value
+    end
     assert_raises(Timeout::Error) { Timeout.timeout(0.001) { @there.receive } }
     assert_raises(IOError) { waiting.call { @there.close }.value }
   end
@@ -237,7 +258,9 @@ class MessageTest < SharedMemoryTest
 
   def test_a_handle_to_send_holds_until_it_is_attached_or_discarded
     SIZES.each do |size|
-      first, second = away { marked(size, 4).then { |a| [a.handle_to_send, a[0..1].handle_to_send] } }
+      first, second = away do
+        marked(size, 4).then { |a| [a.handle_to_send, a[0..1].handle_to_send] }
+      end
       collect
       assert_equal 0, Shmarray.sweep[:segments]
       assert_equal [4, 0], in_child { Shmarray::Array.attach(second).to_a }
@@ -253,7 +276,8 @@ class MessageTest < SharedMemoryTest
   def test_segments_say_who_holds
     a = Shmarray::Array.create(:int8, 3, name: "kept", persist: true)
     @here.send_arrays("", [a])
-    assert_equal [[Process.pid], 1, true], Shmarray.segments[0].values_at(:holders, :tickets, :persists)
+    assert_equal [[Process.pid], 1, true],
+                 Shmarray.segments[0].values_at(:holders, :tickets, :persists)
     Shmarray.unlink("kept")
   end
 end

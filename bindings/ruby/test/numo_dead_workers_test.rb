@@ -2,11 +2,11 @@
 
 require_relative "helper"
 
-# What workers of Numo::Parallel held goes back when their process has been waited for.
+# Holds of Numo::Parallel's workers are released after their process has been waited for.
 class NumoDeadWorkersTest < NumoTest
   BYTES = 3 << 20
 
-  # In a worker, which has it until it ends.
+  # Runs in a worker, which holds the array until it ends.
   def keep
     @kept = Numo::Shared.new(Numo::UInt8, BYTES).fill(1)
   end
@@ -25,14 +25,17 @@ class NumoDeadWorkersTest < NumoTest
   end
 
   def test_nothing_is_left_of_workers_that_are_killed
-    assert_equal(4, Numo::Parallel.map([1, 2], in_processes: 2) { keep && raise(Numo::Parallel::Kill, 4) })
+    four = Numo::Parallel.map([1, 2], in_processes: 2) { keep && raise(Numo::Parallel::Kill, 4) }
+    assert_equal 4, four
     assert_equal 0, listed_bytes
   end
 
   def test_nothing_is_left_of_workers_whose_caller_is_interrupted
     never, writer = IO.pipe
     begun, tell = IO.pipe
-    thread = Thread.new { Numo::Parallel.each([1, 2], in_processes: 2) { keep && tell.write("x") && never.read } }
+    thread = Thread.new do
+      Numo::Parallel.each([1, 2], in_processes: 2) { keep && tell.write("x") && never.read }
+    end
     begun.read(2)
     assert_operator listed_bytes, :>=, 2 * BYTES
     thread.kill.join
@@ -40,7 +43,7 @@ class NumoDeadWorkersTest < NumoTest
     writer.close
   end
 
-  # A worker that has a process of its own for one item, and leaves without giving anything back.
+  # A worker with a process of its own for one item, which exits without releasing anything.
   def test_a_new_worker_finds_the_memory_of_the_last_given_back
     most = 0
     start = ->(*) { most = [most, listed_bytes].max }

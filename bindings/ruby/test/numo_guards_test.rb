@@ -3,7 +3,8 @@
 require_relative "helper"
 require_relative "call_everything"
 
-# Whatever is called on an array that can be written to, the process lives, and the array stays where it is.
+# Every method is called on a writable array: the process lives, and the array's memory stays in
+# place.
 class NumoGuardsTest < NumoTest
   include CallEverything
   Shared = NUMO && Numo::Shared
@@ -14,13 +15,14 @@ class NumoGuardsTest < NumoTest
       plain = Shmarray::Array.attach(Shared.handle(a))
       handles = [Shared.handle(a), Shared.handle(a.transpose)]
       calls = in_child do
-        handles.sum { |handle| call_everything(after: ->(array, what) { check(array, plain, what) }) { Shared.attach(handle) } }
+        after = ->(array, what) { check(array, plain, what) }
+        handles.sum { |handle| call_everything(after:) { Shared.attach(handle) } }
       end
       assert_operator calls, :>, 4000
     end
   end
 
-  # What is written through the one is read through the other.
+  # A write through one array is read through the other.
   def check(array, plain, what)
     assert Shared.shared?(array), what.inspect
     [3, 4].each do |number|

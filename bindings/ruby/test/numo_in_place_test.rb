@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Whatever Numo does in place stays in the segment: the same on a shared array and on a
+# Everything that Numo does in place stays in the segment: it is the same on a shared array and on a
 # private one, and then read through another attach.
 class NumoInPlaceTest < NumoTest
   ALL = {
@@ -42,7 +42,8 @@ class NumoInPlaceTest < NumoTest
     "store_binary" => ->(a) { a.store_binary("\1" * a.byte_size) },
     "store_binary frozen" => ->(a) { a.store_binary(("\2" * a.byte_size).freeze) },
     "store_binary offset" => ->(a) { a.store_binary("xx#{"\3" * a.byte_size}", 2) },
-    "store_binary of a row" => ->(a) { a[0, true].store_binary("\4" * (a.byte_size / 4)) }, # frozen, Numo would take it for all of a
+    # Numo would take a frozen string for the memory of the whole array.
+    "store_binary of a row" => ->(a) { a[0, true].store_binary("\4" * (a.byte_size / 4)) },
     "allocate" => ->(a) { a.allocate },
     "free" => ->(a) { a[0, true].free },
     "concatenate back" => ->(a) { a.store(a[0..1, true].concatenate(a[2..3, true])) },
@@ -74,7 +75,7 @@ class NumoInPlaceTest < NumoTest
     "inplace sqrt" => ->(a) { Numo::NMath.sqrt(a.inplace) }
   }.freeze
 
-  # Numo refuses the one for any strided view, and draws other numbers for one in the other.
+  # Numo refuses reshape! for any strided view, and draws other numbers for one in rand_norm.
   ONLY_OWN = %w[reshape! rand_norm].freeze
 
   def operations(type)
@@ -86,10 +87,11 @@ class NumoInPlaceTest < NumoTest
     found
   end
 
-  # Made side by side, and made of every other row and the columns from behind.
+  # An array whose elements lie side by side, and one of every other row with its columns reversed.
   def shared_kinds(type)
     big = Numo::Shared.new(type, [8, 3])
-    { "own" => Numo::Shared.new(type, [4, 3]), "strided" => Numo::Shared.attach(Numo::Shared.handle(big[(0..-1) % 2, true].reverse(1))) }
+    { "own" => Numo::Shared.new(type, [4, 3]),
+      "strided" => Numo::Shared.attach(Numo::Shared.handle(big[(0..-1) % 2, true].reverse(1))) }
   end
 
   def test_everything_in_place_stays_shared

@@ -2,13 +2,13 @@
 
 require_relative "helper"
 
-# Ctrl-C, and what another thread raises, at any instant of a call of Numo::Parallel: it ends by that exception and
-# nothing else, says nothing, and leaves no process and no thread.
+# Ctrl-C, and exceptions of other threads, at any instant of a call of Numo::Parallel: the call ends
+# by that exception, prints nothing, and leaves no process and no thread.
 class NumoInterruptsTest < NumoTest
   ROUNDS = ENV["SHMARRAY_LONG"] ? 400 : 20
-  # Calls take about as long, in seconds.
+  # The approximate duration of a call in seconds.
   SPAN = 0.012
-  # What waits longer than that has forgotten its interrupt.
+  # A process that waits longer has forgotten its interrupt.
   WATCHDOG = 60
 
   class << self
@@ -25,14 +25,23 @@ class NumoInterruptsTest < NumoTest
   CALLS = {
     "workers_that_take_turns" => ->(p) { p.map(0...6, in_processes: 3) { |i| T.large(i) } },
     "small_results" => ->(p) { p.map(0...6, in_processes: 2) { |i| i } },
-    "workers_that_are_told" => ->(p) { p.map(0...6, in_processes: 3, start: ->(*) {}, finish: ->(*) {}) { |i| T.large(i) } },
-    "a_producer" => ->(p) { p.map([T.large(1), T.large(2), p::Stop].method(:shift), in_processes: 2) { |array| array } },
+    "workers_that_are_told" =>
+      ->(p) { p.map(0...6, in_processes: 3, start: ->(*) {}, finish: ->(*) {}) { |i| T.large(i) } },
+    "a_producer" => lambda do |p|
+      p.map([T.large(1), T.large(2), p::Stop].method(:shift), in_processes: 2) { |array| array }
+    end,
     "a_queue" => ->(p) { p.map(T.slowly_filled, in_processes: 2) { |i| i } },
     "isolation" => ->(p) { p.map(0...4, in_processes: 2, isolation: true) { |i| i } },
     "threads" => ->(p) { p.map(0...6, in_threads: 3) { |i| T.large(i) } },
-    "calls_in_calls" => ->(p) { p.map(0...2, in_processes: 2) { |i| p.map([i], in_processes: 1) { |n| T.large(n) } } },
-    "slices" => ->(p) { p.each_slice_of(Numo::Shared.new(Numo::Int32, [4, 100]), in_processes: 2) { |row, i| row.fill(i) } },
-    "errors" => ->(p) { p.map(0...6, in_processes: 3) { |i| i == 5 ? raise("five") : i } rescue nil }
+    "calls_in_calls" => lambda do |p|
+      p.map(0...2, in_processes: 2) { |i| p.map([i], in_processes: 1) { |n| T.large(n) } }
+    end,
+    "slices" => lambda do |p|
+      array = Numo::Shared.new(Numo::Int32, [4, 100])
+      p.each_slice_of(array, in_processes: 2) { |row, i| row.fill(i) }
+    end,
+    "errors" =>
+      ->(p) { p.map(0...6, in_processes: 3) { |i| i == 5 ? raise("five") : i } rescue nil }
   }.freeze
 
   CALLS.each do |what, call|
@@ -49,12 +58,12 @@ class NumoInterruptsTest < NumoTest
 
   private
 
-  # Rubygems does not stand an interrupt while a file is loaded.
+  # Rubygems does not tolerate an interrupt while a file is loaded.
   def setup
     Numo::Parallel.processor_count
   end
 
-  # Runs a process that calls and calls, in a group of its own, until the block has interrupted it.
+  # Runs a process that calls repeatedly, in a group of its own, until the block has interrupted it.
   def interrupt(what, call)
     said, saying = IO.pipe
     ended, ending = IO.pipe
@@ -83,18 +92,19 @@ class NumoInterruptsTest < NumoTest
     end
     warn "processes are left" unless no_child?
     warn "fds are left" if open_fds > fds
-    warn "threads are left" if Thread.list.any? { |thread| thread.backtrace.to_a.any?(/numo.parallel/) }
+    left = Thread.list.select { |thread| thread.backtrace.to_a.any?(/numo.parallel/) }
+    warn "threads are left" if left.any?
     exit!(0)
   end
 
-  # As Timeout does it.
+  # Raises as Timeout does.
   def relay_usr1
     main, asked = Thread.current, Queue.new
     trap("USR1") { asked << 1 }
     Thread.new { asked.pop && main.raise(Interrupt) }
   end
 
-  # Without those of objects that nobody refers to.
+  # The fds, without those of unreferenced objects.
   def open_fds
     collect
     Dir.children("/proc/self/fd").size
@@ -109,7 +119,8 @@ class NumoInterruptsTest < NumoTest
 
   # The pipe ends when the last descendant has ended.
   def check_end(what, pid, said, ended)
-    assert ended.wait_readable(WATCHDOG), "#{what}: waited #{WATCHDOG} s for the end of an interrupted process"
+    assert ended.wait_readable(WATCHDOG),
+           "#{what}: waited #{WATCHDOG} s for the end of an interrupted process"
     assert_equal ["", "i", true], [said.read, ended.read, Process.wait2(pid)[1].success?], what
   ensure
     Process.kill(:KILL, -pid) rescue nil

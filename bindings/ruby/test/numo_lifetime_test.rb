@@ -51,7 +51,7 @@ class NumoLifetimeTest < NumoTest
       ::Array.new(50) { +"garbage" }
       at.even? ? a[1, true] : b[true, 1..2]
     end
-    GC.respond_to?(:verify_compaction_references) ? GC.verify_compaction_references(**double) : GC.compact
+    compact_everything
     3.times { GC.compact }
     kept.each_with_index do |view, at|
       view.inplace + 1
@@ -60,9 +60,15 @@ class NumoLifetimeTest < NumoTest
     end
   end
 
+  def compact_everything
+    return GC.compact unless GC.respond_to?(:verify_compaction_references)
+
+    GC.verify_compaction_references(**double)
+  end
+
   # Ruby 3.2 renamed the option.
   def double
-    RUBY_VERSION < "3.2" ? { double_heap: true, toward: :empty } : { expand_heap: true, toward: :empty }
+    { (RUBY_VERSION < "3.2" ? :double_heap : :expand_heap) => true, toward: :empty }
   end
 
   def test_the_collector_knows_how_much_the_arrays_hold
@@ -77,7 +83,8 @@ class NumoLifetimeTest < NumoTest
   end
 
   ENDINGS = {
-    "exit" => -> { exit }, "exit!" => -> { exit! }, "killed" => -> { Process.kill(:KILL, Process.pid) }, "exec" => -> { exec("true") }
+    "exit" => -> { exit }, "exit!" => -> { exit! },
+    "killed" => -> { Process.kill(:KILL, Process.pid) }, "exec" => -> { exec("true") }
   }.freeze
 
   def test_a_child_ends_before_its_parent_in_every_way
@@ -108,7 +115,8 @@ class NumoLifetimeTest < NumoTest
         fork do
           Thread.pass while Process.ppid == pid
           a.store(5)
-          writer.puts [a.to_a, Shared.attach(Shared.handle(a.transpose)).to_a, segments_in.size].inspect
+          other = Shared.attach(Shared.handle(a.transpose))
+          writer.puts [a.to_a, other.to_a, segments_in.size].inspect
         end
         ending.call
       end
@@ -132,12 +140,16 @@ class NumoLifetimeTest < NumoTest
     assert_equal [[0, 0, 0], [7, 8, 0]], a.to_a
   end
 
-  # Each gets its view by a handle that is made when it runs already, and gives back an array of its own;
-  # every other is killed then.
+  # Each child gets its view by a handle that is made after it was started, and returns an array of
+  # its own; then every second child is killed.
   def test_handles_go_across_eight_forked_children
-    children = ::Array.new(8) { |at| start_child { |reader, writer| work_on_handles(at, reader, writer) } }
+    children = ::Array.new(8) do |at|
+      start_child { |reader, writer| work_on_handles(at, reader, writer) }
+    end
     a = Shared.new(Numo::Int64, [8, 4, 1000])
-    views = ::Array.new(8) { |at| at.even? ? a[at, true, true].transpose : a[at, true, (0..-1) % 2].reverse }
+    views = ::Array.new(8) do |at|
+      at.even? ? a[at, true, true].transpose : a[at, true, (0..-1) % 2].reverse
+    end
     children.each { |_, _, writer| writer.puts(*views.map { |view| Shared.handle(view) }) }
     results = children.map { |_, reader, _| Shared.attach(reader.gets.chomp) }
     children.each { |_, _, writer| writer.puts("received") }
@@ -151,7 +163,7 @@ class NumoLifetimeTest < NumoTest
     assert_equal [Process.pid], Shared.segments.flat_map { |facts| facts[:holders] }.uniq
   end
 
-  # A child, what it says, and what it hears.
+  # A child, its output, and its input.
   def start_child
     hears, tells = IO.pipe
     listens, says = IO.pipe
@@ -175,7 +187,8 @@ class NumoLifetimeTest < NumoTest
     output, status = ruby(<<~RUBY)
       require "numo/shared"
       A = Numo::Shared.new(Numo::Int32, [100, 100])
-      $views = [A.transpose, Numo::Shared.attach(Numo::Shared.handle(A.transpose)), A.reverse.inplace]
+      other = Numo::Shared.attach(Numo::Shared.handle(A.transpose))
+      $views = [A.transpose, other, A.reverse.inplace]
       at_exit { $views.each { |view| view[0, 0] = 5 } }
       ObjectSpace.define_finalizer(Object.new, proc { $views[1].sum })
       Thread.new { loop { $views[2].sum } }
@@ -184,7 +197,7 @@ class NumoLifetimeTest < NumoTest
     assert_empty segments_in
   end
 
-  # Other threads run while a large array is copied, and find that they cannot take its memory away.
+  # Other threads run while a large array is copied, and cannot free its memory.
   def test_an_array_that_is_being_copied_cannot_be_freed
     refusals = Array.new(50) do |n|
       source = Numo::UInt8.new(32 << 20).fill(n)

@@ -2,15 +2,22 @@
 
 require_relative "helper"
 
-# What loading says when Numo is missing, or of a kind that is not known.
+# The messages on loading if Numo is missing, or of an unknown kind.
 class NumoLoadTest < SharedMemoryTest
   def without_gems(script)
-    paths = $LOADED_FEATURES.grep(%r{/(shmarray\.rb|shmarray_ruby\.so)\z}).map { |file| File.dirname(file) }.uniq
-    Open3.capture2e(RbConfig.ruby, "--disable-gems", *paths.flat_map { |path| ["-I", path] }, "-e", script)
+    ours = $LOADED_FEATURES.grep(%r{/(shmarray\.rb|shmarray_ruby\.so)\z})
+    paths = ours.map { |file| File.dirname(file) }.uniq.flat_map { |path| ["-I", path] }
+    Open3.capture2e(RbConfig.ruby, "--disable-gems", *paths, "-e", script)
   end
 
   def test_without_numo_the_error_names_both_gems
-    output, = without_gems("begin; require 'numo/shared'; rescue LoadError => e; print e.message; end")
+    output, = without_gems(<<~RUBY)
+      begin
+        require "numo/shared"
+      rescue LoadError => error
+        print error.message
+      end
+    RUBY
     assert_match(/numo-narray or the gem numo-narray-alt/, output)
   end
 
@@ -19,13 +26,16 @@ class NumoLoadTest < SharedMemoryTest
     assert_equal "[0, 0]", output
   end
 
-  # Objects of other shapes where Numo's classes should be.
+  # Objects with other structs in place of Numo's classes.
   def test_an_unknown_numo_is_refused
-    { "Object.new" => /no typed data/, "Thread::Mutex.new" => /type info/, "Random.new" => /element size|type info/ }.each do |object, words|
+    { "Object.new" => /no typed data/, "Thread::Mutex.new" => /type info/,
+      "Random.new" => /element size|type info/ }.each do |object, words|
       output, status = without_gems(<<~RUBY)
         class Object; def []=(*); end; end
         module Numo
-          %w[Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 SFloat DFloat SComplex DComplex].each do |name|
+          %w[
+            Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 SFloat DFloat SComplex DComplex
+          ].each do |name|
             const_set(name, Class.new { def self.zeros(*) = #{object} })
           end
         end

@@ -19,7 +19,9 @@ class NumoMessageTest < NumoTest
       exit!(0)
     end
     @here.send_arrays("", [a[true, 1..2]])
-    view, sum = @here.receive { |message| [0, 1].map { |index| Numo::Shared.attach(message.array(index)) } }
+    view, sum = @here.receive do |message|
+      [0, 1].map { |index| Numo::Shared.attach(message.array(index)) }
+    end
     Process.wait(pid)
     assert_equal [Numo::Int32, [[99, 5, 9], [2, 6, 10]]], [view.class, view.to_a]
     assert_equal [[100, 3], [6, 7], [10, 11]], sum.to_a

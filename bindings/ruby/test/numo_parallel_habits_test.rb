@@ -2,7 +2,8 @@
 
 require_relative "helper"
 
-# Numo::Parallel in programs with habits: traps, containers of their own, a collector that is off or always on.
+# Numo::Parallel in programs with traps, with containers of their own, and with a collector that is
+# off or always on.
 class NumoParallelHabitsTest < NumoTest
   P = NUMO ? Numo::Parallel : nil
 
@@ -29,16 +30,22 @@ class NumoParallelHabitsTest < NumoTest
 
   def test_containers_with_a_behaviour_of_their_own_are_marshals
     summed, shouting, sealed, marked, held = P.map([0, 1, 2, 3, 4], in_processes: 2) do |n|
-      [Summed.new(large(2)), Shouting[large(3)], Sealed.new(large(4)), [large(5)].extend(Marked), Holder.new("h", large(6))][n]
+      [Summed.new(large(2)), Shouting[large(3)], Sealed.new(large(4)), [large(5)].extend(Marked),
+       Holder.new("h", large(6))][n]
     end
-    assert_equal [100_000, 3, 4, 5, 6], [summed.array, shouting[0][-1], sealed.array[-1], marked[0][-1], held.array[-1]]
+    assert_equal [100_000, 3, 4, 5, 6],
+                 [summed.array, shouting[0][-1], sealed.array[-1], marked[0][-1], held.array[-1]]
     assert_equal [Shouting, true], [shouting.class, marked.is_a?(Marked)]
-    assert_equal [false, true], [sealed.array, held.array].map { |array| Numo::Shared.shared?(array) }
+    assert_equal [false, true],
+                 [sealed.array, held.array].map { |array| Numo::Shared.shared?(array) }
   end
 
   def test_a_small_array_that_is_kept_keeps_no_large_result
     before = bytes_held
-    kept = P.map(1..20, in_processes: 2) { |i| { image: Numo::UInt8.new(4 << 20).fill(i), row: Numo::DFloat.new(2000).fill(i), mean: Numo::DFloat[i] } }
+    kept = P.map(1..20, in_processes: 2) do |i|
+      { image: Numo::UInt8.new(4 << 20).fill(i), row: Numo::DFloat.new(2000).fill(i),
+        mean: Numo::DFloat[i] }
+    end
     kept = away { kept.map { |result| result.values_at(:row, :mean) } }.tap { kept = nil }
     collect
     assert_operator bytes_held - before, :<, 4 << 20
@@ -50,14 +57,20 @@ class NumoParallelHabitsTest < NumoTest
   end
 
   def test_results_of_many_small_arrays_go_in_band
-    small, large = P.map([1], in_processes: 1) { [Array.new(100) { |i| Numo::Int32.new(100).fill(i) }, large(1)] }.first
+    results = P.map([1], in_processes: 1) do
+      [Array.new(100) { |i| Numo::Int32.new(100).fill(i) }, large(1)]
+    end
+    small, large = results.first
     assert_equal [false, true], [Numo::Shared.shared?(small[7]), Numo::Shared.shared?(large)]
     assert_equal (0...100).to_a, small.map { |array| array[-1] }
   end
 
   def test_a_call_in_a_handler_of_signals
     found = nil
-    trap("USR1") { found = [P.map([1, 2], in_processes: 2) { |n| n * 2 }, P.map(0...2, in_processes: 2, start: ->(*) {}) { |n| n }] }
+    trap("USR1") do
+      found = [P.map([1, 2], in_processes: 2) { |n| n * 2 },
+               P.map(0...2, in_processes: 2, start: ->(*) {}) { |n| n }]
+    end
     Process.kill(:USR1, Process.pid)
     Thread.pass until found
     assert_equal [[2, 4], [0, 1]], found
@@ -74,7 +87,9 @@ class NumoParallelHabitsTest < NumoTest
     end)
     heard = nil
     trap("INT") { heard = Process.pid }
-    in_worker = P.map([1], in_processes: 1) { Process.kill(:INT, Process.pid) && (Thread.pass until heard) || (heard == Process.pid) }
+    in_worker = P.map([1], in_processes: 1) do
+      Process.kill(:INT, Process.pid) && (Thread.pass until heard) || (heard == Process.pid)
+    end
     assert_equal [[true], nil], [in_worker, heard]
   end
 
@@ -91,7 +106,7 @@ class NumoParallelHabitsTest < NumoTest
     assert_equal [Thread.current], Thread.list
   end
 
-  # The answer about room comes when nobody waits for it any more.
+  # The answer about room comes after the worker has stopped waiting for it.
   def test_a_late_answer_about_room_is_no_job
     in_small_tmpfs("size=64m") do |dir|
       output, status = ruby(<<~'RUBY', env: { "SHMARRAY_DIR" => dir, "SHMARRAY_POOL_BYTES" => nil })

@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Numo::Parallel: what programs that were written for the gem parallel ask for.
+# Numo::Parallel: the options that programs for the gem parallel use.
 class NumoParallelOptionsTest < NumoTest
   P = NUMO ? Numo::Parallel : nil
 
@@ -26,7 +26,9 @@ class NumoParallelOptionsTest < NumoTest
   end
 
   def test_what_ends_threads
-    error = assert_raises(IndexError) { P.map([1, 2], in_threads: 2) { |n| n == 2 ? raise(IndexError, "two") : n } }
+    error = assert_raises(IndexError) do
+      P.map([1, 2], in_threads: 2) { |n| n == 2 ? raise(IndexError, "two") : n }
+    end
     assert_equal "two", error.message
     assert_raises(NotImplementedError) { P.each([1], in_threads: 1) { raise NotImplementedError } }
     assert_equal 4, P.map([1, 2], in_threads: 2) { |n| n == 2 ? raise(P::Break, 4) : n }
@@ -40,7 +42,8 @@ class NumoParallelOptionsTest < NumoTest
 
   def test_callbacks_hear_of_threads
     said = []
-    options = { in_threads: 2, start: ->(item, i) { said << [item, i] }, finish: ->(*all) { said << all }, finish_in_order: true }
+    options = { in_threads: 2, start: ->(item, i) { said << [item, i] },
+                finish: ->(*all) { said << all }, finish_in_order: true }
     P.map([7, 8], options) { |n| n + 1 }
     assert_equal [[7, 0], [7, 0, 8], [8, 1], [8, 1, 9]], said.sort
   end
@@ -52,13 +55,13 @@ class NumoParallelOptionsTest < NumoTest
     assert_equal(1, begun { -> {} }, "its result cannot be dumped")
   end
 
-  # So that an error there ends the call at once, and results do not pile up in front of it.
+  # So an error in finish: ends the call at once, and results do not pile up in front of it.
   def test_no_job_begins_before_finish_has_heard_of_the_one_before
     assert_equal(3, begun(finish: ->(item, *) { raise IndexError if item == 2 }) { 1 })
     assert_equal(3, begun(finish: ->(item, *) { raise P::Break if item == 2 }) { 1 })
   end
 
-  # How many of 20 jobs, by one worker.
+  # The number of jobs of 20 that begin, with one worker.
   def begun(**options)
     count = Numo::Shared.new(Numo::Int8, 1)
     P.map(0...20, in_processes: 1, **options) { (count[0] += 1) && yield }
@@ -68,8 +71,10 @@ class NumoParallelOptionsTest < NumoTest
   end
 
   def test_false_is_as_if_an_option_were_not_given
-    none = %i[in_threads preserve_results start finish finish_in_order progress isolation].to_h { |name| [name, false] }
-    assert_equal [2, 3], P.map([1, 2], { **none, preserve_results: true, in_processes: 2 }) { |n| n + 1 }
+    names = %i[in_threads preserve_results start finish finish_in_order progress isolation]
+    none = names.to_h { |name| [name, false] }
+    assert_equal [2, 3],
+                 P.map([1, 2], { **none, preserve_results: true, in_processes: 2 }) { |n| n + 1 }
     refute_includes P.map([1, 2], in_processes: false) { Process.pid }, Process.pid
   end
 
@@ -77,14 +82,16 @@ class NumoParallelOptionsTest < NumoTest
     items, heard = [1, 2], []
     assert_same items, P.map(items, in_processes: 2, preserve_results: false) { |n| n }
     assert_same items, P.map(items, in_threads: 2, preserve_results: false) { |n| n }
-    P.map(items, in_processes: 2, preserve_results: false, finish: ->(_, _, result) { heard << result }) { |n| n * 5 }
+    finish = ->(_, _, result) { heard << result }
+    P.map(items, in_processes: 2, preserve_results: false, finish:) { |n| n * 5 }
     assert_equal [5, 10], heard.sort
   end
 
   def test_options_in_a_hash_and_an_index_among_them
     options = { in_processes: 2, with_index: true }.freeze
     assert_equal [[:a, 0], [:b, 1]], P.map(%i[a b], options) { |*both| both }
-    assert_equal [true, true], [P.any?([1], options) { |n, i| n == 1 && i.zero? }, P.all?([1], { in_threads: 1 }) { true }]
+    assert_equal true, P.any?([1], options) { |n, i| n == 1 && i.zero? }
+    assert_equal true, P.all?([1], { in_threads: 1 }) { true }
     assert_equal [1, 1, 2], P.flat_map([1, 2], { in_processes: 2 }) { |n| [1, n].take(n) }
   end
 
@@ -102,10 +109,13 @@ class NumoParallelOptionsTest < NumoTest
     assert_equal [3, 3], [P.processor_count, P.map(1..9) { P.worker_number }.max + 1]
   end
 
-  # A queue that others fill, and one whose items need what became of the others.
+  # A queue that others fill, and one whose items need the results of the others.
   def test_a_producer_that_waits
     queue, done = Queue.new, Queue.new
-    filler = Thread.new { [1, 2, 3, P::Stop].each { |item| (queue << item) && done.pop unless item == P::Stop } && (queue << P::Stop) }
+    filler = Thread.new do
+      [1, 2, 3].each { |item| (queue << item) && done.pop }
+      queue << P::Stop
+    end
     assert_equal [1, 4, 9], P.map(queue, in_processes: 2, finish: ->(*) { done << 1 }) { |n| n * n }
     filler.join
     count = 0
@@ -113,10 +123,11 @@ class NumoParallelOptionsTest < NumoTest
       done.pop if count.positive?
       (count += 1) > 5 ? P::Stop : count
     end
-    assert_equal [2, 3, 4, 5, 6], P.map(producer, in_processes: 2, finish: ->(*) { done << 1 }) { |n| n + 1 }
+    assert_equal [2, 3, 4, 5, 6],
+                 P.map(producer, in_processes: 2, finish: ->(*) { done << 1 }) { |n| n + 1 }
   end
 
-  # Nobody will ever fill it.
+  # A queue that is never filled.
   def test_who_waits_for_a_producer_is_called_back_when_a_block_fails
     [IndexError, NotImplementedError].each do |type|
       queue = Queue.new
@@ -124,9 +135,13 @@ class NumoParallelOptionsTest < NumoTest
       assert_raises(type) { P.each(queue, in_processes: 2) { |n| raise type if n == 2 } }
     end
     queue = Queue.new << 1
-    assert_raises(Shmarray::WorkerLost) { P.each(queue, in_processes: 2) { Process.kill(:KILL, Process.pid) } }
+    assert_raises(Shmarray::WorkerLost) do
+      P.each(queue, in_processes: 2) { Process.kill(:KILL, Process.pid) }
+    end
     queue = Queue.new << 1
-    assert_raises(IndexError) { P.map(queue, in_processes: 2, finish: ->(*) { raise IndexError }) { |n| n } }
+    assert_raises(IndexError) do
+      P.map(queue, in_processes: 2, finish: ->(*) { raise IndexError }) { |n| n }
+    end
     assert_equal(4, P.map(Queue.new << 1, in_processes: 2) { raise P::Break, 4 })
     assert_raises(Errno::ECHILD) { Process.wait }
   end
@@ -139,8 +154,12 @@ class NumoParallelOptionsTest < NumoTest
   end
 
   def test_leaving_a_block_by_a_jump
-    jumps = [->(*) { P.map([1], in_processes: 1) { break 5 } }, ->(*) { P.map([1], in_processes: 1) { throw :out } }]
-    jumps.each { |jump| assert_match(/raise Numo::Parallel::Break/, assert_raises(LocalJumpError) { catch(:out, &jump) }.message) }
+    jumps = [->(*) { P.map([1], in_processes: 1) { break 5 } },
+             ->(*) { P.map([1], in_processes: 1) { throw :out } }]
+    jumps.each do |jump|
+      error = assert_raises(LocalJumpError) { catch(:out, &jump) }
+      assert_match(/raise Numo::Parallel::Break/, error.message)
+    end
     assert_equal [3], P.map([1], in_processes: 1) { next 3 }
     assert_equal 5, P.map([1], in_processes: 0) { break 5 }
   end
@@ -177,7 +196,9 @@ class NumoParallelOptionsTest < NumoTest
     collect
     before = Dir.children("/proc/self/fd").size
     pair = Shmarray::Pipe.method(:pair)
-    Shmarray::Pipe.define_singleton_method(:pair) { pair.call.tap { Thread.current.raise(IndexError) } }
+    Shmarray::Pipe.define_singleton_method(:pair) do
+      pair.call.tap { Thread.current.raise(IndexError) }
+    end
     3.times { assert_raises(IndexError) { P.map([1, 2], in_processes: 2) { 1 } } }
     collect
     assert_operator Dir.children("/proc/self/fd").size, :<=, before
@@ -191,7 +212,8 @@ class NumoParallelOptionsTest < NumoTest
     [0...40, -> { (count += 1) > 40 ? P::Stop : count }].each do |source|
       most = 0
       finish = ->(*) { most = [most, Dir.children("/proc/self/fd").size].max }
-      assert_equal 40, P.map(source, in_processes: 2, isolation: true, finish:) { Process.pid }.uniq.size
+      pids = P.map(source, in_processes: 2, isolation: true, finish:) { Process.pid }
+      assert_equal 40, pids.uniq.size
       assert_operator most, :<, before + 20
       assert_operator Dir.children("/proc/self/fd").size, :<=, before
     end

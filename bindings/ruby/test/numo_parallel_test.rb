@@ -3,20 +3,21 @@
 require_relative "helper"
 require "timeout"
 
-# Numo::Parallel: what comes back, in which order, and what becomes of workers.
+# Numo::Parallel: its results, their order, and the ends of workers.
 class NumoParallelTest < NumoTest
   def map(items, **options, &block)
     Numo::Parallel.map(items, in_processes: 2, **options, &block)
   end
 
-  # No child of this process is left.
+  # Fails if a child of this process is left.
   def assert_no_worker
     assert_raises(Errno::ECHILD) { Process.wait(-1, Process::WNOHANG) }
   end
 
   def test_each_child_fills_its_own_slice
     images = Numo::Shared.new(Numo::Int32, [2, 3, 3])
-    assert_same images, Numo::Parallel.each_slice_of(images, in_processes: 2) { |image, i| image.fill(i + 1) }
+    found = Numo::Parallel.each_slice_of(images, in_processes: 2) { |image, i| image.fill(i + 1) }
+    assert_same images, found
     assert_equal [[[1] * 3] * 3, [[2] * 3] * 3], images.to_a
     assert_no_worker
   end
@@ -24,7 +25,9 @@ class NumoParallelTest < NumoTest
   def test_slices_of_any_axis
     whole = Numo::Shared.new(Numo::DFloat, [2, 3, 4])
     { 1 => [2, 4], -1 => [2, 3] }.each do |axis, shape|
-      Numo::Parallel.each_slice_of(whole, axis:, in_processes: 2) { |slice, i| slice.fill(slice.shape == shape ? i : -1) }
+      Numo::Parallel.each_slice_of(whole, axis:, in_processes: 2) do |slice, i|
+        slice.fill(slice.shape == shape ? i : -1)
+      end
       assert_equal whole.shape[axis] - 1, whole.max
       assert_equal (0...whole.shape[axis]).map(&:to_f), whole.to_a.flatten.uniq.sort
     end
@@ -46,12 +49,13 @@ class NumoParallelTest < NumoTest
     assert_equal 9, results[0][0, 0]
   end
 
-  # They are there sooner so, and take no page of shared memory each.
+  # Small arrays are private: that is faster, and they take no page of shared memory each.
   def test_results_of_less_than_32_kib_are_private_arrays
     sizes = [1, 32_767, 32_768]
     found = map(sizes) { |size| Numo::UInt8.new(size).fill(size % 7) }
     assert_equal [false, false, true], found.map { |array| Numo::Shared.shared?(array) }
-    assert_equal sizes.map { |size| [size, [size % 7]] }, found.map { |array| [array.size, array.to_a.uniq] }
+    assert_equal sizes.map { |size| [size, [size % 7]] },
+                 found.map { |array| [array.size, array.to_a.uniq] }
     apart = map([1]) { [Numo::UInt8.new(20_000).fill(1), Numo::UInt8.new(20_000).fill(2)] }.first
     assert(apart.all? { |array| Numo::Shared.shared?(array) }, "together they are larger")
   end
@@ -67,7 +71,10 @@ class NumoParallelTest < NumoTest
 
   def test_arrays_are_found_in_arrays_hashes_and_structs
     [3, 50_000].each do |size|
-      nested = map([size]) { |n| [Pair.new({ "a" => [Numo::Int8.new(n).fill(3)] }, :b), { c: nil }] }.first
+      results = map([size]) do |n|
+        [Pair.new({ "a" => [Numo::Int8.new(n).fill(3)] }, :b), { c: nil }]
+      end
+      nested = results.first
       assert_equal [Pair, :b, { c: nil }], [nested[0].class, nested[0].right, nested[1]]
       found = nested[0].left["a"][0]
       assert_equal [size > 3, [3] * size], [Numo::Shared.shared?(found), found.to_a]
@@ -105,23 +112,29 @@ class NumoParallelTest < NumoTest
   end
 
   def test_arrays_of_no_class_that_can_be_shared_come_by_marshal
-    bits, objects, number = map([0, 1, 2]) { |n| [Numo::Bit[1, 0, 1], Numo::RObject[1, "x"], 5 * n][n] }
+    bits, objects, number = map([0, 1, 2]) do |n|
+      [Numo::Bit[1, 0, 1], Numo::RObject[1, "x"], 5 * n][n]
+    end
     assert_equal [[1, 0, 1], [1, "x"], 10], [bits.to_a, objects.to_a, number]
   end
 
   def test_strided_swapped_indexed_and_empty_arrays_come_back
     base = Numo::Int32.new(4, 6).seq
-    views = [base.transpose, base[true, [0, 2]], base[1..2, (0..) % 3], Numo::Int32.new(0, 3), base.reverse]
-    map(views.each_index) { |n| views[n] }.zip(views) { |found, view| assert_equal view.to_a, found.to_a }
+    views = [base.transpose, base[true, [0, 2]], base[1..2, (0..) % 3], Numo::Int32.new(0, 3),
+             base.reverse]
+    results = map(views.each_index) { |n| views[n] }
+    results.zip(views) { |found, view| assert_equal view.to_a, found.to_a }
     assert_equal base.to_a, map([1]) { base.to_swapped }.first.to_a
   end
 
-  # In the parent's memory: results of one size, of others, of none.
+  # Results in the parent's memory: of one size, of different sizes, and empty ones.
   def test_results_of_many_sizes_come_back_whole
     [0, nil].each do |pool|
       ENV["SHMARRAY_POOL_BYTES"] = pool&.to_s
       sizes = [200_000] * 6 + [150_000, 90_000, 10, 0, 300_000] * 2
-      map(sizes.each_with_index) { |size, n| [Numo::UInt8.new(size).fill(n), Numo::DFloat.new(size / 100).fill(n)] }
+      map(sizes.each_with_index) do |size, n|
+        [Numo::UInt8.new(size).fill(n), Numo::DFloat.new(size / 100).fill(n)]
+      end
         .zip(sizes).each_with_index do |((bytes, numbers), size), n|
         assert_equal [[size], [size / 100]], [bytes.shape, numbers.shape]
         assert_empty (bytes.to_a + numbers.to_a).uniq - [n, n.to_f]
@@ -143,12 +156,16 @@ class NumoParallelTest < NumoTest
     assert_equal [10, 21], parallel.map_with_index([10, 20], in_processes: 2) { |item, i| item + i }
     assert_equal [1, 1, 2, 2], parallel.flat_map([1, 2], in_processes: 2) { |n| [n, n] }
     assert_equal [1, 3], parallel.filter_map(1..3, in_processes: 2) { |n| n if n.odd? }
-    assert_equal [true, false], [2, 9].map { |n| parallel.any?([1, 2], in_processes: 2) { |m| m == n } }
-    assert_equal [true, false], [9, 2].map { |n| parallel.all?([1, 2], in_processes: 2) { |m| m < n } }
+    assert_equal [true, false],
+                 [2, 9].map { |n| parallel.any?([1, 2], in_processes: 2) { |m| m == n } }
+    assert_equal [true, false],
+                 [9, 2].map { |n| parallel.all?([1, 2], in_processes: 2) { |m| m < n } }
     items = [1, 2]
-    assert_same items, parallel.each(items, in_processes: 2) { -> {} } # what it returns is dropped there
+    # The block's result is dropped in the worker.
+    assert_same items, parallel.each(items, in_processes: 2) { -> {} }
     assert_equal [[], []], [map([]) { 1 }, parallel.each([], in_processes: 2) { 1 }]
-    assert_empty parallel.map([1, 2], in_processes: 2, isolation: true) { parallel.worker_number } - [0, 1]
+    numbers = parallel.map([1, 2], in_processes: 2, isolation: true) { parallel.worker_number }
+    assert_empty numbers - [0, 1]
     assert_equal [0], parallel.map([1, 2], in_processes: 0) { parallel.worker_number }.uniq
     assert_nil parallel.worker_number
   end
@@ -171,10 +188,14 @@ class NumoParallelTest < NumoTest
     assert_told(/in_processes: is 0 or more, not -1/) { map([1], in_processes: -1) { 1 } }
     assert_told(/in_ractors: is not supported: .*Ractor's/) { map([1], in_ractors: 2) { 1 } }
     assert_told(/in_ractors: is not supported/) { map([1], in_ractors: 2, ractor: [Object, :new]) }
-    assert_told(/interrupt_signal: is not supported: SIGINT/) { map([1], interrupt_signal: "TERM") { 1 } }
+    assert_told(/interrupt_signal: is not supported: SIGINT/) do
+      map([1], interrupt_signal: "TERM") { 1 }
+    end
     assert_told(/serializer: is not supported: .*Marshal/) { map([1], serializer: Marshal) { 1 } }
     assert_told(/unknown option: in_process/) { map([1], in_process: 2) { 1 } }
-    assert_told(/result has a Numo::Int32 of shape \[2, 3\] that was never filled/) { map([1]) { [Numo::Int32.new(2, 3)] } }
+    assert_told(/result has a Numo::Int32 of shape \[2, 3\] that was never filled/) do
+      map([1]) { [Numo::Int32.new(2, 3)] }
+    end
     assert_raises(ArgumentError) { map(-> { Numo::Parallel::Stop }, progress: true) { 1 } }
   end
 
@@ -186,22 +207,27 @@ class NumoParallelTest < NumoTest
     said = []
     finish = ->(item, index, result) { said << [:finish, item, index, result] }
     map([5, 6, 7], start: ->(item, index) { said << [:start, item, index] }, finish:) { |n| n + 1 }
-    assert_equal [[:start, 5, 0], [:start, 6, 1], [:start, 7, 2]], said.grep_v(->(one) { one[0] == :finish }).sort
-    assert_equal [[5, 0, 6], [6, 1, 7], [7, 2, 8]], said.select { |one| one[0] == :finish }.map { |one| one.drop(1) }.sort
+    assert_equal [[:start, 5, 0], [:start, 6, 1], [:start, 7, 2]],
+                 said.grep_v(->(one) { one[0] == :finish }).sort
+    assert_equal [[5, 0, 6], [6, 1, 7], [7, 2, 8]],
+                 said.select { |one| one[0] == :finish }.map { |one| one.drop(1) }.sort
   end
 
-  # The first is done last: it waits for the second to be done.
+  # The first job ends last: it waits for the second.
   def test_callbacks_in_order
     reader, writer = IO.pipe
     said = []
-    Numo::Parallel.each([0, 1], in_processes: 2, finish: ->(_, index, result) { said << [index, result] }, finish_in_order: true) do |n|
+    finish = ->(_, index, result) { said << [index, result] }
+    Numo::Parallel.each([0, 1], in_processes: 2, finish:, finish_in_order: true) do |n|
       n.zero? ? reader.read(1) : writer.write("x").then { "second" }
     end
     assert_equal [[0, "x"], [1, "second"]], said
   end
 
   def test_an_exception_has_its_class_message_and_backtrace
-    error = assert_raises(IndexError) { map([1, 2]) { |n| n == 2 ? raise(IndexError, "number #{n}") : n } }
+    error = assert_raises(IndexError) do
+      map([1, 2]) { |n| n == 2 ? raise(IndexError, "number #{n}") : n }
+    end
     assert_equal "number 2", error.message
     assert_match(/#{File.basename(__FILE__)}:\d+/, error.backtrace.first)
     assert_raises(NotImplementedError) { map([1]) { raise NotImplementedError } }
@@ -211,10 +237,14 @@ class NumoParallelTest < NumoTest
   def test_what_marshal_refuses_is_told
     assert_raises(TypeError) { map([1]) { -> {} } }
     odd = Class.new(StandardError)
-    error = assert_raises(Numo::Parallel::UndumpableException) { map([1]) { raise odd, "of no name" } }
+    error = assert_raises(Numo::Parallel::UndumpableException) do
+      map([1]) { raise odd, "of no name" }
+    end
     assert_match(/of no name/, error.message)
     assert_match(/#{File.basename(__FILE__)}/, error.backtrace.first)
-    bindings = IndexError.new.tap { |one| one.instance_variable_set(:@__better_errors_bindings_stack, [binding]) }
+    bindings = IndexError.new.tap do |one|
+      one.instance_variable_set(:@__better_errors_bindings_stack, [binding])
+    end
     assert_raises(IndexError) { map([1]) { raise bindings } }
   end
 
@@ -246,7 +276,7 @@ class NumoParallelTest < NumoTest
     how == :exit ? exit!(3) : Process.kill(how, Process.pid)
   end
 
-  # Its pipe is still open there.
+  # The worker's pipe is still open in its child.
   def test_a_dead_worker_is_told_though_a_child_of_its_own_lives
     reader, writer = IO.pipe
     assert_raises(Shmarray::WorkerLost) do
@@ -261,7 +291,8 @@ class NumoParallelTest < NumoTest
   def test_who_is_interrupted_leaves_no_worker
     never, writer = IO.pipe
     begun, tell = IO.pipe
-    wait = ->(_) { [writer.close, tell.write("x"), never.read] } # a worker that is left ends with this process
+    # A worker that is left ends with this process.
+    wait = ->(_) { [writer.close, tell.write("x"), never.read] }
     thread = Thread.new { map([1, 2], &wait) }
     begun.read(2)
     thread.kill.join
@@ -279,11 +310,14 @@ class NumoParallelTest < NumoTest
     interrupted = Class.new(StandardError)
     left = 0
     interrupt = ->(pid) { Thread.current.raise(interrupted) if pid.positive? && (left -= 1).zero? }
-    Process.singleton_class.prepend(Module.new { define_method(:_fork) { super().tap(&interrupt) } })
+    interrupting = Module.new { define_method(:_fork) { super().tap(&interrupt) } }
+    Process.singleton_class.prepend(interrupting)
     never, writer = IO.pipe
     { 1 => {}, 2 => { start: ->(*) {} }, 3 => { isolation: true } }.each do |forks, options|
       left = forks
-      assert_raises(interrupted) { map([1, 2, 3], **options) { |n| [writer.close, never.read] if n < 3 && forks < 3 } }
+      assert_raises(interrupted) do
+        map([1, 2, 3], **options) { |n| [writer.close, never.read] if n < 3 && forks < 3 }
+      end
       assert_no_worker
     end
     writer.close
@@ -305,7 +339,8 @@ class NumoParallelTest < NumoTest
     assert_equal ["interrupted\n", true], [output, status.success?]
   end
 
-  # They read the end of their pipes, though a child of their parent's lives, which has what that had.
+  # Workers read the end of their pipes, even if a child of their parent lives, which had inherited
+  # its ends.
   def test_workers_leave_when_their_parent_is_killed
     alive, said = IO.pipe
     never, open = IO.pipe
@@ -314,7 +349,9 @@ class NumoParallelTest < NumoTest
       bystander = lambda do |*|
         fork { [said, open].each(&:close) && never.read }
       end
-      Numo::Parallel.each(-> { items.shift || never.read }, in_processes: 2, start: bystander) { said.write("x") }
+      Numo::Parallel.each(-> { items.shift || never.read }, in_processes: 2, start: bystander) do
+        said.write("x")
+      end
     end
     said.close
     assert_equal "x", alive.read(1)
@@ -325,9 +362,13 @@ class NumoParallelTest < NumoTest
   end
 
   def test_calls_inside_of_calls_and_in_threads
-    nested = map([1, 2]) { |n| Numo::Parallel.map([n, n + 1], in_processes: 2) { |m| Numo::Int32[m] }.map { |a| a[0] } }
+    nested = map([1, 2]) do |n|
+      Numo::Parallel.map([n, n + 1], in_processes: 2) { |m| Numo::Int32[m] }.map { |a| a[0] }
+    end
     assert_equal [[1, 2], [2, 3]], nested
-    threads = Array.new(3) { |t| Thread.new { map([t, t + 1]) { |n| Numo::Int32.new(50_000).fill(n) }.map { |a| a[7] } } }
+    threads = Array.new(3) do |t|
+      Thread.new { map([t, t + 1]) { |n| Numo::Int32.new(50_000).fill(n) }.map { |a| a[7] } }
+    end
     assert_equal [[0, 1], [1, 2], [2, 3]], threads.map(&:value)
   end
 end

@@ -8,7 +8,7 @@ require_relative "helper"
 class NumoRandomTest < NumoTest
   Shared = NUMO && Numo::Shared
 
-  # A shared array, and a private one that had the same done to it. Views of it alias in the same way.
+  # A shared array, and a private one with the same history. Views of both alias in the same way.
   Pair = Struct.new(:shared, :model) do
     def both
       self.class.new(yield(shared), yield(model))
@@ -31,17 +31,30 @@ class NumoRandomTest < NumoTest
     @random.rand(100)
   end
 
-  # Where the array is empty, or has no dimensions, there is less to choose.
+  # There is less to choose from if the array is empty, or has no dimensions.
   def dimension(array)
     @random.rand(array.ndim)
   end
 
   MAKE = {
-    new: -> { shape = some_shape; type = pick(CLASSES); Pair.new(Shared.new(type, shape), type.zeros(*shape)) },
-    new_in_f_order: -> { shape = some_shape; type = pick(CLASSES); Pair.new(Shared.new(type, shape, order: :F), type.zeros(*shape)) },
+    new: lambda do
+      shape, type = some_shape, pick(CLASSES)
+      Pair.new(Shared.new(type, shape), type.zeros(*shape))
+    end,
+    new_in_f_order: lambda do
+      shape, type = some_shape, pick(CLASSES)
+      Pair.new(Shared.new(type, shape, order: :F), type.zeros(*shape))
+    end,
     share: -> { some_private.then { |made| Pair.new(Shared.share(made), made.dup) } },
-    share_view: -> { some_private.transpose.then { |made| made.size.zero? ? made : made.reverse }.then { |made| Pair.new(Shared.share(made), made.dup) } },
-    plain: -> { a = Shmarray::Array.create(:int32, [3, 2]); Pair.new(Shared.attach(a), Numo::Int32.zeros(3, 2)) }
+    share_view: lambda do
+      made = some_private.transpose
+      made = made.reverse unless made.size.zero?
+      Pair.new(Shared.share(made), made.dup)
+    end,
+    plain: lambda do
+      a = Shmarray::Array.create(:int32, [3, 2])
+      Pair.new(Shared.attach(a), Numo::Int32.zeros(3, 2))
+    end
   }.freeze
 
   def some_shape
@@ -57,9 +70,19 @@ class NumoRandomTest < NumoTest
     transpose: ->(_) { :transpose.to_proc },
     reverse: ->(_) { :reverse.to_proc },
     expand: ->(_) { ->(a) { a.expand_dims(0) } },
-    range: ->(a) { d = dimension(a); from = @random.rand(a.shape[d]); ->(x) { x[*index(x, d, from..-1)] } },
+    range: lambda do |a|
+      d = dimension(a)
+      from = @random.rand(a.shape[d])
+      ->(x) { x[*index(x, d, from..-1)] }
+    end,
     steps: ->(a) { d = dimension(a); ->(x) { x[*index(x, d, (0..-1) % 2)] } },
-    row: ->(a) { a.ndim < 2 ? DERIVE[:view].call(a) : dimension(a).then { |d| at = @random.rand(a.shape[d]); ->(x) { x[*index(x, d, at)] } } },
+    row: lambda do |a|
+      next DERIVE[:view].call(a) if a.ndim < 2
+
+      d = dimension(a)
+      at = @random.rand(a.shape[d])
+      ->(x) { x[*index(x, d, at)] }
+    end,
     diagonal: ->(a) { a.ndim < 2 ? DERIVE[:view].call(a) : :diagonal.to_proc },
     swapaxes: ->(a) { d = dimension(a); ->(x) { x.swapaxes(0, d) } }
   }.freeze
@@ -70,14 +93,20 @@ class NumoRandomTest < NumoTest
 
   # Numo itself would store into a view as if that had no offset and no strides.
   def store_bytes(array, bytes)
-    Shared.shared?(array) ? array.store_binary(bytes) : array.store(array.class.from_binary(+bytes, array.shape))
+    return array.store_binary(bytes) if Shared.shared?(array)
+
+    array.store(array.class.from_binary(+bytes, array.shape))
   end
 
-  # Another way to the same memory; the model stays as it is.
+  # Other ways to the same memory; the model stays as it is.
   PASS = {
     attach: ->(a) { Shared.attach(Shared.handle(a)) },
     sent: ->(a) { Shared.attach(Shared.handle_to_send(a)) },
-    message: ->(a) { here, there = Shmarray::Pipe.pair; here.send_arrays("", [a]); there.receive { |message| Shared.attach(message.array(0)) } },
+    message: lambda do |a|
+      here, there = Shmarray::Pipe.pair
+      here.send_arrays("", [a])
+      there.receive { |message| Shared.attach(message.array(0)) }
+    end,
     reference: ->(a) { Marshal.load(Marshal.dump(Shared::Reference.new(a))) },
     wrapped: ->(a) { Shared.attach(Shmarray::Array.attach(Shared.handle(a))) }
   }.freeze
@@ -86,12 +115,24 @@ class NumoRandomTest < NumoTest
     fill: ->(_) { n = number; ->(a) { a.fill(n) } },
     seq: ->(_) { n = number; ->(a) { a.seq(n) } },
     store: ->(_) { n = number; ->(a) { a.store(a.class.zeros(*a.shape).fill(n)) } },
-    element: ->(a) { at = a.shape.map { |count| @random.rand(count) }; n = number; ->(x) { x[*at] = n } },
+    element: lambda do |a|
+      at = a.shape.map { |count| @random.rand(count) }
+      n = number
+      ->(x) { x[*at] = n }
+    end,
     add: ->(_) { n = number; ->(a) { a.inplace + n } },
     multiply: ->(_) { ->(a) { a.inplace * 3 } },
     some: ->(a) { d = dimension(a); n = number; ->(x) { x[*index(x, d, 0..0)] = n } },
-    every_other: ->(a) { d = dimension(a); n = number; ->(x) { x[*index(x, d, (0..-1) % 2)].fill(n) } },
-    bytes: ->(a) { bytes = ::Array.new(a.byte_size) { number }.pack("C*"); bytes.freeze if number.odd?; ->(x) { store_bytes(x, bytes) } }
+    every_other: lambda do |a|
+      d = dimension(a)
+      n = number
+      ->(x) { x[*index(x, d, (0..-1) % 2)].fill(n) }
+    end,
+    bytes: lambda do |a|
+      bytes = ::Array.new(a.byte_size) { number }.pack("C*")
+      bytes.freeze if number.odd?
+      ->(x) { store_bytes(x, bytes) }
+    end
   }.freeze
 
   READ = {
@@ -113,7 +154,8 @@ class NumoRandomTest < NumoTest
     write_protected: ->(a) { Shared.attach(Shared.handle(a), readonly: true).fill(1) }
   }.freeze
 
-  STEPS = [[:make, 10], [:derive, 20], [:pass, 12], [:write, 28], [:read, 15], [:refuse, 5], [:free, 2], [:drop, 8]].flat_map { |step, weight| [step] * weight }.freeze
+  STEPS = [[:make, 10], [:derive, 20], [:pass, 12], [:write, 28], [:read, 15], [:refuse, 5],
+           [:free, 2], [:drop, 8]].flat_map { |step, weight| [step] * weight }.freeze
   MOST = 40
 
   def do_one

@@ -3,8 +3,8 @@
 require_relative "helper"
 require_relative "call_everything"
 
-# A read-only array is frozen and its pages are protected: whatever is called on it, no
-# element changes and the process lives.
+# A read-only array is frozen and its pages are protected: no method changes an element, and the
+# process lives.
 class NumoReadonlyTest < NumoTest
   include CallEverything
   Shared = NUMO && Numo::Shared
@@ -13,9 +13,12 @@ class NumoReadonlyTest < NumoTest
     r = Shared.attach(Shared.handle(a), readonly: true)
     strided = Shared.attach(Shared.handle(a.transpose), readonly: true)
     assert r.frozen? && strided.frozen? && !a.frozen?
-    [r, strided, r.view, r.transpose, r[0, true], r[true, [0, 2]], strided[1..2, true], r.inplace].each do |array|
-      writes = [-> { array.store(1) }, -> { array.fill(1) }, -> { array.seq }, -> { array[0] = 1 }, -> { array[] = 1 }, -> { array.inplace + 1 },
-                -> { array.store_binary("x" * array.byte_size) }, -> { array.store_binary(("x" * array.byte_size).freeze) }]
+    [r, strided, r.view, r.transpose, r[0, true], r[true, [0, 2]], strided[1..2, true],
+     r.inplace].each do |array|
+      writes = [-> { array.store(1) }, -> { array.fill(1) }, -> { array.seq }, -> { array[0] = 1 },
+                -> { array[] = 1 }, -> { array.inplace + 1 },
+                -> { array.store_binary("x" * array.byte_size) },
+                -> { array.store_binary(("x" * array.byte_size).freeze) }]
       writes.each { |write| assert_raises(RuntimeError, &write) } # FrozenError is one
     end
     assert_raises(FrozenError) { r.reshape!(3, 2) }
@@ -37,7 +40,9 @@ class NumoReadonlyTest < NumoTest
       a = Shared.new(type, [3, 3]).seq(1)
       handles = [Shared.handle(a), Shared.handle(a.transpose)]
       before = bytes_of(a)
-      calls = in_child { handles.sum { |handle| call_everything { Shared.attach(handle, readonly: true) } } }
+      calls = in_child do
+        handles.sum { |handle| call_everything { Shared.attach(handle, readonly: true) } }
+      end
       assert_operator calls, :>, 2000
       assert_equal before, bytes_of(a), type
     end

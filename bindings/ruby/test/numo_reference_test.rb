@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# Numo::Shared::Reference: arrays through a Marshal that knows nothing of them.
+# Numo::Shared::Reference: arrays through a Marshal that does not know them.
 class NumoReferenceTest < NumoTest
   def through_marshal(object)
     Marshal.load(Marshal.dump(object))
@@ -21,7 +21,8 @@ class NumoReferenceTest < NumoTest
 
   def test_a_private_array_is_shared
     found = through_marshal(reference(Numo::DFloat[[1, 2], [3, 4]].transpose))
-    assert_equal [Numo::DFloat, true, [[1.0, 3.0], [2.0, 4.0]]], [found.class, Numo::Shared.shared?(found), found.to_a]
+    assert_equal [Numo::DFloat, true, [[1.0, 3.0], [2.0, 4.0]]],
+                 [found.class, Numo::Shared.shared?(found), found.to_a]
     assert_raises(TypeError) { reference(Numo::Bit[1]) }
   end
 

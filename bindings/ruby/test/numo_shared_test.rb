@@ -10,7 +10,8 @@ class NumoSharedTest < NumoTest
       a = Shared.new(type, [2, 3, 3])
       assert_same type, a.class
       assert a.is_a?(Numo::NArray) && a.instance_of?(type)
-      assert_equal [[2, 3, 3], 18, 3, 18 * type::ELEMENT_BYTE_SIZE, true], [a.shape, a.size, a.ndim, a.byte_size, Shared.shared?(a)]
+      assert_equal [[2, 3, 3], 18, 3, 18 * type::ELEMENT_BYTE_SIZE, true],
+                   [a.shape, a.size, a.ndim, a.byte_size, Shared.shared?(a)]
       assert_equal type.zeros(2, 3, 3), a
     end
   end
@@ -20,7 +21,12 @@ class NumoSharedTest < NumoTest
       a = Shared.new(type, [2, 3])
       a.seq(1)
       a[1, 2] = Complex(7, -2) if COMPLEXES.include?(type.name.split("::").last.to_sym)
-      script = "require 'numo/shared'; a = Numo::Shared.attach(ARGV[0]); print [a.class, a.to_a].inspect; a.inplace + 1"
+      script = <<~RUBY
+        require "numo/shared"
+        a = Numo::Shared.attach(ARGV[0])
+        print [a.class, a.to_a].inspect
+        a.inplace + 1
+      RUBY
       output, status = ruby(script, Shared.handle(a))
       assert status.success?, output
       before = (a - 1).to_a
@@ -39,13 +45,16 @@ class NumoSharedTest < NumoTest
     a = Shared.new(Numo::Int32, [4, 6]).seq
     whole = JSON.parse(Shared.handle(a))
     views = {
-      a[1, true] => [24, [6], [4]], a[(0..-1) % 2, 1..3] => [4, [2, 3], [48, 4]], a.transpose => [0, [6, 4], [4, 24]],
+      a[1, true] => [24, [6], [4]], a[(0..-1) % 2, 1..3] => [4, [2, 3], [48, 4]],
+      a.transpose => [0, [6, 4], [4, 24]],
       a.reverse => [92, [4, 6], [-24, -4]], a[2..3, true].reverse(0)[true, -1] => [92, [2], [-24]],
-      a.flatten => [0, [24], [4]], a.expand_dims(1) => [0, [4, 1, 6], nil], a.diagonal => [0, [4], [28]], a.view => [0, [4, 6], [24, 4]]
+      a.flatten => [0, [24], [4]], a.expand_dims(1) => [0, [4, 1, 6], nil],
+      a.diagonal => [0, [4], [28]], a.view => [0, [4, 6], [24, 4]]
     }
     views.each do |view, (offset, shape, strides)|
       facts = JSON.parse(Shared.handle(view))
-      assert_equal whole.slice("segment", "generation", "dtype"), facts.slice("segment", "generation", "dtype")
+      assert_equal whole.slice("segment", "generation", "dtype"),
+                   facts.slice("segment", "generation", "dtype")
       assert_equal [offset, shape], facts.values_at("offset", "shape")
       assert_equal strides, facts["strides"] if strides
       b = Shared.attach(Shared.handle(view))
@@ -90,7 +99,8 @@ class NumoSharedTest < NumoTest
   def test_sharing_copies_once_and_counts_it
     CLASSES.each do |type|
       private_array = type.new(4, 6).seq
-      sources = [private_array, private_array.transpose, private_array[(0..-1) % 2, 1..3].reverse, private_array[[0, 2, 1], true]]
+      sources = [private_array, private_array.transpose, private_array[(0..-1) % 2, 1..3].reverse,
+                 private_array[[0, 2, 1], true]]
       sources.each do |source|
         before = Shmarray.copied_bytes
         shared = Shared.share(source)
@@ -130,12 +140,15 @@ class NumoSharedTest < NumoTest
 
   def test_copies_are_private
     a = Shared.new(Numo::Int32, [2, 3]).seq
-    copies = [a.dup, a.clone, a.copy, a.reshape(3, 2), a + 1, -a, a.cast_to(Numo::Int64), Marshal.load(Marshal.dump(a)), a.sort, a.eq(1), a.map { |x| x }]
+    copies = [a.dup, a.clone, a.copy, a.reshape(3, 2), a + 1, -a, a.cast_to(Numo::Int64),
+              Marshal.load(Marshal.dump(a)), a.sort, a.eq(1), a.map { |x| x }]
     copies.each { |copy| refute Shared.shared?(copy) }
     copies.first(4).each { |copy| copy.fill(9) }
     assert_equal [[0, 1, 2], [3, 4, 5]], a.to_a
-    [a.view, a.inplace, a.transpose, a.reverse, a.flatten, a[0, true], Numo::Int32.cast(a)].each { |view| assert Shared.shared?(view) }
-    [nil, 5, "text", [1], Object.new, Numo::Bit[1], Numo::RObject[1], Numo::Int32.new(2)].each { |object| refute Shared.shared?(object) }
+    [a.view, a.inplace, a.transpose, a.reverse, a.flatten, a[0, true],
+     Numo::Int32.cast(a)].each { |view| assert Shared.shared?(view) }
+    [nil, 5, "text", [1], Object.new, Numo::Bit[1], Numo::RObject[1],
+     Numo::Int32.new(2)].each { |object| refute Shared.shared?(object) }
   end
 
   def test_a_name_an_order_and_a_mode_can_be_asked_for

@@ -14,7 +14,9 @@ class RactorTest < SharedMemoryTest
     fixed = Shmarray::Array.attach(a.handle, readonly: true).freeze
     assert Ractor.shareable?(fixed)
     refute Ractor.shareable?(a)
-    ractors = Array.new(3) { |n| Ractor.new(fixed, n) { |array, m| array.to_a.flatten.sum + array[0, 1] * m } }
+    ractors = Array.new(3) do |n|
+      Ractor.new(fixed, n) { |array, m| array.to_a.flatten.sum + array[0, 1] * m }
+    end
     assert_equal [14, 21, 28], ractors.map(&:take)
   end
 

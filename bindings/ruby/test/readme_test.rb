@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-# The README's examples run, and print what they say.
+# The README's examples run, and print the given output.
 class ReadmeTest < SharedMemoryTest
   README = File.read(File.expand_path("../README.md", __dir__))
   EXAMPLES = README.scan(/^```ruby\n(.*?)^```$/m).flatten

@@ -2,21 +2,25 @@
 
 require_relative "helper"
 
-# Sums, means, extremes and counts, beside the obvious loops over nested Arrays.
+# Sums, means, extremes and counts, compared with plain loops over nested Arrays.
 class ReductionsTest < SharedMemoryTest
-  # Numbers that every dtype of its kind has.
+  # Numbers that every dtype of its kind can represent.
   NUMBERS = {
-    /b/ => ->(at) { (at % 3).zero? }, /i/ => ->(at) { at * 37 % 101 - 50 }, /u/ => ->(at) { at * 37 % 101 },
-    /f/ => ->(at) { (at * 37 % 101 - 50) / 8.0 }, /c/ => ->(at) { Complex(at * 37 % 101 - 50, at % 7) / 8.0 }
+    /b/ => ->(at) { (at % 3).zero? }, /i/ => ->(at) { at * 37 % 101 - 50 },
+    /u/ => ->(at) { at * 37 % 101 },
+    /f/ => ->(at) { (at * 37 % 101 - 50) / 8.0 },
+    /c/ => ->(at) { Complex(at * 37 % 101 - 50, at % 7) / 8.0 }
   }.freeze
   SHAPE = [3, 4, 5].freeze
-  # Of the dtype itself, where it is not told.
+  # The dtype itself, unless the table has another.
   SUMS = { /b|i/ => "<i8", /u/ => "<u8" }.freeze
   MEANS = { /c/ => "<c16", // => "<f8" }.freeze
-  # What views of that shape there are.
+  # Views of an array of that shape.
   VIEWS = {
-    "all" => ->(a) { a }, "transposed" => ->(a) { a.transpose }, "backwards" => ->(a) { a[(-1..0) % -1, true, (-1..0) % -2] },
-    "a part" => ->(a) { a[1..2, 1...3, 1..] }, "a plane" => ->(a) { a[true, 2] }, "an element" => ->(a) { a[1..1, 1..1, 1..1] },
+    "all" => ->(a) { a }, "transposed" => ->(a) { a.transpose },
+    "backwards" => ->(a) { a[(-1..0) % -1, true, (-1..0) % -2] },
+    "a part" => ->(a) { a[1..2, 1...3, 1..] }, "a plane" => ->(a) { a[true, 2] },
+    "an element" => ->(a) { a[1..1, 1..1, 1..1] },
     "one row again and again" => ->(a) { a.view([4, 5], [0, a.strides.last], 0) }
   }.freeze
 
@@ -41,7 +45,7 @@ class ReductionsTest < SharedMemoryTest
     { true => 1, false => 0 }.fetch(element, element)
   end
 
-  # Those of each result: nested by the axis that stays.
+  # The elements of each result: nested by the axis that stays.
   def along(nested, axis)
     return nested if axis == 1
 
@@ -67,7 +71,8 @@ class ReductionsTest < SharedMemoryTest
     each_view do |a, name|
       if a.dtype.include?("c")
         error = assert_raises(TypeError) { a.min }
-        assert_match(/complex\d+, not one of numbers that have an order, which min needs/, error.message)
+        assert_match(/complex\d+, not one of numbers that have an order, which min needs/,
+                     error.message)
         assert_raises(TypeError) { a.max }
       else
         assert_equal numbers(a).minmax, a.minmax.map { |element| number(element) }, name
@@ -83,13 +88,16 @@ class ReductionsTest < SharedMemoryTest
       [0, 1, -1].each do |axis|
         rows = along(a.to_a, axis.abs).map { |row| row.map { |element| number(element) } }
         sums = a.sum(axis: axis)
-        assert_equal [rows.map(&:sum), for_dtype(SUMS, a.dtype) || a.dtype], [sums.to_a, sums.dtype], name
+        assert_equal [rows.map(&:sum), for_dtype(SUMS, a.dtype) || a.dtype],
+                     [sums.to_a, sums.dtype], name
         means = a.mean(axis: axis)
-        assert_equal [rows.map { |row| row.sum / row.size.to_f }, for_dtype(MEANS, a.dtype)], [means.to_a, means.dtype], name
+        assert_equal [rows.map { |row| row.sum / row.size.to_f }, for_dtype(MEANS, a.dtype)],
+                     [means.to_a, means.dtype], name
         next if a.dtype.include?("c")
 
         assert_equal rows.map(&:min), numbers(a.min(axis: axis)), name
-        assert_equal [rows.map(&:max), a.dtype], [numbers(a.max(axis: axis)), a.max(axis: axis).dtype], name
+        assert_equal [rows.map(&:max), a.dtype],
+                     [numbers(a.max(axis: axis)), a.max(axis: axis).dtype], name
       end
     end
   end
@@ -107,13 +115,17 @@ class ReductionsTest < SharedMemoryTest
   def test_counts_are_tallies
     each_view do |a, name|
       if a.dtype.match?(/[fc]/)
-        assert_match(/not one of integers, which bincount needs/, assert_raises(TypeError, name) { a.bincount }.message)
+        assert_match(/not one of integers, which bincount needs/,
+                     assert_raises(TypeError, name) { a.bincount }.message)
       elsif numbers(a).min.negative?
-        assert_match(/-\d+ is negative, and bincount counts/, assert_raises(ArgumentError, name) { a.bincount }.message)
+        assert_match(/-\d+ is negative, and bincount counts/,
+                     assert_raises(ArgumentError, name) { a.bincount }.message)
       else
         tally = numbers(a).tally
-        assert_equal ::Array.new(tally.keys.max + 1) { |n| tally.fetch(n, 0) }, a.bincount.to_a, name
-        assert_equal ["<u8", [200]], a.bincount(minlength: 200).then { |counts| [counts.dtype, counts.shape] }
+        assert_equal ::Array.new(tally.keys.max + 1) { |n| tally.fetch(n, 0) }, a.bincount.to_a,
+                     name
+        assert_equal ["<u8", [200]],
+                     a.bincount(minlength: 200).then { |counts| [counts.dtype, counts.shape] }
       end
     end
   end
@@ -122,7 +134,8 @@ class ReductionsTest < SharedMemoryTest
     a = array("|u1")
     counts = a.bincount(axis: [0, 1], minlength: 110)
     assert_equal [5, 110], counts.shape
-    expected = (0...5).map { |k| a[true, true, k].to_a.flatten.tally }.map { |tally| ::Array.new(110) { |n| tally.fetch(n, 0) } }
+    tallies = (0...5).map { |k| a[true, true, k].to_a.flatten.tally }
+    expected = tallies.map { |tally| ::Array.new(110) { |n| tally.fetch(n, 0) } }
     assert_equal expected, counts.to_a
     assert_equal [3, 5, a.max + 1], a.bincount(axis: 1).shape
   end
@@ -132,7 +145,8 @@ class ReductionsTest < SharedMemoryTest
     a[nil] = 2**64 - 1
     assert_equal 3 * (2**64 - 1), a.sum
     assert_equal (2**64 - 1).to_f, a.mean
-    assert_match(/does not fit uint64; without an axis it is exact/, assert_raises(ArgumentError) { a.sum(axis: 0) }.message)
+    assert_match(/does not fit uint64; without an axis it is exact/,
+                 assert_raises(ArgumentError) { a.sum(axis: 0) }.message)
     b = Shmarray::Array.create(:int64, [2, 2])
     b[0] = -2**63
     assert_equal [-2**64, [[-2**63, -2**63], [0, 0]]], [b.sum, b.sum(axis: []).to_a]
@@ -152,15 +166,18 @@ class ReductionsTest < SharedMemoryTest
     a = Shmarray::Array.create(:float64, [0, 3])
     assert_equal [0.0, [0.0, 0.0, 0.0], []], [a.sum, a.sum(axis: 0).to_a, a.mean(axis: 1).to_a]
     %i[mean min max minmax].each do |name|
-      assert_match(/no elements to take the (mean|min|max) of/, assert_raises(ArgumentError) { a.public_send(name) }.message)
+      assert_match(/no elements to take the (mean|min|max) of/,
+                   assert_raises(ArgumentError) { a.public_send(name) }.message)
     end
-    assert_equal [[], [0, 0]], [Shmarray::Array.create(:int8, 0).bincount.to_a, Shmarray::Array.create(:int8, 0).bincount(minlength: 2).to_a]
+    empty = Shmarray::Array.create(:int8, 0)
+    assert_equal [[], [0, 0]], [empty.bincount.to_a, empty.bincount(minlength: 2).to_a]
   end
 
   def test_a_readonly_or_frozen_array_is_reduced
     a = array("<f8")
     fixed = Shmarray::Array.attach(a.handle, readonly: true).freeze
-    assert_equal [a.sum, a.mean, a.minmax, a.sum(axis: 1).to_a], [fixed.sum, fixed.mean, fixed.minmax, fixed.sum(axis: 1).to_a]
+    assert_equal [a.sum, a.mean, a.minmax, a.sum(axis: 1).to_a],
+                 [fixed.sum, fixed.mean, fixed.minmax, fixed.sum(axis: 1).to_a]
     refute fixed.sum(axis: 0).readonly?
   end
 
@@ -172,23 +189,34 @@ class ReductionsTest < SharedMemoryTest
     assert_equal [list.min(3), list.max(2)], [a.min(3), a.max(2)]
     assert_equal list.min_by { |n| n % 10 } % 10, a.min { |m, n| m % 10 <=> n % 10 } % 10
     assert_equal list.minmax { |m, n| n <=> m }, a.minmax { |m, n| n <=> m }
-    [-> { a.sum(1, axis: 0) }, -> { a.max(2, axis: 0) }, -> { a.min(axis: 0) { 1 } }, -> { a.minmax(axis: 0) { 1 } }].each do |mixed|
+    [-> { a.sum(1, axis: 0) }, -> { a.max(2, axis: 0) }, -> { a.min(axis: 0) { 1 } },
+     -> { a.minmax(axis: 0) { 1 } }].each do |mixed|
       assert_match(/an axis goes with neither/, assert_raises(ArgumentError, &mixed).message)
     end
   end
 
   def test_arguments_and_dtypes_that_cannot_be_are_refused
     a = array("<i4")
-    { 3 => ArgumentError, -4 => ArgumentError, [0, 0] => ArgumentError, [0, -3] => ArgumentError, 2**70 => ArgumentError,
-      0.5 => TypeError, "0" => TypeError, [nil] => TypeError, true => TypeError }.each do |axis, error|
+    { 3 => ArgumentError, -4 => ArgumentError, [0, 0] => ArgumentError, [0, -3] => ArgumentError,
+      2**70 => ArgumentError,
+      0.5 => TypeError, "0" => TypeError, [nil] => TypeError,
+      true => TypeError }.each do |axis, error|
       %i[sum mean min max minmax bincount].each do |name|
-        assert_match(/invalid axis/, assert_raises(error, "#{name} #{axis}") { a.public_send(name, axis: axis) }.message)
+        raised = assert_raises(error, "#{name} #{axis}") { a.public_send(name, axis: axis) }
+        assert_match(/invalid axis/, raised.message)
       end
     end
-    [-1, 2**70, 2**62].each { |length| assert_raises(ArgumentError) { array("|u1").bincount(minlength: length) } }
-    [nil, 0.5, "1"].each { |length| assert_raises(TypeError) { array("|u1").bincount(minlength: length) } }
+    [-1, 2**70, 2**62].each do |length|
+      assert_raises(ArgumentError) { array("|u1").bincount(minlength: length) }
+    end
+    [nil, 0.5, "1"].each do |length|
+      assert_raises(TypeError) { array("|u1").bincount(minlength: length) }
+    end
     b = Shmarray::Array.create(">i4", 2)
-    %i[sum mean min max bincount].each { |name| assert_match(/>i4, not one of numbers/, assert_raises(TypeError) { b.public_send(name) }.message) }
+    %i[sum mean min max bincount].each do |name|
+      error = assert_raises(TypeError) { b.public_send(name) }
+      assert_match(/>i4, not one of numbers/, error.message)
+    end
   end
 
   def test_results_are_arrays_of_their_own_that_others_attach
@@ -203,7 +231,7 @@ class ReductionsTest < SharedMemoryTest
     assert_equal before, Shmarray.copied_bytes
   end
 
-  # An element again and again: so many that it takes seconds, and ends by itself where nothing can stop it.
+  # One element repeated: so often that it takes seconds, and ends by itself if nothing can stop it.
   def long
     Shmarray::Array.create(:uint8, 1).view(2**37, 0)
   end
@@ -259,7 +287,8 @@ class ReductionsTest < SharedMemoryTest
 
   def test_numo_says_the_same
     skip "no Numo gem is installed" unless NUMO
-    { Numo::Int16 => "<i2", Numo::UInt8 => "|u1", Numo::SFloat => "<f4", Numo::DFloat => "<f8" }.each do |type, dtype|
+    { Numo::Int16 => "<i2", Numo::UInt8 => "|u1", Numo::SFloat => "<f4",
+      Numo::DFloat => "<f8" }.each do |type, dtype|
       a = array(dtype)
       n = Numo::Shared.attach(a.handle)
       assert_kind_of type, n

@@ -2,11 +2,11 @@
 
 require_relative "helper"
 
-# The end of an interpreter whose arrays are still in use: quiet, with status 0, and nothing stays.
+# The end of an interpreter whose arrays are still in use: silent, with status 0, and nothing stays.
 #
 # The plain cases are in lifetime_test and numo_lifetime_test.
 class ShutdownTest < SharedMemoryTest
-  # What a handler may want of the library; it tells by a descriptor that it came to its end.
+  # A handler's typical calls of the library. It reports by an fd that it came to its end.
   PRELUDE = <<~'RUBY'
     require "shmarray"
     REPORT = IO.for_fd(1, autoclose: false)
@@ -18,7 +18,8 @@ class ShutdownTest < SharedMemoryTest
       made = Shmarray::Array.create(:int32, [50, 3], name: "late-#{NUMBERS.next}")
       again = Shmarray::Array.attach(made[1..].handle, readonly: true)
       made[1, 2] = 7
-      raise "not the same" unless again[0, 2] == 7 && Shmarray::Array.attach(array.handle).shape == array.shape
+      other = Shmarray::Array.attach(array.handle)
+      raise "not the same" unless again[0, 2] == 7 && other.shape == array.shape
 
       Shmarray.unlink(Shmarray.segments.find { |info| made.handle.include?(info[:segment]) }[:name])
       Shmarray.sweep
@@ -29,10 +30,12 @@ class ShutdownTest < SharedMemoryTest
   HANDLERS = {
     "at_exit" => "at_exit { use }",
     "at_exit within at_exit" => "at_exit { at_exit { use }; use }",
-    "at_exit before the library's" => "at_exit { use }; 3.times { at_exit { Shmarray::Array.create(:int8, 1) } }",
+    "at_exit before the library's" =>
+      "at_exit { use }; 3.times { at_exit { Shmarray::Array.create(:int8, 1) } }",
     "END" => "END { use }",
     "a finalizer of an object" => "ObjectSpace.define_finalizer(Object.new, proc { use })",
-    "a finalizer of an array" => "ObjectSpace.define_finalizer(Shmarray::Array.create(:int8, 9), proc { use })",
+    "a finalizer of an array" =>
+      "ObjectSpace.define_finalizer(Shmarray::Array.create(:int8, 9), proc { use })",
     "a finalizer of a view" => "$view = KEPT[1]; ObjectSpace.define_finalizer($view, proc { use })",
     "a finalizer with an array of its own" => <<~RUBY,
       def finalizer(array) = proc { use(array) }
@@ -51,7 +54,8 @@ class ShutdownTest < SharedMemoryTest
       ready.pop
     RUBY
     "a signal's handler" => "trap(:TERM) { use }; at_exit { Process.kill(:TERM, $$); Thread.pass }",
-    "a fiber's ensure, and at_exit" => "Fiber.new { begin; Fiber.yield; ensure; use; end }.resume; at_exit { use }"
+    "a fiber's ensure, and at_exit" =>
+      "Fiber.new { begin; Fiber.yield; ensure; use; end }.resume; at_exit { use }"
   }.freeze
 
   def test_what_runs_at_the_end_may_use_arrays_and_the_library
@@ -64,19 +68,28 @@ class ShutdownTest < SharedMemoryTest
   end
 
   HOLDERS = {
-    "a constant and a class variable" => "A = KEPT[1..]; class Object; @@kept = KEPT.transpose; end",
+    "a constant and a class variable" =>
+      "A = KEPT[1..]; class Object; @@kept = KEPT.transpose; end",
     "views of views" => "$views = (0...4).map { |at| KEPT[at..].transpose[(0..-1) % 2] }",
     "cycles" => "20.times { a = [Shmarray::Array.create(:int8, 9)]; a << a; $cycle = a }",
     "a closure" => "$closure = (a = Shmarray::Array.create(:int8, 9); -> { a })",
-    "a fiber that is never finished" => "$fiber = Fiber.new { a = KEPT[1]; Fiber.yield; a }.tap(&:resume)",
-    "enumerators in the middle" => "$enumerators = [KEPT, KEPT[1]].map { |array| array.to_enum.tap(&:next) }",
-    "a thread's local" => "Thread.current[:kept] = KEPT[1]; Thread.current.thread_variable_set(:a, KEPT[2])",
-    "a weak map" => "$map = ObjectSpace::WeakMap.new; $map[KEPT] = KEPT[1]; $map[Object.new] = KEPT",
-    "an exception that was caught" => "$caught = begin; KEPT[99, 99]; rescue IndexError => error; error; end",
-    "arrays by the hundred" => "$all = Array.new(300) { |at| Shmarray::Array.create(:int8, 9, name: \"n\#{at}\") }",
-    "an array that was unlinked" => "A = Shmarray::Array.create(:int8, 9, name: 'a'); Shmarray.unlink('a')",
+    "a fiber that is never finished" =>
+      "$fiber = Fiber.new { a = KEPT[1]; Fiber.yield; a }.tap(&:resume)",
+    "enumerators in the middle" =>
+      "$enumerators = [KEPT, KEPT[1]].map { |array| array.to_enum.tap(&:next) }",
+    "a thread's local" =>
+      "Thread.current[:kept] = KEPT[1]; Thread.current.thread_variable_set(:a, KEPT[2])",
+    "a weak map" =>
+      "$map = ObjectSpace::WeakMap.new; $map[KEPT] = KEPT[1]; $map[Object.new] = KEPT",
+    "an exception that was caught" =>
+      "$caught = begin; KEPT[99, 99]; rescue IndexError => error; error; end",
+    "arrays by the hundred" =>
+      "$all = Array.new(300) { |at| Shmarray::Array.create(:int8, 9, name: \"n\#{at}\") }",
+    "an array that was unlinked" =>
+      "A = Shmarray::Array.create(:int8, 9, name: 'a'); Shmarray.unlink('a')",
     "garbage" => "300.times { Shmarray::Array.create(:int8, 1000)[1..] }; GC.disable",
-    "an instance variable of a singleton" => "KEPT.singleton_class.instance_variable_set(:@kept, KEPT[1])",
+    "an instance variable of a singleton" =>
+      "KEPT.singleton_class.instance_variable_set(:@kept, KEPT[1])",
     "a memory view" => "require 'fiddle'; $view = Fiddle::MemoryView.new(KEPT)",
     "a stressed collector" => "GC.stress = true; $view = KEPT[1]"
   }.freeze
@@ -89,7 +102,7 @@ class ShutdownTest < SharedMemoryTest
     end
   end
 
-  # Main goes on to its end when each of two threads has been round three times.
+  # The main thread ends after two threads have made three rounds each.
   THREADS = {
     "make and drop" => "Shmarray::Array.create(:int8, 1000)",
     "attach and take views" => "Shmarray::Array.attach(KEPT.handle)[1..].transpose",
@@ -113,9 +126,13 @@ class ShutdownTest < SharedMemoryTest
   end
 
   def test_an_uncaught_exception_is_all_that_is_said
-    output, status = ruby("#{PRELUDE}def fail_with(array) = raise(ArgumentError, \"seven\")\nfail_with(KEPT[1])")
+    output, status = ruby(<<~RUBY)
+      #{PRELUDE}def fail_with(array) = raise(ArgumentError, "seven")
+      fail_with(KEPT[1])
+    RUBY
     assert_equal 1, status.exitstatus
-    assert_match(/\A-e:\d+:in .*fail_with'.*: seven \(ArgumentError\)\n\tfrom -e:\d+:in .*<main>'\n\z/, output)
+    raised = /-e:\d+:in .*fail_with'.*: seven \(ArgumentError\)\n/
+    assert_match(/\A#{raised}\tfrom -e:\d+:in .*<main>'\n\z/, output)
     assert_empty segments_in
   end
 
@@ -139,7 +156,8 @@ class ShutdownTest < SharedMemoryTest
   def test_an_interpreter_without_its_directory_ends_quietly
     elsewhere = File.join(ENV.fetch("SHMARRAY_DIR"), "elsewhere")
     Dir.mkdir(elsewhere)
-    output, status = ruby(PRELUDE + 'require "fileutils"; FileUtils.rm_rf(ENV["SHMARRAY_DIR"])', env: { "SHMARRAY_DIR" => elsewhere })
+    output, status = ruby("#{PRELUDE}require 'fileutils'; FileUtils.rm_rf(ENV['SHMARRAY_DIR'])",
+                          env: { "SHMARRAY_DIR" => elsewhere })
     assert_equal ["", 0], [output, status.to_i]
     refute_path_exists elsewhere
   end
@@ -166,8 +184,10 @@ class NumoShutdownTest < NumoTest
   HANDLERS = {
     "at_exit" => "at_exit { use }",
     "a finalizer of an object" => "ObjectSpace.define_finalizer(Object.new, proc { use })",
-    "a finalizer of an array" => "ObjectSpace.define_finalizer(Numo::Shared.new(Numo::Int8, 9), proc { use })",
-    "a finalizer of a view" => "$view = KEPT[1, true]; ObjectSpace.define_finalizer($view, proc { use })",
+    "a finalizer of an array" =>
+      "ObjectSpace.define_finalizer(Numo::Shared.new(Numo::Int8, 9), proc { use })",
+    "a finalizer of a view" =>
+      "$view = KEPT[1, true]; ObjectSpace.define_finalizer($view, proc { use })",
     "a finalizer of what is attached" => "ObjectSpace.define_finalizer(TURNED, proc { use })"
   }.freeze
 
@@ -185,9 +205,16 @@ class NumoShutdownTest < NumoTest
     "a cycle" => "a = [KEPT[1, true]]; a << a; $cycle = a",
     "an instance variable" => "KEPT.instance_variable_set(:@kept, KEPT[1, true])",
     "an enumerator in the middle" => "$enumerator = KEPT.to_enum.tap(&:next)",
-    "threads in a loop" => "q = Queue.new; 2.times { Thread.new { loop { TURNED.sum; KEPT[1, true].dup; q << 1 } } }; 6.times { q.pop }",
+    "threads in a loop" => <<~RUBY,
+      q = Queue.new
+      2.times { Thread.new { loop { TURNED.sum; KEPT[1, true].dup; q << 1 } } }
+      6.times { q.pop }
+    RUBY
     "garbage" => "300.times { Numo::Shared.new(Numo::Int8, 1000)[1..-1] }",
-    "a compacted heap" => "$views = Array.new(50) { KEPT[1, true] }; GC.compact if GC.respond_to?(:compact)"
+    "a compacted heap" => <<~RUBY
+      $views = Array.new(50) { KEPT[1, true] }
+      GC.compact if GC.respond_to?(:compact)
+    RUBY
   }.freeze
 
   def test_whatever_still_holds_numo_arrays_at_the_end_gives_them_back_quietly

@@ -2,11 +2,12 @@
 
 require_relative "helper"
 
-# sig/: what RBS says is what there is.
+# sig/: the RBS signatures match the methods and constants.
 class SignaturesTest < SharedMemoryTest
-  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message] +
-            (NUMO ? [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] : [])
-  # Ruby's own, which nobody declares.
+  WITH_NUMO = -> { [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] }
+  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message,
+             *(WITH_NUMO.call if NUMO)].freeze
+  # Ruby's own methods, which are not declared.
   ASIDE = %i[allocate inspect to_s initialize new].freeze
 
   def setup
@@ -28,15 +29,21 @@ class SignaturesTest < SharedMemoryTest
   def test_every_method_is_declared_and_every_declaration_is_there
     builder = definitions
     MODULES.each do |mod|
-      name = RBS::TypeName.new(name: mod.name.split("::").last.to_sym, namespace: RBS::Namespace.parse("::#{mod.name}").parent)
-      assert_same_methods mod.singleton_methods(false), declared(builder.build_singleton(name), name), "#{mod}."
-      assert_same_methods mod.public_instance_methods(false), declared(builder.build_instance(name), name), "#{mod}#"
+      namespace = RBS::Namespace.parse("::#{mod.name}").parent
+      name = RBS::TypeName.new(name: mod.name.split("::").last.to_sym, namespace:)
+      assert_same_methods mod.singleton_methods(false),
+                          declared(builder.build_singleton(name), name), "#{mod}."
+      assert_same_methods mod.public_instance_methods(false),
+                          declared(builder.build_instance(name), name), "#{mod}#"
     end
   end
 
   def test_every_constant_is_declared_and_every_declaration_is_there
-    declared = definitions.env.constant_decls.keys.map(&:to_s) + definitions.env.class_decls.keys.map(&:to_s)
-    there = MODULES.grep_v(Class).flat_map { |mod| mod.constants.map { |name| "::#{mod}::#{name}" } }
+    env = definitions.env
+    declared = env.constant_decls.keys.map(&:to_s) + env.class_decls.keys.map(&:to_s)
+    there = MODULES.grep_v(Class).flat_map do |mod|
+      mod.constants.map { |name| "::#{mod}::#{name}" }
+    end
     ours = declared.grep(/\A::(Shmarray|Numo::(Shared|Parallel))::\w+\z/)
     assert_equal [[], []], [there - ours, (NUMO ? ours : ours.grep_v(/Numo/)) - there]
   end

@@ -3,11 +3,12 @@
 require_relative "helper"
 require "pty"
 
-# Starts: handles and forks hold, exec lets go; a daemon holds as any process does.
+# Starts: handles and forks hold, exec releases; a daemon holds as any process does.
 class StartsTest < SharedMemoryTest
   STARTS = {
     "spawn" => ->(ends) { spawn("cat", in: ends[0], out: ends[1]) },
-    "spawn with every descriptor" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], close_others: false) },
+    "spawn with every fd" =>
+      ->(ends) { spawn("cat", in: ends[0], out: ends[1], close_others: false) },
     "spawn by a shell" => ->(ends) { spawn("cat; true", in: ends[0], out: ends[1]) },
     "spawn in a new group" => ->(ends) { spawn("cat", in: ends[0], out: ends[1], pgroup: true) },
     "fork and exec" => ->(ends) { fork { exec("cat", in: ends[0], out: ends[1]) } }
@@ -83,7 +84,10 @@ class StartsTest < SharedMemoryTest
       pid = answer.gets.to_i
       handles = ::Array.new(2) { answer.gets.chomp }
       before = segments_in
-      in_child { handles.each.with_index(3) { |handle, value| Shmarray::Array.attach(handle)[0] = value } && nil }
+      in_child do
+        handles.each.with_index(3) { |handle, value| Shmarray::Array.attach(handle)[0] = value }
+        nil
+      end
       assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]
       ask.puts "look"
       assert_equal "[[3, 1], [4, 2]]\n", answer.gets
@@ -114,7 +118,7 @@ class StartsTest < SharedMemoryTest
 
   private
 
-  # The program runs when it answers: then it has no part of this process's memory.
+  # An answer means that the program runs: then it has no part of this process's memory.
   def start_and_hold(start, theirs, ours)
     a = Shmarray::Array.create(:int32, 3)
     pid = start.call(theirs)

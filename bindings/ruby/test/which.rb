@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Which Numo the tests run on, and which of ours.
+# The Numo on which the tests run, and the version of this library.
 module Which
   begin
     require "numo/shared"
@@ -15,6 +15,7 @@ module Which
   end
 
   def self.line
-    "numo-shared #{Shmarray::VERSION}, #{NUMO ? "with #{NUMO}" : "without Numo (#{REASON})"}, Ruby #{RUBY_VERSION}"
+    numo = NUMO ? "with #{NUMO}" : "without Numo (#{REASON})"
+    "numo-shared #{Shmarray::VERSION}, #{numo}, Ruby #{RUBY_VERSION}"
   end
 end

@@ -3,7 +3,7 @@
 require_relative "helper"
 require "fiddle"
 
-# Shmarray::Array.wrap: what others export as a MemoryView.
+# Shmarray::Array.wrap: arrays over the MemoryViews of other objects.
 class WrapTest < SharedMemoryTest
   def test_an_array_is_itself
     a = Shmarray::Array.create(:int32, [2, 3])
@@ -29,10 +29,11 @@ class WrapTest < SharedMemoryTest
     assert_equal [[0, 0, 9, 0], true], [found.to_a, found.readonly?]
   end
 
-  # Of a read-only array with a segment of its own: only its data are mapped so.
+  # The address of a read-only array with a segment of its own: only its data are mapped so.
   def address_of(array)
     id = JSON.parse(array.handle)["segment"]
-    File.foreach("/proc/self/maps").find { |line| line.include?(id) && line.include?("r--s") }.to_i(16)
+    maps = File.foreach("/proc/self/maps")
+    maps.find { |line| line.include?(id) && line.include?("r--s") }.to_i(16)
   end
 
   def test_numos_arrays_are_found_or_copied
@@ -41,14 +42,18 @@ class WrapTest < SharedMemoryTest
     shared = Numo::Shared.new(Numo::Int32, [2, 3]).seq
     found = Shmarray::Array.wrap(shared)
     found[1, 2] = 50
-    assert_equal [["<i4", [2, 3], shared.to_a], 50], [[found.dtype, found.shape, found.to_a], shared[1, 2]]
+    assert_equal [["<i4", [2, 3], shared.to_a], 50],
+                 [[found.dtype, found.shape, found.to_a], shared[1, 2]]
     assert_equal Numo::Shared.handle(shared), found.handle
     copy = Shmarray::Array.wrap(Numo::DFloat[[1, 2], [3, 4]])
     assert_equal [[1.0, 2.0], [3.0, 4.0]], Shmarray::Array.attach(copy.handle).to_a
-    assert_equal [[1.0, 3.0], [2.0, 4.0]], Shmarray::Array.wrap(Numo::DFloat[[1, 2], [3, 4]].transpose).to_a
+    assert_equal [[1.0, 3.0], [2.0, 4.0]],
+                 Shmarray::Array.wrap(Numo::DFloat[[1, 2], [3, 4]].transpose).to_a
   end
 
   def test_what_exports_nothing_is_refused
-    ["text", 1, nil, Object.new].each { |object| assert_raises(TypeError) { Shmarray::Array.wrap(object) } }
+    ["text", 1, nil, Object.new].each do |object|
+      assert_raises(TypeError) { Shmarray::Array.wrap(object) }
+    end
   end
 end

@@ -7,5 +7,7 @@ require_relative "simulator"
 PROCESSES = 2
 
 in_rounds do
-  Numo::Parallel.map(0...Simulator::FRAMES, in_processes: PROCESSES) { |number| SIMULATOR.step(number) }
+  Numo::Parallel.map(0...Simulator::FRAMES, in_processes: PROCESSES) do |number|
+    SIMULATOR.step(number)
+  end
 end

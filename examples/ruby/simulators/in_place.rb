@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Each simulator writes its frames where the parent has them.
+# Each simulator writes its frames into the parent's array.
 require "numo/shared"
 require_relative "simulator"
 
@@ -8,6 +8,8 @@ PROCESSES = 2
 FRAMES = Numo::Shared.new(Numo::UInt8, [Simulator::FRAMES, *Simulator::SHAPE])
 
 in_rounds do
-  Numo::Parallel.each_slice_of(FRAMES, in_processes: PROCESSES) { |frame, number| frame.store(SIMULATOR.step(number)) }
+  Numo::Parallel.each_slice_of(FRAMES, in_processes: PROCESSES) do |frame, number|
+    frame.store(SIMULATOR.step(number))
+  end
   (0...Simulator::FRAMES).map { |number| FRAMES[number, false] }
 end

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Frames come back as bytes through a pipe, as the gem parallel does it.
+# Frames come back as bytes through a pipe, as with the gem parallel.
 require "numo/narray"
 require_relative "simulator"
 
 PROCESSES = 2
 
-# A child that answers numbers with frames, its end of the pipes, and a thread here that asks.
+# A child that answers numbers with frames, its ends of the pipes, and a thread here that asks.
 def start(numbers, frames)
   from_parent, to_child = IO.pipe(binmode: true)
   from_child, to_parent = IO.pipe(binmode: true)

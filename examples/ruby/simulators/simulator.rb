@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A slow simulator: it thinks, and then it has a frame, one byte for each channel of a pixel.
+# A slow simulator: each step results in a frame, one byte for each channel of a pixel.
 class Simulator
   SHAPE = ARGV.include?("--small") ? [108, 192, 3] : [1080, 1920, 3]
   FRAMES = ARGV.include?("--small") ? 6 : 60
@@ -9,7 +9,7 @@ class Simulator
     @frame = Numo::UInt8.new(*SHAPE).seq
   end
 
-  # A few bytes of the last frame change.
+  # Changes a few bytes of the last frame.
   def step(number)
     @frame[0...4, 0...4, true] = number % 256
     @frame
@@ -20,7 +20,7 @@ SIMULATOR = Simulator.new
 
 ROUNDS = ARGV.include?("--small") ? 2 : 7
 
-# Runs as a program does that goes on for long, round after round, and says the median of their times. The
+# Runs round after round, as a long-running program does, and prints the median of their times. The
 # parent looks at each frame.
 def in_rounds
   result = nil

@@ -1,29 +1,34 @@
 # frozen_string_literal: true
 
-# Writes a Makefile that has cargo build the extension, or says what is lacking for that.
+# Writes a Makefile by which cargo builds the extension, or prints what is missing for that.
 #
-# SHMARRAY_CARGO_TARGET_DIR or CARGO_TARGET_DIR names a folder for cargo's work that is kept,
-# so that the next build is quick. Without it the work is thrown away when the extension is made.
-# CARGO and RUSTC name programs to take in the place of those on the PATH.
+# SHMARRAY_CARGO_TARGET_DIR or CARGO_TARGET_DIR names a target folder that is kept, so that the next
+# build is quick. Without it the folder is removed after the build. CARGO and RUSTC name programs to
+# use instead of those on the PATH.
 
 require "open3"
 require "pathname"
 require "rbconfig"
 require "shellwords"
 
-# The version stands once, in the workspace's Cargo.toml: two folders up in the gem, four in the repository.
+# The version is only in the workspace's Cargo.toml: two folders up in the gem, four in the
+# repository.
 NEEDED = Pathname.new(__dir__).ascend.lazy.map { |dir| dir / "Cargo.toml" }.select(&:file?)
-                 .filter_map { |file| file.read(encoding: "UTF-8")[/^rust-version = "(.+)"/, 1] }.first
+                 .filter_map { |file| file.read(encoding: "UTF-8")[/^rust-version = "(.+)"/, 1] }
+                 .first
 
 def numbers(version)
   version.split(".").map(&:to_i)
 end
 
-# What is wrong with a program of Rust's, and what rustup does about it; nil when nothing is. A pre-release
-# is as good as its release, as cargo has it; what says no version is left to cargo.
+# Returns what is wrong with a Rust program, and the rustup command against it; nil if nothing is. A
+# pre-release is as good as its release, as for cargo. A program that prints no version is left to
+# cargo.
 def lack(program)
   said, complaint, status = Open3.capture3(program, "--version", binmode: true)
-  return "#{program} --version fails (#{reason(complaint)})", " by `rustup default stable`" unless status.success?
+  unless status.success?
+    return "#{program} --version fails (#{reason(complaint)})", " by `rustup default stable`"
+  end
 
   found = said[/\d+\.\d+\.\d+/]
   return unless found && (numbers(found) <=> numbers(NEEDED)).negative?
@@ -33,7 +38,7 @@ rescue Errno::ENOENT, Errno::EACCES
   ["no #{program} was found", ""]
 end
 
-# rustup speaks of what it has looked for first.
+# rustup prints first what it has looked for.
 def reason(complaint)
   lines = complaint.lines(chomp: true)
   lines.grep(/\Aerror/).first || lines.first
@@ -54,7 +59,7 @@ cargo = ENV["CARGO"] || "cargo"
 
 check_rust(cargo, ENV["RUSTC"] || "rustc")
 
-# What bindgen says stands far above the end of what a failed build prints.
+# bindgen's message is far above the end of a failed build's output.
 File.write("Makefile", <<~MAKEFILE)
   sitearchdir = #{RbConfig::CONFIG["sitearchdir"]}
   TARGET_DIR = #{File.expand_path(kept || "target")}
@@ -66,8 +71,10 @@ File.write("Makefile", <<~MAKEFILE)
 
   #{library}:
   \t{ $(BUILD) 2>&1 || echo "cargo failed"; } | tee cargo.log
-  \t@! grep -q "Unable to find libclang" cargo.log || echo "numo-shared needs libclang to be built:" \\
-  \t  "install it (Debian: libclang-dev, Fedora: clang-devel), or name its folder in LIBCLANG_PATH" >&2
+  \t@! grep -q "Unable to find libclang" cargo.log || \\
+  \t  echo "numo-shared needs libclang to be built:" \\
+  \t  "install it (Debian: libclang-dev, Fedora: clang-devel)," \\
+  \t  "or name its folder in LIBCLANG_PATH" >&2
   \t@! grep -qx "cargo failed" cargo.log
   \tcp "$(TARGET_DIR)/release/#{built}" $@
   \t-#{RbConfig::CONFIG["STRIP"]} $@

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Numo::Parallel by the name of the gem parallel, for that gem's specs.
+# Gives Numo::Parallel the name of the gem parallel, for that gem's specs. In its checkout:
 #
-#   RUBYLIB=bindings/ruby/foreign/in_place_of_parallel rspec spec/parallel_spec.rb     # in its checkout
+#   RUBYLIB=bindings/ruby/foreign/in_place_of_parallel rspec spec/parallel_spec.rb
 
 require "numo/shared"
 

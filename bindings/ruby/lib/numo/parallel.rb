@@ -4,9 +4,9 @@ require "etc"
 require "numo/shared"
 
 module Numo
-  # Blocks that run in forked processes, as those of the gem parallel do. Arrays that a block returns
-  # come back through shared memory, also from within Arrays, Hashes and Structs; everything else by
-  # Marshal. What a block writes to a captured shared array is seen by all.
+  # Runs blocks in forked processes, as the gem parallel does. Arrays that a block returns come back
+  # through shared memory, also from within Arrays, Hashes and Structs; everything else comes back
+  # by Marshal. All processes see what a block writes to a captured shared array.
   #
   # @example Each child fills its own [3, 3], in place
   #   images = Numo::Shared.new(Numo::Int32, [2, 3, 3])
@@ -14,39 +14,42 @@ module Numo
   #   images[1, 0, 0] # => 2
   #
   # @example Results
-  #   squares = Numo::Parallel.map([1, 2, 3], in_processes: 2) { |n| Numo::DFloat.new(n, n).fill(n * n) }
+  #   squares = Numo::Parallel.map([1, 2, 3]) { |n| Numo::DFloat.new(n, n).fill(n * n) }
   #   squares[2].shape # => [3, 3]
   #
   # All methods take the options of that gem, by name or in a Hash:
   #
-  # in_processes:: how many processes, at most one for each item; 0 runs everything here. The default is {processor_count}.
-  # in_threads:: how many threads of this process instead, for blocks that wait more than they compute
-  # preserve_results:: false when nobody wants the results: the call returns its source
+  # in_processes:: how many processes, at most one for each item; 0 runs everything here. The
+  #   default is {processor_count}.
+  # in_threads:: how many threads of this process instead, for blocks that wait more than they
+  #   compute
+  # preserve_results:: false if the results are not needed: the call returns its source
   # start:: called with item and index before a job, in this process, one at a time
   # finish:: called with item, index and result after it, before its worker begins another
   # finish_in_order:: finish is called in the order of the items
   # progress:: true, a title, or options of the gem ruby-progressbar, which must be installed
   # isolation:: a new process for each item; threads have none
   #
-  # An exception in a block ends the call as soon as the other workers have finished the item that they are at. It is
-  # raised in the calling process, with its own backtrace. A worker that dies raises {Shmarray::WorkerLost}.
+  # An exception in a block ends the call as soon as the other workers have finished their current
+  # items. It is raised in the calling process, with its own backtrace. If a worker dies, the call
+  # raises {Shmarray::WorkerLost}.
   module Parallel
-    # A producer (anything with +call+) returns it when there are no more items.
+    # A producer (an object with +call+) returns it when there are no more items.
     Stop = Object.new.freeze
 
-    # Raised in a block, it ends the call, whose value is then {#value}. The other workers finish the item that they
-    # are at.
+    # Ends the call if it is raised in a block. The call returns {#value}, after the other workers
+    # have finished their current items.
     class Break < StandardError
-      # What the call returns.
+      # The value that the call returns.
       attr_reader :value
 
-      # @param value [Object] what Marshal can carry
+      # @param value [Object] an object that Marshal can dump
       def initialize(value = nil)
         super()
         @value = value
       end
 
-      # Its value alone: a cause may be something that Marshal refuses.
+      # Dumps only the value: a cause may be an object that Marshal refuses.
       # @return [String]
       def _dump(_level)
         Marshal.dump(@value)
@@ -58,14 +61,14 @@ module Numo
       end
     end
 
-    # As {Break}, and the other processes are killed.
+    # Does the same as {Break}, but the other processes are killed.
     class Kill < Break
     end
 
-    # The name that the gem parallel has for it.
+    # The gem parallel's name for this error.
     DeadWorker = Shmarray::WorkerLost
 
-    # Stands for an exception that Marshal refuses, with its class, message and backtrace.
+    # Replaces an exception that Marshal refuses, with its class, message and backtrace.
     class UndumpableException < StandardError
     end
   end
@@ -74,67 +77,73 @@ end
 require "numo/parallel/jobs"
 require "numo/parallel/stream"
 require "numo/parallel/payload"
-require "numo/parallel/loans"
-require "numo/parallel/room"
+require "numo/parallel/result_buffers"
+require "numo/parallel/copier"
 require "numo/parallel/child"
 require "numo/parallel/interrupts"
 require "numo/parallel/threads"
-require "numo/parallel/end"
+require "numo/parallel/process_exit"
 require "numo/parallel/worker"
 require "numo/parallel/progress"
-require "numo/parallel/deputy"
+require "numo/parallel/helper_thread"
 require "numo/parallel/run"
 
 module Numo
   module Parallel
-    OPTIONS = %i[in_processes in_threads preserve_results start finish finish_in_order progress isolation with_index].freeze
-    # Options of the gem parallel, and why they are not here.
+    OPTIONS = %i[
+      in_processes in_threads preserve_results start finish finish_in_order progress isolation
+      with_index
+    ].freeze
+    # Options of the gem parallel that are refused, and why.
     REFUSED = {
       in_ractors: "blocks run in processes or threads; a frozen shared array is every Ractor's",
       ractor: "blocks run in processes or threads; a frozen shared array is every Ractor's",
-      interrupt_signal: "SIGINT, and any signal whose handler raises, ends the call and its processes",
+      interrupt_signal:
+        "SIGINT, and any signal whose handler raises, ends the call and its processes",
       serializer: "everything but arrays goes by Marshal"
     }.freeze
     private_constant :OPTIONS, :REFUSED
 
     class << self
-      # What the block makes of each item, in the order of the items.
+      # Returns the block's result for each item, in the order of the items.
       #
       # @param source [Enumerable, #call, Queue] items; a producer is called until it returns {Stop}
       # @return [Array]
-      # @raise whatever the block raises, with its own backtrace
-      # @raise [Shmarray::WorkerLost] when a process dies
+      # @raise any exception that the block raises, with its own backtrace
+      # @raise [Shmarray::WorkerLost] if a worker dies
       # @example
-      #   frames = Numo::Parallel.map(0...4, in_processes: 2) { |i| { id: i, pixels: Numo::UInt8.new(2, 3).fill(i) } }
+      #   frames = Numo::Parallel.map(0...4, in_processes: 2) do |i|
+      #     { id: i, pixels: Numo::UInt8.new(2, 3).fill(i) }
+      #   end
       #   frames[3][:pixels].to_a # => [[3, 3, 3], [3, 3, 3]]
       def map(source, options = {}, &block)
         run(source, options, results: true, &block)
       end
 
-      # Calls the block with each item. What it returns is dropped in its process.
+      # Calls the block with each item. The block's results are dropped in the worker.
       #
       # @return the source
       def each(source, options = {}, &block)
         run(source, options, results: false, &block)
       end
 
-      # As {.map}, and the block is given the index, too.
+      # Does the same as {.map}, and passes the index to the block, too.
       #
       # @return [Array]
       # @example
-      #   Numo::Parallel.map_with_index(%w[a b], in_processes: 2) { |word, i| word * (i + 1) } # => ["a", "bb"]
+      #   Numo::Parallel.map_with_index(%w[a b]) { |word, i| word * (i + 1) } # => ["a", "bb"]
       def map_with_index(source, options = {}, &block)
         run(source, { **options, with_index: true }, results: true, &block)
       end
 
-      # As {.each}, and the block is given the index, too.
+      # Does the same as {.each}, and passes the index to the block, too.
       #
       # @return the source
       def each_with_index(source, options = {}, &block)
         run(source, { **options, with_index: true }, results: false, &block)
       end
 
-      # As {.map}, and Arrays among the results are taken apart.
+      # Does the same as {.map}, and flattens Arrays among the results by one level.
       #
       # @return [Array]
       # @example
@@ -143,7 +152,7 @@ module Numo
         map(...).flatten(1)
       end
 
-      # As {.map}, without the results that are nil or false.
+      # Does the same as {.map}, without the results that are nil or false.
       #
       # @return [Array]
       # @example
@@ -152,7 +161,8 @@ module Numo
         map(...).select(&:itself)
       end
 
-      # Whether the block is true for an item. The other workers are killed when that is known.
+      # Returns whether the block is true for any item. As soon as it is, the other workers are
+      # killed.
       #
       # @return [Boolean]
       # @example
@@ -163,7 +173,8 @@ module Numo
         !each(source, options) { |*item| raise Kill, false if block.call(*item) }
       end
 
-      # Whether the block is true for all items. The other workers are killed when it is not for one.
+      # Returns whether the block is true for all items. As soon as it is not, the other workers are
+      # killed.
       #
       # @return [Boolean]
       def all?(source, options = {}, &block)
@@ -172,29 +183,34 @@ module Numo
         !!each(source, options) { |*item| raise Kill, false unless block.call(*item) }
       end
 
-      # Calls the block with each +array[i, …]+ along an axis, and i: views, so that what is written there is
-      # seen by all. A negative axis counts from the end.
+      # Calls the block with each +array[i, …]+ along an axis, and with i. These are views, so all
+      # processes see what is written there. A negative axis counts from the end.
       #
       # @param array [Numo::NArray] in shared memory
-      # @param options [Hash] those of all methods, and +axis:+, which is 0 when it is not there
+      # @param options [Hash] those of all methods, and +axis:+ (0 by default)
       # @return the array
-      # @raise [ArgumentError] when the array is private: what is written there would be lost
+      # @raise [ArgumentError] if the array is private: what the blocks write would be lost
       # @example
       #   frames = Numo::Shared.new(Numo::UInt8, [4, 1080, 1920, 3])
       #   Numo::Parallel.each_slice_of(frames, in_processes: 2) { |frame, i| frame.fill(i) }
       #   frames[3, 0, 0, true].to_a # => [3, 3, 3]
       def each_slice_of(array, options = {})
         raise ArgumentError, "no block given" unless block_given?
-        raise ArgumentError, "the array is not in shared memory; Numo::Shared.share makes a copy that is" unless Shared.shared?(array)
+        unless Shared.shared?(array)
+          raise ArgumentError,
+                "the array is not in shared memory; Numo::Shared.share makes a copy that is"
+        end
 
         axis, options = options.fetch(:axis, 0), options.except(:axis)
-        place = axis.negative? ? axis + array.ndim : axis
-        raise IndexError, "axis #{axis} of #{array.ndim} dimensions" unless place.between?(0, array.ndim - 1)
+        dim = axis.negative? ? axis + array.ndim : axis
+        unless dim.between?(0, array.ndim - 1)
+          raise IndexError, "axis #{axis} of #{array.ndim} dimensions"
+        end
 
-        each(0...array.shape[place], options) do |index|
+        each(0...array.shape[dim], options) do |index|
           slice = ::Array.new(array.ndim, true)
-          slice[place] = index
-          # Numo gives a number where one dimension is left over: a view of one element can be written to.
+          slice[dim] = index
+          # If no dimension is left, Numo returns a number; a view of one element can be written to.
           yield(array.ndim == 1 ? array[index..index] : array[*slice], index)
         end
         array
@@ -203,7 +219,7 @@ module Numo
       # Calls the block with 0 … count - 1, each in a process of its own, all at once.
       #
       # @param count [Integer, Hash] or options, with +count:+
-      # @return [Array] what the blocks returned
+      # @return [Array] the results of the blocks
       # @example
       #   Numo::Parallel.in_processes(2) { |n| n + 1 } # => [1, 2]
       def in_processes(count = {}, &block)
@@ -212,36 +228,40 @@ module Numo
         map(0...count, options.except(:count).merge(in_processes: count), &block)
       end
 
-      # The same in threads of this process.
+      # Does the same in threads of this process.
       #
       # @param count [Integer, Hash] or options, with +count:+
-      # @return [Array] what the blocks returned
+      # @return [Array] the results of the blocks
       def in_threads(count = { count: 2 }, &block)
         raise ArgumentError, "no block given" unless block
 
         Threads.new.values(Integer(count.is_a?(Hash) ? count.fetch(:count, 2) : count), &block)
       end
 
-      # Processors that this process may use, or what the environment's +PARALLEL_PROCESSOR_COUNT+ says.
+      # Returns how many processors this process may use, or the value of +PARALLEL_PROCESSOR_COUNT+
+      # in the environment.
       # @return [Integer]
       def processor_count
         Integer(ENV["PARALLEL_PROCESSOR_COUNT"] || Etc.nprocessors)
       end
 
-      # The same without the further hardware threads of each core, where the system tells.
+      # Returns the same without the further hardware threads of each core, if the system lists
+      # them.
       # @return [Integer]
       def physical_processor_count
-        siblings = Dir["/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list"].map { |file| File.read(file) }
+        lists = Dir["/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list"]
+        siblings = lists.map { |file| File.read(file) }
         [siblings.uniq.size, processor_count].reject(&:zero?).min
       end
 
-      # In a block: the number of its process or thread, from 0 on; 0 when everything runs here.
+      # Returns, in a block, the number of its process or thread, counted from 0; 0 if everything
+      # runs here.
       # @return [Integer, nil]
       def worker_number
         Worker.number
       end
 
-      # What {worker_number} is in this thread from now on.
+      # Sets the {worker_number} of this thread.
       def worker_number=(number)
         Worker.number = number
       end
@@ -252,13 +272,17 @@ module Numo
         check_names(options.keys - OPTIONS)
         raise ArgumentError, "no block given" unless block
 
-        Run.new(Jobs.new(source, (Mutex.new if options[:in_threads])), block, results:, **options).outcome(source)
+        jobs = Jobs.new(source, (Mutex.new if options[:in_threads]))
+        Run.new(jobs, block, results:, **options).outcome(source)
       end
 
       def check_names(unknown)
         refused = unknown.find { |name| REFUSED.key?(name) }
         raise ArgumentError, "#{refused}: is not supported: #{REFUSED[refused]}" if refused
-        raise ArgumentError, "unknown #{unknown.size == 1 ? "option" : "options"}: #{unknown.join(", ")}" if unknown.any?
+        return if unknown.empty?
+
+        raise ArgumentError,
+              "unknown #{unknown.size == 1 ? "option" : "options"}: #{unknown.join(", ")}"
       end
     end
   end

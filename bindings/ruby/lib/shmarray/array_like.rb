@@ -1,41 +1,43 @@
 # frozen_string_literal: true
 
 module Shmarray
-  # What Ruby's own Arrays have too. Elements are those of all dimensions, in C order; an index, a pattern and
-  # {#values_at} go along the first dimension.
+  # Methods that Ruby's own Arrays have, too. Elements are those of all dimensions, in C order; an
+  # index, a pattern and {#values_at} go along the first dimension.
   class Array
     # @!method ==(other)
-    #   Whether the other is an array of the same shape whose elements are equal by value: 1 and 1.0 are, NaN is not equal
-    #   to itself. The elements are compared where they are, without objects of them.
+    #   Returns whether the other is an array of the same shape with equal elements. They are
+    #   compared by value: 1 equals 1.0, and NaN does not equal itself. They are compared in place,
+    #   without Ruby objects for them.
     #
-    #   Never of an Array of Ruby's or of a Numo array, for which it would be true in one direction only: compare with
-    #   {#to_a}.
+    #   A Ruby Array or a Numo array is never equal: it would be so in one direction only. Compare
+    #   {#to_a} with it.
     #   @param other [Object]
     #   @return [Boolean]
     #   @example
     #     a = Shmarray::Array.create(:int32, 2).fill(1)
     #     b = Shmarray::Array.create(:float64, 2).fill(1)
-    #     [a == b, a == b.reshape(1, 2), a == [1, 1], a.to_a == [1, 1]] # => [true, false, false, true]
+    #     [a == b, a == b.reshape(1, 2)] # => [true, false]
+    #     [a == [1, 1], a.to_a == [1, 1]] # => [false, true]
 
     # @!method length
-    #   As {#size}: of all dimensions.
+    #   The same as {#size}: of all dimensions.
     #   @return [Integer] how many elements
     # @!method empty?
     #   @return [Boolean] whether there are no elements
 
     # @!method fill(value)
-    #   Every element becomes the value.
+    #   Sets every element to the value.
     #   @param value [Object]
     #   @return [self]
-    #   @raise [FrozenError] when the array is read-only
-    #   @raise [TypeError, RangeError] for a value that its dtype does not have
+    #   @raise [FrozenError] if the array is read-only
+    #   @raise [TypeError, RangeError] if the value does not fit the dtype
     #   @example
     #     a = Shmarray::Array.create(:int8, 4).fill(7)
     #     a[1..2].fill(0)
     #     a.to_a # => [7, 0, 0, 7]
 
     # @!method map!
-    #   Every element becomes what the block makes of it.
+    #   Replaces every element by what the block returns for it.
     #   @yieldparam element [Object]
     #   @return [self, Enumerator] an Enumerator without a block
     #   @raise [FrozenError, TypeError, RangeError] as {#fill}
@@ -44,31 +46,31 @@ module Shmarray
     #     a.map!.with_index { |_, i| i * i }.to_a # => [[0, 1], [4, 9]]
 
     # @!method reshape(*shape)
-    #   A view of the same elements, in C order, in another shape. As in Numo, nil or true leaves one dimension open; so
-    #   does -1. (Numo's +reshape+ copies.)
+    #   Returns a view of the same elements, in C order, in another shape. As in Numo, nil or true
+    #   leaves one dimension open; so does -1. (Numo's +reshape+ copies.)
     #   @param shape [Integer, nil, true, ::Array] its dimensions, or an Array of them
     #   @return [Array]
-    #   @raise [ArgumentError] when as many elements do not fit, or no strides reach them: then +dup+ makes a copy where
-    #     they do
+    #   @raise [ArgumentError] if the number of elements differs, or no strides reach them: then
+    #     +dup+ makes a copy in which they do
     #   @example
     #     a = Shmarray::Array.create(:int8, 6)
     #     a[nil] = 1..6
     #     a.reshape(2, nil).to_a # => [[1, 2, 3], [4, 5, 6]]
 
     # @!method name
-    #   The name that the array was made with. A view has its segment's, whose name it is.
+    #   Returns the name that the array was created with. A view returns the name of its segment.
     #   @return [String, nil]
-    #   @raise [SystemCallError] when the directory cannot be read
+    #   @raise [SystemCallError] if the directory cannot be read
     #   @example
     #     a = Shmarray::Array.create(:int8, 3, name: "levels")
     #     Shmarray::Array.attach(a.handle).name # => "levels"
 
     # @!method close
-    #   Lets go of the memory now, and not when the array is collected. Views, buffers and MemoryViews of it keep it, and
-    #   so does a loop that goes through it. From then on each method but {#closed?} and {#inspect} is an IOError. Closing
-    #   twice does nothing.
+    #   Releases the memory now instead of when the array is collected. Views, buffers and
+    #   MemoryViews of it keep the memory, and so does a loop over it. Afterwards each method but
+    #   {#closed?} and {#inspect} raises an IOError. Closing twice does nothing.
     #   @return [nil]
-    #   @raise [FrozenError] for a frozen array, which other Ractors may have
+    #   @raise [FrozenError] if the array is frozen, since other Ractors may have it
     #   @example
     #     a = Shmarray::Array.create(:int8, 3)
     #     handle = a.handle
@@ -77,8 +79,8 @@ module Shmarray
     # @!method closed?
     #   @return [Boolean]
 
-    # Whether the other has the same dtype too, and so the same {#hash}. As a Hash's key an array must not be written to,
-    # by any process.
+    # Returns whether {#==} holds and the dtype is the same, too, and so the {#hash}. While an array
+    # is a Hash's key, no process may write to it.
     # @param other [Object]
     # @return [Boolean]
     # @example
@@ -89,15 +91,15 @@ module Shmarray
       other.is_a?(Array) && dtype == other.dtype && self == other
     end
 
-    # Of dtype, shape and elements. It changes with the elements, as an Array's does.
+    # Returns a hash of dtype, shape and elements. It changes with the elements, as an Array's does.
     # @return [Integer]
     def hash
       [Array, dtype, shape, digest].hash
     end
 
-    # The first element, or the first ones.
+    # Returns the first element, or the first +count+ elements.
     # @param count [Integer, nil]
-    # @return [Object, ::Array] nil of an array without elements
+    # @return [Object, ::Array] nil if the array has no elements
     # @example
     #   a = Shmarray::Array.create(:int8, [2, 2])
     #   a[1] = 5
@@ -107,7 +109,7 @@ module Shmarray
       one ? found.first : found
     end
 
-    # The last element, or the last ones, as {#first}.
+    # Returns the last element, or the last +count+ elements.
     # @param count [Integer, nil]
     # @return [Object, ::Array]
     def last(count = (one = true; 1))
@@ -116,10 +118,11 @@ module Shmarray
       one ? found.first : found
     end
 
-    # An Array of what each index chooses along the first dimension: elements, or views of rows.
+    # Returns an Array of what each index selects along the first dimension: elements, or views of
+    # rows.
     # @param indices [Integer, Range] a Range stands for all of its indices
     # @return [::Array]
-    # @raise [IndexError] for an Integer that is not in the array
+    # @raise [IndexError] if an Integer is out of bounds
     # @example
     #   a = Shmarray::Array.create(:int8, 5)
     #   a[nil] = (10..50) % 10
@@ -128,7 +131,7 @@ module Shmarray
       indices.flat_map { |index| index.is_a?(Integer) ? [self[index]] : self[index].deconstruct }
     end
 
-    # The first dimension, for patterns: elements, or views of rows.
+    # Returns the first dimension, for patterns: elements, or views of rows.
     # @return [::Array]
     # @example
     #   a = Shmarray::Array.create(:int8, [3, 2])
@@ -141,8 +144,9 @@ module Shmarray
       ndim > 1 ? ::Array.new(shape.first) { |at| self[at] } : [*to_a]
     end
 
-    # Facts for patterns: +dtype+, +shape+, +strides+, +ndim+, +size+, +name+ and +readonly+.
-    # @param keys [::Array<Symbol>, nil] those that the pattern asks for; nil for all
+    # Returns facts for patterns: +dtype+, +shape+, +strides+, +ndim+, +size+, +name+ and
+    # +readonly+.
+    # @param keys [::Array<Symbol>, nil] the keys that the pattern asks for; nil for all
     # @return [Hash{Symbol => Object}]
     # @example
     #   case Shmarray::Array.create(:uint8, [480, 640, 3])
@@ -154,11 +158,12 @@ module Shmarray
       asked.to_h { |key| [key, public_send(FACTS.fetch(key))] }
     end
 
-    FACTS = { dtype: :dtype, shape: :shape, strides: :strides, ndim: :ndim, size: :size, name: :name, readonly: :readonly? }.freeze
+    FACTS = { dtype: :dtype, shape: :shape, strides: :strides, ndim: :ndim, size: :size,
+              name: :name, readonly: :readonly? }.freeze
     private_constant :FACTS
 
-    # The elements in JSON's arrays, as {#to_a} nests them. It needs +require "json"+, and refuses what that refuses: NaN
-    # and infinities.
+    # Returns the elements as JSON arrays, nested as {#to_a} nests them. It needs +require "json"+,
+    # which refuses NaN and infinities.
     # @return [String]
     # @example
     #   require "json"
@@ -169,7 +174,7 @@ module Shmarray
 
     private
 
-    # So many elements, or all if there are not so many.
+    # Returns the count, or the number of elements if that is less.
     def least(count)
       raise TypeError, "#{count.inspect} is not an Integer" unless count.is_a?(Integer)
       raise ArgumentError, "negative count: #{count}" if count.negative?
@@ -177,10 +182,11 @@ module Shmarray
       [count, size].min
     end
 
-    # Ruby calls it for Marshal.dump.
+    # Refuses Marshal.dump, which calls this.
     def marshal_dump
-      raise TypeError, "a Shmarray::Array is not marshalled: send its handle, which any process can attach while somebody " \
-                       "holds the array, its handle_to_send, which holds it until it is attached, or to_a, a copy"
+      raise TypeError, "a Shmarray::Array is not marshalled: send its handle, which any process " \
+                       "can attach while somebody holds the array, its handle_to_send, which " \
+                       "holds it until it is attached, or to_a, a copy"
     end
   end
 end

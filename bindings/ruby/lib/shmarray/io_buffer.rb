@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Shmarray
-  # An IO::Buffer of ours carries its array with it, so that this outlives it and its slices.
+  # Makes an IO::Buffer hold its array, so that the array outlives the buffer and its slices.
   module KeepsArray
     NAME = :@shmarray_array
     private_constant :NAME
@@ -12,7 +12,8 @@ module Shmarray
       buffer
     end
 
-    # Whether a slice of what is read-only is: in Ruby 3.1 it is not, and a write would end the process.
+    # Returns whether a slice of a read-only buffer is read-only. In Ruby 3.1 it is not, and a write
+    # to it would end the process.
     def self.protects_slices?
       IO::Buffer.for("protected").slice(0, 1).readonly?
     end
@@ -25,12 +26,13 @@ module Shmarray
   private_constant :KeepsArray
 
   class Array
-    # The array's memory as an IO::Buffer, which IO#read, #write and a fiber scheduler take without a copy. It keeps the
-    # memory, as its slices do, also when the array is closed.
+    # Returns the array's memory as an IO::Buffer, which IO#read, IO#write and a fiber scheduler
+    # take without a copy. The buffer and its slices hold the memory, even if the array is closed.
     #
-    # @return [IO::Buffer] read-only as the array is
-    # @raise [ArgumentError] when the elements do not lie side by side in one order or the other
-    # @raise [NotImplementedError] for a read-only array in Ruby 3.1, whose slices forget that they are
+    # @return [IO::Buffer] read-only if the array is
+    # @raise [ArgumentError] if the elements do not lie side by side in C or Fortran order
+    # @raise [NotImplementedError] for a read-only array in Ruby 3.1, where slices of the buffer
+    #   could be written to
     # @example A frame from a file, straight into shared memory
     #   frame = Shmarray::Array.create(:uint8, [2, 4])
     #   IO.pipe do |reader, writer|
@@ -39,7 +41,10 @@ module Shmarray
     #   end
     #   frame.to_a # => [[1, 2, 3, 4], [5, 6, 7, 8]]
     def to_io_buffer
-      raise NotImplementedError, "slices of a read-only IO::Buffer can be written to in Ruby #{RUBY_VERSION}" if readonly? && !KeepsArray.protects_slices?
+      if readonly? && !KeepsArray.protects_slices?
+        raise NotImplementedError,
+              "slices of a read-only IO::Buffer can be written to in Ruby #{RUBY_VERSION}"
+      end
 
       KeepsArray.give(*io_buffer)
     end

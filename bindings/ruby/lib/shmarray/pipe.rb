@@ -3,11 +3,11 @@
 require "io/wait" # IO#wait_readable, which Ruby 3.1 does not have by itself
 
 module Shmarray
-  # One end of a pipe that carries arrays and bytes, both ways.
+  # One end of a pipe that carries arrays and bytes in both directions.
   #
   # Any number of processes may share an end: each message is received once, and whole. A message
-  # that nobody can receive any more gives its arrays back. Descriptors close on exec, unless
-  # spawn is told of them: +spawn(program, pipe.fileno => pipe.fileno)+, and there {for_fd}.
+  # that no process can receive any more gives its arrays back. The fds close on exec unless spawn
+  # is told of them: +spawn(program, pipe.fileno => pipe.fileno)+, and there {for_fd}.
   #
   # @example The other end may be in another process, by fork or exec
   #   here, there = Shmarray::Pipe.pair
@@ -19,47 +19,51 @@ module Shmarray
   class Pipe
     # @!method self.pair
     #   @return [(Pipe, Pipe)] the two ends of a new pipe
-    #   @raise [SystemCallError] when this process has no descriptors left
+    #   @raise [SystemCallError] if this process has no fds left
 
     # @!method self.for_fd(fd)
-    #   An end that this process was started with. The descriptor is the pipe's from now on.
+    #   Returns the end of a pipe that this process was started with. The pipe owns the fd from now
+    #   on.
     #   @param fd [Integer]
     #   @return [Pipe]
-    #   @raise [ArgumentError] for a descriptor that is no end of such a pipe
+    #   @raise [ArgumentError] if the fd is not an end of such a pipe
     #   @example
     #     here, there = Shmarray::Pipe.pair
     #     program = "require 'shmarray'; Shmarray::Pipe.for_fd(ARGV[0].to_i).send_arrays('hello')"
-    #     Process.wait(spawn("ruby", "-e", program, there.fileno.to_s, there.fileno => there.fileno))
+    #     fd = there.fileno
+    #     Process.wait(spawn("ruby", "-e", program, fd.to_s, fd => fd))
     #     here.receive.payload # => "hello"
 
     # @!method fileno
-    #   @return [Integer] the descriptor
-    #   @raise [IOError] when the pipe is closed
+    #   @return [Integer] the fd
+    #   @raise [IOError] if the pipe is closed
     # @!method closed?
     #   @return [Boolean]
 
     # Sends bytes and arrays.
     #
     # @param payload [String]
-    # @param arrays [::Array<Array, Numo::NArray>] in shared memory; they are held until they are received
+    # @param arrays [::Array<Array, Numo::NArray>] in shared memory; the message holds them until it
+    #   is received
     # @param timeout [Numeric, nil] seconds; nil waits for ever
     # @return [self]
-    # @raise [TimeoutError] when there was no room in that time: then nothing was sent
-    # @raise [Errno::EPIPE] when nobody has the other end
-    # @raise [IOError] when the pipe is closed, by another thread too
+    # @raise [TimeoutError] if there was no room in that time: then nothing was sent
+    # @raise [Errno::EPIPE] if no process has the other end
+    # @raise [IOError] if the pipe is closed, or another thread closes it
     def send_arrays(payload, arrays = [], timeout: nil)
       attempt(:wait_writable, timeout, "the pipe had no room") { try_send(payload, arrays) }
       self
     end
 
-    # The next message; with a block what that makes of it, and the message is closed when it ends.
+    # Receives the next message. With a block it returns the block's result, and closes the message
+    # at the block's end.
     #
     # @param timeout [Numeric, nil] seconds; nil waits for ever
     # @yieldparam message [Message]
     # @return [Message, Object]
-    # @raise [TimeoutError] when none came in that time
-    # @raise [EOFError] when nobody has the other end and all that was sent has been received
-    # @raise [IOError] when the pipe is closed, by another thread too
+    # @raise [TimeoutError] if no message came in that time
+    # @raise [EOFError] if no process has the other end and all messages have been received
+    # @raise [IOError] if the pipe is closed, or another thread closes it
     def receive(timeout: nil)
       message = attempt(:wait_readable, timeout, "no message came") { try_receive }
       return message unless block_given?
@@ -71,15 +75,15 @@ module Shmarray
       end
     end
 
-    # For IO.select: readable when {#receive} would not wait.
+    # Returns an IO for IO.select: readable if {#receive} would not wait.
     # @return [IO]
     def to_io
       raise IOError, "closed pipe" if closed?
 
-      @to_io ||= IO.for_fd(fileno, autoclose: false) # the descriptor stays ours
+      @to_io ||= IO.for_fd(fileno, autoclose: false) # the fd stays ours
     end
 
-    # Lets this end go. Threads that wait here get an IOError.
+    # Closes this end. Threads that wait on it get an IOError.
     # @return [nil]
     def close
       @to_io&.close
@@ -88,7 +92,8 @@ module Shmarray
 
     private
 
-    # Tries until there is a result. Waiting is Ruby's: other threads run, and signals do.
+    # Tries until there is a result. Ruby does the waiting, so other threads run, and signal
+    # handlers do.
     def attempt(wait, timeout, what)
       till = now + timeout if timeout && timeout != Float::INFINITY
       until (result = yield)
@@ -103,31 +108,33 @@ module Shmarray
     end
   end
 
-  # Bytes and arrays that were received.
+  # A message that was received: bytes and arrays.
   #
-  # It holds its arrays until it is closed or collected; those that were asked for live on by
-  # themselves.
+  # It holds its arrays until it is closed or collected. An array that {#array} returned has a hold
+  # of its own.
   class Message
     # @!method payload
     #   @return [String] binary
     # @!method size
     #   @return [Integer] how many arrays there are
     # @!method array(index, readonly: false)
-    #   One of the arrays. Nothing is copied.
+    #   Returns one of the arrays. Nothing is copied.
     #   @param index [Integer] negative ones count from the end
     #   @param readonly [Boolean] as in {Array.attach}
     #   @return [Array] for Numo, give it to Numo::Shared.attach
-    #   @raise [IndexError] when there are fewer
-    #   @raise [IOError] when the message is closed
+    #   @raise [IndexError] if there is no such array
+    #   @raise [IOError] if the message is closed
     # @!method close
-    #   Lets go of the arrays that nobody asked for.
+    #   Releases the arrays that {#array} did not return.
     #   @return [nil]
     # @!method closed?
     #   @return [Boolean]
 
     # @return [String]
     def inspect
-      closed? ? "#<#{self.class} closed>" : "#<#{self.class} #{payload.bytesize} bytes, #{size} arrays>"
+      return "#<#{self.class} closed>" if closed?
+
+      "#<#{self.class} #{payload.bytesize} bytes, #{size} arrays>"
     end
   end
 end

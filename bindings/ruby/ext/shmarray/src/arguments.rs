@@ -1,14 +1,14 @@
-//! Arguments as Ruby people write them, to what core takes.
+//! Converts Ruby arguments to the types that core takes.
 
 use magnus::scan_args::get_kwargs;
 use magnus::value::ReprValue;
 use magnus::{Error, Integer, RArray, RHash, RString, Ruby, Symbol, TryConvert, Value};
 use shmarray::{Access, DType, Options, Order};
 
-use crate::errors::{argument_error, type_error};
+use crate::error::{argument_error, type_error};
 use crate::suggest::suggestion;
 
-/// A shape: an Integer, or an Array of them.
+/// Converts a shape: an Integer, or an Array of them.
 pub(crate) fn shape(ruby: &Ruby, value: Value) -> Result<Vec<u64>, Error> {
     match RArray::from_value(value) {
         Some(counts) => counts.into_iter().map(|count| size(ruby, count)).collect(),
@@ -16,7 +16,7 @@ pub(crate) fn shape(ruby: &Ruby, value: Value) -> Result<Vec<u64>, Error> {
     }
 }
 
-/// A shape as [`shape`] takes it, or its Integers one by one: `2, 3`.
+/// Converts a shape as [`shape`] takes it, or given as separate Integers: `2, 3`.
 pub(crate) fn splat_shape(ruby: &Ruby, first: Value, rest: RArray) -> Result<Vec<u64>, Error> {
     if rest.is_empty() {
         return shape(ruby, first);
@@ -24,8 +24,8 @@ pub(crate) fn splat_shape(ruby: &Ruby, first: Value, rest: RArray) -> Result<Vec
     std::iter::once(first).chain(rest).map(|count| size(ruby, count)).collect()
 }
 
-/// A shape for so many elements. One dimension may be left open: nil or true as in Numo, -1 as in
-/// NumPy.
+/// Converts a shape for `len` elements. One dimension may be left open: nil or true as in Numo, -1
+/// as in NumPy.
 pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Vec<u64>, Error> {
     let counts = match arguments {
         [only] if RArray::from_value(*only).is_some() => {
@@ -51,7 +51,7 @@ pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Ve
     counts.iter().map(|count| if is_open(count) { Ok(open) } else { size(ruby, *count) }).collect()
 }
 
-/// An offset in bytes.
+/// Converts an offset in bytes.
 pub(crate) fn offset(ruby: &Ruby, value: Value) -> Result<i64, Error> {
     let wrong = |_| argument_error(ruby, format!("invalid offset: {value} is too large"));
     integer(ruby, "offset", value)?.to_i64().map_err(wrong)
@@ -62,7 +62,7 @@ fn size(ruby: &Ruby, value: Value) -> Result<u64, Error> {
     integer(ruby, "shape", value)?.to_u64().map_err(|_| wrong())
 }
 
-/// Strides in bytes: as a shape, and negative ones too.
+/// Converts strides in bytes: given like a shape, and negative ones are allowed.
 pub(crate) fn strides(ruby: &Ruby, value: Value) -> Result<Vec<i64>, Error> {
     let stride = |value: Value| {
         let wrong = |_| argument_error(ruby, format!("invalid strides: {value} is too large"));
@@ -74,8 +74,8 @@ pub(crate) fn strides(ruby: &Ruby, value: Value) -> Result<Vec<i64>, Error> {
     }
 }
 
-/// Axes of an array of so many dimensions: an Integer, or an Array of them; negative ones count
-/// from the last. nil for none.
+/// Converts axes of an array with `ndim` dimensions: an Integer, or an Array of them; negative ones
+/// count from the last. nil gives `None`.
 pub(crate) fn axes(ruby: &Ruby, value: Value, ndim: usize) -> Result<Option<Vec<usize>>, Error> {
     let axis = |value: Value| {
         let axis = integer(ruby, "axis", value)?.to_i64().ok();
@@ -93,7 +93,7 @@ pub(crate) fn axes(ruby: &Ruby, value: Value, ndim: usize) -> Result<Option<Vec<
     }
 }
 
-/// How many counts there are at least.
+/// Converts the least number of counts.
 pub(crate) fn min_length(ruby: &Ruby, value: Value) -> Result<u64, Error> {
     let wrong =
         |_| argument_error(ruby, format!("invalid minlength: {value} is negative or too large"));
@@ -106,7 +106,7 @@ fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> 
     Integer::from_value(value).ok_or_else(wrong)
 }
 
-/// A dtype: its name (`:int32`) or its type string (`"<i4"`).
+/// Converts a dtype: its name (`:int32`) or its type string (`"<i4"`).
 pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
     let Some(text) = text(value)? else {
         return Err(no_dtype(ruby, value, |given| {
@@ -127,15 +127,15 @@ pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
     })
 }
 
-/// `inspect` calls Ruby, where a thread may be killed, and seems to go on: so only errors ask for
-/// it.
+/// Returns the error for a dtype that does not exist. Only errors call `inspect`: it runs Ruby
+/// code, in which the thread may be killed while this function appears to go on.
 fn no_dtype(ruby: &Ruby, value: Value, text: impl FnOnce(&str) -> String) -> Error {
     let given = value.inspect();
     type_error(ruby, text(&given) + &suggestion(&given))
 }
 
-/// A Symbol's or a String's text, read without calling Ruby: a thread that is killed there would
-/// seem to have none.
+/// Returns the text of a Symbol or a String. It does not call Ruby: if the thread were killed
+/// there, the text would appear to be missing.
 fn text(value: Value) -> Result<Option<String>, Error> {
     if let Some(symbol) = Symbol::from_value(value) {
         return symbol.name().map(|name| Some(name.into_owned()));
@@ -143,7 +143,7 @@ fn text(value: Value) -> Result<Option<String>, Error> {
     RString::from_value(value).map(RString::to_string).transpose()
 }
 
-/// The keywords `name:`, `persist:`, `order:`, `mode:`, `uninitialized:`.
+/// Converts the keywords `name:`, `persist:`, `order:`, `mode:` and `uninitialized:`.
 pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
     type Optional =
         (Option<Option<String>>, Option<bool>, Option<Value>, Option<Value>, Option<bool>);
@@ -179,7 +179,7 @@ fn mode_of(ruby: &Ruby, value: Value) -> Result<u32, Error> {
     })
 }
 
-/// The keyword `readonly:`.
+/// Converts the keyword `readonly:`.
 pub(crate) fn access(keywords: RHash) -> Result<Access, Error> {
     let (readonly,) =
         get_kwargs::<_, (), (Option<bool>,), ()>(keywords, &[], &["readonly"])?.optional;
@@ -189,7 +189,7 @@ pub(crate) fn access(keywords: RHash) -> Result<Access, Error> {
     }
 }
 
-/// A handle or a name.
+/// Converts a handle or a name.
 pub(crate) fn handle_or_name(ruby: &Ruby, value: Value) -> Result<String, Error> {
     match RString::from_value(value) {
         Some(text) => String::try_convert(text.as_value()),

@@ -1,5 +1,5 @@
-//! `Shmarray::Array#[]=` and `#fill`: one element for all, Arrays, Ranges, and arrays of ours or of
-//! Numo's.
+//! `Shmarray::Array#[]=` and `#fill`: assign one element to all, or Arrays, Ranges, and arrays of
+//! this library or of Numo.
 
 use magnus::value::ReprValue;
 use magnus::{Error, Integer, Module, RArray, Range, Ruby, TryConvert, TypedData, Value, method};
@@ -9,7 +9,7 @@ use crate::array::{
     ArrayObject, Elements, Self_, array_of, bytes_of, check_writable, dense, write_scalar,
 };
 use crate::element;
-use crate::errors::{OrRaise, argument_error};
+use crate::error::{OrRaise, argument_error};
 use crate::gvl::copying;
 use crate::index::{Selected, arithmetic_sequence, select};
 use crate::numo_shared::{self, NumoSource};
@@ -21,7 +21,7 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
     class.define_method("fill", method!(fill, 1))
 }
 
-/// `array[…] = value`: the last argument is the value.
+/// Runs `array[…] = value`: the last argument is the value.
 fn set(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
     let Some((&value, index)) = arguments.split_last() else {
         return Err(argument_error(ruby, "no value"));
@@ -41,7 +41,7 @@ fn set_any(ruby: &Ruby, this: Self_, index: &[Value], value: Value) -> Result<()
     }
 }
 
-/// One element for all.
+/// Assigns one element to all.
 fn fill(ruby: &Ruby, this: Self_, value: Value) -> Result<Self_, Error> {
     let array = this.array(ruby)?;
     check_writable(ruby, this, &array)?;
@@ -53,15 +53,16 @@ fn fill_with(ruby: &Ruby, array: &Array, value: Value) -> Result<(), Error> {
     let bytes = element::to_bytes(ruby, array.dtype(), value)?;
     let layout =
         Layout { shape: array.shape().to_vec(), strides: vec![0; array.shape().len()], offset: 0 };
-    // SAFETY: every element of that layout is the one that `bytes` has; they are private.
+    // SAFETY: all strides of `layout` are 0, so every element is the one in `bytes`, which
+    // `to_bytes` made private to this function.
     #[allow(unsafe_code)]
     let filled =
         copying(bytes_of(array) as usize, || unsafe { array.fill_from(bytes.as_ptr(), &layout) });
     filled.or_raise(ruby)
 }
 
-/// An array of the same shape and dtype, nested Arrays or a Range of the same shape, or one element
-/// for all.
+/// Assigns an array of the same shape and dtype, nested Arrays or a Range of the same shape, or one
+/// element to all.
 fn assign(ruby: &Ruby, view: &Array, value: Value) -> Result<(), Error> {
     if let Some(source) = array_of(ruby, value) {
         return copy(ruby, view, &*source?);
@@ -82,8 +83,8 @@ fn assign(ruby: &Ruby, view: &Array, value: Value) -> Result<(), Error> {
     }
 }
 
-/// What a Range or its steps go through, if that is as many as there are elements; it may have no
-/// end.
+/// Returns the values of a Range or of its steps if there are as many as elements. The Range may be
+/// endless.
 fn steps(ruby: &Ruby, view: &Array, range: Value) -> Result<RArray, Error> {
     let count = range.funcall::<_, _, Value>("size", ())?;
     let is_whole = Integer::from_value(count)
@@ -103,15 +104,18 @@ fn misfit(ruby: &Ruby, count: &str, shape: &[u64], dim: usize) -> Error {
 
 fn copy(ruby: &Ruby, to: &Array, from: &Array) -> Result<(), Error> {
     to.expect_dtype(from.dtype().clone()).or_raise(ruby)?;
-    let bytes = copying(bytes_of(from) as usize, || from.to_bytes()); // the two may be the same memory
+    // Copied first, since source and target may be the same memory.
+    let bytes = copying(bytes_of(from) as usize, || from.to_bytes());
     let layout = dense(ruby, from)?;
-    // SAFETY: `bytes` are the elements of that layout, and private.
+    // SAFETY: `dense` gives the layout in which `to_bytes` wrote the elements, and `bytes` is
+    // private to this function.
     #[allow(unsafe_code)]
     let copied = copying(bytes.len(), || unsafe { to.fill_from(bytes.as_ptr(), &layout) });
     copied.or_raise(ruby)
 }
 
-/// Rows of the part of an array of that shape that a dimension begins.
+/// Assigns rows to a part of an array with the shape `shape`. The part begins at one of its
+/// dimensions.
 fn assign_rows(ruby: &Ruby, part: &Array, rows: RArray, shape: &[u64]) -> Result<(), Error> {
     let dim = shape.len() - part.shape().len();
     if part.shape().first() != Some(&(rows.len() as u64)) {
@@ -133,13 +137,15 @@ fn assign_rows(ruby: &Ruby, part: &Array, rows: RArray, shape: &[u64]) -> Result
     Ok(())
 }
 
-/// Converting an element may call Ruby code, which may change the row.
+/// Assigns one row. Converting an element may call Ruby code, which may change the row, so each
+/// entry is read anew.
 fn assign_row(ruby: &Ruby, part: &Array, row: RArray, shape: &[u64]) -> Result<(), Error> {
     let (mut at, mut result) = (0, Ok(()));
     Elements::of(part).walk(&mut |address| {
         result = row.entry::<Value>(at).and_then(|value| match RArray::from_value(value) {
             Some(deeper) => Err(misfit(ruby, &deeper.len().to_string(), shape, shape.len())),
-            // SAFETY: an element of the part, which is writable, and which the caller has.
+            // SAFETY: `walk` passes addresses of elements of `part`, whose dtype this is;
+            // `check_writable` found it writable, and the caller holds it.
             #[allow(unsafe_code)]
             None => unsafe { element::write(ruby, part.dtype(), address, value) },
         });

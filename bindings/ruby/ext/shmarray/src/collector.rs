@@ -1,18 +1,19 @@
-//! Ruby's collector and shared memory: it is told how much its objects hold, and when it has run,
-//! the pool gives back what is not used.
+//! Tells Ruby's collector how much shared memory its objects hold, and trims the pool after
+//! collections.
 //!
-//! The collector counts what was allocated since it last ran, and runs when that is too much. It
-//! looks at the count when Ruby itself allocates memory, which making an array here does not: so a
-//! byte of it is allocated each time. What is freed while it sweeps is not subtracted: a sweep is
-//! spread over the time until the next collection, and would make up for the arrays that are made
-//! meanwhile.
+//! The collector counts the bytes that were allocated since it last ran, and runs when they are too
+//! many. It checks the count only when Ruby itself allocates memory, which making an array here
+//! does not do; so one byte of it is allocated each time. Memory that is freed while the collector
+//! sweeps is not subtracted: a sweep is spread over the time until the next collection, so it would
+//! cancel the arrays that are made meanwhile.
 //!
-//! No hook of Ruby's says that a collection is over without making every allocation slower. The
-//! finalizer of an object does. Two objects do it without one for each collection, which would
-//! interrupt whatever waits: a *guard*, which always lives, marks the *canary* while there is
-//! nothing to do; when there is, the canary is not marked, and so it is finalized after that
-//! collection, does it, and leaves another.
-#![allow(unsafe_code)] // memory of Ruby's, and an object without a class of its own
+//! Every hook with which Ruby reports the end of a collection slows all allocations down. The
+//! finalizer of an object reports it at no cost. A new object for each collection would interrupt
+//! whatever is waiting, so two objects share the work. The *marker* lives for ever and marks the
+//! *canary* while there is nothing to do. When there is something to do, it does not mark the
+//! canary, which is therefore finalized after that collection: the finalizer does the work and
+//! makes a new canary.
+#![allow(unsafe_code)] // uses Ruby's allocator, and makes objects without a class
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -30,14 +31,15 @@ use rb_sys::{
 };
 use shmarray::Array;
 
-/// What the pool has not used for so long goes at the next collection.
+/// Memory that the pool has not used for this long is returned at the next collection.
 const A_WHILE: Duration = Duration::from_secs(5);
 
-/// Bytes that Ruby's collector counts as an object's.
+/// The bytes that Ruby's collector counts as belonging to an object.
 pub(crate) struct Counted(usize);
 
 impl Counted {
-    /// Of an array that was made or attached just now. What this process has already costs nothing.
+    /// Counts an array that was just created or attached. An array that this process already maps
+    /// counts as 0 bytes.
     pub(crate) fn array(array: &Array) -> Self {
         let bytes = if array.is_only_one_here() { array.segment_data().1 } else { 0 };
         let counted = Self(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -53,7 +55,8 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // SAFETY: asks only.
+        // SAFETY: the function only reads a flag of Ruby's collector, and any Ruby thread may call
+        // it.
         if unsafe { rb_during_gc() } == 0 {
             adjust(isize::try_from(self.0).map_or(isize::MIN, |bytes| -bytes));
         }
@@ -62,35 +65,38 @@ impl Drop for Counted {
 
 fn adjust(difference: isize) {
     if Ruby::get().is_ok() {
-        // SAFETY: this thread has Ruby's lock.
+        // SAFETY: `Ruby::get` succeeded, so this is a Ruby thread that holds Ruby's lock.
         unsafe { rb_gc_adjust_memory_usage(difference as _) };
     }
 }
 
-/// Has Ruby look at its count.
+/// Makes Ruby check its count.
 fn collect_if_due() {
     let looked = protect(|| {
-        // SAFETY: what it raises is caught.
+        // SAFETY: the callers hold Ruby's lock, and `protect` catches the exception that a failed
+        // allocation raises.
         let memory = unsafe { ruby_xmalloc(1) };
-        // SAFETY: just allocated.
+        // SAFETY: `ruby_xmalloc` returned this memory just now, and nobody else has its address.
         unsafe { ruby_xfree(memory) };
         Qnil.into()
     });
-    drop(looked); // without a byte of memory the next allocation says so
+    // Without even one byte of memory the next allocation raises.
+    drop(looked);
 }
 
-/// The process ends: no object is made any more.
+/// Set when the process ends: no object is made any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Not finalized at once, which would be in the middle of a collection.
+/// Not `FREE_IMMEDIATELY`: that would call the finalizer in the middle of a collection.
 static CANARY_TYPE: SyncType =
     SyncType(data_type(c"Shmarray::AfterCollection", None, Some(after_collection)));
-static GUARD_TYPE: SyncType =
+static MARKER_TYPE: SyncType =
     SyncType(data_type(c"Shmarray::Collections", Some(mark_canary), None));
 static CANARY: AtomicUsize = AtomicUsize::new(0);
 
 struct SyncType(rb_data_type_t);
-// SAFETY: constants.
+// SAFETY: the struct is a constant: function pointers and static strings, which nothing ever
+// changes.
 unsafe impl Sync for SyncType {}
 
 type Hook = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -111,15 +117,16 @@ const fn data_type(name: &'static CStr, dmark: Hook, dfree: Hook) -> rb_data_typ
     }
 }
 
-/// From now on the pool is looked at after each collection.
+/// Starts to look at the pool after each collection.
 pub(crate) fn follow() -> Result<(), Error> {
     SYMBOLS.get_or_init(|| (symbol(c"gc_by"), symbol(c"method")));
-    was_asked_for(); // Ruby makes symbols of its own for the first answer
+    // The first call makes symbols of Ruby's own, which it cannot do while it marks.
+    was_asked_for();
     new_canary()?;
-    let guard = new_object(&GUARD_TYPE)?;
-    // SAFETY: an object, which lives as long as the process now.
-    unsafe { rb_gc_register_mark_object(guard) };
-    // SAFETY: a function of that type.
+    let marker = new_object(&MARKER_TYPE)?;
+    // SAFETY: `new_object` made the marker, and Ruby never frees an object that is registered so.
+    unsafe { rb_gc_register_mark_object(marker) };
+    // SAFETY: `end` has the type that Ruby calls, and it ignores its argument.
     unsafe { rb_set_end_proc(Some(end), Qnil.into()) };
     Ok(())
 }
@@ -135,28 +142,33 @@ fn new_canary() -> Result<(), Error> {
 }
 
 fn new_object(of: &'static SyncType) -> Result<VALUE, Error> {
-    let something = ptr::from_ref(of).cast_mut().cast(); // Ruby calls nothing for an object without
-    // SAFETY: Ruby sets it before any extension is loaded.
+    // Ruby calls no hooks for an object whose data pointer is null, so any other address is given.
+    let something = ptr::from_ref(of).cast_mut().cast();
+    // SAFETY: Ruby sets `rb_cObject` before it loads any extension, and never changes it
+    // afterwards.
     let class = unsafe { rb_cObject };
     let mut object = 0;
     protect(|| {
-        // SAFETY: the type lives for ever, and nobody looks at what the object has.
+        // SAFETY: the data type is static, and no hook dereferences the data pointer, which points
+        // to it.
         object = unsafe { rb_data_typed_object_wrap(class, something, &of.0) };
         object
     })?;
     Ok(object)
 }
 
-/// While Ruby marks, and perhaps more than once in a collection: nothing is allocated here.
+/// Marks the canary while Ruby marks, which may happen more than once in a collection. It allocates
+/// nothing.
 unsafe extern "C" fn mark_canary(_: *mut c_void) {
-    // Once it was not marked, it never is again: Ruby may collect once more before it finalizes
-    // what is dead.
+    // Once the canary was left unmarked, it is never marked again: Ruby may collect once more
+    // before it finalizes dead objects.
     if is_due() {
         CANARY.store(0, Ordering::Relaxed);
     }
     let canary = CANARY.load(Ordering::Relaxed);
     if canary != 0 {
-        // SAFETY: every collection until now has marked it, so it lives.
+        // SAFETY: `CANARY` is zeroed before the first collection that does not mark it, so the
+        // object still lives.
         unsafe { rb_gc_mark(canary as VALUE) };
     }
 }
@@ -166,7 +178,8 @@ unsafe extern "C" fn after_collection(_: *mut c_void) {
         return;
     }
     let _ = std::panic::catch_unwind(give_back);
-    let _ = new_canary(); // without memory for it nothing is given back any more
+    // If there is no memory for a new canary, later collections do not trim the pool.
+    let _ = new_canary();
 }
 
 /// When the pool was last looked at, in milliseconds since the first look.
@@ -185,8 +198,8 @@ fn now_ms() -> u64 {
     FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64
 }
 
-/// All that the pool does not use when the program itself asked for the collection; else what it
-/// has not used for a while.
+/// Returns the pool's memory: all of it if the program asked for the collection, else what was not
+/// used for a while.
 fn give_back() {
     if was_asked_for() {
         shmarray::empty_pool();
@@ -196,20 +209,22 @@ fn give_back() {
     }
 }
 
-/// The symbols `gc_by` and `method`. Ruby makes no symbol while it marks, so they are here before.
+/// The symbols `gc_by` and `method`. They are made in advance, because Ruby makes no symbol while
+/// it marks.
 static SYMBOLS: OnceLock<(usize, usize)> = OnceLock::new();
 
 fn was_asked_for() -> bool {
     let Some(&(key, method)) = SYMBOLS.get() else { return false };
-    // SAFETY: a symbol that it knows, and it allocates nothing after its first call.
+    // SAFETY: `follow` made the symbol, a key that Ruby knows; after the first call there it
+    // allocates nothing.
     let found = unsafe { rb_gc_latest_gc_info(key as VALUE) };
     found as usize == method
 }
 
 fn symbol(name: &CStr) -> usize {
-    // SAFETY: a text that ends.
+    // SAFETY: a `CStr` ends with a zero byte, and Ruby copies the text.
     let id = unsafe { rb_intern(name.as_ptr()) };
-    // SAFETY: just made, and never collected.
+    // SAFETY: `rb_intern` returned this id just now, and Ruby never collects symbols of such ids.
     let symbol = unsafe { rb_id2sym(id) };
     symbol as usize
 }

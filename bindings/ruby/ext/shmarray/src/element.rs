@@ -1,8 +1,8 @@
-//! One element as a Ruby object, and back.
+//! Converts one element to a Ruby object, and back.
 //!
-//! Elements are read and written through raw pointers, one volatile access each, as core does it:
+//! Elements are read and written through raw pointers, with one volatile access each, as in core:
 //! other processes may write at the same time.
-#![allow(unsafe_code)] // elements at addresses, and Ruby's objects without a wrapper
+#![allow(unsafe_code)] // reads elements at addresses, and Ruby's objects without a wrapper
 
 use half::f16;
 use magnus::rb_sys::{AsRawValue, FromRawValue};
@@ -15,9 +15,9 @@ use rb_sys::{
 };
 use shmarray::{DType, Element, TypeCode};
 
-use crate::errors::{argument_error, type_error};
+use crate::error::{argument_error, type_error};
 
-/// An element by value. Every element of a dtype of the table is one exactly.
+/// The value of an element. It represents every element of a dtype in the table exactly.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scalar {
     Bool(bool),
@@ -26,18 +26,19 @@ pub(crate) enum Scalar {
     Complex(f64, f64),
 }
 
-/// The bytes of the largest element of the table.
+/// The bytes of the largest element in the table.
 pub(crate) const LARGEST_BYTES: usize = 16;
 
-/// Reads the element at an address; `None` for a dtype outside the table.
+/// Reads the element at an address. Returns `None` for a dtype outside the table.
 ///
 /// # Safety
-/// The address can be read for one element of that dtype.
+/// The address must be readable for one element of that dtype.
 #[inline(always)]
 pub(crate) unsafe fn load(code: TypeCode, address: *const u8) -> Option<Scalar> {
     macro_rules! get {
         ($type:ty) => {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that an element of this type can be read at the
+            // address.
             unsafe { <$type>::read(address) }
         };
     }
@@ -67,12 +68,13 @@ fn complex<T: Into<f64>>(number: Complex<T>) -> Scalar {
 /// Writes an element: a scalar that [`convert`] made for that dtype.
 ///
 /// # Safety
-/// The address can be written for one element of that dtype.
+/// The address must be writable for one element of that dtype.
 #[inline]
 pub(crate) unsafe fn store(code: TypeCode, address: *mut u8, scalar: Scalar) {
     macro_rules! put {
         ($type:ty, $value:expr) => {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that an element of this type can be written at the
+            // address.
             unsafe { <$type>::write(address, $value) }
         };
     }
@@ -93,35 +95,38 @@ pub(crate) unsafe fn store(code: TypeCode, address: *mut u8, scalar: Scalar) {
             put!(Complex<f32>, Complex::new(re as f32, im as f32))
         }
         (TypeCode::Complex128, Scalar::Complex(re, im)) => put!(Complex<f64>, Complex::new(re, im)),
-        _ => {} // `convert` makes no such pair
+        _ => {} // `convert` makes no other pair
     }
 }
 
 impl Scalar {
-    /// The Ruby object. It raises only where there is no memory, so the caller has nothing to drop
-    /// then.
+    /// Returns the Ruby object. It raises only when memory is exhausted, and then there is nothing
+    /// to drop here.
     ///
     /// # Safety
-    /// This is a thread of Ruby's, with its lock.
+    /// This thread must be a Ruby thread that holds Ruby's lock.
     #[inline(always)]
     pub(crate) unsafe fn to_raw(self) -> VALUE {
         match self {
             Self::Bool(truth) => (if truth { Qtrue } else { Qfalse }) as VALUE,
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that this thread holds Ruby's lock, which is all that
+            // `integer` needs.
             Self::Integer(whole) => unsafe { integer(whole) },
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that this thread holds Ruby's lock; any float can be
+            // converted.
             Self::Float(number) => unsafe { rb_float_new(number) },
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that this thread holds Ruby's lock; any two floats can
+            // be converted.
             Self::Complex(re, im) => unsafe { rb_dbl_complex_new(re, im) },
         }
     }
 
-    /// What an object that is no more than its own bits says, for an element of that dtype: nothing
-    /// is called, nothing raised. `None` where [`convert`] has to look.
+    /// Returns the scalar of an object that has its value in its own bits, for an element of that
+    /// dtype. It calls and raises nothing. `None` means that [`convert`] must look.
     #[inline]
     pub(crate) fn immediate(code: TypeCode, value: VALUE) -> Option<Self> {
         if FIXNUM_P(value) {
-            // SAFETY: it is one.
+            // SAFETY: `FIXNUM_P` checked in the line above that the value is a Fixnum.
             let whole = unsafe { FIX2LONG(value) };
             return match integer_range(code) {
                 Some((least, most)) => Some(Self::Integer(whole.into()))
@@ -130,7 +135,7 @@ impl Scalar {
             };
         }
         if FLONUM_P(value) {
-            // SAFETY: it is one.
+            // SAFETY: `FLONUM_P` checked in the line above that the value is a Flonum.
             return float(code, unsafe { rb_float_value(value) });
         }
         let truth = [Qtrue, Qfalse].iter().position(|&truth| value == truth as VALUE)?;
@@ -147,37 +152,40 @@ fn float(code: TypeCode, number: f64) -> Option<Scalar> {
 }
 
 /// # Safety
-/// This is a thread of Ruby's, with its lock.
+/// This thread must be a Ruby thread that holds Ruby's lock.
 #[inline(always)]
 unsafe fn integer(whole: i128) -> VALUE {
     match i64::try_from(whole) {
-        // SAFETY: it fits.
+        // SAFETY: `FIXABLE` has just checked that the number fits a Fixnum.
         Ok(narrow) if FIXABLE(narrow) => unsafe { LONG2FIX(narrow) },
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that this thread holds Ruby's lock; any `i64` can be
+        // converted.
         Ok(narrow) => unsafe { rb_ll2inum(narrow) },
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that this thread holds Ruby's lock; a number beyond `i64`
+        // is a `u64`, the only other type that [`load`] reads.
         Err(_) => unsafe { rb_ull2inum(whole as u64) },
     }
 }
 
-/// The Ruby object of the element at an address; of a dtype outside the table, its bytes as a
-/// binary String. It raises only where there is no memory.
+/// Returns the Ruby object of the element at an address. For a dtype outside the table this is a
+/// binary String of its bytes. It raises only when memory is exhausted.
 ///
 /// # Safety
-/// The address can be read for one element of that dtype; this is a thread of Ruby's, with its
-/// lock.
+/// The address must be readable for one element of that dtype, and this thread must be a Ruby
+/// thread that holds Ruby's lock.
 #[inline(always)]
 pub(crate) unsafe fn read(code: TypeCode, itemsize: u64, address: *const u8) -> VALUE {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that an element of this dtype can be read at the address.
     match unsafe { load(code, address) } {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that this thread is Ruby's and holds Ruby's lock.
         Some(scalar) => unsafe { scalar.to_raw() },
-        // SAFETY: the caller's: Ruby copies so many bytes.
+        // SAFETY: the caller guarantees `itemsize` readable bytes and Ruby's lock; Ruby copies the
+        // bytes.
         None => unsafe { rb_str_new(address.cast(), itemsize as i64) },
     }
 }
 
-/// The least and the most of a dtype of integers.
+/// Returns the least and the greatest value of an integer dtype.
 #[inline]
 fn integer_range(code: TypeCode) -> Option<(i128, i128)> {
     macro_rules! range {
@@ -198,10 +206,10 @@ fn integer_range(code: TypeCode) -> Option<(i128, i128)> {
     }
 }
 
-/// Writes what a Ruby object stands for. It may call the object's methods.
+/// Writes the value of a Ruby object. It may call the object's methods.
 ///
 /// # Safety
-/// The address can be written for one element of that dtype.
+/// The address must be writable for one element of that dtype.
 pub(crate) unsafe fn write(
     ruby: &Ruby,
     dtype: &DType,
@@ -213,43 +221,46 @@ pub(crate) unsafe fn write(
             Some(scalar) => scalar,
             None => convert(ruby, dtype, value)?,
         };
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees a writable element of this dtype, for which the scalar was
+        // made.
         unsafe { store(dtype.code(), address, scalar) };
         return Ok(());
     }
     for (at, byte) in opaque_bytes(ruby, dtype, value)?.into_iter().enumerate() {
-        // SAFETY: the caller's: it has so many bytes.
+        // SAFETY: the caller guarantees a writable element, and `opaque_bytes` checked that there
+        // are exactly its bytes.
         unsafe { u8::write(address.wrapping_add(at), byte) };
     }
     Ok(())
 }
 
-/// The bytes of an element that a Ruby object stands for.
+/// Returns the bytes of an element with the value of a Ruby object.
 pub(crate) fn to_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u8>, Error> {
     if dtype.code() == TypeCode::Opaque {
         return opaque_bytes(ruby, dtype, value);
     }
     let scalar = convert(ruby, dtype, value)?;
     let mut bytes = vec![0; LARGEST_BYTES];
-    // SAFETY: room for the largest element.
+    // SAFETY: `bytes` has room for the largest element of the table, and this dtype is in the
+    // table.
     unsafe { store(dtype.code(), bytes.as_mut_ptr(), scalar) };
-    bytes.truncate(dtype.itemsize() as usize);
+    bytes.truncate(dtype.item_bytes() as usize);
     Ok(bytes)
 }
 
 fn opaque_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u8>, Error> {
-    let itemsize = dtype.itemsize();
+    let itemsize = dtype.item_bytes();
     let wrong = || {
         argument_error(ruby, format!("dtype {dtype}: an element is a String of {itemsize} bytes"))
     };
     let text = RString::from_value(value).ok_or_else(wrong)?;
-    // SAFETY: no Ruby code runs while the slice is borrowed.
+    // SAFETY: no Ruby code runs that could change the String while the slice is borrowed.
     let bytes = unsafe { text.as_slice() };
     if bytes.len() as u64 == itemsize { Ok(bytes.to_vec()) } else { Err(wrong()) }
 }
 
-/// What a Ruby object stands for as an element of a dtype of the table. It may call the object's
-/// methods.
+/// Returns the value of a Ruby object as an element of a dtype in the table. It may call the
+/// object's methods.
 pub(crate) fn convert(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Scalar, Error> {
     match dtype.code() {
         TypeCode::Bool => truth(ruby, value).map(Scalar::Bool),
@@ -275,7 +286,7 @@ fn whole(ruby: &Ruby, dtype: &DType, value: Value) -> Result<i128, Error> {
     whole.ok().filter(|whole| (least..=most).contains(whole)).ok_or_else(outside)
 }
 
-/// `true`, `false`, and the numbers that stand for them.
+/// Converts `true`, `false`, and the numbers 1 and 0.
 fn truth(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     let number = Integer::from_value(value).and_then(|number| number.to_i64().ok());
     match (
@@ -289,11 +300,11 @@ fn truth(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     }
 }
 
-/// The object as a value of magnus's.
+/// Wraps an object as a magnus `Value`.
 ///
 /// # Safety
-/// It is an object of Ruby's.
+/// It must be a Ruby object.
 pub(crate) unsafe fn to_value(object: VALUE) -> Value {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that this is a Ruby object, which is all that a `Value` needs.
     unsafe { Value::from_raw(object) }
 }

@@ -1,5 +1,5 @@
-//! Running without Ruby's global lock, and in Ractors.
-#![allow(unsafe_code)] // rb_thread_call_without_gvl2 and what it calls
+//! Runs work without Ruby's global lock, and in Ractors.
+#![allow(unsafe_code)] // calls rb_thread_call_without_gvl2 and its relatives
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,13 +13,13 @@ use rb_sys::{
     rb_thread_check_ints, rb_thread_current, rb_thread_interrupted,
 };
 
-/// From here on a copy takes longer than handing the lock over.
+/// Copying this many bytes takes longer than passing the lock to another thread.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Runs work that moves so many bytes; other Ruby threads run meanwhile if they are many.
+/// Runs work that moves `bytes` bytes. If they are many, other Ruby threads run meanwhile.
 ///
-/// The work must touch nothing of Ruby's, nor memory that Ruby code could free, unless that is kept
-/// from it (`sources`). Locks of core's are free in a child that another thread forks meanwhile.
+/// The work must touch no Ruby object, and no memory that Ruby code could free, unless `sources`
+/// protects that memory. Core's locks are free in a child that another thread forks meanwhile.
 pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     match bytes < LARGE_BYTES {
         true => work(),
@@ -27,28 +27,28 @@ pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) ->
     }
 }
 
-/// Tells Ruby that methods defined from here on may run in any Ractor: what is in common is core's,
-/// which has locks of its own.
+/// Tells Ruby that methods defined from here on may run in any Ractor: all shared state is core's,
+/// which has its own locks.
 pub(crate) fn allow_ractors() {
-    // SAFETY: says something about this extension, while Ruby loads it.
+    // SAFETY: the call only sets a flag of this extension, and Ruby is loading the extension now.
     unsafe { rb_ext_ractor_safe(true) };
 }
 
-/// Has a type's class looked up while the extension is loaded. Otherwise magnus does it when it
-/// wraps the first value: once, under a lock, by Ruby code. An interrupt that came just then would
-/// be a panic, and a thread that came in between would wait for that lock with Ruby's. Here there
-/// was a look for interrupts right before.
+/// Looks a type's class up while the extension is loaded. Otherwise magnus looks it up when it
+/// wraps the first value: once, under a lock, by Ruby code. An interrupt at that moment would be a
+/// panic, and a thread that came in between would wait for that lock while it holds Ruby's. Here
+/// interrupts are checked immediately before.
 pub(crate) fn look_up_class<T: TypedData>(ruby: &Ruby) -> Result<(), Error> {
     check_interrupts()?;
     let _ = T::class(ruby);
     Ok(())
 }
 
-/// Runs work on so many bytes that asks now and then whether to go on. If they are many, other Ruby
-/// threads run meanwhile, signal handlers run, and an exception that is raised in this thread ends
+/// Runs work on `bytes` bytes that asks now and then whether to go on. If they are many, other Ruby
+/// threads and signal handlers run meanwhile, and an exception that is raised in this thread ends
 /// the work.
 ///
-/// The work must touch nothing of Ruby's, as in [`copying`].
+/// The work must touch no Ruby object, as in [`copying`].
 pub(crate) fn stoppable<T: Send>(
     bytes: usize,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> T + Send,
@@ -56,13 +56,15 @@ pub(crate) fn stoppable<T: Send>(
     if bytes < LARGE_BYTES {
         return Ok(work(&mut || true));
     }
-    // SAFETY: this is a thread of Ruby's.
+    // SAFETY: Ruby called the method that runs this, so this is a Ruby thread.
     let thread = unsafe { rb_thread_current() };
     let mut raised = None;
     let go_on = &mut || {
-        // Ruby's flag is asked instead of passing an unblocking function: when the last other
-        // thread has ended, Ruby (3.1) does not call that function for a signal. SAFETY: this
-        // thread lives, and Ruby documents the function as safe without the lock.
+        // Ruby's flag is polled here. An unblocking function would not do: when the last other
+        // thread has ended, Ruby (3.1) does not call it for a signal.
+        //
+        // SAFETY: `thread` is this thread, which lives; Ruby documents the function as safe without
+        // the lock.
         if unsafe { rb_thread_interrupted(thread) } != 0 {
             raised = with_gvl(check_interrupts).err();
         }
@@ -71,7 +73,8 @@ pub(crate) fn stoppable<T: Send>(
     let mut job = Job { work: Some(move || work(go_on)), done: None };
     job.run();
     if job.work.is_some() {
-        check_interrupts()?; // one was pending, so Ruby did not call it
+        // An interrupt was pending, so Ruby did not call the work.
+        check_interrupts()?;
         job.run();
     }
     let done = job.finish();
@@ -80,18 +83,19 @@ pub(crate) fn stoppable<T: Send>(
 
 fn check_interrupts() -> Result<(), Error> {
     let checked = protect(|| {
-        // SAFETY: this thread has the lock; what it raises is caught.
+        // SAFETY: this thread holds Ruby's lock, and `protect` catches the exception that an
+        // interrupt raises.
         unsafe { rb_thread_check_ints() };
         Qnil.into()
     });
     checked.map(|_| ())
 }
 
-/// Runs what touches Ruby, in the middle of work that has given the lock away.
+/// Runs work that touches Ruby, from within work that has released the lock.
 fn with_gvl<T>(work: impl FnOnce() -> T) -> T {
     let mut job = Job { work: Some(work), done: None };
-    // SAFETY: `run` takes exactly this type, and the call is over before `job` goes. It lets no
-    // panic out, and its work no exception.
+    // SAFETY: `run` takes exactly this type, and the call returns before `job` is dropped; `run`
+    // catches panics, and the work catches its own exceptions.
     unsafe { rb_thread_call_with_gvl(Some(job.runner()), ptr::from_mut(&mut job).cast()) };
     job.finish()
 }
@@ -108,11 +112,11 @@ fn without_gvl<T: Send, F: FnOnce() -> T + Send>(work: F) -> T {
 }
 
 impl<T, F: FnOnce() -> T> Job<T, F> {
-    /// Without the lock; not at all if an interrupt is pending.
+    /// Runs the work without the lock; not at all if an interrupt is pending.
     fn run(&mut self) {
         let data = ptr::from_mut(self).cast::<c_void>();
-        // SAFETY: `run` takes exactly this type, and the call is over before the job goes. The
-        // variant with a 2 raises nothing, so no Rust frame is jumped over.
+        // SAFETY: `run` takes exactly this type, and the call returns before the job is dropped.
+        // The variant with a 2 raises nothing, so no Rust frame is jumped over.
         unsafe { rb_thread_call_without_gvl2(Some(self.runner()), data, None, ptr::null_mut()) };
     }
 
@@ -131,7 +135,8 @@ impl<T, F: FnOnce() -> T> Job<T, F> {
 }
 
 unsafe extern "C" fn run<T, F: FnOnce() -> T>(data: *mut c_void) -> *mut c_void {
-    // SAFETY: a `Job` passes itself, and does not touch itself meanwhile.
+    // SAFETY: `Job::run` and `with_gvl` pass a pointer to their own job, which they do not touch
+    // during the call.
     let job = unsafe { &mut *data.cast::<Job<T, F>>() };
     if let Some(work) = job.work.take() {
         job.done = Some(catch_unwind(AssertUnwindSafe(work)));

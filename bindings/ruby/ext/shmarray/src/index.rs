@@ -1,35 +1,35 @@
-//! What stands between the brackets of `array[…]`.
+//! The index between the brackets of `array[…]`.
 //!
-//! | argument | chooses |
+//! | argument | selects |
 //! |---|---|
-//! | Integer | one index; the dimension goes away; negative counts from the end |
-//! | Range, also without an end | the elements from one to the other, cut to the dimension as Ruby's arrays do |
-//! | `(0..).step(2)`, `(-1..0) % -1` | every so many of them, forwards or backwards |
+//! | Integer | one index; the dimension is dropped; negative ones count from the end |
+//! | Range, also endless | the elements in between, cut to the dimension as in Ruby's Array |
+//! | `(0..).step(2)`, `(-1..0) % -1` | every n-th of them, forwards or backwards |
 //! | `nil`, `true` | the whole dimension |
 //!
-//! Dimensions that are not named are whole. An Integer for every dimension is one element.
+//! Dimensions that are not named are whole. An Integer for every dimension selects one element.
 
 use magnus::value::ReprValue;
 use magnus::{Error, Integer, RClass, Range, Ruby, TryConvert, Value};
 use shmarray::Array;
 
-use crate::errors::{OrRaise, type_error};
+use crate::error::{OrRaise, type_error};
 
-/// What an index chooses.
+/// What an index selects.
 pub(crate) enum Selected {
     /// One element, as an array without dimensions.
     Element(Array),
     View(Array),
 }
 
-/// Part of an index: what one argument chooses along its dimension.
+/// One argument of an index: what it selects along its dimension.
 enum Part {
     At(i64),
     Whole,
     Steps { start: Option<i64>, stop: Option<i64>, step: i64 },
 }
 
-/// The element or the view that an index chooses.
+/// Returns the element or the view that an index selects.
 pub(crate) fn select(ruby: &Ruby, array: &Array, index: &[Value]) -> Result<Selected, Error> {
     let ndim = array.shape().len();
     if index.len() > ndim {
@@ -88,12 +88,13 @@ fn part(ruby: &Ruby, value: Value) -> Result<Part, Error> {
     at.to_i64().map(Part::At).map_err(outside)
 }
 
-/// The class of `(0..) % 2`.
+/// Returns the class of `(0..) % 2`.
 pub(crate) fn arithmetic_sequence(ruby: &Ruby) -> Result<RClass, Error> {
     ruby.class_object().funcall("const_get", ("Enumerator::ArithmeticSequence",))
 }
 
-/// One end of a range: it is cut to the dimension, so how far it is outside does not matter.
+/// Converts one end of a range. It is cut to the dimension, so a number beyond `i64` is as good as
+/// the nearest one.
 fn bound(value: Value) -> Result<Option<i64>, Error> {
     match Integer::from_value(value) {
         _ if value.is_nil() => Ok(None),
@@ -105,11 +106,12 @@ fn bound(value: Value) -> Result<Option<i64>, Error> {
     }
 }
 
-/// Core's slice has an exclusive stop, and none at either end of the dimension.
+/// Converts to core's slice, whose stop is exclusive, and `None` at either end of the dimension.
 fn steps(start: Option<i64>, end: Option<i64>, exclusive: bool, step: i64) -> Part {
     let stop = match (end, step < 0) {
         (end, _) if exclusive => end,
-        (Some(-1), false) | (Some(0), true) => None, // inclusive up to the last, or down to the first
+        // Inclusive up to the last element, or down to the first.
+        (Some(-1), false) | (Some(0), true) => None,
         (end, false) => end.map(|end| end.saturating_add(1)),
         (end, true) => end.map(|end| end.saturating_sub(1)),
     };

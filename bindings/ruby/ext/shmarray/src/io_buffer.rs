@@ -1,6 +1,7 @@
-//! Ruby's `IO::Buffer`, both ways: `Shmarray::Array#to_io_buffer`, and what `wrap` takes.
+//! Ruby's `IO::Buffer`, in both directions: `Shmarray::Array#to_io_buffer`, and the buffers that
+//! `wrap` takes.
 //!
-//! `lib/shmarray/io_buffer.rb` keeps the array alive for as long as the buffer is there.
+//! `lib/shmarray/io_buffer.rb` keeps the array alive as long as the buffer exists.
 #![allow(unsafe_code)] // a C protocol
 
 use std::ffi::{c_int, c_void};
@@ -13,9 +14,9 @@ use rb_sys::{VALUE, rb_io_buffer_get_bytes_for_reading};
 use shmarray::Order;
 
 use crate::array::{ArrayObject, Self_, bytes_of};
-use crate::errors::argument_error;
+use crate::error::argument_error;
 
-// Where `rb_sys` has an enum, of which a set of flags is no value.
+// Declared here because `rb_sys` takes an enum, which cannot hold a set of flags.
 unsafe extern "C" {
     fn rb_io_buffer_new(base: *mut c_void, bytes: usize, flags: c_int) -> VALUE;
 }
@@ -28,7 +29,8 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
     ArrayObject::class(ruby).define_private_method("io_buffer", method!(io_buffer, 0))
 }
 
-/// A buffer of the array's memory, which keeps nothing, and an object that keeps it.
+/// Returns a buffer over the array's memory, which holds nothing, and an object that holds the
+/// array.
 fn io_buffer(ruby: &Ruby, this: Self_) -> Result<(Value, Value), Error> {
     let array = this.array(ruby)?;
     if !(array.is_contiguous(Order::C) || array.is_contiguous(Order::F)) {
@@ -39,14 +41,15 @@ fn io_buffer(ruby: &Ruby, this: Self_) -> Result<(Value, Value), Error> {
     }
     let flags =
         if array.is_readonly() || this.is_frozen() { EXTERNAL | READONLY } else { EXTERNAL };
-    let bytes = bytes_of(&array) as usize; // it is mapped
-    // SAFETY: so many bytes, while the array is there.
+    let bytes = bytes_of(&array) as usize; // fits, since it is mapped
+    // SAFETY: the array maps `bytes` bytes there; the caller gives the buffer an object that holds
+    // the array.
     let buffer = protect(|| unsafe { rb_io_buffer_new(array.as_ptr().cast(), bytes, flags) })?;
-    // SAFETY: a new object.
+    // SAFETY: `protect` returned the object that Ruby made, so it is a valid Ruby object.
     Ok((unsafe { Value::from_raw(buffer) }, ArrayObject::kept(ruby, &array)))
 }
 
-/// Where a buffer's bytes are, and how many; `None` for any other object.
+/// Returns the address and the length of a buffer's bytes; `None` for any other object.
 pub(crate) fn bytes(ruby: &Ruby, object: Value) -> Result<Option<(*const u8, usize)>, Error> {
     let class = ruby.class_io().const_get::<_, RClass>("Buffer")?;
     if !object.is_kind_of(class) {
@@ -54,7 +57,8 @@ pub(crate) fn bytes(ruby: &Ruby, object: Value) -> Result<Option<(*const u8, usi
     }
     let (mut base, mut bytes) = (ptr::null(), 0);
     protect(|| {
-        // SAFETY: a buffer, and room for the answers.
+        // SAFETY: `is_kind_of` checked above that this is a buffer, and both output addresses are
+        // valid locals.
         unsafe {
             rb_io_buffer_get_bytes_for_reading(object.as_raw(), &raw mut base, &raw mut bytes)
         };

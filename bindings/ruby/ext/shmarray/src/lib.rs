@@ -2,49 +2,51 @@
 //!
 //! | module | what it hides |
 //! |---|---|
-//! | `errors` | the one table from core's errors to Ruby's exception classes |
+//! | `error` | the one table from core's errors to Ruby's exception classes |
 //! | `suggest` | the dtype that a word of another language means |
-//! | `arguments` | shapes, dtypes and options as Ruby people write them |
+//! | `arguments` | shapes, dtypes and options in Ruby's forms |
 //! | `gvl` | running without Ruby's global lock |
-//! | `collector` | telling the collector how much we hold; the pool after its collections |
+//! | `collector` | telling the collector how much its objects hold; the pool after collections |
 //! | `element` | one element as a Ruby object |
-//! | `index` | what stands between the brackets of `array[…]` |
+//! | `index` | the index between the brackets of `array[…]` |
 //! | `reshape` | strides for another shape |
-//! | `array` | the class `Shmarray::Array`; in `slot` what it has until it is closed, in `elements` its loops, in `compare` its equality |
+//! | `array` | the class `Shmarray::Array` |
+//! | `array::slot` | the array that an object has until it is closed |
+//! | `array::elements`, `array::compare` | the loops over its elements, and its equality |
 //! | `reductions` | its sums, means, extremes and counts |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
-//! | `io_buffer` | `IO::Buffer`s of that class's memory, and what others are of |
+//! | `io_buffer` | `IO::Buffer`s over that class's memory, and the memory of others |
 //! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes` |
-//! | `numo` | Numo's structs, and the probe that they are what we think |
+//! | `numo` | Numo's structs, and the probe that checks them |
 //! | `numo_array` | Numo arrays over shared memory, made and read |
 //! | `sources` | private arrays that are being copied while other threads run |
 //! | `numo_shared` | the module `Numo::Shared` |
 //! | `assign` | `Shmarray::Array#[]=` and `#fill` |
-//! | `wrap` | Numo's arrays, buffers and what others export, as arrays |
-//! | `carried` | whether an object has arrays in it |
-//! | `system` | calls of the system's that Ruby does not have, for `Numo::Parallel` |
-//! | `turns` | which worker of `Numo::Parallel` does which job next |
-//! | `messages` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
+//! | `wrap` | Numo's arrays, buffers and exported MemoryViews, as arrays |
+//! | `contained` | whether an object contains arrays |
+//! | `system` | system calls that Ruby lacks, for `Numo::Parallel` |
+//! | `job_counter` | which worker of `Numo::Parallel` does which job next |
+//! | `message` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
 //!
-//! They form a line: each uses only those before it. Nothing here needs Numo; those of that
-//! name wait for `lib/numo/shared.rb` to call `Shmarray.bind_numo`.
-#![allow(missing_docs)] // exports nothing to Rust, but for the `Init_shmarray_ruby` of a macro
+//! The modules form a line: each uses only those before it. The extension loads without Numo; the
+//! modules with Numo's name wait until `lib/numo/shared.rb` calls `Shmarray.bind_numo`.
+#![allow(missing_docs)] // exports nothing to Rust, except the `Init_shmarray_ruby` of a macro
 
 use magnus::{Error, Ruby};
 
 mod arguments;
 mod array;
 mod assign;
-mod carried;
+mod contained;
 mod collector;
 mod element;
-mod errors;
+mod error;
 mod gvl;
 mod index;
 mod io_buffer;
 mod memory_view;
 #[cfg(target_os = "linux")]
-mod messages;
+mod message;
 mod numo;
 mod numo_array;
 mod numo_shared;
@@ -56,16 +58,16 @@ mod suggest;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
-mod turns;
+mod job_counter;
 mod wrap;
 
-/// What Ruby calls when it loads the extension.
+/// Defines everything. Ruby calls it when it loads the extension.
 #[magnus::init(name = "shmarray_ruby")]
 fn init(ruby: &Ruby) -> Result<(), Error> {
     gvl::allow_ractors();
     collector::follow()?;
     let shmarray = ruby.define_module("Shmarray")?;
-    errors::define(ruby, shmarray)?;
+    error::define(ruby, shmarray)?;
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
     assign::define(ruby)?;
@@ -74,11 +76,11 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     io_buffer::define(ruby)?;
     wrap::define(ruby)?;
     #[cfg(target_os = "linux")]
-    messages::define(ruby, shmarray)?;
+    message::define(ruby, shmarray)?;
     #[cfg(target_os = "linux")]
     system::define(shmarray)?;
     #[cfg(target_os = "linux")]
-    turns::define(ruby, shmarray)?;
-    carried::define(shmarray)?;
+    job_counter::define(ruby, shmarray)?;
+    contained::define(shmarray)?;
     numo_shared::define_binder(shmarray)
 }

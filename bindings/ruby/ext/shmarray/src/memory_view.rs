@@ -1,7 +1,8 @@
-//! `Shmarray::Array` for Ruby's MemoryView protocol: shape, strides, format, read-only or not.
+//! Exports `Shmarray::Array` by Ruby's MemoryView protocol: shape, strides, format, read-only or
+//! not.
 //!
-//! A view that somebody got keeps its array alive until it is released: Ruby marks the object, and
-//! the view has a hold of its own for when that is closed.
+//! A view keeps its array alive until it is released: Ruby marks the object, and the view has a
+//! hold of its own in case the object is closed.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
 
 use std::ffi::{CString, c_int};
@@ -17,23 +18,23 @@ use shmarray::{Array, DType, Order, TypeCode};
 
 use crate::array::{ArrayObject, bytes_of};
 
-/// Ruby keeps the address.
+/// The entry of the class. Ruby keeps its address.
 static ENTRY: rb_memory_view_entry_t = rb_memory_view_entry_t {
     get_func: Some(get),
     release_func: Some(release),
     available_p_func: Some(is_available),
 };
 
-/// Tells Ruby that arrays have memory views.
+/// Tells Ruby that arrays export memory views.
 pub(crate) fn register(ruby: &Ruby) {
     let class = ArrayObject::class(ruby).as_raw();
-    // SAFETY: a class, and an entry that lives as long as the process.
+    // SAFETY: `class` is the registered class, and `ENTRY` is static, so Ruby may keep its address.
     unsafe { rb_memory_view_register(class, &raw const ENTRY) };
 }
 
-/// What a view's pointers lead to, until it is released.
+/// The memory behind a view's pointers, until the view is released.
 struct Facts {
-    /// Keeps the memory, also when the array's object is closed.
+    /// Holds the memory, even if the array's object is closed.
     _array: Arc<Array>,
     format: CString,
     shape: Vec<ssize_t>,
@@ -50,7 +51,7 @@ impl Facts {
     }
 }
 
-/// As `Array#pack` spells it. What `pack` has no letter for is unsigned bytes.
+/// Returns the format in the letters of `Array#pack`. A dtype without a letter is unsigned bytes.
 fn format_of(dtype: &DType) -> String {
     let letters = match dtype.code() {
         TypeCode::Bool | TypeCode::UInt8 => "C",
@@ -70,7 +71,7 @@ fn format_of(dtype: &DType) -> String {
     letters.to_owned()
 }
 
-/// Items of no bytes have no format.
+/// Returns whether a view can be had. Elements of no bytes have no format.
 unsafe extern "C" fn is_available(object: VALUE) -> bool {
     array_of(object).is_some_and(|array| array.dtype().itemsize() > 0)
 }
@@ -82,7 +83,7 @@ unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_in
     else {
         return false;
     };
-    // SAFETY: Ruby passes a view to be filled.
+    // SAFETY: Ruby passes a view to be filled, which nobody else uses until `get` returns.
     let view = unsafe { &mut *view };
     view.obj = object;
     view.data = array.as_ptr().cast();
@@ -99,14 +100,14 @@ unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_in
 }
 
 unsafe extern "C" fn release(_object: VALUE, view: *mut rb_memory_view_t) -> bool {
-    // SAFETY: Ruby passes the view that `get` filled, once.
+    // SAFETY: Ruby passes a view that `get` filled, and releases each view once.
     let facts = unsafe { (*view).private_data }.cast::<Facts>();
-    // SAFETY: `get` put a `Facts` there, and nobody has taken it back yet.
+    // SAFETY: `get` stored a `Facts` from `Box::into_raw` there, and `release` takes it back once.
     drop(unsafe { Box::from_raw(facts) });
     true
 }
 
-/// Whether the array is what the consumer asks for. Strides are always told.
+/// Returns whether the array satisfies the consumer's flags. Strides are always given.
 fn satisfies(array: &Array, flags: u32) -> bool {
     use ruby_memory_view_flags as Flags;
     let asks = |flag: Flags| flags & flag as u32 == flag as u32;
@@ -123,7 +124,8 @@ fn satisfies(array: &Array, flags: u32) -> bool {
 }
 
 fn array_of(object: VALUE) -> Option<Arc<Array>> {
-    // SAFETY: Ruby calls with an object of the class that was registered, which it keeps alive.
+    // SAFETY: Ruby calls with an object of the registered class, which it keeps alive during the
+    // call.
     let value = unsafe { Value::from_raw(object) };
     <&ArrayObject>::try_convert(value).ok().and_then(ArrayObject::open)
 }

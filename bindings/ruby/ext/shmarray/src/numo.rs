@@ -1,19 +1,20 @@
-//! Numo's structs, and the probe that they are what we think.
+//! Mirrors Numo's structs, and probes that the mirror is right.
 //!
-//! Numo is not linked: its arrays are structs behind Ruby's typed data, mirrored here field
-//! by field, and the types are found through small arrays that Numo itself makes when the
-//! binding is loaded. The same arrays are compared with the mirror; whatever differs stops
-//! the loading, so that an unknown Numo is an error and not a crash. One mirror serves
-//! numo-narray 0.9 and numo-narray-alt 0.11.
+//! Numo is not linked: its arrays are structs behind Ruby's typed data, which are mirrored here
+//! field by field. The probe makes small arrays by Numo's own methods when the binding is loaded,
+//! finds Numo's data types through them, and compares them with the mirror. Any difference stops
+//! the loading, so an unknown Numo is an error and not a crash. One mirror serves numo-narray 0.9
+//! and numo-narray-alt 0.11.
 //!
 //! Invariants, for every class in [`Numo::classes`] once [`probe`] has passed:
-//! * I1 an object that `rb_typeddata_is_kind_of` finds under [`Numo::any`] has an [`NArray`]
-//!   in front; with kind [`DATA`] it is an [`NArrayData`], with kind [`VIEW`] an [`NArrayView`].
-//! * I2 `shape` points at `ndim` counts: at `size` itself below two dimensions, else at memory
-//!   from Ruby's allocator.
-//! * I3 a view's `data` is an array of kind [`DATA`], and its `steps` are `ndim` words:
+//!
+//! * I1 An object that `rb_typeddata_is_kind_of` finds under [`Numo::any`] begins with an
+//!   [`NArray`]; with kind [`DATA`] it is an [`NArrayData`], with kind [`VIEW`] an [`NArrayView`].
+//! * I2 `shape` points at `ndim` counts: at `size` itself below two dimensions, else at memory from
+//!   Ruby's allocator.
+//! * I3 The `data` of a view is an array of kind [`DATA`], and its `steps` are `ndim` words:
 //!   `stride << 1 | 1` in bytes, or a pointer to a table of offsets, which is even.
-#![allow(unsafe_code)] // somebody else's structs
+#![allow(unsafe_code)] // structs of another library
 
 use std::sync::OnceLock;
 
@@ -25,18 +26,18 @@ use rb_sys::{
 };
 use shmarray::{DType, TypeCode};
 
-/// Kind of an array that has its elements.
+/// The kind of an array that has its elements.
 pub(crate) const DATA: u8 = 1;
-/// Kind of a view of another.
+/// The kind of a view of another array.
 pub(crate) const VIEW: u8 = 2;
-/// The bit of `flags[0]` that says: the elements' bytes are swapped.
+/// The bit of `flags[0]` that is set if the bytes of each element are swapped.
 pub(crate) const SWAPPED: u8 = 1;
-/// The bit of `flags[0]` that says: the shape is reversed. Numo has it and does not use it.
+/// The bit of `flags[0]` that is set if the shape is reversed. Numo defines it and does not use it.
 pub(crate) const COLUMN_MAJOR: u8 = 2;
-/// The most dimensions that Numo's loops have room for.
+/// The most dimensions for which Numo's loops have room.
 pub(crate) const MAX_NDIM: usize = 62;
 
-/// The front of every Numo array.
+/// The fields with which every Numo array begins.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct NArray {
@@ -55,7 +56,7 @@ pub(crate) struct NArray {
 pub(crate) struct NArrayData {
     pub(crate) front: NArray,
     pub(crate) elements: *mut u8,
-    /// A C `bool`, which some compilers make an `int`; what follows it is padding either way.
+    /// A C `bool`, which some compilers make an `int`; the bytes after it are padding either way.
     pub(crate) owned: u32,
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct NArrayView {
     pub(crate) steps: *mut isize,
 }
 
-/// What each class's data type leads to: sizes of an element.
+/// The sizes of an element, to which each class's data type points.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct TypeInfo {
@@ -115,18 +116,20 @@ impl NumoClass {
 /// Numo as the probe found it.
 pub(crate) struct Numo {
     pub(crate) classes: Vec<NumoClass>,
-    /// The data type that all of Numo's have as their parent.
+    /// The parent of all of Numo's data types.
     any: &'static rb_data_type_t,
 }
 
-// SAFETY: data types are constants of a loaded library; classes are behind `Opaque`.
+// SAFETY: its data types are constants of a library that Ruby never unloads, and `Opaque` guards
+// the classes.
 unsafe impl Send for Numo {}
-// SAFETY: as above.
+// SAFETY: nothing is changed after the probe: the data types are constants, and `Opaque` guards the
+// classes.
 unsafe impl Sync for Numo {}
 
 static NUMO: OnceLock<Numo> = OnceLock::new();
 
-/// Numo, which the binder found before it defined anything that asks.
+/// Returns Numo. The binder has probed it before it defined any method that asks.
 pub(crate) fn numo(ruby: &Ruby) -> Result<&'static Numo, Error> {
     let unbound = || Error::new(ruby.exception_runtime_error(), "require \"numo/shared\" first");
     NUMO.get().ok_or_else(unbound)
@@ -150,35 +153,37 @@ pub(crate) fn probe(ruby: &Ruby) -> Result<(), Error> {
 }
 
 impl Numo {
-    /// The struct of an object, if it is a Numo array.
+    /// Returns the struct of an object if it is a Numo array.
     pub(crate) fn narray(&self, value: Value) -> Option<*mut NArray> {
-        // SAFETY: any value; the type is a constant.
+        // SAFETY: the function takes any value, and `any` is a data type of a library that stays
+        // loaded.
         let is_narray = unsafe { rb_typeddata_is_kind_of(value.as_raw(), self.any) } != 0;
         is_narray.then(|| struct_of(value.as_raw()).cast())
     }
 
-    /// The row of an array's class.
+    /// Returns the row of an array's class.
     pub(crate) fn class_of(&self, ruby: &Ruby, class: RClass) -> Option<&NumoClass> {
         self.classes.iter().find(|row| row.class(ruby).as_raw() == class.as_raw())
     }
 
-    /// The row of a dtype.
+    /// Returns the row of a dtype.
     pub(crate) fn class_for(&self, dtype: &DType) -> Option<&NumoClass> {
         self.classes.iter().find(|row| row.dtype == *dtype)
     }
 }
 
-/// The struct behind typed data.
+/// Returns the struct behind typed data.
 pub(crate) fn struct_of(object: VALUE) -> *mut u8 {
-    // SAFETY: the callers pass arrays, which are typed data.
+    // SAFETY: the callers pass Numo's arrays, which [`typed`] or [`Numo::narray`] found to be typed
+    // data.
     unsafe { RTYPEDDATA_GET_DATA(object) }.cast()
 }
 
-/// The data type of typed data.
+/// Returns the data type of typed data.
 pub(crate) fn type_of<'a>(object: VALUE) -> Option<&'a rb_data_type_t> {
-    // SAFETY: the callers pass arrays, which are typed data.
+    // SAFETY: the callers pass Numo's arrays or an `RTypedData`, which are typed data.
     let data_type = unsafe { RTYPEDDATA_TYPE(object) };
-    // SAFETY: a data type lives as long as objects of it.
+    // SAFETY: a data type lives as long as the objects of it, and the caller holds one.
     unsafe { data_type.as_ref() }
 }
 
@@ -196,7 +201,7 @@ fn probe_class(ruby: &Ruby, module: RModule, row: &(&str, TypeCode)) -> Result<N
     let dtype = DType::from_code(row.1).ok_or_else(|| unknown(ruby, row.0))?;
     let array: Value = class.funcall("zeros", (2, 3))?;
     let _: Value = array.funcall("[]=", (1, 0, 1))?;
-    let itemsize = dtype.itemsize() as usize;
+    let itemsize = dtype.item_bytes() as usize;
     let difference = |what| unknown(ruby, &format!("Numo::{}: {what}", row.0));
     let stock = typed(array).map_err(difference)?;
     check_type(stock, itemsize).map_err(difference)?;
@@ -206,14 +211,14 @@ fn probe_class(ruby: &Ruby, module: RModule, row: &(&str, TypeCode)) -> Result<N
     Ok(NumoClass { dtype, class: class.into(), stock })
 }
 
-/// `Ok` or the name of what differs.
+/// `Ok`, or the name of the field that differs.
 type Checked = Result<(), &'static str>;
 
 fn expect(holds: bool, what: &'static str) -> Checked {
     if holds { Ok(()) } else { Err(what) }
 }
 
-/// The data type of whatever object Numo made.
+/// Returns the data type of an object that Numo made.
 fn typed<'a>(object: Value) -> Result<&'a rb_data_type_t, &'static str> {
     let typed = RTypedData::from_value(object).and_then(|object| type_of(object.as_raw()));
     typed.ok_or("an array that is no typed data")
@@ -221,19 +226,20 @@ fn typed<'a>(object: Value) -> Result<&'a rb_data_type_t, &'static str> {
 
 fn check_type(stock: &rb_data_type_t, itemsize: usize) -> Checked {
     expect(!stock.data.is_null(), "type info")?;
-    // SAFETY: not null; three numbers in every version of Numo.
+    // SAFETY: the pointer is not null, as checked above, and every version of Numo has three
+    // numbers there.
     let info = unsafe { stock.data.cast::<TypeInfo>().read() };
     let sizes = [info.bits as usize, info.bytes as usize, info.stride as usize];
     expect(sizes == [0, itemsize, itemsize], "element size")
 }
 
-/// Six elements, of which Numo set the one at 1, 0.
+/// Checks an array of six elements, of which Numo set the one at 1, 0.
 fn check_data(array: Value, stock: &rb_data_type_t, itemsize: usize) -> Checked {
     let found = struct_of(array.as_raw());
-    // The struct's own word for its size, before anything of it is read.
+    // The struct's own report of its size is checked before any field is read.
     let expected = size_of::<NArrayData>() + 6 * itemsize + 2 * size_of::<usize>();
     expect(memory_bytes(stock, found) == Some(expected), "size of an array")?;
-    // SAFETY: that size.
+    // SAFETY: `memory_bytes` has just reported the size of an `NArrayData` and its parts.
     let found = unsafe { found.cast::<NArrayData>().read() };
     let front = found.front;
     expect(
@@ -242,7 +248,8 @@ fn check_data(array: Value, stock: &rb_data_type_t, itemsize: usize) -> Checked 
     )?;
     expect(counts(front.shape) == [2, 3], "shape of an array")?;
     expect(!found.elements.is_null() && found.owned & 0xff == 1, "elements of an array")?;
-    // SAFETY: six elements lie there.
+    // SAFETY: the pointer is not null, as checked above, and an array of shape 2, 3 has six
+    // elements.
     let bytes = unsafe { std::slice::from_raw_parts(found.elements, 6 * itemsize) };
     let set = bytes.iter().position(|&byte| byte != 0).map(|at| at / itemsize);
     expect(set == Some(3), "order of elements")
@@ -253,7 +260,7 @@ fn check_view(array: Value, view: Value, itemsize: usize) -> Checked {
     let expected = size_of::<NArrayView>() + 4 * size_of::<usize>();
     let found = struct_of(view.as_raw());
     expect(memory_bytes(stock, found) == Some(expected), "size of a view")?;
-    // SAFETY: that size.
+    // SAFETY: `memory_bytes` has just reported the size of an `NArrayView` and its parts.
     let found = unsafe { found.cast::<NArrayView>().read() };
     expect(
         (found.front.ndim, found.front.kind, found.front.size) == (2, VIEW, 6),
@@ -269,20 +276,20 @@ fn check_view(array: Value, view: Value, itemsize: usize) -> Checked {
     expect(steps == [itemsize, 3 * itemsize], "strides of a view")
 }
 
-/// With one dimension the shape is the size itself.
+/// Checks an array with one dimension, whose shape points at its own size.
 fn check_line(line: Value) -> Checked {
     typed(line)?;
     let found = struct_of(line.as_raw()).cast::<NArrayData>();
-    // SAFETY: `check_data` found the struct of this class.
+    // SAFETY: `check_data` has checked the struct of this class; only an address is taken.
     let size = unsafe { &raw mut (*found).front.size };
-    // SAFETY: as above.
+    // SAFETY: `check_data` has checked the struct of this class, and the object on the stack lives.
     let front = unsafe { (*found).front };
     expect(front.ndim == 1 && front.shape == size && front.size == 5, "shape of a line")
 }
 
 fn memory_bytes(stock: &rb_data_type_t, found: *mut u8) -> Option<usize> {
     let size = stock.function.dsize?;
-    // SAFETY: the type's own function, for a struct of that type.
+    // SAFETY: `size` is the data type's own function, called with a struct of that type.
     Some(unsafe { size(found.cast()) } as usize)
 }
 
@@ -290,6 +297,7 @@ fn counts(two: *const usize) -> [usize; 2] {
     if two.is_null() {
         return [0; 2];
     }
-    // SAFETY: the probe's arrays have two dimensions.
+    // SAFETY: the pointer is not null, as checked above, and the probe's arrays have two
+    // dimensions.
     unsafe { two.cast::<[usize; 2]>().read() }
 }

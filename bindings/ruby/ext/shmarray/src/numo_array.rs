@@ -1,24 +1,24 @@
-//! Numo arrays over shared memory: made of core's arrays, and read back.
+//! Makes Numo arrays over shared memory from core's arrays, and reads them back.
 //!
 //! # Rationale
-//! An array that Numo does not own is copied at the first write, silently; one that it owns
-//! is given to `free`. So ours are owned, and of data types of our own whose parents are the
-//! stock ones: the class is exactly Numo's, and Numo accepts it everywhere, but Ruby's
-//! collector calls [`free`] here, which gives back the lease that stands behind the stock
-//! struct. Views keep their base alive, and with it the lease.
+//! Numo silently copies an array that it does not own at the first write, and gives one that it
+//! owns to `free`. So the arrays made here are owned, and have data types of their own whose
+//! parents are Numo's. Their class is exactly Numo's, and Numo accepts them everywhere; but Ruby's
+//! collector calls [`free`] of this file, which drops the lease that follows the stock struct.
+//! Views keep their base alive, and with it the lease.
 //!
 //! | layout | Numo array |
 //! |---|---|
-//! | side by side in C order | an array of ours over its own elements |
-//! | any other | a stock view, its strides patched, of a hidden array of ours of size 0 over the segment's data |
+//! | side by side in C order | an array of our type over its own elements |
+//! | any other | a patched stock view of a hidden array of size 0 over the segment's data |
 //!
-//! A forked child frees its copies too. That drops the child's mapping and no more: the
-//! parent's mapping keeps the parent's hold, because the kernel keeps the lock for as long as
-//! any process maps the file.
+//! A forked child frees its copies of the arrays, too. That drops the child's mapping only: the
+//! parent's mapping keeps the parent's hold, because the kernel keeps the lock as long as any
+//! process maps the file.
 //!
 //! # Limitations
 //! Methods that replace an array's memory or shape need a guard: `lib/numo/shared/guards.rb`.
-#![allow(unsafe_code)] // somebody else's structs
+#![allow(unsafe_code)] // structs of another library
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -37,13 +37,13 @@ use rb_sys::{
 use shmarray::{Array, Layout, Order, TypeCode};
 
 use crate::collector::Counted;
-use crate::errors::{argument_error, type_error};
+use crate::error::{argument_error, type_error};
 use crate::numo::{
     COLUMN_MAJOR, DATA, MAX_NDIM, NArray, NArrayData, NArrayView, Numo, NumoClass, SWAPPED, VIEW,
     struct_of, type_of,
 };
 
-/// The struct of an array of ours: the stock one, then the lease.
+/// The struct of an array of our type: the stock one, then the lease.
 #[repr(C)]
 struct SharedData {
     stock: NArrayData,
@@ -51,51 +51,54 @@ struct SharedData {
     counted: Counted,
 }
 
-/// Data types of ours, one for each class. Objects refer to them, so they live for ever.
+/// The data types, one for each class. Objects refer to them, so they live for ever.
 static TYPES: OnceLock<HashMap<TypeCode, DataType>> = OnceLock::new();
 
 struct DataType(rb_data_type_t);
-// SAFETY: constants, and pointers to constants of Numo's library.
+// SAFETY: it holds function pointers, and pointers to constants of Numo's library, which stays
+// loaded.
 unsafe impl Send for DataType {}
-// SAFETY: as above.
+// SAFETY: `define_types` makes the data types once, and nothing changes them afterwards.
 unsafe impl Sync for DataType {}
 
-/// Makes the data types, when Numo has been probed.
+/// Makes the data types, after Numo has been probed.
 pub(crate) fn define_types(numo: &Numo) {
     let row = |class: &NumoClass| (class.dtype.code(), DataType(shared_type(class.stock)));
     TYPES.get_or_init(|| numo.classes.iter().map(row).collect());
 }
 
-/// A child of the stock type: Numo looks at `parent` to accept it, at `data` for the element size.
+/// Returns a child of the stock type. Numo accepts it by its `parent`, and reads the element size
+/// from its `data`.
 fn shared_type(stock: &'static rb_data_type_t) -> rb_data_type_t {
     let mut function: rb_data_type_struct__bindgen_ty_1 = stock.function;
     function.dfree = Some(free);
     function.dsize = Some(size);
-    // `free` calls no Ruby code; what a frozen array shows is no Ruby object.
+    // Both flags are right: `free` calls no Ruby code, and a frozen array refers to no Ruby object.
     let flags =
         stock.flags | RUBY_TYPED_FREE_IMMEDIATELY as VALUE | RUBY_TYPED_FROZEN_SHAREABLE as VALUE;
     rb_data_type_t { function, parent: stock, flags, ..*stock }
 }
 
 unsafe extern "C" fn free(data: *mut c_void) {
-    // SAFETY: Ruby passes what `wrap` gave it, once.
+    // SAFETY: `wrap` gave Ruby this pointer from `Box::into_raw`, and Ruby frees each object once.
     let mut shared = unsafe { Box::from_raw(data.cast::<SharedData>()) };
     let front = &mut shared.stock.front;
     if front.shape != &raw mut front.size {
-        // SAFETY: null, or from Ruby's allocator: by `allocate_shape` or by Numo's `reshape!`.
+        // SAFETY: the pointer is null, or came from Ruby's allocator in `set_shape` or in Numo's
+        // `reshape!`.
         unsafe { ruby_xfree(front.shape.cast()) };
     }
-    // Nobody can be told of a panic here; it must not reach Ruby's collector.
+    // A panic cannot be reported here, and must not reach Ruby's collector.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(shared)));
 }
 
 unsafe extern "C" fn size(data: *const c_void) -> size_t {
-    // SAFETY: Ruby passes what `wrap` gave it.
+    // SAFETY: `wrap` gave Ruby this pointer to a `SharedData`, and Ruby asks only for live objects.
     let shared = unsafe { &*data.cast::<SharedData>() };
     (size_of::<SharedData>() + shared.counted.bytes()) as size_t
 }
 
-/// The Numo array of a core array.
+/// Makes the Numo array of a core array.
 pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Error> {
     let Some(class) = numo.class_for(array.dtype()) else {
         let text = format!(
@@ -116,9 +119,9 @@ pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Erro
     Ok(made)
 }
 
-/// Refuses what Numo's loops cannot take: they load whole aligned elements.
+/// Refuses arrays that Numo's loops cannot take: they load whole aligned elements.
 fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
-    let itemsize = array.dtype().itemsize();
+    let itemsize = array.dtype().item_bytes();
     let part_bytes = match array.dtype().code() {
         TypeCode::Complex64 | TypeCode::Complex128 => itemsize / 2,
         _ => itemsize,
@@ -142,37 +145,39 @@ fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
     }
 }
 
-/// An array of ours over its own elements.
+/// Makes an array of our type over its own elements.
 fn own(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
     let shape = array.shape().iter().map(|&count| count as usize).collect::<Vec<_>>();
-    // Numo gives an array without elements no memory, and prints it as such.
+    // Numo gives an array without elements no memory, and prints it accordingly.
     let elements = if array.layout().is_empty() { ptr::null_mut() } else { array.as_ptr() };
     wrap(ruby, class, array, &shape, elements)
 }
 
-/// A stock view of a hidden array. That one has size 0, so that Numo never replaces its memory.
+/// Makes a stock view of a hidden array. That one has size 0, so Numo never replaces its memory.
 fn strided(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
     let layout = array.layout().clone();
     let (start, readonly) = (array.segment_data().0.as_ptr(), array.is_readonly());
     let hidden = wrap(ruby, class, array, &vec![0; layout.ndim()], start)?;
     let view: Value = hidden.funcall("view", ())?;
     let found = struct_of(view.as_raw()).cast::<NArrayView>();
-    // SAFETY: `view` makes a view (I1).
-    patch(unsafe { &mut *found }, &layout, class.dtype.itemsize() as isize);
+    // SAFETY: Numo's method `view` returned the object, so its struct is an `NArrayView` (I1), and
+    // nobody else has it.
+    patch(unsafe { &mut *found }, &layout, class.dtype.item_bytes() as isize);
     if readonly {
         hidden.freeze();
     }
     Ok(view)
 }
 
-/// Makes a fresh view of as many dimensions one of that layout.
+/// Gives a fresh view with the same number of dimensions this layout.
 fn patch(view: &mut NArrayView, layout: &Layout, itemsize: isize) {
     view.offset = layout.offset as usize;
     for (dim, (&count, &stride)) in layout.shape.iter().zip(&layout.strides).enumerate() {
-        let stride = if count > 1 { stride as isize } else { itemsize }; // one that counts fits 62 bits
-        // SAFETY: `steps` has a word for each dimension (I3).
+        // A stride that counts fits 62 bits.
+        let stride = if count > 1 { stride as isize } else { itemsize };
+        // SAFETY: `steps` has a word for each dimension (I3), and `dim` is below their number.
         unsafe { view.steps.wrapping_add(dim).write(stride << 1 | 1) };
-        // SAFETY: `shape` has a count for each dimension (I2).
+        // SAFETY: `shape` has a count for each dimension (I2), and `dim` is below their number.
         unsafe { view.front.shape.wrapping_add(dim).write(count as usize) };
     }
     view.front.size = layout.len() as usize;
@@ -201,46 +206,49 @@ fn wrap(
     let stock = NArrayData { front, elements, owned: 1 };
     let data = Box::into_raw(Box::new(SharedData { stock, lease, counted }));
     let class = class.class(ruby).as_raw();
-    // SAFETY: the type is that of a `SharedData`, and Ruby frees it with `free`.
+    // SAFETY: `data_type` is the type of a `SharedData`, so Ruby frees the struct with `free`,
+    // once.
     let wrapped =
         protect(|| unsafe { rb_data_typed_object_wrap(class, data.cast(), &data_type.0) });
-    // SAFETY: nobody else has the struct; Ruby refused it only for lack of memory.
+    // SAFETY: Ruby refused the struct, for lack of memory, so nobody else has it or frees it.
     let wrapped = wrapped.inspect_err(|_| unsafe { free(data.cast()) })?;
-    // SAFETY: as above.
+    // SAFETY: the object is not visible to anybody yet, so this is the only reference to its
+    // struct.
     set_shape(unsafe { &mut (*data).stock.front }, shape)?;
-    // SAFETY: the object that Ruby made.
+    // SAFETY: `protect` returned the object that Ruby made, so it is a valid Ruby object.
     Ok(unsafe { Value::from_raw(wrapped) })
 }
 
-/// At `size` below two dimensions, else in memory that Numo may free (I2).
+/// Sets the shape: at `size` below two dimensions, else in memory that Numo may free (I2).
 fn set_shape(front: &mut NArray, shape: &[usize]) -> Result<(), Error> {
     if shape.len() < 2 {
         front.shape = &raw mut front.size;
         return Ok(());
     }
-    let mut place = ptr::null_mut::<usize>();
+    let mut memory = ptr::null_mut::<usize>();
     protect(|| {
-        // SAFETY: raises when there is no memory, which `protect` catches.
-        place =
+        // SAFETY: if there is no memory the function raises, which `protect` catches; nothing is to
+        // be dropped.
+        memory =
             unsafe { ruby_xmalloc2(shape.len() as size_t, size_of::<usize>() as size_t) }.cast();
         0
     })?;
-    // SAFETY: fresh memory for so many counts.
-    unsafe { ptr::copy_nonoverlapping(shape.as_ptr(), place, shape.len()) };
-    front.shape = place;
+    // SAFETY: the memory was just allocated for `shape.len()` counts, so it overlaps nothing.
+    unsafe { ptr::copy_nonoverlapping(shape.as_ptr(), memory, shape.len()) };
+    front.shape = memory;
     Ok(())
 }
 
-/// What a Numo array says of its elements.
+/// The layout and the memory of a Numo array.
 pub(crate) struct Found {
     /// The element whose indices are all zero; null before Numo has allocated any.
     pub(crate) start: *mut u8,
-    /// The array that has the elements: itself, or what it is a view of.
+    /// The array that has the elements: itself, or the one that it is a view of.
     pub(crate) holder: VALUE,
     pub(crate) shape: Vec<u64>,
     /// In bytes; `None` for a view made with index arrays.
     pub(crate) strides: Option<Vec<i64>>,
-    /// Whether the memory is an array of ours.
+    /// Whether the elements are in an array of our type.
     pub(crate) shared: bool,
     /// Whether the bytes of each element are swapped.
     pub(crate) swapped: bool,
@@ -248,17 +256,17 @@ pub(crate) struct Found {
     pub(crate) reversed: bool,
 }
 
-/// Reads a Numo array; `None` for any other object.
+/// Reads a Numo array. Returns `None` for any other object.
 pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
     let narray = numo.narray(value)?;
-    // SAFETY: an array of Numo's (I1).
+    // SAFETY: `narray` returned the struct of a Numo array, which begins with an `NArray` (I1).
     let front = unsafe { narray.read() };
     let shape = shape_of(&front);
     let has = |flag| front.flags[0] & flag != 0;
     let (swapped, reversed) = (has(SWAPPED), has(COLUMN_MAJOR));
     match front.kind {
         VIEW => {
-            // SAFETY: of that kind (I1).
+            // SAFETY: the array's kind is `VIEW`, so its struct is an `NArrayView` (I1).
             let view = unsafe { narray.cast::<NArrayView>().read() };
             let start = elements_of(view.data).wrapping_add(view.offset);
             let strides = strides_of(&view);
@@ -282,12 +290,12 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
     }
 }
 
-/// Whether an object is a Numo array over shared memory.
+/// Returns whether an object is a Numo array over shared memory.
 pub(crate) fn is_shared(numo: &Numo, value: Value) -> bool {
     read(numo, value, 1).is_some_and(|found| found.shared)
 }
 
-/// Whether the array with those elements is of our data types.
+/// Returns whether the array that has the elements is of one of our data types.
 fn is_ours(object: VALUE) -> bool {
     let ours = Some(free as unsafe extern "C" fn(*mut c_void));
     let same = |found: &rb_data_type_t| match (found.function.dfree, ours) {
@@ -299,10 +307,11 @@ fn is_ours(object: VALUE) -> bool {
 
 fn elements_of(object: VALUE) -> *mut u8 {
     let data = struct_of(object);
-    // SAFETY: the callers pass an array that has its elements (I1, I3).
+    // SAFETY: the callers pass an array that has its elements, so this is an `NArrayData` (I1, I3).
     let elements = unsafe { (*data.cast::<NArrayData>()).elements };
     match elements.is_null() && is_ours(object) {
-        // SAFETY: of our type, so a `SharedData`. Without elements its place is the lease's.
+        // SAFETY: `is_ours` found our data type, so the struct is a `SharedData`. Without elements
+        // the address is that of the lease.
         true => unsafe { &(*data.cast::<SharedData>()).lease }.as_ptr(),
         false => elements,
     }
@@ -310,7 +319,8 @@ fn elements_of(object: VALUE) -> *mut u8 {
 
 fn shape_of(front: &NArray) -> Vec<u64> {
     if front.ndim == 1 {
-        return vec![front.size as u64]; // where `shape` points, in a struct that may have been copied
+        // The size is what `shape` points at, except in a struct that was copied.
+        return vec![front.size as u64];
     }
     words(front.shape, front.ndim).map(|count| count as u64).collect()
 }
@@ -321,6 +331,6 @@ fn strides_of(view: &NArrayView) -> Option<Vec<i64>> {
 }
 
 fn words(start: *const usize, count: u8) -> impl Iterator<Item = usize> {
-    // SAFETY: the callers pass memory of so many words (I2, I3).
+    // SAFETY: the callers pass memory with `count` words: a shape (I2) or the steps of a view (I3).
     (0..usize::from(count)).map(move |at| unsafe { start.wrapping_add(at).read() })
 }

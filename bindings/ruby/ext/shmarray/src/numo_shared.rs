@@ -11,14 +11,14 @@ use magnus::{
 use shmarray::{Access, Array, DType, ErrorKind, Layout, Options, Order, size_bytes};
 
 use crate::array::{ArrayObject, array_of, bytes_of};
-use crate::errors::{OrRaise, argument_error, type_error, with_room};
+use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
 use crate::numo_array::{Found, define_types, is_shared, make, read};
 use crate::sources::Source;
 use crate::{arguments, segments};
 
-/// Defines `Shmarray.bind_numo`, which `lib/numo/shared.rb` calls when Numo is there.
+/// Defines `Shmarray.bind_numo`, which `lib/numo/shared.rb` calls after it has loaded Numo.
 pub(crate) fn define_binder(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("bind_numo", function!(bind, 0))
 }
@@ -70,7 +70,7 @@ fn is_shareable(ruby: &Ruby, class: Value) -> Result<bool, Error> {
     Ok(dtype_of(ruby, numo(ruby)?, class).is_ok())
 }
 
-/// Whether another thread copies its elements.
+/// Returns whether another thread is copying its elements.
 fn is_copied(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     Ok(read(numo(ruby)?, value, 1).is_some_and(|found| Source::is_one(found.holder)))
 }
@@ -87,12 +87,12 @@ fn handle_to_send(ruby: &Ruby, value: Value) -> Result<String, Error> {
     Ok(shared_array(ruby, value)?.handle_to_send().or_raise(ruby)?.to_text())
 }
 
-/// Whether it is a Numo array, and Numo is bound.
+/// Returns whether Numo is bound and this is a Numo array.
 pub(crate) fn is_numo(ruby: &Ruby, value: Value) -> bool {
     numo(ruby).is_ok_and(|numo| numo.narray(value).is_some())
 }
 
-/// The array that a Numo array in shared memory is.
+/// Returns the core array of a Numo array in shared memory.
 pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
     let (dtype, found) = find(ruby, value)?;
     if !found.shared {
@@ -108,7 +108,8 @@ pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
         ));
     }
     let Some(strides) = &found.strides else {
-        let text = "a view made with an index array has no strides; Numo::Shared.share makes a copy that has";
+        let text = "a view made with an index array has no strides; \
+                    Numo::Shared.share makes a copy that has";
         return Err(argument_error(ruby, text));
     };
     let array = Array::over_memory(found.start as usize, dtype, &found.shape, strides);
@@ -116,7 +117,7 @@ pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
     array.ok_or_else(lost)
 }
 
-/// A shared copy, or the array itself when it has a handle already.
+/// Returns a shared copy, or the array itself if it has a handle already.
 pub(crate) fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
     let (dtype, found) = find(ruby, value)?;
     match &found.strides {
@@ -127,11 +128,11 @@ pub(crate) fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Where the elements of a Numo array are that an array of ours is filled with.
+/// The elements of a Numo array from which another array is filled.
 pub(crate) enum NumoSource {
     Shared(Array),
     Private(Private),
-    /// Of a dtype that cannot be shared: Arrays of objects.
+    /// Elements of a dtype that cannot be shared, as Arrays of objects.
     Objects(Value),
 }
 
@@ -164,27 +165,29 @@ impl Private {
     pub(crate) fn copy_to(&self, ruby: &Ruby, to: &Array) -> Result<(), Error> {
         to.expect_dtype(self.dtype.clone()).or_raise(ruby)?;
         let (start, layout) = (Start(self.found.start), &self.layout);
-        // SAFETY: as in `copied`; private memory has no element of a shared array.
+        // SAFETY: as in `copied`, `find` read the layout and `reading` keeps the source in place;
+        // private memory overlaps no shared array.
         #[allow(unsafe_code)]
         let fill = || unsafe { to.fill_from(start.get(), layout) };
         let filled = reading(&self.found, &self.dtype, fill);
-        black_box(self.value); // on the stack until here
+        black_box(self.value); // keeps the object on the stack until here
         filled.or_raise(ruby)
     }
 }
 
-/// Copies elements to bytes of a shared array, from an offset on: the array that they are there.
-fn copy_to(ruby: &Ruby, loan: &ArrayObject, offset: u64, value: Value) -> Result<Value, Error> {
+/// Copies elements into a buffer, a shared array of bytes, from an offset on. Returns the array
+/// that they form there.
+fn copy_to(ruby: &Ruby, buffer: &ArrayObject, offset: u64, value: Value) -> Result<Value, Error> {
     let (dtype, found) = find(ruby, value)?;
     let strides = match &found.strides {
-        _ if found.swapped => return copy_to(ruby, loan, offset, value.funcall("to_host", ())?),
-        None => return copy_to(ruby, loan, offset, value.funcall("dup", ())?),
+        _ if found.swapped => return copy_to(ruby, buffer, offset, value.funcall("to_host", ())?),
+        None => return copy_to(ruby, buffer, offset, value.funcall("dup", ())?),
         Some(strides) => strides,
     };
-    let dense = Layout::contiguous(&found.shape, dtype.itemsize(), Order::C).or_raise(ruby)?;
-    let loan = loan.array(ruby)?;
-    let (start, room) = (loan.as_ptr() as usize, bytes_of(&loan));
-    let end = (dense.len() * dtype.itemsize()).checked_add(offset);
+    let dense = Layout::contiguous(&found.shape, dtype.item_bytes(), Order::C).or_raise(ruby)?;
+    let buffer = buffer.array(ruby)?;
+    let (start, room) = (buffer.as_ptr() as usize, bytes_of(&buffer));
+    let end = (dense.len() * dtype.item_bytes()).checked_add(offset);
     let array = Array::over_memory(
         start.wrapping_add(offset as usize),
         dtype.clone(),
@@ -196,7 +199,8 @@ fn copy_to(ruby: &Ruby, loan: &ArrayObject, offset: u64, value: Value) -> Result
         array.ok_or_else(|| argument_error(ruby, "there is no room for the array's elements"))?;
     let layout = layout_of(ruby, &found, strides)?;
     let start = Start(found.start);
-    // SAFETY: as in `copied`; and these bytes of the loan are nobody's yet.
+    // SAFETY: as in `copied`, `find` read the layout and `reading` keeps the source in place;
+    // nobody else uses these bytes of the buffer yet.
     #[allow(unsafe_code)]
     let fill = || unsafe { array.fill_from(start.get(), &layout) };
     reading(&found, &dtype, fill).or_raise(ruby)?;
@@ -209,7 +213,8 @@ fn copy(ruby: &Ruby, dtype: DType, found: &Found, strides: &[i64]) -> Result<Val
     make(ruby, numo(ruby)?, shared)
 }
 
-/// A copy in shared memory if much of that stays free, else nil: for what can go another way.
+/// Returns a copy in shared memory if a part of that stays free, else nil. It is for arrays that
+/// can be sent another way.
 fn copy_if_room(ruby: &Ruby, value: Value) -> Result<Option<Value>, Error> {
     let (dtype, found) = find(ruby, value)?;
     let strides = match &found.strides {
@@ -218,7 +223,7 @@ fn copy_if_room(ruby: &Ruby, value: Value) -> Result<Option<Value>, Error> {
         Some(strides) => strides,
     };
     let layout = layout_of(ruby, &found, strides)?;
-    if !shmarray::has_room(size_bytes(&layout.shape, dtype.itemsize()).unwrap_or(u64::MAX)) {
+    if !shmarray::has_room(size_bytes(&layout.shape, dtype.item_bytes()).unwrap_or(u64::MAX)) {
         return Ok(None);
     }
     match copied(&dtype, &found, &layout) {
@@ -227,7 +232,7 @@ fn copy_if_room(ruby: &Ruby, value: Value) -> Result<Option<Value>, Error> {
     }
 }
 
-/// Whether Numo has given it no memory yet.
+/// Returns whether Numo has given the array no memory yet.
 fn is_unfilled(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     let (_, found) = find(ruby, value)?;
     Ok(found.start.is_null() && !found.shape.contains(&0))
@@ -243,27 +248,27 @@ fn layout_of(ruby: &Ruby, found: &Found, strides: &[i64]) -> Result<Layout, Erro
 
 fn copied(dtype: &DType, found: &Found, layout: &Layout) -> shmarray::Result<Array> {
     let (start, options) = (Start(found.start), Options::default());
-    // SAFETY: Numo's array says that these are its elements; it lives on the caller's stack, and
-    // the guards keep its memory where it is.
+    // SAFETY: `find` read address and layout from Numo's own struct. The array lives on the
+    // caller's stack, and `reading` has the guards keep its memory in place.
     #[allow(unsafe_code)]
     let share = || unsafe { Array::share(start.get(), dtype.clone(), layout, &options) };
     reading(found, dtype, share)
 }
 
-/// Reads a Numo array's elements; other Ruby threads run meanwhile if they are many.
+/// Reads a Numo array's elements. If they are many, other Ruby threads run meanwhile.
 fn reading<T: Send>(found: &Found, dtype: &DType, work: impl FnOnce() -> T + Send) -> T {
-    let bytes = size_bytes(&found.shape, dtype.itemsize()).unwrap_or(u64::MAX);
+    let bytes = size_bytes(&found.shape, dtype.item_bytes()).unwrap_or(u64::MAX);
     match Source::of(found.holder) {
         Some(_source) => copying(bytes as usize, work),
         None => work(),
     }
 }
 
-/// An address that other threads may have.
+/// An address that is passed to other threads.
 struct Start(*mut u8);
 
 #[allow(unsafe_code)]
-// SAFETY: an address; who reads there says why he may.
+// SAFETY: it is only an address; each use of it states why the memory may be read there.
 unsafe impl Sync for Start {}
 
 impl Start {
@@ -272,26 +277,27 @@ impl Start {
     }
 }
 
-/// The dtype and the elements of a Numo array that can be shared.
+/// Returns the dtype and the elements of a Numo array that can be shared.
 fn find(ruby: &Ruby, value: Value) -> Result<(DType, Found), Error> {
     let numo = numo(ruby)?;
     if numo.narray(value).is_none() {
         return Err(type_error(ruby, format!("{} is not a Numo::NArray", value.class())));
     }
     let dtype = dtype_of(ruby, numo, value.class().as_value())?;
-    match read(numo, value, dtype.itemsize()) {
+    match read(numo, value, dtype.item_bytes()) {
         Some(found) if !found.reversed => Ok((dtype, found)),
         _ => Err(type_error(ruby, "an array in Numo's column-major order cannot be shared")),
     }
 }
 
-/// The dtype of one of Numo's classes.
+/// Returns the dtype of one of Numo's classes.
 fn dtype_of(ruby: &Ruby, numo: &Numo, class: Value) -> Result<DType, Error> {
     let row = RClass::try_convert(class).ok().and_then(|class| numo.class_of(ruby, class));
     let refused = || {
         let reason = match class.to_string().as_str() {
             "Numo::Bit" => {
-                "its elements share bytes, so that processes would lose each other's writes; Numo::UInt8.cast gives each its own"
+                "its elements share bytes, so that processes would lose each other's writes; \
+                 Numo::UInt8.cast gives each its own"
             }
             "Numo::RObject" => "its elements are objects of one process",
             _ => "it is none of Numo's classes of numbers",

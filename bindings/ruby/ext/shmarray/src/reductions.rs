@@ -1,6 +1,7 @@
 //! `Shmarray::Array#sum`, `#mean`, `#min`, `#max` and `#bincount`.
 //!
-//! `lib/shmarray/reductions.rb` has them with their documentation, and what is Enumerable's.
+//! `lib/shmarray/reductions.rb` defines and documents them, and passes other calls on to
+//! Enumerable.
 
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, RComplex, Ruby, Symbol, TypedData, Value, method};
@@ -8,7 +9,7 @@ use shmarray::{Array, ErrorKind, Number, Reduced, Reduction};
 
 use crate::arguments;
 use crate::array::{ArrayObject, bytes_of};
-use crate::errors::{OrRaise, argument_error, make_room};
+use crate::error::{OrRaise, argument_error, make_room};
 use crate::gvl::stoppable;
 
 /// Defines the private `Shmarray::Array#reduction`.
@@ -16,8 +17,8 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
     ArrayObject::class(ruby).define_private_method("reduction", method!(reduce, 3))
 }
 
-/// A number, or a new array. If there is no room for that, unreferenced arrays are collected, and
-/// it tries again.
+/// Returns a number, or a new array. If there is no room for the array, unreferenced arrays are
+/// collected, and it tries again.
 fn reduce(
     ruby: &Ruby,
     this: &ArrayObject,

@@ -1,12 +1,12 @@
-//! The same elements in another shape.
+//! Computes strides for the same elements in another shape.
 
 use shmarray::{Layout, Order};
 
-/// The strides that reach the elements in the same C order in another shape of as many elements, if
-/// there are such.
+/// Returns the strides that reach the elements in the same C order in another shape with as many
+/// elements, if there are any.
 ///
-/// Source: NumPy, `_attempt_nocopy_reshape`. Dimensions of both are taken together until they have
-/// as many elements; those of the old shape must be one run of equal steps.
+/// Source: NumPy, `_attempt_nocopy_reshape`. Dimensions of both shapes are grouped until the groups
+/// have as many elements; those of the old shape must have equal steps throughout.
 pub(crate) fn strides_for(layout: &Layout, itemsize: u64, shape: &[u64]) -> Option<Vec<i64>> {
     let mut strides = Layout::contiguous(shape, itemsize, Order::C).ok()?.strides;
     if layout.is_empty() {

@@ -1,4 +1,4 @@
-//! `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes`: thin calls of core.
+//! `Shmarray.sweep`, `.segments`, `.unlink`, `.discard` and `.copied_bytes`: thin calls of core.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, functio
 use shmarray::SegmentInfo;
 
 use crate::arguments::handle_or_name;
-use crate::errors::{OrRaise, make_room};
+use crate::error::{OrRaise, make_room};
 
 /// Defines them on `Shmarray`.
 pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
@@ -21,7 +21,7 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("copied_bytes", function!(shmarray::copied_bytes, 0))
 }
 
-/// Gives back what dead processes held, and says how much.
+/// Gives back what dead processes held, and returns how much it was.
 pub(crate) fn sweep(ruby: &Ruby) -> Result<RHash, Error> {
     let swept = shmarray::sweep().or_raise(ruby)?;
     let facts = ruby.hash_new();
@@ -30,13 +30,13 @@ pub(crate) fn sweep(ruby: &Ruby) -> Result<RHash, Error> {
     Ok(facts)
 }
 
-/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told
-/// to whoever uses shared memory next.
+/// Gives back what dead processes held, if any has died. It raises nothing: the next use of shared
+/// memory reports what is wrong.
 fn sweep_dead() {
     let _ = shmarray::sweep_dead();
 }
 
-/// What exists, one Hash for each.
+/// Lists what exists, one Hash for each segment.
 pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
     let list = ruby.ary_new();
     for info in shmarray::segments().or_raise(ruby)? {
@@ -61,7 +61,7 @@ fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
     Ok(facts)
 }
 
-/// Takes a name away.
+/// Removes a name.
 pub(crate) fn unlink(ruby: &Ruby, name: Value) -> Result<(), Error> {
     shmarray::unlink(&handle_or_name(ruby, name)?).or_raise(ruby)
 }

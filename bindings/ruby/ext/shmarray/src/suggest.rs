@@ -1,8 +1,8 @@
-//! Which dtype somebody meant who wrote the name of none.
+//! Guesses the dtype that was meant by a name that is none.
 
 use shmarray::DType;
 
-/// Words of C, Java, Ruby's pack, NumPy and Numo, and what is called so here.
+/// Names in C, Java, Ruby's pack, NumPy and Numo, and the names of the same dtypes here.
 const WORDS: &[(&str, &str)] = &[
     ("boolean", "bool"),
     ("byte", "uint8"),
@@ -33,8 +33,8 @@ const WORDS: &[(&str, &str)] = &[
     ("c", "complex128"),
 ];
 
-/// `"; did you mean :int32?"`, or nothing: for what Ruby's `inspect` gives of a Symbol, a String or
-/// a class.
+/// Returns `"; did you mean :int32?"`, or nothing, for the `inspect` of a Symbol, a String or a
+/// class.
 pub(crate) fn suggestion(given: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '?';
     let word = given.strip_prefix("Numo::").unwrap_or(given).to_ascii_lowercase();
@@ -50,7 +50,7 @@ fn meant(word: &str) -> Option<&'static str> {
     known.or_else(|| DType::ALL.iter().find(row).map(DType::name)).or_else(|| nearest(word))
 }
 
-/// The name that the fewest changes of a letter lead to: at most two, in a short word fewer.
+/// Returns the name with the smallest edit distance: at most two, less for a short word.
 fn nearest(word: &str) -> Option<&'static str> {
     let most = match word.len() {
         0..=2 => 0,
@@ -64,7 +64,7 @@ fn nearest(word: &str) -> Option<&'static str> {
     names.filter(|(changes, ..)| *changes <= most).min().map(|(.., name)| name)
 }
 
-/// Letters to put in, to leave out or to exchange: Levenshtein's distance.
+/// Returns Levenshtein's distance: the letters to insert, to delete or to replace.
 fn changes(from: &str, to: &str) -> usize {
     let mut row = (0..=to.len()).collect::<Vec<_>>();
     for (done, left) in from.bytes().enumerate() {

@@ -1,11 +1,11 @@
-//! Calls of the system's that Ruby does not have, for `Numo::Parallel`.
+//! System calls that Ruby lacks, for `Numo::Parallel`.
 #![allow(unsafe_code)] // system calls
 
 use std::io;
 
 use magnus::{Class, Error, Object, RModule, RString, Ruby, function};
 
-use crate::errors::{argument_error, named_class};
+use crate::error::{argument_error, named_class};
 
 /// Defines `Shmarray.process_fd` and `Shmarray.write_some`.
 pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
@@ -13,21 +13,22 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("write_some", function!(write_some, 3))
 }
 
-/// An fd that is readable when the child has ended; nil where the kernel has none (before Linux
-/// 5.3, and in some sandboxes).
+/// Returns an fd that is readable after the child has ended; nil if the kernel has none (before
+/// Linux 5.3, and in some sandboxes). See pidfd_open(2).
 fn process_fd(pid: i32) -> Option<i32> {
-    // SAFETY: numbers only. The new fd is the caller's; an exec closes it.
+    // SAFETY: the call takes numbers only and touches no memory. The new fd is the caller's, and
+    // closes on exec.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     i32::try_from(fd).ok().filter(|fd| *fd >= 0)
 }
 
-/// Writes bytes of a text from one on, as many as an fd that does not wait takes; nil when that is
-/// none. Ruby would copy the rest of the text, or keep it until a collection.
+/// Writes the bytes of a text from `from` on, as many as a non-blocking fd takes; returns nil if it
+/// takes none. Ruby's own methods would copy the rest of the text, or keep it until a collection.
 fn write_some(ruby: &Ruby, fd: i32, text: RString, from: usize) -> Result<Option<usize>, Error> {
-    // SAFETY: nothing of Ruby's runs before the bytes are written.
+    // SAFETY: no Ruby code runs that could change the String before its bytes are written.
     let bytes = unsafe { text.as_slice() };
     let rest = bytes.get(from..).ok_or_else(|| argument_error(ruby, "the text is not so long"))?;
-    // SAFETY: so many bytes.
+    // SAFETY: `rest` is a slice of a live String, and its own length is passed with it.
     let written = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
     match usize::try_from(written) {
         Ok(written) => Ok(Some(written)),

@@ -1,8 +1,8 @@
-//! `Shmarray::Array.wrap`: a Numo array, an `IO::Buffer`, whatever exports a MemoryView, as an
-//! array.
+//! `Shmarray::Array.wrap`: makes an array of a Numo array, of an `IO::Buffer`, or of a MemoryView
+//! that any object exports.
 //!
-//! Memory of a segment is the array that is there; any other is copied, in one pass whatever its
-//! strides.
+//! Memory that is in a segment becomes an array over it; any other memory is copied, in one pass
+//! whatever its strides.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
 
 use std::ffi::{CStr, c_char};
@@ -20,7 +20,7 @@ use rb_sys::{
 use shmarray::{Array, DType, Layout, Options, Order};
 
 use crate::array::ArrayObject;
-use crate::errors::{OrRaise, argument_error, type_error, with_room};
+use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::{array, io_buffer, numo_shared};
 
 /// Defines `Shmarray::Array.wrap`.
@@ -28,7 +28,7 @@ pub(crate) fn define(ruby: &Ruby) -> Result<(), Error> {
     ArrayObject::class(ruby).define_singleton_method("wrap", function!(wrap, 1))
 }
 
-/// The array of an object's memory.
+/// Returns the array of an object's memory.
 fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
     if let Some(open) = array::array_of(ruby, object) {
         return open.map(|_| object);
@@ -39,7 +39,7 @@ fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
     }
     if let Some((start, bytes)) = io_buffer::bytes(ruby, object)? {
         let layout = Layout::contiguous(&[bytes as u64], 1, Order::C).or_raise(ruby)?;
-        // SAFETY: the buffer says that these are its bytes; no Ruby code runs before they are
+        // SAFETY: the buffer reported these bytes as its own, and no Ruby code runs before they are
         // copied.
         return unsafe { array_of(ruby, start, &DType::parse("|u1").or_raise(ruby)?, &layout) };
     }
@@ -49,15 +49,15 @@ fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
         .ok_or_else(|| view.refused(ruby, "its elements are no numbers of one kind"))?;
     let layout =
         view.layout().ok_or_else(|| view.refused(ruby, "its elements are reached by pointers"))?;
-    // SAFETY: the exporter says that these are its elements, for as long as it has not been told
-    // that the view is no longer used; no Ruby code runs before they are copied.
+    // SAFETY: the exporter reported these elements, and keeps them until `view` is released, which
+    // is after the copy; no Ruby code runs before it.
     unsafe { array_of(ruby, view.0.data.cast(), &dtype, &layout) }
 }
 
-/// The array that these elements are, or else a shared copy of them.
+/// Returns the array over these elements, or else a shared copy of them.
 ///
 /// # Safety
-/// There are such elements, and there will be until they are copied.
+/// The elements must be readable until they are copied.
 unsafe fn array_of(
     ruby: &Ruby,
     start: *const u8,
@@ -67,7 +67,8 @@ unsafe fn array_of(
     let array =
         match Array::over_memory(start as usize, dtype.clone(), &layout.shape, &layout.strides) {
             Some(array) => array,
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that the elements of this layout are readable until
+            // they are copied.
             None => with_room(ruby, || unsafe {
                 Array::share(start, dtype.clone(), layout, &Options::default())
             })?,
@@ -75,22 +76,23 @@ unsafe fn array_of(
     Ok(ArrayObject::holding(ruby, array))
 }
 
-/// What an object exports, until this is dropped.
+/// An exported MemoryView, which is released when this is dropped.
 struct View(rb_memory_view_t);
 
 impl View {
     fn of(ruby: &Ruby, object: Value) -> Result<Self, Error> {
         let none = || type_error(ruby, format!("{} exports no MemoryView", object.class()));
-        // SAFETY: asks about any object.
+        // SAFETY: Ruby's function takes any object and only asks whether its class exports views.
         if !unsafe { rb_memory_view_available_p(object.as_raw()) } {
             return Err(none());
         }
         let mut view = MaybeUninit::zeroed();
         let flags = ruby_memory_view_flags::RUBY_MEMORY_VIEW_FORMAT as i32
             | ruby_memory_view_flags::RUBY_MEMORY_VIEW_STRIDES as i32;
-        // SAFETY: an object that exports views, and room for one.
+        // SAFETY: the function above says that the object exports views, and `view` has room for
+        // one.
         match unsafe { rb_memory_view_get(object.as_raw(), view.as_mut_ptr(), flags) } {
-            // SAFETY: it was filled.
+            // SAFETY: the function returned true, so it has filled all fields of the view.
             true => Ok(Self(unsafe { view.assume_init() })),
             false => Err(none()),
         }
@@ -99,7 +101,8 @@ impl View {
     fn refused(&self, ruby: &Ruby, reason: &str) -> Error {
         let format = match self.0.format.is_null() {
             true => String::new(),
-            // SAFETY: a C string, while the view is used.
+            // SAFETY: the format is not null, as checked above, and ends with a zero byte; it lives
+            // as long as the view.
             false => unsafe { CStr::from_ptr(self.0.format) }.to_string_lossy().into_owned(),
         };
         argument_error(
@@ -108,12 +111,13 @@ impl View {
         )
     }
 
-    /// `None` for what has indirect dimensions.
+    /// Returns the layout; `None` for a view with indirect dimensions.
     fn layout(&self) -> Option<Layout> {
         let view = &self.0;
         let (ndim, itemsize) =
             (usize::try_from(view.ndim).ok()?, u64::try_from(view.item_size).ok()?);
-        // SAFETY: so many numbers, or null.
+        // SAFETY: by the protocol `shape` is null or has `ndim` numbers, and lives as long as the
+        // view.
         let shape = match unsafe { numbers(view.shape, ndim) } {
             Some(shape) => {
                 shape.iter().map(|&count| u64::try_from(count).ok()).collect::<Option<Vec<_>>>()?
@@ -121,18 +125,20 @@ impl View {
             None if ndim <= 1 => vec![u64::try_from(view.byte_size).ok()?.checked_div(itemsize)?],
             None => return None,
         };
-        // SAFETY: as above.
+        // SAFETY: by the protocol `strides` is null or has `ndim` numbers, and lives as long as the
+        // view.
         let strides = match unsafe { numbers(view.strides, ndim) } {
             Some(strides) => strides.to_vec(),
             None => Layout::contiguous(&shape, itemsize, Order::C).ok()?.strides,
         };
-        // SAFETY: as above.
+        // SAFETY: by the protocol `sub_offsets` is null or has `ndim` numbers, and lives as long as
+        // the view.
         let is_direct = unsafe { numbers(view.sub_offsets, ndim) }
             .is_none_or(|all| all.iter().all(|&one| one < 0));
         is_direct.then_some(Layout { shape, strides, offset: 0 })
     }
 
-    /// One number, or two that are a complex one.
+    /// Returns the dtype: one number, or two that form a complex one.
     fn dtype(&self) -> Option<DType> {
         if self.0.format.is_null() {
             return DType::parse("|u1").ok().filter(|_| self.0.item_size <= 1);
@@ -151,12 +157,12 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: the view that was got, once.
+        // SAFETY: `rb_memory_view_get` filled this view, and `drop` releases it once.
         unsafe { rb_memory_view_release(&raw mut self.0) };
     }
 }
 
-/// A type string: a kind by the letter of `Array#pack`, the order of bytes, the size.
+/// Returns a type string: byte order, kind (from the letter of `Array#pack`), size.
 fn text_of(component: &rb_memory_view_item_component_t, count: u64) -> Option<String> {
     let is_little = component.size == 1 || component.little_endian_p() != 0;
     let kind = match (component.format as u8, count) {
@@ -170,34 +176,36 @@ fn text_of(component: &rb_memory_view_item_component_t, count: u64) -> Option<St
     is_little.then(|| format!("{order}{kind}{}", component.size * count))
 }
 
-/// What a format says, in Ruby's memory.
+/// The components of a format, in memory that Ruby allocated.
 struct Components<'a>(&'a [rb_memory_view_item_component_t]);
 
 impl Components<'_> {
     fn of(format: *const c_char) -> Option<Self> {
         let (mut all, mut count, mut wrong) = (ptr::null_mut(), 0, ptr::null());
-        // SAFETY: a C string, and room for the answers.
+        // SAFETY: the format is a C string that lives as long as the view, and the outputs are
+        // valid locals.
         let bytes = unsafe {
             rb_memory_view_parse_item_format(format, &raw mut all, &raw mut count, &raw mut wrong)
         };
         if bytes < 0 || all.is_null() {
             return None;
         }
-        // SAFETY: so many were made.
+        // SAFETY: the function returned no error, so `all` points to `count` components.
         Some(Self(unsafe { slice::from_raw_parts(all, count as usize) }))
     }
 }
 
 impl Drop for Components<'_> {
     fn drop(&mut self) {
-        // SAFETY: from Ruby's allocator, for whoever asked.
+        // SAFETY: the array came from Ruby's allocator, and the parser leaves it to its caller to
+        // free.
         unsafe { ruby_xfree(self.0.as_ptr().cast_mut().cast()) };
     }
 }
 
 /// # Safety
-/// Null, or so many numbers.
+/// `start` must be null or point to `count` numbers that live for `'a`.
 unsafe fn numbers<'a>(start: *const ssize_t, count: usize) -> Option<&'a [ssize_t]> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees `count` numbers at a `start` that is not null.
     (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start, count) })
 }

@@ -2,51 +2,53 @@
 
 module Numo
   module Parallel
-    # What a worker does: one job after the other, until there are no more or its parent lets it go.
+    # The worker's side: it does one job after the other, until there are no more or its parent
+    # closes the requests.
     class Child
-      def initialize(number, jobs, block, ends, turns:, results:, with_index:)
-        @number, @jobs, @block, @turns = number, jobs, block, turns
-        @orders, @answers, @pipe = ends
+      def initialize(number, jobs, block, ends, counter:, results:, with_index:)
+        @number, @jobs, @block, @counter = number, jobs, block, counter
+        @requests, @replies, @pipe = ends
         @results, @with_index = results, with_index
-        @room = Room.new
+        @copier = Copier.new
         @pid, @asked = Process.pid, 0
       end
 
       def work
         Shmarray.send(:others=, method(:others_make_room))
-        @turns ? take_turns : obey
+        @counter ? obey_counter : obey_parent
       rescue Errno::EPIPE
         nil # the parent has gone
       end
 
-      # What a block is called with.
+      # Returns the arguments for the block.
       def self.arguments(job, with_index)
         with_index ? [job.item, job.index] : [job.item]
       end
 
       private
 
-      def take_turns
-        while (index = @turns.take(@number))
+      def obey_counter
+        while (index = @counter.take(@number))
           perform(@jobs.at(index))
         end
       end
 
-      def obey
-        while (kind, number, payload = @orders.receive)
-          perform(job_of(kind, number, payload)) unless is_for_room?(kind, payload)
+      def obey_parent
+        while (kind, number, payload = @requests.receive)
+          perform(job_of(kind, number, payload)) unless is_control?(kind, payload)
         end
       end
 
-      # Takes the loans that have arrived.
-      def look_at_orders
-        @orders.each_frame { |kind, _, payload| is_for_room?(kind, payload) }
+      # Takes the result buffers that have arrived.
+      def look_at_requests
+        @requests.each_frame { |kind, _, payload| is_control?(kind, payload) }
       end
 
-      # Whether the frame is no job. A COLLECTED is one that nobody waits for any more.
-      def is_for_room?(kind, payload)
-        @room.lent(payload) if kind == Stream::LENT
-        [Stream::LENT, Stream::COLLECTED].include?(kind)
+      # Handles a frame that is no job. Returns whether it was one. A COLLECTED frame here answers a
+      # request that is over.
+      def is_control?(kind, payload)
+        @copier.take_buffer(payload) if kind == Stream::BUFFER
+        [Stream::BUFFER, Stream::COLLECTED].include?(kind)
       end
 
       def job_of(kind, number, payload)
@@ -81,49 +83,55 @@ module Numo
         leave_by_jump(job) unless came_back
       end
 
-      # What a break, return or throw leads to is in another process.
+      # Reports a break, return or throw, whose target is in another process, and exits.
       def leave_by_jump(job)
-        jump = LocalJumpError.new("break, return or throw out of a block of another process; raise Numo::Parallel::Break")
+        jump = LocalJumpError.new("break, return or throw out of a block of another process; " \
+                                  "raise Numo::Parallel::Break")
         answer(job.index, Stream::RAISED, jump)
         exit
       end
 
-      # After an error nobody, this worker first, takes another job.
+      # Sends the result of a job. After an error no worker, this one first, takes another job.
       def answer(index, kind, value)
-        @turns&.stop if kind == Stream::RAISED
+        @counter&.stop if kind == Stream::RAISED
         payload = Payload.new(value)
-        look_at_orders unless payload.in_band?
-        bytes, flag = payload.send_arrays(@pipe, @room)
-        @answers.write(kind | flag, index, bytes)
+        look_at_requests unless payload.in_band?
+        bytes, flag = payload.send_arrays(@pipe, @copier)
+        @replies.write(kind | flag, index, bytes)
       rescue Errno::EPIPE
         raise
-      rescue StandardError => error # it cannot be dumped
-        @turns&.stop
+      rescue StandardError => error # the value cannot be dumped
+        @counter&.stop
         error = undumpable(value) if kind == Stream::RAISED
-        @answers.write(Stream::RAISED, index, Marshal.dump(error))
+        @replies.write(Stream::RAISED, index, Marshal.dump(error))
       end
 
-      # The gem better_errors gives all exceptions of a Rails application in development what Marshal refuses.
+      # Removes the bindings that the gem better_errors adds to all exceptions of a Rails
+      # application in development: Marshal refuses them.
       def without_bindings(error)
         name = :@__better_errors_bindings_stack
-        error.remove_instance_variable(name) if error.instance_variable_defined?(name) && !error.frozen?
+        return error if error.frozen? || !error.instance_variable_defined?(name)
+
+        error.remove_instance_variable(name)
         error
       end
 
       def undumpable(error)
-        UndumpableException.new("#{error.class}: #{error.message}").tap { |one| one.set_backtrace(error.backtrace) }
+        UndumpableException.new("#{error.class}: #{error.message}").tap do |one|
+          one.set_backtrace(error.backtrace)
+        end
       end
 
-      # The parent has its collector run, and whoever is its parent. Other threads than the block's do not ask: the
-      # answer comes where that one waits for its next job.
+      # Has the parent run its collector, and ask its own parent. Only the block's thread asks,
+      # since it waits for the answer on the stream that brings its next job.
       def others_make_room
         return false unless Process.pid == @pid && Thread.current == Thread.main
 
-        @answers.write(Stream::COLLECT, @asked += 1, "")
-        while (kind, number, payload = @orders.receive)
+        @replies.write(Stream::COLLECT, @asked += 1, "")
+        while (kind, number, payload = @requests.receive)
           return true if kind == Stream::COLLECTED && number == @asked
 
-          is_for_room?(kind, payload)
+          is_control?(kind, payload)
         end
         false
       end

@@ -2,20 +2,22 @@
 
 module Numo
   module Parallel
-    # Ctrl-C as an exception that can wait.
+    # Makes Ctrl-C an exception that can be deferred.
     #
-    # Thread.handle_interrupt holds back what other threads raise, but Ruby raises what a signal handler does at once,
-    # wherever the main thread is: also between a fork and the line that remembers the child.
+    # Thread.handle_interrupt defers exceptions that other threads raise. But Ruby raises the
+    # exception of a signal handler at once, wherever the main thread is: also between a fork and
+    # the line that stores the child's pid.
     module Interrupts
       @is_on = false
 
       class << self
-        # In the block, exceptions of other threads and of SIGINT wait until they are let in.
+        # Runs the block; exceptions of other threads and of SIGINT are deferred until they are let
+        # in.
         def undisturbed(&block)
           hold { deferrable(&block) }
         end
 
-        # What SIGINT does in the main thread can wait while the block runs.
+        # Runs the block; the exception of SIGINT in the main thread can be deferred meanwhile.
         def deferrable
           return yield if @is_on || Thread.current != Thread.main
 
@@ -29,33 +31,35 @@ module Numo
           end
         end
 
-        # Runs the block, and what was held back before it.
+        # Raises what was deferred, and runs the block with nothing deferred.
         def let_in(&block)
           Thread.handle_interrupt(Object => :immediate, &block)
         end
 
-        # Runs the block, and holds back what comes meanwhile.
+        # Runs the block, and defers all exceptions meanwhile.
         def hold(&block)
           Thread.handle_interrupt(Object => :never, &block)
         end
 
-        # Forks, in a block of {hold}. Ruby 3.1 forgets what was held back when it forks; newer ones do not.
+        # Forks, in a block of {hold}. Ruby 3.1 forgets deferred exceptions in a fork; newer
+        # versions do not.
         def fork(&block)
           @error = nil
           let_in { nil }
           pid = Process.fork(&block)
-          Thread.main.raise(@error) if @error && Thread.current == Thread.main && !Thread.pending_interrupt?
+          was_forgotten = @error && Thread.current == Thread.main && !Thread.pending_interrupt?
+          Thread.main.raise(@error) if was_forgotten
           pid
         end
 
-        # In a worker SIGINT does what it does in the program, not what it does for a call.
+        # Restores, in a worker, the program's own handling of SIGINT in place of the call's.
         def be_child
           turn_off if @is_on
           @is_on, @handler = false
           exit!(false) if Thread.pending_interrupt?
         end
 
-        # From now on SIGINT ends the worker without a word, unless the program has a handler.
+        # Makes SIGINT end the worker silently from now on, unless the program has a handler.
         def be_quiet
           was = trap("INT", "SYSTEM_DEFAULT")
           trap("INT", was) unless was == "DEFAULT"
@@ -70,7 +74,7 @@ module Numo
           act(Signal.list["INT"]) if @came_early
         end
 
-        # As the handler that was there.
+        # Acts as the previous handler would.
         def act(signal)
           case @was
           when "IGNORE", "SIG_IGN", "" then nil
@@ -97,7 +101,7 @@ module Numo
           Process.kill(:INT, Process.pid)
         end
 
-        # The program may have set another one meanwhile.
+        # Restores the previous handler, unless the program has set another one meanwhile.
         def turn_off
           now = trap("INT", @was || "DEFAULT")
           trap("INT", now) unless now == @handler

@@ -2,42 +2,42 @@
 
 module Numo
   module Parallel
-    # One item and its place.
+    # An item and its index.
     Job = ::Struct.new(:item, :index)
 
     # The items, given out one at a time and in order.
     class Jobs
-      # @param lock [Mutex, nil] for threads that take jobs at once
+      # @param lock [Mutex, nil] for threads that take jobs concurrently
       def initialize(source, lock = nil)
         @lock = lock
         @next = producer_of(source)
-        @items = source.to_a unless @next # before the fork: children have them, too
+        @items = source.to_a unless @next # before the fork, so that children have them, too
         @count = 0
       end
 
-      # The next one; nil when there is none.
+      # Returns the next job; nil if there is none.
       def take
         @lock ? @lock.synchronize { take_one } : take_one
       end
 
-      # The next one of a queue that has some: taking it does not wait.
+      # Returns the next job of a queue that is not empty, so that taking it does not wait.
       def take_at_once
         give(@queue.pop(true)) unless @queue.nil? || @stopped
       rescue ThreadError
         nil # it is empty
       end
 
-      # nil when nobody knows.
+      # Returns the number of items; nil if it is unknown.
       def size
         @items&.size
       end
 
-      # Whether children know the items, and need no more than a number.
+      # Returns whether children know the items, and need only a number.
       def known?
         !@next
       end
 
-      # Whether a producer has no more.
+      # Returns whether the producer has no more items.
       def over?
         @stopped
       end

@@ -4,15 +4,16 @@ module Numo
   module Parallel
     # An object as Marshal's bytes, and the arrays in it that go by handle.
     #
-    # Marshal calls no method of ours for an array of Numo's, and must not: a dump means a private copy.
-    # So what holds arrays is copied, Arrays, Hashes and Structs, with an {Entry} where each was. What
-    # other objects hold goes with them, as bytes.
+    # Marshal calls no method of this library for a Numo array, and must not: a dump means a private
+    # copy. So containers of arrays (Arrays, Hashes and Structs) are copied, with an {Entry} in
+    # place of each array. Arrays that other objects contain go with them, as bytes.
     class Payload
-      # Private arrays that are smaller go in band, and all of them if they are smaller together: that is faster.
+      # Smaller private arrays go in band, and so do all of them if they have fewer bytes together:
+      # that is faster.
       SMALL_BYTES = 8 << 10
       IN_BAND_BYTES = 32 << 10
 
-      # Stands where an array was. Loading one gives the array.
+      # Takes the place of an array. Loading it gives the array.
       class Entry
         def initialize(index)
           @index = index
@@ -27,7 +28,7 @@ module Numo
         end
       end
 
-      # The object of such bytes, with the arrays of a message.
+      # Returns the object of these bytes, with the arrays of a message.
       def self.load(bytes, message = nil)
         return Marshal.load(bytes) unless message
 
@@ -39,7 +40,7 @@ module Numo
         end
       end
 
-      # Of Numo's class where it has one.
+      # Returns a Numo array if Numo has a class for the dtype.
       def self.array_of(array)
         Shared.attach(array)
       rescue TypeError
@@ -54,31 +55,32 @@ module Numo
         look_into(object)
       end
 
-      # Whether all of it goes in band, whatever room there is.
+      # Returns whether everything goes in band, even if there is room in shared memory.
       def in_band?
         @found.nil? || (shared_arrays.empty? && large_arrays.empty?)
       end
 
-      # Sends the arrays that go by handle; those for which there is no room stay in band. Returns the bytes of the
-      # rest, and the flag of their frame.
-      def send_arrays(pipe, room)
+      # Sends the arrays that go by handle; those for which there is no room stay in band. Returns
+      # the bytes of the rest, and the flag of their frame.
+      def send_arrays(pipe, copier)
         return [dump, 0] if in_band?
 
         refuse_unfilled
-        copies, was_lent, needed = room.copies(large_arrays)
+        copies, in_buffer, needed = copier.copies(large_arrays)
         apart = shared_arrays + (copies ? large_arrays : [])
         return [dump, 0] if apart.empty?
 
         bytes = dump_without(apart)
-        pipe.send_arrays([was_lent ? 1 : 0, needed].pack("CQ"), shared_arrays + (copies || []))
+        pipe.send_arrays([in_buffer ? 1 : 0, needed].pack("CQ"), shared_arrays + (copies || []))
         [bytes, Stream::ARRAYS]
       ensure
-        copies&.each(&:close) # the message has them
+        copies&.each(&:close) # the message holds them
       end
 
       private
 
-      # Those in shared memory already, which only a handle can carry, and the others.
+      # Returns the arrays that are in shared memory already, which only a handle can carry, and the
+      # others.
       def shared_and_private
         @shared_and_private ||= @found.keys.partition { |array| !private?(array) }
       end
@@ -87,7 +89,7 @@ module Numo
         shared_and_private[0]
       end
 
-      # The private ones that go by handle where there is room.
+      # Returns the private arrays that go by handle if there is room.
       def large_arrays
         @large_arrays ||= begin
           large = shared_and_private[1].select { |array| array.byte_size >= SMALL_BYTES }
@@ -95,24 +97,25 @@ module Numo
         end
       end
 
-      # Marshal's bytes of all of it.
-      # @raise what Marshal raises for what cannot be dumped
+      # Returns Marshal's bytes of the whole object.
+      # @raise any exception of Marshal for an object that cannot be dumped
       def dump
         refuse_unfilled if @found
         Marshal.dump(@object)
       end
 
-      # Marshal's bytes with an {Entry} for each of these arrays, in their order.
+      # Returns Marshal's bytes with an {Entry} for each of these arrays, in their order.
       def dump_without(arrays)
         @entries = {}.compare_by_identity
         arrays.each { |array| @entries[array] = Entry.new(@entries.size) }
         Marshal.dump(with_entries(@object))
       end
 
-      # Numo has given it no memory yet.
+      # Refuses an array that Numo has given no memory yet.
       def refuse_unfilled
         one = shared_and_private[1].find { |array| Shared.send(:unfilled?, array) } or return
-        raise ArgumentError, "the block's result has a #{one.class} of shape #{one.shape} that was never filled"
+        raise ArgumentError,
+              "the block's result has a #{one.class} of shape #{one.shape} that was never filled"
       end
 
       def private?(array)
@@ -139,10 +142,13 @@ module Numo
       end
 
       def array?(object)
-        object.is_a?(Shmarray::Array) || (object.is_a?(NArray) && Shared.send(:shareable?, object.class))
+        return true if object.is_a?(Shmarray::Array)
+
+        object.is_a?(NArray) && Shared.send(:shareable?, object.class)
       end
 
-      # What a container holds. One with a behaviour of its own is left to Marshal, with all that it holds.
+      # Returns what a container contains. A container that overrides a method of {OWN} is left to
+      # Marshal, with all its contents.
       def held_by(object)
         return if Shmarray.send(:extended?, object)
 
@@ -154,7 +160,7 @@ module Numo
         end
       end
 
-      # Whether the class does what the one of Ruby's that it comes from does, as far as is asked here.
+      # Returns whether the class overrides no method of {OWN} that it inherits from Ruby's class.
       def plain?(type, from)
         return true if type.equal?(from)
 
@@ -163,15 +169,22 @@ module Numo
       end
 
       # Methods that are called to copy a container, here or by Marshal.
-      OWN = %i[_dump marshal_dump dup initialize_copy initialize_dup to_a to_h map! each each_pair clear []= with].freeze
+      OWN = %i[
+        _dump marshal_dump dup initialize_copy initialize_dup to_a to_h map! each each_pair clear
+        []= with
+      ].freeze
 
       def has_own?(type, from, name)
-        owner = type.method_defined?(name) || type.private_method_defined?(name) ? type.instance_method(name).owner : nil
-        generic = from.method_defined?(name) || from.private_method_defined?(name) ? from.instance_method(name).owner : nil
-        owner != generic
+        owner_in(type, name) != owner_in(from, name)
       end
 
-      # Ruby 3.2 has Data.
+      def owner_in(type, name)
+        return unless type.method_defined?(name) || type.private_method_defined?(name)
+
+        type.instance_method(name).owner
+      end
+
+      # Data, which Ruby has since 3.2.
       DATA = defined?(::Data) && ::Data.respond_to?(:define) ? ::Data : Class.new
 
       def with_entries(object)
@@ -182,14 +195,20 @@ module Numo
           case object
           when ::Array then copy_of(object).map! { |item| with_entries(item) }
           when ::Hash then copy_of_hash(object)
-          when ::Struct then copy_of(object).tap { |copy| object.each_pair { |name, item| copy[name] = with_entries(item) } }
+          when ::Struct then copy_of_struct(object)
           when DATA then object.with(**object.to_h.transform_values { |item| with_entries(item) })
           end
       end
 
-      # Known before what is in it, which may hold it, too.
+      # Registers the copy before its contents are copied, which may contain the object itself.
       def copy_of(object)
         @copies[object] = object.dup
+      end
+
+      def copy_of_struct(object)
+        copy = copy_of(object)
+        object.each_pair { |name, item| copy[name] = with_entries(item) }
+        copy
       end
 
       def copy_of_hash(object)

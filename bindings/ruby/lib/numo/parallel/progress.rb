@@ -2,11 +2,11 @@
 
 module Numo
   module Parallel
-    # A bar of the gem ruby-progressbar, as the gem parallel shows it.
+    # A progress bar of the gem ruby-progressbar, as the gem parallel shows it.
     module Progress
       FORMAT = "%t |%E | %B | %a"
 
-      # What {Run} calls after each job.
+      # Returns a block that {Run} calls after each job.
       def self.start(asked, total)
         raise ArgumentError, "progress: nobody knows how many items a producer has" unless total
 

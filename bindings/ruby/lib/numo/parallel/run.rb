@@ -2,21 +2,24 @@
 
 module Numo
   module Parallel
-    # One call: its workers, what is heard of them, and what ends them.
+    # One call: its workers, their replies, and its end.
     class Run
       def initialize(jobs, block, results:, with_index: false, in_processes: nil, in_threads: nil,
                      preserve_results: true, isolation: false, progress: nil, **callbacks)
         @jobs, @block, @with_index, @isolation = jobs, block, with_index, isolation
         @keeps_results, @results = results && preserve_results, []
-        raise ArgumentError, "either in_processes: or in_threads:, not both" if in_processes && in_threads
+        if in_processes && in_threads
+          raise ArgumentError, "either in_processes: or in_threads:, not both"
+        end
 
         @in_threads = in_threads ? true : false
-        @count = @in_threads ? count_of(:in_threads, in_threads) : count_of(:in_processes, in_processes)
-        @callbacks = Callbacks.new(lock: @in_threads ? Mutex.new : nil, bar: (Progress.start(progress, jobs.size) if progress), **callbacks)
+        @count = count_of(*(in_threads ? [:in_threads, in_threads] : [:in_processes, in_processes]))
+        bar = Progress.start(progress, jobs.size) if progress
+        @callbacks = Callbacks.new(lock: @in_threads ? Mutex.new : nil, bar:, **callbacks)
         @done = 0
       end
 
-      # The results, or what a Break brought; +otherwise+ where results are not kept.
+      # Returns the results, or the value of a Break; +otherwise+ if results are not kept.
       def outcome(otherwise)
         if @count.zero? then work_here
         elsif @in_threads then work_in_threads
@@ -55,47 +58,50 @@ module Numo
         @threads.values(@count) { |number| work_here(number) }
       end
 
-      # Leaves no worker behind, whatever interrupts the caller.
+      # Leaves no worker behind, even if the caller is interrupted.
       def work_in_processes
         @workers, is_over = [], false
         Interrupts.undisturbed do
-          @turns = Shmarray.send(:turns, @count, @jobs.size) if in_turns?
+          @counter = Shmarray.send(:job_counter, @count, @jobs.size) if uses_counter?
           @count.times { |number| start_worker(number) }
           @workers.each(&:watch)
           Interrupts.let_in { conduct }
           is_over = true
         ensure
-          @turns&.stop
+          @counter&.stop
           @workers.each(&:kill) unless is_over
           @workers.each(&:let_go).each(&:wait)
           Shmarray.send(:sweep_dead)
         end
       end
 
-      # Workers take jobs themselves where nobody here has to see each before it begins, or what came of the one
-      # before: an error in finish: begins no further job, and results do not pile up in front of it.
-      def in_turns?
+      # Returns whether workers take jobs from a counter. They do unless the parent has to see each
+      # job before it begins, or the result of the previous one: an error in finish: begins no
+      # further job, and results do not pile up in front of it.
+      def uses_counter?
         @jobs.known? && !@isolation && !@callbacks.any?
       end
 
-      # Whatever interrupts the caller finds it among the others.
+      # Stores the worker with interrupts held, so that an interrupted call finds it among the
+      # others.
       def start_worker(number)
         results = @keeps_results || @callbacks.want_results?
         Interrupts.hold do
-          @workers[number] = Worker.new(number, @jobs, @block, turns: @turns, results:, with_index: @with_index)
+          @workers[number] = Worker.new(number, @jobs, @block,
+                                        counter: @counter, results:, with_index: @with_index)
         end
       end
 
       def conduct
         return attend_all if @jobs.known?
 
-        @deputy = Deputy.new { |io| attend_for_caller(io) }
-        @deputy.assist { attend_all }
+        @helper = HelperThread.new { |io| attend_for_caller(io) }
+        @helper.assist { attend_all }
       end
 
-      # Until all workers have ended.
+      # Attends to the workers until all have ended.
       def attend_all
-        @wanting = @turns ? [] : @workers.dup
+        @wanting = @counter ? [] : @workers.dup
         loop do
           employ(@wanting.shift) until @wanting.empty?
           attend or break
@@ -103,20 +109,21 @@ module Numo
         complain_of_missing unless @failure
       end
 
-      # Whether there is nothing to wait for any more.
-      def attend_for_caller(bell)
-        !attend(bell) || @failure
+      # Returns whether there is nothing to wait for any more.
+      def attend_for_caller(wake_up)
+        !attend(wake_up) || @failure
       rescue Exception => error # rubocop:disable Lint/RescueException
         fail_by(error) # the caller raises it
         true
       end
 
-      # Waits until there is something to hear, or the bell is readable. nil when all workers have ended.
-      def attend(bell = nil)
+      # Waits until a worker has replied or ended, or the wake-up fd is readable. Returns nil if all
+      # workers have ended.
+      def attend(wake_up = nil)
         readable = @workers.flat_map(&:readable)
         return if readable.empty?
 
-        heard, writable = IO.select([*readable, bell].compact, @workers.flat_map(&:writable))
+        heard, writable = IO.select([*readable, wake_up].compact, @workers.flat_map(&:writable))
         @workers.each { |worker| listen(worker, heard) }
         @workers.each(&:flush) unless writable.empty?
         true
@@ -129,16 +136,16 @@ module Numo
         lives &&= !heard.include?(ios[1])
         return if lives
 
-        worker.rest_of_answers(&hear)
+        worker.rest_of_replies(&hear)
         lost = job_of(worker)
         fail_by(worker.lost(lost == -1 ? "an item" : "item #{lost}")) if lost
       end
 
-      # What a worker that has ended did not do.
+      # Returns the number of the job that an ended worker did not finish.
       def job_of(worker)
-        return worker.job&.index unless @turns
+        return worker.job&.index unless @counter
 
-        taken = @turns.taken(worker.number)
+        taken = @counter.taken(worker.number)
         taken unless taken == worker.answered
       end
 
@@ -146,13 +153,13 @@ module Numo
         job = worker.job || @jobs.at(number)
         worker.has_answered(number)
         succeeded ? attempt { done(job, value) } : fail_by(value)
-        return if @turns
+        return if @counter
 
         worker.let_go if @isolation || @failure
         @wanting << worker unless @failure
       end
 
-      # Gives a worker its next job. With isolation that is another process's.
+      # Gives a worker its next job; with isolation, gives it to the worker's successor.
       def employ(worker)
         job = next_job unless @failure
         return worker.let_go unless job
@@ -161,7 +168,7 @@ module Numo
       end
 
       def next_job
-        attempt { @deputy ? @jobs.take_at_once || @deputy.away { @jobs.take } : @jobs.take }
+        attempt { @helper ? @jobs.take_at_once || @helper.away { @jobs.take } : @jobs.take }
       end
 
       def successor_of(worker)
@@ -183,7 +190,7 @@ module Numo
         @done += 1
       end
 
-      # The first that fails ends the call.
+      # Runs the block. The first error ends the call.
       def attempt
         yield
       rescue StandardError => error
@@ -195,14 +202,14 @@ module Numo
         return if @failure
 
         @failure = error
-        @turns&.stop
+        @counter&.stop
         return unless error.is_a?(Kill)
 
         @workers&.each(&:kill)
         @threads&.kill_others
       end
 
-      # All have ended, and nobody said why.
+      # Fails if all workers have ended and no error says why a job is missing.
       def complain_of_missing
         return if @jobs.known? ? @done == @jobs.size : @jobs.over?
 
@@ -210,11 +217,11 @@ module Numo
       end
     end
 
-    # What the caller wants to hear of each job, one at a time.
+    # The caller's blocks for each job, called one at a time.
     class Callbacks
       def initialize(lock: nil, bar: nil, start: nil, finish: nil, finish_in_order: false)
         @bar, @in_order = bar, finish_in_order
-        @start, @finish = start || nil, finish || nil # false is none, too
+        @start, @finish = start || nil, finish || nil # false means none, too
         @lock = lock
         @waiting, @next = {}, 0
       end
@@ -240,7 +247,7 @@ module Numo
 
       private
 
-      # No lock where there is one thread: a handler of signals may not wait for one.
+      # Takes no lock if there is one thread: a signal handler may not wait for one.
       def one_at_a_time(&block)
         @lock ? @lock.synchronize(&block) : yield
       end

@@ -2,17 +2,17 @@
 
 module Numo
   module Parallel
-    # Frames through a pipe of the system's: a kind, the number of a job, and bytes.
+    # Frames through a pipe of the system: a kind, the number of a job, and bytes.
     module Stream
       HEAD = "Q<CQ<"
       HEAD_BYTES = 17
-      # What a pipe takes at once.
-      CHUNK_BYTES = 64 << 10
+      # The capacity of a pipe.
+      PIPE_BYTES = 64 << 10
 
-      # To the worker: a job to do, memory that is lent, and that others have given memory back. From it: what came of
-      # a job, and that others shall give memory back. With ARRAYS a message on the worker's Shmarray::Pipe has the
-      # frame's arrays.
-      JOB, LENT, COLLECTED, DONE, RAISED, COLLECT = *0..5
+      # Kinds. To the worker: a job, a result buffer, and the answer to COLLECT. From the worker: a
+      # result, an exception, and the request that other processes free memory. With the flag
+      # ARRAYS, a message on the worker's Shmarray::Pipe has the frame's arrays.
+      JOB, BUFFER, COLLECTED, DONE, RAISED, COLLECT = *0..5
       ARRAYS = 0x80
 
       # @return [(Source, Sink)]
@@ -30,24 +30,26 @@ module Numo
           @left, @at = String.new(encoding: Encoding::BINARY), 0
         end
 
-        # Waits until there is room. The payload is cleared, so that its memory serves the next one without a collection.
+        # Writes a frame, and waits for room. It clears the payload, so that its memory is reused
+        # without a collection.
         def write(kind, number, payload)
           @io.write([payload.bytesize, kind, number].pack(HEAD), payload)
           payload.clear unless payload.frozen?
         end
 
-        # Does not wait: what finds no room goes with the next {#flush}. Whether all of it has gone. A large payload
-        # is cleared when it has gone.
+        # Writes a frame without waiting: bytes for which there is no room go with the next
+        # {#flush}. Returns whether all was written. A large payload is cleared after it was
+        # written.
         def offer(kind, number, payload)
           @left << [payload.bytesize, kind, number].pack(HEAD)
-          return flush_with(payload) if payload.bytesize < CHUNK_BYTES
+          return flush_with(payload) if payload.bytesize < PIPE_BYTES
 
           flush
-          @left.empty? ? @left = payload : @left << payload # one that is large is not copied
+          @left.empty? ? @left = payload : @left << payload # a large payload is not copied
           flush
         end
 
-        # Writes what there is room for. Whether all of it has gone.
+        # Writes as much as there is room for. Returns whether all was written.
         def flush
           while @at < @left.bytesize
             written = Shmarray.send(:write_some, @io.fileno, @left, @at) or return false
@@ -58,7 +60,7 @@ module Numo
           true
         end
 
-        # Whether something waits for room.
+        # Returns whether bytes wait for room.
         def waits?
           !@left.empty?
         end
@@ -81,24 +83,25 @@ module Numo
 
         def initialize(io)
           @io = io
-          @chunk, @bytes, @payload, @rest = Array.new(4) { String.new(encoding: Encoding::BINARY) }
+          @buffer, @bytes, @payload, @rest = Array.new(4) { String.new(encoding: Encoding::BINARY) }
           @frames = []
         end
 
-        # Waits for a frame: its kind, number and payload, which is good until the next one. nil when the other end has
-        # gone.
+        # Waits for a frame. Returns its kind, number and payload, which is valid until the next
+        # call; nil if the other end is closed.
         def receive
           while @frames.empty?
             @io.wait_readable
-            return unless each_frame { |kind, number, payload| @frames << [kind, number, payload.dup] }
+            more = each_frame { |kind, number, payload| @frames << [kind, number, payload.dup] }
+            return unless more
 
             return finish_frame if @missing && @frames.empty?
           end
           @frames.shift
         end
 
-        # Calls the block with each whole frame that has come, without waiting. Whether more may come. A payload
-        # is good until the block ends.
+        # Calls the block with each complete frame that has come, without waiting. Returns whether
+        # more may come. A payload is valid until the block ends.
         def each_frame(&block)
           @missing ? read_payload(&block) : read_frames(&block)
         end
@@ -110,10 +113,10 @@ module Numo
         private
 
         def read_frames(&block)
-          chunk = @io.read_nonblock(CHUNK_BYTES, @chunk, exception: false)
-          return !chunk.nil? unless chunk.is_a?(String)
+          part = @io.read_nonblock(PIPE_BYTES, @buffer, exception: false)
+          return !part.nil? unless part.is_a?(String)
 
-          @bytes.empty? ? take(chunk, &block) : take(@bytes << chunk, &block)
+          @bytes.empty? ? take(part, &block) : take(@bytes << part, &block)
           true
         end
 
@@ -122,7 +125,9 @@ module Numo
           while bytes.bytesize - at >= HEAD_BYTES
             size, kind, number = bytes.unpack(HEAD, offset: at)
             from = at + HEAD_BYTES
-            return begin_payload(size, kind, number, bytes.byteslice(from..)) if bytes.bytesize - from < size
+            if bytes.bytesize - from < size
+              return begin_payload(size, kind, number, bytes.byteslice(from..))
+            end
 
             at = from + size
             yield kind, number, bytes.byteslice(from, size)
@@ -130,7 +135,8 @@ module Numo
           @bytes = bytes.byteslice(at..)
         end
 
-        # One that did not come at once has memory of its own, which is used again.
+        # Begins a payload that has not come completely. It has a buffer of its own, which is
+        # reused.
         def begin_payload(size, kind, number, part)
           @bytes = +""
           @payload[0..] = part
@@ -148,11 +154,11 @@ module Numo
         end
 
         def read_payload
-          chunk = @io.read_nonblock([@missing, CHUNK_BYTES].min, @chunk, exception: false)
-          return !chunk.nil? unless chunk.is_a?(String)
+          part = @io.read_nonblock([@missing, PIPE_BYTES].min, @buffer, exception: false)
+          return !part.nil? unless part.is_a?(String)
 
-          @payload << chunk
-          @missing -= chunk.bytesize
+          @payload << part
+          @missing -= part.bytesize
           return true if @missing.positive?
 
           @missing = nil

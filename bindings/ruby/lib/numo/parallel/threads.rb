@@ -2,14 +2,14 @@
 
 module Numo
   module Parallel
-    # Threads of this process that do one thing together.
+    # Threads of this process that run one block together.
     class Threads
       def initialize
         @threads = []
       end
 
-      # Calls the block in so many threads, with their numbers. Returns what it returned there. Leaves none behind,
-      # whatever one of them raises or interrupts the caller.
+      # Calls the block in so many threads, with their numbers. Returns its values. Leaves no thread
+      # behind, even if one of them raises or the caller is interrupted.
       def values(count, &block)
         Interrupts.undisturbed do
           count.times { |number| @threads << Thread.new { work(number, &block) } }
@@ -25,13 +25,13 @@ module Numo
 
       private
 
-      # An exception is the caller's to raise.
+      # Runs the block. The caller raises its exceptions, so the thread does not report them.
       def work(number)
         Thread.current.report_on_exception = false
         Interrupts.let_in { yield number }
       end
 
-      # What it raised has been raised in the caller.
+      # Waits for a thread. The caller has raised its exception already.
       def wait_for(thread)
         thread.join
       rescue Exception # rubocop:disable Lint/RescueException

@@ -6,12 +6,12 @@ module Numo
     class Worker
       attr_reader :number
 
-      # The parent's ends of all pipes. A child that anybody forks closes them, so that a worker leaves when
-      # its parent does, whoever else lives.
+      # The parent's ends of all pipes. Every forked child closes them, so that a worker leaves when
+      # its parent does, even if other processes live.
       @ends = {}.compare_by_identity
 
       class << self
-        # That of the worker whose block runs in this thread.
+        # The number of the worker whose block runs in this thread.
         def number
           Thread.current[:numo_parallel_worker_number]
         end
@@ -42,68 +42,72 @@ module Numo
       end
       Process.singleton_class.prepend(Forks)
 
-      # Forks. Meanwhile no interrupt may come: the worker may be at its first job before its parent knows of it.
+      # Forks. The caller holds interrupts back meanwhile: the worker may be at its first job before
+      # its parent knows of it.
       def initialize(number, jobs, block, **what)
         @number, @jobs = number, jobs
-        orders, @orders = Stream.pair
-        @answers, answers = Stream.pair
+        requests, @requests = Stream.pair
+        @replies, replies = Stream.pair
         @pipe, pipe = Shmarray::Pipe.pair
-        Worker.own([@orders, @answers, @pipe])
-        @pid = fork_child { Child.new(number, jobs, block, [orders, answers, pipe], **what).work }
-        @loans, @room = Loans.new, Room.new
+        Worker.own([@requests, @replies, @pipe])
+        @pid = fork_child { Child.new(number, jobs, block, [requests, replies, pipe], **what).work }
+        @buffers, @copier = ResultBuffers.new, Copier.new
       rescue Exception # rubocop:disable Lint/RescueException
-        close # no process or no fd is to be had, or an interrupt was let in before the fork
+        close # no process or fd is left, or an interrupt was let in before the fork
         raise
       ensure
-        [orders, answers, pipe].each { |one| one&.close }
+        [requests, replies, pipe].each { |one| one&.close }
       end
 
-      # To be called when all have been forked.
+      # Opens the pidfd. To be called after all workers have been forked.
       def watch
-        @end = End.of(@pid)
+        @exit = ProcessExit.of(@pid)
       end
 
-      # What is readable when it has said something or has ended; nothing when that is known.
+      # Returns the IOs that are readable when it has replied or ended; none if that is known.
       def readable
-        @answers ? [@answers.io, @end.io] : []
+        @replies ? [@replies.io, @exit.io] : []
       end
 
-      # What is writable when it can be told the rest of a job.
+      # Returns the IO that is writable when it can take the rest of a job.
       def writable
-        @orders&.waits? ? [@orders.io] : []
+        @requests&.waits? ? [@requests.io] : []
       end
 
-      # Tells it a job, which it can only do when it has none.
+      # Sends it a job. It must have none.
       def tell(job)
         @job = job
-        return @orders.offer(Stream::JOB, job.index, "") if @jobs.known?
+        return @requests.offer(Stream::JOB, job.index, "") if @jobs.known?
 
-        bytes, flag = Payload.new(job.item).send_arrays(@pipe, @room)
-        @orders.offer(Stream::JOB | flag, job.index, bytes)
+        bytes, flag = Payload.new(job.item).send_arrays(@pipe, @copier)
+        @requests.offer(Stream::JOB | flag, job.index, bytes)
       rescue Errno::EPIPE
-        nil # it has died, which is found out by whoever listens
+        nil # it has died, as `listen` will find
       end
 
       def flush
-        @orders&.flush
+        @requests&.flush
       rescue Errno::EPIPE
         nil
       end
 
-      # Calls the block with each of its answers, succeeded or not, number of the job and value. Whether it lives.
+      # Calls the block with each of its replies: succeeded or not, the job's number, the value.
+      # Returns whether it lives.
       def listen(&block)
-        @answers.each_frame { |kind, number, payload| hear(kind, number, payload, &block) } || end_of_answers
+        more = @replies.each_frame { |kind, number, payload| hear(kind, number, payload, &block) }
+        more || end_of_replies
       end
 
-      def rest_of_answers(&block)
-        nil while @answers && !@answers.io.wait_readable(0).nil? && listen(&block)
-        end_of_answers
+      def rest_of_replies(&block)
+        nil while @replies && !@replies.io.wait_readable(0).nil? && listen(&block)
+        end_of_replies
       end
 
-      # The job that it was told and did not answer, and the number of the one that it answered last.
+      # The job that it was sent and has not answered, and the number of the one that it answered
+      # last.
       attr_reader :job, :answered
 
-      # Whether it has done a job.
+      # Returns whether it has done a job.
       def was_used?
         !@answered.nil?
       end
@@ -112,30 +116,30 @@ module Numo
         @job, @answered = nil, number
       end
 
-      # It ends when it has done what it does.
+      # Closes its requests: it ends after its current job.
       def let_go
-        Worker.close([@orders].compact)
-        @orders = nil
+        Worker.close([@requests].compact)
+        @requests = nil
         self
       end
 
       def kill
-        Process.kill(:KILL, @pid) unless @end&.known?
+        Process.kill(:KILL, @pid) unless @exit&.known?
       rescue Errno::ESRCH
         nil # it has ended
       end
 
-      # Until it has ended, and what it held is given back.
+      # Waits until it has ended, and releases what it held.
       def wait
-        watch unless @end # interrupted before
-        @end.status
+        watch unless @exit # if the caller was interrupted before
+        @exit.status
         close
-        @loans.give_back
+        @buffers.give_back
       end
 
-      # That it died, and took something with it.
+      # Returns the error that it died, and what was lost with it.
       def lost(what)
-        status = @end.status
+        status = @exit.status
         how = if status.nil? then "ended"
               elsif status.signaled? then "was killed by SIG#{Signal.signame(status.termsig)}"
               else "left with exit code #{status.exitstatus}"
@@ -145,7 +149,7 @@ module Numo
 
       private
 
-      # A worker never runs code outside of the block.
+      # Forks a child that never runs code outside of the block.
       def fork_child(&block)
         parent = Process.pid
         Interrupts.fork do
@@ -153,7 +157,7 @@ module Numo
           Worker.number = @number
           Interrupts.let_in(&block)
           Interrupts.be_quiet
-        rescue Interrupt # what it did is for the parent to say
+        rescue Interrupt # the parent reports what it did
           exit!(false)
         end
       rescue Exception # rubocop:disable Lint/RescueException
@@ -165,36 +169,36 @@ module Numo
         return make_room(number) if kind == Stream::COLLECT
 
         message = @pipe.receive if kind.anybits?(Stream::ARRAYS)
-        lend(message) if message
+        offer_buffer(message) if message
         yield kind & ~Stream::ARRAYS == Stream::DONE, number, Payload.load(payload, message)
       ensure
         message&.close
       end
 
-      def lend(message)
+      def offer_buffer(message)
         used, needed = message.payload.unpack("CQ")
-        handle = @loans.next(needed, used == 1)
-        @orders&.offer(Stream::LENT, 0, handle) if handle
+        handle = @buffers.next(needed, used == 1)
+        @requests&.offer(Stream::BUFFER, 0, handle) if handle
       rescue Errno::EPIPE
-        nil # it has died, which is found out by whoever listens
+        nil # it has died, as `listen` will find
       end
 
       def make_room(number)
         Shmarray.send(:make_room)
         Shmarray.send(:others_make_room)
-        @orders&.offer(Stream::COLLECTED, number, "")
+        @requests&.offer(Stream::COLLECTED, number, "")
       rescue Errno::EPIPE
         nil
       end
 
       def close
-        Worker.close([@orders, @answers, @pipe].compact)
-        @orders = @answers = nil
+        Worker.close([@requests, @replies, @pipe].compact)
+        @requests = @replies = nil
       end
 
-      def end_of_answers
-        Worker.close([@answers].compact)
-        @answers = nil
+      def end_of_replies
+        Worker.close([@replies].compact)
+        @replies = nil
         false
       end
     end

@@ -2,13 +2,13 @@
 
 module Numo
   module Shared
-    # Numo's methods that would replace the memory or the shape under a shared array.
+    # Guards for Numo's methods that would replace the memory or the shape under a shared array.
     #
-    # They stand in front of Numo::NArray's own, because a view of a shared array is an
-    # ordinary one of Numo's. Arrays in private memory go straight on, unless another thread is
-    # copying them to shared memory just now.
+    # They precede Numo::NArray's own methods, because a view of a shared array is an ordinary Numo
+    # view. A private array goes on to Numo's method, unless another thread is copying it to shared
+    # memory.
     module Guards
-      # Ignored, as Numo ignores it for a view: the memory goes with the last view of it.
+      # Does nothing, as Numo does nothing for a view: the memory is freed with its last view.
       def free
         return self if Shared.shared?(self)
 
@@ -16,23 +16,27 @@ module Numo
         super
       end
 
-      # Numo would take the memory of a frozen string for its own, and copies into a view
-      # as if it had no offset and no strides.
+      # Stores by a copy. Numo would take the memory of a frozen string for its own, and would copy
+      # into a view as if it had no offset and no strides.
       def store_binary(string, offset = 0)
         unless Shared.shared?(self)
           Guards.refuse_copied(self, __method__)
           return super
         end
-        raise TypeError, "#{string.class} is not a String" unless string.is_a?(String) # Numo 0.9 would crash
+        # Numo 0.9 would crash.
+        raise TypeError, "#{string.class} is not a String" unless string.is_a?(String)
 
         bytes = string.byteslice(offset, byte_size)
-        raise ArgumentError, "string is too short to store" if bytes.nil? || bytes.bytesize < byte_size
+        if bytes.nil? || bytes.bytesize < byte_size
+          raise ArgumentError, "string is too short to store"
+        end
 
         store(self.class.from_binary(+bytes, shape)) if size.positive?
         byte_size
       end
 
-      # On a read-only array Numo would change the shape and then refuse the elements.
+      # Refuses to reshape a read-only array: Numo would change the shape and then refuse the
+      # elements.
       def reshape!(*)
         raise FrozenError, "can't modify frozen #{self.class}" if frozen? && Shared.shared?(self)
 
@@ -55,17 +59,21 @@ module Numo
       end
 
       def self.refuse(array, method)
-        raise TypeError, "#{method}: an array in shared memory is not made anew" if Shared.shared?(array)
+        if Shared.shared?(array)
+          raise TypeError, "#{method}: an array in shared memory is not made anew"
+        end
 
         refuse_copied(array, method)
       end
 
       def self.refuse_copied(array, method)
-        raise ThreadError, "#{method}: another thread is copying this array" if Shared.send(:copied?, array)
+        return unless Shared.send(:copied?, array)
+
+        raise ThreadError, "#{method}: another thread is copying this array"
       end
     end
 
-    NArray.__send__(:prepend, Guards) # so written, YARD does not look for what is not ours
+    NArray.__send__(:prepend, Guards) # written so, YARD does not document methods of Numo
     private_constant :Guards
   end
 end

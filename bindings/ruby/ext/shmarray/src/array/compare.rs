@@ -1,6 +1,6 @@
-//! `==`, and what `eql?` and `hash` are made of: elements by value, in core's memory, without
-//! objects of them.
-#![allow(unsafe_code)] // elements at addresses
+//! `==`, and the digest for `eql?` and `hash`: compares elements by value in core's memory, without
+//! Ruby objects for them.
+#![allow(unsafe_code)] // reads elements at addresses
 
 use magnus::{Error, Module, RClass, Ruby, Value, method};
 use shmarray::{Array, DType, Element, Order, TypeCode};
@@ -26,7 +26,7 @@ fn is_equal(ruby: &Ruby, this: &ArrayObject, other: Value) -> Result<bool, Error
     }
 }
 
-/// Whether they have the same shape, and equal elements at the same places.
+/// Returns whether they have the same shape, and equal elements at the same positions.
 fn are_equal(one: &Array, other: &Array) -> bool {
     let is_dense = |array: &Array| array.is_contiguous(Order::C);
     let (elements, others) = (Elements::of(one), Elements::of(other));
@@ -34,13 +34,15 @@ fn are_equal(one: &Array, other: &Array) -> bool {
         return false;
     }
     match one.dtype() == other.dtype() && is_equal_by_bytes(one.dtype()) {
-        // SAFETY: so many bytes side by side in both.
+        // SAFETY: both arrays are contiguous in C order and of one shape and dtype, so both have
+        // `bytes_of(one)` bytes.
         true if is_dense(one) && is_dense(other) => unsafe {
             are_bytes_equal(one.as_ptr(), other.as_ptr(), bytes_of(one))
         },
         true => {
-            let itemsize = one.dtype().itemsize();
-            // SAFETY: an element of each.
+            let itemsize = one.dtype().item_bytes();
+            // SAFETY: `walk_with` passes addresses of elements, and both arrays have the same dtype
+            // and itemsize.
             elements.walk_with(&others, &mut |left, right| unsafe {
                 are_bytes_equal(left, right, itemsize)
             })
@@ -48,9 +50,10 @@ fn are_equal(one: &Array, other: &Array) -> bool {
         false => {
             let (code, other_code) = (one.dtype().code(), other.dtype().code());
             elements.walk_with(&others, &mut |left, right| {
-                // SAFETY: an element of the one.
+                // SAFETY: `walk_with` passes an address of an element of `one`, whose code this is.
                 let left = unsafe { load(code, left) };
-                // SAFETY: an element of the other.
+                // SAFETY: `walk_with` passes an address of an element of `other`, whose code this
+                // is.
                 let right = unsafe { load(other_code, right) };
                 left.zip(right).is_some_and(|(left, right)| are_scalars_equal(left, right))
             })
@@ -58,33 +61,34 @@ fn are_equal(one: &Array, other: &Array) -> bool {
     }
 }
 
-/// Floats have two zeros and many NaNs, and every byte but 0 is true.
+/// Returns whether equal values have equal bytes. Floats have two zeros and many NaNs, and every
+/// byte but 0 is true.
 fn is_equal_by_bytes(dtype: &DType) -> bool {
     use TypeCode::{Bool, Complex64, Complex128, Float16, Float32, Float64};
     !matches!(dtype.code(), Bool | Float16 | Float32 | Float64 | Complex64 | Complex128)
 }
 
 /// # Safety
-/// So many bytes can be read at both addresses.
+/// `count` bytes must be readable at both addresses.
 unsafe fn are_bytes_equal(one: *const u8, other: *const u8, count: u64) -> bool {
     let (count, word_bytes) = (count as usize, size_of::<u64>());
     let words = count / word_bytes;
     let is_same = |at: usize| {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `count` readable bytes, and this word ends within them.
         let left = unsafe { u64::read(one.wrapping_add(at * word_bytes)) };
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `count` readable bytes at the other address, too.
         left == unsafe { u64::read(other.wrapping_add(at * word_bytes)) }
     };
     let is_byte_same = |at: usize| {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `count` readable bytes, and `at` is below `count`.
         let left = unsafe { u8::read(one.wrapping_add(at)) };
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `count` readable bytes at the other address, too.
         left == unsafe { u8::read(other.wrapping_add(at)) }
     };
     (0..words).all(is_same) && (words * word_bytes..count).all(is_byte_same)
 }
 
-/// As Ruby's `==` for the objects that they are.
+/// Compares as Ruby's `==` compares the objects of these scalars.
 fn are_scalars_equal(one: Scalar, other: Scalar) -> bool {
     use Scalar::{Bool, Complex, Float, Integer};
     match (one, other) {
@@ -105,27 +109,28 @@ fn are_scalars_equal(one: Scalar, other: Scalar) -> bool {
     }
 }
 
-/// Exactly, as Ruby compares: no Integer is rounded for it.
+/// Compares exactly, as Ruby does: no Integer is rounded for it.
 fn is_whole(number: f64, whole: i128) -> bool {
     number.fract() == 0.0 && number.abs() < 1e30 && number as i128 == whole
 }
 
-/// A number of the elements, which is the same for arrays that are `eql?`.
+/// Returns a hash of the elements, which is the same for arrays that are `eql?`.
 fn digest(ruby: &Ruby, this: &ArrayObject) -> Result<u64, Error> {
     let array = this.array(ruby)?;
     Ok(copying(bytes_of(&array) as usize, || digest_of(&array)))
 }
 
 fn digest_of(array: &Array) -> u64 {
-    let (code, itemsize) = (array.dtype().code(), array.dtype().itemsize() as usize);
+    let (code, itemsize) = (array.dtype().code(), array.dtype().item_bytes() as usize);
     let mut state = 0;
     Elements::of(array).walk(&mut |address| {
-        // SAFETY: an element of that dtype.
+        // SAFETY: `walk` passes an address of an element of this array, whose code this is.
         state = match unsafe { load(code, address) } {
             Some(scalar) => words(scalar).into_iter().fold(state, mix),
-            // SAFETY: a byte of an element.
             None => (0..itemsize).fold(state, |state, at| {
-                mix(state, unsafe { u8::read(address.wrapping_add(at)) }.into())
+                // SAFETY: `walk` passes an address of an element, which has `itemsize` bytes.
+                let byte = unsafe { u8::read(address.wrapping_add(at)) };
+                mix(state, byte.into())
             }),
         };
         true
@@ -133,7 +138,7 @@ fn digest_of(array: &Array) -> u64 {
     state
 }
 
-/// Both zeros of a float are one.
+/// Returns the words of a scalar to hash. Both zeros of a float have the same.
 fn words(scalar: Scalar) -> [u64; 2] {
     match scalar {
         Scalar::Bool(truth) => [truth.into(), 0],
@@ -143,7 +148,7 @@ fn words(scalar: Scalar) -> [u64; 2] {
     }
 }
 
-/// The step of FxHash. Ruby's own hash, whose seed nobody knows, comes after it.
+/// One step of FxHash. Ruby's own hash, with its secret seed, is applied to the result.
 fn mix(state: u64, word: u64) -> u64 {
     (state.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
 }

@@ -1,9 +1,9 @@
-//! Going through elements: `[]` and `[]=` with Integers, `each`, `map!`, `to_a`.
+//! Loops over elements: `[]` and `[]=` with Integers, `each`, `map!`, `to_a`.
 //!
-//! Blocks are left by jumps, which run no Rust destructors: so what runs between Ruby and a block
-//! of its own here is functions and closures without any, and what keeps the memory is a Ruby
-//! object on the stack.
-#![allow(unsafe_code)] // elements at addresses, and calls of Ruby's that jump
+//! Ruby leaves a block by jumps, which run no Rust destructors. So between Ruby and a block there
+//! are only functions and closures of this file that have nothing to drop, and a Ruby object on the
+//! stack holds the memory.
+#![allow(unsafe_code)] // reads elements at addresses, and calls Ruby functions that jump
 
 use std::ffi::{CStr, c_int};
 use std::hint::black_box;
@@ -21,7 +21,7 @@ use shmarray::{Array, DType, Layout, TypeCode};
 
 use super::{ArrayObject, Self_};
 use crate::element::{self, Scalar};
-use crate::errors::{OrRaise, argument_error};
+use crate::error::{OrRaise, argument_error};
 
 /// Defines the methods.
 pub(super) fn define(class: RClass) -> Result<(), Error> {
@@ -32,7 +32,7 @@ pub(super) fn define(class: RClass) -> Result<(), Error> {
     class.define_private_method("elements", method!(some, 2))
 }
 
-/// An array's elements, as loops need them: nothing to be dropped.
+/// An array's elements in the form that loops need. It has nothing to drop.
 #[derive(Clone, Copy)]
 pub(crate) struct Elements<'a> {
     start: *mut u8,
@@ -49,20 +49,21 @@ impl<'a> Elements<'a> {
             start: array.as_ptr(),
             layout: array.layout(),
             code: dtype.code(),
-            itemsize: dtype.itemsize(),
+            itemsize: dtype.item_bytes(),
         }
     }
 
-    /// The element whose indices are all zero: the only one of an array without dimensions.
+    /// Returns the element whose indices are all zero: the only one of an array without dimensions.
     pub(crate) fn first(&self) -> Value {
-        // SAFETY: `value` gives an object.
+        // SAFETY: `value` returns a Ruby object, which is all that `to_value` needs.
         unsafe { element::to_value(self.value(self.start)) }
     }
 
-    /// The Ruby object of one of the elements; jumps only where there is no memory.
+    /// Returns the Ruby object of one of the elements. It jumps only when memory is exhausted.
     #[inline(always)]
     fn value(&self, address: *mut u8) -> VALUE {
-        // SAFETY: the callers pass addresses of elements, and have Ruby's lock.
+        // SAFETY: the callers pass addresses of this array's elements, and run in methods that Ruby
+        // called with its lock.
         unsafe { element::read(self.code, self.itemsize, address) }
     }
 
@@ -90,7 +91,7 @@ impl<'a> Elements<'a> {
         true
     }
 
-    /// The same for the elements of two arrays of one shape.
+    /// Does the same for the elements of two arrays of one shape.
     pub(crate) fn walk_with<F: FnMut(*mut u8, *mut u8) -> bool>(
         &self,
         other: &Self,
@@ -127,7 +128,8 @@ impl<'a> Elements<'a> {
         Some((*self.layout.shape.get(dim)?, *self.layout.strides.get(dim)? as isize))
     }
 
-    /// The element of an index that is there, if Integers say it.
+    /// Returns the address of the element at an index, if the index has only Fixnums and is in
+    /// bounds.
     #[inline(always)]
     fn address(&self, index: &[VALUE]) -> Option<*mut u8> {
         if index.len() != self.layout.shape.len() {
@@ -140,7 +142,7 @@ impl<'a> Elements<'a> {
             if !FIXNUM_P(at) {
                 return None;
             }
-            // SAFETY: it is one.
+            // SAFETY: `FIXNUM_P` has just checked that this value is a Fixnum.
             let at = unsafe { FIX2LONG(at) };
             let at = if at < 0 { at.wrapping_add(count as i64) } else { at };
             if at as u64 >= count {
@@ -151,85 +153,86 @@ impl<'a> Elements<'a> {
         Some(address)
     }
 
-    /// The element of a place in C order.
-    fn nth(&self, mut place: u64) -> *mut u8 {
+    /// Returns the address of the element at a position in C order.
+    fn nth(&self, mut position: u64) -> *mut u8 {
         let mut address = self.start;
         for (&count, &stride) in self.layout.shape.iter().zip(&self.layout.strides).rev() {
-            address = address.wrapping_offset((place % count) as isize * stride as isize);
-            place /= count;
+            address = address.wrapping_offset((position % count) as isize * stride as isize);
+            position /= count;
         }
         address
     }
 
-    /// The elements from a place on, in Ruby's Arrays by dimension. It jumps only where there is no
-    /// memory.
+    /// Returns the elements from an address on in Ruby Arrays, nested by dimension. It jumps only
+    /// when memory is exhausted.
     fn nested(&self, dim: usize, mut address: *mut u8) -> VALUE {
         let Some((count, stride)) = self.dimension(dim) else { return self.value(address) };
-        // SAFETY: jumps where there is no memory; nothing is to be dropped here.
+        // SAFETY: Ruby called the method, with its lock. If there is no memory it jumps, and
+        // nothing here is to be dropped.
         let rows = unsafe { rb_ary_new_capa(count as i64) };
         if dim + 1 == self.layout.shape.len() {
             self.push_all(rows, count, stride, address);
             return rows;
         }
         for _ in 0..count {
-            // SAFETY: an Array, and an object.
+            // SAFETY: `rb_ary_new_capa` made `rows` just now, and `nested` returns a Ruby object.
             unsafe { rb_ary_push(rows, self.nested(dim + 1, address)) };
             address = address.wrapping_offset(stride);
         }
         rows
     }
 
-    /// A few at a time: the collector looks for objects on the stack.
+    /// Pushes a few elements at a time: the collector looks for objects on the stack.
     fn push_all(&self, rows: VALUE, count: u64, stride: isize, mut address: *mut u8) {
         const FEW: usize = 32;
         let mut few = [Qnil as VALUE; FEW];
         let mut left = count as usize;
         while left > 0 {
             let now = left.min(FEW);
-            for place in &mut few[..now] {
-                *place = self.value(address);
+            for entry in &mut few[..now] {
+                *entry = self.value(address);
                 address = address.wrapping_offset(stride);
             }
-            // SAFETY: an Array, and so many objects.
+            // SAFETY: `rows` is an Array, and the first `now` entries of `few` are Ruby objects.
             unsafe { rb_ary_cat(rows, few.as_ptr(), now as i64) };
             left -= now;
         }
     }
 }
 
-/// The object that a method was called on, if it is one of ours.
+/// Returns the object that a method was called on, if it is of this library's type.
 #[inline(always)]
 fn object<'a>(this: Value) -> Option<&'a ArrayObject> {
     let (this, ours) =
         (this.as_raw(), ptr::from_ref(ArrayObject::data_type()).cast::<rb_data_type_t>());
-    // SAFETY: an object.
+    // SAFETY: `this` is the receiver of a method, so it is a valid Ruby object.
     if !unsafe { RTYPEDDATA_P(this) } {
         return None;
     }
-    // SAFETY: typed data.
+    // SAFETY: `RTYPEDDATA_P` has just checked that the object is typed data.
     let data = unsafe { RTYPEDDATA_GET_DATA(this) }.cast::<ArrayObject>();
-    // SAFETY: typed data.
+    // SAFETY: `RTYPEDDATA_P` has just checked that the object is typed data.
     let is_ours = ptr::eq(unsafe { RTYPEDDATA_TYPE(this) }, ours);
-    // SAFETY: magnus keeps a box of an `ArrayObject` under that type; Ruby's caller has the object
-    // on its stack.
+    // SAFETY: magnus keeps a box of an `ArrayObject` under that data type, and the receiver on the
+    // stack of Ruby's caller keeps it alive.
     is_ours.then(|| unsafe { &*data })
 }
 
-/// `array[…]`. Integers for an element that is there are read at once; the rest is
-/// [`ArrayObject::get`]'s.
+/// Runs `array[…]`. If Integers select an element that exists, it is read at once;
+/// [`ArrayObject::get`] does the rest.
 unsafe extern "C" fn read(count: c_int, index: *const Value, this: Value) -> Value {
     let given = match count {
         0 => &[],
-        // SAFETY: Ruby passes so many; magnus's `Value` is one of Ruby's.
+        // SAFETY: Ruby passes `count` arguments; a `Value` has the representation of a `VALUE`.
         _ => unsafe { slice::from_raw_parts(index.cast::<VALUE>(), count as usize) },
     };
     let Some(scalar) = object(this).and_then(|object| read_scalar(object, given)) else {
-        // SAFETY: what Ruby passed.
+        // SAFETY: the arguments are passed on as Ruby gave them to this function of the same type.
         return unsafe { method!(ArrayObject::get, -1)(count, index, this) };
     };
-    // SAFETY: Ruby called this.
+    // SAFETY: Ruby called this function, so this is a Ruby thread that holds the lock.
     let found = unsafe { scalar.to_raw() };
-    // SAFETY: an object that Ruby made.
+    // SAFETY: `to_raw` returned an object that Ruby made, which is all that `to_value` needs.
     unsafe { element::to_value(found) }
 }
 
@@ -237,17 +240,18 @@ unsafe extern "C" fn read(count: c_int, index: *const Value, this: Value) -> Val
 fn read_scalar(object: &ArrayObject, index: &[VALUE]) -> Option<Scalar> {
     object.0.look(|open| {
         let elements = Elements::of(&open?.array);
-        // SAFETY: the address of an element of that dtype.
+        // SAFETY: `address` returns only addresses of elements of this array, whose code this is.
         unsafe { element::load(elements.code, elements.address(index)?) }
     })
 }
 
-/// Writes an element, if that takes no more than its own bits from the index and the value.
+/// Writes an element, if index and value have all that is needed in their own bits. Returns whether
+/// it did.
 #[inline(always)]
 pub(crate) fn write_scalar(this: Value, index: &[Value], value: Value) -> bool {
-    // SAFETY: magnus's `Value` is one of Ruby's.
+    // SAFETY: a `Value` has the representation of a `VALUE`, so the slice has as many of them.
     let index = unsafe { slice::from_raw_parts(index.as_ptr().cast::<VALUE>(), index.len()) };
-    // SAFETY: an object.
+    // SAFETY: `this` is the receiver of a method, so it is a valid Ruby object.
     let is_frozen = unsafe { rb_obj_frozen_p(this.as_raw()) } != Qfalse as VALUE;
     let Some(object) = object(this).filter(|_| !is_frozen) else { return false };
     let written = object.0.look(|open| {
@@ -256,14 +260,15 @@ pub(crate) fn write_scalar(this: Value, index: &[Value], value: Value) -> bool {
         let scalar =
             Scalar::immediate(elements.code, value.as_raw()).filter(|_| !array.is_readonly())?;
         let address = elements.address(index)?;
-        // SAFETY: the address of an element of that dtype, in memory that can be written.
+        // SAFETY: `address` returns only addresses of elements of this dtype, and the array was
+        // checked not to be read-only.
         unsafe { element::store(elements.code, address, scalar) };
         Some(())
     });
     written.is_some()
 }
 
-/// Every element, in C order.
+/// Yields every element, in C order.
 fn each(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     let array = this.array(ruby)?;
     if !ruby.block_given() {
@@ -273,7 +278,8 @@ fn each(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     let elements = Elements::of(lent(array));
     let run = protect(|| {
         elements.walk(&mut |address| {
-            // SAFETY: there is a block; where it jumps, nothing is to be dropped.
+            // SAFETY: `block_given` was true above; if the block jumps, nothing here is to be
+            // dropped.
             unsafe { rb_yield(elements.value(address)) };
             true
         });
@@ -283,13 +289,14 @@ fn each(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     run.map(|_| this.as_value())
 }
 
-/// A reference to an array that an object of Ruby's on the caller's stack keeps.
+/// Returns a reference to an array that a Ruby object on the caller's stack holds.
 fn lent<'a>(array: std::sync::Arc<Array>) -> &'a Array {
-    // SAFETY: the callers have a `kept` of it, which is there until they return.
+    // SAFETY: the callers made an object with `ArrayObject::kept`, which stays on their stack until
+    // they return.
     unsafe { &*std::sync::Arc::as_ptr(&array) }
 }
 
-/// Every element becomes what the block makes of it.
+/// Replaces every element by what the block returns for it.
 fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     let array = this.array(ruby)?;
     if !ruby.block_given() {
@@ -301,10 +308,11 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     let (elements, mut failed) = (Elements::of(array), None);
     let run = protect(|| {
         elements.walk(&mut |address| {
-            // SAFETY: there is a block; where it jumps, `failed` is still empty, and nothing else
-            // is to be dropped.
+            // SAFETY: `block_given` was true above; if the block jumps, `failed` is still empty,
+            // and nothing else here is to be dropped.
             let made = unsafe { rb_yield(elements.value(address)) };
-            // SAFETY: an object, and an element in memory that can be written.
+            // SAFETY: `rb_yield` returned a Ruby object; `walk` passes an element's address, and
+            // `check_writable` allowed writing.
             failed = unsafe { write_raw(ruby, array.dtype(), address, made) }.err();
             failed.is_none()
         });
@@ -315,20 +323,20 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
 }
 
 /// # Safety
-/// As [`element::write`], and an object of Ruby's.
+/// As for [`element::write`]; and `made` must be a Ruby object.
 unsafe fn write_raw(
     ruby: &Ruby,
     dtype: &DType,
     address: *mut u8,
     made: VALUE,
 ) -> Result<(), Error> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `made` is a Ruby object.
     let made = unsafe { element::to_value(made) };
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that an element of this dtype can be written at the address.
     unsafe { element::write(ruby, dtype, address, made) }
 }
 
-/// Refuses writes to what is frozen or read-only.
+/// Refuses to write to a frozen or read-only array.
 pub(crate) fn check_writable(ruby: &Ruby, this: Self_, array: &Array) -> Result<(), Error> {
     this.check_frozen()?;
     match array.is_readonly() {
@@ -337,16 +345,16 @@ pub(crate) fn check_writable(ruby: &Ruby, this: Self_, array: &Array) -> Result<
     }
 }
 
-/// All elements, nested by dimension; the element itself without dimensions.
+/// Returns all elements, nested by dimension; without dimensions the element itself.
 fn to_a(ruby: &Ruby, this: &ArrayObject) -> Result<Value, Error> {
     let array = this.array(ruby)?;
     let elements = Elements::of(&array);
     let made = protect(|| elements.nested(0, elements.start))?;
-    // SAFETY: an object that Ruby made.
+    // SAFETY: `protect` returned the object that Ruby made, which is all that `to_value` needs.
     Ok(unsafe { element::to_value(made) })
 }
 
-/// So many elements from a place in C order on.
+/// Returns `count` elements from a position in C order on.
 fn some(ruby: &Ruby, this: &ArrayObject, first: u64, count: u64) -> Result<Value, Error> {
     let array = this.array(ruby)?;
     let elements = Elements::of(&array);
@@ -355,39 +363,43 @@ fn some(ruby: &Ruby, this: &ArrayObject, first: u64, count: u64) -> Result<Value
         argument_error(ruby, format!("there are no {count} elements from {first} on"))
     })?;
     let made = protect(|| {
-        // SAFETY: jumps where there is no memory; what is dropped then is the caller's.
+        // SAFETY: Ruby called the method, with its lock. If there is no memory it jumps to
+        // `protect`, and the caller drops its own values.
         let row = unsafe { rb_ary_new_capa(count as i64) };
-        for place in first..end {
-            // SAFETY: an Array, and an object.
-            unsafe { rb_ary_push(row, elements.value(elements.nth(place))) };
+        for position in first..end {
+            // SAFETY: `rb_ary_new_capa` made `row` just now; `end` was checked against the array's
+            // length, so `nth` gives an element.
+            unsafe { rb_ary_push(row, elements.value(elements.nth(position))) };
         }
         row
     })?;
-    // SAFETY: an object that Ruby made.
+    // SAFETY: `protect` returned the object that Ruby made, which is all that `to_value` needs.
     Ok(unsafe { element::to_value(made) })
 }
 
-/// An Enumerator that knows how many elements there are.
+/// Returns an Enumerator that knows its size.
 fn enumerator(this: Self_, name: &CStr) -> Result<Value, Error> {
     let made = protect(|| {
-        // SAFETY: a C string.
+        // SAFETY: a `CStr` ends with a zero byte, and Ruby copies the text.
         let id = unsafe { rb_intern(name.as_ptr()) };
-        // SAFETY: the id of a name.
+        // SAFETY: `rb_intern` returned this id just now, so it names a symbol.
         let name = unsafe { rb_id2sym(id) };
-        // SAFETY: an object, a Symbol, no arguments, and a function of that type.
+        // SAFETY: it gets the receiver, a Symbol, no arguments (so a null pointer is allowed), and
+        // a function of the type that Ruby calls.
         unsafe {
             rb_enumeratorize_with_size(this.as_raw(), name, 0, ptr::null(), Some(enumerator_size))
         }
     })?;
-    // SAFETY: an object that Ruby made.
+    // SAFETY: `protect` returned the object that Ruby made, which is all that `to_value` needs.
     Ok(unsafe { element::to_value(made) })
 }
 
 unsafe extern "C" fn enumerator_size(this: VALUE, _arguments: VALUE, _enumerator: VALUE) -> VALUE {
-    // SAFETY: Ruby passes the object that the Enumerator is of.
+    // SAFETY: Ruby passes the receiver of the Enumerator, which is a valid Ruby object.
     let object = object(unsafe { element::to_value(this) });
     match object.and_then(|object| object.0.look(|open| Some(open?.array.layout().len()))) {
-        // SAFETY: Ruby called this.
+        // SAFETY: Ruby called this function, so this thread holds the lock that making an Integer
+        // needs.
         Some(count) => unsafe { rb_ull2inum(count) },
         None => Qnil.into(),
     }

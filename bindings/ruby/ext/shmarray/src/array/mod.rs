@@ -17,14 +17,14 @@ use shmarray::{Array, DType, Layout, Options, segments, size_bytes};
 
 use crate::arguments;
 use crate::collector::Counted;
-use crate::errors::{OrRaise, argument_error, closed, type_error, with_room};
+use crate::error::{OrRaise, argument_error, closed, type_error, with_room};
 use crate::gvl::{copying, look_up_class};
 use crate::index::{Selected, select};
 use crate::reshape::strides_for;
 pub(crate) use elements::{Elements, check_writable, write_scalar};
 use slot::{Open, Slot};
 
-/// What a `Shmarray::Array` is: an array, until it is closed.
+/// The Rust value of a `Shmarray::Array`: an array, until it is closed.
 #[allow(unsafe_code)] // what the derive writes: this type under that class
 #[derive(Default, TypedData)]
 #[magnus(class = "Shmarray::Array", free_immediately, size, frozen_shareable)]
@@ -96,12 +96,12 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
 }
 
 impl ArrayObject {
-    /// The array that it is, which stays whoever closes the object meanwhile.
+    /// Returns the array, which stays mapped even if the object is closed meanwhile.
     pub(crate) fn array(&self, ruby: &Ruby) -> Result<Arc<Array>, Error> {
         self.0.array().ok_or_else(|| closed(ruby, "array"))
     }
 
-    /// The same for callers that raise nothing.
+    /// Returns the array, for callers that raise nothing.
     pub(crate) fn open(&self) -> Option<Arc<Array>> {
         self.0.array()
     }
@@ -110,13 +110,14 @@ impl ArrayObject {
         Self(Slot::new(Open { array: array.into(), counted }))
     }
 
-    /// A new hold, which the collector must know of.
+    /// Makes the object of a new hold, and tells the collector of it.
     pub(crate) fn holding(ruby: &Ruby, array: Array) -> Value {
         let counted = Some(Counted::array(&array));
         ruby.obj_wrap(Self::of(array, counted)).as_value()
     }
 
-    /// A view of this array's, which is frozen as this is: it has the same memory.
+    /// Makes the object of a view of `this`. It is frozen if `this` is, since both have the same
+    /// memory.
     fn viewing(ruby: &Ruby, this: Self_, array: Array) -> Value {
         let view = ruby.obj_wrap(Self::of(array, None)).as_value();
         if this.is_frozen() {
@@ -125,10 +126,10 @@ impl ArrayObject {
         view
     }
 
-    /// An object that keeps the array, and that nobody can close: it is frozen.
+    /// Makes an object that holds the array and that nobody can close: it is frozen.
     ///
-    /// Ruby jumps out of a block, and drops a fiber in the middle of one, without a word to Rust:
-    /// what a Rust value kept meanwhile would be kept for ever.
+    /// Ruby jumps out of a block, and drops a fiber in the middle of one, without running Rust's
+    /// destructors: a hold in a Rust value would never be released.
     pub(crate) fn kept(ruby: &Ruby, array: &Arc<Array>) -> Value {
         let kept = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
         kept.freeze();
@@ -173,7 +174,8 @@ impl ArrayObject {
         Ok(this.array(ruby)?.dtype().text().to_owned())
     }
 
-    /// Only a file of its own has a name, so for most arrays no file is read.
+    /// Returns the array's name. Only an array in a segment of its own has one, so for most arrays
+    /// no file is read.
     fn name(ruby: &Ruby, this: &Self) -> Result<Option<String>, Error> {
         let segment = this.array(ruby)?.handle().segment;
         if segment.cell.is_some() {
@@ -205,7 +207,8 @@ impl ArrayObject {
         let strides = strides_for(array.layout(), array.dtype().itemsize(), &shape);
         let refused = || {
             let text = format!(
-                "no view of this array has the shape {shape:?}: dup it first, the copy lies in C order"
+                "no view of this array has the shape {shape:?}: \
+                 dup it first, the copy lies in C order"
             );
             argument_error(ruby, text)
         };
@@ -230,7 +233,7 @@ impl ArrayObject {
     }
 }
 
-/// A copy of the elements in C order, which nobody else has. What it is made of may be frozen or
+/// Makes a copy of the elements in C order, which nobody else has. The original may be frozen or
 /// read-only.
 fn initialize_copy(ruby: &Ruby, this: Self_, original: &ArrayObject) -> Result<Self_, Error> {
     this.check_frozen()?;
@@ -245,7 +248,8 @@ fn initialize_copy(ruby: &Ruby, this: Self_, original: &ArrayObject) -> Result<S
 
 fn copy_of(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
     let (dtype, layout, options) = (array.dtype(), array.layout(), Options::default());
-    // SAFETY: the array's own layout, in the data that it counts from.
+    // SAFETY: the layout is the array's own, checked when it was made, and counts from the start of
+    // its segment's data.
     #[allow(unsafe_code)]
     let share = || unsafe {
         Array::share(array.segment_data().0.as_ptr(), dtype.clone(), layout, &options)
@@ -253,24 +257,24 @@ fn copy_of(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
     with_room(ruby, || copying(bytes_of(array) as usize, share))
 }
 
-/// Lets go of the memory. Views, and what others were given of it, keep it.
+/// Releases the memory. Views, buffers and MemoryViews of the array keep it.
 fn close(this: Self_) -> Result<(), Error> {
     this.check_frozen()?;
     drop(this.0.replace(None));
     Ok(())
 }
 
-/// The array of an object of the class.
+/// Returns the array of an object of the class.
 pub(crate) fn array_of(ruby: &Ruby, value: Value) -> Option<Result<Arc<Array>, Error>> {
     <&ArrayObject>::try_convert(value).ok().map(|object| object.array(ruby))
 }
 
-/// Bytes of the array's elements.
+/// Returns the bytes of the array's elements.
 pub(crate) fn bytes_of(array: &Array) -> u64 {
     size_bytes(array.shape(), array.dtype().itemsize()).unwrap_or(0)
 }
 
-/// The elements side by side in C order, from the first on.
+/// Returns the layout of the elements side by side in C order, from the first on.
 pub(crate) fn dense(ruby: &Ruby, array: &Array) -> Result<Layout, Error> {
     Layout::contiguous(array.shape(), array.dtype().itemsize(), shmarray::Order::C).or_raise(ruby)
 }

@@ -2,26 +2,27 @@
 
 module Numo
   module Parallel
-    # Looks after the workers of a call while the caller waits for a producer, which may itself wait for what becomes of
-    # its other items.
+    # Attends to the workers of a call while the caller waits for a producer, which may itself wait
+    # for the results of its other items.
     #
-    # A thread that hears of each item would take longer than most items do. This one looks now and then whether the
-    # caller is still where it was, and only then does its work.
-    class Deputy
-      # Seconds that the caller may be away before the deputy takes over.
+    # To pass each item to a thread would take longer than most items do. This thread checks now and
+    # then whether the caller is still in the same wait, and attends to the workers only then.
+    class HelperThread
+      # Seconds that the caller may be away before the helper takes over.
       PAUSE = 0.005
 
-      # To be made by the caller, who has the work until it goes {#away}. The block does a piece of it, and comes back
-      # when the IO that it is given is readable; it returns whether the caller need not wait any more.
+      # Is called by the caller, which attends to the workers itself except while it is {#away}. The
+      # block attends to them once; it returns when the given IO is readable. Its value says whether
+      # the caller need not wait any more.
       def initialize(&work)
         @work, @caller = work, Thread.current
         @lock = Mutex.new.lock
-        @io, @ring = IO.pipe
+        @wake_up, @waker = IO.pipe
         @departures = 0
         @over = Class.new(Exception) # rubocop:disable Lint/InheritException
       end
 
-      # Runs the caller's block, with a deputy.
+      # Runs the caller's block, with a helper.
       def assist(&block)
         result = nil
         Interrupts.hold do
@@ -29,14 +30,15 @@ module Numo
           result = Thread.handle_interrupt(Object => :immediate, @over => :never, &block)
         ensure
           @thread.kill.join
-          [@io, @ring].each(&:close)
+          [@wake_up, @waker].each(&:close)
         end
         result
       rescue @over
         result # the caller had come back already
       end
 
-      # In that block: what this one returns, for which the caller waits; nil when it need not wait any more.
+      # Waits in a block for which the helper takes over. Returns the block's value; nil if the
+      # caller need not wait any more.
       def away(&block)
         leave
         Thread.handle_interrupt(@over => :immediate, &block)
@@ -44,7 +46,7 @@ module Numo
         nil
       ensure
         @is_away = false
-        @ring.write_nonblock("x", exception: false) if @is_at_work
+        @waker.write_nonblock("x", exception: false) if @is_at_work
         @lock.lock
       end
 
@@ -67,7 +69,7 @@ module Numo
 
       def work
         @is_at_work = true
-        @io.read_nonblock(64, exception: false) until !@is_away || @work.call(@io)
+        @wake_up.read_nonblock(64, exception: false) until !@is_away || @work.call(@wake_up)
         call_back if @is_away && @called_back != @departures
       ensure
         @is_at_work = false
@@ -78,6 +80,6 @@ module Numo
         @caller.raise(@over)
       end
     end
-    private_constant :Deputy
+    private_constant :HelperThread
   end
 end

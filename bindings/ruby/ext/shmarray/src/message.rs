@@ -1,8 +1,9 @@
 //! The classes `Shmarray::Pipe` and `Shmarray::Message`: pipes that carry arrays.
 //!
-//! What waits is Ruby (`lib/shmarray/pipe.rb`), on the pipe's descriptor: so other threads run
-//! meanwhile, and whatever ends a thread's wait ends this one. Here everything is tried at once.
-#![allow(unsafe_code)] // a descriptor that Ruby hands over, and what the derives write
+//! Every call here returns at once. Waiting is done in Ruby, on the pipe's fd
+//! (`lib/shmarray/pipe.rb`): so other threads run meanwhile, and whatever ends a thread's wait ends
+//! this one, too.
+#![allow(unsafe_code)] // takes an fd from Ruby, and the derives write unsafe code
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -17,16 +18,16 @@ use magnus::{
 use shmarray::{Array, Message, Pipe, Received, Sent};
 
 use crate::array::{ArrayObject, array_of};
-use crate::errors::{OrRaise, argument_error, named_class, type_error};
+use crate::error::{OrRaise, argument_error, named_class, type_error};
 use crate::gvl::look_up_class;
 use crate::{arguments, numo_shared};
 
-/// One end of a pipe; `None` when it was closed.
+/// One end of a pipe; `None` after it was closed.
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::Pipe", free_immediately, size)]
 struct PipeObject(RefCell<Option<Pipe>>);
 
-/// What was received; `None` when it was closed.
+/// A received message; `None` after it was closed.
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::Message", free_immediately, size)]
 struct MessageObject(RefCell<Option<Message>>);
@@ -70,17 +71,18 @@ fn pair(ruby: &Ruby) -> Result<RArray, Error> {
     Ok(ruby.ary_from_iter([one, other].map(|end| PipeObject::wrap(ruby, end))))
 }
 
-/// The pipe of a descriptor, which is taken only when there is one: first a copy is tried.
+/// Makes a pipe of an fd. A copy of the fd is checked first, so the fd itself is taken only if it
+/// is an end of a pipe.
 fn for_fd(ruby: &Ruby, fd: Integer) -> Result<Value, Error> {
     let found = fd.to_i64().ok().and_then(|fd| RawFd::try_from(fd).ok()).filter(|fd| *fd >= 0);
-    let fd =
-        found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is no descriptor")))?;
-    // SAFETY: not negative; where it is not open the kernel says so.
+    let fd = found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is not an fd")))?;
+    // SAFETY: the fd is not negative, as checked above, and is only given to `fcntl`, which reports
+    // an fd that is not open.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
     let os =
         |source| shmarray::Error::Os { call: "fcntl(F_DUPFD_CLOEXEC)", path: "".into(), source };
     Pipe::from_fd(copy.map_err(os).or_raise(ruby)?).or_raise(ruby)?;
-    // SAFETY: it is open, and the caller's to give.
+    // SAFETY: the copy above proved that the fd is open, and the caller of `for_fd` gives it away.
     let end = Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).or_raise(ruby)?;
     Ok(PipeObject::wrap(ruby, end))
 }
@@ -111,12 +113,12 @@ impl PipeObject {
         drop(self.0.take());
     }
 
-    /// Whether there was room.
+    /// Sends without waiting. Returns whether there was room.
     fn try_send(ruby: &Ruby, this: &Self, payload: RString, arrays: RArray) -> Result<bool, Error> {
         let arrays =
             arrays.into_iter().map(|value| sendable(ruby, value)).collect::<Result<Vec<_>, _>>()?;
         let arrays = arrays.iter().collect::<Vec<&Array>>();
-        // SAFETY: no Ruby code runs while the slice is borrowed.
+        // SAFETY: no Ruby code runs that could change the String while the slice is borrowed.
         let payload = unsafe { payload.as_slice() };
         match this
             .with(ruby, |end| end.send(payload, &arrays, Some(Duration::ZERO)).or_raise(ruby))?
@@ -127,7 +129,7 @@ impl PipeObject {
         }
     }
 
-    /// A message, or nil when none has come.
+    /// Receives without waiting. Returns a message, or nil if none has come.
     fn try_receive(ruby: &Ruby, this: &Self) -> Result<Option<Value>, Error> {
         match this.with(ruby, |end| end.receive(Some(Duration::ZERO)).or_raise(ruby))? {
             Received::Message(message) => {
@@ -141,7 +143,7 @@ impl PipeObject {
 
 const NOBODY: &str = "nobody has the other end of the pipe";
 
-/// A `Shmarray::Array`, or a Numo array in shared memory.
+/// Converts a `Shmarray::Array`, or a Numo array in shared memory.
 fn sendable(ruby: &Ruby, value: Value) -> Result<Array, Error> {
     match array_of(ruby, value) {
         Some(found) => found.map(|array| Array::clone(&array)),
@@ -172,13 +174,13 @@ impl MessageObject {
         this.with(ruby, |message| Ok(message.handles().len()))
     }
 
-    /// Negative indices count from the end.
+    /// Returns one of the arrays. Negative indices count from the end.
     fn array(ruby: &Ruby, this: &Self, arguments: &[Value]) -> Result<Value, Error> {
         let scanned = scan_args::<(Integer,), (), (), (), RHash, ()>(arguments)?;
         let (index, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
         let array = this.with(ruby, |message| {
             let count = message.handles().len() as i64;
-            let place =
+            let position =
                 index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
             let none = || {
                 Error::new(
@@ -186,8 +188,9 @@ impl MessageObject {
                     format!("no array {index} in a message of {count}"),
                 )
             };
-            let place = place.and_then(|place| usize::try_from(place).ok()).ok_or_else(none)?;
-            message.array(place, access).or_raise_index(ruby)
+            let position =
+                position.and_then(|position| usize::try_from(position).ok()).ok_or_else(none)?;
+            message.array(position, access).or_raise_index(ruby)
         });
         Ok(ArrayObject::holding(ruby, array?))
     }

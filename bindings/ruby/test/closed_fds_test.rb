@@ -2,9 +2,9 @@
 
 require_relative "helper"
 
-# Every descriptor closed behind the library's back: what is held stays held, and all goes on working.
-class DescriptorsTest < SharedMemoryTest
-  # Ruby's own, for its timer, cannot be had as an IO.
+# Every fd is closed behind the library's back: holds stay, and everything goes on working.
+class ClosedFdsTest < SharedMemoryTest
+  # The fd of Ruby's own timer cannot be had as an IO.
   PRELUDE = <<~'RUBY'
     begin
       require "numo/shared"
@@ -43,10 +43,13 @@ class DescriptorsTest < SharedMemoryTest
       $array[1, 2] -= 30
       $named[4] = 9
       same([9, 9], [$reader[4], Shmarray::Array.attach("named")[4]])
-      made = Array.new(20) { |number| Shmarray::Array.create(:int32, 10).tap { |array| array[7] = number } }
+      made = Array.new(20) do |number|
+        Shmarray::Array.create(:int32, 10).tap { |array| array[7] = number }
+      end
       same((0...20).to_a, made.map { |array| Shmarray::Array.attach(array.handle)[7] })
       same([1, 2, 3], Numo::Shared.share(Numo::Int32[1, 2, 3]).to_a) if $numo
-      second = Shmarray::Array.create(:int8, 1, name: "second") # its name goes with whoever holds it last
+      # The last holder removes its name.
+      second = Shmarray::Array.create(:int8, 1, name: "second")
       Shmarray.unlink("second")
       second.close
       Shmarray.sweep
@@ -55,24 +58,30 @@ class DescriptorsTest < SharedMemoryTest
     end
   RUBY
 
-  def test_arrays_work_and_more_are_made_with_every_descriptor_closed
-    output, status = ruby(PRELUDE + "hold\n3.times { close_all; everything }\nputs $array.to_a.inspect")
+  def test_arrays_work_and_more_are_made_with_every_fd_closed
+    output, status = ruby(<<~RUBY)
+      #{PRELUDE}
+      hold
+      3.times { close_all; everything }
+      puts $array.to_a.inspect
+    RUBY
     assert_equal ["[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]\n", true], [output, status.success?]
     assert_empty segments_in
   end
 
-  def test_the_first_use_may_come_after_every_descriptor_was_closed
+  def test_the_first_use_may_come_after_every_fd_was_closed
     output, status = ruby(PRELUDE + "close_all\nhold\neverything\nputs $view.to_a.inspect")
     assert_equal ["[[4, 6], [8, 10]]\n", true], [output, status.success?]
   end
 
-  def test_others_cannot_take_what_a_process_without_descriptors_holds
+  def test_others_cannot_take_what_a_process_without_fds_holds
     ENDINGS.each_key do |ending|
       program = start_ruby(PRELUDE + HOLDS, ending)
       handle = program.gets.chomp
       before = segments_in
       3.times do
-        in_child { Shmarray::Array.attach(handle)[1, 1] += 1 } # attached, and let go with its process
+        # Attached, and released with its process.
+        in_child { Shmarray::Array.attach(handle)[1, 1] += 1 }
         assert_equal 0, Shmarray.sweep[:segments]
       end
       assert_equal before, segments_in
@@ -92,10 +101,11 @@ class DescriptorsTest < SharedMemoryTest
     puts $view.to_a.inspect
     everything
     $stdin.gets
-    { "exit" => -> { exit }, "exit!" => -> { exit!(0) }, "killed" => -> { Process.kill(:KILL, $$) } }[ARGV[0]].call
+    { "exit" => -> { exit }, "exit!" => -> { exit!(0) },
+      "killed" => -> { Process.kill(:KILL, $$) } }[ARGV[0]].call
   RUBY
 
-  def test_forks_of_a_process_without_descriptors_hold_and_give_back
+  def test_forks_of_a_process_without_fds_hold_and_give_back
     output, status = ruby(PRELUDE + FORKS)
     assert_equal ["0\n0\n9\n3\n", true], [output, status.success?]
     assert_empty segments_in
@@ -117,7 +127,7 @@ class DescriptorsTest < SharedMemoryTest
     puts $array[0, 0]
   RUBY
 
-  def test_a_child_without_descriptors_outlives_its_parent
+  def test_a_child_without_fds_outlives_its_parent
     program = start_ruby(PRELUDE + PARENT_FIRST)
     parent, handle = program.gets.split(" ", 2)
     assert_equal parent.to_i, program.pid

@@ -2,52 +2,53 @@
 
 module Numo
   module Parallel
-    # The end of a child process, told by the process itself (a pidfd) and not by the end of its pipes, which a child of
-    # its own may still have.
-    class End
+    # The exit of a child process, reported by the process itself (a pidfd) and not by the end of
+    # its pipes, which a child of its own may still have open.
+    class ProcessExit
       # @param pid [Integer]
       def self.of(pid)
         fd = Shmarray.send(:process_fd, pid)
         fd ? new(pid, IO.for_fd(fd, autoclose: true)) : Waited.new(pid)
       end
 
-      # Readable when the process has ended: what it said before is in its pipe.
+      # An IO that is readable after the process has ended. Its last output is in its pipe then.
       attr_reader :io
 
       def initialize(pid, io)
         @pid, @io = pid, io
       end
 
-      # Waits for it. nil when somebody else has waited for it.
+      # Waits for the process. Returns nil if other code has waited for it already.
       # @return [Process::Status, nil]
       def status
         return @status if known?
 
-        @io.wait_readable # with other threads going on
+        @io.wait_readable # other threads run meanwhile
         @status = wait
         @io.close
         @status
       end
 
-      # Whether it has been waited for.
+      # Returns whether it has been waited for.
       def known?
         @io.closed?
       end
 
       private
 
-      # The program's own $? stays as it is.
+      # Waits without changing the program's own $?.
       def wait
         status = Process::Status.wait(@pid)
         status if status && status.pid == @pid
       end
 
-      # The same where the kernel has no fds of processes: a thread waits.
-      class Waited < End
+      # The same for kernels without pidfds: a thread waits.
+      class Waited < ProcessExit
         def initialize(pid)
           reader, @writer = IO.pipe
           super(pid, reader)
-          @thread = Thread.new { wait.tap { @writer.write("x") } } # a closed one might be open in a child
+          # Closing the writer would not do, since a child might have it open.
+          @thread = Thread.new { wait.tap { @writer.write("x") } }
         end
 
         def status
@@ -59,6 +60,6 @@ module Numo
         end
       end
     end
-    private_constant :End
+    private_constant :ProcessExit
   end
 end

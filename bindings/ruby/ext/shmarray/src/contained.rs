@@ -1,9 +1,9 @@
-//! Whether an object has arrays in it, which would go by handle in a message: asked of each job's
-//! result.
+//! Finds whether an object contains arrays that a message would carry by handle. `Numo::Parallel`
+//! asks this about each job's result.
 //!
-//! Most have none, and then Marshal's bytes are the whole message. The question costs some
-//! nanoseconds for each element, calls no method of Ruby's and allocates nothing there.
-#![allow(unsafe_code)] // the inside of Ruby's Arrays, Hashes and Structs
+//! Most results contain none, and then Marshal's bytes are the whole message. The search takes some
+//! nanoseconds for each element, calls no Ruby method and allocates no Ruby object.
+#![allow(unsafe_code)] // reads Ruby's Arrays, Hashes and Structs directly
 
 use std::ffi::{c_int, c_long};
 
@@ -27,8 +27,8 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("arrays_in?", function!(has_arrays, 1))
 }
 
-/// Whether there is a `Shmarray::Array` or one of Numo's within Arrays, Hashes and Structs, or the
-/// object is one.
+/// Returns whether the object is a `Shmarray::Array` or a Numo array, or contains one within
+/// Arrays, Hashes and Structs.
 fn has_arrays(ruby: &Ruby, object: Value) -> Result<bool, Error> {
     let mut walk = Walk { waiting: Vec::new(), seen: FxHashSet::default(), found: false, ruby };
     walk.look_at(object.as_raw());
@@ -44,8 +44,8 @@ fn has_arrays(ruby: &Ruby, object: Value) -> Result<bool, Error> {
 }
 
 struct Walk<'a> {
-    /// Containers that were not looked into. What they are in keeps them alive: nothing runs that
-    /// could change it.
+    /// Containers that were not searched yet. Their own containers keep them alive: no code runs
+    /// that could change these.
     waiting: Vec<VALUE>,
     seen: FxHashSet<VALUE>,
     found: bool,
@@ -57,35 +57,43 @@ impl Walk<'_> {
         if SPECIAL_CONST_P(object) {
             return;
         }
-        // SAFETY: no special constant, so it is an object.
+        // SAFETY: `SPECIAL_CONST_P` was false above, so `object` is a heap object, which has a
+        // built-in type.
         match unsafe { RB_BUILTIN_TYPE(object) } {
             ruby_value_type::RUBY_T_ARRAY
             | ruby_value_type::RUBY_T_HASH
             | ruby_value_type::RUBY_T_STRUCT => {
                 self.waiting.push(object);
             }
-            // SAFETY: an object that is alive.
             ruby_value_type::RUBY_T_DATA => {
-                self.found |= is_array(self.ruby, unsafe { Value::from_raw(object) })
+                // SAFETY: `object` is a heap object, and the container in which it was found, or
+                // the caller's stack, keeps it alive.
+                let value = unsafe { Value::from_raw(object) };
+                self.found |= is_array(self.ruby, value);
             }
             _ => {}
         }
     }
 
     fn look_into(&mut self, container: VALUE) {
-        // SAFETY: only containers wait.
+        // SAFETY: `look_at` puts only Arrays, Hashes and Structs into `waiting`, which are heap
+        // objects.
         match unsafe { RB_BUILTIN_TYPE(container) } {
             ruby_value_type::RUBY_T_ARRAY => {
-                // SAFETY: an Array, which nothing changes meanwhile.
+                // SAFETY: its type is `RUBY_T_ARRAY`, and no Ruby code runs that could change the
+                // Array.
                 let count = unsafe { RARRAY_LEN(container) } as usize;
-                // SAFETY: as above.
+                // SAFETY: its type is `RUBY_T_ARRAY`, and no Ruby code runs that could move its
+                // elements.
                 let start = unsafe { RARRAY_CONST_PTR(container) };
-                // SAFETY: it has so many elements from there on.
+                // SAFETY: `start` and `count` describe one Array, which nothing changes while the
+                // slice is borrowed.
                 let elements = unsafe { slice_of(start, count) };
                 elements.iter().for_each(|&element| self.look_at(element));
             }
             ruby_value_type::RUBY_T_HASH => {
-                // SAFETY: `look_at_pair` takes a `Walk`, which nobody else touches meanwhile.
+                // SAFETY: the type is `RUBY_T_HASH`; the function takes a `Walk`, and `self` is
+                // borrowed by nobody else during the call.
                 unsafe {
                     rb_hash_foreach(
                         container,
@@ -95,9 +103,9 @@ impl Walk<'_> {
                 };
             }
             _ => {
-                // SAFETY: a Struct.
+                // SAFETY: `look_at` lets only three types wait, so this container is a Struct.
                 let size = unsafe { rb_struct_size(container) };
-                // SAFETY: an Integer.
+                // SAFETY: `rb_struct_size` returns an Integer, and a Struct's size fits a C long.
                 let count = unsafe { rb_num2long(size) };
                 (0..count).for_each(|at| self.look_at(member(container, at)));
             }
@@ -106,25 +114,25 @@ impl Walk<'_> {
 }
 
 /// # Safety
-/// As for `slice::from_raw_parts`, but no elements may be nowhere.
+/// As for `slice::from_raw_parts`, except that `start` may be anything if `count` is 0.
 unsafe fn slice_of<'a>(start: *const VALUE, count: usize) -> &'a [VALUE] {
     match count {
         0 => &[],
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `count` values at `start`, which live as long as the slice.
         _ => unsafe { std::slice::from_raw_parts(start, count) },
     }
 }
 
-/// One of those that a Struct has.
+/// Returns a member of a Struct.
 fn member(of: VALUE, at: c_long) -> VALUE {
-    // SAFETY: a number.
+    // SAFETY: any C integer can be converted; the thread holds Ruby's lock, since Ruby called this.
     let number = unsafe { rb_int2inum(at as _) };
-    // SAFETY: the caller counted them.
+    // SAFETY: the caller passes a Struct, and an index below the size that it read from it.
     unsafe { rb_struct_aref(of, number) }
 }
 
 unsafe extern "C" fn look_at_pair(key: VALUE, value: VALUE, walk: VALUE) -> c_int {
-    // SAFETY: `look_into` passes itself.
+    // SAFETY: `look_into` passes its exclusive `Walk`, and waits while Ruby calls this function.
     let walk = unsafe { &mut *(walk as *mut Walk<'_>) };
     walk.look_at(key);
     walk.look_at(value);
@@ -135,13 +143,14 @@ fn is_array(ruby: &Ruby, value: Value) -> bool {
     value.is_kind_of(ArrayObject::class(ruby)) || numo_shared::is_numo(ruby, value)
 }
 
-/// Whether the object has a class of its own: methods or modules that only it has.
+/// Returns whether the object has a singleton class: methods or modules that only it has.
 fn is_extended(object: Value) -> bool {
     if SPECIAL_CONST_P(object.as_raw()) {
         return false;
     }
-    // SAFETY: no special constant, so it is an object, which begins so.
+    // SAFETY: `SPECIAL_CONST_P` was false above, so this is a heap object, which begins with an
+    // `RBasic`.
     let class = unsafe { (*(object.as_raw() as *const RBasic)).klass };
-    // SAFETY: an object that is alive.
+    // SAFETY: `object` is an argument of a method, so Ruby keeps it alive during the call.
     class != unsafe { rb_obj_class(object.as_raw()) }
 }

@@ -1,18 +1,18 @@
-//! `Shmarray::Turns`: which worker of a call does which job next, in memory that all of them have.
+//! `Shmarray::JobCounter`: hands out the jobs of one call, in memory that all its workers share.
 //!
-//! A worker takes the next job itself, so nobody is woken to give it one. The memory is a mapping
-//! without a file: it is in no file system that could be full, and the kernel takes it back when
+//! A worker takes its next job itself, so no process is woken to assign it one. The memory is an
+//! anonymous mapping: it lies in no file system that could be full, and the kernel frees it when
 //! the last of the processes ends.
 //!
-//! | word | written by | says |
+//! | word | written by | value |
 //! |---|---|---|
-//! | next | who takes a job | the number of the job that nobody has taken yet |
-//! | one for each worker | that worker | [`NEW`], [`TAKING`], [`NONE`], or the number of the job that it has, plus [`FIRST`] |
+//! | next | a worker that takes a job | the number of the first job that is not taken yet |
+//! | one a worker | that worker | [`NEW`], [`TAKING`], [`NONE`], or its job's number + [`FIRST`] |
 //!
-//! The first job of each worker is the one of its own number, so that short jobs do not leave a
-//! worker without one. A worker that dies has its job's number in its word. If it died in between,
-//! the word is `TAKING`: then at most one job was taken whose number nobody knows.
-#![allow(unsafe_code)] // a mapping
+//! The first job of each worker is the one with the worker's own number, so that short jobs do not
+//! leave a worker without one. When a worker dies, its word tells which job it had. If it died
+//! while it took one, the word is `TAKING`: then at most one job was taken whose number is unknown.
+#![allow(unsafe_code)] // an anonymous mapping
 
 use std::io;
 use std::ptr::NonNull;
@@ -22,30 +22,31 @@ use magnus::{
     Class, DataTypeFunctions, Error, Module, Object, RModule, Ruby, TypedData, function, method,
 };
 
-use crate::errors::argument_error;
+use crate::error::argument_error;
 use crate::gvl::look_up_class;
 
 const NEW: u64 = 0;
 const TAKING: u64 = 1;
 const NONE: u64 = 2;
 const FIRST: u64 = 3;
-/// Bytes of a word: each has a cache line of its own.
+/// The bytes of a word. Each word has a cache line of its own.
 const WORD_BYTES: usize = 64;
-/// More jobs than there can be.
+/// A number above that of any job.
 const OVER: u64 = 1 << 62;
 
 #[derive(TypedData)]
-#[magnus(class = "Shmarray::Turns", free_immediately, size)]
-struct Turns {
+#[magnus(class = "Shmarray::JobCounter", free_immediately, size)]
+struct JobCounter {
     start: NonNull<u8>,
     workers: usize,
     jobs: u64,
 }
 
-// SAFETY: a mapping that only atomic operations use.
-unsafe impl Send for Turns {}
+// SAFETY: `start` points to a mapping that belongs to no thread and that only atomic operations
+// access.
+unsafe impl Send for JobCounter {}
 
-impl DataTypeFunctions for Turns {
+impl DataTypeFunctions for JobCounter {
     fn size(&self) -> usize {
         size_of::<Self>()
     }
@@ -53,21 +54,22 @@ impl DataTypeFunctions for Turns {
 
 /// Defines the class.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
-    let class = shmarray.define_class("Turns", ruby.class_object())?;
+    let class = shmarray.define_class("JobCounter", ruby.class_object())?;
     class.undef_default_alloc_func();
-    shmarray.define_singleton_method("turns", function!(Turns::new, 2))?;
-    class.define_method("take", method!(Turns::take, 1))?;
-    class.define_method("taken", method!(Turns::taken, 1))?;
-    class.define_method("stop", method!(Turns::stop, 0))?;
-    look_up_class::<Turns>(ruby)
+    shmarray.define_singleton_method("job_counter", function!(JobCounter::new, 2))?;
+    class.define_method("take", method!(JobCounter::take, 1))?;
+    class.define_method("taken", method!(JobCounter::taken, 1))?;
+    class.define_method("stop", method!(JobCounter::stop, 0))?;
+    look_up_class::<JobCounter>(ruby)
 }
 
-impl Turns {
+impl JobCounter {
     fn new(ruby: &Ruby, workers: usize, jobs: u64) -> Result<Self, Error> {
         let bytes = (workers + 1) * WORD_BYTES;
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping of zeros, where the kernel likes.
+        // SAFETY: the kernel chooses the address of a new anonymous mapping, so no existing memory
+        // is touched.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         let failed = || {
             let text = format!("{bytes} bytes cannot be mapped: {}", io::Error::last_os_error());
@@ -75,13 +77,14 @@ impl Turns {
         };
         let start =
             NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED).ok_or_else(failed)?;
-        let turns = Self { start, workers, jobs: jobs.min(OVER) };
-        turns.word(0).store(workers as u64, Ordering::SeqCst);
-        Ok(turns)
+        let counter = Self { start, workers, jobs: jobs.min(OVER) };
+        counter.word(0).store(workers as u64, Ordering::SeqCst);
+        Ok(counter)
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: `new` mapped so many words; the callers ask for one of them.
+        // SAFETY: `new` mapped `workers + 1` words, zeroed and aligned; the callers ask for word 0
+        // or, by `of_worker`, for one of the others.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().wrapping_add(at * WORD_BYTES).cast()) }
     }
 
@@ -92,7 +95,8 @@ impl Turns {
         }
     }
 
-    /// The number of the next job, which is this worker's now; nil when there is none.
+    /// Returns the number of the next job, which belongs to this worker from now on; nil when there
+    /// is none.
     fn take(ruby: &Ruby, this: &Self, worker: usize) -> Result<Option<u64>, Error> {
         let own = this.of_worker(ruby, worker)?;
         let is_new = own.swap(TAKING, Ordering::SeqCst) == NEW;
@@ -106,8 +110,8 @@ impl Turns {
         Ok(job)
     }
 
-    /// The number of the job that a worker has, or will have first; -1 when it died while it took
-    /// one; nil when it has none.
+    /// Returns the number of the job that a worker has, or will have first; -1 if it died while it
+    /// took one; nil if it has none.
     fn taken(ruby: &Ruby, this: &Self, worker: usize) -> Result<Option<i64>, Error> {
         Ok(match this.of_worker(ruby, worker)?.load(Ordering::SeqCst) {
             NEW => Some(worker as i64),
@@ -117,15 +121,15 @@ impl Turns {
         })
     }
 
-    /// Nobody takes a job any more.
+    /// Stops the call: no job is taken any more.
     fn stop(&self) {
         self.word(0).store(OVER, Ordering::SeqCst);
     }
 }
 
-impl Drop for Turns {
+impl Drop for JobCounter {
     fn drop(&mut self) {
-        // SAFETY: what `new` mapped, once.
+        // SAFETY: `new` made this mapping with the same size, and `drop` runs once.
         unsafe { libc::munmap(self.start.as_ptr().cast(), (self.workers + 1) * WORD_BYTES) };
     }
 }

@@ -4,7 +4,7 @@ use magnus::value::ReprValue;
 use magnus::{Error, Exception, ExceptionClass, Module, RModule, Ruby, TryConvert, Value};
 use shmarray::ErrorKind;
 
-/// The class that an error of that kind is raised as. The tests walk all of `ErrorKind::ALL`.
+/// The class that an error of each kind is raised as. The tests walk all of `ErrorKind::ALL`.
 const TABLE: &[(ErrorKind, &str)] = &[
     (ErrorKind::NotFound, "Errno::ENOENT"),
     (ErrorKind::Exists, "Errno::EEXIST"),
@@ -22,10 +22,10 @@ const TABLE: &[(ErrorKind, &str)] = &[
     (ErrorKind::Os, "SystemCallError"), // with its errno, so that Ruby makes an Errno class of it
 ];
 
-/// What a kind without a row, and a failed call without an errno, is raised as.
+/// The class of a kind without a row, and of a failed call without an errno.
 const FALLBACK: &str = "Shmarray::Error";
 
-/// Defines `Shmarray::Error`, its children, and the table for people and tests to read.
+/// Defines `Shmarray::Error`, its children, and the table for users and tests to read.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     let error = shmarray.define_error("Error", ruby.exception_standard_error())?;
     shmarray.define_error("StaleHandleError", error)?;
@@ -38,11 +38,11 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     shmarray.const_set("ERROR_CLASSES", classes)
 }
 
-/// Core's errors as exceptions.
+/// Converts core's errors to exceptions.
 pub(crate) trait OrRaise<T> {
-    /// The value, or the exception of the table.
+    /// Returns the value, or the exception of the table.
     fn or_raise(self, ruby: &Ruby) -> Result<T, Error>;
-    /// As [`OrRaise::or_raise`], but an index that is not there is an `IndexError`.
+    /// Does the same as [`OrRaise::or_raise`], but an index out of bounds is an `IndexError`.
     fn or_raise_index(self, ruby: &Ruby) -> Result<T, Error>;
 }
 
@@ -59,9 +59,9 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
     }
 }
 
-/// What needs shared memory. Before it is said to be full, arrays that nobody refers to any more
-/// go, as Ruby itself does when it has no descriptors left; then those of other processes of a call
-/// of `Numo::Parallel`.
+/// Makes something that needs shared memory. If shared memory is full, unreferenced arrays are
+/// collected first, as Ruby itself does when it has no fds left; then those of the other processes
+/// of a `Numo::Parallel` call. Only then does it raise.
 pub(crate) fn with_room<T>(
     ruby: &Ruby,
     make: impl Fn() -> shmarray::Result<T>,
@@ -80,10 +80,11 @@ pub(crate) fn with_room<T>(
     made.or_raise(ruby)
 }
 
-/// Gives back what nobody refers to any more, and what the pool keeps.
+/// Frees unreferenced arrays and empties the pool.
 pub(crate) fn make_room(ruby: &Ruby) -> Result<(), Error> {
     let collector: RModule = ruby.class_object().const_get("GC")?;
-    collector.funcall::<_, _, Value>("start", ())?; // what C calls does nothing after GC.disable
+    // Ruby's method, since the function of its C API does nothing after GC.disable.
+    collector.funcall::<_, _, Value>("start", ())?;
     shmarray::empty_pool();
     Ok(())
 }
@@ -108,23 +109,23 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
     TABLE.iter().find(|row| row.0 == kind).map(|row| row.1)
 }
 
-/// The exception class of a name.
+/// Returns the exception class with this name.
 pub(crate) fn named_class(ruby: &Ruby, name: &str) -> Result<ExceptionClass, Error> {
     let class: Value = ruby.class_object().funcall("const_get", (name,))?;
     ExceptionClass::try_convert(class)
 }
 
-/// An `ArgumentError`.
+/// Returns an `ArgumentError`.
 pub(crate) fn argument_error(ruby: &Ruby, text: impl Into<String>) -> Error {
     Error::new(ruby.exception_arg_error(), text.into())
 }
 
-/// A `TypeError`.
+/// Returns a `TypeError`.
 pub(crate) fn type_error(ruby: &Ruby, text: impl Into<String>) -> Error {
     Error::new(ruby.exception_type_error(), text.into())
 }
 
-/// An `IOError` for what was closed.
+/// Returns an `IOError` for an object that was closed.
 pub(crate) fn closed(ruby: &Ruby, what: &str) -> Error {
     Error::new(ruby.exception_io_error(), format!("closed {what}"))
 }
