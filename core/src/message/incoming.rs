@@ -11,7 +11,8 @@ use crate::sys::{self, Access, socket};
 
 /// Arrays and bytes that were received.
 ///
-/// It holds its arrays until it is dropped; those that were attached by then live on by themselves.
+/// It holds its arrays until it is dropped; those that were attached by then live on by themselves. It is the message
+/// of the process that received it: what a forked child does with its copy is of no account.
 #[derive(Debug)]
 pub struct Message {
     payload: Vec<u8>,
@@ -22,6 +23,8 @@ pub struct Message {
     descriptors: Vec<OwnedFd>,
     /// What keeps the tickets; closed after they were given back.
     _locks: Vec<OwnedFd>,
+    /// Which process received it: a forked child's copy gives nothing back.
+    forks: u32,
 }
 
 impl Message {
@@ -31,7 +34,8 @@ impl Message {
         let file = if body == Body::File { locks.pop() } else { None };
         let own = locks.len().checked_sub(descriptors).ok_or_else(|| no_message("its descriptors are not with it"))?;
         let descriptors = locks.split_off(own);
-        let mut message = Self { payload, handles: Vec::new(), body: None, descriptors, _locks: locks };
+        let forks = sys::fork::forks();
+        let mut message = Self { payload, handles: Vec::new(), body: None, descriptors, _locks: locks, forks };
         let inline = &packet[HEADER_BYTES..];
         let handles = match file {
             Some(file) => {
@@ -97,7 +101,8 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        for handle in self.handles.iter().chain(&self.body) {
+        let is_own = self.forks == sys::fork::forks();
+        for handle in self.handles.iter().chain(&self.body).filter(|_| is_own) {
             let _ = Array::discard_handle(handle); // of one that is gone there is nothing to give back
         }
         socket::take_back(std::mem::take(&mut self.payload), INLINE_BYTES);
