@@ -63,6 +63,22 @@ fn stranger_says(line: &str) -> String {
 }
 
 #[test]
+fn a_message_stays_its_receivers_when_a_forked_child_drops_its_copy() {
+    scenario("a_message_stays_its_receivers_when_a_forked_child_drops_its_copy", || {
+        for size in [ALONE, 10] {
+            let (here, there) = Pipe::pair().unwrap();
+            send(&here, &[&marked(size, 8)]);
+            let mut message = Some(receive(&there));
+            fork(|| drop(message.take())).ended(); // as a garbage collector does there
+            let array = message.as_ref().unwrap().array(0, Access::ReadOnly).unwrap();
+            assert_eq!(mark(&array), 8);
+            drop((array, message));
+            assert_eq!(left(), 0, "nothing is held by the copy");
+        }
+    });
+}
+
+#[test]
 fn a_message_holds_until_it_is_received_though_its_sender_has_ended() {
     scenario("a_message_holds_until_it_is_received_though_its_sender_has_ended", || {
         for size in [8, ALONE] {

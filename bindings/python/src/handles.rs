@@ -82,17 +82,17 @@ impl Handle {
     }
 
     fn __str__(&self) -> String {
-        self.descriptor.to_text()
+        self.descriptor.to_handle()
     }
 
     fn __repr__(&self) -> String {
         format!(
             "Handle('{}')",
-            self.descriptor.to_text().replace('\\', "\\\\").replace('\'', "\\'")
+            self.descriptor.to_handle().replace('\\', "\\\\").replace('\'', "\\'")
         )
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, (String,)) {
-        (py.get_type::<Self>(), (self.descriptor.to_text(),))
+        (py.get_type::<Self>(), (self.descriptor.to_handle(),))
     }
 }

@@ -122,7 +122,7 @@ impl Hold {
     }
 
     fn __repr__(&self) -> String {
-        format!("<hold of segment {}>", self.array().handle().segment)
+        format!("<hold of segment {}>", self.array().descriptor().segment)
     }
 }
 
@@ -138,7 +138,7 @@ impl<'py> Received<'py> {
     pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
         let is_copied = access == Access::CopyOnWrite && shmarray::is_better_copied(handle);
         let access = if is_copied { Access::ReadOnly } else { access };
-        let array = Array::attach_handle(handle, access).map_err(to_py)?;
+        let array = Array::attach_descriptor(handle, access).map_err(to_py)?;
         let (layout, dtype) = (array.layout().clone(), array.dtype().clone());
         let memory = match is_copied {
             true => memory::private_copy(py, &array.whole())?,

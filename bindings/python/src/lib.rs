@@ -115,7 +115,7 @@ fn attach<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let access = access(readonly);
     let array = match handle_or_name.cast::<Handle>() {
-        Ok(handle) => Array::attach_handle(handle.get().descriptor(), access),
+        Ok(handle) => Array::attach_descriptor(handle.get().descriptor(), access),
         Err(_) => Array::attach(text_of(handle_or_name)?, access),
     };
     let array = array.map_err(to_py)?;
@@ -157,7 +157,7 @@ fn untaken(text: &str) -> PyResult<Descriptor> {
 /// left.
 #[pyfunction]
 fn count_down(text: &str) -> PyResult<u64> {
-    let array = Array::attach_handle(&untaken(text)?, Access::ReadWrite).map_err(to_py)?;
+    let array = Array::attach_descriptor(&untaken(text)?, Access::ReadWrite).map_err(to_py)?;
     array.count_down(&vec![0; array.shape().len()]).map_err(to_py)
 }
 
@@ -220,7 +220,7 @@ fn handle_to_send(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
 #[pyfunction]
 fn discard(data: &Bound<'_, PyAny>) -> PyResult<()> {
     let text = match data.cast::<Handle>() {
-        Ok(handle) => handle.get().descriptor().to_text(),
+        Ok(handle) => handle.get().descriptor().to_handle(),
         Err(_) => text_of(data)?.to_owned(),
     };
     shmarray::discard(&text).map_err(to_py)

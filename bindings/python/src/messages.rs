@@ -142,7 +142,7 @@ impl Pipe {
     /// `receive` returns.
     fn receive_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut message = self.next(py, None)?;
-        let descriptors = message.take_descriptors();
+        let descriptors = message.take_fds();
         let is_stream =
             descriptors.is_empty() && message.handles().is_empty() && is_stream(message.payload());
         if is_stream && message.payload().len() < VIEWED_BYTES {
@@ -183,7 +183,7 @@ impl Message {
         py: Python<'_>,
         mut message: shmarray::Message,
     ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
-        let descriptors = message.take_descriptors();
+        let descriptors = message.take_fds();
         Self::with(py, message, descriptors)
     }
 
@@ -234,7 +234,7 @@ impl Message {
     }
 
     /// The descriptors that came with it, which are the caller's to close from now on.
-    fn take_descriptors(&self) -> Vec<RawFd> {
+    fn take_fds(&self) -> Vec<RawFd> {
         let mut descriptors = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
         descriptors.drain(..).map(IntoRawFd::into_raw_fd).collect()
     }
@@ -254,7 +254,8 @@ impl Message {
     /// A copy of one of the arrays as bytes, in C order. Other threads of Python run meanwhile.
     fn read<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyBytes>> {
         // A mapping of that access is kept for the next message, and one to read only is not.
-        let array = Array::attach_handle(self.handle(index)?, Access::ReadWrite).map_err(to_py)?;
+        let array =
+            Array::attach_descriptor(self.handle(index)?, Access::ReadWrite).map_err(to_py)?;
         let length = array.layout().len() * array.dtype().itemsize();
         PyBytes::new_with(py, length as usize, |bytes| {
             py.detach(|| array.read_into(bytes)).map_err(to_py)

@@ -10,7 +10,8 @@ use crate::sys::{self, Access, socket};
 
 /// Arrays and bytes that were received.
 ///
-/// It holds its arrays until it is dropped; those that were attached by then live on by themselves.
+/// It holds its arrays until it is dropped; those that were attached by then live on by themselves. It is the message
+/// of the process that received it: what a forked child does with its copy is of no account.
 #[derive(Debug)]
 pub struct Message {
     payload: Vec<u8>,
@@ -21,6 +22,8 @@ pub struct Message {
     fds: Vec<OwnedFd>,
     /// What keeps the tickets; closed after they were given back.
     _locks: Vec<OwnedFd>,
+    /// Which process received it: a forked child's copy gives nothing back.
+    forks: u32,
 }
 
 impl Message {
@@ -32,7 +35,8 @@ impl Message {
         let own =
             locks.len().checked_sub(fds).ok_or_else(|| no_message("its fds are not with it"))?;
         let fds = locks.split_off(own);
-        let mut message = Self { payload, descriptors: Vec::new(), body: None, fds, _locks: locks };
+        let (descriptors, forks) = (Vec::new(), sys::fork::forks());
+        let mut message = Self { payload, descriptors, body: None, fds, _locks: locks, forks };
         let inline = &packet[HEADER_BYTES..];
         let handles = match file {
             Some(file) => {
@@ -101,8 +105,9 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        for handle in self.descriptors.iter().chain(&self.body) {
-            let _ = Array::discard_descriptor(handle); // of one that is gone there is nothing to give back
+        let is_own = self.forks == sys::fork::forks();
+        for descriptor in self.descriptors.iter().chain(&self.body).filter(|_| is_own) {
+            let _ = Array::discard_descriptor(descriptor); // of one that is gone there is nothing to give back
         }
         socket::take_back(std::mem::take(&mut self.payload), INLINE_BYTES);
     }

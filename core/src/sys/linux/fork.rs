@@ -7,7 +7,7 @@
 #![allow(unsafe_code)] // pthread_atfork
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 pub(crate) use super::fd::before_fork as close_gate;
 pub(crate) use super::mutex::free_in_child;
@@ -30,6 +30,13 @@ pub(crate) fn is_orphaned() -> bool {
     IS_ORPHANED.load(Ordering::Relaxed)
 }
 
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Another number in each forked child than in its parent: what notes it knows later whether it was inherited.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Before a fork: `false` when no lock may be taken for it.
 pub(crate) fn can_prepare() -> bool {
     IS_UNPREPARED.with(|is| is.set(is_inside() || is_orphaned()));
@@ -44,6 +51,7 @@ pub(crate) fn was_prepared() -> bool {
 /// After it, in the child: the same. A child that nothing was prepared for is orphaned.
 pub(crate) fn was_prepared_in_child() -> bool {
     let was_prepared = was_prepared();
+    FORKS.fetch_add(1, Ordering::Relaxed);
     IS_ORPHANED.fetch_or(!was_prepared, Ordering::Relaxed);
     was_prepared
 }

@@ -244,12 +244,12 @@ pub(crate) fn to_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u
     // SAFETY: `bytes` has room for the largest element of the table, and this dtype is in the
     // table.
     unsafe { store(dtype.code(), bytes.as_mut_ptr(), scalar) };
-    bytes.truncate(dtype.item_bytes() as usize);
+    bytes.truncate(dtype.itemsize() as usize);
     Ok(bytes)
 }
 
 fn opaque_bytes(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Vec<u8>, Error> {
-    let itemsize = dtype.item_bytes();
+    let itemsize = dtype.itemsize();
     let wrong = || {
         argument_error(ruby, format!("dtype {dtype}: an element is a String of {itemsize} bytes"))
     };

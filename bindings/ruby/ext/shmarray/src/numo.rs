@@ -201,7 +201,7 @@ fn probe_class(ruby: &Ruby, module: RModule, row: &(&str, TypeCode)) -> Result<N
     let dtype = DType::from_code(row.1).ok_or_else(|| unknown(ruby, row.0))?;
     let array: Value = class.funcall("zeros", (2, 3))?;
     let _: Value = array.funcall("[]=", (1, 0, 1))?;
-    let itemsize = dtype.item_bytes() as usize;
+    let itemsize = dtype.itemsize() as usize;
     let difference = |what| unknown(ruby, &format!("Numo::{}: {what}", row.0));
     let stock = typed(array).map_err(difference)?;
     check_type(stock, itemsize).map_err(difference)?;

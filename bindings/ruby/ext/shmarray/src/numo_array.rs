@@ -121,7 +121,7 @@ pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Erro
 
 /// Refuses arrays that Numo's loops cannot take: they load whole aligned elements.
 fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
-    let itemsize = array.dtype().item_bytes();
+    let itemsize = array.dtype().itemsize();
     let part_bytes = match array.dtype().code() {
         TypeCode::Complex64 | TypeCode::Complex128 => itemsize / 2,
         _ => itemsize,
@@ -162,7 +162,7 @@ fn strided(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error>
     let found = struct_of(view.as_raw()).cast::<NArrayView>();
     // SAFETY: Numo's method `view` returned the object, so its struct is an `NArrayView` (I1), and
     // nobody else has it.
-    patch(unsafe { &mut *found }, &layout, class.dtype.item_bytes() as isize);
+    patch(unsafe { &mut *found }, &layout, class.dtype.itemsize() as isize);
     if readonly {
         hidden.freeze();
     }

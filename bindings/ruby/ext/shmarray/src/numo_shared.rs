@@ -60,7 +60,7 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let access = if is_frozen { Access::ReadOnly } else { asked };
     let array = match array_of(ruby, value).transpose()? {
         Some(found) if found.is_readonly() || access == Access::ReadWrite => Array::clone(&found),
-        Some(found) => Array::attach_handle(&found.handle(), access).or_raise(ruby)?,
+        Some(found) => Array::attach_descriptor(&found.handle(), access).or_raise(ruby)?,
         None => Array::attach(&arguments::handle_or_name(ruby, value)?, access).or_raise(ruby)?,
     };
     make(ruby, numo(ruby)?, array)
@@ -80,11 +80,11 @@ fn is_shared_p(ruby: &Ruby, value: Value) -> Result<bool, Error> {
 }
 
 fn handle(ruby: &Ruby, value: Value) -> Result<String, Error> {
-    Ok(shared_array(ruby, value)?.handle().to_text())
+    Ok(shared_array(ruby, value)?.handle())
 }
 
 fn handle_to_send(ruby: &Ruby, value: Value) -> Result<String, Error> {
-    Ok(shared_array(ruby, value)?.handle_to_send().or_raise(ruby)?.to_text())
+    Ok(shared_array(ruby, value)?.handle_to_send().or_raise(ruby)?.to_handle())
 }
 
 /// Returns whether Numo is bound and this is a Numo array.
@@ -184,10 +184,10 @@ fn copy_to(ruby: &Ruby, buffer: &ArrayObject, offset: u64, value: Value) -> Resu
         None => return copy_to(ruby, buffer, offset, value.funcall("dup", ())?),
         Some(strides) => strides,
     };
-    let dense = Layout::contiguous(&found.shape, dtype.item_bytes(), Order::C).or_raise(ruby)?;
+    let dense = Layout::contiguous(&found.shape, dtype.itemsize(), Order::C).or_raise(ruby)?;
     let buffer = buffer.array(ruby)?;
     let (start, room) = (buffer.as_ptr() as usize, bytes_of(&buffer));
-    let end = (dense.len() * dtype.item_bytes()).checked_add(offset);
+    let end = (dense.len() * dtype.itemsize()).checked_add(offset);
     let array = Array::over_memory(
         start.wrapping_add(offset as usize),
         dtype.clone(),
@@ -223,7 +223,7 @@ fn copy_if_room(ruby: &Ruby, value: Value) -> Result<Option<Value>, Error> {
         Some(strides) => strides,
     };
     let layout = layout_of(ruby, &found, strides)?;
-    if !shmarray::has_room(size_bytes(&layout.shape, dtype.item_bytes()).unwrap_or(u64::MAX)) {
+    if !shmarray::has_room(size_bytes(&layout.shape, dtype.itemsize()).unwrap_or(u64::MAX)) {
         return Ok(None);
     }
     match copied(&dtype, &found, &layout) {
@@ -257,7 +257,7 @@ fn copied(dtype: &DType, found: &Found, layout: &Layout) -> shmarray::Result<Arr
 
 /// Reads a Numo array's elements. If they are many, other Ruby threads run meanwhile.
 fn reading<T: Send>(found: &Found, dtype: &DType, work: impl FnOnce() -> T + Send) -> T {
-    let bytes = size_bytes(&found.shape, dtype.item_bytes()).unwrap_or(u64::MAX);
+    let bytes = size_bytes(&found.shape, dtype.itemsize()).unwrap_or(u64::MAX);
     match Source::of(found.holder) {
         Some(_source) => copying(bytes as usize, work),
         None => work(),
@@ -284,7 +284,7 @@ fn find(ruby: &Ruby, value: Value) -> Result<(DType, Found), Error> {
         return Err(type_error(ruby, format!("{} is not a Numo::NArray", value.class())));
     }
     let dtype = dtype_of(ruby, numo, value.class().as_value())?;
-    match read(numo, value, dtype.item_bytes()) {
+    match read(numo, value, dtype.itemsize()) {
         Some(found) if !found.reversed => Ok((dtype, found)),
         _ => Err(type_error(ruby, "an array in Numo's column-major order cannot be shared")),
     }

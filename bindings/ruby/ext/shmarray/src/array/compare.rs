@@ -40,7 +40,7 @@ fn are_equal(one: &Array, other: &Array) -> bool {
             are_bytes_equal(one.as_ptr(), other.as_ptr(), bytes_of(one))
         },
         true => {
-            let itemsize = one.dtype().item_bytes();
+            let itemsize = one.dtype().itemsize();
             // SAFETY: `walk_with` passes addresses of elements, and both arrays have the same dtype
             // and itemsize.
             elements.walk_with(&others, &mut |left, right| unsafe {
@@ -121,7 +121,7 @@ fn digest(ruby: &Ruby, this: &ArrayObject) -> Result<u64, Error> {
 }
 
 fn digest_of(array: &Array) -> u64 {
-    let (code, itemsize) = (array.dtype().code(), array.dtype().item_bytes() as usize);
+    let (code, itemsize) = (array.dtype().code(), array.dtype().itemsize() as usize);
     let mut state = 0;
     Elements::of(array).walk(&mut |address| {
         // SAFETY: `walk` passes an address of an element of this array, whose code this is.

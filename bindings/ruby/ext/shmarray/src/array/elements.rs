@@ -49,7 +49,7 @@ impl<'a> Elements<'a> {
             start: array.as_ptr(),
             layout: array.layout(),
             code: dtype.code(),
-            itemsize: dtype.item_bytes(),
+            itemsize: dtype.itemsize(),
         }
     }
 

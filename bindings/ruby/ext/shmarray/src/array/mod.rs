@@ -177,7 +177,7 @@ impl ArrayObject {
     /// Returns the array's name. Only an array in a segment of its own has one, so for most arrays
     /// no file is read.
     fn name(ruby: &Ruby, this: &Self) -> Result<Option<String>, Error> {
-        let segment = this.array(ruby)?.handle().segment;
+        let segment = this.array(ruby)?.descriptor().segment;
         if segment.cell.is_some() {
             return Ok(None);
         }
@@ -186,11 +186,11 @@ impl ArrayObject {
     }
 
     fn handle(ruby: &Ruby, this: &Self) -> Result<String, Error> {
-        Ok(this.array(ruby)?.handle().to_text())
+        Ok(this.array(ruby)?.handle())
     }
 
     fn handle_to_send(ruby: &Ruby, this: &Self) -> Result<String, Error> {
-        Ok(this.array(ruby)?.handle_to_send().or_raise(ruby)?.to_text())
+        Ok(this.array(ruby)?.handle_to_send().or_raise(ruby)?.to_handle())
     }
 
     fn is_readonly(ruby: &Ruby, this: &Self) -> Result<bool, Error> {
