@@ -429,7 +429,7 @@ int32_t shma_array_handle(const shma_array *array,
 /**
  * The array's handle for a way of your own: a socket, a file, a database. From now on a ticket
  * holds the array, also when this process ends: until the handle is attached or given to
- * shma_discard, or until all processes that descend from this one's oldest ancestor with this
+ * shma_handle_discard, or until all processes that descend from this one's oldest ancestor with this
  * library are gone. Each successful call makes one ticket; a failure makes none.
  *
  * Room as in shma_array_handle. Fails with SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
@@ -514,7 +514,7 @@ const char *shma_dtype_name(shma_dtype dtype);
  *
  * Fails with SHMA_ERROR_OS.
  */
-int32_t shma_pipe_create(shma_pipe **one_out, shma_pipe **other_out, shma_error *error);
+int32_t shma_pipe_pair(shma_pipe **one_out, shma_pipe **other_out, shma_error *error);
 
 /**
  * An end that came from another process: by exec, or over a socket.
@@ -604,7 +604,7 @@ int32_t shma_segment_unlink(const char *name, shma_error *error);
  *
  * Fails with SHMA_ERROR_INVALID_HANDLE, SHMA_ERROR_INVALID_SEGMENT, SHMA_ERROR_PERMISSION_DENIED.
  */
-int32_t shma_discard(const char *handle, shma_error *error);
+int32_t shma_handle_discard(const char *handle, shma_error *error);
 
 /**
  * Gives back what dead processes held, and says how much. Nobody needs to call it: the first

@@ -9,7 +9,7 @@ use crate::arguments::{
     text as text_of,
 };
 use crate::dtype::{SHMA_OPAQUE, resolve, shma_dtype};
-use crate::error::{Failure, door, shma_error};
+use crate::error::{Failure, guard, shma_error};
 
 /// An array: typed n-dimensional memory that several processes see at once.
 pub struct shma_array(pub(crate) Array);
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn shma_array_create(
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         // SAFETY: C's caller promises what the header says.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn shma_array_share(
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         // SAFETY: C's caller promises what the header says.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn shma_array_attach(
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         // SAFETY: C's caller promises what the header says.
         let handle_or_name = unsafe { text_of("handle_or_name", handle_or_name) }?;
         let access = access_of(access)?;
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn shma_array_view(
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         let array = needed("array", array)?;
         // SAFETY: C's caller promises what the header says.
         let shape = unsafe { shape_of(shape, ndim) }?;
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn shma_array_slice(
     error: Option<&mut shma_error>,
 ) -> i32 {
     let bound = |at: i64| (at != SHMA_END).then_some(at);
-    door(error, || {
+    guard(error, || {
         let array = needed("array", array)?;
         let slice = || Ok(shma_array(array.0.slice(dimension, bound(start), bound(stop), step)?));
         // SAFETY: C's caller promises what the header says.
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn shma_array_select(
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         let array = needed("array", array)?;
         // SAFETY: C's caller promises what the header says.
         unsafe {
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn shma_array_transpose(
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         let array = &needed("array", array)?.0;
         if axes.is_null() {
             // SAFETY: C's caller promises what the header says.
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn shma_array_handle(
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         let handle = needed("array", array)?.0.handle();
         // SAFETY: C's caller promises what the header says.
         unsafe { put_text(&handle, text, text_bytes, needed_bytes_out) }
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn shma_array_handle(
 
 /// The array's handle for a way of your own: a socket, a file, a database. From now on a ticket
 /// holds the array, also when this process ends: until the handle is attached or given to
-/// shma_discard, or until all processes that descend from this one's oldest ancestor with this
+/// shma_handle_discard, or until all processes that descend from this one's oldest ancestor with this
 /// library are gone. Each successful call makes one ticket; a failure makes none.
 ///
 /// Room as in shma_array_handle. Fails with SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
@@ -351,7 +351,7 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         let array = &needed("array", array)?.0;
         let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.descriptor() }.to_handle();
         // SAFETY: C's caller promises what the header says.
@@ -377,7 +377,7 @@ pub unsafe extern "C" fn shma_array_dtype_text(
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         let dtype = needed("array", array)?.0.dtype();
         // SAFETY: C's caller promises what the header says.
         unsafe { put_text(dtype.text(), text, text_bytes, needed_bytes_out) }
@@ -443,7 +443,7 @@ pub extern "C" fn shma_array_is_contiguous(array: Option<&shma_array>, order: sh
 /// Lets the array go. The memory is given back when nobody holds it any more, in any process.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_close(array: Option<Box<shma_array>>) {
-    door(None, || {
+    guard(None, || {
         drop(array);
         Ok(())
     });

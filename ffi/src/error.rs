@@ -1,4 +1,4 @@
-//! Statuses, the caller's error struct, and the one door that everything fallible goes through.
+//! Statuses, the caller's error struct, and the one guard that everything fallible goes through.
 
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -122,15 +122,15 @@ fn status_of(kind: ErrorKind) -> i32 {
 }
 
 /// Runs the body of an exported function: nothing unwinds into C, every failure is told.
-pub(crate) fn door(
+pub(crate) fn guard(
     error: Option<&mut shma_error>,
     body: impl FnOnce() -> Result<(), Failure>,
 ) -> i32 {
-    door_of_outcomes(error, || body().map(|()| SHMA_OK))
+    guard_outcome(error, || body().map(|()| SHMA_OK))
 }
 
-/// As [`door`], for a body with ordinary outcomes besides SHMA_OK.
-pub(crate) fn door_of_outcomes(
+/// As [`guard`], for a body with ordinary outcomes besides SHMA_OK.
+pub(crate) fn guard_outcome(
     error: Option<&mut shma_error>,
     body: impl FnOnce() -> Result<i32, Failure>,
 ) -> i32 {
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn a_panic_becomes_a_status_with_its_message() {
         let mut error = empty();
-        let status = door(Some(&mut error), || panic!("as a test of the door"));
+        let status = guard(Some(&mut error), || panic!("as a test of the guard"));
         assert_eq!((status, error.status), (SHMA_ERROR_PANIC, SHMA_ERROR_PANIC));
-        assert!(message(&error).ends_with("as a test of the door"));
+        assert!(message(&error).ends_with("as a test of the guard"));
     }
 
     #[test]

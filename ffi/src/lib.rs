@@ -2,7 +2,7 @@
 //!
 //! Every exported function is a few lines: arguments are checked and borrowed, core is
 //! called, the result is put where the caller said. Panics are caught in one place,
-//! [`error`]'s door. What pointers mean is told by their Rust types: `Option<&T>` is
+//! [`error`]'s guard. What pointers mean is told by their Rust types: `Option<&T>` is
 //! borrowed and may be NULL, `Option<Box<T>>` is consumed, `*mut T` is written last.
 //!
 //! The symbols are listed in `include/shmarray.map`; a test compares map, header and library.

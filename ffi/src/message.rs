@@ -9,7 +9,7 @@ use shmarray::{Error, Message, Pipe, Received, Sent};
 use crate::arguments::{invalid, list, needed, produce, put};
 use crate::array::{access_of, shma_access, shma_array};
 use crate::error::{
-    Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, door, door_of_outcomes, shma_error,
+    Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error,
 };
 
 /// One end of a pipe that carries arrays and bytes, both ways.
@@ -35,12 +35,12 @@ fn timeout_of(timeout_ns: i64) -> Option<Duration> {
 /// # Safety
 /// Pointers are NULL or to what their types say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shma_pipe_create(
+pub unsafe extern "C" fn shma_pipe_pair(
     one_out: *mut *mut shma_pipe,
     other_out: *mut *mut shma_pipe,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         if one_out.is_null() {
             return Err(Failure::Null("one_out"));
         }
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn shma_pipe_from_fd(
     pipe_out: *mut *mut shma_pipe,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         // SAFETY: C's caller promises what the header says.
         let make = || unsafe { take_over(fd) }.map(shma_pipe);
         // SAFETY: as above.
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn shma_pipe_send(
     timeout_ns: i64,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door_of_outcomes(error, || {
+    guard_outcome(error, || {
         let pipe = &needed("pipe", pipe)?.0;
         // SAFETY: C's caller promises what the header says.
         let arrays = unsafe { list("arrays", arrays, count) }?;
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn shma_pipe_receive(
     message_out: *mut *mut shma_message,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door_of_outcomes(error, || {
+    guard_outcome(error, || {
         let pipe = &needed("pipe", pipe)?.0;
         if message_out.is_null() {
             return Err(Failure::Null("message_out"));
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn shma_pipe_receive(
 /// either, what was not received is given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_close(pipe: Option<Box<shma_pipe>>) {
-    door(None, || {
+    guard(None, || {
         drop(pipe);
         Ok(())
     });
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn shma_message_array(
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
-    door(error, || {
+    guard(error, || {
         let (message, access) = (&needed("message", message)?.0, access_of(access)?);
         // SAFETY: C's caller promises what the header says.
         unsafe { produce("array_out", array_out, || Ok(shma_array(message.array(index, access)?))) }
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn shma_message_array(
 /// Lets a message go, and with it those of its arrays that were not asked for.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_message_close(message: Option<Box<shma_message>>) {
-    door(None, || {
+    guard(None, || {
         drop(message);
         Ok(())
     });

@@ -292,7 +292,7 @@ static void null_where_a_text_is_written(void **state) {
         assert_int_equal(writers[which](NULL, NULL, 0, NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
         assert_int_equal(writers[which](array, NULL, 0, NULL, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
     }
-    assert_int_equal(shma_discard(text, NULL), SHMA_OK); // the last was a handle to send
+    assert_int_equal(shma_handle_discard(text, NULL), SHMA_OK); // the last was a handle to send
     shma_array_close(array);
 }
 
@@ -315,13 +315,13 @@ static void null_where_a_message_is_sent(void **state) {
     const int32_t needed = SHMA_ERROR_INVALID_ARGUMENT;
     shma_error error = SHMA_ERROR_INIT;
     shma_pipe *here, *there, *made = (shma_pipe *)untouched;
-    assert_int_equal(shma_pipe_create(&here, &there, NULL), SHMA_OK);
+    assert_int_equal(shma_pipe_pair(&here, &there, NULL), SHMA_OK);
     const shma_array *none = NULL;
-    assert_int_equal(shma_pipe_create(NULL, &made, &error), needed);
+    assert_int_equal(shma_pipe_pair(NULL, &made, &error), needed);
     assert_non_null(strstr(error.message, "one_out: it is NULL"));
-    assert_int_equal(shma_pipe_create(&made, NULL, &error), needed);
+    assert_int_equal(shma_pipe_pair(&made, NULL, &error), needed);
     assert_non_null(strstr(error.message, "other_out: it is NULL"));
-    assert_int_equal(shma_pipe_create(NULL, NULL, NULL), needed);
+    assert_int_equal(shma_pipe_pair(NULL, NULL, NULL), needed);
     assert_ptr_equal(made, untouched);
     assert_int_equal(shma_pipe_from_fd(shma_pipe_fd(here), NULL, NULL), needed);
     assert_int_equal(shma_pipe_send(NULL, NULL, 0, NULL, 0, 0, &error), needed);
@@ -344,7 +344,7 @@ static void null_where_a_message_is_received(void **state) {
     shma_message *message = (shma_message *)untouched;
     shma_array *array = untouched;
     size_t bytes = 7;
-    assert_int_equal(shma_pipe_create(&here, &there, NULL), SHMA_OK);
+    assert_int_equal(shma_pipe_pair(&here, &there, NULL), SHMA_OK);
     assert_int_equal(shma_pipe_send(here, NULL, 0, "x", 1, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
     assert_int_equal(shma_pipe_receive(NULL, 0, &message, NULL), needed);
     assert_ptr_equal(message, untouched);
@@ -358,7 +358,7 @@ static void null_where_a_message_is_received(void **state) {
     assert_int_equal(bytes, 0);
     assert_null(shma_message_payload(NULL, NULL));
     assert_int_equal(shma_message_count(NULL), 0);
-    assert_int_equal(shma_discard(NULL, NULL), needed);
+    assert_int_equal(shma_handle_discard(NULL, NULL), needed);
     shma_message_close(NULL);
     shma_message_close(message);
     shma_pipe_close(here);

@@ -46,7 +46,7 @@ static shma_array *marked(int64_t size, uint8_t mark) {
 static uint8_t mark_of(const shma_array *array) { return *(const uint8_t *)shma_array_data(array); }
 
 static void make_pipe(shma_pipe **one, shma_pipe **other) {
-    assert_int_equal(shma_pipe_create(one, other, NULL), SHMA_OK);
+    assert_int_equal(shma_pipe_pair(one, other, NULL), SHMA_OK);
 }
 
 static int32_t send_one(const shma_pipe *pipe, const shma_array *array, int64_t timeout_ns) {
@@ -408,9 +408,9 @@ static void a_handle_to_send_holds_until_it_is_attached_or_discarded(void **stat
         assert_int_equal(mark_of(attached), 8);
         shma_array_close(attached);
         assert_int_equal(left_after_sweep(), 1);
-        assert_int_equal(shma_discard(second, NULL), SHMA_OK);
+        assert_int_equal(shma_handle_discard(second, NULL), SHMA_OK);
         assert_int_equal(files_in_directory(), 0);
-        assert_int_equal(shma_discard(second, NULL), SHMA_OK); // twice is as good as once
+        assert_int_equal(shma_handle_discard(second, NULL), SHMA_OK); // twice is as good as once
     }
 }
 
@@ -435,7 +435,7 @@ static void a_room_that_is_too_short_leaves_no_ticket(void **state) {
     assert_int_equal(strlen(text), needed - 1);
     shma_array_close(array);
     assert_int_equal(files_in_directory(), 1);
-    assert_int_equal(shma_discard(text, NULL), SHMA_OK);
+    assert_int_equal(shma_handle_discard(text, NULL), SHMA_OK);
 }
 
 static void discard_takes_handles_of_all_kinds_and_nothing_else(void **state) {
@@ -444,12 +444,12 @@ static void discard_takes_handles_of_all_kinds_and_nothing_else(void **state) {
     char handle[4096];
     shma_array *array = marked(sizes[1], 8);
     assert_int_equal(shma_array_handle(array, handle, sizeof handle, NULL, NULL), SHMA_OK);
-    assert_int_equal(shma_discard(handle, &error), SHMA_OK); // it holds nothing
+    assert_int_equal(shma_handle_discard(handle, &error), SHMA_OK); // it holds nothing
     assert_int_equal(mark_of(array), 8);
     shma_array_close(array);
-    assert_int_equal(shma_discard(handle, &error), SHMA_OK);
-    assert_int_equal(shma_discard("{\"shmarray\":1}", &error), SHMA_ERROR_INVALID_HANDLE);
-    assert_int_equal(shma_discard("a-name", &error), SHMA_ERROR_INVALID_HANDLE);
+    assert_int_equal(shma_handle_discard(handle, &error), SHMA_OK);
+    assert_int_equal(shma_handle_discard("{\"shmarray\":1}", &error), SHMA_ERROR_INVALID_HANDLE);
+    assert_int_equal(shma_handle_discard("a-name", &error), SHMA_ERROR_INVALID_HANDLE);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)

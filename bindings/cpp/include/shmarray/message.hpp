@@ -120,7 +120,7 @@ class pipe {
     /// A new pipe: its two ends. Their descriptors close on exec.
     static std::pair<pipe, pipe> pair() {
         shma_pipe *one = nullptr, *other = nullptr;
-        detail::call(shma_pipe_create, &one, &other);
+        detail::call(shma_pipe_pair, &one, &other);
         return {pipe(one), pipe(other)};
     }
 
@@ -172,7 +172,7 @@ class pipe {
 
 /// Gives back what an unwanted message holds: a handle_to_send() that nobody will attach. Twice is
 /// as good as once.
-inline void discard(const std::string &handle) { detail::call(shma_discard, handle.c_str()); }
+inline void discard(const std::string &handle) { detail::call(shma_handle_discard, handle.c_str()); }
 
 } // namespace shmarray
 
