@@ -26,7 +26,7 @@ from differences import Differences
 
 import shmarray
 import shmarray.multiprocessing as mp
-from shmarray import _pickling
+from shmarray._codec import _pickler
 
 
 @dataclass
@@ -113,9 +113,9 @@ class AllShared(Substitute):
 
     def _write(self, obj: object) -> bytes:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_pickling.Pickler, "LARGE_BYTES", 1)
-            patch.setattr(_pickling.Pickler, "SMALL_BYTES", 0)
-            patch.setattr(_pickling, "_idle", {})
+            patch.setattr(_pickler.Pickler, "LARGE_BYTES", 1)
+            patch.setattr(_pickler.Pickler, "SMALL_BYTES", 0)
+            patch.setattr(_pickler, "_idle", {})
             return shmarray.dumps(obj, persist=True)
 
 

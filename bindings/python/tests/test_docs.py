@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import shmarray
-from shmarray import _create, _messages, _share
+from shmarray import _create, _dumps, _share
 
 KINDS = ("empty", "zeros", "ones", "full")
 README = Path(__file__).parent.parent / "README.md"
 
 
 @pytest.mark.parametrize(
-    "module", [shmarray, _create, _messages, _share], ids=lambda module: module.__name__
+    "module", [shmarray, _create, _dumps, _share], ids=lambda module: module.__name__
 )
 def test_the_examples_in_docstrings_run(module):
     globs = {**vars(module), "np": __import__("numpy")}

@@ -10,8 +10,8 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import shmarray
 import shmarray.multiprocessing as mp
-from shmarray import _overlaps
-from shmarray.multiprocessing import _message
+from shmarray._codec import _overlaps
+from shmarray._ipc import _message
 from ways import each_way, through_bytes
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)

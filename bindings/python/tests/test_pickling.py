@@ -16,7 +16,8 @@ import pytest
 
 import shmarray
 from conftest import listed_arrays
-from shmarray import _core, _pickling
+from shmarray import _core
+from shmarray._codec import _pickler
 from shmarray._core import Hold
 from ways import LARGE, WAYS, each_way, shared, through_bytes, through_bytes_beside_something_large
 
@@ -319,7 +320,7 @@ class Holds:
         return self._holds[index]
 
 
-class InACycle(_pickling.Pickler):
+class InACycle(_pickler.Pickler):
     """As one with a method of its own in its ``dispatch_table``."""
 
     def __init__(self):
@@ -328,8 +329,8 @@ class InACycle(_pickling.Pickler):
 
 
 def packed_in_a_cycle(obj):
-    payload, holds = _pickling.pack(obj, InACycle)
-    return _pickling.unpack(b"".join(payload), Holds(holds))
+    payload, holds = _pickler.pack(obj, InACycle)
+    return _pickler.unpack(b"".join(payload), Holds(holds))
 
 
 def test_nothing_waits_for_the_collector_of_garbage(files):
@@ -405,13 +406,13 @@ def test_share_gives_a_plain_array_itself_and_everything_else_anew():
     assert shmarray.attach(pickle.loads(data)).tolist() == CUBE.T.tolist()
 
 
-class OfDecimals(_pickling.Pickler):
+class OfDecimals(_pickler.Pickler):
     """As the launchers of processes have it: more reducers of their own."""
 
     dispatch_table = {decimal.Decimal: lambda number: (float, (str(number),))}  # noqa: RUF012 (pickle's name for it)
 
 
 def test_a_pickler_with_more_reducers():
-    payload, holds = _pickling.pack([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
-    got = _pickling.unpack(b"".join(payload), Holds(holds))
+    payload, holds = _pickler.pack([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
+    got = _pickler.unpack(b"".join(payload), Holds(holds))
     assert (got[0], type(got[0]), got[1].sum()) == (2.5, float, LARGE)

@@ -13,8 +13,9 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 import tasks
-from shmarray import WorkerLost, _pickling
-from shmarray.multiprocessing import _message
+from shmarray import WorkerLost
+from shmarray._codec import _pickler
+from shmarray._ipc import _message
 from shmarray.multiprocessing.pool import Pool, ThreadPool
 from tasks import Gate
 from working import METHODS, no_main, quiet_forks, state, sweep_after_deaths, until
@@ -373,7 +374,7 @@ def test_what_waits_for_a_long_task_is_not_overtaken_by_all_others(pool, gate):
     "obj", [(pow, (2, 3), {}), (tasks.square, ([1, "a"], None), {}), (True, b"b"), [[[[[[1]]]]]]]
 )
 def test_what_is_plain_is_packed_as_all_else(obj):
-    assert _message.pack(obj)[:2] == _pickling.pack(obj, _message.Pickler)
+    assert _message.pack(obj)[:2] == _pickler.pack(obj, _message.Pickler)
 
 
 def test_the_end_of_a_worker_is_seen_though_its_child_has_its_pipe(one, gate, tmp_path):

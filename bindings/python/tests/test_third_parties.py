@@ -226,7 +226,7 @@ def test_what_polars_pickles_itself_stays_in_the_message(frame):
 
 
 def test_polars_without_pyarrow(monkeypatch):
-    monkeypatch.setattr("shmarray._arrow.find_spec", lambda _: None)
+    monkeypatch.setattr("shmarray._codec._arrow.find_spec", lambda _: None)
     before = shmarray.copied_bytes()
     assert shmarray.loads(shmarray.dumps(FRAMES["numbers"])).equals(FRAMES["numbers"])
     assert shmarray.copied_bytes() == before

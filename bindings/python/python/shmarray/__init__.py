@@ -36,8 +36,8 @@ from . import _by_handle
 from ._by_handle import pickle_by_handle
 from ._core import Error, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
-from ._errors import WorkerLost
-from ._messages import discard, dumps, loads
+from ._dumps import discard, dumps, loads
+from ._error import WorkerLost
 from ._share import (
     SegmentInfo,
     Swept,

@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, _family
+from ._codec._parts import Array, told
 from ._core import StaleHandleError
-from ._parts import Array, told
 
 _VARIABLE = "SHMARRAY_PICKLE_BY_HANDLE"
 
@@ -47,8 +47,6 @@ class ByHandle:
         if not _State.entries:
             _State.entries = [_Entry(copyreg.dispatch_table, _reducer), *_entries_of_dill()]
         os.environ[_VARIABLE] = "1"
-        from .multiprocessing import _family  # which needs this package
-
         _family.say()  # what children send is to be held beyond their end
 
     def off(self) -> None:

@@ -5,7 +5,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _pickling
+from . import _core
+from ._codec import _pickler
 from ._core import Handle
 
 _Object = TypeVar("_Object")
@@ -67,7 +68,7 @@ def share(obj: _Object) -> _Object:
     >>> shmarray.is_shared(parts["x"]), parts["name"]
     (True, 'run 1')
     """
-    shared: _Object = _share_array(obj) if type(obj) is np.ndarray else _pickling.share_all(obj)
+    shared: _Object = _share_array(obj) if type(obj) is np.ndarray else _pickler.share_all(obj)
     return shared
 
 

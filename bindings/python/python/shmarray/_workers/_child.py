@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
-from ..multiprocessing import _absent, _message
-from ..multiprocessing._message import Packed
-from . import _wire
+from .._ipc import _main_missing, _message
+from .._ipc._message import Packed
+from . import _pipe
 from ._ends import End
 
 
@@ -49,7 +49,7 @@ def work(
     end: End, trade: type[Trade], initializer: Callable[..., object] | None, initargs: Any
 ) -> None:
     """The target of a worker's process."""
-    with contextlib.suppress(_wire.Gone):
+    with contextlib.suppress(_pipe.Gone):
         worker = _Worker(end.pipe, trade)
         end.let_signals_in()
         if worker.is_initialized(initializer, initargs):
@@ -79,9 +79,9 @@ class _Worker:
         refusal = None if initializer is None else self._trade.initialize(initializer, initargs)
         self._may_be_interrupted = False
         if refusal is None:
-            _wire.send(self._pipe, _wire.READY, 0, _wire.NOTHING)
+            _pipe.send(self._pipe, _pipe.READY, 0, _pipe.NOTHING)
         else:
-            _wire.send(self._pipe, _wire.REFUSED, 0, self._trade.pack(refusal))
+            _pipe.send(self._pipe, _pipe.REFUSED, 0, self._trade.pack(refusal))
         return refusal is None
 
     def do_one(self) -> None:
@@ -102,15 +102,15 @@ class _Worker:
 
     def _receive(self) -> tuple[int, tuple[Any, Any, Any]]:
         """The next task. One that cannot be unpickled raises that where its result is asked for."""
-        received = _wire.receive(self._pipe)
+        received = _pipe.receive(self._pipe)
         try:
             return received.number, received.unpack()
         except Exception as error:
-            _absent.tell(error)
+            _main_missing.tell(error)
             return received.number, (_raise, (error,), {})
 
     def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:
-        _wire.send(self._pipe, _wire.ANSWER, number, self._trade.pack(outcome))
+        _pipe.send(self._pipe, _pipe.ANSWER, number, self._trade.pack(outcome))
 
 
 def _raise(error: Exception) -> None:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from .._errors import WorkerLost
-from ..multiprocessing import _descriptors
-from . import _wire
+from .._error import WorkerLost
+from .._ipc import _fds
+from . import _pipe
 from ._child import Trade, work
 from ._task import CALLBACKS, Task
 from ._worker import SMALL_TASKS_MOST, TASKS_MOST, Worker
@@ -81,7 +81,7 @@ class Dispatcher:
         self._numbers = itertools.count(1)
         self._unsettled = 0
         self._is_closing = self._is_terminated = self._drops_waiting = False
-        self._bell = _descriptors.Owned(lambda: os.eventfd(0))
+        self._bell = _fds.Owned(lambda: os.eventfd(0))
         self._selector = selectors.PollSelector()
         self._selector.register(self._bell.fileno(), selectors.EVENT_READ, self._bell_rang)
         self._has_news = self._is_asleep = False
@@ -288,11 +288,11 @@ class Dispatcher:
 
     # Tasks.
 
-    def _take(self, worker: Worker, received: _wire.Received) -> None:
+    def _take(self, worker: Worker, received: _pipe.Received) -> None:
         """What a worker has said."""
-        if received.kind == _wire.READY:
+        if received.kind == _pipe.READY:
             worker.is_ready, self._failed_starts = True, 0
-        elif received.kind == _wire.REFUSED:
+        elif received.kind == _pipe.REFUSED:
             worker.refusal = received.unpack()  # it has still to say goodbye
         elif (task := worker.answered(received.number)) is not None:
             if worker.has_done_all():
@@ -464,7 +464,7 @@ class Dispatcher:
                 task.drop(error) if self._is_terminated else task.settle(False, error)
 
 
-def _outcome(received: _wire.Received) -> tuple[bool, Any]:
+def _outcome(received: _pipe.Received) -> tuple[bool, Any]:
     """A result that cannot be unpickled raises that where it is asked for."""
     try:
         succeeded, value = received.unpack()

@@ -17,14 +17,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
-from ..multiprocessing import _descriptors, reduction
+from .._ipc import _fds
+from .._ipc._reducers import DupFd
 
 
 class Ends:
     """Both ends of a new pipe."""
 
     def __init__(self) -> None:
-        with _descriptors.no_fork():
+        with _fds.no_fork():
             self.here, self.there = _core.Pipe.pair()
             _all_ends.add(self)
 
@@ -65,7 +66,7 @@ class End:
         _let_signals_in()
 
     def __reduce__(self) -> Any:
-        return _arrive, (reduction.DupFd(self.pipe.fileno()),)
+        return _arrive, (DupFd(self.pipe.fileno()),)
 
 
 def _arrive(fd: Any) -> End:

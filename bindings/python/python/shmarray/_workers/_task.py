@@ -4,7 +4,7 @@ import abc
 import threading
 from typing import Any
 
-from ..multiprocessing._message import Packed
+from .._ipc._message import Packed
 from ._child import Trade
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
 from .. import _core
-from .._errors import ending
-from ..multiprocessing import _descriptors
-from ..multiprocessing._message import Packed
-from . import _wire
+from .._error import ending
+from .._ipc import _fds
+from .._ipc._message import Packed
+from . import _pipe
 from ._ends import End, Ends
 from ._task import Task
 
@@ -60,9 +60,9 @@ class Worker:
         """The descriptor that can be read when it has ended."""
         return self._life.fileno()
 
-    def hear(self) -> _wire.Received | None:
+    def hear(self) -> _pipe.Received | None:
         """What it has said."""
-        return _wire.receive_now(self._ends.here)
+        return _pipe.receive_now(self._ends.here)
 
     def takes_another(self) -> bool:
         most = 1 if self._is_slow else self._small_most
@@ -75,7 +75,7 @@ class Worker:
     def send(self, task: Task) -> None:
         """Sends a packed task without waiting. Raises TimeoutError when there is no room."""
         assert task.packed is not None
-        _wire.send(self._ends.here, _wire.TASK, task.number, task.packed, 0)
+        _pipe.send(self._ends.here, _pipe.TASK, task.number, task.packed, 0)
         task.packed = None
         self.tasks.append(task)
         self._tasks_left -= 1
@@ -95,7 +95,7 @@ class Worker:
 
     def take_back(self) -> Task | None:
         """A task that it has not begun, and now never will: one that is still in the pipe."""
-        received = _wire.receive_now(self._ends.there)
+        received = _pipe.receive_now(self._ends.there)
         task = None if received is None else self.answered(received.number)
         if received is None or task is None:
             return None
@@ -143,14 +143,14 @@ class _Life:
 
     def __init__(self, process: BaseProcess) -> None:
         self._process = process
-        self._pidfd: _descriptors.Owned | None = None
+        self._pidfd: _fds.Owned | None = None
         pid: int | None = getattr(process, "pid", None)
         if pid is None:
             return  # no process of the system
         with contextlib.suppress(
             OSError
         ):  # there is no such thing here; or it has ended, and its parent knows
-            self._pidfd = _descriptors.Owned(lambda: os.pidfd_open(pid))
+            self._pidfd = _fds.Owned(lambda: os.pidfd_open(pid))
 
     def fileno(self) -> int:
         """Can be read when it has ended."""

@@ -29,7 +29,7 @@ from multiprocessing import parent_process, util
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
 
-from .. import _errors, multiprocessing
+from .. import _error, multiprocessing
 from .._workers import Dispatcher, Task, Trade
 from ..multiprocessing.context import check_context
 
@@ -37,7 +37,7 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-class WorkerLost(_errors.WorkerLost, BrokenProcessPool):
+class WorkerLost(_error.WorkerLost, BrokenProcessPool):
     """A worker of an executor died with its task. The executor is not broken: other tasks go on."""
 
 

@@ -36,8 +36,8 @@ from joblib.parallel import (
     SequentialBackend,
 )
 
+from ._batches import Snapshots
 from ._executor import Executor, Setup, spare
-from ._pickling import Snapshots
 
 __all__ = ["ShmarrayBackend", "register"]
 

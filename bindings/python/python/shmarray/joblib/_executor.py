@@ -9,7 +9,7 @@ from joblib.externals.loky.backend.process import LokyProcess
 
 from .._workers import Task
 from ..concurrent.process import ProcessPoolExecutor
-from ._pickling import BatchTask, BatchTrade, Snapshots
+from ._batches import BatchTask, BatchTrade, Snapshots
 
 
 class Setup(NamedTuple):

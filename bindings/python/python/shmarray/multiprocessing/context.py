@@ -4,6 +4,7 @@ managers.
 What has nothing to do with sending objects, such as locks, is the standard module's.
 """
 
+import functools
 import multiprocessing.context as context  # pyright does not find it in the package
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.context import AuthenticationError as AuthenticationError
@@ -250,3 +251,12 @@ _default_context = DefaultContext(
 
 def _force_start_method(method: str) -> None:
     _default_context._actual_context = _concrete_contexts[method]
+
+
+def start_method_setter() -> Callable[[], None]:
+    """What a child that is started now calls to have this process's start method."""
+    return functools.partial(_set_start_method, _default_context.get_start_method(allow_none=True))
+
+
+def _set_start_method(method: str | None) -> None:
+    _default_context.set_start_method(method, force=True)

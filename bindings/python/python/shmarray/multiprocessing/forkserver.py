@@ -21,7 +21,7 @@ __all__ = [
     "set_forkserver_preload",
 ]
 
-_OURS = f"{__package__}._parcel", f"{__package__}.queues"
+_OURS = "shmarray._ipc._spawn_payload", "shmarray.multiprocessing.queues"
 """What children need to begin, and most of them use."""
 
 

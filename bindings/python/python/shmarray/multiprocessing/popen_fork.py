@@ -3,8 +3,8 @@
 from multiprocessing import popen_fork
 from typing import Any
 
-from . import _family
-from ._reaping import Reaping
+from .. import _family
+from .._ipc._reaping import Reaping
 
 __all__ = ["Popen"]
 

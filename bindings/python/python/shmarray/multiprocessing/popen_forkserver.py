@@ -7,8 +7,10 @@ from multiprocessing import popen_forkserver, util
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-from . import _parcel, forkserver, spawn
-from ._reaping import Reaping
+from .._ipc import _spawn_payload
+from .._ipc._reaping import Reaping
+from . import forkserver, spawn
+from .context import start_method_setter
 
 __all__ = ["Popen"]
 
@@ -20,7 +22,7 @@ class Popen(Reaping, popen_forkserver.Popen):
         _fds: list[int]
 
     def _launch(self, process_obj: Any) -> None:
-        with _parcel.launching(process_obj, self) as parcel:
+        with _spawn_payload.launching(process_obj, self, start_method_setter()) as parcel:
             stream = io.BytesIO()
             context.set_spawning_popen(self)
             try:

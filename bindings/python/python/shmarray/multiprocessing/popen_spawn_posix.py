@@ -3,8 +3,9 @@
 from multiprocessing import popen_spawn_posix
 from typing import Any
 
-from . import _parcel
-from ._reaping import Reaping
+from .._ipc import _spawn_payload
+from .._ipc._reaping import Reaping
+from .context import start_method_setter
 
 __all__ = ["Popen"]
 
@@ -13,5 +14,5 @@ class Popen(Reaping, popen_spawn_posix.Popen):
     """As the standard one, with the process object in a parcel."""
 
     def _launch(self, process_obj: Any) -> None:
-        with _parcel.launching(process_obj, self) as parcel:
+        with _spawn_payload.launching(process_obj, self, start_method_setter()) as parcel:
             super()._launch(parcel)  # type: ignore[misc]

@@ -3,13 +3,13 @@
 A queue is a pipe of core, both ends of which every process has that has the queue. There is no
 lock between processes: a message is sent and received whole or not at all.
 
-* A *place*, where there is a ``maxsize``, goes with the message, and is free when that is received (``_places``).
+* A *place*, where there is a ``maxsize``, goes with the message, and is free when that is received (``_queue_slots``).
 * A *task* of a ``JoinableQueue`` is a random byte of a file, locked as long as somebody has it, which the
-  kernel frees with the last who has it (``_tokens``). It goes with the message, and its receiver keeps it until
+  kernel frees with the last who has it (``_lock_tokens``). It goes with the message, and its receiver keeps it until
   ``task_done``.
 
 ``put`` packs at once and sends without waiting. What finds no room in the pipe waits in the
-process, in order, and a thread sends it on (``_outbox``).
+process, in order, and a thread sends it on (``_send_queue``).
 """
 
 import collections
@@ -25,12 +25,12 @@ from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _core
-from . import _message
-from ._descriptors import is_leaving
-from ._locks import Range
-from ._outbox import Outbox
-from ._places import PLACE_BYTES, Count, Places
-from ._tokens import Token, TokenFile, let_go, share
+from .._ipc import _message
+from .._ipc._fds import is_leaving
+from .._ipc._lock_tokens import Token, TokenFile, let_go, share
+from .._ipc._locks import Range
+from .._ipc._queue_slots import PLACE_BYTES, Count, Places
+from .._ipc._send_queue import Outbox
 from .connection import Pipe
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]

@@ -30,7 +30,7 @@ else:
 
     def Array(
         typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True, ctx: Any = None
-    ) -> Any:  # noqa: N802
+    ) -> Any:
         """An array with a lock."""
         ctx = ctx or context._default_context.get_context()
         return sharedctypes.Array(typecode_or_type, size_or_initializer, lock=lock, ctx=ctx)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _overlaps, _shortage
-from ._core import Hold
+from .. import _core, _shortage
+from .._core import Hold
+from . import _overlaps
 from ._overlaps import Copy, Member, Strides
 
 Array: TypeAlias = NDArray[Any]

@@ -32,9 +32,10 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from . import _arrow, _core, _shortage
-from ._core import Hold
-from ._draft import Draft, fixed
+from .. import _core, _shortage
+from .._core import Hold
+from . import _arrow
+from ._collector import Draft, fixed
 from ._parts import Array, Plan, View, told
 
 Packed: TypeAlias = tuple[tuple[bytes, ...], Sequence[Hold]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from .. import _core
 from ._parts import Array, Parts, Place, told
 
 

@@ -7,32 +7,32 @@ child can still receive them. What the child's end is closed for, unread, is giv
 
 import contextlib
 import multiprocessing.context as standard  # pyright does not find it in the package
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import _core
-from . import _absent, _descriptors, _family, _message, context
+from .. import _by_handle, _core, _family
+from . import _family_keeper, _fds, _main_missing, _message
 
 __all__ = ["Parcel", "launching"]
+
+_PREFIX = "SHMARRAY_"
 
 
 class Parcel:
     """What the standard launcher pickles in the place of a process object."""
 
-    def __init__(self, process_obj: Any, popen: Any) -> None:
+    def __init__(self, process_obj: Any, popen: Any, prepare: Callable[[], object]) -> None:
+        """The child calls ``prepare`` before it unpickles the process object."""
         self._name = process_obj._name  # the launcher asks for it
-        self._process_obj, self._popen = process_obj, popen
-        with _descriptors.owned_by(self):
+        self._process_obj, self._popen, self._prepare = process_obj, popen, prepare
+        with _fds.owned_by(self):
             self._here, self._there = _core.Pipe.pair()
 
     def __reduce__(self) -> Any:
-        _message.send(self._here, _message.pack((_family.keeper(), self._process_obj)))
+        _message.send(self._here, _message.pack((_family_keeper.keeper(), self._process_obj)))
         end = self._popen.DupFd(self._popen.duplicate_for_child(self._there.fileno()))
-        return _open, (
-            end,
-            _family.environment(),
-            context._default_context.get_start_method(allow_none=True),
-        )
+        return _open, (end, _environment(), self._prepare)
 
     def close(self) -> None:
         """The child has it now, or never will."""
@@ -40,27 +40,40 @@ class Parcel:
         self._there.close()
 
 
-def _open(end: Any, environment: dict[str, str], method: str | None) -> Any:
+def _open(end: Any, environment: dict[str, str], prepare: Callable[[], object]) -> Any:
     """The process object, in the child."""
-    _family.take_over(environment)
-    context._default_context.set_start_method(method, force=True)
+    _take_over(environment)
+    prepare()
     received = _core.Pipe.from_fd(end.detach()).receive()
     try:
         return _message.unpack(*received)[1]
     except AttributeError as error:
-        _absent.tell(error)
+        _main_missing.tell(error)
         raise
 
 
+def _environment() -> dict[str, str]:
+    """What a child of a server must be told, which has the environment of the server's start."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+
+
+def _take_over(told: dict[str, str]) -> None:
+    """Makes that the environment of this process, which has not used shared memory yet."""
+    for name in _environment().keys() - told.keys():
+        del os.environ[name]
+    os.environ.update(told)
+    _by_handle.follow_parent()
+
+
 @contextlib.contextmanager
-def launching(process_obj: Any, popen: Any) -> Iterator[Parcel]:
+def launching(process_obj: Any, popen: Any, prepare: Callable[[], object]) -> Iterator[Parcel]:
     """Meanwhile the standard launcher runs.
 
     If that decides the standard start method, it is undecided again later.
     """
     _family.say()
     decided = standard._default_context.get_start_method(allow_none=True)
-    with contextlib.closing(Parcel(process_obj, popen)) as parcel:
+    with contextlib.closing(Parcel(process_obj, popen, prepare)) as parcel:
         try:
             yield parcel
         finally:

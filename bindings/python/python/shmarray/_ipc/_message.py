@@ -5,9 +5,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .. import _core, _pickling, _shortage
-from ._descriptors import Arrived, Owned
-from .reduction import ForkingPickler, extra_reducers
+from .. import _core, _shortage
+from .._codec import _pickler
+from ._fds import Arrived, Owned
+from ._reducers import ForkingPickler, extra_reducers
 
 __all__ = ["Packed", "Pickler", "pack", "pack_by", "pack_bytes", "send", "unpack", "unpack_bytes"]
 
@@ -26,7 +27,7 @@ class Packed(NamedTuple):
     descriptors: Sequence[Owned]
 
 
-class Pickler(_pickling.Pickler):
+class Pickler(_pickler.Pickler):
     """Uses the reducers of ``ForkingPickler`` first."""
 
     STREAM_BYTES = _STREAM_BYTES
@@ -34,32 +35,32 @@ class Pickler(_pickling.Pickler):
     """Up to this size a copy takes the receiver less time than a mapping."""
     LARGE_BYTES = 144 << 10
 
-    REDUCERS = (*extra_reducers(), *_pickling.Pickler.REDUCERS)
+    REDUCERS = (*extra_reducers(), *_pickler.Pickler.REDUCERS)
 
 
-_pickling.REUSED.add(Pickler)
+_pickler.REUSED.add(Pickler)
 
 
 def pack(obj: object) -> Packed:
     """Raises what pickling raises."""
-    payload = _pickling.payload_of(obj, _STREAM_BYTES)
+    payload = _pickler.payload_of(obj, _STREAM_BYTES)
     if payload is not None:
         return Packed(payload, (), ())
     if type(obj) is str and obj.isascii():
-        return Packed(*_pickling.pack_text(obj), ())
+        return Packed(*_pickler.pack_text(obj), ())
     if type(obj) is np.ndarray and not any(np.ndarray in reducers for reducers in Pickler.REDUCERS):
-        array = _pickling.pack_array(obj, Pickler.LARGE_BYTES)
+        array = _pickler.pack_array(obj, Pickler.LARGE_BYTES)
         if array is not None:
             return Packed(*array, ())
     return pack_by(obj, Pickler)
 
 
-def pack_by(obj: object, pickler: Callable[[], _pickling.Pickler]) -> Packed:
+def pack_by(obj: object, pickler: Callable[[], _pickler.Pickler]) -> Packed:
     """Raises what pickling raises."""
     name = object()
     try:
         _core.begin_message(name)
-        payload, arrays = _pickling.pack(obj, pickler)
+        payload, arrays = _pickler.pack(obj, pickler)
     finally:
         luggage = _core.end_message(name)
     return Packed(payload, arrays, () if luggage is None else luggage.close_up())
@@ -107,7 +108,7 @@ def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[in
 def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
     if payload[:8] == _BYTES:
         return ForkingPickler.loads(_bytes(payload, message))
-    return _pickling.unpack(payload, message)
+    return _pickler.unpack(payload, message)
 
 
 def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
@@ -117,7 +118,7 @@ def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
     """
     if payload[:8] == _BYTES:
         return message.read(0) if len(message) else bytes(payload[8:])
-    if _pickling.is_itself(payload):
+    if _pickler.is_itself(payload):
         return bytes(ForkingPickler.dumps(message.array(0, "r").copy("K")))
     memories = [message.read(index) for index in range(len(message))]
     return bytes(ForkingPickler.dumps(_Unopened(bytes(payload), memories)))
@@ -135,7 +136,7 @@ class _Unopened:
 
 def _open(payload: bytes, memories: Sequence[bytes]) -> Any:
     """Its object."""
-    return _pickling.unpack(payload, _Memories(memories))
+    return _pickler.unpack(payload, _Memories(memories))
 
 
 class _Memories:

@@ -18,12 +18,13 @@ from joblib._memmapping_reducer import (
     _reduce_memmap_backed,
 )
 
-from .. import _core, _draft, _pickling, _share, _shortage
-from .._parts import Array
+from .. import _core, _share, _shortage
+from .._codec import _collector, _pickler
+from .._codec._parts import Array
+from .._ipc import _message
+from .._ipc._message import Packed
 from .._workers import Trade
 from ..concurrent.process import ExecutorTask, ExecutorTrade
-from ..multiprocessing import _message
-from ..multiprocessing._message import Packed
 
 try:
     from joblib.externals import cloudpickle  # that of joblib before 1.6
@@ -64,7 +65,7 @@ def _pack(obj: object, snapshots: "Snapshots | None") -> Packed:
     return _message.pack_by(obj, lambda: _Pickler(snapshots))
 
 
-class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(_pickler.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
     """Arrays go our way, functions and classes that cannot be imported cloudpickle's."""
 
     STREAM_BYTES = _message.Pickler.STREAM_BYTES
@@ -90,7 +91,7 @@ class _Pickler(_pickling.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
         )
 
 
-class _Draft(_draft.Draft):
+class _Draft(_collector.Draft):
     """Large private arrays by their snapshots."""
 
     def __init__(self, snapshots: "Snapshots | None") -> None:

@@ -1,15 +1,23 @@
 """The places of a queue, and how many messages are in one that has no bound."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from .. import _core
-from .connection import Connection
-from .reduction import DupFd
+from ._reducers import DupFd
 
 __all__ = ["PLACE_BYTES", "Count", "Places"]
 
 PLACE_BYTES = 8
 """How a message of a queue with a bound begins: with its place."""
+
+
+class End(Protocol):
+    """One end of a queue's pipe, as a connection has it."""
+
+    @property
+    def pipe(self) -> _core.Pipe: ...
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
 
 
 class Places:
@@ -22,7 +30,7 @@ class Places:
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.most, DupFd(self._places.fileno()))
 
-    def take(self, reader: Connection, timeout: float | None) -> bytes | None:
+    def take(self, reader: End, timeout: float | None) -> bytes | None:
         """A place; None when there was none in that time.
 
         ``reader`` is where the messages arrive.
@@ -45,7 +53,7 @@ class Places:
         """Its message, which begins so, was received; or will not be sent."""
         self._places.free(place)
 
-    def taken(self, reader: Connection) -> int:
+    def taken(self, reader: End) -> int:
         """How many are not free."""
         return self._places.taken(reader.pipe)
 
@@ -60,7 +68,7 @@ class Count(Places):
         super().__init__(0, places)
         self.most = most
 
-    def take(self, reader: Connection, timeout: float | None) -> bytes | None:  # noqa: ARG002 (there is always one)
+    def take(self, reader: End, timeout: float | None) -> bytes | None:  # noqa: ARG002 (there is always one)
         self._places.count(1)
         return b""
 
@@ -72,7 +80,7 @@ class Count(Places):
     def free(self, place: bytes) -> None:  # noqa: ARG002 (it has none)
         self._places.count(-1)
 
-    def taken(self, reader: Connection) -> int:  # noqa: ARG002 (they were counted)
+    def taken(self, reader: End) -> int:  # noqa: ARG002 (they were counted)
         return max(0, self._places.counted())
 
 

@@ -11,9 +11,8 @@ from multiprocessing import util
 from typing import NamedTuple, TypeVar
 
 from . import _message
-from ._places import Places
-from ._tokens import Token, TokenFile, share
-from .connection import Connection
+from ._lock_tokens import Token, TokenFile, share
+from ._queue_slots import End, Places
 
 __all__ = ["Outbox"]
 
@@ -36,9 +35,7 @@ class Outbox:
     A thread, which lives as long as there is something, sends on the rest.
     """
 
-    def __init__(
-        self, reader: Connection, writer: Connection, places: Places, tokens: TokenFile | None
-    ) -> None:
+    def __init__(self, reader: End, writer: End, places: Places, tokens: TokenFile | None) -> None:
         self.lock = threading.Lock()
         """Whoever uses this process's token has it."""
         self._reader, self._writer, self._places, self._tokens = (

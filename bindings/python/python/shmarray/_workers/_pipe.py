@@ -6,9 +6,10 @@ messages of one object, each with what it is and the number of its task.
 import struct
 from typing import Any
 
-from .. import _core, _pickling
-from ..multiprocessing import _descriptors, _message
-from ..multiprocessing._message import Packed
+from .. import _core
+from .._codec import _pickler
+from .._ipc import _fds, _message
+from .._ipc._message import Packed
 
 READY, REFUSED, TASK, ANSWER = range(4)
 """From the worker: it waits for tasks; its initializer failed. To it: a task. From it: what came of that."""
@@ -53,7 +54,7 @@ class Received:
         fds = self._message.take_descriptors()
         if fds:
             return _message.unpack(self._payload, self._message, fds)
-        return _pickling.unpack(self._payload, self._message)
+        return _pickler.unpack(self._payload, self._message)
 
     def pack_again(self) -> Packed:
         """What is to be sent to another receiver in its place."""
@@ -62,8 +63,8 @@ class Received:
         return Packed((bytes(self._payload),), arrays, descriptors)
 
 
-def _owned(fd: int) -> _descriptors.Owned:
-    return _descriptors.Owned(lambda: fd)
+def _owned(fd: int) -> _fds.Owned:
+    return _fds.Owned(lambda: fd)
 
 
 def receive(pipe: _core.Pipe) -> Received:

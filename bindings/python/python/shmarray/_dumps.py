@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core, _pickling
+from . import _core
+from ._codec import _pickler
 from ._core import Handle, StaleHandleError
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     [99999, 99999, 99999]
     """
     count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
-    payload, arrays = _pickling.pack_array(obj, _pickling.Pickler.LARGE_BYTES) or _pickling.pack(
-        obj
-    )
+    payload, arrays = _pickler.pack_array(obj, _pickler.Pickler.LARGE_BYTES) or _pickler.pack(obj)
     handles: list[str] = []
     try:
         for array in arrays:
@@ -103,7 +102,7 @@ def loads(data: "Buffer") -> Any:
     """
     count, handles, tally, payload = _split(data)
     try:
-        obj = _pickling.unpack(payload, _Sent(handles))
+        obj = _pickler.unpack(payload, _Sent(handles))
     except (FileNotFoundError, StaleHandleError) as error:
         if gone := [handle for handle in handles if _is_gone(handle)]:
             _give_back(

@@ -17,9 +17,9 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._descriptors import Descriptor, Owned
+from ._fds import Descriptor, Owned
 from ._locks import EXCLUSIVE, FREE, SHARED, Range, free_all, lock, locked, wait_for
-from .reduction import DupFd
+from ._reducers import DupFd
 
 __all__ = ["Token", "TokenFile", "let_go", "share"]
 
