@@ -113,8 +113,8 @@ class AllShared(Substitute):
 
     def _write(self, obj: object) -> bytes:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_pickler.Pickler, "LARGE_BYTES", 1)
-            patch.setattr(_pickler.Pickler, "SMALL_BYTES", 0)
+            patch.setattr(_pickler.ArrayPickler, "LARGE_BYTES", 1)
+            patch.setattr(_pickler.ArrayPickler, "SMALL_BYTES", 0)
             patch.setattr(_pickler, "_idle", {})
             return shmarray.dumps(obj, persist=True)
 

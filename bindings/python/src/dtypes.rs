@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use shmarray::DType;
 
-use crate::errors::to_py;
+use crate::error::to_py;
 
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -67,7 +67,7 @@ pub(crate) fn number(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
 }
 
 /// What tells a dtype where it is unpickled: of a number its text, of any other the dtype itself.
-pub(crate) fn told<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn compact<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = dtype.py();
     if let Some(text) = encoded(dtype, |known| known.text.clone_ref(py)) {
         return Ok(text.into_bound(py));
@@ -95,10 +95,10 @@ fn keep(dtype: &Bound<'_, PyAny>, number: &DType, text: Bound<'_, PyAny>) {
 }
 
 /// A dtype of items of a size, whatever they mean.
-pub(crate) fn of_size(item_bytes: u64) -> PyResult<DType> {
-    match DType::ALL.iter().find(|row| row.item_bytes() == item_bytes) {
+pub(crate) fn of_size(itemsize: u64) -> PyResult<DType> {
+    match DType::ALL.iter().find(|row| row.item_bytes() == itemsize) {
         Some(row) => Ok(row.clone()),
-        None => DType::opaque(item_bytes).map_err(to_py),
+        None => DType::opaque(itemsize).map_err(to_py),
     }
 }
 

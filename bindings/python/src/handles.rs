@@ -7,7 +7,7 @@ use pyo3::types::{PyTuple, PyType};
 use shmarray::Descriptor;
 
 use crate::dtypes;
-use crate::errors::to_py;
+use crate::error::to_py;
 
 /// Where an array is, for any process of this machine: ``str(handle)`` is one line of text.
 ///

@@ -2,21 +2,21 @@
 //!
 //! What users see is the package `shmarray` around this; its functions validate what only
 //! NumPy understands, and say in their docstrings what these do. An array comes out as a
-//! plain `numpy.ndarray` whose `.base` is a [`hold::Hold`].
+//! plain `numpy.ndarray` whose `.base` is a [`lease::Lease`].
 
 mod dtypes;
-mod errors;
+mod error;
 mod handles;
-mod hold;
+mod lease;
 #[cfg(target_os = "linux")]
-mod luggage;
+mod outgoing_fds;
 mod memory;
 #[cfg(target_os = "linux")]
-mod messages;
+mod message;
 #[cfg(target_os = "linux")]
 mod pickling;
 #[cfg(target_os = "linux")]
-mod places;
+mod queue_slots;
 mod plain;
 
 use std::ffi::OsString;
@@ -28,9 +28,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{Access, Array, Descriptor, Options, Order};
 
-use errors::{to_py, value_error};
+use error::{to_py, value_error};
 use handles::Handle;
-use hold::{Hold, Received};
+use lease::{Lease, ReceivedArray};
 use memory::{LARGE_BYTES, Memory};
 
 /// A new array, of zeros or with what is there.
@@ -53,7 +53,7 @@ fn create<'py>(
         uninitialized: !is_zero,
     };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
-    hold::to_ndarray(dtype, array)
+    lease::to_ndarray(dtype, array)
 }
 
 /// A new array whose dimension `i` is dimension `axes[i]` of `shape`, which is in C order.
@@ -68,7 +68,7 @@ fn create_permuted<'py>(
     let options =
         Options { mode: parse_mode(mode)?, uninitialized: !is_zero, ..Options::default() };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
-    hold::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
+    lease::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
 }
 
 fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyResult<Array> {
@@ -101,7 +101,7 @@ fn share<'py>(
         ..Options::default()
     };
     let dtype = source.getattr("dtype")?;
-    hold::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
+    lease::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
 }
 
 /// The array of a handle, of its text, or of a name.
@@ -119,7 +119,7 @@ fn attach<'py>(
         Err(_) => Array::attach(text_of(handle_or_name)?, access),
     };
     let array = array.map_err(to_py)?;
-    hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
 fn access(readonly: bool) -> Access {
@@ -139,13 +139,13 @@ fn parse_access(mode: &str) -> PyResult<Access> {
 /// The array of a handle that was sent, whose message goes on holding it, too: as `Message.array`.
 #[pyfunction]
 fn sent_array<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-    Received::of(py, &untaken(text)?, parse_access(mode)?)?.ndarray(py)
+    ReceivedArray::of(py, &untaken(text)?, parse_access(mode)?)?.ndarray(py)
 }
 
 /// The memory of that: as `Message.memory`.
 #[pyfunction]
 fn sent_memory<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-    Received::of(py, &untaken(text)?, parse_access(mode)?).map(Received::into_memory)
+    ReceivedArray::of(py, &untaken(text)?, parse_access(mode)?).map(ReceivedArray::into_memory)
 }
 
 /// A handle that was sent, without its ticket.
@@ -174,34 +174,34 @@ fn in_band_bytes() -> u64 {
     shmarray::in_band_bytes()
 }
 
-/// Where in shared memory an ndarray lies: a hold of all data of its segment, the address of that,
+/// Where in shared memory an ndarray lies: a lease of all data of its segment, the address of that,
 /// whether it can be written to, and how many bytes of it are before the array's first element.
-type Place<'py> = (Bound<'py, Hold>, usize, bool, u64);
+type Location<'py> = (Bound<'py, Lease>, usize, bool, u64);
 
 /// `None` when the array is in private memory.
 #[pyfunction]
-fn place<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Place<'py>>> {
+fn locate<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Location<'py>>> {
     let Some(part) = Memory::of(array)?.items_in_segment()? else { return Ok(None) };
     let (start, writeable, offset) =
         (part.segment_data().0, !part.is_readonly(), part.layout().offset);
-    let hold = Bound::new(array.py(), Hold::new(part.whole()))?;
-    Ok(Some((hold, start.as_ptr() as usize, writeable, offset)))
+    let lease = Bound::new(array.py(), Lease::new(part.whole()))?;
+    Ok(Some((lease, start.as_ptr() as usize, writeable, offset)))
 }
 
-/// The hold of an ndarray in shared memory that its handle tells all of: numbers, which may be
+/// The lease of an ndarray in shared memory that its handle tells all of: numbers, which may be
 /// changed where its segment may. `None` for any other.
 #[pyfunction]
-fn hold_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Hold>> {
+fn lease_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Lease>> {
     let memory = Memory::of(array)?;
     let Some(dtype) = dtypes::number(&array.getattr(intern!(array.py(), "dtype"))?)? else {
         return Ok(None);
     };
     let told = |array: &Array| array.is_readonly() != memory.is_writeable();
-    Ok(memory.in_segment(dtype).filter(told).map(Hold::new))
+    Ok(memory.in_segment(dtype).filter(told).map(Lease::new))
 }
 
 fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
-    text.extract().map_err(|_| errors::expected("a Handle or str", text))
+    text.extract().map_err(|_| error::expected("a Handle or str", text))
 }
 
 /// The handle of an ndarray in shared memory.
@@ -343,33 +343,37 @@ mod _core {
     }
 
     #[pymodule_export]
-    use super::errors::{Error, StaleHandleError, error_classes};
+    use super::error::{Error, StaleHandleError, error_classes};
     #[pymodule_export]
     use super::handles::Handle;
     #[pymodule_export]
-    use super::hold::Hold;
+    use super::lease::Lease;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::luggage::{begin_message, end_message, is_in_message, luggage};
+    use super::message::{Message, Pipe, family};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::messages::{Message, Pipe, family};
+    use super::outgoing_fds::{begin_message, end_message, is_in_message, outgoing_fds};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::pickling::{Reducer, Stream, small_payload};
-    #[cfg(target_os = "linux")]
-    #[pymodule_export]
-    use super::places::Places;
     #[pymodule_export]
     use super::plain::is_plain;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::queue_slots::QueueSlots;
     #[pymodule_export]
     use super::{
         attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send,
-        hold_of, in_band_bytes, is_family_alive, is_shared, place, run_command, segments,
+        in_band_bytes, is_family_alive, is_shared, lease_of, locate, run_command, segments,
         sent_array, sent_memory, share, sweep, sweep_dead, unlink,
     };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's own spelling")]
     const __version__: &str = shmarray::VERSION;
+
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    const QUEUE_SLOT_BYTES: usize = shmarray::PLACE_BYTES;
 }

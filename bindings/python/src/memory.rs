@@ -11,8 +11,8 @@ use pyo3::types::{PyCapsule, PyType};
 use shmarray::{Array, DType, Layout, Options};
 
 use crate::dtypes;
-use crate::errors::{expected, to_py, value_error};
-use crate::hold::Hold;
+use crate::error::{expected, to_py, value_error};
+use crate::lease::Lease;
 
 /// What is over this many bytes is copied or given back while other threads of Python run. For
 /// less it is not worth it: to get the GIL again is to wait for another's turn to end.
@@ -98,13 +98,13 @@ impl<'py> Facts<'py> {
         self.interface().data.cast()
     }
 
-    pub(crate) fn item_bytes(&self) -> u64 {
+    pub(crate) fn itemsize(&self) -> u64 {
         self.interface().itemsize as u64
     }
 
     /// Of all elements.
     pub(crate) fn bytes(&self) -> u64 {
-        self.shape().iter().map(|count| *count as u64).product::<u64>() * self.item_bytes()
+        self.shape().iter().map(|count| *count as u64).product::<u64>() * self.itemsize()
     }
 
     pub(crate) fn is_contiguous(&self) -> bool {
@@ -134,7 +134,7 @@ impl<'py> Facts<'py> {
     /// Whether it is memory of a segment.
     pub(crate) fn is_in_segment(&self) -> PyResult<bool> {
         let layout = self.layout();
-        let dtype = dtypes::of_size(self.item_bytes())?;
+        let dtype = dtypes::of_size(self.itemsize())?;
         Ok(Array::over_memory(self.address() as usize, dtype, &layout.shape, &layout.strides)
             .is_some())
     }
@@ -157,12 +157,12 @@ impl<'py> Facts<'py> {
             let span = (count - 1) * step;
             if span < 0 { first += span } else { last += span }
         }
-        (first as usize, last as usize + self.item_bytes() as usize)
+        (first as usize, last as usize + self.itemsize() as usize)
     }
 
     /// Whether strides are those of its elements without gaps in C's order.
     pub(crate) fn are_of_c_order(&self, strides: &[isize]) -> bool {
-        let mut step = self.item_bytes() as isize;
+        let mut step = self.itemsize() as isize;
         self.shape().iter().zip(strides).rev().all(|(count, stride)| {
             let is_next = *count == 1 || *stride == step;
             step *= *count;
@@ -187,7 +187,7 @@ impl<'py> Facts<'py> {
 pub(crate) struct Memory<'a, 'py> {
     array: &'a Bound<'py, PyAny>,
     address: usize,
-    item_bytes: u64,
+    itemsize: u64,
     is_writeable: bool,
     layout: Layout,
 }
@@ -196,11 +196,11 @@ impl<'a, 'py> Memory<'a, 'py> {
     /// Establishes M1, or a TypeError.
     pub(crate) fn of(array: &'a Bound<'py, PyAny>) -> PyResult<Self> {
         let facts = Facts::of(array)?;
-        let (item_bytes, is_writeable) = (facts.item_bytes(), facts.is_writeable());
+        let (itemsize, is_writeable) = (facts.itemsize(), facts.is_writeable());
         Ok(Self {
             array,
             address: facts.address() as usize,
-            item_bytes,
+            itemsize,
             is_writeable,
             layout: facts.layout(),
         })
@@ -213,7 +213,7 @@ impl<'a, 'py> Memory<'a, 'py> {
 
     /// The array of items without a meaning in the segment that this is memory of, if it is.
     pub(crate) fn items_in_segment(&self) -> PyResult<Option<Array>> {
-        Ok(self.in_segment(dtypes::of_size(self.item_bytes)?))
+        Ok(self.in_segment(dtypes::of_size(self.itemsize)?))
     }
 
     /// The array in the segment that this is memory of, if it is.
@@ -226,7 +226,7 @@ impl<'a, 'py> Memory<'a, 'py> {
         let (address, layout) = (self.address, &self.layout);
         // SAFETY: M1, and `self` keeps the ndarray alive until the copy is done.
         let copy = || unsafe { Array::share(address as *const u8, dtype, layout, options) };
-        match self.layout.len() * self.item_bytes {
+        match self.layout.len() * self.itemsize {
             0..LARGE_BYTES => copy(),
             _ => self.array.py().detach(copy),
         }
@@ -264,11 +264,11 @@ unsafe fn numbers<'a>(start: *const isize, count: usize) -> &'a [isize] {
     }
 }
 
-/// The array in a segment that an ndarray is, or a hold has; ValueError when it is in private
+/// The array in a segment that an ndarray is, or a lease has; ValueError when it is in private
 /// memory.
 pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
-    if let Ok(hold) = array.cast_exact::<Hold>() {
-        return Ok(hold.get().array().clone());
+    if let Ok(lease) = array.cast_exact::<Lease>() {
+        return Ok(lease.get().array().clone());
     }
     let memory = Memory::of(array)?;
     let dtype = dtypes::from_numpy(&array.getattr(intern!(array.py(), "dtype"))?)?;

@@ -145,15 +145,15 @@ class Life:
 
     def __init__(self, pid):
         self.pid = pid
-        self.descriptor = os.pidfd_open(pid)
+        self.fd = os.pidfd_open(pid)
 
     def has_ended(self):
-        return bool(select.select([self.descriptor], [], [], 0)[0])
+        return bool(select.select([self.fd], [], [], 0)[0])
 
     def wait(self):
         """Until it has ended and the kernel has taken back what it had."""
-        select.select([self.descriptor], [], [])
-        os.close(self.descriptor)
+        select.select([self.fd], [], [])
+        os.close(self.fd)
 
 
 class Peer:

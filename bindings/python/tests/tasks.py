@@ -161,7 +161,7 @@ def interrupts():
 
 
 def fork_and_stay(gate, stay):
-    """The worker's child lives on, with all descriptors that the worker has."""
+    """The worker's child lives on, with all fds that the worker has."""
     if os.fork() == 0:
         stay.pass_through()
         os._exit(0)

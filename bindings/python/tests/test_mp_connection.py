@@ -1,4 +1,4 @@
-"""Connections carry arrays by handle, bytes and descriptors, and fail as the standard ones do."""
+"""Connections carry arrays by handle, bytes and fds, and fail as the standard ones do."""
 
 import contextlib
 import errno
@@ -241,7 +241,7 @@ def test_an_invalid_handle_is_refused_when_the_standard_class_refuses_it(handle)
 @pytest.mark.parametrize(
     "other", [Connection, multiprocessing.connection.Connection], ids=["ours", "the standard one"]
 )
-def test_a_connection_over_another_descriptor_says_what_the_standard_class_says(other):
+def test_a_connection_over_another_fd_says_what_the_standard_class_says(other):
     for one, two in (os.pipe(), [end.detach() for end in socket.socketpair()]):
         reader, writer = Connection(one, writable=False), other(two, readable=False)
         writer.send({"a": np.arange(3)})
@@ -260,7 +260,7 @@ def test_a_connection_over_another_descriptor_says_what_the_standard_class_says(
                 os.fstat(fd)
 
 
-def test_a_connection_over_another_descriptor_may_be_the_end_that_sends():
+def test_a_connection_over_another_fd_may_be_the_end_that_sends():
     one, two = os.pipe()
     with (
         multiprocessing.connection.Connection(one) as reader,
@@ -271,7 +271,7 @@ def test_a_connection_over_another_descriptor_may_be_the_end_that_sends():
         assert (reader.recv(), reader.recv_bytes()) == ("text", b"12345")
 
 
-def test_a_connection_over_another_descriptor_travels_in_messages():
+def test_a_connection_over_another_fd_travels_in_messages():
     here, there = mp.Pipe()
     one, two = os.pipe()
     here.send(Connection(one, writable=False))
@@ -317,7 +317,7 @@ def test_poll_waits_until_there_is_something():
     timer.join()
 
 
-def open_descriptors():
+def open_fds():
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -326,10 +326,10 @@ def test_connections_and_sockets_travel_in_messages():
     inner, inner_other = mp.Pipe()
     standard, standard_other = multiprocessing.Pipe()
     one, other = socket.socketpair()
-    before = open_descriptors()
+    before = open_fds()
     here.send({"ours": inner, "standard": standard, "socket": one, "array": np.arange(3)})
     received = there.recv()
-    assert open_descriptors() == before + 3
+    assert open_fds() == before + 3
     for end in (inner, standard, one):
         end.close()
     received["ours"].send(np.arange(5))
@@ -350,10 +350,10 @@ def test_connections_and_sockets_travel_in_messages():
 def test_any_number_of_connections_travels_in_one_message(count):
     here, there = mp.Pipe()
     pairs = [mp.Pipe() for _ in range(count)]
-    before = open_descriptors()
+    before = open_fds()
     here.send([one for one, _ in pairs])
     received = there.recv()
-    assert open_descriptors() == before + count
+    assert open_fds() == before + count
     for number, end in enumerate(received):
         end.send(number)
     assert [other.recv() for _, other in pairs] == list(range(count))
@@ -370,14 +370,14 @@ def test_a_connection_in_a_message_that_nobody_received_is_closed():
         other.recv()
 
 
-def test_descriptors_of_a_message_that_cannot_be_unpickled_are_closed():
+def test_fds_of_a_message_that_cannot_be_unpickled_are_closed():
     here, there = mp.Pipe()
     inner, _other = mp.Pipe()
-    before = open_descriptors()
+    before = open_fds()
     here.send([Unlucky(), inner])
     with pytest.raises(ZeroDivisionError):
         there.recv()
-    assert open_descriptors() == before
+    assert open_fds() == before
 
 
 class Unlucky:

@@ -18,7 +18,7 @@ import shmarray
 from conftest import listed_arrays
 from shmarray import _core
 from shmarray._codec import _pickler
-from shmarray._core import Hold
+from shmarray._core import Lease
 from ways import LARGE, WAYS, each_way, shared, through_bytes, through_bytes_beside_something_large
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
@@ -145,7 +145,7 @@ def test_arrays_of_objects_are_pickled_in_the_ordinary_way_and_the_arrays_in_the
     copy = way({"deep": [source, np.array([(1, "x")], [("a", int), ("b", object)])]})["deep"]
     assert copy[1].tolist() == [(1, "x")]
     assert (copy[0][2:].tolist(), copy[0].dtype) == (["text", None], object)
-    assert isinstance(copy[0][0].base, Hold)
+    assert isinstance(copy[0][0].base, Lease)
     assert np.shares_memory(copy[0][0], copy[0][1]["inner"])
     np.testing.assert_array_equal(copy[0][0], inner)
     cycle = np.empty(1, object)
@@ -310,7 +310,7 @@ def test_ten_thousand_arrays_in_one_object_take_few_segments():
         assert {array.shape for array in got} == {(size,)}
 
 
-class Holds:
+class Leases:
     """The arrays of a message that is not sent."""
 
     def __init__(self, holds):
@@ -320,7 +320,7 @@ class Holds:
         return self._holds[index]
 
 
-class InACycle(_pickler.Pickler):
+class InACycle(_pickler.ArrayPickler):
     """As one with a method of its own in its ``dispatch_table``."""
 
     def __init__(self):
@@ -329,8 +329,8 @@ class InACycle(_pickler.Pickler):
 
 
 def packed_in_a_cycle(obj):
-    payload, holds = _pickler.pack(obj, InACycle)
-    return _pickler.unpack(b"".join(payload), Holds(holds))
+    payload, holds = _pickler.encode(obj, InACycle)
+    return _pickler.decode(b"".join(payload), Leases(holds))
 
 
 def test_nothing_waits_for_the_collector_of_garbage(files):
@@ -406,13 +406,13 @@ def test_share_gives_a_plain_array_itself_and_everything_else_anew():
     assert shmarray.attach(pickle.loads(data)).tolist() == CUBE.T.tolist()
 
 
-class OfDecimals(_pickler.Pickler):
+class OfDecimals(_pickler.ArrayPickler):
     """As the launchers of processes have it: more reducers of their own."""
 
     dispatch_table = {decimal.Decimal: lambda number: (float, (str(number),))}  # noqa: RUF012 (pickle's name for it)
 
 
 def test_a_pickler_with_more_reducers():
-    payload, holds = _pickler.pack([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
-    got = _pickler.unpack(b"".join(payload), Holds(holds))
+    payload, holds = _pickler.encode([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
+    got = _pickler.decode(b"".join(payload), Leases(holds))
     assert (got[0], type(got[0]), got[1].sum()) == (2.5, float, LARGE)

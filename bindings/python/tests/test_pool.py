@@ -374,7 +374,7 @@ def test_what_waits_for_a_long_task_is_not_overtaken_by_all_others(pool, gate):
     "obj", [(pow, (2, 3), {}), (tasks.square, ([1, "a"], None), {}), (True, b"b"), [[[[[[1]]]]]]]
 )
 def test_what_is_plain_is_packed_as_all_else(obj):
-    assert _message.pack(obj)[:2] == _pickler.pack(obj, _message.Pickler)
+    assert _message.pack(obj)[:2] == _pickler.encode(obj, _message.PipePickler)
 
 
 def test_the_end_of_a_worker_is_seen_though_its_child_has_its_pipe(one, gate, tmp_path):

@@ -262,8 +262,8 @@ def test_what_is_neither_handle_nor_text_is_not_attached(thing):
 
 
 def test_holds_are_not_made_by_hand():
-    with pytest.raises(TypeError, match="Hold"):
-        shmarray._core.Hold()
+    with pytest.raises(TypeError, match="Lease"):
+        shmarray._core.Lease()
 
 
 @pytest.fixture

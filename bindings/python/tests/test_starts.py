@@ -82,27 +82,27 @@ def test_a_worker_holds_on_when_its_starter_is_gone(method, ending, tmp_path, fi
     assert files() == []
 
 
-def dup_and_exec(descriptors, _options):
+def dup_and_exec(fds, _options):
     child = os.fork()
     if child == 0:
-        os.dup2(descriptors[0], 0)
-        os.dup2(descriptors[1], 1)
+        os.dup2(fds[0], 0)
+        os.dup2(fds[1], 1)
         os.execvp("cat", ["cat"])
     return child
 
 
-def posix_spawned(descriptors, _options):
-    actions = [(os.POSIX_SPAWN_DUP2, descriptors[end], end) for end in (0, 1)]
+def posix_spawned(fds, _options):
+    actions = [(os.POSIX_SPAWN_DUP2, fds[end], end) for end in (0, 1)]
     return os.posix_spawnp("cat", ["cat"], os.environ, file_actions=actions)
 
 
-def by_subprocess(descriptors, options):
-    return subprocess.Popen(["cat"], stdin=descriptors[0], stdout=descriptors[1], **options)
+def by_subprocess(fds, options):
+    return subprocess.Popen(["cat"], stdin=fds[0], stdout=fds[1], **options)
 
 
 STARTS = {
     "subprocess": (by_subprocess, {}),
-    "subprocess with every descriptor": (by_subprocess, {"close_fds": False}),
+    "subprocess with every fd": (by_subprocess, {"close_fds": False}),
     "subprocess with a function before exec": (by_subprocess, {"preexec_fn": lambda: None}),
     "subprocess in a new session": (by_subprocess, {"start_new_session": True}),
     "posix_spawn": (posix_spawned, {}),

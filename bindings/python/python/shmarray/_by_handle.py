@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, _family
-from ._codec._parts import Array, told
+from ._codec._parts import Array, compact_dtype
 from ._core import StaleHandleError
 
 _VARIABLE = "SHMARRAY_PICKLE_BY_HANDLE"
@@ -145,18 +145,20 @@ def _reduce(private: Callable[[Array], Any], array: Array) -> Any:
 
 def _reduce_shared(array: Array) -> Any:
     """None of an array in private memory."""
-    place = None if array.base is None else _core.place(array)  # without a base it owns its memory
-    if place is None:
+    location = (
+        None if array.base is None else _core.locate(array)
+    )  # without a base it owns its memory
+    if location is None:
         return None
-    hold, _, is_writeable, offset = place
+    lease, _, is_writeable, offset = location
     is_fixed = is_writeable and not array.flags.writeable
-    handle = str(_core.handle_to_send(hold))
+    handle = str(_core.handle_to_send(lease))
     return again, (
         handle,
         not is_writeable,
         is_fixed,
         array.shape,
-        told(array),
+        compact_dtype(array),
         offset,
         array.strides,
     )

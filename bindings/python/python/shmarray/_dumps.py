@@ -47,7 +47,9 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     [99999, 99999, 99999]
     """
     count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
-    payload, arrays = _pickler.pack_array(obj, _pickler.Pickler.LARGE_BYTES) or _pickler.pack(obj)
+    payload, arrays = _pickler.encode_array(
+        obj, _pickler.ArrayPickler.LARGE_BYTES
+    ) or _pickler.encode(obj)
     handles: list[str] = []
     try:
         for array in arrays:
@@ -102,7 +104,7 @@ def loads(data: "Buffer") -> Any:
     """
     count, handles, tally, payload = _split(data)
     try:
-        obj = _pickler.unpack(payload, _Sent(handles))
+        obj = _pickler.decode(payload, _Sent(handles))
     except (FileNotFoundError, StaleHandleError) as error:
         if gone := [handle for handle in handles if _is_gone(handle)]:
             _give_back(

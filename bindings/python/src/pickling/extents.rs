@@ -13,16 +13,16 @@ pub(super) struct Extent {
     run: usize,
     period: usize,
     /// Whether it is sent as it is, and only what is in the stream must be apart from it.
-    is_place: bool,
+    is_out_of_band: bool,
 }
 
 impl Extent {
     pub(super) fn contiguous(low: usize, bytes: usize) -> Self {
-        Self { low, high: low + bytes, run: bytes, period: 0, is_place: false }
+        Self { low, high: low + bytes, run: bytes, period: 0, is_out_of_band: false }
     }
 
-    pub(super) fn of_place(self) -> Self {
-        Self { is_place: true, ..self }
+    pub(super) fn out_of_band(self) -> Self {
+        Self { is_out_of_band: true, ..self }
     }
 
     pub(super) fn of(facts: &Facts<'_>) -> Self {
@@ -37,7 +37,7 @@ impl Extent {
             .map(|(count, step)| (step.unsigned_abs(), *count as usize))
             .collect();
         steps.sort_unstable();
-        let (mut run, mut period) = (facts.item_bytes() as usize, 0);
+        let (mut run, mut period) = (facts.itemsize() as usize, 0);
         for (step, count) in steps {
             if step <= run {
                 run += count.saturating_sub(1) * step;
@@ -45,7 +45,7 @@ impl Extent {
                 period = gcd(period, step);
             }
         }
-        Self { low, high, run, period, is_place: false }
+        Self { low, high, run, period, is_out_of_band: false }
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn have_common(extents: &mut Vec<Extent>) -> bool {
         let members = &extents[chain..=at];
         if is_last
             && at > chain
-            && !members.iter().all(|one| one.is_place)
+            && !members.iter().all(|one| one.is_out_of_band)
             && !are_side_by_side(members)
         {
             return true;

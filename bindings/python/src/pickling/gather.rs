@@ -19,7 +19,7 @@ pub(super) struct Gathered {
 /// The elements of an array, in its own order of dimensions and in its directions. What repeats is
 /// there once. `None` where two elements have bytes in common otherwise.
 pub(super) fn gather(facts: &Facts<'_>) -> Option<Gathered> {
-    let item = facts.item_bytes() as usize;
+    let item = facts.itemsize() as usize;
     let (shape, steps) = (facts.shape(), facts.strides());
     let mut axes: Vec<usize> =
         (0..shape.len()).filter(|axis| shape[*axis] > 1 && steps[*axis] != 0).collect();

@@ -11,7 +11,7 @@ use shmarray::{Array, DType};
 
 use super::extents::{self, Extent};
 use super::gather::gather;
-use crate::errors::to_py;
+use crate::error::to_py;
 use crate::memory::{Facts, ndarray};
 use crate::{dtypes, plain};
 
@@ -152,7 +152,7 @@ impl Reducer {
             return Ok(false);
         }
         for other in others {
-            self.small.extend(extent_of(&other)?.map(Extent::of_place));
+            self.small.extend(extent_of(&other)?.map(Extent::out_of_band));
         }
         Ok(self.is_changed || extents::have_common(&mut self.small))
     }
@@ -284,7 +284,7 @@ impl Reducer {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = array.py();
         let shape = PyTuple::new(py, facts.shape())?;
-        let dtype = dtypes::told(&array.getattr(intern!(py, "dtype"))?)?;
+        let dtype = dtypes::compact(&array.getattr(intern!(py, "dtype"))?)?;
         let arguments = match offset == 0 && facts.are_of_c_order(strides) {
             true => (shape, dtype, bytes).into_pyobject(py)?,
             false => (shape, dtype, bytes, offset, PyTuple::new(py, strides)?).into_pyobject(py)?,

@@ -13,20 +13,20 @@ use super::{Reducer, Stream};
 const SMALL_STREAM_BYTES: usize = 8 << 10;
 
 /// Takes what a pickler has written. The payload, and whether the pickler, which has still its
-/// memo, may be used again; `None`, and nothing taken, if there are places, if some of the stream
+/// memo, may be used again; `None`, and nothing taken, if there are buffers, if some of the stream
 /// is in shared memory, or if small arrays have memory in common.
 #[pyfunction]
-#[pyo3(signature = (stream, reducer, places, /))]
+#[pyo3(signature = (stream, reducer, buffers, /))]
 pub(crate) fn small_payload<'py>(
     stream: &Bound<'py, Stream>,
     reducer: &Bound<'py, Reducer>,
-    places: &Bound<'py, PyList>,
+    buffers: &Bound<'py, PyList>,
 ) -> PyResult<Option<(Bound<'py, PyTuple>, bool)>> {
     let (mut stream, mut reducer) = (stream.borrow_mut(), reducer.borrow_mut());
-    if !places.is_empty() || !stream.is_in_memory() || reducer.have_common(Vec::new())? {
+    if !buffers.is_empty() || !stream.is_in_memory() || reducer.have_common(Vec::new())? {
         return Ok(None);
     }
-    let payload = stream.payload(places.py(), &[])?;
+    let payload = stream.payload(buffers.py(), &[])?;
     let is_small = stream.tell().saturating_sub(reducer.taken()) <= SMALL_STREAM_BYTES;
     stream.clear();
     let small_bytes = reducer.small_bytes();

@@ -6,38 +6,38 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use shmarray::{Array, DType, Options};
 
-use crate::errors::to_py;
-use crate::hold::Hold;
+use crate::error::to_py;
+use crate::lease::Lease;
 use crate::memory::LARGE_BYTES;
-use crate::messages;
+use crate::message;
 
-/// A new buffer's room beyond what is asked for: after its last large part a pickle has a few more
+/// A new segment's room beyond what is asked for: after its last large part a pickle has a few more
 /// bytes.
 const SPARE_BYTES: usize = 4 << 10;
-/// While the stream is shorter than this each new buffer doubles it; after that it adds a quarter.
+/// While the stream is shorter than this each new segment doubles it; after that it adds a quarter.
 const DOUBLED_BYTES: usize = 16 << 20;
 
-/// The stream of a pickle: the pickler's own bytes while it is short, else buffers of shared
-/// memory, which a message takes as they are. A buffer has room for what is large in one piece;
-/// what finds no room in shared memory comes behind the buffers.
+/// The stream of a pickle: the pickler's own bytes while it is short, else segments of shared
+/// memory, which a message takes as they are. A segment has room for what is large in one piece;
+/// what finds no room in shared memory comes behind the segments.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Stream {
-    buffers: Vec<Buffer>,
-    /// What follows the buffers, in pieces.
+    segments: Vec<Segment>,
+    /// What follows the segments, in pieces.
     rest: Vec<Py<PyBytes>>,
     rest_bytes: usize,
     /// What the rest has at most, unless shared memory is full.
     rest_most: usize,
-    /// Why there will be no more buffers.
+    /// Why there will be no more segments.
     failure: Option<PyErr>,
 }
 
-struct Buffer {
+struct Segment {
     array: Array,
     used: usize,
 }
 
-impl Buffer {
+impl Segment {
     fn new(room: usize) -> shmarray::Result<Self> {
         let options = Options { uninitialized: true, ..Options::default() };
         Ok(Self { array: Array::create(DType::parse("|u1")?, &[room as u64], &options)?, used: 0 })
@@ -58,13 +58,13 @@ impl Buffer {
 impl Stream {
     /// Whether all of it is the pickler's own bytes.
     pub(super) fn is_in_memory(&self) -> bool {
-        self.buffers.is_empty() && self.failure.is_none()
+        self.segments.is_empty() && self.failure.is_none()
     }
 
     /// Whether the rest takes so many bytes more.
     fn is_for_rest(&self, bytes: usize) -> bool {
         self.failure.is_some()
-            || (self.buffers.is_empty() && self.rest_bytes + bytes <= self.rest_most)
+            || (self.segments.is_empty() && self.rest_bytes + bytes <= self.rest_most)
     }
 
     fn add_to_rest(&mut self, piece: &Bound<'_, PyBytes>) {
@@ -82,7 +82,7 @@ impl Stream {
         are_fixed: bool,
     ) -> PyResult<usize> {
         if !self.is_for_rest(bytes.len()) {
-            match self.write_to_buffers(py, bytes, are_fixed) {
+            match self.write_to_segments(py, bytes, are_fixed) {
                 Ok(()) => return Ok(bytes.len()),
                 Err(error) => self.failure = Some(error),
             }
@@ -94,12 +94,12 @@ impl Stream {
         Ok(bytes.len())
     }
 
-    /// Adds bytes to the buffers, and what of the stream is not there yet. Other threads of Python
+    /// Adds bytes to the segments, and what of the stream is not there yet. Other threads of Python
     /// run meanwhile.
-    fn write_to_buffers(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
+    fn write_to_segments(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
         let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
-        let (buffers, behind) = (&mut self.buffers, self.rest_bytes);
-        let mut write = || write_behind(buffers, &rest, behind, bytes);
+        let (segments, behind) = (&mut self.segments, self.rest_bytes);
+        let mut write = || write_behind(segments, &rest, behind, bytes);
         let written =
             if are_fixed && bytes.len() as u64 >= LARGE_BYTES { py.detach(write) } else { write() };
         drop(rest);
@@ -110,20 +110,20 @@ impl Stream {
     }
 }
 
-/// Adds to buffers what follows them and then `bytes`, in one piece.
+/// Adds to segments what follows them and then `bytes`, in one piece.
 fn write_behind(
-    buffers: &mut Vec<Buffer>,
+    segments: &mut Vec<Segment>,
     rest: &[&[u8]],
     rest_bytes: usize,
     bytes: &[u8],
 ) -> shmarray::Result<()> {
     let needed = rest_bytes + bytes.len();
-    if buffers.last().is_none_or(|last| last.room() < needed) {
-        let written = buffers.iter().map(|buffer| buffer.used).sum::<usize>() + rest_bytes;
+    if segments.last().is_none_or(|last| last.room() < needed) {
+        let written = segments.iter().map(|segment| segment.used).sum::<usize>() + rest_bytes;
         let growth = if written < DOUBLED_BYTES { written } else { written / 4 };
-        buffers.push(Buffer::new(needed.max(growth) + SPARE_BYTES)?);
+        segments.push(Segment::new(needed.max(growth) + SPARE_BYTES)?);
     }
-    if let Some(last) = buffers.last_mut() {
+    if let Some(last) = segments.last_mut() {
         rest.iter().try_for_each(|piece| last.write(piece))?;
         last.write(bytes)?;
     }
@@ -134,7 +134,7 @@ fn write_behind(
 impl Stream {
     #[new]
     fn new(rest_most: usize) -> Self {
-        Self { buffers: Vec::new(), rest: Vec::new(), rest_bytes: 0, rest_most, failure: None }
+        Self { segments: Vec::new(), rest: Vec::new(), rest_bytes: 0, rest_most, failure: None }
     }
 
     /// Adds bytes, or a text as UTF-8.
@@ -156,7 +156,7 @@ impl Stream {
             return Ok(0); // there need be no memory
         }
         if !memory.is_c_contiguous() && !memory.is_fortran_contiguous() {
-            return self.write(messages::bytes_of(data)?.as_any());
+            return self.write(message::bytes_of(data)?.as_any());
         }
         // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps
         // the GIL, if it is not `bytes`.
@@ -169,12 +169,15 @@ impl Stream {
 
     /// How many bytes it has.
     pub(super) fn tell(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest_bytes
+        self.segments.iter().map(|segment| segment.used).sum::<usize>() + self.rest_bytes
     }
 
-    /// The buffers, with how many bytes of each are used.
-    fn buffers(&self) -> Vec<(Hold, usize)> {
-        self.buffers.iter().map(|buffer| (Hold::new(buffer.array.clone()), buffer.used)).collect()
+    /// The segments, with how many bytes of each are used.
+    fn segments(&self) -> Vec<(Lease, usize)> {
+        self.segments
+            .iter()
+            .map(|segment| (Lease::new(segment.array.clone()), segment.used))
+            .collect()
     }
 
     /// The rest of the stream in pieces; the last piece is `table` and the length of that rest.
@@ -195,13 +198,13 @@ impl Stream {
         )
     }
 
-    /// All of it, where there are no buffers.
+    /// All of it, where there are no segments.
     fn getvalue<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let pieces: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
         PyBytes::new(py, &pieces.concat())
     }
 
-    /// Why some of it is not in a buffer that should be.
+    /// Why some of it is not in a segment that should be.
     fn failure(&self, py: Python<'_>) -> Option<PyErr> {
         self.failure.as_ref().map(|error| error.clone_ref(py))
     }

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ._parts import Array, Parts, Place, told
+from ._parts import Array, OutOfBandBuffer, Parts, compact_dtype
 
 
-class Draft:
-    """What fills the places of one stream. A child may say otherwise how arrays are made again."""
+class Collector:
+    """What fills the buffers of one stream. A child may say otherwise how arrays are made again."""
 
     def __init__(self) -> None:
-        self.places: list[Place] = []
+        self.buffers: list[OutOfBandBuffer] = []
         self.parts = Parts()
         self.dispatch_table: Any = {}
         """The pickler's."""
-        self._marked: dict[int, tuple[pickle.PickleBuffer, Place]] = {}
+        self._marked: dict[int, tuple[pickle.PickleBuffer, OutOfBandBuffer]] = {}
 
     def clear(self) -> None:
         """Lets go of all memory."""
-        if self._marked or self.places or self.parts:
+        if self._marked or self.buffers or self.parts:
             self._marked.clear()
-            self.places.clear()
+            self.buffers.clear()
             self.parts.clear()
 
     def reduce_array(self, array: Array) -> Any:
@@ -46,35 +46,35 @@ class Draft:
         return NotImplemented  # a subclass with its own pickling
 
     def _reduce_plain(self, array: Array) -> Any:
-        """A shared array is made from its segment's memory at the receiver; `Plan` says where a
+        """A shared array is made from its segment's memory at the receiver; `PartsLayout` says where a
         private one goes.
         """
-        place = (
-            None if array.base is None else _core.place(array)
+        location = (
+            None if array.base is None else _core.locate(array)
         )  # without a base it owns its memory
-        if place is None:
+        if location is None:
             return _same, (self._mark(array),)
-        part, is_writeable, offset = self.parts.of_segment(place)
-        arguments = array.shape, told(array), self._mark(part), offset, array.strides
+        part, is_writeable, offset = self.parts.of_segment(location)
+        arguments = array.shape, compact_dtype(array), self._mark(part), offset, array.strides
         return fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
 
-    def _mark(self, place: Place) -> pickle.PickleBuffer:
+    def _mark(self, memory: OutOfBandBuffer) -> pickle.PickleBuffer:
         """An empty buffer that is pickled in place of this memory; `take` knows it by its identity."""
         mark = pickle.PickleBuffer(_EMPTY)
-        self._marked[id(mark)] = mark, place
+        self._marked[id(mark)] = mark, memory
         return mark
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Puts a buffer's memory into the places.
+        """Puts a buffer's memory into the buffers.
 
         True if the pickler is to write the buffer into the stream.
         """
         if id(buffer) in self._marked:
-            self.places.append(self._marked[id(buffer)][1])
+            self.buffers.append(self._marked[id(buffer)][1])
             return False
         memory = buffer.raw()
         if memory.nbytes:
-            self.places.append(memory)
+            self.buffers.append(memory)
         return not memory.nbytes
 
 

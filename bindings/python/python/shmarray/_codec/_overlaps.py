@@ -28,7 +28,7 @@ class Extent(NamedTuple):
     low: int
     high: int
     """Behind its highest byte."""
-    place: int
+    number: int
     """Different for all, so that comparing two never comes to their arrays."""
     array: Array
     run: int
@@ -38,7 +38,7 @@ class Extent(NamedTuple):
 class Member(NamedTuple):
     """Where an array lies in a copy."""
 
-    place: int
+    number: int
     offset: int
     strides: Strides
 
@@ -56,11 +56,11 @@ def address_of(array: Array) -> int:
     return address
 
 
-def extent_of(place: int, array: Array) -> Extent:
+def extent_of(number: int, array: Array) -> Extent:
     """The bytes of an array that has some."""
     address, item = address_of(array), array.itemsize
     if array.flags.c_contiguous:
-        return Extent(address, address + array.nbytes, place, array, array.nbytes, 0)
+        return Extent(address, address + array.nbytes, number, array, array.nbytes, 0)
     run, period = item, 0
     for stride, count in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if stride <= run:
@@ -68,14 +68,14 @@ def extent_of(place: int, array: Array) -> Extent:
         elif count > 1:
             period = math.gcd(period, stride)
     low = address - _first(array.shape, array.strides)
-    return Extent(low, low + _reach(array.shape, array.strides) + item, place, array, run, period)
+    return Extent(low, low + _reach(array.shape, array.strides) + item, number, array, run, period)
 
 
 def copies_of(arrays: Sequence[tuple[int, Array]]) -> Iterator[Copy]:
-    """How they, each with its place, are copied, each element once."""
-    place, array = arrays[0]
+    """How they, each with its number, are copied, each element once."""
+    number, array = arrays[0]
     if len(arrays) == 1 and array.flags.c_contiguous:
-        return iter([Copy(array, [Member(place, 0, array.strides)])])
+        return iter([Copy(array, [Member(number, 0, array.strides)])])
     return copies(itertools.starmap(extent_of, arrays))
 
 
@@ -123,7 +123,7 @@ def _rings(extents: list[Extent], period: int) -> list[list[Extent]]:
 def _copy(group: list[Extent]) -> Copy:
     first, low, high = group[0], group[0].low, max(extent.high for extent in group)
     if len(group) == 1 and first.array.flags.c_contiguous:
-        return Copy(first.array, [Member(first.place, 0, first.array.strides)])
+        return Copy(first.array, [Member(first.number, 0, first.array.strides)])
     if all(extent.period == 0 for extent in group) or any(
         extent.run >= high - low for extent in group
     ):
@@ -142,7 +142,8 @@ def _memory(group: list[Extent], low: int, high: int) -> Copy:
     if len(group) > 1:
         low -= low % _ALIGNMENT  # all stay aligned; those few bytes are of the same page
     members = [
-        Member(place, address_of(array) - low, array.strides) for _, _, place, array, _, _ in group
+        Member(number, address_of(array) - low, array.strides)
+        for _, _, number, array, _, _ in group
     ]
     return Copy(np.asarray(_Memory(low, high - low, group)), members)
 
@@ -159,7 +160,7 @@ def _elements(extent: Extent) -> Copy:
     for axis in reversed(axes):
         strides[axis] = -step if strides[axis] < 0 else step
         step *= array.shape[axis]
-    member = Member(extent.place, _first(array.shape, strides), tuple(strides))
+    member = Member(extent.number, _first(array.shape, strides), tuple(strides))
     return Copy(_items(array)[upwards].transpose(axes), [member])
 
 
@@ -185,7 +186,7 @@ def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
         )
         row, column = divmod(extent.low - start, period)
         low = row * width + column
-        members.append(Member(extent.place, low + _first(shape, strides), strides))
+        members.append(Member(extent.number, low + _first(shape, strides), strides))
         size = max(size, low + _reach(shape, strides) + extent.array.itemsize)
     return members, size
 

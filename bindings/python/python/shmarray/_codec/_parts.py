@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core, _shortage
-from .._core import Hold
+from .._core import Lease
 from . import _overlaps
 from ._overlaps import Copy, Member, Strides
 
 Array: TypeAlias = NDArray[Any]
 
-Place: TypeAlias = Array | memoryview | int
+OutOfBandBuffer: TypeAlias = Array | memoryview | int
 """What a place of a stream is to be filled with: an array without objects, contiguous bytes, or the memory
 of the part of this number.
 """
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
     mode: str | None
     """How it is attached where it arrives, as `numpy.memmap` says it; None if it travels in the message."""
-    hold: Hold | None
+    lease: Lease | None
     """That of all data of its segment."""
     inline: bytearray
     """What travels in the message."""
@@ -52,15 +52,15 @@ class Parts(list[Part]):
         super().__init__()
         self._segments: dict[int, int] = {}
 
-    def of_segment(self, place: tuple[Hold, int, bool, int]) -> tuple[int, bool, int]:
-        """Of what `_core.place` says: the number of that part, of which there is one for each way
+    def of_segment(self, location: tuple[Lease, int, bool, int]) -> tuple[int, bool, int]:
+        """Of what `_core.locate` says: the number of that part, of which there is one for each way
         in which a segment is mapped; whether it is writeable; and the offset in it.
         """
-        hold, start, is_writeable, offset = place
+        lease, start, is_writeable, offset = location
         number = self._segments.get(start)
         if number is None:
             number = self._segments[start] = len(self)
-            self.append(Part("r+" if is_writeable else "r", hold, _NOTHING))
+            self.append(Part("r+" if is_writeable else "r", lease, _NOTHING))
         return number, is_writeable, offset
 
     def clear(self) -> None:
@@ -68,24 +68,24 @@ class Parts(list[Part]):
         self._segments.clear()
 
 
-class Plan:
+class PartsLayout:
     """Where in the parts lies what fills each place of a stream.
 
     Adds the parts that are missing.
     """
 
     def __init__(
-        self, places: Sequence[Place], parts: Parts, large_bytes: int, private_mode: str
+        self, buffers: Sequence[OutOfBandBuffer], parts: Parts, large_bytes: int, private_mode: str
     ) -> None:
         """With the ``private_mode`` "c" what finds no room in shared memory travels in the message."""
         self.parts = parts
-        self.views: list[View | int] = [_NOWHERE] * len(places)
-        self._places, self._private_mode = places, private_mode
+        self.views: list[View | int] = [_NOWHERE] * len(buffers)
+        self._buffers, self._private_mode = buffers, private_mode
         private = []
-        for number, place in enumerate(places):
-            if isinstance(place, int):
-                self.views[number] = place
-            elif self._is_private(number, array := _array(place)):
+        for number, buffer in enumerate(buffers):
+            if isinstance(buffer, int):
+                self.views[number] = buffer
+            elif self._is_private(number, array := _array(buffer)):
                 private.append((number, array))
         if private:
             self._add_private(_overlaps.copies_of(private), large_bytes)
@@ -93,11 +93,11 @@ class Plan:
     def _is_private(self, number: int, array: Array) -> bool:
         """Whether it is to be copied. All else is in its part from now on."""
         found = (
-            None if array.base is None else _core.place(array)
+            None if array.base is None else _core.locate(array)
         )  # without a base it owns its memory
         if found is not None:
             part, _, offset = self.parts.of_segment(found)
-            self._lies_in(part, number, offset, array.strides)
+            self._put(part, number, offset, array.strides)
         elif array.nbytes == 0:
             self._add(Part(None, None, _NOTHING), [Member(number, 0, array.strides)])
         else:
@@ -125,8 +125,8 @@ class Plan:
                 memory, members = bytearray(), []
             memory += bytes(-len(memory) % _ALIGNMENT)
             members += [
-                Member(place, len(memory) + offset, strides)
-                for place, offset, strides in copy.members
+                Member(number, len(memory) + offset, strides)
+                for number, offset, strides in copy.members
             ]
             memory += copy.source.tobytes()
         self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
@@ -143,36 +143,36 @@ class Plan:
                 raise
             _shortage.tell(error)
             return Part(None, None, bytearray(source.tobytes()))
-        place = _core.place(shared)
-        assert place is not None
-        return Part(self._private_mode, place[0], _NOTHING)
+        location = _core.locate(shared)
+        assert location is not None
+        return Part(self._private_mode, location[0], _NOTHING)
 
     def _add(self, part: Part, members: Sequence[Member]) -> None:
         self.parts.append(part)
         for member in members:
-            self._lies_in(len(self.parts) - 1, *member)
+            self._put(len(self.parts) - 1, *member)
 
-    def _lies_in(self, part: int, place: int, offset: int, strides: Strides) -> None:
-        filling = self._places[place]
+    def _put(self, part: int, number: int, offset: int, strides: Strides) -> None:
+        filling = self._buffers[number]
         assert not isinstance(filling, int)
         if isinstance(filling, memoryview):
-            self.views[place] = (part, offset, (filling.nbytes,), (1,), None, not filling.readonly)
+            self.views[number] = (part, offset, (filling.nbytes,), (1,), None, not filling.readonly)
         else:
-            self.views[place] = (
+            self.views[number] = (
                 part,
                 offset,
                 filling.shape,
                 strides,
-                told(filling),
+                compact_dtype(filling),
                 filling.flags.writeable,
             )
 
 
-def _array(place: Array | memoryview) -> Array:
-    return np.frombuffer(place, np.uint8) if isinstance(place, memoryview) else place
+def _array(buffer: Array | memoryview) -> Array:
+    return np.frombuffer(buffer, np.uint8) if isinstance(buffer, memoryview) else buffer
 
 
-def told(array: Array) -> Any:
+def compact_dtype(array: Array) -> Any:
     """Its dtype, or a text that says as much and is shorter."""
     dtype = array.dtype
     is_told = 0 <= dtype.num < _OTHERS_DTYPES and dtype.kind != "V" and dtype.metadata is None

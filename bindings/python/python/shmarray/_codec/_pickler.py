@@ -12,7 +12,7 @@ fills them, each part once, however many arrays are views of it:
 A private array that is small is no place: the stream has its bytes (`_core.Reducer`), and those
 that lie within it are made of the same bytes. Where small arrays have memory in common in other
 ways, all is pickled once more, with places. What of the stream is long is in shared memory as well
-(`_core.Stream`). How much is small and long, a `Pickler` says: for bytes that somebody keeps, or
+(`_core.Stream`). How much is small and long, an `ArrayPickler` says: for bytes that somebody keeps, or
 for a pipe, whose socket carries a little faster than shared memory is had.
 
 What was private is private again where it arrives: a copy, or mapped so that a store copies its
@@ -33,12 +33,12 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from .. import _core, _shortage
-from .._core import Hold
+from .._core import Lease
 from . import _arrow
-from ._collector import Draft, fixed
-from ._parts import Array, Plan, View, told
+from ._collector import Collector, fixed
+from ._parts import Array, PartsLayout, View, compact_dtype
 
-Packed: TypeAlias = tuple[tuple[bytes, ...], Sequence[Hold]]
+Encoded: TypeAlias = tuple[tuple[bytes, ...], Sequence[Lease]]
 """An object on its way: a payload, and what of it is in shared memory, the parts and then the buffers that the stream
 begins with. They are the first arguments of ``_core.Pipe.send``.
 
@@ -48,7 +48,7 @@ that its handle describes has only a mark instead.
 """
 
 
-class Pickler(pickle.Pickler):
+class ArrayPickler(pickle.Pickler):
     """Writes the stream of one object, and collects what fills its places.
 
     A child may have more reducers in its ``dispatch_table``, as any pickler.
@@ -63,14 +63,14 @@ class Pickler(pickle.Pickler):
     LARGE_BYTES = 32 << 10
     """Other private memory that is less altogether travels in the message, not in shared memory."""
 
-    def __init__(self, draft: Draft | None = None, takes_views: bool = True) -> None:
+    def __init__(self, collector: Collector | None = None, takes_views: bool = True) -> None:
         self.stream = _core.Stream(self.STREAM_BYTES)
-        self.draft = Draft() if draft is None else draft
-        self.draft.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
+        self.collector = Collector() if collector is None else collector
+        self.collector.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
         self.reducer = _core.Reducer(
-            self.draft.reduce_array,
+            self.collector.reduce_array,
             self.REDUCERS,
-            self.draft.take,
+            self.collector.take,
             fixed,
             self.SMALL_BYTES,
             takes_views,
@@ -91,7 +91,7 @@ class Pickler(pickle.Pickler):
         """
         _arrow.look()
         self.dump(obj)
-        written = _core.small_payload(self.stream, self.reducer, self.draft.places)
+        written = _core.small_payload(self.stream, self.reducer, self.collector.buffers)
         if written is not None:
             self.clear_memo()
         return written
@@ -107,12 +107,12 @@ class Pickler(pickle.Pickler):
         a garbage collection; and Python 3.11 crashes when a collection frees views of buffers.
         """
         self.clear_memo()
-        self.draft.clear()
+        self.collector.clear()
         self.reducer.begin(self.SMALL_BYTES)
         self.stream.clear()
 
 
-def payload_of(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
+def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
     """The payload of a plain object (`_core.is_plain`), or of a text or bytes of up to
     ``text_bytes``; None for anything else.
     """
@@ -136,19 +136,19 @@ def payload_of(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
     )
 
 
-def pack_array(array: object, large_bytes: int) -> Packed | None:
-    """As ``pack``, of an array alone that its handle describes completely: a shared one, or a
+def encode_array(array: object, large_bytes: int) -> Encoded | None:
+    """As ``encode``, of an array alone that its handle describes completely: a shared one, or a
     private one of at least ``large_bytes``. None for anything else.
     """
     if type(array) is not np.ndarray:
         return None
-    hold = _core.hold_of(array)
-    if hold is not None:
-        return (_ITSELF_READONLY if hold.readonly else _ITSELF,), [hold]
-    flags, dtype = array.flags, told(array)
+    lease = _core.lease_of(array)
+    if lease is not None:
+        return (_ITSELF_READONLY if lease.readonly else _ITSELF,), [lease]
+    flags, dtype = array.flags, compact_dtype(array)
     if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
         return None
-    if array.nbytes == 0 or (array.base is not None and _core.place(array) is not None):
+    if array.nbytes == 0 or (array.base is not None and _core.locate(array) is not None):
         return None
     if array.nbytes < large_bytes:
         return None
@@ -156,21 +156,23 @@ def pack_array(array: object, large_bytes: int) -> Packed | None:
         shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
     except _shortage.FULL:
         return None  # its bytes go into the message then, with a warning
-    hold = _core.hold_of(shared)
-    return ((_ITSELF_PRIVATE,), [hold]) if hold and shared.strides == array.strides else None
+    lease = _core.lease_of(shared)
+    return ((_ITSELF_PRIVATE,), [lease]) if lease and shared.strides == array.strides else None
 
 
-def pack_text(text: str) -> Packed:
-    """As ``pack``, of a long text of ASCII's characters alone: the pickler would copy it twice."""
+def encode_text(text: str) -> Encoded:
+    """As ``encode``, of a long text of ASCII's characters alone: the pickler would copy it twice."""
     stream = _core.Stream(_LONG_TEXT.size)  # so the text goes to shared memory in one write
     stream.write(_LONG_TEXT.pack(pickle.PROTO, b"\5", pickle.BINUNICODE8, len(text)))
     stream.write(text)
     stream.write(pickle.STOP)
     if failure := stream.failure():
         _shortage.tell(failure)
-    buffers = stream.buffers()
-    table: Sequence[Any] = [], [], [used for _, used in buffers]
-    return stream.payload(pickle.dumps(table, 5) if buffers else b""), [hold for hold, _ in buffers]
+    segments = stream.segments()
+    table: Sequence[Any] = [], [], [used for _, used in segments]
+    return stream.payload(pickle.dumps(table, 5) if segments else b""), [
+        lease for lease, _ in segments
+    ]
 
 
 def is_itself(payload: bytes | memoryview) -> bool:
@@ -178,7 +180,7 @@ def is_itself(payload: bytes | memoryview) -> bool:
     return len(payload) == len(_ITSELF) and bytes(payload) in _MODES
 
 
-def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
+def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> Encoded:
     """An object as a message for a pipe that carries arrays.
 
     Raises what pickling raises.
@@ -188,35 +190,39 @@ def pack(obj: object, pickler: Callable[[], Pickler] = Pickler) -> Packed:
     try:
         written = writer.write(obj)
         if written is None:
-            packed, is_small = _packed(writer, obj), writer.stream.tell() <= _SMALL_BYTES
+            encoded, is_small = _encoded(writer, obj), writer.stream.tell() <= _SMALL_BYTES
         else:
-            packed, is_small = (written[0], ()), written[1]
+            encoded, is_small = (written[0], ()), written[1]
     finally:
         if written is None:
             writer.forget()
     if is_small and pickler in REUSED:
         _idle[pickler] = writer
-    return packed
+    return encoded
 
 
-def _packed(writer: Pickler, obj: object) -> Packed:
+def _encoded(writer: ArrayPickler, obj: object) -> Encoded:
     """An object that a pickler wrote, and that is more than a stream."""
-    stream, draft = writer.stream, writer.draft
-    if writer.reducer.have_common(draft.places):
+    stream, collector = writer.stream, writer.collector
+    if writer.reducer.have_common(collector.buffers):
         writer.write_again(obj)
-    buffers = stream.buffers()
+    segments = stream.segments()
     if failure := stream.failure():
         _shortage.tell(failure)
-    if not draft.places and not buffers:
+    if not collector.buffers and not segments:
         return stream.payload(b""), ()
-    views: Sequence[Any] = draft.places
+    views: Sequence[Any] = collector.buffers
     if not {*map(type, views)} <= {int}:  # else all are parts by now
-        views = Plan(views, draft.parts, writer.LARGE_BYTES, private_mode="c").views
-    table = [part.mode or part.inline for part in draft.parts], views, [used for _, used in buffers]
-    holds = [part.hold for part in draft.parts if part.hold is not None] + [
-        hold for hold, _ in buffers
+        views = PartsLayout(views, collector.parts, writer.LARGE_BYTES, private_mode="c").views
+    table = (
+        [part.mode or part.inline for part in collector.parts],
+        views,
+        [used for _, used in segments],
+    )
+    leases = [part.lease for part in collector.parts if part.lease is not None] + [
+        lease for lease, _ in segments
     ]
-    return stream.payload(pickle.dumps(table, 5)), holds
+    return stream.payload(pickle.dumps(table, 5)), leases
 
 
 class Arrays(Protocol):
@@ -226,7 +232,7 @@ class Arrays(Protocol):
     def memory(self, index: int, mode: str) -> Any: ...
 
 
-def unpack(payload: bytes | memoryview, arrays: Arrays) -> Any:
+def decode(payload: bytes | memoryview, arrays: Arrays) -> Any:
     """The object of a message."""
     memory = memoryview(payload)
     table_end = len(memory) - _LENGTH.size
@@ -283,22 +289,22 @@ class _Pieces:
 def share_all(obj: object) -> Any:
     """The same object with the memory of every array in it shared."""
     writer = _OfAll()
-    draft = writer.draft
+    collector = writer.collector
     try:
         written = writer.write(obj)
         if written is not None:
             return pickle.loads(b"".join(written[0]))
-        plan = Plan(draft.places, draft.parts, large_bytes=1, private_mode="r+")
+        layout = PartsLayout(collector.buffers, collector.parts, large_bytes=1, private_mode="r+")
         memories, stream = (
-            [part.hold or part.inline for part in plan.parts],
+            [part.lease or part.inline for part in layout.parts],
             writer.stream.getvalue(),
         )
     finally:
         writer.forget()
-    return pickle.loads(stream, buffers=[_fill(memories, view) for view in plan.views])
+    return pickle.loads(stream, buffers=[_fill(memories, view) for view in layout.views])
 
 
-class _OfAll(Pickler):
+class _OfAll(ArrayPickler):
     STREAM_BYTES = 1 << 62
     SMALL_BYTES = 0
 
@@ -314,9 +320,9 @@ def _fill(memories: Sequence[Any], view: int | View) -> Any:
     return array if dtype else array.data
 
 
-_idle: dict[Callable[[], Pickler], Pickler] = {}
+_idle: dict[Callable[[], ArrayPickler], ArrayPickler] = {}
 """One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
-REUSED: set[Callable[[], Pickler]] = {Pickler}
+REUSED: set[Callable[[], ArrayPickler]] = {ArrayPickler}
 _SMALL_BYTES = 8 << 10
 """A pickler that has written a longer stream is not used again, as in `_core.small_payload`."""
 _LENGTH = struct.Struct("<Q")

@@ -8,20 +8,20 @@ import contextlib
 from typing import Any
 
 from .. import _core, _family
-from ._fds import Descriptor
+from ._fds import Fd
 from ._reducers import DupFd
 
-__all__ = ["Keeper", "keeper"]
+__all__ = ["FamilyKeeper", "keeper"]
 
 
 class _Process:
     """What is known of this process, and of those that were forked from it."""
 
-    keeper: "Keeper | None" = None
+    keeper: "FamilyKeeper | None" = None
     """What it was sent by the one that started it."""
 
 
-class Keeper(Descriptor):
+class FamilyKeeper(Fd):
     """Keeps the family: while it is under way, and in the process where it arrives."""
 
     __slots__ = ()
@@ -30,13 +30,13 @@ class Keeper(Descriptor):
         return _arrive, (DupFd(self._fd),)
 
 
-def _arrive(descriptor: Any) -> Keeper:
-    _Process.keeper = Keeper(descriptor.detach())
+def _arrive(fd: Any) -> FamilyKeeper:
+    _Process.keeper = FamilyKeeper(fd.detach())
     return _Process.keeper
 
 
-def keeper() -> Keeper | None:
+def keeper() -> FamilyKeeper | None:
     """For a process that is being started."""
     with contextlib.suppress(OSError):
-        return None if _family.number is None else Keeper(_core.family()[1])
+        return None if _family.number is None else FamilyKeeper(_core.family()[1])
     return None

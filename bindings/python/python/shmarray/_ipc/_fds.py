@@ -6,7 +6,7 @@ descriptors of its parts beside the message; while it is unpickled, ``detach`` t
 there.
 
 A descriptor that stands for something which the kernel gives back with its last owner must have
-one: a child that was forked meanwhile would keep a copy of it. So an ``Owned`` one is closed in
+one: a child that was forked meanwhile would keep a copy of it. So an ``OwnedFd`` one is closed in
 every forked child, and forks wait while one is made or closed.
 """
 
@@ -20,13 +20,13 @@ from typing import Any, Protocol, Self
 from .. import _core
 
 __all__ = [
-    "Arrived",
-    "Descriptor",
-    "Owned",
-    "is_leaving",
+    "Fd",
+    "IncomingFds",
+    "OwnedFd",
+    "is_packing",
     "no_fork",
     "owned_by",
-    "travelling",
+    "travelling_fd",
 ]
 
 _DIRECT_MOST = 48
@@ -36,7 +36,7 @@ Core sends 64 at most. It needs one for each directory of the arrays, and a queu
 """
 
 
-class Descriptor:
+class Fd:
     """A descriptor that is closed with its last reference."""
 
     __slots__ = ("__weakref__", "_fd")
@@ -62,16 +62,14 @@ _no_fork = threading.RLock()
 """Forks wait for who has it."""
 
 
-class _Dropped(list["Owned"]):
+class _Dropped(list["OwnedFd"]):
     """What was dropped, and is closed as soon as nobody forks.
 
     It is not waited for: the garbage collector also runs where a lock is held that a fork waits
     for.
     """
 
-    def close_all(
-        self, _no_fork: Any = _no_fork, _close: Callable[[Descriptor], None] = Descriptor.close
-    ) -> None:
+    def close_all(self, _no_fork: Any = _no_fork, _close: Callable[[Fd], None] = Fd.close) -> None:
         """Closes it now, if that can be. Else who has the lock does, when he has let it go."""
         while self and _no_fork.acquire(blocking=False):
             try:
@@ -92,7 +90,7 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-class Owned(Descriptor):
+class OwnedFd(Fd):
     """A descriptor that forked children close."""
 
     __slots__ = ()
@@ -156,38 +154,38 @@ os.register_at_fork(
 class _Current(threading.local):
     """The message that this thread unpickles."""
 
-    arrived: "Arrived | None" = None
+    incoming: "IncomingFds | None" = None
 
 
 _current = _Current()
 
 
-class Luggage:
+class OutgoingFds:
     """The descriptors that go with the message a thread is pickling (``_core.begin_message``)."""
 
     def __init__(self) -> None:
-        self._owned: list[Owned] = []
+        self._owned: list[OwnedFd] = []
 
     def add(self, fd: int) -> int:
-        """Puts a copy of a descriptor there, and says its place."""
-        self._owned.append(Owned(lambda: os.dup(fd)))
+        """Puts a copy of a descriptor there, and says its index."""
+        self._owned.append(OwnedFd(lambda: os.dup(fd)))
         return len(self._owned) - 1
 
-    def close_up(self) -> list[Owned]:
+    def close_up(self) -> list[OwnedFd]:
         """What travels with the message: all of them, if they are few."""
         direct, rest = self._owned[:_DIRECT_MOST], self._owned[_DIRECT_MOST:]
         return [*direct, _bundle(rest)] if rest else direct
 
 
-def _bundle(owned: Sequence[Owned]) -> Owned:
+def _bundle(owned: Sequence[OwnedFd]) -> OwnedFd:
     """The end of a pipe that holds these."""
     into, out = _core.Pipe.pair()
     for start in range(0, len(owned), _DIRECT_MOST):
         into.send(b"", [], 0, [one.fileno() for one in owned[start : start + _DIRECT_MOST]])
-    return Owned(lambda: os.dup(out.fileno()))
+    return OwnedFd(lambda: os.dup(out.fileno()))
 
 
-class Arrived:
+class IncomingFds:
     """Descriptors that came with a message:
 
     for what is unpickled by this thread within a `with`.
@@ -196,53 +194,53 @@ class Arrived:
     def __init__(self, fds: Sequence[int]) -> None:
         self._fds = dict(enumerate(fds))
         self._bundle = self._fds.pop(_DIRECT_MOST, None)
-        self._outer: Arrived | None = None
+        self._outer: IncomingFds | None = None
 
     def __enter__(self) -> Self:
-        self._outer, _current.arrived = _current.arrived, self
+        self._outer, _current.incoming = _current.incoming, self
         return self
 
     def __exit__(self, *_: object) -> None:
-        _current.arrived = self._outer
+        _current.incoming = self._outer
         for fd in (*self._fds.values(), *([] if self._bundle is None else [self._bundle])):
             os.close(fd)  # nobody took it
 
-    def take(self, place: int) -> int:
-        """The one at a place, which is the caller's from then on."""
-        if place >= _DIRECT_MOST and self._bundle is not None:
+    def take(self, index: int) -> int:
+        """The one at a index, which is the caller's from then on."""
+        if index >= _DIRECT_MOST and self._bundle is not None:
             bundle, self._bundle = self._bundle, None
             self._open_bundle(bundle)
-        return self._fds.pop(place)
+        return self._fds.pop(index)
 
     def _open_bundle(self, fd: int) -> None:
         bundle, fds = _core.Pipe.from_fd(fd), list[int]()
         with contextlib.suppress(EOFError):
             while True:
-                fds += bundle.receive()[1].take_descriptors()
+                fds += bundle.receive()[1].take_fds()
         self._fds.update(enumerate(fds, _DIRECT_MOST))
 
 
-class Travelling:
+class TravellingFd:
     """What stands for a descriptor in a message."""
 
-    def __init__(self, place: int) -> None:
-        self._place = place
+    def __init__(self, index: int) -> None:
+        self._index = index
 
     def detach(self) -> int:
         """The descriptor, which is the caller's from then on."""
-        if _current.arrived is None:
+        if _current.incoming is None:
             raise RuntimeError(
                 "a descriptor that travels in a message can be had only while that is unpickled"
             )
-        return _current.arrived.take(self._place)
+        return _current.incoming.take(self._index)
 
 
-def is_leaving() -> bool:
+def is_packing() -> bool:
     """Whether this thread is pickling a message, which descriptors may travel with."""
     return _core.is_in_message()
 
 
-def travelling(fd: int) -> Travelling | None:
+def travelling_fd(fd: int) -> TravellingFd | None:
     """What stands for it in the message that this thread is pickling, if it does."""
-    luggage = _core.luggage(Luggage)
-    return None if luggage is None else Travelling(luggage.add(fd))
+    outgoing = _core.outgoing_fds(OutgoingFds)
+    return None if outgoing is None else TravellingFd(outgoing.add(fd))

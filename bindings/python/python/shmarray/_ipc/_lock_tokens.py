@@ -1,4 +1,4 @@
-"""Tokens: locked bytes of a file without name, which the kernel frees with the last who has them.
+"""Lock tokens: locked bytes of a file without name, which the kernel frees with the last who has them.
 
 A queue has such a file. Each byte stands for something that somebody has: a place in the queue, a
 task that is not done. The locks are on descriptors that no forked child keeps, so that they travel
@@ -17,14 +17,14 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._fds import Descriptor, Owned
+from ._fds import Fd, OwnedFd
 from ._locks import EXCLUSIVE, FREE, SHARED, Range, free_all, lock, locked, wait_for
 from ._reducers import DupFd
 
-__all__ = ["Token", "TokenFile", "let_go", "share"]
+__all__ = ["LockToken", "LockTokenFile", "let_go", "share"]
 
 
-class Token(Owned):
+class LockToken(OwnedFd):
     """One's hold on some bytes. It ends when this is closed."""
 
     __slots__ = ("bytes",)
@@ -63,23 +63,23 @@ def let_go(fd: int) -> None:
     os.close(fd)
 
 
-class TokenFile(Descriptor):
+class LockTokenFile(Fd):
     """The file."""
 
     __slots__ = ("_mine",)
 
     def __init__(self, fd: int | None = None) -> None:
         super().__init__(os.memfd_create("shmarray-tokens", os.MFD_CLOEXEC) if fd is None else fd)
-        self._mine: Token | None = None
+        self._mine: LockToken | None = None
 
     def __reduce__(self) -> Any:
         return _rebuild, (DupFd(self._fd),)
 
-    def open(self) -> Token:
+    def open(self) -> LockToken:
         """A token that has no byte yet."""
-        return Token(lambda: os.open(f"/proc/self/fd/{self._fd}", os.O_RDWR | os.O_CLOEXEC))
+        return LockToken(lambda: os.open(f"/proc/self/fd/{self._fd}", os.O_RDWR | os.O_CLOEXEC))
 
-    def mine(self) -> Token:
+    def mine(self) -> LockToken:
         """This process's. Not for two threads at once."""
         if self._mine is None or self._mine.fileno() < 0:  # a child has closed its parent's
             self._mine = self.open()
@@ -105,5 +105,5 @@ class TokenFile(Descriptor):
             token.close()
 
 
-def _rebuild(descriptor: Any) -> TokenFile:
-    return TokenFile(descriptor.detach())
+def _rebuild(fd: Any) -> LockTokenFile:
+    return LockTokenFile(fd.detach())

@@ -1,4 +1,4 @@
-"""Objects and bytes as messages of core's pipes: arrays by handle, descriptors beside them."""
+"""Objects and bytes as messages of core's pipes: arrays by handle, fds beside them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
@@ -7,10 +7,19 @@ import numpy as np
 
 from .. import _core, _shortage
 from .._codec import _pickler
-from ._fds import Arrived, Owned
-from ._reducers import ForkingPickler, extra_reducers
+from ._fds import IncomingFds, OwnedFd
+from ._reducers import ReducingPickler, extra_reducers
 
-__all__ = ["Packed", "Pickler", "pack", "pack_by", "pack_bytes", "send", "unpack", "unpack_bytes"]
+__all__ = [
+    "OutgoingMessage",
+    "PipePickler",
+    "pack",
+    "pack_by",
+    "pack_bytes",
+    "send",
+    "unpack",
+    "unpack_bytes",
+]
 
 _BYTES = b"\xff" * 8
 """How a message of bytes begins. No pickled object does."""
@@ -18,16 +27,16 @@ _STREAM_BYTES = 156 << 10
 """A stream of this size and what goes with it fit into one packet of the socket, which is faster than shared memory."""
 
 
-class Packed(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A message that can be sent."""
 
     payload: tuple[bytes | memoryview | str, ...]
     """Pieces in order. A ``str`` among them is ASCII."""
     arrays: Sequence[Any]
-    descriptors: Sequence[Owned]
+    fds: Sequence[OwnedFd]
 
 
-class Pickler(_pickler.Pickler):
+class PipePickler(_pickler.ArrayPickler):
     """Uses the reducers of ``ForkingPickler`` first."""
 
     STREAM_BYTES = _STREAM_BYTES
@@ -35,80 +44,85 @@ class Pickler(_pickler.Pickler):
     """Up to this size a copy takes the receiver less time than a mapping."""
     LARGE_BYTES = 144 << 10
 
-    REDUCERS = (*extra_reducers(), *_pickler.Pickler.REDUCERS)
+    REDUCERS = (*extra_reducers(), *_pickler.ArrayPickler.REDUCERS)
 
 
-_pickler.REUSED.add(Pickler)
+_pickler.REUSED.add(PipePickler)
 
 
-def pack(obj: object) -> Packed:
+def pack(obj: object) -> OutgoingMessage:
     """Raises what pickling raises."""
-    payload = _pickler.payload_of(obj, _STREAM_BYTES)
+    payload = _pickler.encode_plain(obj, _STREAM_BYTES)
     if payload is not None:
-        return Packed(payload, (), ())
+        return OutgoingMessage(payload, (), ())
     if type(obj) is str and obj.isascii():
-        return Packed(*_pickler.pack_text(obj), ())
-    if type(obj) is np.ndarray and not any(np.ndarray in reducers for reducers in Pickler.REDUCERS):
-        array = _pickler.pack_array(obj, Pickler.LARGE_BYTES)
+        return OutgoingMessage(*_pickler.encode_text(obj), ())
+    if type(obj) is np.ndarray and not any(
+        np.ndarray in reducers for reducers in PipePickler.REDUCERS
+    ):
+        array = _pickler.encode_array(obj, PipePickler.LARGE_BYTES)
         if array is not None:
-            return Packed(*array, ())
-    return pack_by(obj, Pickler)
+            return OutgoingMessage(*array, ())
+    return pack_by(obj, PipePickler)
 
 
-def pack_by(obj: object, pickler: Callable[[], _pickler.Pickler]) -> Packed:
+def pack_by(obj: object, pickler: Callable[[], _pickler.ArrayPickler]) -> OutgoingMessage:
     """Raises what pickling raises."""
     name = object()
     try:
         _core.begin_message(name)
-        payload, arrays = _pickler.pack(obj, pickler)
+        payload, arrays = _pickler.encode(obj, pickler)
     finally:
-        luggage = _core.end_message(name)
-    return Packed(payload, arrays, () if luggage is None else luggage.close_up())
+        outgoing = _core.end_message(name)
+    return OutgoingMessage(payload, arrays, () if outgoing is None else outgoing.close_up())
 
 
-def pack_bytes(data: memoryview) -> Packed:
+def pack_bytes(data: memoryview) -> OutgoingMessage:
     """A message of bytes."""
     if data.nbytes <= _STREAM_BYTES:
         is_whole = (
             isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
         )
-        return Packed(
+        return OutgoingMessage(
             (_BYTES, cast(bytes, data.obj) if is_whole else data), (), ()
         )  # bytes need no copy
     try:
         shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
     except _shortage.FULL as error:
         _shortage.tell(error)
-        return Packed((_BYTES, data), (), ())
-    return Packed((_BYTES,), [shared], ())
+        return OutgoingMessage((_BYTES, data), (), ())
+    return OutgoingMessage((_BYTES,), [shared], ())
 
 
 def send(
-    pipe: _core.Pipe, message: Packed, timeout: float | None = None, token: Owned | None = None
+    pipe: _core.Pipe,
+    message: OutgoingMessage,
+    timeout: float | None = None,
+    token: OwnedFd | None = None,
 ) -> None:
-    """Sends a message, and before its other descriptors that of a token.
+    """Sends a message, and before its other fds that of a token.
 
     Raises TimeoutError when there was no room in that time, BrokenPipeError when nobody can
     receive.
     """
-    descriptors = message.descriptors if token is None else [token, *message.descriptors]
-    fds = [one.fileno() for one in descriptors] if descriptors else []
-    pipe.send(message.payload, message.arrays, timeout, fds)
+    fds = message.fds if token is None else [token, *message.fds]
+    numbers = [one.fileno() for one in fds] if fds else []
+    pipe.send(message.payload, message.arrays, timeout, numbers)
 
 
 def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[int] = ()) -> Any:
-    """The object of a message; ``fds`` are the descriptors that were taken from it already."""
-    fds = fds or message.take_descriptors()
+    """The object of a message; ``fds`` are the fds that were taken from it already."""
+    fds = fds or message.take_fds()
     if not fds:
         return _unpack(payload, message)
-    with Arrived(fds):
+    with IncomingFds(fds):
         return _unpack(payload, message)
 
 
 def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
     if payload[:8] == _BYTES:
-        return ForkingPickler.loads(_bytes(payload, message))
-    return _pickler.unpack(payload, message)
+        return ReducingPickler.loads(_bytes(payload, message))
+    return _pickler.decode(payload, message)
 
 
 def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
@@ -119,9 +133,9 @@ def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
     if payload[:8] == _BYTES:
         return message.read(0) if len(message) else bytes(payload[8:])
     if _pickler.is_itself(payload):
-        return bytes(ForkingPickler.dumps(message.array(0, "r").copy("K")))
+        return bytes(ReducingPickler.dumps(message.array(0, "r").copy("K")))
     memories = [message.read(index) for index in range(len(message))]
-    return bytes(ForkingPickler.dumps(_Unopened(bytes(payload), memories)))
+    return bytes(ReducingPickler.dumps(_Unopened(bytes(payload), memories)))
 
 
 class _Unopened:
@@ -136,7 +150,7 @@ class _Unopened:
 
 def _open(payload: bytes, memories: Sequence[bytes]) -> Any:
     """Its object."""
-    return _pickler.unpack(payload, _Memories(memories))
+    return _pickler.decode(payload, _Memories(memories))
 
 
 class _Memories:

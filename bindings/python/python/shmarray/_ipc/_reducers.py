@@ -11,12 +11,12 @@ from collections.abc import Callable
 from multiprocessing import connection, reduction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ._fds import travelling
+from ._fds import travelling_fd
 
-__all__ = ["DupFd", "ForkingPickler", "dump", "extra_reducers", "register"]
+__all__ = ["DupFd", "ReducingPickler", "extra_reducers"]
 
 
-class ForkingPickler(reduction.ForkingPickler):
+class ReducingPickler(reduction.ForkingPickler):
     """The standard one, with the reducers of this module."""
 
     _extra_reducers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
@@ -26,14 +26,6 @@ class ForkingPickler(reduction.ForkingPickler):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.dispatch_table = reducers()
-
-
-register = ForkingPickler.register
-
-
-def dump(obj: Any, file: Any, protocol: int | None = None) -> None:
-    """Pickles as ``pickle.dump``, with the reducers of this module."""
-    ForkingPickler(file, protocol).dump(obj)
 
 
 def reducers() -> dict[type, Callable[[Any], Any]]:
@@ -47,14 +39,14 @@ def extra_reducers() -> tuple[dict[type, Callable[[Any], Any]], dict[type, Calla
 
     live, and the first wins.
     """
-    return ForkingPickler._extra_reducers, reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+    return ReducingPickler._extra_reducers, reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 
 
 def DupFd(fd: int) -> Any:  # noqa: N802 (the standard's name)
-    """What stands for a descriptor in a pickle; its ``detach`` gives the descriptor where that is
+    """What stands for a fd in a pickle; its ``detach`` gives the fd where that is
     unpickled.
     """
-    return travelling(fd) or reduction.DupFd(fd)
+    return travelling_fd(fd) or reduction.DupFd(fd)
 
 
 def _reduce_socket(one: socket.socket) -> Any:
@@ -67,5 +59,5 @@ def _reduce_connection(one: connection.Connection) -> Any:
     return rebuild, (DupFd(one.fileno()), one.readable, one.writable)
 
 
-register(socket.socket, _reduce_socket)
-register(connection.Connection, _reduce_connection)
+ReducingPickler.register(socket.socket, _reduce_socket)
+ReducingPickler.register(connection.Connection, _reduce_connection)

@@ -11,10 +11,10 @@ from multiprocessing import util
 from typing import NamedTuple, TypeVar
 
 from . import _message
-from ._lock_tokens import Token, TokenFile, share
-from ._queue_slots import End, Places
+from ._lock_tokens import LockToken, LockTokenFile, share
+from ._queue_slots import QueueEnd, QueueSlots
 
-__all__ = ["Outbox"]
+__all__ = ["SendQueue"]
 
 _Result = TypeVar("_Result")
 _RETRY_SECONDS = 0.1
@@ -24,46 +24,52 @@ _RETRY_SECONDS = 0.1
 class _Waiting(NamedTuple):
     """A message that found no room, and the bytes that this process keeps for it."""
 
-    message: _message.Packed
-    place: bytes
+    message: _message.OutgoingMessage
+    slot: bytes
     bytes: list[int]
 
 
-class Outbox:
+class SendQueue:
     """Sends at once what it can.
 
     A thread, which lives as long as there is something, sends on the rest.
     """
 
-    def __init__(self, reader: End, writer: End, places: Places, tokens: TokenFile | None) -> None:
+    def __init__(
+        self,
+        reader: QueueEnd,
+        writer: QueueEnd,
+        slots: QueueSlots,
+        lock_tokens: LockTokenFile | None,
+    ) -> None:
         self.lock = threading.Lock()
         """Whoever uses this process's token has it."""
-        self._reader, self._writer, self._places, self._tokens = (
+        self._reader, self._writer, self._slots, self._lock_tokens = (
             weakref.ref(reader),
             writer,
-            places,
-            tokens,
+            slots,
+            lock_tokens,
         )
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._thread: threading.Thread | None = None
         self._at_exit: util.Finalize | None = None
         self._may_lose = self._is_used = self._is_closed = self._is_ending = False
 
-    def send(self, message: _message.Packed, place: bytes, token: Token | None) -> None:
-        """When this raises the place and the token are still the caller's."""
+    def send(self, message: _message.OutgoingMessage, slot: bytes, token: LockToken | None) -> None:
+        """When this raises the slot and the token are still the caller's."""
         with self.lock:
             self._is_used = True
             if self._is_ending:
                 return
             if not self._waiting and self._sends(message, token):
-                self._places.sent(place)
+                self._slots.sent(slot)
                 return
             if self._thread is None:
                 self._start_thread()
-            self._places.kept(place)
-            self._waiting.append(_Waiting(message, place, self._keep(token)))
+            self._slots.kept(slot)
+            self._waiting.append(_Waiting(message, slot, self._keep(token)))
 
-    def _sends(self, message: _message.Packed, token: Token | None) -> bool:
+    def _sends(self, message: _message.OutgoingMessage, token: LockToken | None) -> bool:
         """Whether there was room for it."""
         try:
             _message.send(self._writer.pipe, message, 0.0, token)
@@ -87,12 +93,12 @@ class Outbox:
         if not self._may_lose:
             self._at_exit = util.Finalize(None, self._finish, exitpriority=-5)
 
-    def _keep(self, token: Token | None) -> list[int]:
+    def _keep(self, token: LockToken | None) -> list[int]:
         """What a message's token has goes over to this process's."""
-        if self._tokens is None or token is None:
+        if self._lock_tokens is None or token is None:
             return []
         for byte in token.bytes:
-            share(token.fileno(), self._tokens.mine().fileno(), byte)
+            share(token.fileno(), self._lock_tokens.mine().fileno(), byte)
         token.close()
         return token.bytes
 
@@ -124,17 +130,17 @@ class Outbox:
         with self.lock:
             self._waiting.popleft()
 
-    def _sends_waiting(self, waiting: _Waiting, token: Token | None) -> bool:
+    def _sends_waiting(self, waiting: _Waiting, token: LockToken | None) -> bool:
         """Whether there was room. Only meanwhile a crash leaves it open whether it was sent."""
-        self._places.being_sent(waiting.place)
+        self._slots.being_sent(waiting.slot)
         try:
             _message.send(self._writer.pipe, waiting.message, 0.0, token)
         except BaseException as error:
-            self._places.kept(waiting.place)
+            self._slots.kept(waiting.slot)
             if isinstance(error, TimeoutError):
                 return False
             raise
-        self._places.sent(waiting.place)
+        self._slots.sent(waiting.slot)
         return True
 
     def _wait_for_room(self) -> None:
@@ -142,28 +148,28 @@ class Outbox:
         poll.register(self._writer.fileno(), select.POLLOUT)
         poll.poll()
 
-    def _token_for(self, kept: list[int]) -> Token | None:
+    def _token_for(self, kept: list[int]) -> LockToken | None:
         """What this process keeps goes over to a message's token:
 
         once that is received nobody has it.
         """
-        if self._tokens is None:
+        if self._lock_tokens is None:
             return None
-        token = self._tokens.open()
+        token = self._lock_tokens.open()
         with self.lock:
             for byte in kept:
-                share(self._tokens.mine().fileno(), token.fileno(), byte)
-                self._tokens.mine().free(byte)
+                share(self._lock_tokens.mine().fileno(), token.fileno(), byte)
+                self._lock_tokens.mine().free(byte)
         return token
 
     def _lose_all(self) -> None:
         with self.lock:
             while self._waiting:
                 lost = self._waiting.popleft()
-                self._places.free(lost.place)
+                self._slots.free(lost.slot)
                 for byte in lost.bytes:
-                    if self._tokens is not None:
-                        self._tokens.mine().free(byte)
+                    if self._lock_tokens is not None:
+                        self._lock_tokens.mine().free(byte)
 
     def close(self) -> None:
         """Nothing will be put any more.

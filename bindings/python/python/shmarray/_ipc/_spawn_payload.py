@@ -14,12 +14,12 @@ from typing import Any
 from .. import _by_handle, _core, _family
 from . import _family_keeper, _fds, _main_missing, _message
 
-__all__ = ["Parcel", "launching"]
+__all__ = ["SpawnPayload", "launching"]
 
 _PREFIX = "SHMARRAY_"
 
 
-class Parcel:
+class SpawnPayload:
     """What the standard launcher pickles in the place of a process object."""
 
     def __init__(self, process_obj: Any, popen: Any, prepare: Callable[[], object]) -> None:
@@ -66,16 +66,18 @@ def _take_over(told: dict[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def launching(process_obj: Any, popen: Any, prepare: Callable[[], object]) -> Iterator[Parcel]:
+def launching(
+    process_obj: Any, popen: Any, prepare: Callable[[], object]
+) -> Iterator[SpawnPayload]:
     """Meanwhile the standard launcher runs.
 
     If that decides the standard start method, it is undecided again later.
     """
     _family.say()
     decided = standard._default_context.get_start_method(allow_none=True)
-    with contextlib.closing(Parcel(process_obj, popen, prepare)) as parcel:
+    with contextlib.closing(SpawnPayload(process_obj, popen, prepare)) as payload:
         try:
-            yield parcel
+            yield payload
         finally:
             if decided is None:
                 standard._default_context.set_start_method(None, force=True)

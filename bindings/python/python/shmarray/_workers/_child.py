@@ -9,19 +9,19 @@ from typing import Any
 
 from .. import _core
 from .._ipc import _main_missing, _message
-from .._ipc._message import Packed
+from .._ipc._message import OutgoingMessage
 from . import _pipe
 from ._ends import End
 
 
-class Trade(abc.ABC):
+class WorkerProtocol(abc.ABC):
     """How the workers of a pool or an executor do their tasks.
 
     It has no instances: a worker is given the class.
     """
 
     @staticmethod
-    def pack(obj: object) -> Packed:
+    def pack(obj: object) -> OutgoingMessage:
         """Raises what pickling raises."""
         return _message.pack(obj)
 
@@ -46,11 +46,14 @@ class Trade(abc.ABC):
 
 
 def work(
-    end: End, trade: type[Trade], initializer: Callable[..., object] | None, initargs: Any
+    end: End,
+    protocol: type[WorkerProtocol],
+    initializer: Callable[..., object] | None,
+    initargs: Any,
 ) -> None:
     """The target of a worker's process."""
     with contextlib.suppress(_pipe.Gone):
-        worker = _Worker(end.pipe, trade)
+        worker = _Worker(end.pipe, protocol)
         end.let_signals_in()
         if worker.is_initialized(initializer, initargs):
             while True:
@@ -63,8 +66,8 @@ class _Worker:
     who waits for one waits for his parent, who decides what comes next.
     """
 
-    def __init__(self, pipe: _core.Pipe, trade: type[Trade]) -> None:
-        self._pipe, self._trade, self._pid = pipe, trade, os.getpid()
+    def __init__(self, pipe: _core.Pipe, protocol: type[WorkerProtocol]) -> None:
+        self._pipe, self._protocol, self._pid = pipe, protocol, os.getpid()
         self._may_be_interrupted = False
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
@@ -76,12 +79,12 @@ class _Worker:
     def is_initialized(self, initializer: Callable[..., object] | None, initargs: Any) -> bool:
         """Whether it is ready, and has said so."""
         self._may_be_interrupted = initializer is not None
-        refusal = None if initializer is None else self._trade.initialize(initializer, initargs)
+        refusal = None if initializer is None else self._protocol.initialize(initializer, initargs)
         self._may_be_interrupted = False
         if refusal is None:
             _pipe.send(self._pipe, _pipe.READY, 0, _pipe.NOTHING)
         else:
-            _pipe.send(self._pipe, _pipe.REFUSED, 0, self._trade.pack(refusal))
+            _pipe.send(self._pipe, _pipe.REFUSED, 0, self._protocol.pack(refusal))
         return refusal is None
 
     def do_one(self) -> None:
@@ -89,7 +92,7 @@ class _Worker:
         number, call = self._receive()
         self._may_be_interrupted = True
         try:
-            outcome = self._trade.perform(*call)
+            outcome = self._protocol.perform(*call)
         finally:
             self._may_be_interrupted = False
         if os.getpid() != self._pid:
@@ -98,7 +101,7 @@ class _Worker:
         try:
             self._answer(number, outcome)
         except BaseException as error:
-            self._answer(number, (False, self._trade.explain(error, outcome[1])))
+            self._answer(number, (False, self._protocol.explain(error, outcome[1])))
 
     def _receive(self) -> tuple[int, tuple[Any, Any, Any]]:
         """The next task. One that cannot be unpickled raises that where its result is asked for."""
@@ -110,7 +113,7 @@ class _Worker:
             return received.number, (_raise, (error,), {})
 
     def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:
-        _pipe.send(self._pipe, _pipe.ANSWER, number, self._trade.pack(outcome))
+        _pipe.send(self._pipe, _pipe.ANSWER, number, self._protocol.pack(outcome))
 
 
 def _raise(error: Exception) -> None:

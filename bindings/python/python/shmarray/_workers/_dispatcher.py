@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from .._error import WorkerLost
 from .._ipc import _fds
 from . import _pipe
-from ._child import Trade, work
+from ._child import WorkerProtocol, work
 from ._task import CALLBACKS, Task
 from ._worker import SMALL_TASKS_MOST, TASKS_MOST, Worker
 
@@ -43,7 +43,7 @@ class Dispatcher:
         self,
         size: int,
         start: Start,
-        trade: type[Trade],
+        protocol: type[WorkerProtocol],
         initializer: Callable[..., object] | None = None,
         initargs: Any = (),
         *,
@@ -64,9 +64,9 @@ class Dispatcher:
         self._size, self._start_process, self._arguments = (
             size,
             start,
-            (trade, initializer, initargs),
+            (protocol, initializer, initargs),
         )
-        self._trade, self._lost, self._at_end = trade, lost, at_end
+        self._protocol, self._lost, self._at_end = protocol, lost, at_end
         self._tasks_most = math.inf if tasks_most is None else tasks_most
         self._small_most = SMALL_TASKS_MOST if small_ahead else TASKS_MOST
         self._far = 2 * self._small_most * size
@@ -81,9 +81,9 @@ class Dispatcher:
         self._numbers = itertools.count(1)
         self._unsettled = 0
         self._is_closing = self._is_terminated = self._drops_waiting = False
-        self._bell = _fds.Owned(lambda: os.eventfd(0))
+        self._wakeup_fd = _fds.OwnedFd(lambda: os.eventfd(0))
         self._selector = selectors.PollSelector()
-        self._selector.register(self._bell.fileno(), selectors.EVENT_READ, self._bell_rang)
+        self._selector.register(self._wakeup_fd.fileno(), selectors.EVENT_READ, self._was_woken)
         self._has_news = self._is_asleep = False
 
     # What other threads call. A finalizer may, in any thread and at any point of it: ``close`` and
@@ -128,7 +128,7 @@ class Dispatcher:
             self._submit_after_refill(task)
         self._has_news = True
         if self._is_asleep:
-            self._ring()
+            self._wake_up()
 
     def _submit_after_refill(self, task: Task) -> None:
         try:
@@ -138,14 +138,14 @@ class Dispatcher:
                 self._waiting.append(task)
         except BaseException:
             self._unsettle()
-            self._ring()  # who was closed meanwhile may have waited for this one
+            self._wake_up()  # who was closed meanwhile may have waited for this one
             raise
 
     def close(self, *, drop_waiting: bool = False) -> None:
         """It ends when all tasks are done, or all that have begun."""
         self._drops_waiting |= drop_waiting
         self._is_closing = True
-        self._ring()
+        self._wake_up()
 
     def terminate(self) -> None:
         """It ends now, and so do all workers."""
@@ -168,11 +168,11 @@ class Dispatcher:
         if self._is_closing:
             raise RuntimeError("no tasks can be added after closing")
 
-    def _ring(self) -> None:
+    def _wake_up(self) -> None:
         self._has_news = True
         if self._is_asleep and self._pid == os.getpid():
             self._is_asleep = False
-            os.eventfd_write(self._bell.fileno(), 1)
+            os.eventfd_write(self._wakeup_fd.fileno(), 1)
 
     # Workers.
 
@@ -189,7 +189,7 @@ class Dispatcher:
 
         Raises what starting a process does when there is none at all.
         """
-        while self._takes_place():
+        while self._reserves_start():
             worker = None
             try:
                 worker = self._new_worker()
@@ -203,9 +203,9 @@ class Dispatcher:
                     if worker is not None:
                         self._workers.append(worker)
                         self._alive += 1
-                self._ring()
+                self._wake_up()
 
-    def _takes_place(self) -> bool:
+    def _reserves_start(self) -> bool:
         """Whether there is a place for a worker, which the caller is to start."""
         with self._lock:
             is_free = self._lacks_workers()
@@ -288,7 +288,7 @@ class Dispatcher:
 
     # Tasks.
 
-    def _take(self, worker: Worker, received: _pipe.Received) -> None:
+    def _take(self, worker: Worker, received: _pipe.WorkerMessage) -> None:
         """What a worker has said."""
         if received.kind == _pipe.READY:
             worker.is_ready, self._failed_starts = True, 0
@@ -359,7 +359,7 @@ class Dispatcher:
         task.has_begun = True
         try:
             if task.packed is None:
-                task.pack(self._trade)
+                task.pack(self._protocol)
         except BaseException as error:
             self._finish(task, False, error)
             return False
@@ -424,8 +424,8 @@ class Dispatcher:
         if not (events or self._has_news):
             self._let_all_go()
 
-    def _bell_rang(self) -> None:
-        os.eventfd_read(self._bell.fileno())
+    def _was_woken(self) -> None:
+        os.eventfd_read(self._wakeup_fd.fileno())
 
     # The end.
 
@@ -433,7 +433,7 @@ class Dispatcher:
         """All that is not done raises this."""
         if self.error is None:
             self.error = error
-        self._ring()
+        self._wake_up()
 
     def _drop_waiting(self) -> None:
         """Those tasks that have not begun. What came back from a worker has."""
@@ -464,7 +464,7 @@ class Dispatcher:
                 task.drop(error) if self._is_terminated else task.settle(False, error)
 
 
-def _outcome(received: _pipe.Received) -> tuple[bool, Any]:
+def _outcome(received: _pipe.WorkerMessage) -> tuple[bool, Any]:
     """A result that cannot be unpickled raises that where it is asked for."""
     try:
         succeeded, value = received.unpack()

@@ -47,7 +47,7 @@ class Ends:
         """Lets go in a child what is the parent's.
 
         A thread that the fork has left behind may have kept a pipe from being closed: what is
-        closed for sure is the descriptor, and something harmless takes its place.
+        closed for sure is the fd, and something harmless takes its place.
         """
         for pipe in (self.here,) if but_there else (self.here, self.there):
             with contextlib.suppress(OSError):  # it was closed already

@@ -9,11 +9,11 @@ from typing import Any
 from .. import _core
 from .._codec import _pickler
 from .._ipc import _fds, _message
-from .._ipc._message import Packed
+from .._ipc._message import OutgoingMessage
 
 READY, REFUSED, TASK, ANSWER = range(4)
 """From the worker: it waits for tasks; its initializer failed. To it: a task. From it: what came of that."""
-NOTHING = Packed((), [], [])
+NOTHING = OutgoingMessage((), [], [])
 """No object."""
 
 _HEAD = struct.Struct("<BQ")
@@ -25,22 +25,22 @@ class Gone(Exception):  # noqa: N818 (no error: the parent let its workers go, o
 
 
 def send(
-    pipe: _core.Pipe, kind: int, number: int, packed: Packed, timeout: float | None = None
+    pipe: _core.Pipe, kind: int, number: int, packed: OutgoingMessage, timeout: float | None = None
 ) -> None:
     """Raises Gone, and TimeoutError when there is no room."""
-    payload, arrays, descriptors = packed
+    payload, arrays, fds = packed
     try:
         pipe.send(
             (_HEAD.pack(kind, number), *payload),
             arrays,
             timeout,
-            [one.fileno() for one in descriptors],
+            [one.fileno() for one in fds],
         )
     except BrokenPipeError:
         raise Gone from None
 
 
-class Received:
+class WorkerMessage:
     """A message that has arrived. It holds its arrays until it is dropped."""
 
     __slots__ = ("_message", "_payload", "kind", "number")
@@ -51,33 +51,33 @@ class Received:
 
     def unpack(self) -> Any:
         """Its object. Raises what unpickling raises."""
-        fds = self._message.take_descriptors()
+        fds = self._message.take_fds()
         if fds:
             return _message.unpack(self._payload, self._message, fds)
-        return _pickler.unpack(self._payload, self._message)
+        return _pickler.decode(self._payload, self._message)
 
-    def pack_again(self) -> Packed:
+    def pack_again(self) -> OutgoingMessage:
         """What is to be sent to another receiver in its place."""
         arrays = [self._message.memory(index, "r") for index in range(len(self._message))]
-        descriptors = [_owned(fd) for fd in self._message.take_descriptors()]
-        return Packed((bytes(self._payload),), arrays, descriptors)
+        fds = [_owned(fd) for fd in self._message.take_fds()]
+        return OutgoingMessage((bytes(self._payload),), arrays, fds)
 
 
-def _owned(fd: int) -> _fds.Owned:
-    return _fds.Owned(lambda: fd)
+def _owned(fd: int) -> _fds.OwnedFd:
+    return _fds.OwnedFd(lambda: fd)
 
 
-def receive(pipe: _core.Pipe) -> Received:
+def receive(pipe: _core.Pipe) -> WorkerMessage:
     """Waits for a message. Raises Gone."""
     try:
-        return Received(*pipe.receive())
+        return WorkerMessage(*pipe.receive())
     except EOFError:
         raise Gone from None
 
 
-def receive_now(pipe: _core.Pipe) -> Received | None:
+def receive_now(pipe: _core.Pipe) -> WorkerMessage | None:
     """A message, if there is one."""
     try:
-        return Received(*pipe.receive(0))
+        return WorkerMessage(*pipe.receive(0))
     except TimeoutError:
         return None

@@ -4,8 +4,8 @@ import abc
 import threading
 from typing import Any
 
-from .._ipc._message import Packed
-from ._child import Trade
+from .._ipc._message import OutgoingMessage
+from ._child import WorkerProtocol
 
 
 class Task(abc.ABC):
@@ -17,14 +17,14 @@ class Task(abc.ABC):
     def __init__(self, call: tuple[Any, Any, Any]) -> None:
         self.call: tuple[Any, Any, Any] | None = call
         """The function, its arguments, and those with names; ``None`` when they are packed."""
-        self.packed: Packed | None = None
+        self.packed: OutgoingMessage | None = None
         """What is to be sent; ``None`` when it has been."""
         self.has_begun = False
 
-    def pack(self, trade: type[Trade]) -> None:
+    def pack(self, protocol: type[WorkerProtocol]) -> None:
         """Raises what pickling does."""
         call, self.call = self.call, None
-        self.packed = trade.pack(call)
+        self.packed = protocol.pack(call)
 
     @abc.abstractmethod
     def begin(self) -> bool:

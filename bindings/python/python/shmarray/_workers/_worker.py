@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from .. import _core
 from .._error import ending
 from .._ipc import _fds
-from .._ipc._message import Packed
+from .._ipc._message import OutgoingMessage
 from . import _pipe
 from ._ends import End, Ends
 from ._task import Task
@@ -20,7 +20,7 @@ TASKS_MOST = 2
 SMALL_TASKS_MOST = 16
 """So many if they are small, and their owner lets them wait there: then nobody wakes up for each of them."""
 SMALL_BYTES = 16 << 10
-"""Of a task without arrays and descriptors."""
+"""Of a task without arrays and fds."""
 
 
 class Worker:
@@ -53,14 +53,14 @@ class Worker:
         return ending(self.process.pid, self.process.exitcode)
 
     def pipe(self) -> int:
-        """The descriptor that can be read when it has said something."""
+        """The fd that can be read when it has said something."""
         return self._ends.here.fileno()
 
     def death(self) -> int:
-        """The descriptor that can be read when it has ended."""
+        """The fd that can be read when it has ended."""
         return self._life.fileno()
 
-    def hear(self) -> _pipe.Received | None:
+    def hear(self) -> _pipe.WorkerMessage | None:
         """What it has said."""
         return _pipe.receive_now(self._ends.here)
 
@@ -129,28 +129,28 @@ class Worker:
         _core.sweep_dead()
 
 
-def _is_small(packed: Packed) -> bool:
-    payload, arrays, descriptors = packed
-    return not arrays and not descriptors and sum(map(len, payload)) <= SMALL_BYTES
+def _is_small(packed: OutgoingMessage) -> bool:
+    payload, arrays, fds = packed
+    return not arrays and not fds and sum(map(len, payload)) <= SMALL_BYTES
 
 
 class _Life:
     """A process from its start to its end: that of no other which gets its number afterwards.
 
     The sentinel of a process may be kept open by its children, and a number that the kernel has
-    given to another process may be killed by mistake: neither is so of its descriptor.
+    given to another process may be killed by mistake: neither is so of its fd.
     """
 
     def __init__(self, process: BaseProcess) -> None:
         self._process = process
-        self._pidfd: _fds.Owned | None = None
+        self._pidfd: _fds.OwnedFd | None = None
         pid: int | None = getattr(process, "pid", None)
         if pid is None:
             return  # no process of the system
         with contextlib.suppress(
             OSError
         ):  # there is no such thing here; or it has ended, and its parent knows
-            self._pidfd = _fds.Owned(lambda: os.pidfd_open(pid))
+            self._pidfd = _fds.OwnedFd(lambda: os.pidfd_open(pid))
 
     def fileno(self) -> int:
         """Can be read when it has ended."""

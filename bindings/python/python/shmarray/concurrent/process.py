@@ -30,7 +30,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
 
 from .. import _error, multiprocessing
-from .._workers import Dispatcher, Task, Trade
+from .._workers import Dispatcher, Task, WorkerProtocol
 from ..multiprocessing.context import check_context
 
 _Parameters = ParamSpec("_Parameters")
@@ -64,7 +64,7 @@ class ExecutorTask(Task):
             self._future.set_exception(error)
 
 
-class ExecutorTrade(Trade):
+class ExecutorProtocol(WorkerProtocol):
     """As the standard executor's workers do it."""
 
     @staticmethod
@@ -86,7 +86,7 @@ class ExecutorTrade(Trade):
             return False, _raised(error)
 
     @staticmethod
-    def explain(error: BaseException, value: object) -> Any:  # noqa: ARG004 (as any trade's)
+    def explain(error: BaseException, value: object) -> Any:  # noqa: ARG004 (as any protocol's)
         return _raised(error)
 
 
@@ -105,7 +105,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
     [(10,), (1000000,)]
     """
 
-    _trade: type[Trade] = ExecutorTrade
+    _protocol: type[WorkerProtocol] = ExecutorProtocol
     _mp_context: Any
     _idle_seconds: float | None = None
 
@@ -190,7 +190,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         dispatcher = Dispatcher(
             self._max_workers,
             functools.partial(_start, self._mp_context),
-            self._trade,
+            self._protocol,
             *self._setup,
             tasks_most=self._max_tasks_per_child,
             on_demand=True,

@@ -22,9 +22,9 @@ from .. import _core, _share, _shortage
 from .._codec import _collector, _pickler
 from .._codec._parts import Array
 from .._ipc import _message
-from .._ipc._message import Packed
-from .._workers import Trade
-from ..concurrent.process import ExecutorTask, ExecutorTrade
+from .._ipc._message import OutgoingMessage
+from .._workers import WorkerProtocol
+from ..concurrent.process import ExecutorProtocol, ExecutorTask
 
 try:
     from joblib.externals import cloudpickle  # that of joblib before 1.6
@@ -32,11 +32,11 @@ except ImportError:
     import cloudpickle
 
 
-class BatchTrade(ExecutorTrade):
+class BatchProtocol(ExecutorProtocol):
     """Results may be what only the worker can import, or nobody."""
 
     @staticmethod
-    def pack(obj: object) -> Packed:
+    def pack(obj: object) -> OutgoingMessage:
         return _pack(obj, None)
 
 
@@ -49,7 +49,7 @@ class BatchTask(ExecutorTask):
         super().__init__(future, call)
         self._snapshots: Snapshots | None = snapshots
 
-    def pack(self, trade: type[Trade]) -> None:  # noqa: ARG002 (only the worker packs by its trade)
+    def pack(self, protocol: type[WorkerProtocol]) -> None:  # noqa: ARG002 (only the worker packs by its protocol)
         call, self.call = self.call, None
         try:
             self.packed, self._snapshots = _pack(call, self._snapshots), None
@@ -61,20 +61,20 @@ class BatchTask(ExecutorTask):
             ) from error
 
 
-def _pack(obj: object, snapshots: "Snapshots | None") -> Packed:
-    return _message.pack_by(obj, lambda: _Pickler(snapshots))
+def _pack(obj: object, snapshots: "Snapshots | None") -> OutgoingMessage:
+    return _message.pack_by(obj, lambda: _BatchPickler(snapshots))
 
 
-class _Pickler(_pickler.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
+class _BatchPickler(_pickler.ArrayPickler, cloudpickle.Pickler):  # type: ignore[misc]
     """Arrays go our way, functions and classes that cannot be imported cloudpickle's."""
 
-    STREAM_BYTES = _message.Pickler.STREAM_BYTES
-    SMALL_BYTES = _message.Pickler.SMALL_BYTES
-    LARGE_BYTES = _message.Pickler.LARGE_BYTES
-    REDUCERS = _message.Pickler.REDUCERS
+    STREAM_BYTES = _message.PipePickler.STREAM_BYTES
+    SMALL_BYTES = _message.PipePickler.SMALL_BYTES
+    LARGE_BYTES = _message.PipePickler.LARGE_BYTES
+    REDUCERS = _message.PipePickler.REDUCERS
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
-        super().__init__(_Draft(snapshots), takes_views=False)  # a view may be of a memmap
+        super().__init__(_BatchCollector(snapshots), takes_views=False)  # a view may be of a memmap
         if snapshots is not None:
             self.SMALL_BYTES = min(self.SMALL_BYTES, snapshots.large_bytes)
             self.reducer.begin(self.SMALL_BYTES)
@@ -91,7 +91,7 @@ class _Pickler(_pickler.Pickler, cloudpickle.Pickler):  # type: ignore[misc]
         )
 
 
-class _Draft(_collector.Draft):
+class _BatchCollector(_collector.Collector):
     """Large private arrays by their snapshots."""
 
     def __init__(self, snapshots: "Snapshots | None") -> None:

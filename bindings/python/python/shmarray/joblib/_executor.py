@@ -9,7 +9,7 @@ from joblib.externals.loky.backend.process import LokyProcess
 
 from .._workers import Task
 from ..concurrent.process import ProcessPoolExecutor
-from ._batches import BatchTask, BatchTrade, Snapshots
+from ._batches import BatchProtocol, BatchTask, Snapshots
 
 
 class Setup(NamedTuple):
@@ -36,7 +36,7 @@ class Executor(ProcessPoolExecutor):
 
     def __init__(self, setup: Setup, register: Callable[[], None]) -> None:
         """Workers call ``register`` first: their calls may use the backend by its name."""
-        self._kind, self._idle_seconds, self._trade = setup, setup.idle_seconds, BatchTrade
+        self._kind, self._idle_seconds, self._protocol = setup, setup.idle_seconds, BatchProtocol
         beginning = register, process_executor._CURRENT_DEPTH + 1, setup.initializer, setup.initargs
         super().__init__(setup.n_jobs, _Loky(setup.environment), _begin, beginning)
         self.snapshots: Snapshots | None = None

@@ -1,7 +1,7 @@
 """Connections that carry arrays by handle: both ends of a pipe, and listeners on this machine.
 
 What a connection carries are whole messages of a pipe of core. Over TCP there are the standard
-module's connections, which copy every byte of an array; and over any other descriptor that
+module's connections, which copy every byte of an array; and over any other fd that
 somebody makes a ``Connection`` of it does what the standard class does, byte for byte.
 """
 
@@ -61,7 +61,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
     pipe: _core.Pipe
     """What carries its messages."""
     _is_foreign = False
-    """Whether its descriptor is none of such a pipe, and perhaps none at all: this shows when it is used."""
+    """Whether its fd is none of such a pipe, and perhaps none at all: this shows when it is used."""
 
     def __init__(self, handle: int, readable: bool = True, writable: bool = True) -> None:
         super().__init__(handle, readable, writable)
@@ -94,7 +94,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
         self._check_closed()
         self._check_writable()
         message = _message.pack(obj)
-        if message.descriptors:
+        if message.fds:
             return _message.send(self.pipe, message)
         return self.pipe.send(message.payload, message.arrays)
 
@@ -130,7 +130,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
 
 
 def rebuild_connection(df: Any, readable: bool, writable: bool) -> "Connection[Any, Any]":
-    """The end whose descriptor travelled."""
+    """The end whose fd travelled."""
     return Connection(df.detach(), readable, writable)
 
 

@@ -31,7 +31,7 @@ from multiprocessing.pool import CLOSE, INIT, RUN, TERMINATE, IMapIterator, Thre
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Self
 
-from .._workers import CALLBACKS, Backlog, Dispatcher, Task, Trade
+from .._workers import CALLBACKS, Backlog, Dispatcher, Task, WorkerProtocol
 from . import get_context
 from .context import check_context
 
@@ -76,11 +76,11 @@ class Pool(_standard.Pool):
         self._processes = _count(processes)
         _check(initializer, maxtasksperchild)
         self._cache: dict[int, Any] = {}
-        trade = _Trade if self._wrap_exception else _BareTrade  # type: ignore[attr-defined]
+        protocol = _PoolProtocol if self._wrap_exception else _BarePoolProtocol  # type: ignore[attr-defined]
         self._dispatcher = Dispatcher(
             self._processes,
             functools.partial(_start, self.Process, self._ctx),
-            trade,
+            protocol,
             initializer,
             initargs,
             tasks_most=maxtasksperchild,
@@ -89,7 +89,7 @@ class Pool(_standard.Pool):
         )
         self._dispatcher.fill()
         self._dispatcher.thread.start()
-        self._taskqueue = _Feeder(self._dispatcher, trade, self._cache)
+        self._taskqueue = _Feeder(self._dispatcher, protocol, self._cache)
         self._taskqueue.thread.start()
         self._terminate = util.Finalize(
             self, _terminate, (self._dispatcher, self._taskqueue), exitpriority=15
@@ -166,7 +166,7 @@ def _terminate(dispatcher: Dispatcher, feeder: "_Feeder") -> None:
     dispatcher.join()
 
 
-class _Trade(Trade):
+class _PoolProtocol(WorkerProtocol):
     """As the standard pool's workers do it."""
 
     @staticmethod
@@ -185,7 +185,7 @@ class _Trade(Trade):
         return _standard.MaybeEncodingError(error, value)  # type: ignore[attr-defined]
 
 
-class _BareTrade(_Trade):
+class _BarePoolProtocol(_PoolProtocol):
     """Exceptions without the worker's traceback."""
 
     @staticmethod
@@ -205,9 +205,9 @@ class _Task(Task):
         self._jobs, self._backlog = jobs, backlog
         self._size = 0
 
-    def pack(self, trade: type[Trade]) -> None:
+    def pack(self, protocol: type[WorkerProtocol]) -> None:
         call, self.call = self.call, None
-        self.packed = trade.pack(call)
+        self.packed = protocol.pack(call)
         payload, arrays, _ = self.packed
         self._size = sum(map(len, payload)) + (
             sum(array.nbytes for array in arrays) if arrays else 0
@@ -234,10 +234,12 @@ class _Feeder:
     without end.
     """
 
-    def __init__(self, dispatcher: Dispatcher, trade: type[Trade], jobs: dict[int, Any]) -> None:
-        self._dispatcher, self._trade, self._jobs, self._backlog = (
+    def __init__(
+        self, dispatcher: Dispatcher, protocol: type[WorkerProtocol], jobs: dict[int, Any]
+    ) -> None:
+        self._dispatcher, self._protocol, self._jobs, self._backlog = (
             dispatcher,
-            trade,
+            protocol,
             jobs,
             Backlog(),
         )
@@ -306,7 +308,7 @@ class _Feeder:
         """``False`` when no worker is left, and so nothing to do for the rest of the job."""
         task = _Task(self._jobs, part, self._backlog)
         try:
-            task.pack(self._trade)
+            task.pack(self._protocol)
         except BaseException as error:
             _set(self._jobs, part[0], part[1], (False, error))
             return True

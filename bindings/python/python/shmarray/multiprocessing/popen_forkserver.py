@@ -16,18 +16,18 @@ __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_forkserver.Popen):
-    """As the standard one, with the process object in a parcel and by this package's server."""
+    """As the standard one, with the process object in a payload and by this package's server."""
 
     if TYPE_CHECKING:
         _fds: list[int]
 
     def _launch(self, process_obj: Any) -> None:
-        with _spawn_payload.launching(process_obj, self, start_method_setter()) as parcel:
+        with _spawn_payload.launching(process_obj, self, start_method_setter()) as payload:
             stream = io.BytesIO()
             context.set_spawning_popen(self)
             try:
-                ForkingPickler(stream).dump(spawn.get_preparation_data(parcel._name))
-                ForkingPickler(stream).dump(parcel)
+                ForkingPickler(stream).dump(spawn.get_preparation_data(payload._name))
+                ForkingPickler(stream).dump(payload)
             finally:
                 context.set_spawning_popen(None)
             self.sentinel, writer = forkserver.connect_to_new_process(self._fds)

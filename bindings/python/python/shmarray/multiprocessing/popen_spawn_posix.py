@@ -11,8 +11,8 @@ __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_spawn_posix.Popen):
-    """As the standard one, with the process object in a parcel."""
+    """As the standard one, with the process object in a payload."""
 
     def _launch(self, process_obj: Any) -> None:
-        with _spawn_payload.launching(process_obj, self, start_method_setter()) as parcel:
-            super()._launch(parcel)  # type: ignore[misc]
+        with _spawn_payload.launching(process_obj, self, start_method_setter()) as payload:
+            super()._launch(payload)  # type: ignore[misc]

@@ -3,7 +3,7 @@
 A queue is a pipe of core, both ends of which every process has that has the queue. There is no
 lock between processes: a message is sent and received whole or not at all.
 
-* A *place*, where there is a ``maxsize``, goes with the message, and is free when that is received (``_queue_slots``).
+* A *slot*, where there is a ``maxsize``, goes with the message, and is free when that is received (``_queue_slots``).
 * A *task* of a ``JoinableQueue`` is a random byte of a file, locked as long as somebody has it, which the
   kernel frees with the last who has it (``_lock_tokens``). It goes with the message, and its receiver keeps it until
   ``task_done``.
@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _core
 from .._ipc import _message
-from .._ipc._fds import is_leaving
-from .._ipc._lock_tokens import Token, TokenFile, let_go, share
+from .._ipc._fds import is_packing
+from .._ipc._lock_tokens import LockToken, LockTokenFile, let_go, share
 from .._ipc._locks import Range
-from .._ipc._queue_slots import PLACE_BYTES, Count, Places
-from .._ipc._send_queue import Outbox
+from .._ipc._queue_slots import MessageCounter, QueueSlots
+from .._ipc._send_queue import SendQueue
 from .connection import Pipe
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
@@ -67,46 +67,50 @@ class Queue(_StandardQueue[_T]):
     def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002 (it needs no locks)
         self._maxsize = maxsize if 0 < maxsize < _UNBOUNDED else _UNBOUNDED
         self._reader, self._writer = Pipe(duplex=False)
-        self._places = Places(self._maxsize) if self._maxsize < _UNBOUNDED else Count(self._maxsize)
-        self._tokens = self._new_tokens()
+        self._slots = (
+            QueueSlots(self._maxsize)
+            if self._maxsize < _UNBOUNDED
+            else MessageCounter(self._maxsize)
+        )
+        self._lock_tokens = self._new_lock_tokens()
         self._reset()
 
-    def _new_tokens(self) -> TokenFile | None:
+    def _new_lock_tokens(self) -> LockTokenFile | None:
         return None
 
     def _reset(self) -> None:
         """What each process has of its own."""
-        self._place_bytes = PLACE_BYTES if self._maxsize < _UNBOUNDED else 0
-        self._outbox = Outbox(self._reader, self._writer, self._places, self._tokens)
+        self._slot_bytes = _core.QUEUE_SLOT_BYTES if self._maxsize < _UNBOUNDED else 0
+        self._send_queue = SendQueue(self._reader, self._writer, self._slots, self._lock_tokens)
         self._closed = self._reader.closed
         _all_queues.add(self)
 
     def __getstate__(self) -> Any:
-        if not is_leaving():
+        if not is_packing():
             context.assert_spawning(self)
-        return self._maxsize, self._reader, self._writer, self._places, self._tokens
+        return self._maxsize, self._reader, self._writer, self._slots, self._lock_tokens
 
     def __setstate__(self, state: Any) -> None:
-        self._maxsize, self._reader, self._writer, self._places, self._tokens = state
+        self._maxsize, self._reader, self._writer, self._slots, self._lock_tokens = state
         self._reset()
 
     def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
-        """Puts an object into the queue. Raises ``Full`` when there was no place in that time."""
+        """Puts an object into the queue. Raises ``Full`` when there was no slot in that time."""
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
-        place = self._places.take(self._reader, _limit(block, timeout))
-        if place is None:
+        slot = self._slots.take(self._reader, _limit(block, timeout))
+        if slot is None:
             raise Full
         try:
-            self._send(obj, place)
+            self._send(obj, slot)
         except BaseException:
-            self._places.free(place)
+            self._slots.free(slot)
             raise
 
-    def _send(self, obj: object, place: bytes) -> None:
+    def _send(self, obj: object, slot: bytes) -> None:
         message = _message.pack(obj)
-        self._outbox.send(
-            message._replace(payload=(place, *message.payload)) if place else message, place, None
+        self._send_queue.send(
+            message._replace(payload=(slot, *message.payload)) if slot else message, slot, None
         )
 
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
@@ -118,11 +122,11 @@ class Queue(_StandardQueue[_T]):
         except TimeoutError:
             raise Empty from None
         except OSError:
-            self._outbox.wait_if_ending()
+            self._send_queue.wait_if_ending()
             raise
-        self._places.free(bytes(payload[: self._place_bytes]))
+        self._slots.free(bytes(payload[: self._slot_bytes]))
         return self._unpack(
-            memoryview(payload)[self._place_bytes :] if self._place_bytes else payload, message
+            memoryview(payload)[self._slot_bytes :] if self._slot_bytes else payload, message
         )
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
@@ -131,29 +135,29 @@ class Queue(_StandardQueue[_T]):
 
     def qsize(self) -> int:
         """About how many objects are in the queue."""
-        return self._places.taken(self._reader)
+        return self._slots.taken(self._reader)
 
     def empty(self) -> bool:
         """Whether there is nothing to get now."""
         return not self._reader.poll()
 
     def full(self) -> bool:
-        """Whether there is no place now."""
-        return self._maxsize < _UNBOUNDED and self._places.taken(self._reader) >= self._maxsize
+        """Whether there is no slot now."""
+        return self._maxsize < _UNBOUNDED and self._slots.taken(self._reader) >= self._maxsize
 
     def close(self) -> None:
         """This process will neither put nor get any more. What it has put goes on."""
         self._closed = True
-        self._outbox.close()
+        self._send_queue.close()
 
     def join_thread(self) -> None:
         """Waits until what this process has put is under way, or nobody else can receive it."""
         assert self._closed, f"Queue {self!r} not closed"
-        self._outbox.join()
+        self._send_queue.join()
 
     def cancel_join_thread(self) -> None:
         """What this process has put may be lost with it."""
-        self._outbox.lose()
+        self._send_queue.lose()
 
 
 def _limit(block: bool, timeout: float | None) -> float | None:
@@ -184,48 +188,48 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
     >>> queue.join()
     """
 
-    def _new_tokens(self) -> TokenFile:
-        return TokenFile()
+    def _new_lock_tokens(self) -> LockTokenFile:
+        return LockTokenFile()
 
     def _reset(self) -> None:
         super()._reset()
         self._tasks: collections.deque[int] = collections.deque()
         self._next_task = _some_task()
 
-    def _send(self, obj: object, place: bytes) -> None:
-        assert self._tokens is not None
-        token = self._tokens.open()
+    def _send(self, obj: object, slot: bytes) -> None:
+        assert self._lock_tokens is not None
+        token = self._lock_tokens.open()
         try:
             message = _message.pack(obj)
-            payload = place, _TASK.pack(self._take_task(token)), *message.payload
-            self._outbox.send(message._replace(payload=payload), place, token)
+            payload = slot, _TASK.pack(self._take_task(token)), *message.payload
+            self._send_queue.send(message._replace(payload=payload), slot, token)
         except BaseException:  # whose traceback would keep the token
             token.close()
             raise
 
-    def _take_task(self, token: Token) -> int:
+    def _take_task(self, token: LockToken) -> int:
         """Of one process they follow one another:
 
         neighbours that one has are one lock to the kernel.
         """
         while True:
-            with self._outbox.lock:
+            with self._send_queue.lock:
                 task, self._next_task = self._next_task, self._next_task + 1
             if token.take(task):
                 return task
             self._next_task = _some_task()  # another process has been here
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
-        token, *fds = message.take_descriptors()
+        token, *fds = message.take_fds()
         self._keep(_TASK.unpack_from(payload)[0], token)
         obj: _T = _message.unpack(memoryview(payload)[_TASK.size :], message, fds)
         return obj
 
     def _keep(self, task: int, token: int) -> None:
         """It is this process's until it is done."""
-        assert self._tokens is not None
-        with self._outbox.lock:
-            share(token, self._tokens.mine().fileno(), task)
+        assert self._lock_tokens is not None
+        with self._send_queue.lock:
+            share(token, self._lock_tokens.mine().fileno(), task)
             self._tasks.append(task)
         let_go(token)
 
@@ -234,16 +238,16 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
 
         Raises ValueError when it has none.
         """
-        assert self._tokens is not None
-        with self._outbox.lock:
+        assert self._lock_tokens is not None
+        with self._send_queue.lock:
             if not self._tasks:
                 raise ValueError("task_done() called too many times")
-            self._tokens.mine().free(self._tasks.popleft())
+            self._lock_tokens.mine().free(self._tasks.popleft())
 
     def join(self) -> None:
         """Waits until no task is left."""
-        assert self._tokens is not None
-        self._tokens.wait_until_free(_TASKS)
+        assert self._lock_tokens is not None
+        self._lock_tokens.wait_until_free(_TASKS)
 
 
 def _some_task() -> int:
@@ -265,7 +269,7 @@ class SimpleQueue(queues.SimpleQueue[_T]):
         self._reader, self._writer = Pipe(duplex=False)
 
     def __getstate__(self) -> Any:
-        if not is_leaving():
+        if not is_packing():
             context.assert_spawning(self)
         return self._reader, self._writer
 

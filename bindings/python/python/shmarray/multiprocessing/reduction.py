@@ -11,7 +11,7 @@ from multiprocessing.reduction import AbstractReducer as AbstractReducer
 from multiprocessing.reduction import recv_handle, recvfds, send_handle, sendfds
 from typing import TYPE_CHECKING, Any
 
-from .._ipc._reducers import DupFd, ForkingPickler, dump, register
+from .._ipc._reducers import DupFd, ReducingPickler
 
 __all__ = [
     "DupFd",
@@ -23,6 +23,19 @@ __all__ = [
     "send_handle",
     "sendfds",
 ]
+
+
+class ForkingPickler(ReducingPickler):
+    """The standard one, with the reducers of this module."""
+
+
+register = ForkingPickler.register
+
+
+def dump(obj: Any, file: Any, protocol: int | None = None) -> None:
+    """Pickles as ``pickle.dump``, with the reducers of this module."""
+    ForkingPickler(file, protocol).dump(obj)
+
 
 if not TYPE_CHECKING:
 

@@ -28,7 +28,7 @@ else:
             typecode_or_type, *args, lock=lock, ctx=ctx or context._default_context.get_context()
         )
 
-    def Array(
+    def Array(  # noqa: N802
         typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True, ctx: Any = None
     ) -> Any:
         """An array with a lock."""

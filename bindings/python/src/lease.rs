@@ -1,8 +1,8 @@
-//! The hold: what keeps a segment mapped under the ndarrays that lie in it.
+//! The lease: what keeps a segment mapped under the ndarrays that lie in it.
 //!
-//! An ndarray made with `numpy.ndarray(shape, dtype, buffer=hold, …)` has the hold as its
+//! An ndarray made with `numpy.ndarray(shape, dtype, buffer=lease, …)` has the lease as its
 //! `.base`; so has every view of it, at the end of its chain of bases. NumPy asks for the
-//! buffer once, keeps its address, and releases it at once: therefore a hold has no close,
+//! buffer once, keeps its address, and releases it at once: therefore a lease has no close,
 //! and gives its segment up only when Python drops it.
 #![allow(unsafe_code)] // the buffer protocol
 
@@ -15,23 +15,23 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{Access, Array, DType, Descriptor, Layout};
 
-use crate::errors::to_py;
+use crate::error::to_py;
 use crate::memory::ndarray;
 use crate::{dtypes, memory};
 
 /// To unmap so much takes longer than it may take to get the GIL again.
 const SLOW_TO_DROP_BYTES: u64 = 8 << 20;
-/// How many holds there are of each so large segment that this process has mapped, by its address.
+/// How many leases there are of each so large segment that this process has mapped, by its address.
 static LARGE: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// Keeps a segment mapped: the ``base`` of the arrays in it.
 #[pyclass(frozen, module = "shmarray._core")]
-pub(crate) struct Hold {
+pub(crate) struct Lease {
     /// `None` only while it is dropped.
     array: Option<Array>,
 }
 
-impl Hold {
+impl Lease {
     pub(crate) fn new(array: Array) -> Self {
         if let Some(address) = if_large(&array) {
             let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +41,7 @@ impl Hold {
     }
 
     pub(crate) fn array(&self) -> &Array {
-        self.array.as_ref().expect("a hold has its array until it is dropped")
+        self.array.as_ref().expect("a lease has its array until it is dropped")
     }
 }
 
@@ -52,9 +52,9 @@ fn if_large(array: &Array) -> Option<usize> {
 
 /// Other threads of Python run while much memory is given back.
 ///
-/// Python drops a hold with the GIL, and nobody has it any more: what others do meanwhile cannot
+/// Python drops a lease with the GIL, and nobody has it any more: what others do meanwhile cannot
 /// concern it. At the end of the interpreter only the thread that ends it comes here.
-impl Drop for Hold {
+impl Drop for Lease {
     fn drop(&mut self) {
         let Some(array) = self.array.take() else { return };
         match if_large(&array).is_some_and(is_last) {
@@ -64,7 +64,7 @@ impl Drop for Hold {
     }
 }
 
-/// Whether no other hold has that segment any more.
+/// Whether no other lease has that segment any more.
 fn is_last(address: usize) -> bool {
     let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
     let left = large.get_mut(&address).map_or(0, |count| {
@@ -84,7 +84,7 @@ fn give_back(array: Array) {
 }
 
 #[pymethods]
-impl Hold {
+impl Lease {
     /// Whether its pages are protected from stores.
     #[getter]
     fn readonly(&self) -> bool {
@@ -102,39 +102,39 @@ impl Hold {
     /// # Safety
     /// `view` may be filled: the interpreter vouches for it.
     unsafe fn __getbuffer__(
-        hold: Bound<'_, Self>,
+        lease: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let array = hold.get().array();
+        let array = lease.get().array();
         let (start, bytes) = array.segment_data();
         let readonly = c_int::from(array.is_readonly());
         let data = start.as_ptr().cast();
         // SAFETY: the data stays mapped while `array` lives, which the view's reference to
-        // `hold` sees to; its size fits, as it is mapped.
+        // `lease` sees to; its size fits, as it is mapped.
         let status = unsafe {
-            ffi::PyBuffer_FillInfo(view, hold.as_ptr(), data, bytes as isize, readonly, flags)
+            ffi::PyBuffer_FillInfo(view, lease.as_ptr(), data, bytes as isize, readonly, flags)
         };
         match status {
             0 => Ok(()),
-            _ => Err(PyErr::fetch(hold.py())),
+            _ => Err(PyErr::fetch(lease.py())),
         }
     }
 
     fn __repr__(&self) -> String {
-        format!("<hold of segment {}>", self.array().handle().segment)
+        format!("<lease of segment {}>", self.array().handle().segment)
     }
 }
 
 /// The memory of an array that was sent, where this process has it, and how it is laid out there.
-pub(crate) struct Received<'py> {
+pub(crate) struct ReceivedArray<'py> {
     memory: Bound<'py, PyAny>,
     layout: Layout,
     dtype: DType,
 }
 
-impl<'py> Received<'py> {
-    /// A hold; or a copy, where the array is this process's alone and is better copied.
+impl<'py> ReceivedArray<'py> {
+    /// A lease; or a copy, where the array is this process's alone and is better copied.
     pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
         let is_copied = access == Access::CopyOnWrite && shmarray::is_better_copied(handle);
         let access = if is_copied { Access::ReadOnly } else { access };
@@ -142,7 +142,7 @@ impl<'py> Received<'py> {
         let (layout, dtype) = (array.layout().clone(), array.dtype().clone());
         let memory = match is_copied {
             true => memory::private_copy(py, &array.whole())?,
-            false => Bound::new(py, Hold::new(array))?.into_any(),
+            false => Bound::new(py, Lease::new(array))?.into_any(),
         };
         Ok(Self { memory, layout, dtype })
     }
@@ -156,13 +156,13 @@ impl<'py> Received<'py> {
     }
 }
 
-/// A plain ndarray over an array, whose base is the array's hold.
+/// A plain ndarray over an array, whose base is the array's lease.
 pub(crate) fn to_ndarray<'py>(
     dtype: &Bound<'py, PyAny>,
     array: Array,
 ) -> PyResult<Bound<'py, PyAny>> {
     let layout = array.layout().clone();
-    ndarray_over(dtype, Bound::new(dtype.py(), Hold::new(array))?.as_any(), &layout)
+    ndarray_over(dtype, Bound::new(dtype.py(), Lease::new(array))?.as_any(), &layout)
 }
 
 fn ndarray_over<'py>(

@@ -1,4 +1,4 @@
-"""Every descriptor closed behind the library's back:
+"""Every fd closed behind the library's back:
 
 what is held stays held, and all goes on working.
 """
@@ -46,7 +46,7 @@ del made, other, second
 """
 
 
-def test_arrays_work_and_more_are_made_with_every_descriptor_closed(peer, files):
+def test_arrays_work_and_more_are_made_with_every_fd_closed(peer, files):
     peer.run(HELD)
     before = files()
     peer.run("os.closerange(3, 1000)")
@@ -56,7 +56,7 @@ def test_arrays_work_and_more_are_made_with_every_descriptor_closed(peer, files)
     assert files() == []
 
 
-def test_others_cannot_take_what_a_process_without_descriptors_holds(peer, files):
+def test_others_cannot_take_what_a_process_without_fds_holds(peer, files):
     texts = peer.run(HELD + "answer = texts")
     before = files()
     peer.run("os.closerange(3, 1000)")
@@ -73,7 +73,7 @@ def test_others_cannot_take_what_a_process_without_descriptors_holds(peer, files
     assert files() == []
 
 
-def test_what_a_killed_process_without_descriptors_held_is_given_back(peer, files):
+def test_what_a_killed_process_without_fds_held_is_given_back(peer, files):
     peer.run(HELD)
     shmarray.sweep()
     peer.run("os.closerange(3, 1000)")
@@ -84,7 +84,7 @@ def test_what_a_killed_process_without_descriptors_held_is_given_back(peer, file
     assert files() == []
 
 
-def test_descriptors_closed_again_and_again_cost_nothing(run_python, files):
+def test_fds_closed_again_and_again_cost_nothing(run_python, files):
     code = """
 for turn in range(50):
     os.closerange(3, 1000)
@@ -116,7 +116,7 @@ print(int(whole[0, 0]))
 """
 
 
-def test_forks_of_a_process_without_descriptors_hold_and_give_back(run_python, files):
+def test_forks_of_a_process_without_fds_hold_and_give_back(run_python, files):
     assert run_python(HELD + FORKS) == "3\n"
     assert files() == []
 
@@ -133,7 +133,7 @@ os.write(1, b"true\\n")
 """
 
 
-def test_a_child_without_descriptors_outlives_its_parent(start_python, files):
+def test_a_child_without_fds_outlives_its_parent(start_python, files):
     family = start_python(HELD + PARENT_FIRST, EVERYTHING)
     child = Life(family.hear())
     assert family.status() == 0
@@ -155,7 +155,7 @@ except BaseException:
 """
 
 
-def test_even_the_standard_descriptors_may_be_closed(files):
+def test_even_the_standard_fds_may_be_closed(files):
     command = [sys.executable, "-W", "error", "-c", HELD + WITHOUT_ANY, EVERYTHING]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0
@@ -165,7 +165,7 @@ def test_even_the_standard_descriptors_may_be_closed(files):
 @pytest.mark.parametrize(
     "first", ["shmarray.zeros(3)", "shmarray.attach(sys.argv[1])", "shmarray.sweep()"]
 )
-def test_the_first_use_may_come_after_every_descriptor_was_closed(first, run_python, files):
+def test_the_first_use_may_come_after_every_fd_was_closed(first, run_python, files):
     a = shmarray.zeros(3)
     before = files()
     code = f"import os, sys, shmarray\nos.closerange(3, 1000)\na = {first}\nprint(type(a).__name__)"

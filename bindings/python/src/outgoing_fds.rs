@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 struct Leaving {
     /// The address of what names it.
     name: usize,
-    luggage: Option<Py<PyAny>>,
+    outgoing_fds: Option<Py<PyAny>>,
 }
 
 thread_local! {
@@ -22,11 +22,11 @@ thread_local! {
 #[pyo3(signature = (name, /))]
 pub(crate) fn begin_message(name: &Bound<'_, PyAny>) {
     LEAVING.with_borrow_mut(|leaving| {
-        leaving.push(Leaving { name: name.as_ptr().addr(), luggage: None })
+        leaving.push(Leaving { name: name.as_ptr().addr(), outgoing_fds: None })
     });
 }
 
-/// Ends that message, if it has begun: a signal may have come before. Returns its luggage, if it
+/// Ends that message, if it has begun: a signal may have come before. Returns its outgoing_fds, if it
 /// has any.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
@@ -35,7 +35,7 @@ pub(crate) fn end_message(name: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
         let at = leaving.iter().rposition(|message| message.name == name.as_ptr().addr())?;
         Some(leaving.split_off(at))
     });
-    ended?.swap_remove(0).luggage
+    ended?.swap_remove(0).outgoing_fds
 }
 
 /// Whether this thread is pickling a message.
@@ -44,15 +44,16 @@ pub(crate) fn is_in_message() -> bool {
     LEAVING.with_borrow(|leaving| !leaving.is_empty())
 }
 
-/// The luggage of the message that this thread is pickling, made by `make` if there was none;
+/// The outgoing_fds of the message that this thread is pickling, made by `make` if there was none;
 /// `None` outside a message.
 #[pyfunction]
 #[pyo3(signature = (make, /))]
-pub(crate) fn luggage(make: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+pub(crate) fn outgoing_fds(make: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
     let py = make.py();
-    let luggage_of =
-        |message: &Leaving| message.luggage.as_ref().map(|luggage| luggage.clone_ref(py));
-    let Some(found) = LEAVING.with_borrow(|leaving| leaving.last().map(luggage_of)) else {
+    let fds_of = |message: &Leaving| {
+        message.outgoing_fds.as_ref().map(|outgoing_fds| outgoing_fds.clone_ref(py))
+    };
+    let Some(found) = LEAVING.with_borrow(|leaving| leaving.last().map(fds_of)) else {
         return Ok(None);
     };
     if found.is_some() {
@@ -61,7 +62,7 @@ pub(crate) fn luggage(make: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
     let made = make.call0()?.unbind();
     LEAVING.with_borrow_mut(|leaving| {
         if let Some(message) = leaving.last_mut() {
-            message.luggage = Some(made.clone_ref(py));
+            message.outgoing_fds = Some(made.clone_ref(py));
         }
     });
     Ok(Some(made))

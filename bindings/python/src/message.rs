@@ -1,5 +1,5 @@
 //! Pipes that carry arrays, and what comes out of them: what `shmarray.multiprocessing` stands on.
-#![allow(unsafe_code)] // a descriptor that Python hands over, and a payload that it views
+#![allow(unsafe_code)] // an fd that Python hands over, and a payload that it views
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 use shmarray::{Access, Array, Descriptor, Sent};
 
-use crate::errors::{to_py, value_error};
-use crate::hold::Received;
+use crate::error::{to_py, value_error};
+use crate::lease::ReceivedArray;
 use crate::memory::LARGE_BYTES;
 use crate::{memory, parse_access};
 
@@ -65,14 +65,14 @@ impl Pipe {
 
 #[pymethods]
 impl Pipe {
-    /// A new pipe: its two ends, whose descriptors are not inherited.
+    /// A new pipe: its two ends, whose fds are not inherited.
     #[staticmethod]
     fn pair() -> PyResult<(Self, Self)> {
         let (one, other) = shmarray::Pipe::pair().map_err(to_py)?;
         Ok((Self::new(one), Self::new(other)))
     }
 
-    /// The end of a descriptor, which is the pipe's from then on; when this raises it is still the
+    /// The end of an fd, which is the pipe's from then on; when this raises it is still the
     /// caller's.
     #[staticmethod]
     fn from_fd(fd: RawFd) -> PyResult<Self> {
@@ -82,7 +82,7 @@ impl Pipe {
         end.map(Self::new).map_err(to_py)
     }
 
-    /// The descriptor, which stays the pipe's.
+    /// The fd, which stays the pipe's.
     fn fileno(&self) -> PyResult<RawFd> {
         Ok(self.open()?.as_fd().as_raw_fd())
     }
@@ -94,22 +94,22 @@ impl Pipe {
     }
 
     /// Sends bytes, or several that follow one another; arrays of shared memory, which the message
-    /// holds from then on; and copies of descriptors.
-    #[pyo3(signature = (payload, arrays, timeout=None, descriptors=Vec::new()))]
+    /// holds from then on; and copies of fds.
+    #[pyo3(signature = (payload, arrays, timeout=None, fds=Vec::new()))]
     fn send(
         &self,
         payload: &Bound<'_, PyAny>,
         arrays: Vec<Bound<'_, PyAny>>,
         timeout: Option<f64>,
-        descriptors: Vec<RawFd>,
+        fds: Vec<RawFd>,
     ) -> PyResult<()> {
         let (end, pieces) = (self.open()?, pieces_of(payload)?);
         let pieces = pieces.iter().map(memory_of).collect::<PyResult<Vec<&[u8]>>>()?;
         let arrays = arrays.iter().map(memory::shared).collect::<PyResult<Vec<_>>>()?;
         let arrays: Vec<&Array> = arrays.iter().collect();
-        let descriptors = descriptors.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
-        let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        let attempt = |left| end.send_vectored(&pieces, &arrays, &descriptors, left);
+        let fds = fds.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        let attempt = |left| end.send_vectored(&pieces, &arrays, &fds, left);
         let sent = match timeout {
             Some(0.0)
                 if pieces.iter().map(|piece| piece.len()).sum::<usize>() < LARGE_BYTES as usize =>
@@ -142,13 +142,13 @@ impl Pipe {
     /// `receive` returns.
     fn receive_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut message = self.next(py, None)?;
-        let descriptors = message.take_descriptors();
+        let fds = message.take_descriptors();
         let is_stream =
-            descriptors.is_empty() && message.handles().is_empty() && is_stream(message.payload());
+            fds.is_empty() && message.handles().is_empty() && is_stream(message.payload());
         if is_stream && message.payload().len() < VIEWED_BYTES {
             return Ok(PyBytes::new(py, message.payload()).into_any());
         }
-        let (payload, message) = Message::with(py, message, descriptors)?;
+        let (payload, message) = Message::with(py, message, fds)?;
         match is_stream {
             true => Ok(payload),
             false => Ok((payload, message).into_pyobject(py)?.into_any()),
@@ -162,7 +162,7 @@ fn is_stream(payload: &[u8]) -> bool {
     stream.first() == Some(&PROTO) && u64::from_le_bytes(*length) == stream.len() as u64
 }
 
-/// The number of this process's family, and a descriptor that keeps it, which is the caller's to
+/// The number of this process's family, and an fd that keeps it, which is the caller's to
 /// close.
 #[pyfunction]
 pub(crate) fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
@@ -174,7 +174,7 @@ pub(crate) fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Message {
     message: shmarray::Message,
-    descriptors: Mutex<Vec<OwnedFd>>,
+    fds: Mutex<Vec<OwnedFd>>,
 }
 
 impl Message {
@@ -183,16 +183,16 @@ impl Message {
         py: Python<'_>,
         mut message: shmarray::Message,
     ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
-        let descriptors = message.take_descriptors();
-        Self::with(py, message, descriptors)
+        let fds = message.take_descriptors();
+        Self::with(py, message, fds)
     }
 
     fn with(
         py: Python<'_>,
         message: shmarray::Message,
-        descriptors: Vec<OwnedFd>,
+        fds: Vec<OwnedFd>,
     ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
-        let message = Bound::new(py, Self { message, descriptors: Mutex::new(descriptors) })?;
+        let message = Bound::new(py, Self { message, fds: Mutex::new(fds) })?;
         let payload = message.get().message.payload();
         match payload.len() {
             0..VIEWED_BYTES => Ok((PyBytes::new(py, payload).into_any(), message)),
@@ -233,22 +233,23 @@ impl Message {
         self.message.handles().len()
     }
 
-    /// The descriptors that came with it, which are the caller's to close from now on.
-    fn take_descriptors(&self) -> Vec<RawFd> {
-        let mut descriptors = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
-        descriptors.drain(..).map(IntoRawFd::into_raw_fd).collect()
+    /// The fds that came with it, which are the caller's to close from now on.
+    fn take_fds(&self) -> Vec<RawFd> {
+        let mut fds = self.fds.lock().unwrap_or_else(PoisonError::into_inner);
+        fds.drain(..).map(IntoRawFd::into_raw_fd).collect()
     }
 
     /// One of the arrays, as a plain ndarray; `mode` is "r+", "r" or, for private memory, "c".
     #[pyo3(signature = (index, mode="r+"))]
     fn array<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-        Received::of(py, self.handle(index)?, parse_access(mode)?)?.ndarray(py)
+        ReceivedArray::of(py, self.handle(index)?, parse_access(mode)?)?.ndarray(py)
     }
 
-    /// The memory of one of the arrays: a hold; or, of private memory that is better copied, an
+    /// The memory of one of the arrays: a lease; or, of private memory that is better copied, an
     /// ndarray of bytes.
     fn memory<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-        Received::of(py, self.handle(index)?, parse_access(mode)?).map(Received::into_memory)
+        ReceivedArray::of(py, self.handle(index)?, parse_access(mode)?)
+            .map(ReceivedArray::into_memory)
     }
 
     /// A copy of one of the arrays as bytes, in C order. Other threads of Python run meanwhile.
@@ -262,10 +263,10 @@ impl Message {
     }
 }
 
-/// Another descriptor of the same open file.
+/// Another fd of the same open file.
 pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
     if fd < 0 {
-        return Err(value_error(format!("invalid fd: {fd} is no descriptor")));
+        return Err(value_error(format!("invalid fd: {fd} is negative")));
     }
     // SAFETY: not negative; where it is not open the kernel says so.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();

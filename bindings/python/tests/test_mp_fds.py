@@ -11,7 +11,7 @@ import shmarray.multiprocessing as mp
 
 
 @pytest.mark.parametrize("count", [30, 49, 70])
-def test_many_descriptors_travel_beside_arrays_that_have_memory_in_common(count):
+def test_many_fds_travel_beside_arrays_that_have_memory_in_common(count):
     here, there = mp.Pipe()
     base = np.arange(100, dtype="u1")
     pairs = [mp.Pipe() for _ in range(count)]
@@ -24,7 +24,7 @@ def test_many_descriptors_travel_beside_arrays_that_have_memory_in_common(count)
 
 
 class Backwards:
-    """Takes the last of its descriptors first, and one not at all."""
+    """Takes the last of its fds first, and one not at all."""
 
     def __init__(self, sockets):
         self.sockets = sockets
@@ -37,7 +37,7 @@ def _detached(duplicates):
     return [socket.socket(fileno=duplicate.detach()) for duplicate in duplicates[:0:-1]]
 
 
-def test_descriptors_are_taken_in_any_order():
+def test_fds_are_taken_in_any_order():
     here, there = mp.Pipe()
     pairs = [socket.socketpair() for _ in range(60)]
     here.send(Backwards([one for one, _ in pairs]))

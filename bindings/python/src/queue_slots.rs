@@ -1,4 +1,4 @@
-//! The places of a bounded queue.
+//! The slots of a bounded queue.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -6,22 +6,22 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use shmarray::{PLACE_BYTES, Place};
 
-use crate::errors::{to_py, value_error};
-use crate::messages::{Pipe, copy_of, wait};
+use crate::error::{to_py, value_error};
+use crate::message::{Pipe, copy_of, wait};
 
 /// As `shmarray::Places`.
 #[pyclass(frozen, module = "shmarray._core")]
-pub(crate) struct Places(shmarray::Places);
+pub(crate) struct QueueSlots(shmarray::Places);
 
 #[pymethods]
-impl Places {
+impl QueueSlots {
     /// So many; of a queue without a bound none.
     #[new]
     fn new(count: u32) -> PyResult<Self> {
         shmarray::Places::new(count).map(Self).map_err(to_py)
     }
 
-    /// Those of a descriptor, which is theirs from then on; when this raises it is still the
+    /// Those of an fd, which is theirs from then on; when this raises it is still the
     /// caller's.
     #[staticmethod]
     #[allow(unsafe_code)]
@@ -31,12 +31,12 @@ impl Places {
         shmarray::Places::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).map(Self).map_err(to_py)
     }
 
-    /// The descriptor, which stays theirs.
+    /// The fd, which stays theirs.
     fn fileno(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
     }
 
-    /// A place, as the bytes that travel with its message; `None` when there was none in that time.
+    /// A slot, as the bytes that travel with its message; `None` when there was none in that time.
     fn take<'py>(
         &self,
         py: Python<'py>,
@@ -45,34 +45,34 @@ impl Places {
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let reader = reader.open()?;
         let now = Some(std::time::Duration::ZERO);
-        let place = match self.0.take(&*reader, now).map_err(to_py)? {
+        let slot = match self.0.take(&*reader, now).map_err(to_py)? {
             None if timeout != Some(0.0) => wait(py, timeout, |left| self.0.take(&*reader, left))?,
-            place => place,
+            slot => slot,
         };
-        Ok(place.map(|place| PyBytes::new(py, &place.to_bytes())))
+        Ok(slot.map(|slot| PyBytes::new(py, &slot.to_bytes())))
     }
 
     /// The message waits in this process for room in the pipe.
-    fn kept(&self, place: &[u8]) -> PyResult<()> {
-        self.0.kept(place_of(place)?);
+    fn kept(&self, slot: &[u8]) -> PyResult<()> {
+        self.0.kept(slot_of(slot)?);
         Ok(())
     }
 
     /// This process is about to send it.
-    fn being_sent(&self, place: &[u8]) -> PyResult<()> {
-        self.0.being_sent(place_of(place)?);
+    fn being_sent(&self, slot: &[u8]) -> PyResult<()> {
+        self.0.being_sent(slot_of(slot)?);
         Ok(())
     }
 
     /// The message is in the pipe.
-    fn sent(&self, place: &[u8]) -> PyResult<()> {
-        self.0.sent(place_of(place)?);
+    fn sent(&self, slot: &[u8]) -> PyResult<()> {
+        self.0.sent(slot_of(slot)?);
         Ok(())
     }
 
     /// It was received, or will not be sent. More bytes may follow.
-    fn free(&self, place: &[u8]) -> PyResult<()> {
-        self.0.free(place_of(place)?);
+    fn free(&self, slot: &[u8]) -> PyResult<()> {
+        self.0.free(slot_of(slot)?);
         Ok(())
     }
 
@@ -92,9 +92,9 @@ impl Places {
     }
 }
 
-fn place_of(bytes: &[u8]) -> PyResult<Place> {
+fn slot_of(bytes: &[u8]) -> PyResult<Place> {
     match bytes.first_chunk::<PLACE_BYTES>() {
-        Some(place) => Ok(Place::from_bytes(*place)),
-        None => Err(value_error("invalid message: it has no place")),
+        Some(slot) => Ok(Place::from_bytes(*slot)),
+        None => Err(value_error("invalid message: it has no queue slot")),
     }
 }

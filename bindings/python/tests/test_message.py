@@ -15,7 +15,7 @@ import pytest
 
 import shmarray
 from conftest import interrupted, listed_arrays
-from shmarray._core import Hold, Pipe, handle_to_send
+from shmarray._core import Lease, Pipe, handle_to_send
 from working import sweep_after_deaths
 
 # In a cell, and in a segment of its own.
@@ -56,7 +56,7 @@ def test_a_message_arrives_with_its_bytes_and_arrays(files):
     assert view.tolist() == whole[:, ::-1, 1].tolist()
     assert (large[0], large.shape) == (7, (SIZES[1],))
     assert [(type(array), type(array.base)) for array in (whole, view, large)] == [
-        (np.ndarray, Hold)
+        (np.ndarray, Lease)
     ] * 3
     view[0, 0] = 99
     assert whole[0, 2, 1] == 99
@@ -257,7 +257,7 @@ pipe.send(payload.upper(), [a, shmarray.share(a)])
 """
 
 
-def test_an_end_passes_to_another_program_by_its_descriptor():
+def test_an_end_passes_to_another_program_by_its_fd():
     here, there = Pipe.pair()
     assert not os.get_inheritable(there.fileno())
     command = [sys.executable, "-W", "error", "-c", CHILD, str(there.fileno())]
@@ -281,7 +281,7 @@ def test_what_is_no_end_of_a_pipe_is_refused_and_stays_open():
     os.close(theirs)
     with pytest.raises(OSError, match="Bad file descriptor"):
         Pipe.from_fd(ours)
-    with pytest.raises(ValueError, match="-1 is no descriptor"):
+    with pytest.raises(ValueError, match="-1 is negative"):
         Pipe.from_fd(-1)
 
 
