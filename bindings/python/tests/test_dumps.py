@@ -15,7 +15,7 @@ import pytest
 
 import shmarray
 from conftest import listed_arrays
-from shmarray import _dumps, _shortage
+from shmarray import _dumps, _shortage, _wire
 from working import in_child, sweep_after_deaths
 
 # In the bytes; together with others in a segment; in a segment of its own.
@@ -171,15 +171,15 @@ DATA = shmarray.dumps([1, "text", np.arange(3)])
 
 
 def with_checksum(body):
-    return _dumps._MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+    return _wire.DUMPS + struct.pack("<I", zlib.crc32(body)) + body
 
 
-HEAD = _dumps._HEADER.size
+HEAD = _wire.DUMPS_HEADER.size
 GARBAGE = {
     "nothing": b"",
     "one byte": b"s",
     "pickle's": pickle.dumps(5),
-    "only a name": _dumps._MAGIC,
+    "only a name": _wire.DUMPS,
     "another version": DATA.replace(b"\x01", b"\x03", 1),
     "of more loadings, it says": DATA.replace(b"\x01", b"\x02", 1),
     "cut": DATA[:-1],
@@ -189,7 +189,7 @@ GARBAGE = {
     "zeros": bytes(100),
     "huge sizes": DATA[:HEAD] + b"\xff" * 16 + DATA[HEAD + 16 :],
     "other sizes": with_checksum(b"\x07" + DATA[HEAD + 1 :]),
-    "pickle's, called ours": _dumps._MAGIC + bytes(20) + pickle.dumps(5),
+    "pickle's, called ours": _wire.DUMPS + bytes(20) + pickle.dumps(5),
 }
 
 

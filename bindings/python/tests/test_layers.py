@@ -18,7 +18,7 @@ PACKAGE = pathlib.Path(shmarray.__file__).parent
 LAYERS = (
     {"_dtypes"},  # the Rust module imports it
     {"_core"},
-    {"_error", "_family", "_shortage"},
+    {"_error", "_family", "_shortage", "_wire"},
     {"_codec"},
     {"_by_handle", "_create", "_dumps", "_share"},
     {"_ipc"},

@@ -2,14 +2,13 @@
 
 import operator
 import pickle
-import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core
+from . import _core, _wire
 from ._codec import _pickler
 from ._core import Handle, StaleHandleError
 
@@ -60,22 +59,22 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     except BaseException:
         _give_back(handles)
         raise
-    magic = _MAGIC
+    magic = _wire.DUMPS
     if handles and count != 1:
-        magic, handles = _MAGIC_OF_MORE, [str(count), *handles]
+        magic, handles = _wire.DUMPS_COUNTED, [str(count), *handles]
     lines = "\n".join(handles).encode()
-    body = b"".join((_SIZES.pack(len(lines), sum(map(len, payload))), lines, *payload))
-    return _HEADER.pack(magic, zlib.crc32(body, _SEEDS[magic])) + body
+    body = b"".join((_wire.DUMPS_SIZES.pack(len(lines), sum(map(len, payload))), lines, *payload))
+    return _wire.DUMPS_HEADER.pack(magic, zlib.crc32(body, _wire.DUMPS_SEEDS[magic])) + body
 
 
 def _checked(loads: int, persist: bool) -> int:
-    """How often a message may be loaded; `_FOR_EVER`."""
+    """How often a message may be loaded; `_wire.FOREVER`."""
     count = operator.index(loads)
     if persist and count != 1:
         raise ValueError("invalid loads: a message that persists is loaded any number of times")
     if not 1 <= count < 1 << 64:
         raise ValueError(f"invalid loads: {count} times, and not 1 or more")
-    return _FOR_EVER if persist else count
+    return _wire.FOREVER if persist else count
 
 
 def loads(data: "Buffer") -> Any:
@@ -181,7 +180,7 @@ def _loss(kind: type[Exception], gone: Sequence[str], arrays: int, count: int) -
     """An error that names the arrays of a message that are gone, and says how they went."""
     if not _core.is_family_alive(gone[0]):
         how = "all processes of the sender's family had ended, or it is of another machine or another SHMARRAY_DIR"
-    elif count == _FOR_EVER:
+    elif count == _wire.FOREVER:
         how = "the message was discarded"
     else:
         often = "once" if count == 1 else f"{count} times"
@@ -196,27 +195,27 @@ def _loss(kind: type[Exception], gone: Sequence[str], arrays: int, count: int) -
 def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
     """The parts of the bytes, which are checked first.
 
-    How often they may be loaded, or `_FOR_EVER`; the handles of the arrays; that of the tally,
+    How often they may be loaded, or `_wire.FOREVER`; the handles of the arrays; that of the tally,
     where more than one loading is counted; what is for the unpickler.
     """
     memory = memoryview(data).cast("B")
-    start = _HEADER.size + _SIZES.size
-    magic, checksum = _HEADER.unpack_from(memory) if len(memory) >= start else (b"", 0)
-    if magic not in _SEEDS:
+    start = _wire.DUMPS_HEADER.size + _wire.DUMPS_SIZES.size
+    magic, checksum = _wire.DUMPS_HEADER.unpack_from(memory) if len(memory) >= start else (b"", 0)
+    if magic not in _wire.DUMPS_SEEDS:
         raise ValueError("invalid data: shmarray.dumps did not make these bytes")
-    if zlib.crc32(memory[_HEADER.size :], _SEEDS[magic]) != checksum:
+    if zlib.crc32(memory[_wire.DUMPS_HEADER.size :], _wire.DUMPS_SEEDS[magic]) != checksum:
         raise ValueError(
             "invalid data: the bytes are not whole, or have changed since shmarray.dumps made them"
         )
-    lines_bytes, payload_bytes = _SIZES.unpack_from(memory, _HEADER.size)
+    lines_bytes, payload_bytes = _wire.DUMPS_SIZES.unpack_from(memory, _wire.DUMPS_HEADER.size)
     if len(memory) != start + lines_bytes + payload_bytes:
         raise ValueError("invalid data: its sizes are not those that shmarray.dumps writes")
     lines = str(memory[start : start + lines_bytes], "utf-8").splitlines()
     payload = memory[start + lines_bytes :]
-    if magic == _MAGIC:
+    if magic == _wire.DUMPS:
         return 1, lines, [], payload
     count = int(lines[0])
-    arrays = len(lines) if count == _FOR_EVER else -1
+    arrays = len(lines) if count == _wire.FOREVER else -1
     return count, lines[1:arrays], lines[arrays:], payload
 
 
@@ -225,19 +224,3 @@ def _tell_pickle() -> None:
     raise pickle.UnpicklingError(
         "these bytes are of shmarray.dumps, and no pickle: load them with shmarray.loads"
     )
-
-
-_FOR_EVER = 0
-"""Instead of how often a message may be loaded."""
-_AS_PICKLE = f"c{__name__}\n{_tell_pickle.__name__}\n)R".encode()
-_MAGIC = _AS_PICKLE + b"\x01"
-_MAGIC_OF_MORE = _AS_PICKLE + b"\x02"
-"""Of a message that may be loaded more than once: how often stands before the handles, and that
-of the tally after them.
-"""
-_SEEDS = {_MAGIC: 0, _MAGIC_OF_MORE: zlib.crc32(_MAGIC_OF_MORE)}
-"""What the checksum begins with, so that the one is not taken for the other."""
-_HEADER = struct.Struct(f"<{len(_MAGIC)}sI")
-"""What says that these are such bytes, and the CRC-32 of all that follows."""
-_SIZES = struct.Struct("<QQ")
-"""How many bytes the handles are, and the pickle, which follow."""

@@ -26,13 +26,12 @@ import collections
 import copyreg
 import itertools
 import pickle
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from .. import _core, _shortage
+from .. import _core, _shortage, _wire
 from .._core import Lease
 from . import _arrow
 from ._collector import Collector, fixed
@@ -119,7 +118,7 @@ def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None
     text: bytes | str
     if _core.is_plain(obj):
         stream = pickle.dumps(obj, 5)
-        return stream, _LENGTH.pack(len(stream))
+        return stream, _wire.STREAM_LENGTH.pack(len(stream))
     if type(obj) is bytes:  # longer ones are written to shared memory
         opcode, text = b"B", obj
     elif type(obj) is str and len(obj) <= text_bytes:
@@ -130,9 +129,9 @@ def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None
         return None
     # A pickle of it without frame and memo; bytes and ASCII text are not copied.
     return (
-        _TEXT.pack(pickle.PROTO, b"\5", opcode, len(text)),
+        _wire.TEXT_HEAD.pack(pickle.PROTO, _wire.PROTOCOL, opcode, len(text)),
         text,
-        _END.pack(pickle.STOP, len(text) + _TEXT.size + 1),
+        _wire.TEXT_TAIL.pack(pickle.STOP, len(text) + _wire.TEXT_HEAD.size + 1),
     )
 
 
@@ -144,7 +143,7 @@ def encode_array(array: object, large_bytes: int) -> Encoded | None:
         return None
     lease = _core.lease_of(array)
     if lease is not None:
-        return (_ITSELF_READONLY if lease.readonly else _ITSELF,), [lease]
+        return (_wire.ARRAY_READONLY if lease.readonly else _wire.ARRAY,), [lease]
     flags, dtype = array.flags, compact_dtype(array)
     if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
         return None
@@ -157,13 +156,17 @@ def encode_array(array: object, large_bytes: int) -> Encoded | None:
     except _shortage.FULL:
         return None  # its bytes go into the message then, with a warning
     lease = _core.lease_of(shared)
-    return ((_ITSELF_PRIVATE,), [lease]) if lease and shared.strides == array.strides else None
+    return ((_wire.ARRAY_PRIVATE,), [lease]) if lease and shared.strides == array.strides else None
 
 
 def encode_text(text: str) -> Encoded:
     """As ``encode``, of a long text of ASCII's characters alone: the pickler would copy it twice."""
-    stream = _core.Stream(_LONG_TEXT.size)  # so the text goes to shared memory in one write
-    stream.write(_LONG_TEXT.pack(pickle.PROTO, b"\5", pickle.BINUNICODE8, len(text)))
+    stream = _core.Stream(
+        _wire.LONG_TEXT_HEAD.size
+    )  # so the text goes to shared memory in one write
+    stream.write(
+        _wire.LONG_TEXT_HEAD.pack(pickle.PROTO, _wire.PROTOCOL, pickle.BINUNICODE8, len(text))
+    )
     stream.write(text)
     stream.write(pickle.STOP)
     if failure := stream.failure():
@@ -177,7 +180,7 @@ def encode_text(text: str) -> Encoded:
 
 def is_itself(payload: bytes | memoryview) -> bool:
     """Whether a message is nothing but the array of a handle."""
-    return len(payload) == len(_ITSELF) and bytes(payload) in _MODES
+    return len(payload) == len(_wire.ARRAY) and bytes(payload) in _wire.ARRAY_MODES
 
 
 def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> Encoded:
@@ -235,12 +238,12 @@ class Arrays(Protocol):
 def decode(payload: bytes | memoryview, arrays: Arrays) -> Any:
     """The object of a message."""
     memory = memoryview(payload)
-    table_end = len(memory) - _LENGTH.size
-    (stream_bytes,) = _LENGTH.unpack_from(memory, table_end)
+    table_end = len(memory) - _wire.STREAM_LENGTH.size
+    (stream_bytes,) = _wire.STREAM_LENGTH.unpack_from(memory, table_end)
     if stream_bytes == table_end:
         return pickle.loads(memory)
     if table_end == 0:
-        return arrays.array(0, _MODES[bytes(memory)])
+        return arrays.array(0, _wire.ARRAY_MODES[bytes(memory)])
     parts, views, buffers = pickle.loads(memory[stream_bytes:table_end])
     shared = itertools.count()
     memories = [arrays.memory(next(shared), part) if type(part) is str else part for part in parts]
@@ -325,12 +328,3 @@ _idle: dict[Callable[[], ArrayPickler], ArrayPickler] = {}
 REUSED: set[Callable[[], ArrayPickler]] = {ArrayPickler}
 _SMALL_BYTES = 8 << 10
 """A pickler that has written a longer stream is not used again, as in `_core.small_payload`."""
-_LENGTH = struct.Struct("<Q")
-_LONG_TEXT = struct.Struct("<cccQ")
-_TEXT, _END = struct.Struct("<cccI"), struct.Struct("<cQ")
-"""What is before a text and behind it: opcodes of the pickle, the size of the text, that of the stream."""
-_ITSELF, _ITSELF_READONLY, _ITSELF_PRIVATE = (
-    b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc")
-)
-"""Whole messages of an array that is all that its handle says. No stream is so long."""
-_MODES = {_ITSELF: "r+", _ITSELF_READONLY: "r", _ITSELF_PRIVATE: "c"}

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, Self
 
-from .. import _core
+from .. import _core, _wire
 
 __all__ = [
     "Fd",
@@ -28,12 +28,6 @@ __all__ = [
     "owned_by",
     "travelling_fd",
 ]
-
-_DIRECT_MOST = 48
-"""So many descriptors travel with a message themselves, the rest in a pipe of their own.
-
-Core sends 64 at most. It needs one for each directory of the arrays, and a queue one.
-"""
 
 
 class Fd:
@@ -173,15 +167,15 @@ class OutgoingFds:
 
     def close_up(self) -> list[OwnedFd]:
         """What travels with the message: all of them, if they are few."""
-        direct, rest = self._owned[:_DIRECT_MOST], self._owned[_DIRECT_MOST:]
+        direct, rest = self._owned[: _wire.DIRECT_FDS], self._owned[_wire.DIRECT_FDS :]
         return [*direct, _bundle(rest)] if rest else direct
 
 
 def _bundle(owned: Sequence[OwnedFd]) -> OwnedFd:
     """The end of a pipe that holds these."""
     into, out = _core.Pipe.pair()
-    for start in range(0, len(owned), _DIRECT_MOST):
-        into.send(b"", [], 0, [one.fileno() for one in owned[start : start + _DIRECT_MOST]])
+    for start in range(0, len(owned), _wire.DIRECT_FDS):
+        into.send(b"", [], 0, [one.fileno() for one in owned[start : start + _wire.DIRECT_FDS]])
     return OwnedFd(lambda: os.dup(out.fileno()))
 
 
@@ -193,7 +187,7 @@ class IncomingFds:
 
     def __init__(self, fds: Sequence[int]) -> None:
         self._fds = dict(enumerate(fds))
-        self._bundle = self._fds.pop(_DIRECT_MOST, None)
+        self._bundle = self._fds.pop(_wire.DIRECT_FDS, None)
         self._outer: IncomingFds | None = None
 
     def __enter__(self) -> Self:
@@ -207,7 +201,7 @@ class IncomingFds:
 
     def take(self, index: int) -> int:
         """The one at a index, which is the caller's from then on."""
-        if index >= _DIRECT_MOST and self._bundle is not None:
+        if index >= _wire.DIRECT_FDS and self._bundle is not None:
             bundle, self._bundle = self._bundle, None
             self._open_bundle(bundle)
         return self._fds.pop(index)
@@ -217,7 +211,7 @@ class IncomingFds:
         with contextlib.suppress(EOFError):
             while True:
                 fds += bundle.receive()[1].take_fds()
-        self._fds.update(enumerate(fds, _DIRECT_MOST))
+        self._fds.update(enumerate(fds, _wire.DIRECT_FDS))
 
 
 class TravellingFd:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .. import _core, _shortage
+from .. import _core, _shortage, _wire
 from .._codec import _pickler
 from ._fds import IncomingFds, OwnedFd
 from ._reducers import ReducingPickler, extra_reducers
@@ -21,8 +21,6 @@ __all__ = [
     "unpack_bytes",
 ]
 
-_BYTES = b"\xff" * 8
-"""How a message of bytes begins. No pickled object does."""
 _STREAM_BYTES = 156 << 10
 """A stream of this size and what goes with it fit into one packet of the socket, which is faster than shared memory."""
 
@@ -84,14 +82,14 @@ def pack_bytes(data: memoryview) -> OutgoingMessage:
             isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
         )
         return OutgoingMessage(
-            (_BYTES, cast(bytes, data.obj) if is_whole else data), (), ()
+            (_wire.BYTES, cast(bytes, data.obj) if is_whole else data), (), ()
         )  # bytes need no copy
     try:
         shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
     except _shortage.FULL as error:
         _shortage.tell(error)
-        return OutgoingMessage((_BYTES, data), (), ())
-    return OutgoingMessage((_BYTES,), [shared], ())
+        return OutgoingMessage((_wire.BYTES, data), (), ())
+    return OutgoingMessage((_wire.BYTES,), [shared], ())
 
 
 def send(
@@ -120,7 +118,7 @@ def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[in
 
 
 def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
-    if payload[:8] == _BYTES:
+    if payload[: len(_wire.BYTES)] == _wire.BYTES:
         return ReducingPickler.loads(_bytes(payload, message))
     return _pickler.decode(payload, message)
 
@@ -130,8 +128,8 @@ def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
 
     Nothing is unpickled here: who asks for bytes need not trust who sent them.
     """
-    if payload[:8] == _BYTES:
-        return message.read(0) if len(message) else bytes(payload[8:])
+    if payload[: len(_wire.BYTES)] == _wire.BYTES:
+        return message.read(0) if len(message) else bytes(payload[len(_wire.BYTES) :])
     if _pickler.is_itself(payload):
         return bytes(ReducingPickler.dumps(message.array(0, "r").copy("K")))
     memories = [message.read(index) for index in range(len(message))]
@@ -167,4 +165,6 @@ class _Memories:
 
 
 def _bytes(payload: bytes | memoryview, message: _core.Message) -> memoryview:
-    return memoryview(payload)[8:] if len(message) == 0 else message.array(0, "r").data
+    return (
+        memoryview(payload)[len(_wire.BYTES) :] if len(message) == 0 else message.array(0, "r").data
+    )

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from .. import _core
+from .. import _core, _wire
 from .._ipc import _main_missing, _message
 from .._ipc._message import OutgoingMessage
 from . import _pipe
@@ -82,9 +82,9 @@ class _Worker:
         refusal = None if initializer is None else self._protocol.initialize(initializer, initargs)
         self._may_be_interrupted = False
         if refusal is None:
-            _pipe.send(self._pipe, _pipe.READY, 0, _pipe.NOTHING)
+            _pipe.send(self._pipe, _wire.READY, 0, _pipe.NOTHING)
         else:
-            _pipe.send(self._pipe, _pipe.REFUSED, 0, self._protocol.pack(refusal))
+            _pipe.send(self._pipe, _wire.REFUSED, 0, self._protocol.pack(refusal))
         return refusal is None
 
     def do_one(self) -> None:
@@ -113,7 +113,7 @@ class _Worker:
             return received.number, (_raise, (error,), {})
 
     def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:
-        _pipe.send(self._pipe, _pipe.ANSWER, number, self._protocol.pack(outcome))
+        _pipe.send(self._pipe, _wire.ANSWER, number, self._protocol.pack(outcome))
 
 
 def _raise(error: Exception) -> None:

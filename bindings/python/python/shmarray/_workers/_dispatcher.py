@@ -16,6 +16,7 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
+from .. import _wire
 from .._error import WorkerLost
 from .._ipc import _fds
 from . import _pipe
@@ -290,9 +291,9 @@ class Dispatcher:
 
     def _take(self, worker: Worker, received: _pipe.WorkerMessage) -> None:
         """What a worker has said."""
-        if received.kind == _pipe.READY:
+        if received.kind == _wire.READY:
             worker.is_ready, self._failed_starts = True, 0
-        elif received.kind == _pipe.REFUSED:
+        elif received.kind == _wire.REFUSED:
             worker.refusal = received.unpack()  # it has still to say goodbye
         elif (task := worker.answered(received.number)) is not None:
             if worker.has_done_all():

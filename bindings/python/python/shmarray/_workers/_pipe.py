@@ -3,21 +3,15 @@
 messages of one object, each with what it is and the number of its task.
 """
 
-import struct
 from typing import Any
 
-from .. import _core
+from .. import _core, _wire
 from .._codec import _pickler
 from .._ipc import _fds, _message
 from .._ipc._message import OutgoingMessage
 
-READY, REFUSED, TASK, ANSWER = range(4)
-"""From the worker: it waits for tasks; its initializer failed. To it: a task. From it: what came of that."""
 NOTHING = OutgoingMessage((), [], [])
 """No object."""
-
-_HEAD = struct.Struct("<BQ")
-_HEAD_BYTES = _HEAD.size
 
 
 class Gone(Exception):  # noqa: N818 (no error: the parent let its workers go, or has ended)
@@ -31,7 +25,7 @@ def send(
     payload, arrays, fds = packed
     try:
         pipe.send(
-            (_HEAD.pack(kind, number), *payload),
+            (_wire.WORKER_HEAD.pack(kind, number), *payload),
             arrays,
             timeout,
             [one.fileno() for one in fds],
@@ -46,8 +40,8 @@ class WorkerMessage:
     __slots__ = ("_message", "_payload", "kind", "number")
 
     def __init__(self, payload: bytes | memoryview, message: _core.Message) -> None:
-        self.kind, self.number = _HEAD.unpack_from(payload)
-        self._payload, self._message = memoryview(payload)[_HEAD_BYTES:], message
+        self.kind, self.number = _wire.WORKER_HEAD.unpack_from(payload)
+        self._payload, self._message = memoryview(payload)[_wire.WORKER_HEAD.size :], message
 
     def unpack(self) -> Any:
         """Its object. Raises what unpickling raises."""

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
-from .. import _core
+from .. import _core, _wire
 from .._error import ending
 from .._ipc import _fds
 from .._ipc._message import OutgoingMessage
@@ -75,7 +75,7 @@ class Worker:
     def send(self, task: Task) -> None:
         """Sends a packed task without waiting. Raises TimeoutError when there is no room."""
         assert task.packed is not None
-        _pipe.send(self._ends.here, _pipe.TASK, task.number, task.packed, 0)
+        _pipe.send(self._ends.here, _wire.TASK, task.number, task.packed, 0)
         task.packed = None
         self.tasks.append(task)
         self._tasks_left -= 1

@@ -16,7 +16,6 @@ import collections
 import multiprocessing.context as context  # pyright does not find it in the package
 import os
 import secrets
-import struct
 import types
 import weakref
 from multiprocessing import queues, synchronize
@@ -24,7 +23,7 @@ from queue import Empty as Empty
 from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _core
+from .. import _core, _wire
 from .._ipc import _message
 from .._ipc._fds import is_packing
 from .._ipc._lock_tokens import LockToken, LockTokenFile, let_go, share
@@ -167,10 +166,8 @@ def _limit(block: bool, timeout: float | None) -> float | None:
     return None if timeout is None else max(timeout, 0.0)
 
 
-_TASKS = Range(1 << 32, 1 << 62)
+_TASKS = Range(_wire.FIRST_TASK, _wire.TASKS_END)
 """The bytes that stand for tasks."""
-_TASK = struct.Struct("<q")
-"""How a message of a ``JoinableQueue`` begins: with the byte that stands for its task."""
 
 
 class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
@@ -201,7 +198,7 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
         token = self._lock_tokens.open()
         try:
             message = _message.pack(obj)
-            payload = slot, _TASK.pack(self._take_task(token)), *message.payload
+            payload = slot, _wire.TASK_BYTE.pack(self._take_task(token)), *message.payload
             self._send_queue.send(message._replace(payload=payload), slot, token)
         except BaseException:  # whose traceback would keep the token
             token.close()
@@ -221,8 +218,8 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
         token, *fds = message.take_fds()
-        self._keep(_TASK.unpack_from(payload)[0], token)
-        obj: _T = _message.unpack(memoryview(payload)[_TASK.size :], message, fds)
+        self._keep(_wire.TASK_BYTE.unpack_from(payload)[0], token)
+        obj: _T = _message.unpack(memoryview(payload)[_wire.TASK_BYTE.size :], message, fds)
         return obj
 
     def _keep(self, task: int, token: int) -> None:
