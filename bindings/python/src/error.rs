@@ -1,4 +1,4 @@
-//! Core's errors as Python's exceptions: one table.
+//! Core's errors as Python's exceptions, in one table.
 
 use pyo3::exceptions::{
     PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError,
@@ -21,7 +21,7 @@ pyo3::create_exception!(
     "The handle is of an earlier life of its segment."
 );
 
-/// The table. `None` for a kind that core has and this has not; the tests refuse that.
+/// The table. `None` for a kind that is missing here, which a test refuses.
 fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
     Some(match kind {
         ErrorKind::NotFound => py.get_type::<PyFileNotFoundError>(),
@@ -42,7 +42,7 @@ fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
     })
 }
 
-/// The exception for an error of core; those of the operating system carry an errno.
+/// Returns the exception for an error of core. Those of the operating system carry an errno.
 pub(crate) fn to_py(error: shmarray::Error) -> PyErr {
     let (kind, errno, text) = (error.kind(), error.os_errno(), error.to_string());
     Python::attach(|py| {
@@ -54,7 +54,7 @@ pub(crate) fn to_py(error: shmarray::Error) -> PyErr {
     })
 }
 
-/// The errno that the same mistake has with files, for exceptions that have one.
+/// Returns the errno that the same mistake has with files, for exceptions that have one.
 fn usual_errno(kind: ErrorKind) -> Option<i32> {
     match kind {
         ErrorKind::NotFound => Some(ENOENT),
@@ -64,12 +64,12 @@ fn usual_errno(kind: ErrorKind) -> Option<i32> {
     }
 }
 
-// The same on every system that Python runs on.
+// The same numbers on every system that Python runs on.
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
 const EEXIST: i32 = 17;
 
-/// Every kind of core's with its exception, for the test that none is forgotten.
+/// Returns every kind of core's errors with its exception, for a test that none is missing.
 #[pyfunction]
 #[pyo3(name = "_error_classes")]
 pub(crate) fn error_classes(py: Python<'_>) -> Vec<(String, Option<Bound<'_, PyType>>)> {
@@ -80,7 +80,7 @@ pub(crate) fn value_error(text: impl Into<String>) -> PyErr {
     PyValueError::new_err(text.into())
 }
 
-/// A TypeError that says what was wanted and what came.
+/// Returns a TypeError that says what was expected and what was found.
 pub(crate) fn expected(wanted: &str, found: &Bound<'_, PyAny>) -> PyErr {
     let class = found.get_type().fully_qualified_name();
     let class =

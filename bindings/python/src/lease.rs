@@ -1,9 +1,9 @@
-//! The lease: what keeps a segment mapped under the ndarrays that lie in it.
+//! The lease, which keeps a segment mapped under the ndarrays that lie in it.
 //!
-//! An ndarray made with `numpy.ndarray(shape, dtype, buffer=lease, …)` has the lease as its
-//! `.base`; so has every view of it, at the end of its chain of bases. NumPy asks for the
-//! buffer once, keeps its address, and releases it at once: therefore a lease has no close,
-//! and gives its segment up only when Python drops it.
+//! An ndarray made by `numpy.ndarray(shape, dtype, lease, …)` has the lease as its `.base`,
+//! and so has the end of every view's chain of bases. NumPy asks for the buffer once, keeps its
+//! address, and releases the buffer at once. A lease therefore has no close: it releases its
+//! segment only when Python drops it.
 #![allow(unsafe_code)] // the buffer protocol
 
 use std::collections::BTreeMap;
@@ -19,15 +19,15 @@ use crate::error::to_py;
 use crate::memory::ndarray;
 use crate::{dtypes, memory};
 
-/// To unmap so much takes longer than it may take to get the GIL again.
+/// Unmapping this many bytes takes longer than getting the GIL again may take.
 const SLOW_TO_DROP_BYTES: u64 = 8 << 20;
-/// How many leases there are of each so large segment that this process has mapped, by its address.
+/// The number of leases of each large segment that this process has mapped, by address.
 static LARGE: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// Keeps a segment mapped: the ``base`` of the arrays in it.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Lease {
-    /// `None` only while it is dropped.
+    /// `None` only while the lease is dropped.
     array: Option<Array>,
 }
 
@@ -50,10 +50,10 @@ fn if_large(array: &Array) -> Option<usize> {
     (bytes >= SLOW_TO_DROP_BYTES).then_some(start.as_ptr() as usize)
 }
 
-/// Other threads of Python run while much memory is given back.
+/// Releases large memory without the GIL, so that other threads of Python run meanwhile.
 ///
-/// Python drops a lease with the GIL, and nobody has it any more: what others do meanwhile cannot
-/// concern it. At the end of the interpreter only the thread that ends it comes here.
+/// Python drops a lease with the GIL, and nobody refers to it any more, so other threads cannot use
+/// it. At the end of the interpreter only the thread that ends it comes here.
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(array) = self.array.take() else { return };
@@ -64,7 +64,7 @@ impl Drop for Lease {
     }
 }
 
-/// Whether no other lease has that segment any more.
+/// Returns whether no other lease of that segment is left.
 fn is_last(address: usize) -> bool {
     let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
     let left = large.get_mut(&address).map_or(0, |count| {
@@ -80,7 +80,7 @@ fn is_last(address: usize) -> bool {
 fn give_back(array: Array) {
     let mut array = Some(array);
     let _ = Python::try_attach(|py| py.detach(|| drop(array.take())));
-    drop(array); // there is no interpreter any more
+    drop(array); // reached with an array only if there is no interpreter any more
 }
 
 #[pymethods]
@@ -91,16 +91,17 @@ impl Lease {
         self.array().is_readonly()
     }
 
-    /// The bytes of its elements.
+    /// The size of its elements in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.array().layout().len() * self.array().dtype().item_bytes()
     }
 
-    /// Exports the data of the whole segment; read-only where its pages are.
+    /// Exports the data of the whole segment, read-only if its pages are.
     ///
     /// # Safety
-    /// `view` may be filled: the interpreter vouches for it.
+    /// `view` points to a `Py_buffer` that may be written, as the interpreter guarantees for this
+    /// slot.
     unsafe fn __getbuffer__(
         lease: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -110,8 +111,9 @@ impl Lease {
         let (start, bytes) = array.segment_data();
         let readonly = c_int::from(array.is_readonly());
         let data = start.as_ptr().cast();
-        // SAFETY: the data stays mapped while `array` lives, which the view's reference to
-        // `lease` sees to; its size fits, as it is mapped.
+        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. `segment_data` is mapped
+        // while `array` lives, and `array` lives in `lease`, to which the view gets a reference.
+        // The size is that of a mapping, so it fits an isize.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(view, lease.as_ptr(), data, bytes as isize, readonly, flags)
         };
@@ -126,7 +128,7 @@ impl Lease {
     }
 }
 
-/// The memory of an array that was sent, where this process has it, and how it is laid out there.
+/// The memory of an array that was received, and the array's layout in it.
 pub(crate) struct ReceivedArray<'py> {
     memory: Bound<'py, PyAny>,
     layout: Layout,
@@ -134,7 +136,8 @@ pub(crate) struct ReceivedArray<'py> {
 }
 
 impl<'py> ReceivedArray<'py> {
-    /// A lease; or a copy, where the array is this process's alone and is better copied.
+    /// Attaches the array: a lease of its segment, or a copy if the memory is private to this
+    /// process and copying is better than mapping.
     pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
         let is_copied = access == Access::CopyOnWrite && shmarray::is_better_copied(handle);
         let access = if is_copied { Access::ReadOnly } else { access };
@@ -156,7 +159,7 @@ impl<'py> ReceivedArray<'py> {
     }
 }
 
-/// A plain ndarray over an array, whose base is the array's lease.
+/// Returns a plain ndarray over an array, whose base is a lease of the array.
 pub(crate) fn to_ndarray<'py>(
     dtype: &Bound<'py, PyAny>,
     array: Array,

@@ -1,5 +1,5 @@
-//! Pipes that carry arrays, and what comes out of them: what `shmarray.multiprocessing` stands on.
-#![allow(unsafe_code)] // an fd that Python hands over, and a payload that it views
+//! Pipes that carry arrays, and the messages that are received from them.
+#![allow(unsafe_code)] // an fd from Python, and a payload that Python views
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -17,20 +17,20 @@ use crate::lease::ReceivedArray;
 use crate::memory::LARGE_BYTES;
 use crate::{memory, parse_access};
 
-// Those of Linux.
+// The numbers of Linux.
 const EINTR: i32 = 4;
 const EBADF: i32 = 9;
 const EPIPE: i32 = 32;
 
-/// The opcode that every stream begins with.
+/// The first opcode of every stream.
 const PROTO: u8 = 0x80;
-/// So long a payload is not copied into an object of Python's.
+/// A payload of at least this size is viewed, not copied into an object of Python.
 const VIEWED_BYTES: usize = 4 << 10;
 
-/// One end of a pipe that carries arrays and bytes, both ways.
+/// One end of a pipe that carries arrays and bytes in both directions.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Pipe {
-    /// `None` when it was closed. A thread that is waiting keeps the end until it is done.
+    /// `None` after `close`. A thread that is waiting keeps the end until it is done.
     end: Mutex<Option<Arc<shmarray::Pipe>>>,
 }
 
@@ -65,36 +65,36 @@ impl Pipe {
 
 #[pymethods]
 impl Pipe {
-    /// A new pipe: its two ends, whose fds are not inherited.
+    /// Returns the two ends of a new pipe, whose fds are not inherited.
     #[staticmethod]
     fn pair() -> PyResult<(Self, Self)> {
         let (one, other) = shmarray::Pipe::pair().map_err(to_py)?;
         Ok((Self::new(one), Self::new(other)))
     }
 
-    /// The end of an fd, which is the pipe's from then on; when this raises it is still the
-    /// caller's.
+    /// Returns the end of an fd, which the pipe owns from then on. If this raises, the caller still
+    /// owns it.
     #[staticmethod]
     fn from_fd(fd: RawFd) -> PyResult<Self> {
         shmarray::Pipe::from_fd(copy_of(fd)?).map_err(to_py)?;
-        // SAFETY: it is open, and the caller's to give.
+        // SAFETY: `copy_of` has found that `fd` is open, and the caller passes its ownership on.
         let end = shmarray::Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) });
         end.map(Self::new).map_err(to_py)
     }
 
-    /// The fd, which stays the pipe's.
+    /// Returns the fd, which the pipe still owns.
     fn fileno(&self) -> PyResult<RawFd> {
         Ok(self.open()?.as_fd().as_raw_fd())
     }
 
-    /// Lets this end go. A thread that waits here goes on until it is done.
+    /// Closes this end. A thread that waits here goes on until it is done.
     fn close(&self) {
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(end);
     }
 
-    /// Sends bytes, or several that follow one another; arrays of shared memory, which the message
-    /// holds from then on; and copies of fds.
+    /// Sends bytes, or pieces of bytes that follow one another; arrays of shared memory, which the
+    /// message holds from then on; and copies of fds.
     #[pyo3(signature = (payload, arrays, timeout=None, fds=Vec::new()))]
     fn send(
         &self,
@@ -127,8 +127,7 @@ impl Pipe {
         }
     }
 
-    /// Receives a message: its bytes, or a view of them where they are many; and what has its
-    /// arrays.
+    /// Receives a message. Returns its bytes, or a view of them if they are many, and the message.
     #[pyo3(signature = (timeout=None))]
     fn receive<'py>(
         &self,
@@ -138,8 +137,8 @@ impl Pipe {
         Message::new(py, self.next(py, timeout)?)
     }
 
-    /// Receives a message. Returns the stream of one that is nothing else, and of any other what
-    /// `receive` returns.
+    /// Receives a message. Returns only the stream if the message has nothing else, and otherwise
+    /// what `receive` returns.
     fn receive_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut message = self.next(py, None)?;
         let fds = message.take_descriptors();
@@ -156,21 +155,20 @@ impl Pipe {
     }
 }
 
-/// Whether a payload is the stream of a pickle and its length.
+/// Returns whether a payload is the stream of a pickle and its length.
 fn is_stream(payload: &[u8]) -> bool {
     let Some((stream, length)) = payload.split_last_chunk() else { return false };
     stream.first() == Some(&PROTO) && u64::from_le_bytes(*length) == stream.len() as u64
 }
 
-/// The number of this process's family, and an fd that keeps it, which is the caller's to
-/// close.
+/// Returns the number of this process's family, and an fd that holds it, which the caller closes.
 #[pyfunction]
 pub(crate) fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
     let (number, keeper) = py.detach(shmarray::family).map_err(to_py)?;
     Ok((number, keeper.into_raw_fd()))
 }
 
-/// Holds the arrays that were received. Those that were asked for live on by themselves.
+/// Holds the arrays that were received. An array that was taken out lives on by itself.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Message {
     message: shmarray::Message,
@@ -178,7 +176,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// It with its payload.
+    /// Returns the payload and the message.
     fn new(
         py: Python<'_>,
         mut message: shmarray::Message,
@@ -210,10 +208,11 @@ impl Message {
 
 #[pymethods]
 impl Message {
-    /// A view of the payload. It keeps the message, and with it the arrays.
+    /// Exports the payload. The view keeps the message, and with it the arrays.
     ///
     /// # Safety
-    /// That of `PyBuffer_FillInfo`.
+    /// `view` points to a `Py_buffer` that may be written, as the interpreter guarantees for this
+    /// slot.
     unsafe fn __getbuffer__(
         this: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -221,8 +220,9 @@ impl Message {
     ) -> PyResult<()> {
         let payload = this.get().message.payload();
         let start = payload.as_ptr().cast_mut().cast();
-        // SAFETY: the view keeps this, whose payload never changes; the caller vouches for the
-        // rest.
+        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. The view gets a
+        // reference to `this`, whose payload is never changed or freed before. The interpreter
+        // passes a valid `view`.
         let done = unsafe {
             ffi::PyBuffer_FillInfo(view, this.as_ptr(), start, payload.len() as isize, 1, flags)
         };
@@ -233,28 +233,30 @@ impl Message {
         self.message.handles().len()
     }
 
-    /// The fds that came with it, which are the caller's to close from now on.
+    /// Takes the fds of the message, which the caller closes.
     fn take_fds(&self) -> Vec<RawFd> {
         let mut fds = self.fds.lock().unwrap_or_else(PoisonError::into_inner);
         fds.drain(..).map(IntoRawFd::into_raw_fd).collect()
     }
 
-    /// One of the arrays, as a plain ndarray; `mode` is "r+", "r" or, for private memory, "c".
+    /// Returns one of the arrays as a plain ndarray. `mode` is "r+", "r" or, for private memory,
+    /// "c".
     #[pyo3(signature = (index, mode="r+"))]
     fn array<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
         ReceivedArray::of(py, self.handle(index)?, parse_access(mode)?)?.ndarray(py)
     }
 
-    /// The memory of one of the arrays: a lease; or, of private memory that is better copied, an
-    /// ndarray of bytes.
+    /// Returns the memory of one of the arrays: a lease, or an ndarray of bytes if private memory
+    /// is better copied.
     fn memory<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
         ReceivedArray::of(py, self.handle(index)?, parse_access(mode)?)
             .map(ReceivedArray::into_memory)
     }
 
-    /// A copy of one of the arrays as bytes, in C order. Other threads of Python run meanwhile.
+    /// Returns a copy of one of the arrays as bytes, in C order. Other threads of Python run
+    /// meanwhile.
     fn read<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyBytes>> {
-        // A mapping of that access is kept for the next message, and one to read only is not.
+        // A mapping with this access stays cached for the next message. A read-only one does not.
         let array = Array::attach_handle(self.handle(index)?, Access::ReadWrite).map_err(to_py)?;
         let length = array.layout().len() * array.dtype().item_bytes();
         PyBytes::new_with(py, length as usize, |bytes| {
@@ -263,18 +265,20 @@ impl Message {
     }
 }
 
-/// Another fd of the same open file.
+/// Returns a new fd of the same open file.
 pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
     if fd < 0 {
         return Err(value_error(format!("invalid fd: {fd} is negative")));
     }
-    // SAFETY: not negative; where it is not open the kernel says so.
+    // SAFETY: `borrow_raw` needs an fd that is not -1, which was checked above. The kernel reports
+    // an fd that is not open, and the borrow ends with this statement.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    copy.map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string()))) // pyo3's has no errno
+    // pyo3's own conversion has no errno.
+    copy.map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string())))
 }
 
-/// The pieces of a payload, as objects whose memory cannot change: `bytes` and texts as they are,
-/// other buffers as copies. A text is sent as UTF-8.
+/// Returns the pieces of a payload as objects whose memory cannot change: `bytes` and texts as they
+/// are, other buffers as copies. A text is sent as UTF-8.
 fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let fixed = |piece: &Bound<'py, PyAny>| match piece.is_exact_instance_of::<PyString>() {
         true => Ok(piece.clone()),
@@ -286,7 +290,7 @@ fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>
     }
 }
 
-/// The memory of one of `pieces_of`.
+/// Returns the memory of one of `pieces_of`.
 fn memory_of<'a>(piece: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
     match piece.cast::<PyString>() {
         Ok(text) => Ok(text.to_str()?.as_bytes()),
@@ -294,7 +298,7 @@ fn memory_of<'a>(piece: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
     }
 }
 
-/// The bytes of a bytes-like object. Those that can change are copied, so that none does meanwhile.
+/// Returns the bytes of a bytes-like object. Mutable ones are copied, so that they cannot change.
 pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     match payload.cast::<PyBytes>() {
         Ok(bytes) => Ok(bytes.clone()),
@@ -302,8 +306,8 @@ pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     }
 }
 
-/// Waits without the GIL. A signal ends the wait for Python's handlers, which may raise; then it
-/// goes on.
+/// Waits without the GIL. A signal interrupts the wait for Python's handlers, which may raise; then
+/// the wait goes on.
 // Calls that need not wait do not come here: getting the GIL again takes longer.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
@@ -320,7 +324,7 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
-/// When so many seconds have passed; `None` when nobody will live to see it.
+/// Returns the instant when this many seconds have passed, or `None` if it is too far to represent.
 fn until(seconds: f64) -> PyResult<Option<Instant>> {
     if seconds.is_nan() {
         return Err(value_error("invalid timeout: it is not a number"));

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 /// A message that a thread is pickling.
 struct Leaving {
-    /// The address of what names it.
+    /// The address of the object that names it.
     name: usize,
     outgoing_fds: Option<Py<PyAny>>,
 }
@@ -17,7 +17,7 @@ thread_local! {
     static LEAVING: RefCell<Vec<Leaving>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Begins a message of this thread, which an object names until it ends.
+/// Begins a message of this thread. The object names it until it ends.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub(crate) fn begin_message(name: &Bound<'_, PyAny>) {
@@ -26,8 +26,8 @@ pub(crate) fn begin_message(name: &Bound<'_, PyAny>) {
     });
 }
 
-/// Ends that message, if it has begun: a signal may have come before. Returns its outgoing_fds, if it
-/// has any.
+/// Ends that message, if it has begun: a signal may have come before. Returns its outgoing fds, or
+/// `None`.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub(crate) fn end_message(name: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
@@ -38,14 +38,14 @@ pub(crate) fn end_message(name: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
     ended?.swap_remove(0).outgoing_fds
 }
 
-/// Whether this thread is pickling a message.
+/// Returns whether this thread is pickling a message.
 #[pyfunction]
 pub(crate) fn is_in_message() -> bool {
     LEAVING.with_borrow(|leaving| !leaving.is_empty())
 }
 
-/// The outgoing_fds of the message that this thread is pickling, made by `make` if there was none;
-/// `None` outside a message.
+/// Returns the outgoing fds of the message that this thread is pickling, made by `make` if there
+/// were none. Returns `None` outside a message.
 #[pyfunction]
 #[pyo3(signature = (make, /))]
 pub(crate) fn outgoing_fds(make: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {

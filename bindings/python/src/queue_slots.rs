@@ -1,4 +1,4 @@
-//! The slots of a bounded queue.
+//! The queue slots of a bounded queue.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -9,34 +9,35 @@ use shmarray::{PLACE_BYTES, Place};
 use crate::error::{to_py, value_error};
 use crate::message::{Pipe, copy_of, wait};
 
-/// As `shmarray::Places`.
+/// Wraps `shmarray::Places`.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct QueueSlots(shmarray::Places);
 
 #[pymethods]
 impl QueueSlots {
-    /// So many; of a queue without a bound none.
+    /// Returns this number of slots. An unbounded queue has none.
     #[new]
     fn new(count: u32) -> PyResult<Self> {
         shmarray::Places::new(count).map(Self).map_err(to_py)
     }
 
-    /// Those of an fd, which is theirs from then on; when this raises it is still the
-    /// caller's.
+    /// Returns the slots of an fd, which they own from then on. If this raises, the caller still
+    /// owns it.
     #[staticmethod]
     #[allow(unsafe_code)]
     fn from_fd(fd: RawFd) -> PyResult<Self> {
         shmarray::Places::from_fd(copy_of(fd)?).map_err(to_py)?;
-        // SAFETY: it is open, and the caller's to give.
+        // SAFETY: `copy_of` has found that `fd` is open, and the caller passes its ownership on.
         shmarray::Places::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).map(Self).map_err(to_py)
     }
 
-    /// The fd, which stays theirs.
+    /// Returns the fd, which the slots still own.
     fn fileno(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
     }
 
-    /// A slot, as the bytes that travel with its message; `None` when there was none in that time.
+    /// Takes a slot. Returns the bytes that travel with its message, or `None` if none was free in
+    /// time.
     fn take<'py>(
         &self,
         py: Python<'py>,
@@ -58,7 +59,7 @@ impl QueueSlots {
         Ok(())
     }
 
-    /// This process is about to send it.
+    /// This process is about to send the message.
     fn being_sent(&self, slot: &[u8]) -> PyResult<()> {
         self.0.being_sent(slot_of(slot)?);
         Ok(())
@@ -70,23 +71,23 @@ impl QueueSlots {
         Ok(())
     }
 
-    /// It was received, or will not be sent. More bytes may follow.
+    /// The message was received, or will not be sent. More bytes may follow the slot.
     fn free(&self, slot: &[u8]) -> PyResult<()> {
         self.0.free(slot_of(slot)?);
         Ok(())
     }
 
-    /// How many are taken.
+    /// Returns how many slots are taken.
     fn taken(&self, reader: &Pipe) -> PyResult<u32> {
         Ok(self.0.taken(&*reader.open()?))
     }
 
-    /// Of a queue without a bound: one more, or less.
+    /// Adds to the counter of an unbounded queue.
     fn count(&self, change: i64) {
         self.0.count(change);
     }
 
-    /// What was counted.
+    /// Returns the counter.
     fn counted(&self) -> i64 {
         self.0.counted()
     }

@@ -1,7 +1,7 @@
-"""The messages in golden/, which WIRE.md explains: how each is written today.
+"""The messages in golden/, which WIRE.md explains, and the functions that write them today.
 
-python bindings/python/tests/golden_messages.py --write      after a change of the format, with a
-                                                             new `_wire.VERSION`
+python bindings/python/tests/golden_messages.py --write
+writes them again, after a change of the format with a new `_wire.VERSION`.
 """
 
 import pathlib
@@ -48,13 +48,13 @@ def readonly():
 
 
 def views():
-    """Views of one array, a contiguous one and one with gaps, and a buffer of a `bytearray`."""
+    """Returns views of one array: all of it, a column, and its rows in reverse."""
     array = frame()
     return [array, array[:, 1], array[::-1]]
 
 
 def fixed(array):
-    """The same shared array, mapped to be read only."""
+    """Returns the same shared array, mapped read-only."""
     return shmarray.attach(shmarray.handle(array), readonly=True)
 
 
@@ -63,7 +63,7 @@ def shared_views(array):
 
 
 def payload(message):
-    """The bytes of a message, whose pieces may be texts."""
+    """Returns the bytes of a message, whose pieces may be texts."""
     pieces = (piece.encode() if isinstance(piece, str) else bytes(piece) for piece in message[0])
     return b"".join(pieces)
 
@@ -73,13 +73,13 @@ def encoded(obj, pickler):
 
 
 def dumped(obj, **options):
-    """What `dumps` writes where the handles are `HANDLES`."""
+    """Returns what `dumps` writes if the handles are `HANDLES`."""
     with mock.patch.object(_dumps._core, "handle_to_send", side_effect=HANDLES):
         return shmarray.dumps(obj, **options)
 
 
 def sent(send):
-    """The payload that a function sends into a pipe."""
+    """Returns the payload that a function sends into a pipe."""
     here, there = Pipe.pair()
     send(here)
     return bytes(there.receive()[0])
@@ -90,7 +90,7 @@ def by_worker(kind, number, message):
 
 
 def queued(queue, obj):
-    """The payload of the first message of a queue."""
+    """Returns the payload of the first message of a queue."""
     if isinstance(queue, mp.queues.JoinableQueue):
         queue._next_task = FIRST_TASK
     queue.put(obj)
@@ -128,7 +128,7 @@ MESSAGES = {
     "queue_with_tasks": lambda: queued(mp.JoinableQueue(), PLAIN),
     "queue_with_slots_and_tasks": lambda: queued(mp.JoinableQueue(4), PLAIN),
 }
-"""By the names of the files: what writes the message's bytes."""
+"""The functions that write the messages, by the names of the files."""
 
 
 def golden(name):

@@ -1,4 +1,4 @@
-"""What the documents show runs, and every public name is documented."""
+"""The examples of the documents run, and every public name is documented."""
 
 import doctest
 import inspect
@@ -75,7 +75,7 @@ def test_the_package_says_its_version():
 
 
 def check(*command):
-    """Runs a checker from another directory, so that it looks at what is installed."""
+    """Runs a checker from another directory, so that it checks the installed package."""
     done = subprocess.run(
         [sys.executable, "-m", *command], capture_output=True, text=True, cwd="/", check=False
     )

@@ -18,7 +18,7 @@ from conftest import listed_arrays
 from shmarray import _dumps, _shortage, _wire
 from working import in_child, sweep_after_deaths
 
-# In the bytes; together with others in a segment; in a segment of its own.
+# Sizes that go in the bytes, together with others in a segment, and in a segment of its own.
 SIZES = {"small": 10, "medium": 50_000, "large": 500_000}
 each_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 
@@ -257,7 +257,7 @@ def test_a_message_of_a_killed_sender_lives_with_its_family(size, files):
     assert kept.tolist() == [5, 1, 1]
     del got
     sweep_after_deaths()
-    assert len(files()) == 1  # of what is kept
+    assert len(files()) == 1  # empties the pool
 
 
 @each_size

@@ -12,7 +12,7 @@ import pytest
 import shmarray
 from conftest import Life
 
-# Arrays of every way to have one, with the handle's text of each.
+# Creates arrays of every kind, with the text of each handle.
 HELD = """
 import json, os, signal, sys
 import numpy as np
@@ -27,12 +27,13 @@ texts = [str(shmarray.handle(array)) for array in held]
 """
 VALUES = [np.arange(12).reshape(3, 4).tolist(), [5] * 5, [0, 3, 6], [5] * 2, [7] * 4]
 
-# What a program does with the library, all of it.
+# A program that uses all of the library.
 EVERYTHING = """
 assert [shmarray.attach(text).tolist() for text in texts] == [array.tolist() for array in held]
 assert shmarray.attach("named").tolist() == named.tolist()
 made = [shmarray.full(100, number) for number in range(20)]
-assert [int(shmarray.attach(str(shmarray.handle(array))).sum()) for array in made] == [100 * i for i in range(20)]
+again = [shmarray.attach(str(shmarray.handle(array))) for array in made]
+assert [int(array.sum()) for array in again] == [100 * i for i in range(20)]
 other = shmarray.share(np.arange(1000)[::-1])
 assert other[0] == 999
 second = shmarray.zeros(3, name="second")
@@ -64,7 +65,7 @@ def test_others_cannot_take_what_a_process_without_fds_holds(peer, files):
         attached = [shmarray.attach(text) for text in texts]
         assert [array.tolist() for array in attached] == VALUES
         attached[0][1, 2] += 1
-        del attached  # whoever lets go is asked whether he was the last
+        del attached  # the last holder is asked for at each release
         assert shmarray.sweep().segments == 0
         assert files() == before
         assert peer.run("answer = int(whole[1, 2])") == 6 + 1
@@ -102,13 +103,16 @@ print([array.tolist() for array in held] == VALUES)
 
 FORKS = """
 os.closerange(3, 1000)
-for ending in (lambda: sys.exit(0), lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)):
+kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+for ending in (lambda: sys.exit(0), lambda: os._exit(0), kill):
     child = os.fork()
     if child == 0:
         os.closerange(3, 1000)
         own = shmarray.full(3, 8)
-        good = [shmarray.attach(text).tolist() for text in texts] == [array.tolist() for array in held]
-        whole[0, 0] += 1 if good and shmarray.attach(str(shmarray.handle(own))).tolist() == [8] * 3 else 0
+        theirs = [shmarray.attach(text).tolist() for text in texts]
+        good = theirs == [array.tolist() for array in held]
+        good = good and shmarray.attach(str(shmarray.handle(own))).tolist() == [8] * 3
+        whole[0, 0] += 1 if good else 0
         ending()
     os.waitpid(child, 0)
     shmarray.sweep()

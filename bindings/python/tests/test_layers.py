@@ -37,7 +37,7 @@ contexts: so do ours, which have the same names.
 
 
 def modules(package):
-    """The modules of a copy of the package by their dotted names; ``_core`` is one by its stub."""
+    """Returns the modules of a copy of the package by their dotted names; ``_core`` by its stub."""
     paths = [*package.rglob("*.py"), *package.glob("*.pyi")]
     return {name_of(path.relative_to(package)): path for path in paths}
 
@@ -48,7 +48,7 @@ def name_of(path):
 
 
 def imported(name, path, known):
-    """The modules of the package that a module imports."""
+    """Yields the modules of the package that a module imports."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -72,13 +72,13 @@ def is_import_call(node):
 
 
 def entry_of(name):
-    """The entry of `LAYERS` that a module belongs to."""
+    """Returns the entry of `LAYERS` that a module belongs to."""
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 
 
 def violations(package):
-    """What each module imports that is above it, and the circles within folders."""
+    """Yields each import of something above, and the circles within folders."""
     known = modules(package)
     uses = {name: set(imported(name, path, known)) for name, path in known.items()}
     for name, used in uses.items():
@@ -97,7 +97,7 @@ def violations(package):
 
 
 def within(entry, uses):
-    """The imports of the modules of an entry from one another."""
+    """Returns the imports of the modules of an entry from one another."""
     inside = {name for name in uses if entry_of(name) == entry}
     return {name: (uses[name] & inside) - {name} for name in inside}
 

@@ -19,7 +19,7 @@ each_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 
 
 def contents(size):
-    """One private and one shared array, which nobody has but the message."""
+    """One private and one shared array, which only the message holds."""
     return {"private": np.full(size, 7, "u1"), "shared": shmarray.full(3, 5)}
 
 
@@ -100,7 +100,7 @@ def test_discarding_gives_back_all_loadings_that_are_left(files):
 
 
 class Acts:
-    """Does when it is loaded what `_acts` says then."""
+    """Does on loading what `_acts` says then."""
 
     def __reduce__(self):
         return _act, ()
@@ -218,7 +218,7 @@ def test_a_count_that_finds_no_room_is_a_memory_error_and_leaves_nothing(monkeyp
         shmarray.dumps(kept, loads=2)
     assert [info.tickets for info in listed_arrays()] == [0]
     monkeypatch.undo()
-    assert shmarray.dumps([1, "text"], loads=2) == shmarray.dumps([1, "text"])  # which hold nothing
+    assert shmarray.dumps([1, "text"], loads=2) == shmarray.dumps([1, "text"])  # they hold nothing
 
 
 def test_how_often_is_a_number_from_one_on():

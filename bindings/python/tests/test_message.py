@@ -1,4 +1,4 @@
-"""Messages hold their arrays until they are received, whoever ends meanwhile."""
+"""Messages hold their arrays until they are received, whichever process ends meanwhile."""
 
 import array
 import contextlib
@@ -27,7 +27,7 @@ def marked(size, mark):
 
 
 def in_child(part):
-    """Runs a part of a test in a forked child, which must leave by 0; gives its exit code."""
+    """Runs a part of a test in a forked child, which must exit with 0. Returns its exit code."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -287,7 +287,7 @@ def test_what_is_no_end_of_a_pipe_is_refused_and_stays_open():
 
 @contextlib.contextmanager
 def alarms(handler):
-    """SIGALRM every millisecond, so that one comes while somebody waits."""
+    """Sends SIGALRM every millisecond, so that one comes during a wait."""
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
     try:

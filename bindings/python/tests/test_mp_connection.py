@@ -183,7 +183,8 @@ def test_errors_are_those_of_the_standard_class():
             writer.send(1)
         writer.close()
         writer.close()
-        for use in (writer.fileno, lambda: writer.send(1), lambda: writer.send_bytes(b"")):  # noqa: B023
+        uses = (writer.fileno, lambda: writer.send(1), lambda: writer.send_bytes(b""))  # noqa: B023
+        for use in uses:
             with pytest.raises(OSError, match="handle is closed"):
                 use()
 
@@ -212,7 +213,7 @@ USES = ("fileno", "poll", "recv", "recv_bytes", "close")
 
 
 def refusals(kind, handle):
-    """What it raises when it is made, or then when it is used."""
+    """Returns the error of making or then using it."""
     try:
         end = kind(*handle)
     except Exception as error:
@@ -415,7 +416,7 @@ def test_one_end_can_be_shared_by_threads():
 
 
 def answer(address, authkey):
-    """What a client does."""
+    """The work of a client."""
     with Client(address, authkey=authkey) as client:
         while (array := client.recv()) is not None:
             array += 1

@@ -132,7 +132,7 @@ def test_an_empty_queue_says_so():
 
 
 def get_all(q, answers):
-    """Until there is a None, which it leaves for the others."""
+    """Gets until there is a None, which it leaves for the others."""
     while (item := q.get()) is not None:
         answers.put((os.getpid(), item))
     q.put(None)
@@ -170,7 +170,7 @@ def test_a_waiting_putter_goes_on_when_there_is_a_place(context):
 
 
 def start_with_pipe(context, target, *args):
-    """A process, and our end of a pipe whose other end is its last argument."""
+    """Returns a process, and our end of a pipe whose other end is its last argument."""
     ours, theirs = context.Pipe()
     process = context.Process(target=target, args=(*args, theirs))
     process.start()

@@ -77,7 +77,7 @@ def test_plain_arrays_stay_what_they_are(source, way):
 
 
 def span(array):
-    """Bytes from its lowest to behind its highest."""
+    """Returns the bytes from its lowest to behind its highest."""
     reach = [
         (count - 1) * abs(stride) for count, stride in zip(array.shape, array.strides, strict=True)
     ]
@@ -219,7 +219,7 @@ def test_what_was_private_is_private_where_it_arrives(way):
 
 
 class Buffers:
-    """Says what its buffers are, as protocol 5 has it."""
+    """Passes its buffers as protocol 5 does."""
 
     def __init__(self, *buffers):
         self.buffers = buffers
@@ -321,7 +321,7 @@ class Leases:
 
 
 class InACycle(_pickler.ArrayPickler):
-    """As one with a method of its own in its ``dispatch_table``."""
+    """A pickler whose ``dispatch_table`` has a method of its own."""
 
     def __init__(self):
         super().__init__()
@@ -368,7 +368,7 @@ def test_threads_pack_at_once():
 
 
 class Parcel:
-    """Packs what it has while it is packed itself."""
+    """Packs its contents while it is packed itself."""
 
     def __init__(self, content):
         self.content = content
@@ -407,9 +407,9 @@ def test_share_gives_a_plain_array_itself_and_everything_else_anew():
 
 
 class OfDecimals(_pickler.ArrayPickler):
-    """As the launchers of processes have it: more reducers of their own."""
+    """A pickler with more reducers, as launchers of processes have."""
 
-    dispatch_table = {decimal.Decimal: lambda number: (float, (str(number),))}  # noqa: RUF012 (pickle's name for it)
+    dispatch_table = {decimal.Decimal: lambda number: (float, (str(number),))}  # noqa: RUF012
 
 
 def test_a_pickler_with_more_reducers():

@@ -1,4 +1,4 @@
-"""Pools are those of the standard module, move arrays by handle, and go on when a worker dies."""
+"""Pools work as the standard ones, move arrays by handle, and go on when a worker dies."""
 
 import itertools
 import multiprocessing as standard
@@ -29,7 +29,7 @@ def pool(request):
     with mp.get_context(request.param).Pool(2) as pool:
         yield pool
     pool.join()
-    sweep_after_deaths()  # what killed workers had
+    sweep_after_deaths()  # reclaims what killed workers held
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def gate(tmp_path):
 
 
 def worker_of(pool):
-    """The dispatcher's view of its only worker."""
+    """Returns the dispatcher's view of its only worker."""
     (worker,) = pool._dispatcher._workers
     return worker
 
@@ -57,7 +57,7 @@ def stop(pid):
     until(lambda: state(pid) == "T")
 
 
-# As the standard pool.
+# Works as the standard pool.
 
 
 def test_all_ways_to_give_it_tasks(pool):
@@ -168,7 +168,7 @@ def test_a_bar_of_progress_moves_with_each_result(pool, gate):
     tqdm = pytest.importorskip("tqdm").tqdm
     results = iter(tqdm(pool.imap(tasks.pass_or_give_back, [1, gate]), total=2, disable=None))
     assert next(results) == 1
-    gate.next_arrival()  # the next is not done
+    gate.next_arrival()  # the next is not performed
     gate.open()
     assert list(results) == [None]
 
@@ -325,7 +325,7 @@ def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
     pid = first.next_arrival()
     until(
         lambda: len(worker_of(one).tasks) == 3
-    )  # nobody gives it another while the callback holds that up
+    )  # nobody gives it another task while the callback blocks that
     first.open()
     told.wait()
     third.next_arrival()  # so the second is done and its result under way
@@ -419,7 +419,7 @@ def test_kills_at_random_moments(method, kills):
             except WorkerLost as error:
                 lost.append((error.exitcode, int(done[number])))
         assert len(lost) <= kills
-        assert set(lost) <= {(-signal.SIGKILL, 0), (-signal.SIGKILL, 1)}  # none was done twice
+        assert set(lost) <= {(-signal.SIGKILL, 0), (-signal.SIGKILL, 1)}  # none was performed twice
         assert pool.map(tasks.square, range(50)) == [n * n for n in range(50)]
     pool.join()
     sweep_after_deaths()

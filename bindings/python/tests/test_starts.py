@@ -119,7 +119,7 @@ def test_a_started_program_holds_nothing_and_takes_nothing(start, options, files
     os.close(theirs_in)
     os.close(theirs_out)
     os.write(ours_out, b"here")
-    assert os.read(ours_in, 4) == b"here"  # the new program runs, and has done with the old memory
+    assert os.read(ours_in, 4) == b"here"  # the new program runs, and the old memory is gone
     assert (shmarray.sweep().segments, files(), a.tolist()) == (0, before, [0, 1, 2, 3, 4])
     del a
     assert files() == []
@@ -137,7 +137,8 @@ a = shmarray.array(np.arange(6))
 named = shmarray.full(3, 7, name="series")
 os.write(1, json.dumps([str(shmarray.handle(a)), str(shmarray.handle(named))]).encode() + b"\\n")
 os.read(0, 1)
-os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1], str(shmarray.handle(a))])
+arguments = ["-W", "error", "-c", sys.argv[1], str(shmarray.handle(a))]
+os.execv(sys.executable, [sys.executable, *arguments])
 """
 STAYS = "import os; os.write(1, b'true\\n'); os.read(0, 1)"
 
@@ -212,7 +213,8 @@ for standard in range(3):
     os.dup2(nothing, standard)
 after = shmarray.full(3, 8)
 with open(sys.argv[1], "w") as said:
-    json.dump([os.getpid(), os.getsid(0), str(shmarray.handle(before)), str(shmarray.handle(after))], said)
+    handles = [str(shmarray.handle(before)), str(shmarray.handle(after))]
+    json.dump([os.getpid(), os.getsid(0), *handles], said)
 with open(sys.argv[2]) as heard:
     before[0] = after[0] = int(heard.read())
 with open(sys.argv[1], "w") as said:

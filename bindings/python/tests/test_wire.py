@@ -1,4 +1,4 @@
-"""The messages in golden/ are what is written today, and are read as what they were."""
+"""The golden messages are what is written today, and are read as what they were."""
 
 import ast
 import pathlib
@@ -32,7 +32,7 @@ def test_every_golden_file_is_of_a_message_and_of_this_version():
 
 
 def received(payload, arrays=(), fds=()):
-    """The object of a message that is these bytes, arrays and fds."""
+    """Returns the object of a message that is these bytes, arrays and fds."""
     here, there = Pipe.pair()
     here.send(payload, list(arrays), None, list(fds))
     return _message.unpack(*there.receive())
@@ -167,7 +167,7 @@ def test_golden_messages_of_queues_with_tasks_are_read_as_what_they_were(size):
 
 
 def test_no_other_module_has_a_format_of_its_own():
-    """`_locks` has the kernel's."""
+    """`_locks` has the kernel's format."""
     for path in PACKAGE.rglob("*.py"):
         names = {
             node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)

@@ -51,21 +51,23 @@ __all__ = [
 ]
 
 QUEUE_SLOT_BYTES: int
-"""The bytes of a queue slot in front of its message."""
+"""The bytes of a queue slot at the start of a message."""
 __version__: str
-"""The version of the core that this is built on."""
+"""The version of core."""
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 class Error(Exception):
-    """What goes wrong in shared memory and is no built-in exception."""
+    """An error of shared memory that no built-in exception fits."""
 
 class StaleHandleError(Error):
-    """The handle is of an earlier life of its segment."""
+    """The handle belongs to an earlier life of its segment."""
 
 @final
 class Handle:
-    """Where an array is, for any process of this machine: ``str(handle)`` is one line of text."""
+    """The position of an array, for any process of this machine. ``str(handle)`` is one line of
+    text.
+    """
 
     def __new__(cls, text: str) -> Handle: ...
     @property
@@ -99,7 +101,7 @@ class Lease:
 
 @final
 class Pipe:
-    """One end of a pipe that carries arrays and bytes, both ways."""
+    """One end of a pipe that carries arrays and bytes in both directions."""
 
     @staticmethod
     def pair() -> tuple[Pipe, Pipe]: ...
@@ -119,7 +121,7 @@ class Pipe:
 
 @final
 class Message:
-    """Holds the arrays that were received. Those that were asked for live on by themselves."""
+    """Holds the arrays that were received. An array that was taken out lives on by itself."""
 
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -132,7 +134,7 @@ class Message:
 
 @final
 class QueueSlots:
-    """The places of a bounded queue, of which none is lost with a process."""
+    """The slots of a bounded queue. No slot is lost when a process dies."""
 
     def __new__(cls, count: int) -> QueueSlots: ...
     @staticmethod
@@ -149,7 +151,7 @@ class QueueSlots:
 
 @final
 class Stream:
-    """The stream of a pickle: memory of this process, or buffers of shared memory."""
+    """The stream of a pickle, in this process's memory or in segments of shared memory."""
 
     def __new__(cls, rest_most: int) -> Stream: ...
     def write(self, data: Buffer | str, /) -> int: ...

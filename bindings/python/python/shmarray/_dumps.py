@@ -1,4 +1,4 @@
-"""Objects as bytes whose arrays stay in shared memory: for any way that the user has."""
+"""Objects as bytes whose arrays stay in shared memory, for any transport."""
 
 import operator
 import pickle
@@ -17,23 +17,25 @@ if TYPE_CHECKING:
 
 
 def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
-    """An object as bytes, as ``pickle.dumps``, with the memory of its arrays in shared memory.
+    """Returns an object as bytes, as ``pickle.dumps``, with the memory of its arrays in shared
+    memory.
 
-    Arrays that are shared already go by their handle; private ones of 32 KiB and more altogether
-    are copied once into shared memory, and those of up to 16 KiB each are pickled. Arrays of any
-    shape, strides and dtype, within other objects, of subclasses, masked, and the buffers that
-    objects of other libraries give to pickle protocol 5 go the same way. Views of one array stay
-    views of one array. A pickle of over 24 KiB is in shared memory, too.
+    Arrays that are shared already go by handle. Private arrays of at least 32 KiB all together are
+    copied once into shared memory; those of up to 16 KiB each are pickled. This applies to arrays
+    of any shape, strides and dtype, inside other objects, of subclasses, masked, and to the buffers
+    that objects of other libraries give to pickle protocol 5. Views of one array stay views of one
+    array. A pickle of over 24 KiB is in shared memory, too.
 
-    The bytes hold what they refer to until they have been loaded ``loads`` times, or with
-    ``persist`` however often they are loaded; until they are discarded; or until all of this
-    process's family have gone: what was forked of it or together with it, and what
-    ``shmarray.multiprocessing`` started. They can be loaded on this machine. A broker that
-    delivers again what was not acknowledged needs ``loads`` or ``persist``: only a loading that
-    succeeds counts, but one whose process dies before it acknowledges has counted.
+    The bytes hold the arrays until they have been loaded ``loads`` times, until they are discarded,
+    or until all processes of this process's family have ended: its forks, the processes that it was
+    forked together with, and those that ``shmarray.multiprocessing`` started. With ``persist`` they
+    can be loaded any number of times. They can be loaded on this machine only. A broker that
+    delivers a message again until it is acknowledged needs ``loads`` or ``persist``: only a loading
+    that succeeds counts, but so does one whose process dies before it acknowledges.
 
-    Raises what ``pickle.dumps`` does. What finds no room in shared memory is in the bytes; of
-    ``loads`` above 1 the count is not, and raises MemoryError where there is no room for it.
+    Raises what ``pickle.dumps`` raises. Arrays that find no room in shared memory are in the bytes.
+    The count of ``loads`` above 1 has to be in shared memory; MemoryError is raised if it finds no
+    room.
 
     >>> import numpy, shmarray
     >>> data = shmarray.dumps({"frame": numpy.zeros((480, 640))})
@@ -53,7 +55,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     try:
         for array in arrays:
             handles.append(str(_core.handle_to_send(array)))
-        if handles and count > 1:  # what holds nothing can be loaded for ever
+        if handles and count > 1:  # a message that holds nothing can be loaded forever
             tally = _core.share(np.array([count], "<u8"), "C", None, False, 0o600)
             handles.append(str(_core.handle_to_send(tally)))
     except BaseException:
@@ -68,7 +70,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
 
 
 def _checked(loads: int, persist: bool) -> int:
-    """How often a message may be loaded; `_wire.FOREVER`."""
+    """Returns how often a message may be loaded, or `_wire.FOREVER`."""
     count = operator.index(loads)
     if persist and count != 1:
         raise ValueError("invalid loads: a message that persists is loaded any number of times")
@@ -78,21 +80,20 @@ def _checked(loads: int, persist: bool) -> int:
 
 
 def loads(data: "Buffer") -> Any:
-    """The object of bytes that ``dumps`` made. Nothing large is copied; nothing needs to be
-    released.
+    """Returns the object of bytes that ``dumps`` made. Nothing large is copied.
 
-    What was shared is the sender's memory; what was private is this object's alone, each time
-    that the bytes are loaded. Each array is writeable where the sender's was. Like
-    ``pickle.loads`` this runs what the bytes say: load what you trust.
+    An array that was shared is the sender's memory. An array that was private is this object's
+    alone at each loading. Each array is writeable where the sender's was. Like ``pickle.loads``
+    this runs code that the bytes name: load only bytes that you trust.
 
     The bytes of ``dumps(obj)`` are loaded once, those of ``dumps(obj, loads=3)`` three times, those
-    of ``dumps(obj, persist=True)`` any number of times. Then what they held is given back. One
-    loading more succeeds only if all the arrays are still there, because somebody has them.
+    of ``dumps(obj, persist=True)`` any number of times. Then the arrays are released. One loading
+    more succeeds only if all arrays still exist because somebody has them.
 
-    Raises ValueError for other bytes and for those that have changed on their way, before it
-    unpickles any; what ``pickle.loads`` does, and then it does not count as a loading;
-    FileNotFoundError, which names them and says how they went, when arrays are gone,
-    StaleHandleError when there are others in their place.
+    Raises ValueError, before unpickling anything, for other bytes and for bytes that have changed.
+    Raises what ``pickle.loads`` raises; then the loading does not count. Raises FileNotFoundError
+    if arrays are gone, which names them and says why, and StaleHandleError if others have replaced
+    them.
 
     >>> import numpy, shmarray
     >>> a = shmarray.zeros(3)
@@ -106,25 +107,24 @@ def loads(data: "Buffer") -> Any:
         obj = _pickler.decode(payload, _Sent(handles))
     except (FileNotFoundError, StaleHandleError) as error:
         if gone := [handle for handle in handles if _is_gone(handle)]:
-            _give_back(
-                handles + tally
-            )  # nobody can load the rest; else it stays when a last loading was cut short
+            # Nobody can load the rest. It would stay if a last loading had been interrupted.
+            _give_back(handles + tally)
             raise _loss(type(error), gone, len(handles), count) from error
-        raise  # the object's own way to be unpickled
+        raise  # raised by the object's own unpickling
     if handles and _is_last(count, tally):
         _give_back(handles + tally)
     return obj
 
 
 def discard(data: "Buffer | Handle | str") -> None:
-    """Gives back what an unwanted message holds, without loading it.
+    """Releases the arrays of an unwanted message without loading it.
 
-    ``data`` is what ``dumps`` made; or the handle, or its text, that was made to be sent and that
-    nobody will attach. Twice is as good as once; of an array that is gone, and of an ordinary
-    handle, which holds nothing, there is nothing to give back.
+    ``data`` is the result of ``dumps``, or a handle (or its text) that was made to be sent and that
+    nobody will attach. A second call does nothing. There is nothing to release for an array that is
+    gone, or for an ordinary handle, which holds nothing.
 
-    Raises ValueError for other bytes, and naming the field for a text that is no handle;
-    TypeError for what is neither.
+    Raises ValueError for other bytes, and for a text that is no handle, naming the field. Raises
+    TypeError for any other object.
 
     >>> import numpy, shmarray
     >>> data = shmarray.dumps(numpy.zeros(1_000_000))
@@ -141,12 +141,12 @@ def discard(data: "Buffer | Handle | str") -> None:
 
 
 def _is_last(count: int, tally: list[str]) -> bool:
-    """Counts a loading: whether nobody may rely on another."""
+    """Counts a loading. Returns whether it was the last one."""
     for handle in tally:
         try:
             return _core.count_down(handle) == 0
         except (FileNotFoundError, StaleHandleError):
-            return True  # it was the last one's to give back
+            return True  # the last loading releases it
     return count == 1
 
 
@@ -156,7 +156,7 @@ def _give_back(handles: Iterable[str]) -> None:
 
 
 class _Sent:
-    """The arrays of handles, as those of ``_core.Message``."""
+    """The arrays of handles, with the methods of ``_core.Message``."""
 
     def __init__(self, handles: Sequence[str]) -> None:
         self._handles = handles
@@ -177,9 +177,12 @@ def _is_gone(handle: str) -> bool:
 
 
 def _loss(kind: type[Exception], gone: Sequence[str], arrays: int, count: int) -> Exception:
-    """An error that names the arrays of a message that are gone, and says how they went."""
+    """Returns an error that names the arrays of a message that are gone, and says why."""
     if not _core.is_family_alive(gone[0]):
-        how = "all processes of the sender's family had ended, or it is of another machine or another SHMARRAY_DIR"
+        how = (
+            "all processes of the sender's family had ended, or it is of another machine or "
+            "another SHMARRAY_DIR"
+        )
     elif count == _wire.FOREVER:
         how = "the message was discarded"
     else:
@@ -188,15 +191,16 @@ def _loss(kind: type[Exception], gone: Sequence[str], arrays: int, count: int) -
         how = f"the message was loaded {often}, as it was made for, or it was discarded; {more}"
     lines = "\n".join(gone)
     return kind(
-        f"{len(gone)} of the {arrays} arrays of the message are gone, and were given back: {how}\n{lines}"
+        f"{len(gone)} of the {arrays} arrays of the message are gone, and were given back: "
+        f"{how}\n{lines}"
     )
 
 
 def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
-    """The parts of the bytes, which are checked first.
+    """Checks the bytes and returns their parts.
 
-    How often they may be loaded, or `_wire.FOREVER`; the handles of the arrays; that of the tally,
-    where more than one loading is counted; what is for the unpickler.
+    These are how often they may be loaded, or `_wire.FOREVER`; the handles of the arrays; the
+    handle of the tally if more than one loading is counted; and the payload.
     """
     memory = memoryview(data).cast("B")
     start = _wire.DUMPS_HEADER.size + _wire.DUMPS_SIZES.size
@@ -220,7 +224,7 @@ def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
 
 
 def _tell_pickle() -> None:
-    """What ``pickle.loads`` calls, as the bytes begin with that call as a pickle of its own."""
+    """Raises UnpicklingError. The bytes begin with a pickle of this call, for ``pickle.loads``."""
     raise pickle.UnpicklingError(
         "these bytes are of shmarray.dumps, and no pickle: load them with shmarray.loads"
     )

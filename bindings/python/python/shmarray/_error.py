@@ -1,4 +1,4 @@
-"""Errors that only Python's part of the library raises."""
+"""The errors that only Python's part of the library raises."""
 
 import signal
 
@@ -6,20 +6,21 @@ from ._core import Error
 
 
 class WorkerLost(Error):  # noqa: N818 (the name is the same in every language)
-    """The worker of a pool or an executor died with its task, and with it what the task had done so
-    far.
+    """The worker of a pool or an executor died, and its task is lost.
 
-    It is raised where the task's result is asked for. Other tasks go on.
+    The task's result raises it. Other tasks go on.
     """
 
     pid: int | None = None
-    """The worker's."""
+    """The worker's pid."""
     exitcode: int | None = None
-    """As ``multiprocessing.Process.exitcode``: negative, it is the signal that killed the worker."""
+    """The exit code, as ``multiprocessing.Process.exitcode``. If negative, it is the number of the
+    signal that killed the worker.
+    """
 
 
 def ending(pid: int | None, exitcode: int | None) -> str:
-    """How a process ended, in words."""
+    """Returns how a process ended, in words."""
     if exitcode is None:
         return f"worker {pid} has ended"
     if exitcode >= 0:

@@ -1,4 +1,4 @@
-"""The family of this process, as the environment says it to the processes that it starts."""
+"""The family of this process, and the variable by which the processes that it starts join it."""
 
 import contextlib
 import os
@@ -8,18 +8,17 @@ from . import _core
 VARIABLE = "SHMARRAY_FAMILY"
 
 number: int | None = None
-"""That of this process, and of those that were forked from it, once `say` was called."""
+"""The number of the family, once `say` was called. Forked children inherit it."""
 
 
 def say() -> None:
-    """Has the children that are started from now on be of this process's family, and this process
-    in it.
+    """Puts this process into a family, and the children that it starts from now on into the same
+    one.
     """
     global number
     if number is None:
-        with contextlib.suppress(
-            OSError, MemoryError
-        ):  # without shared memory there are no messages to keep
+        # Without shared memory there are no messages to hold.
+        with contextlib.suppress(OSError, MemoryError):
             number, fd = _core.family()
             os.close(fd)
     if number is not None:

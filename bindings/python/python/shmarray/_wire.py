@@ -1,8 +1,8 @@
 """The bytes of the messages between Python processes: every magic, format and version.
 
-WIRE.md describes the messages that these make up, byte for byte. All numbers are little-endian. The
-Rust module reads two of them by itself: the length at the end of a payload (`src/message.rs`,
-`src/pickling/stream.rs`), and a queue slot, whose format is core's.
+WIRE.md describes the messages byte for byte. All numbers are little-endian. The Rust module knows
+two formats by itself: the length at the end of a payload (`src/message.rs`,
+`src/pickling/stream.rs`), and a queue slot, which is core's.
 """
 
 import struct
@@ -14,20 +14,20 @@ VERSION = 1
 # Payload: an object, or bytes.
 
 STREAM_LENGTH = struct.Struct("<Q")
-"""The last 8 bytes of an object's payload: how long the part of the stream in the payload is."""
+"""The last 8 bytes of an object's payload: the length of the stream in the payload."""
 ARRAY, ARRAY_READONLY, ARRAY_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))
-"""Whole payloads of an array that its handle describes completely. As a length, no stream has it."""
+"""The whole payload of an array that its handle describes completely. No stream has this length."""
 ARRAY_MODES = {ARRAY: "r+", ARRAY_READONLY: "r", ARRAY_PRIVATE: "c"}
-"""How the receiver maps the array of each, in the words of `numpy.memmap`."""
+"""How the receiver maps each, in the words of `numpy.memmap`."""
 BYTES = b"\xff" * 8
-"""The first bytes of a payload that is bytes and no object: no pickle begins with them."""
+"""The first bytes of a payload of bytes. No pickle begins with them."""
 
 # Pickles that are written without a pickler.
 
 TEXT_HEAD = struct.Struct("<cccI")
-"""Before a text or bytes: ``PROTO``, the protocol, the opcode, the length of the text."""
+"""In front of a text or bytes: ``PROTO``, the protocol, the opcode, the length of the text."""
 LONG_TEXT_HEAD = struct.Struct("<cccQ")
-"""Before a text that may be longer than 4 GiB: the same, with a longer length."""
+"""The same with a longer length, for a text that may exceed 4 GiB."""
 TEXT_TAIL = struct.Struct("<cQ")
 """Behind a text: ``STOP``, and `STREAM_LENGTH`."""
 PROTOCOL = b"\x05"
@@ -35,27 +35,28 @@ PROTOCOL = b"\x05"
 # dumps.
 
 _AS_PICKLE = b"cshmarray._dumps\n_tell_pickle\n)R"
-"""A pickle that calls `_dumps._tell_pickle`, which raises: for those who load it by `pickle`."""
+"""A pickle that calls `_dumps._tell_pickle`, which raises, if the bytes are loaded by `pickle`."""
 DUMPS = _AS_PICKLE + b"\x01"
-"""Magic of bytes that may be loaded once."""
+"""The magic of bytes that may be loaded once."""
 DUMPS_COUNTED = _AS_PICKLE + b"\x02"
-"""Magic of bytes that may be loaded several times: the count is the first of the handles' lines,
-and the last line is the handle of the tally, which counts the loadings.
+"""The magic of bytes that may be loaded several times. The first of the handles' lines is the
+count, and the last line is the handle of the tally, which counts the loadings.
 """
 DUMPS_SEEDS = {DUMPS: 0, DUMPS_COUNTED: zlib.crc32(DUMPS_COUNTED)}
-"""What the checksum of each begins with, so that neither is taken for the other."""
+"""The start value of each checksum. It differs so that neither magic is taken for the other."""
 DUMPS_HEADER = struct.Struct(f"<{len(DUMPS)}sI")
 """The magic, and the CRC-32 of all that follows."""
 DUMPS_SIZES = struct.Struct("<QQ")
 """The lengths of the handles' lines and of the payload, which follow."""
 FOREVER = 0
-"""The count of bytes that may be loaded any number of times: they have no tally."""
+"""The count of bytes that may be loaded any number of times. They have no tally."""
 
 # Fds of a message.
 
 DIRECT_FDS = 48
-"""How many fds travel with a message themselves. The others travel in a pipe, whose end is the fd
-of this index. Core sends 64 at most: it needs one for each directory of the arrays, and a queue one.
+"""The number of fds that travel beside a message. The others travel in a pipe, whose end is the fd
+of this index. Core sends at most 64: it needs one for each directory of the arrays, and a queue
+needs one.
 """
 
 # Queues.
@@ -68,6 +69,8 @@ FIRST_TASK, TASKS_END = 1 << 32, 1 << 62
 # The worker protocol.
 
 WORKER_HEAD = struct.Struct("<BQ")
-"""Before the payload: the kind of the message, and the number of its task."""
+"""In front of the payload: the kind of the message, and the number of its task."""
 READY, REFUSED, TASK, ANSWER = range(4)
-"""From the worker: it waits for tasks; its initializer failed. To it: a task. From it: its outcome."""
+"""The kinds. From the worker: it is ready; its initializer failed. To it: a task. From it: an
+outcome.
+"""

@@ -1,5 +1,5 @@
-//! Where a pickler writes.
-#![allow(unsafe_code)] // memory that a pickler hands over by the buffer protocol
+//! The stream, which a pickler writes to.
+#![allow(unsafe_code)] // memory that a pickler passes by the buffer protocol
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
@@ -11,24 +11,25 @@ use crate::lease::Lease;
 use crate::memory::LARGE_BYTES;
 use crate::message;
 
-/// A new segment's room beyond what is asked for: after its last large part a pickle has a few more
-/// bytes.
+/// A new segment has this much more room than necessary: after its last large part a pickle has a
+/// few more bytes.
 const SPARE_BYTES: usize = 4 << 10;
-/// While the stream is shorter than this each new segment doubles it; after that it adds a quarter.
+/// While the stream is shorter than this, each new segment doubles it. After that it adds a
+/// quarter.
 const DOUBLED_BYTES: usize = 16 << 20;
 
-/// The stream of a pickle: the pickler's own bytes while it is short, else segments of shared
-/// memory, which a message takes as they are. A segment has room for what is large in one piece;
-/// what finds no room in shared memory comes behind the segments.
+/// The stream of a pickle: in private memory while it is short, else in segments of shared memory,
+/// which a message takes as they are. A large piece lies in one segment. Pieces that find no room
+/// in shared memory follow the segments.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Stream {
     segments: Vec<Segment>,
-    /// What follows the segments, in pieces.
+    /// The pieces that follow the segments.
     rest: Vec<Py<PyBytes>>,
     rest_bytes: usize,
-    /// What the rest has at most, unless shared memory is full.
+    /// The limit of the rest, unless shared memory is full.
     rest_most: usize,
-    /// Why there will be no more segments.
+    /// The error because of which there will be no more segments.
     failure: Option<PyErr>,
 }
 
@@ -48,7 +49,8 @@ impl Segment {
     }
 
     fn write(&mut self, bytes: &[u8]) -> shmarray::Result<()> {
-        // SAFETY: this array is new, and nobody else has it.
+        // SAFETY: `write_bytes` needs that nobody else uses the array. It was created in `new`, and
+        // its handle has not been given to anybody yet.
         unsafe { self.array.write_bytes(self.used as u64, bytes) }?;
         self.used += bytes.len();
         Ok(())
@@ -56,12 +58,12 @@ impl Segment {
 }
 
 impl Stream {
-    /// Whether all of it is the pickler's own bytes.
+    /// Returns whether all of it is in private memory.
     pub(super) fn is_in_memory(&self) -> bool {
         self.segments.is_empty() && self.failure.is_none()
     }
 
-    /// Whether the rest takes so many bytes more.
+    /// Returns whether this many bytes more go into the rest.
     fn is_for_rest(&self, bytes: usize) -> bool {
         self.failure.is_some()
             || (self.segments.is_empty() && self.rest_bytes + bytes <= self.rest_most)
@@ -72,8 +74,8 @@ impl Stream {
         self.rest_bytes += piece.as_bytes().len();
     }
 
-    /// Adds bytes. `piece` is the object they lie in, if it may be kept instead of a copy;
-    /// `are_fixed` says that nobody can change them.
+    /// Adds bytes. `piece` is the object they lie in, if it may be kept instead of a copy.
+    /// `are_fixed` means that nobody can change them.
     fn write_bytes(
         &mut self,
         py: Python<'_>,
@@ -94,8 +96,7 @@ impl Stream {
         Ok(bytes.len())
     }
 
-    /// Adds bytes to the segments, and what of the stream is not there yet. Other threads of Python
-    /// run meanwhile.
+    /// Moves the rest into the segments, and adds bytes. Other threads of Python run meanwhile.
     fn write_to_segments(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
         let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
         let (segments, behind) = (&mut self.segments, self.rest_bytes);
@@ -110,7 +111,7 @@ impl Stream {
     }
 }
 
-/// Adds to segments what follows them and then `bytes`, in one piece.
+/// Adds the rest and then `bytes` to the segments, in one piece.
 fn write_behind(
     segments: &mut Vec<Segment>,
     rest: &[&[u8]],
@@ -153,13 +154,14 @@ impl Stream {
         }
         let memory = PyUntypedBuffer::get(data)?;
         if memory.len_bytes() == 0 {
-            return Ok(0); // there need be no memory
+            return Ok(0); // the address may be null
         }
         if !memory.is_c_contiguous() && !memory.is_fortran_contiguous() {
             return self.write(message::bytes_of(data)?.as_any());
         }
-        // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps
-        // the GIL, if it is not `bytes`.
+        // SAFETY: `memory` is a contiguous buffer of `len_bytes` initialized bytes that it keeps
+        // alive. Nobody changes them meanwhile: either they are `bytes`, or this thread keeps the
+        // GIL.
         let bytes = unsafe {
             std::slice::from_raw_parts(memory.buf_ptr().cast::<u8>(), memory.len_bytes())
         };
@@ -167,12 +169,12 @@ impl Stream {
         self.write_bytes(py, bytes, piece, piece.is_some())
     }
 
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     pub(super) fn tell(&self) -> usize {
         self.segments.iter().map(|segment| segment.used).sum::<usize>() + self.rest_bytes
     }
 
-    /// The segments, with how many bytes of each are used.
+    /// Returns the segments, with how many bytes of each are used.
     fn segments(&self) -> Vec<(Lease, usize)> {
         self.segments
             .iter()
@@ -180,7 +182,8 @@ impl Stream {
             .collect()
     }
 
-    /// The rest of the stream in pieces; the last piece is `table` and the length of that rest.
+    /// Returns the rest of the stream in pieces. The last piece is `table` and the length of the
+    /// rest.
     pub(super) fn payload<'py>(
         &self,
         py: Python<'py>,
@@ -198,13 +201,13 @@ impl Stream {
         )
     }
 
-    /// All of it, where there are no segments.
+    /// Returns all of it, if there are no segments.
     fn getvalue<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let pieces: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
         PyBytes::new(py, &pieces.concat())
     }
 
-    /// Why some of it is not in a segment that should be.
+    /// Returns the error because of which some of it is not in shared memory.
     fn failure(&self, py: Python<'_>) -> Option<PyErr> {
         self.failure.as_ref().map(|error| error.clone_ref(py))
     }

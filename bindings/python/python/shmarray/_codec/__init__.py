@@ -1,4 +1,5 @@
-"""Objects as a stream of pickle and the memory of its arrays: the message before it is sent.
+"""Encodes an object as a pickle stream and the memory of its arrays, and decodes it again.
 
-It knows nothing of pipes and processes: `_dumps` and `_ipc` say where the parts of a message go.
+This package does not know pipes or processes. `_dumps` and `_ipc` decide how the encoded parts
+travel.
 """

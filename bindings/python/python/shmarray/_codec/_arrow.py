@@ -1,9 +1,9 @@
-"""Arrow's memory in objects of Polars and pandas, which copy it when they are pickled.
+"""Reducers that send Arrow memory of Polars and pandas objects without a copy.
 
-Polars copies a whole frame into bytes, and the receiver copies it again; pandas copies each column.
-PyArrow pickles the same memory out of band, so they are pickled as PyArrow's tables and arrays, and
-memory that is shared already is not copied. Small objects, slices of much larger memory, and types
-that Arrow does not have are left to their own library.
+Polars copies a whole frame into bytes when it is pickled, and the receiver copies it again. pandas
+copies each column. PyArrow pickles the same memory out of band, so these objects are pickled as
+PyArrow tables and arrays, and memory that is shared already is not copied. Small objects, small
+slices of large memory, and types that Arrow does not have are pickled by their own library.
 """
 
 import sys
@@ -18,18 +18,18 @@ _POLARS_TYPES = {
     *(f"{kind}{bits}" for kind in ("Int", "UInt") for bits in (8, 16, 32, 64)),
     *("Float32", "Float64", "Boolean", "String", "Binary", "Date", "Time", "Datetime", "Duration"),
 }
-"""Those that are the same in Arrow."""
+"""The Polars types that have the same memory layout in Arrow."""
 
 _TEXT_BYTES = 16
-"""What Arrow needs for a text, however short it is."""
+"""The bytes that Arrow needs for one text, however short it is."""
 
 
 reducers: dict[type, Callable[[Any], Any]] = {}
-"""By class: how an object is reduced. A reducer may return NotImplemented."""
+"""The reducers by class. A reducer may return NotImplemented."""
 
 
 def look() -> None:
-    """Adds the classes of what was imported meanwhile."""
+    """Adds the classes of libraries that were imported since the last call."""
     global _modules
     if len(sys.modules) == _modules:
         return
@@ -47,9 +47,8 @@ def look() -> None:
 
 
 def _names_in(module: Any) -> dict[str, Any]:
-    """Those that it has by now:
-
-    to ask a module that is loaded when it is needed for one would load it.
+    """Returns the names that a module has now. Asking a lazily loaded module for a name would load
+    it.
     """
     try:
         names: dict[str, Any] = object.__getattribute__(module, "__dict__")
@@ -88,7 +87,7 @@ def _reduce_column(column: Any) -> Any:
 
 
 def _is_whole(memory: Any, needed: int) -> bool:
-    """Whether it is no small slice: PyArrow sends the whole buffers."""
+    """Returns whether the memory is no small slice of its buffers, which PyArrow sends whole."""
     return bool(memory.get_total_buffer_size() <= 2 * needed)
 
 
@@ -105,4 +104,4 @@ def _column(dtype: Any, memory: Any) -> Any:
 
 
 _modules = 0
-"""How many were imported when `look` looked last."""
+"""The number of imported modules at the last call of `look`."""

@@ -1,7 +1,4 @@
-"""What a pickler meets that has memory:
-
-how that is made again, and what is to fill its place in the stream.
-"""
+"""Collects the out-of-band buffers of one stream, and says how their arrays are rebuilt."""
 
 import pickle
 import sys
@@ -14,24 +11,24 @@ from ._parts import Array, OutOfBandBuffer, Parts, compact_dtype
 
 
 class Collector:
-    """What fills the buffers of one stream. A child may say otherwise how arrays are made again."""
+    """The out-of-band buffers of one stream. A subclass may rebuild arrays in another way."""
 
     def __init__(self) -> None:
         self.buffers: list[OutOfBandBuffer] = []
         self.parts = Parts()
         self.dispatch_table: Any = {}
-        """The pickler's."""
+        """The dispatch table of the pickler."""
         self._marked: dict[int, tuple[pickle.PickleBuffer, OutOfBandBuffer]] = {}
 
     def clear(self) -> None:
-        """Lets go of all memory."""
+        """Drops all references to memory."""
         if self._marked or self.buffers or self.parts:
             self._marked.clear()
             self.buffers.clear()
             self.parts.clear()
 
     def reduce_array(self, array: Array) -> Any:
-        """How an array of any class is made again, with a place for its memory."""
+        """Reduces an array of any class, with an out-of-band buffer for its memory."""
         kind = type(array)
         if kind is np.ndarray:
             return NotImplemented if array.dtype.hasobject else self._reduce_plain(array)
@@ -43,15 +40,14 @@ class Collector:
         masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
         if masked is not None and issubclass(kind, masked) and _pickles_as(kind, masked):
             return _masked, _parts_of_masked(array)
-        return NotImplemented  # a subclass with its own pickling
+        return NotImplemented  # the subclass defines its own pickling
 
     def _reduce_plain(self, array: Array) -> Any:
-        """A shared array is made from its segment's memory at the receiver; `PartsLayout` says where a
-        private one goes.
+        """A shared array is rebuilt over the memory of its whole segment. `PartsLayout` decides
+        where the memory of a private array goes.
         """
-        location = (
-            None if array.base is None else _core.locate(array)
-        )  # without a base it owns its memory
+        # An array without a base owns its memory, so it is not shared.
+        location = None if array.base is None else _core.locate(array)
         if location is None:
             return _same, (self._mark(array),)
         part, is_writeable, offset = self.parts.of_segment(location)
@@ -59,15 +55,16 @@ class Collector:
         return fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
 
     def _mark(self, memory: OutOfBandBuffer) -> pickle.PickleBuffer:
-        """An empty buffer that is pickled in place of this memory; `take` knows it by its identity."""
+        """Returns an empty buffer to pickle in place of this memory. `take` knows it by its
+        identity.
+        """
         mark = pickle.PickleBuffer(_EMPTY)
         self._marked[id(mark)] = mark, memory
         return mark
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Puts a buffer's memory into the buffers.
-
-        True if the pickler is to write the buffer into the stream.
+        """Adds the memory of a buffer. Returns True if the pickler is to write it into the
+        stream.
         """
         if id(buffer) in self._marked:
             self.buffers.append(self._marked[id(buffer)][1])
@@ -79,7 +76,7 @@ class Collector:
 
 
 def fixed(*arguments: Any) -> Array:
-    """A read-only array."""
+    """Returns a read-only array."""
     array: Array = np.ndarray(*arguments)
     array.flags.writeable = False
     return array
@@ -96,7 +93,9 @@ def _in_class(array: Array, kind: type[Array]) -> Array:
 def _masked(
     kind: Any, data: Array, mask: Any, fill_value: Any, is_hard: bool, is_shared: bool
 ) -> Any:
-    """Made by the class that all have in common: a child's constructor may take anything."""
+    """Rebuilds a masked array by the base class, because the constructor of a subclass may take
+    other arguments.
+    """
     masked: Any = np.ma.MaskedArray
     array = masked.__new__(kind, data, hard_mask=is_hard)
     array._mask = np.ma.nomask if mask is None else mask
@@ -105,14 +104,14 @@ def _masked(
 
 
 def _parts_of_masked(array: Any) -> tuple[Any, ...]:
-    """Its data in the class that they have, the mask if there is one, and how it behaves."""
+    """Returns the class, the data, the mask if there is one, and the flags of a masked array."""
     data = np.ndarray.view(array, array._baseclass)
     mask = None if array._mask is np.ma.nomask else array._mask
     return type(array), data, mask, array._fill_value, array._hardmask, array._sharedmask
 
 
 def _pickles_as(kind: type, parent: type) -> bool:
-    """Whether the one is pickled by the other's methods."""
+    """Returns whether a class inherits all methods of pickling from another."""
     return all(getattr(kind, name) is getattr(parent, name) for name in _PICKLING)
 
 

@@ -1,13 +1,12 @@
-"""Which arrays of private memory have elements in common, and how those are copied without what
-lies between.
+"""Finds private arrays that have elements in common, and copies them without their gaps.
 
-The elements of an array lie in *runs*: bytes without gaps. Its runs begin multiples of its
-*period* apart. A column of a matrix in C's order has runs of one element and the period of a row;
-what is contiguous is one run, without a period. Arrays that overlap need not have elements in
-common: columns side by side do not. Modulo the greatest period that they all have, each covers
-one interval as long as its run; where these intervals are apart, so are the arrays. That takes
-no more time than to sort them, and errs only towards keeping arrays together, which is right,
-if longer.
+The elements of an array lie in *runs*, which are bytes without gaps. The starts of its runs are
+multiples of its *period* apart. A column of a matrix in C order has runs of one element and the
+period of a row. A contiguous array is one run without a period. Arrays whose extents overlap need
+not have elements in common: columns side by side have none. Modulo the greatest common divisor of
+all periods, each array covers one interval as long as its run. If these intervals are disjoint, so
+are the arrays. This test takes as long as sorting the intervals. It may find an overlap where there
+is none; then arrays stay together, which is correct but longer.
 """
 
 import itertools
@@ -23,20 +22,20 @@ Strides: TypeAlias = tuple[int, ...]
 
 
 class Extent(NamedTuple):
-    """An array of private memory, and which bytes it has."""
+    """A private array and the bytes that it covers."""
 
     low: int
     high: int
-    """Behind its highest byte."""
+    """The address behind its highest byte."""
     number: int
-    """Different for all, so that comparing two never comes to their arrays."""
+    """Unique, so that comparing two extents never compares their arrays."""
     array: Array
     run: int
     period: int
 
 
 class Member(NamedTuple):
-    """Where an array lies in a copy."""
+    """The position of an array in a copy."""
 
     number: int
     offset: int
@@ -44,20 +43,20 @@ class Member(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """What is to be copied, in C's order, for arrays that have elements in common."""
+    """An array to be copied in C order, and the arrays that lie in this copy."""
 
     source: Array
     members: list[Member]
 
 
 def address_of(array: Array) -> int:
-    """Where its first element is."""
+    """Returns the address of the first element."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def extent_of(number: int, array: Array) -> Extent:
-    """The bytes of an array that has some."""
+    """Returns the extent of an array that has elements."""
     address, item = address_of(array), array.itemsize
     if array.flags.c_contiguous:
         return Extent(address, address + array.nbytes, number, array, array.nbytes, 0)
@@ -72,7 +71,7 @@ def extent_of(number: int, array: Array) -> Extent:
 
 
 def copies_of(arrays: Sequence[tuple[int, Array]]) -> Iterator[Copy]:
-    """How they, each with its number, are copied, each element once."""
+    """Yields copies that have each element of these numbered arrays once."""
     number, array = arrays[0]
     if len(arrays) == 1 and array.flags.c_contiguous:
         return iter([Copy(array, [Member(number, 0, array.strides)])])
@@ -80,12 +79,12 @@ def copies_of(arrays: Sequence[tuple[int, Array]]) -> Iterator[Copy]:
 
 
 def copies(extents: Iterable[Extent]) -> Iterator[Copy]:
-    """How they are copied, each element once."""
+    """Yields copies that have each element once."""
     return map(_copy, _groups(extents))
 
 
 def _groups(extents: Iterable[Extent]) -> Iterator[list[Extent]]:
-    """Those that may have elements in common."""
+    """Yields groups of arrays that may have elements in common."""
     for chain in _chains((extent.low, extent.high, extent) for extent in extents):
         rings = _rings(chain, math.gcd(*(extent.period for extent in chain)))
         if len(rings) == 1:
@@ -96,7 +95,7 @@ def _groups(extents: Iterable[Extent]) -> Iterator[list[Extent]]:
 
 
 def _chains(intervals: Iterable[tuple[int, int, Extent]]) -> list[list[Extent]]:
-    """Those whose intervals overlap, directly or through others, from the lowest on."""
+    """Groups intervals that overlap, directly or through others, in ascending order."""
     chains: list[list[Extent]] = []
     end = 0
     for start, stop, extent in sorted(intervals):
@@ -108,7 +107,9 @@ def _chains(intervals: Iterable[tuple[int, int, Extent]]) -> list[list[Extent]]:
 
 
 def _rings(extents: list[Extent], period: int) -> list[list[Extent]]:
-    """Those whose runs overlap modulo a period, each from where its interval begins."""
+    """Groups extents whose runs overlap modulo a period, each group from the start of its
+    interval.
+    """
     if len(extents) == 1 or any(extent.run >= period for extent in extents):
         return [extents]
     rings = _chains(
@@ -138,9 +139,10 @@ def _copy(group: list[Extent]) -> Copy:
 
 
 def _memory(group: list[Extent], low: int, high: int) -> Copy:
-    """Of what has no gaps, as it is."""
+    """Copies extents without gaps as one piece of memory."""
     if len(group) > 1:
-        low -= low % _ALIGNMENT  # all stay aligned; those few bytes are of the same page
+        # This keeps the alignment of all. The added bytes are on the same page.
+        low -= low % _ALIGNMENT
     members = [
         Member(number, address_of(array) - low, array.strides)
         for _, _, number, array, _, _ in group
@@ -149,9 +151,8 @@ def _memory(group: list[Extent], low: int, high: int) -> Copy:
 
 
 def _elements(extent: Extent) -> Copy:
-    """Of a single array with gaps:
-
-    its dimensions keep their order in memory, and their directions.
+    """Copies a single array without its gaps. Its dimensions keep their order in memory and their
+    direction.
     """
     array = extent.array
     axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
@@ -165,13 +166,13 @@ def _elements(extent: Extent) -> Copy:
 
 
 def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
-    """Where they lie in memory that has what their runs cover in each period, and no more; and its
-    size.
+    """Returns the members of a copy that has only the bytes that the runs cover in each period, and
+    the size of the copy.
     """
     period = math.gcd(*(extent.period for extent in group))
     alignment = max(extent.array.dtype.alignment for extent in group)
     if period % alignment:
-        alignment = 1  # none of them is aligned from row to row
+        alignment = 1  # no member is aligned from row to row
     origin = _rings(group, period)[0][0].low % period
     origin -= origin % alignment
     width = max((extent.low - origin) % period + extent.run for extent in group)
@@ -180,7 +181,7 @@ def _without_gaps(group: list[Extent]) -> tuple[list[Member], int]:
     members, size = [], 0
     for extent in group:
         shape = extent.array.shape
-        # A stride that is no multiple of the period is one within a run.
+        # A stride that is not a multiple of the period is a stride within a run.
         strides = tuple(
             step // period * width if step % period == 0 else step for step in extent.array.strides
         )
@@ -199,15 +200,16 @@ def _put(array: Array, memory: Array, member: Member) -> None:
 
 
 def _items(array: Array) -> Array:
-    """Its items as bytes:
-
-    of a structure NumPy would copy the fields, and between them leave what was there.
+    """Returns the items as bytes. For a structured array NumPy would copy only the fields, and
+    leave what was between them.
     """
     return array.view(f"V{array.itemsize}")
 
 
 def _has_each_byte_once(array: Array) -> bool:
-    """Whether each stride is longer than what is within it; else elements may overlap."""
+    """Returns whether each stride is longer than the elements within it. If not, elements may
+    overlap.
+    """
     reach = array.itemsize
     for stride, count in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if count > 1 and stride < reach:
@@ -217,19 +219,19 @@ def _has_each_byte_once(array: Array) -> bool:
 
 
 def _first(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """How far from its lowest byte the first element of an array is."""
+    """Returns the distance in bytes from the lowest element of an array to its first one."""
     return -sum(
         (count - 1) * stride for count, stride in zip(shape, strides, strict=True) if stride < 0
     )
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """How far from its lowest element the highest of an array is."""
+    """Returns the distance in bytes from the lowest element of an array to its highest one."""
     return sum((count - 1) * abs(stride) for count, stride in zip(shape, strides, strict=True))
 
 
 class _Memory:
-    """Bytes from an address on, for `numpy.asarray`, and what they belong to."""
+    """Bytes at an address, for `numpy.asarray`, with a reference to their owner."""
 
     def __init__(self, address: int, count: int, owner: object) -> None:
         self.__array_interface__ = {

@@ -1,4 +1,4 @@
-"""The memory of the arrays of a message: which of it is one part, and how each part travels."""
+"""Divides the memory of a message's arrays into parts, and decides how each part travels."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -14,23 +14,25 @@ from ._overlaps import Copy, Member, Strides
 Array: TypeAlias = NDArray[Any]
 
 OutOfBandBuffer: TypeAlias = Array | memoryview | int
-"""What a place of a stream is to be filled with: an array without objects, contiguous bytes, or the memory
-of the part of this number.
+"""An out-of-band buffer of a stream: an array without objects, contiguous bytes, or the number of a
+part whose whole memory it is.
 """
 
 View: TypeAlias = tuple[int, int, tuple[int, ...], Strides, Any, bool]
-"""Where what fills a place lies: its part, offset in bytes, shape, strides in bytes, dtype (None
-if it is no array), and whether it is writeable."""
+"""The position of an out-of-band buffer: part, offset in bytes, shape, strides in bytes, dtype
+(None if it is no array), and whether it is writeable.
+"""
 
 _OWN_BYTES = 128 << 10
-"""What is at least so large has a segment of its own; what is less shares one, for as many as fill them."""
+"""An array of this size has a segment of its own. Smaller ones share segments."""
 _TOGETHER_BYTES = 1 << 20
-"""What such a segment has at most, so that one array that is kept keeps no more."""
+"""The size limit of such a shared segment, so that one array that is kept alive keeps little else.
+"""
 _ALIGNMENT = 64
 _OTHERS_DTYPES = 24
-"""NumPy's own dtypes have smaller numbers than this."""
+"""The numbers of NumPy's own dtypes are below this."""
 _NOTHING = bytearray(1)
-"""Where arrays of no bytes lie: the memory of an empty bytearray is not aligned."""
+"""The memory of arrays without elements. That of an empty bytearray is not aligned."""
 _NOWHERE: View = (0, 0, (), (), "|u1", True)
 
 
@@ -38,11 +40,12 @@ class Part(NamedTuple):
     """Memory that arrays of a message lie in."""
 
     mode: str | None
-    """How it is attached where it arrives, as `numpy.memmap` says it; None if it travels in the message."""
+    """How the receiver maps it, in the words of `numpy.memmap`. None if it travels in the message.
+    """
     lease: Lease | None
-    """That of all data of its segment."""
+    """The lease of the whole data of its segment."""
     inline: bytearray
-    """What travels in the message."""
+    """The bytes, if they travel in the message."""
 
 
 class Parts(list[Part]):
@@ -53,8 +56,8 @@ class Parts(list[Part]):
         self._segments: dict[int, int] = {}
 
     def of_segment(self, location: tuple[Lease, int, bool, int]) -> tuple[int, bool, int]:
-        """Of what `_core.locate` says: the number of that part, of which there is one for each way
-        in which a segment is mapped; whether it is writeable; and the offset in it.
+        """Takes the result of `_core.locate`. Returns the number of the segment's part, whether it
+        is writeable, and the offset in it. A segment has a part for each of its mappings.
         """
         lease, start, is_writeable, offset = location
         number = self._segments.get(start)
@@ -69,15 +72,14 @@ class Parts(list[Part]):
 
 
 class PartsLayout:
-    """Where in the parts lies what fills each place of a stream.
-
-    Adds the parts that are missing.
-    """
+    """Assigns each out-of-band buffer to a part, and adds the parts that are missing."""
 
     def __init__(
         self, buffers: Sequence[OutOfBandBuffer], parts: Parts, large_bytes: int, private_mode: str
     ) -> None:
-        """With the ``private_mode`` "c" what finds no room in shared memory travels in the message."""
+        """With the ``private_mode`` "c", memory that finds no room in a segment travels in the
+        message.
+        """
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(buffers)
         self._buffers, self._private_mode = buffers, private_mode
@@ -91,10 +93,9 @@ class PartsLayout:
             self._add_private(_overlaps.copies_of(private), large_bytes)
 
     def _is_private(self, number: int, array: Array) -> bool:
-        """Whether it is to be copied. All else is in its part from now on."""
-        found = (
-            None if array.base is None else _core.locate(array)
-        )  # without a base it owns its memory
+        """Returns whether the array is to be copied. Any other is assigned to its part here."""
+        # An array without a base owns its memory, so it is not shared.
+        found = None if array.base is None else _core.locate(array)
         if found is not None:
             part, _, offset = self.parts.of_segment(found)
             self._put(part, number, offset, array.strides)
@@ -133,9 +134,8 @@ class PartsLayout:
 
     def _in_segment(self, source: Array) -> Part:
         if source.dtype.isbuiltin != 1:
-            source = source.view(
-                f"V{source.itemsize}"
-            )  # not every dtype can be told to other languages
+            # Core has no descriptor for every dtype.
+            source = source.view(f"V{source.itemsize}")
         try:
             shared = _core.share(source, "C", None, False, 0o600)
         except _shortage.FULL as error:
@@ -173,7 +173,7 @@ def _array(buffer: Array | memoryview) -> Array:
 
 
 def compact_dtype(array: Array) -> Any:
-    """Its dtype, or a text that says as much and is shorter."""
+    """Returns the type string of the dtype if it describes the dtype completely, else the dtype."""
     dtype = array.dtype
     is_told = 0 <= dtype.num < _OTHERS_DTYPES and dtype.kind != "V" and dtype.metadata is None
     return dtype.str if is_told else dtype

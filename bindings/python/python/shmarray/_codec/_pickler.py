@@ -1,25 +1,26 @@
-"""Objects as messages: pickle protocol 5 with the memory of arrays out of band, in shared memory.
+"""Encodes objects: pickle protocol 5 with the memory of arrays out of band, in shared memory.
 
-What is pickled falls into two. A *stream* is what the standard pickler writes of the object,
-where each array and each big buffer is a *place* to be filled. *Parts* are the memory that
-fills them, each part once, however many arrays are views of it:
+An encoded object has two halves. The *stream* is what the standard pickler writes; each array and
+each large buffer in it refers to an out-of-band buffer. The *parts* are the memory of these
+buffers. Memory is one part however many arrays are views of it.
 
-* memory that is shared already goes by the handle of its segment, never copied: the stream makes a
-  plain array of it by itself, and its place is filled with the memory of the segment;
-* private memory of some size is copied, once, into a segment that only the message holds;
-* less than that is bytes beside the stream.
+* Memory that is shared already travels by the handle of its segment and is never copied. The stream
+  rebuilds a plain array over the memory of the whole segment.
+* Large private memory is copied once, into a segment that only the message holds.
+* Smaller private memory travels as bytes beside the stream.
 
-A private array that is small is no place: the stream has its bytes (`_core.Reducer`), and those
-that lie within it are made of the same bytes. Where small arrays have memory in common in other
-ways, all is pickled once more, with places. What of the stream is long is in shared memory as well
-(`_core.Stream`). How much is small and long, an `ArrayPickler` says: for bytes that somebody keeps, or
-for a pipe, whose socket carries a little faster than shared memory is had.
+A small private array needs no out-of-band buffer: its bytes are in the stream (`_core.Reducer`),
+and arrays that lie within it are rebuilt from the same bytes. If small arrays overlap in any other
+way, the object is pickled again with out-of-band buffers only. A long stream is written to shared
+memory as well (`_core.Stream`). The limits are class attributes of `ArrayPickler`. They differ for
+bytes that a program keeps and for a pipe, whose socket is faster than new shared memory for up to
+some hundred KiB.
 
-What was private is private again where it arrives: a copy, or mapped so that a store copies its
-page, and nobody else sees a store. So one message can be loaded more than once. Arrays of Python
-objects are pickled in the ordinary way; the arrays in them are not.
+Private memory stays private at the receiver: it is a copy, or mapped so that a store copies the
+page. A message can therefore be loaded more than once. Arrays of Python objects are pickled in the
+ordinary way; arrays inside their elements are encoded as above.
 
-Protocol 5 is PEP 574, https://peps.python.org/pep-0574/.
+Protocol 5 is PEP 574, https://peps.python.org/pep-0574/. WIRE.md describes the bytes.
 """
 
 import collections
@@ -38,29 +39,31 @@ from ._collector import Collector, fixed
 from ._parts import Array, PartsLayout, View, compact_dtype
 
 Encoded: TypeAlias = tuple[tuple[bytes, ...], Sequence[Lease]]
-"""An object on its way: a payload, and what of it is in shared memory, the parts and then the buffers that the stream
-begins with. They are the first arguments of ``_core.Pipe.send``.
+"""An encoded object: the payload in pieces, and the leases of the shared parts and then of the
+stream's segments. `_core.Pipe.send` takes both.
 
-The payload is in pieces: the rest of the stream; a table of the parts, of what fills the places and of how much of
-each buffer is used, unless there are neither places nor buffers; the length of the rest of the stream. An array alone
-that its handle describes has only a mark instead.
+The payload's pieces are the rest of the stream, a table, and the length of that rest (WIRE.md).
 """
 
 
 class ArrayPickler(pickle.Pickler):
-    """Writes the stream of one object, and collects what fills its places.
+    """Writes the stream of one object, and collects its out-of-band buffers.
 
-    A child may have more reducers in its ``dispatch_table``, as any pickler.
+    A subclass may add reducers by a ``dispatch_table``, as with any pickler.
     """
 
     REDUCERS: ClassVar[Sequence[dict[type, Callable[[Any], Any]]]] = (_arrow.reducers,)
-    """Tables by class, read at each pickling; the first that has the class decides. A ``dispatch_table`` is slower."""
+    """Reducers by class, read at each pickling. The first table that has the class decides. A
+    ``dispatch_table`` is slower.
+    """
     STREAM_BYTES = 24 << 10
-    """A stream of up to this size stays in this process's memory; a longer one is written to shared memory."""
+    """The limit of a stream in this process's memory. A longer one is written to shared memory."""
     SMALL_BYTES = 16 << 10
-    """Private arrays of so many bytes altogether are in the stream, and small ones in any case."""
+    """The limit of private arrays in the stream, all together. Arrays of up to 16 KiB are always in
+    it.
+    """
     LARGE_BYTES = 32 << 10
-    """Other private memory that is less altogether travels in the message, not in shared memory."""
+    """Other private memory below this limit, all together, travels in the message."""
 
     def __init__(self, collector: Collector | None = None, takes_views: bool = True) -> None:
         self.stream = _core.Stream(self.STREAM_BYTES)
@@ -78,15 +81,14 @@ class ArrayPickler(pickle.Pickler):
         self.set_reducer()
 
     def set_reducer(self) -> None:
-        """Sets ``reducer_override`` on the instance, which saves a call for each object.
-
-        A child may have a method.
+        """Sets ``reducer_override`` on the instance, which saves a call for each object. A subclass
+        may define a method instead.
         """
-        self.reducer_override = self.reducer.reduce  # type: ignore[method-assign] # one call less for each object
+        self.reducer_override = self.reducer.reduce  # type: ignore[method-assign]
 
     def write(self, obj: object) -> tuple[tuple[bytes, ...], bool] | None:
-        """Writes an object. Of one that is no more than a stream: its payload, and whether this may
-        write another; then it has let go of the object.
+        """Writes an object. If the payload is only a stream, returns it and whether this pickler
+        may be used again, and drops the object. Else returns None.
         """
         _arrow.look()
         self.dump(obj)
@@ -96,14 +98,15 @@ class ArrayPickler(pickle.Pickler):
         return written
 
     def write_again(self, obj: object) -> None:
-        """Writes an object whose small arrays have memory in common: with none in the stream."""
+        """Writes an object whose small arrays overlap, with no array in the stream."""
         self.forget()
         self.reducer.begin(0)
         self.dump(obj)
 
     def forget(self) -> None:
-        """Drops the object at once. A child may be in a reference cycle, which would keep it until
-        a garbage collection; and Python 3.11 crashes when a collection frees views of buffers.
+        """Drops the object at once. A subclass may be in a reference cycle, which would keep the
+        object until a garbage collection, and Python 3.11 crashes when a collection frees views of
+        buffers.
         """
         self.clear_memo()
         self.collector.clear()
@@ -112,14 +115,14 @@ class ArrayPickler(pickle.Pickler):
 
 
 def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
-    """The payload of a plain object (`_core.is_plain`), or of a text or bytes of up to
-    ``text_bytes``; None for anything else.
+    """Returns the payload of a plain object (`_core.is_plain`), or of text or bytes of up to
+    ``text_bytes``. Returns None for anything else.
     """
     text: bytes | str
     if _core.is_plain(obj):
         stream = pickle.dumps(obj, 5)
         return stream, _wire.STREAM_LENGTH.pack(len(stream))
-    if type(obj) is bytes:  # longer ones are written to shared memory
+    if type(obj) is bytes:  # the stream writes longer ones to shared memory
         opcode, text = b"B", obj
     elif type(obj) is str and len(obj) <= text_bytes:
         opcode, text = b"X", obj if obj.isascii() else obj.encode("utf-8", "surrogatepass")
@@ -127,7 +130,7 @@ def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None
         return None
     if len(text) > text_bytes:
         return None
-    # A pickle of it without frame and memo; bytes and ASCII text are not copied.
+    # A pickle without frame and memo. Bytes and ASCII text are not copied.
     return (
         _wire.TEXT_HEAD.pack(pickle.PROTO, _wire.PROTOCOL, opcode, len(text)),
         text,
@@ -136,8 +139,8 @@ def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None
 
 
 def encode_array(array: object, large_bytes: int) -> Encoded | None:
-    """As ``encode``, of an array alone that its handle describes completely: a shared one, or a
-    private one of at least ``large_bytes``. None for anything else.
+    """Encodes an array that its handle describes completely: a shared one, or a private one of at
+    least ``large_bytes``. Returns None for anything else.
     """
     if type(array) is not np.ndarray:
         return None
@@ -154,19 +157,16 @@ def encode_array(array: object, large_bytes: int) -> Encoded | None:
     try:
         shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
     except _shortage.FULL:
-        return None  # its bytes go into the message then, with a warning
+        return None  # the general way sends its bytes in the message, with a warning
     lease = _core.lease_of(shared)
     return ((_wire.ARRAY_PRIVATE,), [lease]) if lease and shared.strides == array.strides else None
 
 
 def encode_text(text: str) -> Encoded:
-    """As ``encode``, of a long text of ASCII's characters alone: the pickler would copy it twice."""
-    stream = _core.Stream(
-        _wire.LONG_TEXT_HEAD.size
-    )  # so the text goes to shared memory in one write
-    stream.write(
-        _wire.LONG_TEXT_HEAD.pack(pickle.PROTO, _wire.PROTOCOL, pickle.BINUNICODE8, len(text))
-    )
+    """Encodes a long ASCII text. The pickler would copy it twice."""
+    head = _wire.LONG_TEXT_HEAD
+    stream = _core.Stream(head.size)  # so the text goes to shared memory in one write
+    stream.write(head.pack(pickle.PROTO, _wire.PROTOCOL, pickle.BINUNICODE8, len(text)))
     stream.write(text)
     stream.write(pickle.STOP)
     if failure := stream.failure():
@@ -179,15 +179,12 @@ def encode_text(text: str) -> Encoded:
 
 
 def is_itself(payload: bytes | memoryview) -> bool:
-    """Whether a message is nothing but the array of a handle."""
+    """Returns whether a payload is the mark of an array alone."""
     return len(payload) == len(_wire.ARRAY) and bytes(payload) in _wire.ARRAY_MODES
 
 
 def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> Encoded:
-    """An object as a message for a pipe that carries arrays.
-
-    Raises what pickling raises.
-    """
+    """Encodes an object for a pipe that carries arrays. Raises what pickling raises."""
     writer = _idle.pop(pickler, None) or pickler()
     written = None
     try:
@@ -205,7 +202,7 @@ def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> E
 
 
 def _encoded(writer: ArrayPickler, obj: object) -> Encoded:
-    """An object that a pickler wrote, and that is more than a stream."""
+    """Encodes an object that a pickler wrote, and that is more than a stream."""
     stream, collector = writer.stream, writer.collector
     if writer.reducer.have_common(collector.buffers):
         writer.write_again(obj)
@@ -215,7 +212,7 @@ def _encoded(writer: ArrayPickler, obj: object) -> Encoded:
     if not collector.buffers and not segments:
         return stream.payload(b""), ()
     views: Sequence[Any] = collector.buffers
-    if not {*map(type, views)} <= {int}:  # else all are parts by now
+    if not {*map(type, views)} <= {int}:  # else all are numbers of parts
         views = PartsLayout(views, collector.parts, writer.LARGE_BYTES, private_mode="c").views
     table = (
         [part.mode or part.inline for part in collector.parts],
@@ -229,14 +226,14 @@ def _encoded(writer: ArrayPickler, obj: object) -> Encoded:
 
 
 class Arrays(Protocol):
-    """Those that came with a message, as ``_core.Message`` has them."""
+    """The shared arrays that came with a message, with the methods of ``_core.Message``."""
 
     def array(self, index: int, mode: str) -> Any: ...
     def memory(self, index: int, mode: str) -> Any: ...
 
 
 def decode(payload: bytes | memoryview, arrays: Arrays) -> Any:
-    """The object of a message."""
+    """Returns the object of a payload."""
     memory = memoryview(payload)
     table_end = len(memory) - _wire.STREAM_LENGTH.size
     (stream_bytes,) = _wire.STREAM_LENGTH.unpack_from(memory, table_end)
@@ -250,7 +247,7 @@ def decode(payload: bytes | memoryview, arrays: Arrays) -> Any:
     filled = [_fill(memories, view) for view in views]
     if not buffers:
         return pickle.loads(memory, buffers=filled)
-    # A mapping of that mode is kept for the next message, and one to read only is not.
+    # A mapping with this access stays cached for the next message. A read-only one does not.
     pieces = [memoryview(arrays.memory(next(shared), "r+"))[:used] for used in buffers]
     if stream_bytes == 0 and len(pieces) == 1:
         return pickle.loads(pieces[0], buffers=filled)
@@ -258,13 +255,13 @@ def decode(payload: bytes | memoryview, arrays: Arrays) -> Any:
 
 
 class _Pieces:
-    """A stream in pieces, as a file that is read."""
+    """A stream in pieces, as a file to read."""
 
     def __init__(self, pieces: Sequence[memoryview]) -> None:
         self._pieces, self._at = collections.deque(pieces), 0
 
     def readinto(self, room: memoryview) -> int:
-        """Fills what there is room for; less only at the end."""
+        """Fills the buffer. Fills less of it only at the end."""
         filled = 0
         while filled < len(room) and self._pieces:
             piece = self._pieces[0][self._at : self._at + len(room) - filled]
@@ -277,7 +274,7 @@ class _Pieces:
         return filled
 
     def read(self, size: int) -> bytes:
-        """So many bytes; less only at the end."""
+        """Returns this number of bytes. Returns fewer only at the end."""
         if self._pieces and self._at + size < len(self._pieces[0]):
             self._at += size
             return bytes(self._pieces[0][self._at - size : self._at])
@@ -285,12 +282,12 @@ class _Pieces:
         return bytes(room[: self.readinto(memoryview(room))])
 
     def readline(self) -> bytes:
-        """No stream of this protocol has lines."""
+        """Raises UnpicklingError: no stream of this protocol has lines."""
         raise pickle.UnpicklingError("a line where there is none")
 
 
 def share_all(obj: object) -> Any:
-    """The same object with the memory of every array in it shared."""
+    """Returns the same object with the memory of every array in it shared."""
     writer = _OfAll()
     collector = writer.collector
     try:
@@ -313,7 +310,7 @@ class _OfAll(ArrayPickler):
 
 
 def _fill(memories: Sequence[Any], view: int | View) -> Any:
-    """What stands in a place of a stream."""
+    """Returns the out-of-band buffer at a position."""
     if isinstance(view, int):
         return memories[view]
     part, offset, shape, strides, dtype, writeable = view
@@ -324,7 +321,8 @@ def _fill(memories: Sequence[Any], view: int | View) -> Any:
 
 
 _idle: dict[Callable[[], ArrayPickler], ArrayPickler] = {}
-"""One pickler of each kind in `REUSED`, if nobody has it: to make one takes longer than to write a small message."""
+"""One idle pickler of each kind in `REUSED`. Making one takes longer than writing a small message.
+"""
 REUSED: set[Callable[[], ArrayPickler]] = {ArrayPickler}
 _SMALL_BYTES = 8 << 10
-"""A pickler that has written a longer stream is not used again, as in `_core.small_payload`."""
+"""The limit of a stream after which its pickler is not used again, as in `_core.small_payload`."""

@@ -1,7 +1,7 @@
-"""The family's keeper: what has a process that is being started in its parent's family.
+"""The family keeper: the fd that keeps a child in its parent's family until it uses shared memory.
 
-A process is in its family from its first use of shared memory on. Until then what keeps the family
-for a process that is being started is an fd, which is sent to it with its arguments.
+A process joins a family at its first use of shared memory. A process that is being started is sent
+an fd with its arguments that holds a lock of the family until then.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ __all__ = ["FamilyKeeper", "keeper"]
 
 
 class _Process:
-    """What is known of this process, and of those that were forked from it."""
+    """What this process was sent. Forked children inherit it."""
 
     keeper: "FamilyKeeper | None" = None
-    """What it was sent by the one that started it."""
+    """The keeper that the parent sent."""
 
 
 class FamilyKeeper(Fd):
-    """Keeps the family: while it is under way, and in the process where it arrives."""
+    """An fd that holds the family: while it is under way, and in the process that receives it."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ def _arrive(fd: Any) -> FamilyKeeper:
 
 
 def keeper() -> FamilyKeeper | None:
-    """For a process that is being started."""
+    """Returns a keeper for a process that is being started."""
     with contextlib.suppress(OSError):
         return None if _family.number is None else FamilyKeeper(_core.family()[1])
     return None

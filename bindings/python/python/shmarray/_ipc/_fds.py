@@ -1,13 +1,11 @@
-"""Descriptors of this process: those that travel in messages, and those that no forked child may
-keep.
+"""Fds of this process: those that travel in messages, and those that no forked child may keep.
 
-While an object is pickled for a message, ``DupFd`` (in ``reduction``) puts copies of the
-descriptors of its parts beside the message; while it is unpickled, ``detach`` takes them from
-there.
+While an object is pickled for a message, ``DupFd`` (in ``_reducers``) adds copies of its fds to the
+message. While the object is unpickled, ``detach`` takes them from the message.
 
-A descriptor that stands for something which the kernel gives back with its last owner must have
-one: a child that was forked meanwhile would keep a copy of it. So an ``OwnedFd`` one is closed in
-every forked child, and forks wait while one is made or closed.
+Some fds stand for a resource that the kernel releases when its last fd is closed. A child that is
+forked must not keep a copy of such an fd. It is an `OwnedFd`: every forked child closes it, and
+forks wait while one is made or closed.
 """
 
 import contextlib
@@ -31,7 +29,7 @@ __all__ = [
 
 
 class Fd:
-    """A descriptor that is closed with its last reference."""
+    """An fd that is closed with its last reference."""
 
     __slots__ = ("__weakref__", "_fd")
 
@@ -39,11 +37,11 @@ class Fd:
         self._fd = fd
 
     def fileno(self) -> int:
-        """It, or -1 when it was closed."""
+        """Returns the fd, or -1 after `close`."""
         return self._fd
 
     def close(self, _close: Callable[[int], None] = os.close) -> None:
-        """Twice is as good as once."""
+        """Closes the fd. A second call does nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             _close(fd)
@@ -53,23 +51,25 @@ class Fd:
 
 
 _no_fork = threading.RLock()
-"""Forks wait for who has it."""
+"""Held while an owned fd is made or closed. A fork acquires it first."""
 
 
 class _Dropped(list["OwnedFd"]):
-    """What was dropped, and is closed as soon as nobody forks.
+    """Owned fds that were dropped, to be closed as soon as no fork is under way.
 
-    It is not waited for: the garbage collector also runs where a lock is held that a fork waits
-    for.
+    Dropping one does not wait for the lock: the garbage collector may run while the thread holds a
+    lock that the fork waits for.
     """
 
     def close_all(self, _no_fork: Any = _no_fork, _close: Callable[[Fd], None] = Fd.close) -> None:
-        """Closes it now, if that can be. Else who has the lock does, when he has let it go."""
+        """Closes them now if the lock is free. Otherwise its holder closes them after releasing
+        it.
+        """
         while self and _no_fork.acquire(blocking=False):
             try:
                 _close(self.pop())
             except (IndexError, OSError):
-                pass  # another thread was faster, or somebody has closed it behind our back
+                pass  # another thread closed it, or the program closed the fd itself
             finally:
                 _no_fork.release()
 
@@ -79,13 +79,13 @@ _all_owned: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 
 
 class Closable(Protocol):
-    """What has descriptors."""
+    """An owner of fds."""
 
     def close(self) -> None: ...
 
 
 class OwnedFd(Fd):
-    """A descriptor that forked children close."""
+    """An fd that forked children close."""
 
     __slots__ = ()
 
@@ -102,20 +102,20 @@ class OwnedFd(Fd):
         _no_fork: Any = _no_fork,
         _dropped: _Dropped = _dropped,
     ) -> None:
-        """Twice is as good as once."""
+        """Closes the fd. A second call does nothing."""
         with _no_fork:
             super().close(_close)
         _dropped.close_all()
 
     def __del__(self, _dropped: _Dropped = _dropped) -> None:
-        if getattr(self, "_fd", -1) >= 0:  # a signal may have come before it had one
+        if getattr(self, "_fd", -1) >= 0:  # a signal may have interrupted __init__
             _dropped.append(self)
             _dropped.close_all()
 
 
 @contextlib.contextmanager
 def no_fork() -> Iterator[None]:
-    """Meanwhile forks wait."""
+    """Delays forks for the duration of the ``with`` block."""
     with _no_fork:
         yield
     _dropped.close_all()
@@ -123,7 +123,7 @@ def no_fork() -> Iterator[None]:
 
 @contextlib.contextmanager
 def owned_by(owner: Closable) -> Iterator[None]:
-    """Makes descriptors that forked children close by closing their owner."""
+    """Within the block fds are made that belong to ``owner``. A forked child closes the owner."""
     with no_fork():
         yield
         _all_owned.add(owner)
@@ -146,7 +146,7 @@ os.register_at_fork(
 
 
 class _Current(threading.local):
-    """The message that this thread unpickles."""
+    """The fds of the message that this thread unpickles."""
 
     incoming: "IncomingFds | None" = None
 
@@ -155,24 +155,26 @@ _current = _Current()
 
 
 class OutgoingFds:
-    """The descriptors that go with the message a thread is pickling (``_core.begin_message``)."""
+    """The fds of the message that a thread is pickling (``_core.begin_message``)."""
 
     def __init__(self) -> None:
         self._owned: list[OwnedFd] = []
 
     def add(self, fd: int) -> int:
-        """Puts a copy of a descriptor there, and says its index."""
+        """Adds a copy of an fd. Returns its index."""
         self._owned.append(OwnedFd(lambda: os.dup(fd)))
         return len(self._owned) - 1
 
     def close_up(self) -> list[OwnedFd]:
-        """What travels with the message: all of them, if they are few."""
+        """Returns the fds that travel beside the message: all of them, or the first and a
+        bundle.
+        """
         direct, rest = self._owned[: _wire.DIRECT_FDS], self._owned[_wire.DIRECT_FDS :]
         return [*direct, _bundle(rest)] if rest else direct
 
 
 def _bundle(owned: Sequence[OwnedFd]) -> OwnedFd:
-    """The end of a pipe that holds these."""
+    """Returns the end of a pipe that holds these fds."""
     into, out = _core.Pipe.pair()
     for start in range(0, len(owned), _wire.DIRECT_FDS):
         into.send(b"", [], 0, [one.fileno() for one in owned[start : start + _wire.DIRECT_FDS]])
@@ -180,9 +182,8 @@ def _bundle(owned: Sequence[OwnedFd]) -> OwnedFd:
 
 
 class IncomingFds:
-    """Descriptors that came with a message:
-
-    for what is unpickled by this thread within a `with`.
+    """The fds that came with a message. Within the ``with`` block this thread unpickles the
+    message.
     """
 
     def __init__(self, fds: Sequence[int]) -> None:
@@ -197,10 +198,10 @@ class IncomingFds:
     def __exit__(self, *_: object) -> None:
         _current.incoming = self._outer
         for fd in (*self._fds.values(), *([] if self._bundle is None else [self._bundle])):
-            os.close(fd)  # nobody took it
+            os.close(fd)  # an fd that no object took
 
     def take(self, index: int) -> int:
-        """The one at a index, which is the caller's from then on."""
+        """Returns the fd of an index. The caller owns it from then on."""
         if index >= _wire.DIRECT_FDS and self._bundle is not None:
             bundle, self._bundle = self._bundle, None
             self._open_bundle(bundle)
@@ -215,26 +216,26 @@ class IncomingFds:
 
 
 class TravellingFd:
-    """What stands for a descriptor in a message."""
+    """Stands for an fd in a message."""
 
     def __init__(self, index: int) -> None:
         self._index = index
 
     def detach(self) -> int:
-        """The descriptor, which is the caller's from then on."""
+        """Returns the fd. The caller owns it from then on."""
         if _current.incoming is None:
             raise RuntimeError(
-                "a descriptor that travels in a message can be had only while that is unpickled"
+                "an fd that travels in a message can be had only while that is unpickled"
             )
         return _current.incoming.take(self._index)
 
 
 def is_packing() -> bool:
-    """Whether this thread is pickling a message, which descriptors may travel with."""
+    """Returns whether this thread is pickling a message, beside which fds can travel."""
     return _core.is_in_message()
 
 
 def travelling_fd(fd: int) -> TravellingFd | None:
-    """What stands for it in the message that this thread is pickling, if it does."""
+    """Returns what stands for the fd in the message that this thread is pickling, or None."""
     outgoing = _core.outgoing_fds(OutgoingFds)
     return None if outgoing is None else TravellingFd(outgoing.add(fd))

@@ -1,16 +1,16 @@
-"""Lock tokens: locked bytes of a file without name, which the kernel frees with the last who has them.
+"""Lock tokens: locked bytes of an unnamed file. The kernel unlocks a byte with its last holder.
 
-A queue has such a file. Each byte stands for something that somebody has: a place in the queue, a
-task that is not done. The locks are on descriptors that no forked child keeps, so that they travel
-with a message and go when nobody can receive it any more.
+A queue has such a file. Each byte stands for a task that is not done. The locks are on fds that no
+forked child keeps. They travel with messages, and end when nobody can receive the message any more.
 
-| who | has its bytes by |
+| holder | holds its bytes by |
 |---|---|
-| a message under way | a token of its own |
-| a process, what waits in it or was received by it | one token for all of them |
+| a message under way | a lock token of its own |
+| a process, for messages that wait in it or that it received | one lock token for all of them |
 
-To *take* a byte is to lock it exclusively, which only one can. From then on it is *kept* by shared
-locks: who gets it locks it before who gives it lets go, so that it is never free between the two.
+A process *takes* a byte by an exclusive lock, which only one can have. From then on the byte is
+held by shared locks: the next holder locks it before the previous one unlocks it, so it is never
+free in between.
 """
 
 import os
@@ -25,17 +25,17 @@ __all__ = ["LockToken", "LockTokenFile", "let_go", "share"]
 
 
 class LockToken(OwnedFd):
-    """One's hold on some bytes. It ends when this is closed."""
+    """A hold on some bytes. It ends when the token is closed."""
 
     __slots__ = ("bytes",)
 
     def __init__(self, make: Callable[[], int]) -> None:
         super().__init__(make)
         self.bytes: list[int] = []
-        """Those that it took."""
+        """The bytes that it took."""
 
     def take(self, byte: int) -> bool:
-        """Whether it was nobody's; then it is this one's."""
+        """Takes a byte. Returns False if another holder has it."""
         try:
             lock(self.fileno(), EXCLUSIVE, byte)
         except BlockingIOError:
@@ -44,27 +44,26 @@ class LockToken(OwnedFd):
         return True
 
     def free(self, byte: int) -> None:
-        """Lets one go."""
+        """Unlocks a byte."""
         lock(self.fileno(), FREE, byte)
 
 
 def share(one: int, other: int, byte: int) -> None:
-    """The one has it. The other keeps it, too, from now on."""
+    """Passes a byte on: ``other`` holds it, too, from now on."""
     lock(one, SHARED, byte)
     lock(other, SHARED, byte)
 
 
 def let_go(fd: int) -> None:
-    """Closes a token that came with a message.
-
-    Its bytes are free, also if some process has a copy of it.
+    """Closes a token that came with a message. Its bytes are free, even if a forked child has a
+    copy of the fd.
     """
     free_all(fd)
     os.close(fd)
 
 
 class LockTokenFile(Fd):
-    """The file."""
+    """The file whose bytes are locked."""
 
     __slots__ = ("_mine",)
 
@@ -76,17 +75,18 @@ class LockTokenFile(Fd):
         return _rebuild, (DupFd(self._fd),)
 
     def open(self) -> LockToken:
-        """A token that has no byte yet."""
+        """Returns a new lock token that holds no byte yet."""
         return LockToken(lambda: os.open(f"/proc/self/fd/{self._fd}", os.O_RDWR | os.O_CLOEXEC))
 
     def mine(self) -> LockToken:
-        """This process's. Not for two threads at once."""
-        if self._mine is None or self._mine.fileno() < 0:  # a child has closed its parent's
+        """Returns the lock token of this process. Two threads must not call this at once."""
+        # A forked child has closed its parent's token.
+        if self._mine is None or self._mine.fileno() < 0:
             self._mine = self.open()
         return self._mine
 
     def free(self, among: Range) -> Iterator[Range]:
-        """Those that nobody has, in order. The kernel is asked about twice for each lock."""
+        """Yields the free bytes in a range, in order. Asks the kernel about twice for each lock."""
         left = [among] if among.first < among.end else []
         while left:
             asked = left.pop()
@@ -98,7 +98,7 @@ class LockTokenFile(Fd):
             left += [one for one in rest if one.first < one.end]
 
     def wait_until_free(self, among: Range) -> None:
-        """Until nobody has any of them."""
+        """Waits until nobody holds a byte of the range."""
         while (taken := locked(self._fd, among)) is not None:
             token = self.open()
             wait_for(token.fileno(), taken.first)

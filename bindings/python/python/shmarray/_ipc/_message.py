@@ -1,4 +1,4 @@
-"""Objects and bytes as messages of core's pipes: arrays by handle, fds beside them."""
+"""Packs objects and bytes as messages of core's pipes: arrays by handle, fds beside them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
@@ -22,24 +22,26 @@ __all__ = [
 ]
 
 _STREAM_BYTES = 156 << 10
-"""A stream of this size and what goes with it fit into one packet of the socket, which is faster than shared memory."""
+"""A stream of this size fits with its message into one packet of the socket, which is faster than
+shared memory.
+"""
 
 
 class OutgoingMessage(NamedTuple):
     """A message that can be sent."""
 
     payload: tuple[bytes | memoryview | str, ...]
-    """Pieces in order. A ``str`` among them is ASCII."""
+    """The pieces of the payload in order. A ``str`` among them is ASCII."""
     arrays: Sequence[Any]
     fds: Sequence[OwnedFd]
 
 
 class PipePickler(_pickler.ArrayPickler):
-    """Uses the reducers of ``ForkingPickler`` first."""
+    """A pickler that asks the reducers of ``ForkingPickler`` first."""
 
     STREAM_BYTES = _STREAM_BYTES
     SMALL_BYTES = 1 << 20
-    """Up to this size a copy takes the receiver less time than a mapping."""
+    """Up to this size the receiver copies faster than it maps."""
     LARGE_BYTES = 144 << 10
 
     REDUCERS = (*extra_reducers(), *_pickler.ArrayPickler.REDUCERS)
@@ -49,7 +51,7 @@ _pickler.REUSED.add(PipePickler)
 
 
 def pack(obj: object) -> OutgoingMessage:
-    """Raises what pickling raises."""
+    """Packs an object. Raises what pickling raises."""
     payload = _pickler.encode_plain(obj, _STREAM_BYTES)
     if payload is not None:
         return OutgoingMessage(payload, (), ())
@@ -65,7 +67,7 @@ def pack(obj: object) -> OutgoingMessage:
 
 
 def pack_by(obj: object, pickler: Callable[[], _pickler.ArrayPickler]) -> OutgoingMessage:
-    """Raises what pickling raises."""
+    """Packs an object by a pickler. Raises what pickling raises."""
     name = object()
     try:
         _core.begin_message(name)
@@ -76,14 +78,13 @@ def pack_by(obj: object, pickler: Callable[[], _pickler.ArrayPickler]) -> Outgoi
 
 
 def pack_bytes(data: memoryview) -> OutgoingMessage:
-    """A message of bytes."""
+    """Packs bytes."""
     if data.nbytes <= _STREAM_BYTES:
         is_whole = (
             isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
         )
-        return OutgoingMessage(
-            (_wire.BYTES, cast(bytes, data.obj) if is_whole else data), (), ()
-        )  # bytes need no copy
+        piece = cast(bytes, data.obj) if is_whole else data  # bytes need no copy
+        return OutgoingMessage((_wire.BYTES, piece), (), ())
     try:
         shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
     except _shortage.FULL as error:
@@ -98,10 +99,9 @@ def send(
     timeout: float | None = None,
     token: OwnedFd | None = None,
 ) -> None:
-    """Sends a message, and before its other fds that of a token.
+    """Sends a message, with the fd of a lock token before its other fds.
 
-    Raises TimeoutError when there was no room in that time, BrokenPipeError when nobody can
-    receive.
+    Raises TimeoutError if there was no room in time, BrokenPipeError if nobody can receive.
     """
     fds = message.fds if token is None else [token, *message.fds]
     numbers = [one.fileno() for one in fds] if fds else []
@@ -109,7 +109,7 @@ def send(
 
 
 def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[int] = ()) -> Any:
-    """The object of a message; ``fds`` are the fds that were taken from it already."""
+    """Returns the object of a message. ``fds`` are fds that were already taken from it."""
     fds = fds or message.take_fds()
     if not fds:
         return _unpack(payload, message)
@@ -124,9 +124,9 @@ def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
 
 
 def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
-    """The bytes of a message; of an object, bytes that ``pickle.loads`` makes it of.
+    """Returns the bytes of a message. For an object these are bytes that ``pickle.loads`` loads.
 
-    Nothing is unpickled here: who asks for bytes need not trust who sent them.
+    Nothing is unpickled here: a receiver of bytes need not trust their sender.
     """
     if payload[: len(_wire.BYTES)] == _wire.BYTES:
         return message.read(0) if len(message) else bytes(payload[len(_wire.BYTES) :])
@@ -137,7 +137,7 @@ def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
 
 
 class _Unopened:
-    """The message of an object, with the memory of its arrays."""
+    """The message of an object with the memory of its arrays, to be pickled."""
 
     def __init__(self, payload: bytes, memories: Sequence[bytes]) -> None:
         self._payload, self._memories = payload, memories
@@ -147,12 +147,12 @@ class _Unopened:
 
 
 def _open(payload: bytes, memories: Sequence[bytes]) -> Any:
-    """Its object."""
+    """Returns the object of such a message."""
     return _pickler.decode(payload, _Memories(memories))
 
 
 class _Memories:
-    """The memory of arrays that are no array alone."""
+    """The memory of arrays, in the place of ``_core.Message``."""
 
     def __init__(self, memories: Sequence[bytes]) -> None:
         self._memories = memories

@@ -1,4 +1,4 @@
-"""The slots of a queue, and how many messages are in one that has no bound."""
+"""The queue slots of a bounded queue, and the message counter of an unbounded one."""
 
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ __all__ = ["MessageCounter", "QueueEnd", "QueueSlots"]
 
 
 class QueueEnd(Protocol):
-    """One end of a queue's pipe, as a connection has it."""
+    """One end of a queue's pipe, with the methods of a connection."""
 
     @property
     def pipe(self) -> _core.Pipe: ...
@@ -18,7 +18,7 @@ class QueueEnd(Protocol):
 
 
 class QueueSlots:
-    """Those of a queue with a bound: no process takes one with it when it dies."""
+    """The slots of a bounded queue. No slot is lost when a process dies."""
 
     def __init__(self, most: int, slots: _core.QueueSlots | None = None) -> None:
         self.most = most
@@ -28,56 +28,56 @@ class QueueSlots:
         return _rebuild, (type(self), self.most, DupFd(self._slots.fileno()))
 
     def take(self, reader: QueueEnd, timeout: float | None) -> bytes | None:
-        """A slot; None when there was none in that time.
-
-        ``reader`` is where the messages arrive.
+        """Takes a slot. Returns None if none was free in time. ``reader`` is the receiving end of
+        the pipe.
         """
         return self._slots.take(reader.pipe, timeout)
 
     def kept(self, slot: bytes) -> None:
-        """Its message waits in this process for room in the pipe."""
+        """The message waits in this process for room in the pipe."""
         self._slots.kept(slot)
 
     def being_sent(self, slot: bytes) -> None:
-        """This process is about to send it."""
+        """This process is about to send the message."""
         self._slots.being_sent(slot)
 
     def sent(self, slot: bytes) -> None:
-        """Its message is in the pipe."""
+        """The message is in the pipe."""
         self._slots.sent(slot)
 
     def free(self, slot: bytes) -> None:
-        """Its message, which begins so, was received; or will not be sent."""
+        """Frees the slot: its message was received, or will not be sent. ``slot`` may have more
+        bytes.
+        """
         self._slots.free(slot)
 
     def taken(self, reader: QueueEnd) -> int:
-        """How many are not free."""
+        """Returns the number of slots that are not free."""
         return self._slots.taken(reader.pipe)
 
 
 class MessageCounter(QueueSlots):
-    """Of a queue without a bound:
-
-    a hint. Who dies between a message and its count leaves it wrong by one.
+    """The counter of an unbounded queue. It is a hint: a process that dies between a message and
+    its count leaves it wrong by one.
     """
 
     def __init__(self, most: int, slots: _core.QueueSlots | None = None) -> None:
         super().__init__(0, slots)
         self.most = most
 
-    def take(self, reader: QueueEnd, timeout: float | None) -> bytes | None:  # noqa: ARG002 (there is always one)
+    def take(self, reader: QueueEnd, timeout: float | None) -> bytes | None:  # noqa: ARG002
         self._slots.count(1)
         return b""
 
     def kept(self, slot: bytes) -> None:
-        """Nothing changes."""
+        """Does nothing."""
 
     being_sent = sent = kept
 
-    def free(self, slot: bytes) -> None:  # noqa: ARG002 (it has none)
+    def free(self, slot: bytes) -> None:  # noqa: ARG002
         self._slots.count(-1)
 
-    def taken(self, reader: QueueEnd) -> int:  # noqa: ARG002 (they were counted)
+    def taken(self, reader: QueueEnd) -> int:  # noqa: ARG002
         return max(0, self._slots.counted())
 
 

@@ -1,4 +1,4 @@
-"""Whoever is told that a process has ended gives back what it held."""
+"""Sweeps what a process held as soon as its end is noticed."""
 
 import os
 from typing import TYPE_CHECKING
@@ -14,9 +14,8 @@ else:
 
 
 class Reaping(_Base):
-    """Comes before a standard ``Popen``:
-
-    all that waits for a process, or looks at it, asks its ``poll``.
+    """A base class in front of a standard ``Popen``. Every wait for a process, or look at it, calls
+    ``poll``.
     """
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:

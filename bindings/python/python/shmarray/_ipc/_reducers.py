@@ -1,8 +1,7 @@
-"""How objects are pickled for other processes: as the standard module does, but fds travel in the
-message.
+"""Reducers for objects that go to other processes. Fds travel in the message.
 
-What is registered with the standard ``ForkingPickler`` counts here, too; what is registered here
-counts only here.
+The reducers that are registered with the standard ``ForkingPickler`` apply here, too. Those that
+are registered here apply only here.
 """
 
 import copyreg
@@ -17,11 +16,11 @@ __all__ = ["DupFd", "ReducingPickler", "extra_reducers"]
 
 
 class ReducingPickler(reduction.ForkingPickler):
-    """The standard one, with the reducers of this module."""
+    """The standard ``ForkingPickler`` with the reducers of this module."""
 
     _extra_reducers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
 
-    if not TYPE_CHECKING:  # it takes what the standard one takes
+    if not TYPE_CHECKING:  # it takes the arguments of the standard one
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
@@ -29,22 +28,22 @@ class ReducingPickler(reduction.ForkingPickler):
 
 
 def reducers() -> dict[type, Callable[[Any], Any]]:
-    """A new ``dispatch_table`` of all that is registered now."""
+    """Returns a new ``dispatch_table`` of all reducers that are registered now."""
     ours, standard = extra_reducers()
     return {**copyreg.dispatch_table, **standard, **ours}
 
 
 def extra_reducers() -> tuple[dict[type, Callable[[Any], Any]], dict[type, Callable[[Any], Any]]]:
-    """The reducers registered here, and those of the standard ``ForkingPickler``:
-
-    live, and the first wins.
+    """Returns the reducers registered here, and those of the standard ``ForkingPickler``. Both
+    tables are live. The first one wins.
     """
-    return ReducingPickler._extra_reducers, reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+    standard = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+    return ReducingPickler._extra_reducers, standard
 
 
 def DupFd(fd: int) -> Any:  # noqa: N802 (the standard's name)
-    """What stands for a fd in a pickle; its ``detach`` gives the fd where that is
-    unpickled.
+    """Returns what stands for an fd in a pickle. Its ``detach`` gives the fd to whoever unpickles
+    it.
     """
     return travelling_fd(fd) or reduction.DupFd(fd)
 

@@ -1,4 +1,6 @@
-"""What a process has put into a queue, on its way into the pipe: in order, and without waiting."""
+"""The send queue: messages that a process has put into a queue, on their way into the pipe, in
+order.
+"""
 
 import collections
 import errno
@@ -18,11 +20,13 @@ __all__ = ["SendQueue"]
 
 _Result = TypeVar("_Result")
 _RETRY_SECONDS = 0.1
-"""What the system has none of now is asked for so often."""
+"""The interval for trying again when the system lacks a resource."""
 
 
 class _Waiting(NamedTuple):
-    """A message that found no room, and the bytes that this process keeps for it."""
+    """A message that found no room in the pipe, and the lock bytes that this process holds for
+    it.
+    """
 
     message: _message.OutgoingMessage
     slot: bytes
@@ -30,9 +34,8 @@ class _Waiting(NamedTuple):
 
 
 class SendQueue:
-    """Sends at once what it can.
-
-    A thread, which lives as long as there is something, sends on the rest.
+    """Sends messages at once where the pipe has room. A thread sends the others. It lives as long
+    as messages wait.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class SendQueue:
         lock_tokens: LockTokenFile | None,
     ) -> None:
         self.lock = threading.Lock()
-        """Whoever uses this process's token has it."""
+        """Held while the lock token of this process is used."""
         self._reader, self._writer, self._slots, self._lock_tokens = (
             weakref.ref(reader),
             writer,
@@ -56,7 +59,9 @@ class SendQueue:
         self._may_lose = self._is_used = self._is_closed = self._is_ending = False
 
     def send(self, message: _message.OutgoingMessage, slot: bytes, token: LockToken | None) -> None:
-        """When this raises the slot and the token are still the caller's."""
+        """Sends a message or lets it wait. If this raises, slot and token are still the
+        caller's.
+        """
         with self.lock:
             self._is_used = True
             if self._is_ending:
@@ -70,7 +75,7 @@ class SendQueue:
             self._waiting.append(_Waiting(message, slot, self._keep(token)))
 
     def _sends(self, message: _message.OutgoingMessage, token: LockToken | None) -> bool:
-        """Whether there was room for it."""
+        """Sends a message without waiting. Returns False if there was no room."""
         try:
             _message.send(self._writer.pipe, message, 0.0, token)
         except TimeoutError:
@@ -88,13 +93,13 @@ class SendQueue:
         try:
             self._thread.start()
         except BaseException:
-            self._thread = None  # the interpreter ends
+            self._thread = None  # the interpreter is ending
             raise
         if not self._may_lose:
             self._at_exit = util.Finalize(None, self._finish, exitpriority=-5)
 
     def _keep(self, token: LockToken | None) -> list[int]:
-        """What a message's token has goes over to this process's."""
+        """Passes the bytes of a message's token on to the token of this process."""
         if self._lock_tokens is None or token is None:
             return []
         for byte in token.bytes:
@@ -110,7 +115,7 @@ class SendQueue:
                 self._lose_all()  # nobody can receive any more
 
     def _first(self) -> _Waiting | None:
-        """What comes next. When there is nothing the thread has ended."""
+        """Returns the next message. If there is none, the thread ends."""
         with self.lock:
             if self._waiting:
                 return self._waiting[0]
@@ -131,7 +136,9 @@ class SendQueue:
             self._waiting.popleft()
 
     def _sends_waiting(self, waiting: _Waiting, token: LockToken | None) -> bool:
-        """Whether there was room. Only meanwhile a crash leaves it open whether it was sent."""
+        """Sends a waiting message. Returns False if there was no room. A crash during this call
+        leaves open whether the message was sent.
+        """
         self._slots.being_sent(waiting.slot)
         try:
             _message.send(self._writer.pipe, waiting.message, 0.0, token)
@@ -149,9 +156,8 @@ class SendQueue:
         poll.poll()
 
     def _token_for(self, kept: list[int]) -> LockToken | None:
-        """What this process keeps goes over to a message's token:
-
-        once that is received nobody has it.
+        """Passes bytes from the token of this process to the token of a message, so that this
+        process does not hold them once the message is received.
         """
         if self._lock_tokens is None:
             return None
@@ -172,9 +178,8 @@ class SendQueue:
                         self._lock_tokens.mine().free(byte)
 
     def close(self) -> None:
-        """Nothing will be put any more.
-
-        As in the standard module, where nothing was put nothing is closed.
+        """Declares that nothing will be put any more. As in the standard module, a queue that was
+        never used is not closed.
         """
         with self.lock:
             if not self._is_used:
@@ -185,36 +190,34 @@ class SendQueue:
                 self._writer.close()
 
     def join(self) -> None:
-        """Until all is under way, or nobody can receive it any more."""
+        """Waits until all messages are sent, or nobody can receive them."""
         thread = self._thread
         if thread is not None and not self._may_lose:
             thread.join()
 
     def lose(self) -> None:
-        """What waits at the end of the process may be lost."""
+        """Allows the messages that wait at the end of the process to be lost."""
         self._may_lose = True
         if self._at_exit is not None:
             self._at_exit.cancel()
 
     def _finish(self) -> None:
-        """At the end of the process. What is put from now on is lost."""
+        """Waits at the end of the process. Messages that are put from now on are lost."""
         with self.lock:
             self._is_ending = True
         self._stop_receiving()
         self.join()
 
     def wait_if_ending(self) -> None:
-        """Until the process has ended:
-
-        a thread that goes on until then can receive nothing, and should be quiet.
+        """Blocks until the process has ended, if it is ending. A thread that goes on until then can
+        receive nothing, and must not raise.
         """
         if self._is_ending:
             threading.Event().wait()
 
     def _stop_receiving(self) -> None:
-        """Who waits for others to receive does not wait for himself.
-
-        A queue that was dropped has stopped already.
+        """Closes this process's receiving end, so that the process does not wait for itself to
+        receive. A queue that was dropped has closed it already.
         """
         reader = self._reader()
         if reader is not None:
@@ -222,7 +225,9 @@ class SendQueue:
 
 
 def _insist(action: Callable[[], _Result]) -> _Result:
-    """Does it as soon as the system has what that needs. Raises OSError when that can not help."""
+    """Repeats an action until the system has the resources for it. Raises OSError if waiting cannot
+    help.
+    """
     while True:
         try:
             return action()

@@ -1,8 +1,8 @@
-"""How a process object reaches the child that is started for it.
+"""The spawn payload: how a process object reaches the child that is started for it.
 
-It is packed and sent into a new pipe of core, and the end of the pipe is all that the standard
-launcher passes on. So arguments go by handle, and they hold what they refer to for as long as the
-child can still receive them. What the child's end is closed for, unread, is given back.
+The process object is packed and sent into a new pipe of core. The standard launcher passes on only
+the receiving end of that pipe. Arguments therefore travel by handle, and their message holds them
+as long as the child can still receive it. If the child's end is closed unread, they are released.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _PREFIX = "SHMARRAY_"
 
 
 class SpawnPayload:
-    """What the standard launcher pickles in the place of a process object."""
+    """What the standard launcher pickles instead of a process object."""
 
     def __init__(self, process_obj: Any, popen: Any, prepare: Callable[[], object]) -> None:
         """The child calls ``prepare`` before it unpickles the process object."""
-        self._name = process_obj._name  # the launcher asks for it
+        self._name = process_obj._name  # the launcher reads it
         self._process_obj, self._popen, self._prepare = process_obj, popen, prepare
         with _fds.owned_by(self):
             self._here, self._there = _core.Pipe.pair()
@@ -35,13 +35,13 @@ class SpawnPayload:
         return _open, (end, _environment(), self._prepare)
 
     def close(self) -> None:
-        """The child has it now, or never will."""
+        """Closes both ends: the child has its end by now, or never will."""
         self._here.close()
         self._there.close()
 
 
 def _open(end: Any, environment: dict[str, str], prepare: Callable[[], object]) -> Any:
-    """The process object, in the child."""
+    """Returns the process object, in the child."""
     _take_over(environment)
     prepare()
     received = _core.Pipe.from_fd(end.detach()).receive()
@@ -53,12 +53,14 @@ def _open(end: Any, environment: dict[str, str], prepare: Callable[[], object]) 
 
 
 def _environment() -> dict[str, str]:
-    """What a child of a server must be told, which has the environment of the server's start."""
+    """Returns the variables of this library. A fork server has the environment of the time when it
+    was started, so its children are sent these.
+    """
     return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
 
 
 def _take_over(told: dict[str, str]) -> None:
-    """Makes that the environment of this process, which has not used shared memory yet."""
+    """Sets the environment of this process, which has not used shared memory yet."""
     for name in _environment().keys() - told.keys():
         del os.environ[name]
     os.environ.update(told)
@@ -69,9 +71,8 @@ def _take_over(told: dict[str, str]) -> None:
 def launching(
     process_obj: Any, popen: Any, prepare: Callable[[], object]
 ) -> Iterator[SpawnPayload]:
-    """Meanwhile the standard launcher runs.
-
-    If that decides the standard start method, it is undecided again later.
+    """Within the block the standard launcher runs. If that decides the standard start method, the
+    decision is undone afterwards.
     """
     _family.say()
     decided = standard._default_context.get_start_method(allow_none=True)

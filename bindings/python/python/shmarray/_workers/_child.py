@@ -1,4 +1,4 @@
-"""What a worker does: one task after the other, until its parent lets it go."""
+"""The worker's side: it performs one task after the other, until its parent lets it go."""
 
 import abc
 import contextlib
@@ -15,21 +15,19 @@ from ._ends import End
 
 
 class WorkerProtocol(abc.ABC):
-    """How the workers of a pool or an executor do their tasks.
-
-    It has no instances: a worker is given the class.
+    """How the workers of a pool or an executor perform their tasks. Used as a class, without
+    instances.
     """
 
     @staticmethod
     def pack(obj: object) -> OutgoingMessage:
-        """Raises what pickling raises."""
+        """Packs what a worker sends. Raises what pickling raises."""
         return _message.pack(obj)
 
     @staticmethod
     def initialize(initializer: Callable[..., object], initargs: Any) -> Exception | None:
-        """Runs the initializer.
-
-        What this raises ends the worker; what it returns ends all workers.
+        """Runs the initializer. If this raises, the worker ends. If it returns an exception, all
+        workers end.
         """
         initializer(*initargs)
         return None
@@ -37,12 +35,14 @@ class WorkerProtocol(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
-        """Makes a call: whether it succeeded, and its result, or what is to be raised instead."""
+        """Makes a call. Returns whether it succeeded, and its result or the exception to raise
+        instead.
+        """
 
     @staticmethod
     @abc.abstractmethod
     def explain(error: BaseException, value: object) -> Any:
-        """What is to be raised in the place of a value that cannot be sent."""
+        """Returns the exception to raise instead of a value that cannot be sent."""
 
 
 def work(
@@ -61,9 +61,8 @@ def work(
 
 
 class _Worker:
-    """SIGINT ends a task, and nothing else:
-
-    who waits for one waits for his parent, who decides what comes next.
+    """The loop of a worker. SIGINT interrupts a task and nothing else: an idle worker waits for its
+    parent, which decides what happens next.
     """
 
     def __init__(self, pipe: _core.Pipe, protocol: type[WorkerProtocol]) -> None:
@@ -77,7 +76,7 @@ class _Worker:
             signal.default_int_handler(number, frame)
 
     def is_initialized(self, initializer: Callable[..., object] | None, initargs: Any) -> bool:
-        """Whether it is ready, and has said so."""
+        """Runs the initializer and reports the outcome. Returns whether the worker is ready."""
         self._may_be_interrupted = initializer is not None
         refusal = None if initializer is None else self._protocol.initialize(initializer, initargs)
         self._may_be_interrupted = False
@@ -88,7 +87,9 @@ class _Worker:
         return refusal is None
 
     def do_one(self) -> None:
-        """Receives a task, does it, and answers. Raises Gone when the parent has closed its end."""
+        """Receives a task, performs it and answers. Raises Gone when the parent has closed its
+        end.
+        """
         number, call = self._receive()
         self._may_be_interrupted = True
         try:
@@ -96,15 +97,15 @@ class _Worker:
         finally:
             self._may_be_interrupted = False
         if os.getpid() != self._pid:
-            os._exit(0)  # a child that the task forked, and that should not have come back
-        del call  # its arrays need not wait for the next task
+            os._exit(0)  # a child that the task forked, and that should not have returned
+        del call  # its arrays are released before the next task
         try:
             self._answer(number, outcome)
         except BaseException as error:
             self._answer(number, (False, self._protocol.explain(error, outcome[1])))
 
     def _receive(self) -> tuple[int, tuple[Any, Any, Any]]:
-        """The next task. One that cannot be unpickled raises that where its result is asked for."""
+        """Receives the next task. If it cannot be unpickled, its result raises that error."""
         received = _pipe.receive(self._pipe)
         try:
             return received.number, received.unpack()

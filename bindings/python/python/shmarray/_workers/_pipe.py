@@ -1,7 +1,4 @@
-"""What goes through a worker's pipe:
-
-messages of one object, each with what it is and the number of its task.
-"""
+"""Messages in a worker's pipe: a kind, the number of the task, and an object."""
 
 from typing import Any
 
@@ -11,17 +8,17 @@ from .._ipc import _fds, _message
 from .._ipc._message import OutgoingMessage
 
 NOTHING = OutgoingMessage((), [], [])
-"""No object."""
+"""The message without an object."""
 
 
 class Gone(Exception):  # noqa: N818 (no error: the parent let its workers go, or has ended)
-    """Nobody has the other end of the pipe."""
+    """The other end of the pipe is closed."""
 
 
 def send(
     pipe: _core.Pipe, kind: int, number: int, packed: OutgoingMessage, timeout: float | None = None
 ) -> None:
-    """Raises Gone, and TimeoutError when there is no room."""
+    """Sends a message. Raises Gone, and TimeoutError if there is no room."""
     payload, arrays, fds = packed
     try:
         pipe.send(
@@ -44,14 +41,14 @@ class WorkerMessage:
         self._payload, self._message = memoryview(payload)[_wire.WORKER_HEAD.size :], message
 
     def unpack(self) -> Any:
-        """Its object. Raises what unpickling raises."""
+        """Returns its object. Raises what unpickling raises."""
         fds = self._message.take_fds()
         if fds:
             return _message.unpack(self._payload, self._message, fds)
         return _pickler.decode(self._payload, self._message)
 
     def pack_again(self) -> OutgoingMessage:
-        """What is to be sent to another receiver in its place."""
+        """Returns the message to send to another receiver."""
         arrays = [self._message.memory(index, "r") for index in range(len(self._message))]
         fds = [_owned(fd) for fd in self._message.take_fds()]
         return OutgoingMessage((bytes(self._payload),), arrays, fds)
@@ -70,7 +67,7 @@ def receive(pipe: _core.Pipe) -> WorkerMessage:
 
 
 def receive_now(pipe: _core.Pipe) -> WorkerMessage | None:
-    """A message, if there is one."""
+    """Returns a message if there is one, else None."""
     try:
         return WorkerMessage(*pipe.receive(0))
     except TimeoutError:

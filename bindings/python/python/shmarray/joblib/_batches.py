@@ -1,6 +1,5 @@
-"""How batches of calls and their results are pickled:
-
-by value what only this process can import, arrays by handle.
+"""Pickles batches of calls and their results: arrays by handle, what others cannot import by
+value.
 """
 
 import os
@@ -27,13 +26,13 @@ from .._workers import WorkerProtocol
 from ..concurrent.process import ExecutorProtocol, ExecutorTask
 
 try:
-    from joblib.externals import cloudpickle  # that of joblib before 1.6
+    from joblib.externals import cloudpickle  # joblib before 1.6 has its own
 except ImportError:
     import cloudpickle
 
 
 class BatchProtocol(ExecutorProtocol):
-    """Results may be what only the worker can import, or nobody."""
+    """Performs batches. A result may be an object that only the worker can import, or nobody."""
 
     @staticmethod
     def pack(obj: object) -> OutgoingMessage:
@@ -41,7 +40,7 @@ class BatchProtocol(ExecutorProtocol):
 
 
 class BatchTask(ExecutorTask):
-    """A batch of calls, with what it has in common with the others of its call."""
+    """A batch of calls, with the snapshots of its call."""
 
     def __init__(
         self, future: Any, call: tuple[Any, Any, Any], snapshots: "Snapshots | None"
@@ -49,7 +48,7 @@ class BatchTask(ExecutorTask):
         super().__init__(future, call)
         self._snapshots: Snapshots | None = snapshots
 
-    def pack(self, protocol: type[WorkerProtocol]) -> None:  # noqa: ARG002 (only the worker packs by its protocol)
+    def pack(self, protocol: type[WorkerProtocol]) -> None:  # noqa: ARG002
         call, self.call = self.call, None
         try:
             self.packed, self._snapshots = _pack(call, self._snapshots), None
@@ -66,7 +65,7 @@ def _pack(obj: object, snapshots: "Snapshots | None") -> OutgoingMessage:
 
 
 class _BatchPickler(_pickler.ArrayPickler, cloudpickle.Pickler):  # type: ignore[misc]
-    """Arrays go our way, functions and classes that cannot be imported cloudpickle's."""
+    """Pickles arrays our way, and functions and classes that cannot be imported by cloudpickle."""
 
     STREAM_BYTES = _message.PipePickler.STREAM_BYTES
     SMALL_BYTES = _message.PipePickler.SMALL_BYTES
@@ -74,13 +73,14 @@ class _BatchPickler(_pickler.ArrayPickler, cloudpickle.Pickler):  # type: ignore
     REDUCERS = _message.PipePickler.REDUCERS
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
-        super().__init__(_BatchCollector(snapshots), takes_views=False)  # a view may be of a memmap
+        # A view may be one of a memmap.
+        super().__init__(_BatchCollector(snapshots), takes_views=False)
         if snapshots is not None:
             self.SMALL_BYTES = min(self.SMALL_BYTES, snapshots.large_bytes)
             self.reducer.begin(self.SMALL_BYTES)
 
     def set_reducer(self) -> None:
-        """It has a method."""
+        """Does nothing: this class has a method ``reducer_override``."""
 
     def reducer_override(self, obj: Any) -> Any:
         reduced = self.reducer.reduce(obj)
@@ -92,7 +92,7 @@ class _BatchPickler(_pickler.ArrayPickler, cloudpickle.Pickler):  # type: ignore
 
 
 class _BatchCollector(_collector.Collector):
-    """Large private arrays by their snapshots."""
+    """Replaces large private arrays by their snapshots."""
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
         super().__init__()
@@ -103,9 +103,8 @@ class _BatchCollector(_collector.Collector):
         if isinstance(file, np.memmap):
             if self._snapshots is not None or file.filename not in JOBLIB_MMAPS:
                 return _reduce_memmap_backed(array, file)
-            return super().reduce_array(
-                np.array(array)
-            )  # a result: the file goes with the call, as joblib has it
+            # This is a result. As in joblib, its file is removed with the call.
+            return super().reduce_array(np.array(array))
         if self._snapshots is None or type(array) is not np.ndarray:
             return super().reduce_array(array)
         snapshot = self._snapshots.of(array)
@@ -115,9 +114,9 @@ class _BatchCollector(_collector.Collector):
 
 
 class Snapshots:
-    """Large private arrays, each shared once for all tasks of a call that have it.
+    """Large private arrays, each shared once for all tasks of a call.
 
-    What finds no room in shared memory is in a file, as joblib's own backends have it.
+    An array that finds no room in shared memory is in a file, as with joblib's own backends.
     """
 
     def __init__(self, large_bytes: int, mode: str, folder: str | None) -> None:
@@ -126,9 +125,8 @@ class Snapshots:
         self._files: _Files | None = None
 
     def of(self, array: Array) -> Array | None:
-        """What tasks get:
-
-        the array itself unless it is large and private; None if it is in a file.
+        """Returns the array that tasks get: the array itself unless it is large and private, or
+        None if it is in a file.
         """
         if array.nbytes <= self.large_bytes or array.dtype.hasobject or _core.is_shared(array):
             return array
@@ -155,7 +153,7 @@ class Snapshots:
         )
 
     def in_file(self, array: Array) -> Any:
-        """How an array of a file is made again; the file is written when it is asked for first."""
+        """Reduces an array of a file. The file is written at the first call."""
         assert self._files is not None
         return self._files.reduce(array)
 
@@ -166,19 +164,18 @@ class Snapshots:
             self._files = None
 
     def _forget(self, key: int, ref: "weakref.ref[Array]") -> None:
-        """The array is garbage. Another may have its address by now."""
+        """Forgets an array that was garbage collected. Another may have its address by now."""
         if self._kept.get(key, (None, None))[0] is ref:
             del self._kept[key]
 
 
 class _Files:
-    """Arrays in joblib's files, which workers map.
-
-    Its resource tracker removes them if this process dies.
+    """Arrays in files of joblib, which workers map. Joblib's resource tracker removes them if this
+    process dies.
     """
 
     def __init__(self, mode: str, folder: str | None) -> None:
-        """Without a folder joblib might take shared memory, which is full."""
+        """Without a folder joblib might choose shared memory, which is full."""
         self.folder = folder or os.environ.get("JOBLIB_TEMP_FOLDER") or tempfile.gettempdir()
         self._manager = TemporaryResourcesManager(self.folder)
         resolve = self._manager.resolve_temp_folder_name
@@ -187,5 +184,5 @@ class _Files:
         )
 
     def remove(self) -> None:
-        """Who has mapped one keeps its memory."""
+        """Removes the files. A process that has mapped one keeps its memory."""
         self._manager._clean_temporary_resources(force=True)

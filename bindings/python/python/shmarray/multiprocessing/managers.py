@@ -1,7 +1,7 @@
 """Managers whose proxies move arrays by handle.
 
-This is the standard module's code, run with this package's connections, contexts, pools and
-pickling: what it calls its own by relative imports is found here.
+This module runs the source of the standard module. Its relative imports find the connections,
+contexts, pools and pickling of this package.
 """
 
 import importlib.util

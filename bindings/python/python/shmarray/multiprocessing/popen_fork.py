@@ -1,4 +1,4 @@
-"""Starting a process by fork."""
+"""Starts a process by fork."""
 
 from multiprocessing import popen_fork
 from typing import Any
@@ -10,7 +10,7 @@ __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_fork.Popen):
-    """As the standard one. The child has what its parent had."""
+    """Works as the standard one. The child has what its parent had."""
 
     def _launch(self, process_obj: Any) -> None:
         _family.say()

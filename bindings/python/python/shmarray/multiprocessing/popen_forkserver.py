@@ -1,4 +1,4 @@
-"""Starting a process by a server that forks."""
+"""Starts a process by a server that forks."""
 
 import io
 import multiprocessing.context as context  # pyright does not find it in the package
@@ -16,7 +16,7 @@ __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_forkserver.Popen):
-    """As the standard one, with the process object in a payload and by this package's server."""
+    """Works as the standard one, with a spawn payload and this package's server."""
 
     if TYPE_CHECKING:
         _fds: list[int]
@@ -31,8 +31,8 @@ class Popen(Reaping, popen_forkserver.Popen):
             finally:
                 context.set_spawning_popen(None)
             self.sentinel, writer = forkserver.connect_to_new_process(self._fds)
-            # The child's sentinel of its parent: open for as long as this object, and at most this
-            # process.
+            # The fd that tells the child of this process's end. It stays open as long as this
+            # object or this process lives.
             parent = os.dup(writer)
             self.finalizer = util.Finalize(self, _close_all, (parent, self.sentinel))
             with open(writer, "wb", closefd=True) as file:

@@ -1,4 +1,4 @@
-"""Starting a process as a new program."""
+"""Starts a process as a new program."""
 
 from multiprocessing import popen_spawn_posix
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_spawn_posix.Popen):
-    """As the standard one, with the process object in a payload."""
+    """Works as the standard one, with a spawn payload."""
 
     def _launch(self, process_obj: Any) -> None:
         with _spawn_payload.launching(process_obj, self, start_method_setter()) as payload:

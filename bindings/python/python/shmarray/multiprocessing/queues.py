@@ -1,15 +1,16 @@
-"""Queues that carry arrays by handle, and that go on when a process dies in them.
+"""Queues that carry arrays by handle, and that go on when one of their processes dies.
 
-A queue is a pipe of core, both ends of which every process has that has the queue. There is no
-lock between processes: a message is sent and received whole or not at all.
+A queue is a pipe of core. Each of its processes has both ends. There is no lock between processes:
+a message is sent and received whole or not at all.
 
-* A *slot*, where there is a ``maxsize``, goes with the message, and is free when that is received (``_queue_slots``).
-* A *task* of a ``JoinableQueue`` is a random byte of a file, locked as long as somebody has it, which the
-  kernel frees with the last who has it (``_lock_tokens``). It goes with the message, and its receiver keeps it until
-  ``task_done``.
+* A *queue slot* bounds a queue with a ``maxsize``. It travels with the message, and is free when
+  the message is received (``_queue_slots``).
+* A *task* of a ``JoinableQueue`` is a random byte of a file. It is locked as long as a process or a
+  message holds it; the kernel unlocks it with the last holder (``_lock_tokens``). It travels with
+  the message, and the receiver holds it until ``task_done``.
 
-``put`` packs at once and sends without waiting. What finds no room in the pipe waits in the
-process, in order, and a thread sends it on (``_send_queue``).
+``put`` packs the object at once and sends it without waiting. Messages that find no room in the
+pipe wait in the process, in order, and a thread sends them (``_send_queue``).
 """
 
 import collections
@@ -36,12 +37,12 @@ __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
 
 _T = TypeVar("_T")
 _UNBOUNDED: int = synchronize.SEM_VALUE_MAX  # type: ignore[attr-defined]
-"""The standard module's, too."""
+"""The limit of the standard module."""
 
 if TYPE_CHECKING:
     _StandardQueue = queues.Queue
     _StandardJoinableQueue = queues.JoinableQueue
-else:  # Python 3.11's cannot be subscribed
+else:  # those of Python 3.11 cannot be subscribed
     _StandardQueue = {_T: queues.Queue}
     _StandardJoinableQueue = {_T: queues.JoinableQueue}
 
@@ -49,9 +50,9 @@ else:  # Python 3.11's cannot be subscribed
 class Queue(_StandardQueue[_T]):
     """A queue between processes.
 
-    ``put`` pickles at once: what cannot be pickled raises there, and a later change of the object
-    is not sent. At its end a process waits until what it has put is under way, or nobody else
-    can receive it. Raises what the standard class does.
+    ``put`` pickles at once: an object that cannot be pickled raises there, and a later change of
+    the object is not sent. A process that ends waits until its messages are sent, or nobody else
+    can receive them. Raises what the standard class raises.
 
     >>> import numpy, shmarray.multiprocessing
     >>> queue = shmarray.multiprocessing.Queue()
@@ -63,7 +64,7 @@ class Queue(_StandardQueue[_T]):
     def __class_getitem__(cls, item: Any, /) -> types.GenericAlias:
         return types.GenericAlias(cls, item)
 
-    def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002 (it needs no locks)
+    def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002 (no locks)
         self._maxsize = maxsize if 0 < maxsize < _UNBOUNDED else _UNBOUNDED
         self._reader, self._writer = Pipe(duplex=False)
         self._slots = (
@@ -78,7 +79,7 @@ class Queue(_StandardQueue[_T]):
         return None
 
     def _reset(self) -> None:
-        """What each process has of its own."""
+        """Sets the state that each process has for itself."""
         self._slot_bytes = _core.QUEUE_SLOT_BYTES if self._maxsize < _UNBOUNDED else 0
         self._send_queue = SendQueue(self._reader, self._writer, self._slots, self._lock_tokens)
         self._closed = self._reader.closed
@@ -94,7 +95,7 @@ class Queue(_StandardQueue[_T]):
         self._reset()
 
     def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
-        """Puts an object into the queue. Raises ``Full`` when there was no slot in that time."""
+        """Puts an object into the queue. Raises ``Full`` if no queue slot was free in time."""
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
         slot = self._slots.take(self._reader, _limit(block, timeout))
@@ -113,7 +114,7 @@ class Queue(_StandardQueue[_T]):
         )
 
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
-        """Takes an object out of the queue. Raises ``Empty`` when there was none in that time."""
+        """Takes an object out of the queue. Raises ``Empty`` if there was none in time."""
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
         try:
@@ -133,34 +134,34 @@ class Queue(_StandardQueue[_T]):
         return obj
 
     def qsize(self) -> int:
-        """About how many objects are in the queue."""
+        """Returns about how many objects are in the queue."""
         return self._slots.taken(self._reader)
 
     def empty(self) -> bool:
-        """Whether there is nothing to get now."""
+        """Returns whether there is nothing to get now."""
         return not self._reader.poll()
 
     def full(self) -> bool:
-        """Whether there is no slot now."""
+        """Returns whether no queue slot is free now."""
         return self._maxsize < _UNBOUNDED and self._slots.taken(self._reader) >= self._maxsize
 
     def close(self) -> None:
-        """This process will neither put nor get any more. What it has put goes on."""
+        """Ends the use of the queue by this process. Its messages are still sent."""
         self._closed = True
         self._send_queue.close()
 
     def join_thread(self) -> None:
-        """Waits until what this process has put is under way, or nobody else can receive it."""
+        """Waits until this process's messages are sent, or nobody else can receive them."""
         assert self._closed, f"Queue {self!r} not closed"
         self._send_queue.join()
 
     def cancel_join_thread(self) -> None:
-        """What this process has put may be lost with it."""
+        """Allows this process's messages to be lost when it ends."""
         self._send_queue.lose()
 
 
 def _limit(block: bool, timeout: float | None) -> float | None:
-    """For how long to wait; None is for ever."""
+    """Returns how long to wait. None means forever."""
     if not block:
         return 0.0
     return None if timeout is None else max(timeout, 0.0)
@@ -173,8 +174,8 @@ _TASKS = Range(_wire.FIRST_TASK, _wire.TASKS_END)
 class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
     """A queue whose objects are tasks.
 
-    A task is done when the process that got it says so, or has ended. Raises what the standard
-    class does.
+    A task is done when the process that got it calls ``task_done``, or has ended. Raises what the
+    standard class raises.
 
     >>> import shmarray.multiprocessing
     >>> queue = shmarray.multiprocessing.JoinableQueue()
@@ -200,21 +201,20 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
             message = _message.pack(obj)
             payload = slot, _wire.TASK_BYTE.pack(self._take_task(token)), *message.payload
             self._send_queue.send(message._replace(payload=payload), slot, token)
-        except BaseException:  # whose traceback would keep the token
+        except BaseException:  # its traceback would keep the token
             token.close()
             raise
 
     def _take_task(self, token: LockToken) -> int:
-        """Of one process they follow one another:
-
-        neighbours that one has are one lock to the kernel.
+        """Returns the byte of a new task. Those of one process are consecutive, because the kernel
+        merges the locks of neighbours that have one holder.
         """
         while True:
             with self._send_queue.lock:
                 task, self._next_task = self._next_task, self._next_task + 1
             if token.take(task):
                 return task
-            self._next_task = _some_task()  # another process has been here
+            self._next_task = _some_task()  # the bytes of another process begin here
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
         token, *fds = message.take_fds()
@@ -223,7 +223,7 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
         return obj
 
     def _keep(self, task: int, token: int) -> None:
-        """It is this process's until it is done."""
+        """Makes this process hold a task until it is done."""
         assert self._lock_tokens is not None
         with self._send_queue.lock:
             share(token, self._lock_tokens.mine().fileno(), task)
@@ -231,9 +231,8 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
         let_go(token)
 
     def task_done(self) -> None:
-        """Says that a task which this process got is done; of several, the one that it got first.
-
-        Raises ValueError when it has none.
+        """Marks a task that this process got as done: of several, the oldest. Raises ValueError if
+        there is none.
         """
         assert self._lock_tokens is not None
         with self._send_queue.lock:
@@ -252,8 +251,7 @@ def _some_task() -> int:
 
 
 class SimpleQueue(queues.SimpleQueue[_T]):
-    """A queue between processes that is nothing but a pipe: ``put`` waits until there is room in
-    it.
+    """A queue between processes that is only a pipe: ``put`` waits until there is room.
 
     >>> import numpy, shmarray.multiprocessing
     >>> queue = shmarray.multiprocessing.SimpleQueue()
@@ -283,11 +281,11 @@ class SimpleQueue(queues.SimpleQueue[_T]):
         return obj
 
     def empty(self) -> bool:
-        """Whether there is nothing to get now."""
+        """Returns whether there is nothing to get now."""
         return not self._reader.poll()
 
     def close(self) -> None:
-        """This process will neither put nor get any more."""
+        """Ends the use of the queue by this process."""
         self._reader.close()
         self._writer.close()
 
@@ -306,5 +304,5 @@ if not TYPE_CHECKING:
     del _StandardQueue, _StandardJoinableQueue
 
     def __getattr__(name: str) -> Any:
-        """What else the standard module has."""
+        """Returns any other name of the standard module."""
         return getattr(queues, name)

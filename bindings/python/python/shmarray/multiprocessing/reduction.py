@@ -1,8 +1,7 @@
-"""How objects are pickled for other processes: as the standard module does, but fds travel in the
-message.
+"""Pickles objects for other processes as the standard module does. Fds travel in the message.
 
-What is registered with the standard ``ForkingPickler`` counts here, too; what is registered here
-counts only here.
+The reducers that are registered with the standard ``ForkingPickler`` apply here, too. Those that
+are registered here apply only here.
 """
 
 from multiprocessing import reduction
@@ -26,7 +25,7 @@ __all__ = [
 
 
 class ForkingPickler(ReducingPickler):
-    """The standard one, with the reducers of this module."""
+    """The standard ``ForkingPickler`` with the reducers of this module."""
 
 
 register = ForkingPickler.register
@@ -40,5 +39,5 @@ def dump(obj: Any, file: Any, protocol: int | None = None) -> None:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What else the standard module has."""
+        """Returns any other name of the standard module."""
         return getattr(reduction, name)
