@@ -31,6 +31,7 @@ LONG_TEXT_HEAD = struct.Struct("<cccQ")
 TEXT_TAIL = struct.Struct("<cQ")
 """Behind a text: ``STOP``, and `STREAM_LENGTH`."""
 PROTOCOL = b"\x05"
+"""The operand of ``PROTO``: protocol 5."""
 
 # dumps.
 
