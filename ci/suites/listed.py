@@ -109,9 +109,11 @@ OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
 OTHER_LONG = (
     "mp_process",
     "mp_connection",
+    "mp_listener",
     "mp_queues",
     "mp_managers",
     "pool",
+    "pool_end",
     "executor",
     "shutdown",
     "starts",

@@ -30,12 +30,13 @@ import sys
 sys.path[:0] = {path!r}
 import concurrent.futures, concurrent.futures.process
 from shmarray.concurrent import ProcessPoolExecutor
-concurrent.futures.ProcessPoolExecutor = concurrent.futures.process.ProcessPoolExecutor = ProcessPoolExecutor
+concurrent.futures.ProcessPoolExecutor = ProcessPoolExecutor
+concurrent.futures.process.ProcessPoolExecutor = ProcessPoolExecutor
 """
 
 
 class Tests:
-    """The tests, as a part of the package ``test`` for this process and all that it starts."""
+    """Returns the tests, as a part of the package ``test`` for this process and its children."""
 
     def __init__(self, directory):
         found = [
@@ -50,7 +51,7 @@ class Tests:
         return [Path(directory)] if directory else [Path(path) for path in own]
 
     def make_importable(self):
-        """``test`` is a package of ours: these tests, and what is in that of the running Python."""
+        """``test`` is a package of ours: these tests, and the running Python's own package."""
         self._place = tempfile.TemporaryDirectory(
             prefix="foreign-"
         )  # until the end, also in forked children
@@ -75,7 +76,9 @@ def put_in_place():
     exec(PRELUDE.format(path=[]), {})
     from shmarray.concurrent import ProcessPoolExecutor
 
-    ProcessPoolExecutor._call_queue = _NoQueue()  # two tests wait for a thread that ours has not
+    ProcessPoolExecutor._call_queue = (
+        _NoQueue()
+    )  # two tests wait for a thread that ours does not have
     helper = importlib.import_module("test.support.script_helper")
     helper.assert_python_ok = _with_prelude(helper.assert_python_ok)
 
@@ -95,14 +98,15 @@ def _with_prelude(run):
 
 
 class Outcomes(unittest.TextTestResult):
-    """What came of each test."""
+    """Returns the outcome of each test."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.outcomes = []
 
     def startTest(self, test):  # noqa: N802
-        gc.collect()  # the executor of a test that failed is in a cycle, and its workers have what later tests wait for
+        # The executor of a failed test is in a cycle, and its workers hold what later tests need.
+        gc.collect()
         super().startTest(test)
 
     def _note(self, test, outcome):
@@ -157,7 +161,8 @@ def main():
     differences = Differences(Path(__file__).with_suffix(".toml"))
     if tests.path is None:
         print(
-            f"No test.{PACKAGE} of Python {sys.version.split()[0]}: it is in Debian's libpython3.X-testsuite."
+            f"No test.{PACKAGE} of Python {sys.version.split()[0]}: it is in Debian's "
+            f"libpython3.X-testsuite."
         )
         return differences.judge([])
     tests.make_importable()

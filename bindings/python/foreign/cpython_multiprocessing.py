@@ -2,8 +2,8 @@
 
     python foreign/cpython_multiprocessing.py                 what ci runs
     python foreign/cpython_multiprocessing.py --whole         all of them
-    python foreign/cpython_multiprocessing.py --only PATTERN  those that match, such as "spawn.*TestQueue*"
-    python foreign/cpython_multiprocessing.py --standard      over the standard module: what this machine fails
+    python foreign/cpython_multiprocessing.py --only PATTERN  matching ones, as "spawn.*TestQueue*"
+    python foreign/cpython_multiprocessing.py --standard      the standard module, for comparison
 
 ci runs 698 of the 1179 tests of CPython 3.11 (of 3.13, 737 of 1224): those that are not in LONG.
 
@@ -60,7 +60,9 @@ LONG = (
     "*.test_map_no_failfast",
     "*.test_rapid_restart",
 )
-"""What ci leaves out: tests that take long, and those of what is the standard module's own, such as its threads."""
+"""The tests that ci leaves out: tests that take long, and tests of the standard module's own
+code.
+"""
 SILENT_SECONDS = 400
 """A test that takes longer hangs. One of the standard ThreadPool may wait for 300."""
 NAMES = re.compile(
@@ -70,11 +72,11 @@ NAMES = re.compile(
     re.VERBOSE,
 )
 Outcomes = dict[str, tuple[str, str]]
-"""Of each test: what came of it, and how that is explained."""
+"""The outcome of each test, and its explanation."""
 
 
 def ours(name: re.Match[str]) -> str:
-    """What is written in the place of the module's name."""
+    """The text that replaces the module's name."""
     if name[0].startswith("from"):
         return "from shmarray.multiprocessing"
     if not name[0].startswith("import"):
@@ -85,7 +87,7 @@ def ours(name: re.Match[str]) -> str:
 
 
 def write_package(folder: Path, over_standard: bool) -> None:
-    """Writes the tests there, as modules of a package `foreign`."""
+    """Writes the tests as modules of a package `foreign`."""
     package = folder / "foreign"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -134,15 +136,12 @@ class Runner:
         }
 
     def names(self, suite: str) -> list[str]:
-        """Of all tests of a suite."""
+        """Yields all tests of a suite."""
         said = subprocess.check_output(**self._command(suite, Path(os.devnull), []), text=True)
         return [f"{suite}.{name}" for name in said.split()]
 
     def run(self, names: list[str]) -> Outcomes:
-        """What came of these tests.
-
-        Most of them wait most of the time, so the suites run beside each other.
-        """
+        """Returns the outcomes of these tests."""
         mine = [[name for name in names if name.startswith(f"{suite}.")] for suite in SUITES]
         with ThreadPoolExecutor(len(SUITES)) as runners:
             parts = runners.map(self._run_suite, SUITES, mine)
@@ -175,7 +174,7 @@ class Runner:
         return outcomes | {begun: ("failed", "it hangs: " + why)}
 
     def left_behind(self) -> list[str]:
-        """Names in shared memory that a sweep leaves there."""
+        """Returns the names in shared memory that a sweep leaves there."""
         subprocess.run(
             [sys.executable, "-c", "import shmarray; shmarray.sweep()"],
             env=self._environment,
@@ -185,7 +184,7 @@ class Runner:
         return [name for name in names if not name.startswith("shmarray-registry-")]
 
     def _watch(self, process: subprocess.Popen[Any], outcomes: Path) -> bool:
-        """Whether the process ended by itself. What it leaves behind is ended, too."""
+        """Returns whether the process ended by itself. Its remaining children are ended, too."""
         size = -1
         try:
             while size != (size := outcomes.stat().st_size):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class Differences:
-    """A list; without a path an empty one."""
+    """Reads a list. Without a path it is empty."""
 
     def __init__(self, path: str | Path | None) -> None:
         lists = {} if path is None else tomllib.loads(Path(path).read_text())
@@ -21,7 +21,7 @@ class Differences:
         self._sometimes: dict[str, str] = lists.get("sometimes", {})
 
     def reason(self, name: str) -> str | None:
-        """Why a test may fail, if it may."""
+        """Returns why a test may fail, or None."""
         reasons = {**self._sometimes, **self._differs}
         return next(
             (reasons[pattern] for pattern in reasons if fnmatch.fnmatchcase(name, pattern)), None
@@ -60,7 +60,7 @@ class Differences:
         return int(bool(wrong))
 
     def _no_longer(self, passed: list[str], failed: list[str]) -> list[str]:
-        """Lines about what the list says wrongly."""
+        """Returns lines about wrong entries of the list."""
         return [
             f"{pattern}: it differs no longer"
             for pattern in self._differs

@@ -32,7 +32,7 @@ AGAIN = {
     "return_as_2": ("generator",),
     "inner_max_num_threads": (1, 4),
 }
-"""Values of parameters that test once more what others do."""
+"""Values of parameters that test again what other values test."""
 SILENT_SECONDS = 200
 """A test that takes longer hangs."""
 IN_PLACE = """
@@ -53,7 +53,7 @@ _put_in_place()
 
 
 def write_package(folder):
-    """joblib, with ours in the place of loky."""
+    """Returns joblib with our backend instead of loky."""
     import shmarray
 
     package = folder / "joblib"
@@ -65,7 +65,7 @@ def write_package(folder):
     for path in (
         package,
         Path(shmarray.__file__).parent,
-    ):  # some programs look for modules there, and nowhere else
+    ):  # some programs look for modules only there
         (package / "test" / path.name).symlink_to(path)
 
 
@@ -80,7 +80,7 @@ def pytest_configure(config):
 
 
 class Plugin:
-    """Chooses the tests in the process that runs them, and writes down what comes of each."""
+    """Chooses the tests in the process that runs them, and writes down the outcome of each."""
 
     def __init__(self, config):
         self._options = config.option
@@ -118,7 +118,7 @@ class Plugin:
 
 
 def is_loky(backend):
-    """Whether a test with this backend runs what is in the place of loky."""
+    """Returns whether a test with this backend runs the one that replaces loky."""
     return (
         backend in (None, "loky", "back_compat_backend") or type(backend).__name__ == "LokyBackend"
     )
@@ -129,7 +129,7 @@ def is_again(name, value):
 
 
 class Runner:
-    """Runs the tests in another process, and says what they leave in shared memory."""
+    """Runs the tests in another process, and reports what they leave in shared memory."""
 
     def __init__(self, folder, options):
         self._folder, self._outcomes = folder, folder / "outcomes"
@@ -147,7 +147,7 @@ class Runner:
         self._environment = {**os.environ, "PYTHONPATH": path, "SHMARRAY_DIR": str(self._shared)}
 
     def run(self):
-        """What came of the tests."""
+        """Returns the outcomes of the tests."""
         modules = [f"joblib.test.test_{name}" for name in MODULES]
         options = [
             "-q",
@@ -173,7 +173,7 @@ class Runner:
         return dict(map(json.loads, lines))
 
     def left_behind(self):
-        """Names in shared memory that a sweep leaves there."""
+        """Returns the names in shared memory that a sweep leaves there."""
         self._python("-c", "import shmarray; shmarray.sweep()")
         return [
             name for name in os.listdir(self._shared) if not name.startswith("shmarray-registry-")

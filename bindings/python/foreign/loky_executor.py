@@ -50,7 +50,7 @@ class ProcessPoolExecutor(_concurrent.ProcessPoolExecutor):
 _RemoteTraceback = _concurrent.process._standard._RemoteTraceback
 TerminatedWorkerError = BrokenProcessPool = _concurrent.WorkerLost
 '''
-"""At the end of `loky/process_executor.py`."""
+"""The text at the end of `loky/process_executor.py`."""
 CASES = """
 import shmarray.multiprocessing
 from loky import process_executor
@@ -80,7 +80,7 @@ class TestAsCompleted(Ours, AsCompletedTests):
 class TestExecutor(Ours, ExecutorTest):
     pass
 """
-"""As loky has it for each of its ways to start a process."""
+"""As loky does for each of its start methods."""
 OTHERS = (
     "killed_child",
     "manager_thread_crash",
@@ -89,15 +89,15 @@ OTHERS = (
     "max_depth",
     "viztracer",
 )
-"""In the names of tests that wait for half a minute's tasks to be lost with another worker, which ours are not,
-and of those about parts that only loky has.
+"""Words in the names of tests that are left out. Some wait half a minute for tasks to be lost with
+another worker, which ours are not. Others are about parts that only loky has.
 """
 SILENT_SECONDS = 60
 """A test that takes longer hangs."""
 
 
 def unpack(folder):
-    """loky's source package; None where pip brings none."""
+    """Returns loky's source package, or None if pip downloads none."""
     command = [
         sys.executable,
         "-m",
@@ -118,7 +118,7 @@ def unpack(folder):
 
 
 def write_cases(source, methods):
-    """Puts ours in the place, and has the tests for each way to start a process."""
+    """Installs our executor, and runs the tests for each start method."""
     with open(source / "loky/process_executor.py", "a") as file:
         file.write(IN_PLACE)
     for method in methods:
@@ -135,7 +135,7 @@ def pytest_configure(config):
 
 
 class Recorder:
-    """Writes down what comes of each test, in the process that runs them."""
+    """Writes down the outcome of each test, in the process that runs them."""
 
     def __init__(self, path):
         self._path = path
@@ -159,7 +159,7 @@ class Recorder:
 
 
 def outcomes_in(path):
-    """What came of each test; a failure at its end is none less than one before."""
+    """Returns the outcome of each test. A failure at a test's end counts like any other."""
     outcomes, final = {}, set()
     for name, outcome, is_final in map(json.loads, path.read_text().splitlines()):
         if name not in final:
@@ -170,7 +170,7 @@ def outcomes_in(path):
 
 
 def run(folder, source, options):
-    """What came of the tests, and what they left in shared memory."""
+    """Returns the outcomes of the tests, and what they left in shared memory."""
     shared, outcomes = (
         Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared",
         folder / "outcomes",

@@ -26,7 +26,7 @@ from differences import Differences
 
 import shmarray
 import shmarray.multiprocessing as mp
-from shmarray import _pickling
+from shmarray._codec import _pickler
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Suite:
 
     package: ModuleType
     differences: Path
-    """The list of what differs."""
+    """The list of the differences."""
     users: Sequence[ModuleType] = ()
     """Modules of the package itself that pickle for its tests."""
     without: str = "(?!)"
@@ -44,11 +44,11 @@ class Suite:
     """Further ones of pytest."""
 
     def has(self, name: str, code: str = "pickle") -> bool:
-        """Whether a file or test of this name and code has to do with it."""
+        """Returns whether a file or test of this name and code has to do with pickling."""
         return "pickle" in code and not re.search(self.without, name)
 
     def arguments(self) -> list[str]:
-        """Those of pytest."""
+        """Arguments of pytest."""
         root = Path(str(self.package.__file__)).parent
         paths = sorted(root.rglob("tests/**/test_*.py"))
         files = [
@@ -68,7 +68,7 @@ class Suite:
 
 
 class Substitute:
-    """The module pickle, but what it writes is ours."""
+    """The module pickle with our functions for writing."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -79,9 +79,7 @@ class Substitute:
 
     def dumps(self, obj: object, protocol: int | None = None, **options: Any) -> bytes:
         if "buffer_callback" in options:
-            return pickle.dumps(
-                obj, protocol, **options
-            )  # the test has a way of its own for the memory
+            return pickle.dumps(obj, protocol, **options)  # the test handles the memory by itself
         self.sent += 1
         data = self._write(obj)
         self.wrote.add(data)
@@ -103,24 +101,24 @@ class Substitute:
         return shmarray.loads(data)
 
     def close(self) -> None:
-        """Lets go of what was not loaded."""
+        """Releases messages that were not loaded."""
         for data in self.wrote:
             shmarray.discard(data)
 
 
 class AllShared(Substitute):
-    """What is small goes by shared memory, too, in messages that can be loaded again."""
+    """Small arrays travel by shared memory, too, in messages that can be loaded again."""
 
     def _write(self, obj: object) -> bytes:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_pickling.Pickler, "LARGE_BYTES", 1)
-            patch.setattr(_pickling.Pickler, "SMALL_BYTES", 0)
-            patch.setattr(_pickling, "_idle", {})
+            patch.setattr(_pickler.ArrayPickler, "LARGE_BYTES", 1)
+            patch.setattr(_pickler.ArrayPickler, "SMALL_BYTES", 0)
+            patch.setattr(_pickler, "_idle", {})
             return shmarray.dumps(obj, persist=True)
 
 
 class ThroughPipe(Substitute):
-    """Objects go through a Pipe of shmarray.multiprocessing; the bytes only say which."""
+    """Sends objects through a Pipe of shmarray.multiprocessing. The bytes only say which one."""
 
     LOADS = 3
     """How often a test may load the same bytes."""
@@ -152,7 +150,7 @@ class ThroughPipe(Substitute):
 
 WAYS = {"dumps": Substitute, "dumps all shared": AllShared, "Pipe": ThroughPipe}
 _WAY = "way of shmarray"
-"""The name of the parameter that says which."""
+"""The name of the parameter with the way."""
 
 
 class Runner:
@@ -163,7 +161,7 @@ class Runner:
         self._suite, self._ways = suite, {name: way() for name, way in WAYS.items()}
 
     def close(self) -> None:
-        """Lets go of what the tests sent."""
+        """Releases what the tests sent."""
         for way in self._ways.values():
             way.close()
 
@@ -208,19 +206,19 @@ class Runner:
 
 
 def _way_of(item: Any) -> str:
-    """In which of them a test runs; empty for one that has nothing to do with pickling."""
+    """Returns the ways by which a test runs: none if it has nothing to do with pickling."""
     way: str = item.callspec.params.get(_WAY, "") if hasattr(item, "callspec") else ""
     return way
 
 
 def _left_in(directory: str) -> list[str]:
     gc.collect()
-    shmarray.sweep()  # what is only kept for reuse
+    shmarray.sweep()  # releases what is kept for reuse
     return [name for name in os.listdir(directory) if "registry" not in name]
 
 
 def _is_full() -> bool:
-    """Whether no array finds room."""
+    """Returns whether no array finds room."""
     try:
         shmarray.zeros(1 << 20)
     except MemoryError:
@@ -229,7 +227,7 @@ def _is_full() -> bool:
 
 
 def main(suite: Suite) -> int:
-    """Runs the tests of a suite in each way, and judges what came of them."""
+    """Runs the tests of a suite by each way, and judges their outcomes."""
     with tempfile.TemporaryDirectory(
         prefix="shmarray-foreign-", dir=os.environ.get("SHMARRAY_DIR")
     ) as directory:

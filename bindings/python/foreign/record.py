@@ -15,12 +15,12 @@ from test.support import script_helper  # type: ignore[import-not-found]
 
 
 def name_of(test: Any) -> str:
-    """Its class and method."""
+    """Returns the class and method of a test."""
     return ".".join(test.id().split(".")[-2:])
 
 
 class Recorder(unittest.TestResult):
-    """Writes lines of JSON: a test, what came of it, and how that is explained."""
+    """Writes lines of JSON: a test, its outcome, and the explanation."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -44,7 +44,8 @@ class Recorder(unittest.TestResult):
         self._write(test, "passed")
 
     def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
-        self._write(test, "failed", self._exc_info_to_string(err, test))  # type: ignore[attr-defined]
+        text = self._exc_info_to_string(err, test)  # type: ignore[attr-defined]
+        self._write(test, "failed", text)
 
     addError = addFailure  # noqa: N815
 
@@ -54,7 +55,7 @@ class Recorder(unittest.TestResult):
 
 
 def flat(suite: Any) -> Iterator[Any]:
-    """The tests of a suite of suites."""
+    """Yields the tests of a suite of suites."""
     for test in suite:
         if isinstance(test, unittest.TestSuite):
             yield from flat(test)
@@ -63,12 +64,10 @@ def flat(suite: Any) -> Iterator[Any]:
 
 
 def main(module: str, path: str, *names: str) -> None:
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # also where who started this had it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the starter may have ignored it
     script_helper.interpreter_requires_environment = lambda: (
         True
-    )  # the programs that they start find the package, too
+    )  # for the programs that the tests start
     tests = list(flat(unittest.defaultTestLoader.loadTestsFromName(module)))
     if names:
         unittest.TestSuite(test for test in tests if name_of(test) in names).run(Recorder(path))

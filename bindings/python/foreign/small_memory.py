@@ -19,7 +19,7 @@ QUEUES_AND_POOLS = (
     "*TestPoolW*.*",
     "*.WithProcessesTestPool.*",
 )
-"""Of CPython's tests, under each start method."""
+"""The tests of CPython under each start method."""
 SUITES = [
     *(("64m", f"{package}_pickling.py") for package in ("numpy", "pandas")),
     *(("full", f"{package}_pickling.py") for package in ("numpy", "pandas", "xarray")),
@@ -41,7 +41,7 @@ exec "$@"
 
 
 def run(size, program, *arguments):
-    """Its exit status, and what it said."""
+    """Returns its exit status and its output."""
     is_full = size == "full"
     sizes = [str(FULL_BYTES), str(FULL_BYTES - LEFT_BYTES)] if is_full else [size, "0"]
     command = [sys.executable, str(Path(__file__).with_name(program)), *arguments]
@@ -54,7 +54,7 @@ def run(size, program, *arguments):
 
 
 def may_mount():
-    """Whether this user may."""
+    """Returns whether this user may mount."""
     script = "mount --make-rprivate / && mount -t tmpfs tmpfs /dev/shm"
     asked = ["unshare", "--mount", "bash", "-c", script]
     return not subprocess.run(asked, stderr=subprocess.DEVNULL, check=False).returncode
@@ -63,7 +63,8 @@ def may_mount():
 def main(*suite):
     if not may_mount():
         print(
-            "skipped a /dev/shm of its own cannot be mounted here (1)\n0 passed, 0 failed, 1 skipped"
+            "skipped a /dev/shm of its own cannot be mounted here (1)\n0 passed, 0 failed, 1 "
+            "skipped"
         )
         return 0
     ran = [run(*one) for one in ([suite] if suite else SUITES)]

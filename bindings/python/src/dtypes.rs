@@ -1,7 +1,9 @@
-//! Dtypes across the border: only NumPy can read its own, so the package's codec does.
+//! Converts dtypes between NumPy and core. Only NumPy can read all of its dtypes, so the package's
+//! Python codec does that.
 //!
-//! For numbers no Python code runs after the first time: a daemon thread that is inside Python code
-//! which Rust has called would, when the interpreter ends, be unwound through Rust.
+//! Numbers are cached, so that no Python code runs for them after the first time. A daemon thread
+//! that is inside Python code called from Rust would be unwound through Rust when the interpreter
+//! ends.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,25 +13,25 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use shmarray::DType;
 
-use crate::errors::to_py;
+use crate::error::to_py;
 
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-/// The dtypes of numbers that were decoded, by their texts.
+/// The decoded dtypes of numbers, by their texts.
 static NUMBERS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-/// Some dtypes of numbers that were encoded. NumPy's own are one object each, and live for ever;
-/// those that are here do, too, so that none has the address of another.
+/// Some encoded dtypes of numbers. NumPy has one object for each of its own dtypes, which lives
+/// forever. The entries here keep theirs alive, too, so that no address is reused.
 static ENCODED: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 const ENCODED_MOST: usize = 32;
 
 struct Known {
     dtype: Py<PyAny>,
     number: DType,
-    /// Its `str`: one object, which a pickler writes once.
+    /// Its `str`, always the same object, which a pickler writes only once.
     text: Py<PyAny>,
 }
 
-/// Finds the codec now: a finalizer may be the first to need it, when nothing can be imported.
+/// Imports the codec now: a finalizer may be the first to need it, when imports no longer work.
 pub(crate) fn load(py: Python<'_>) -> PyResult<()> {
     encode(py)?;
     decode(py)?;
@@ -44,7 +46,7 @@ fn decode(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     DECODE.import(py, "shmarray._dtypes", "decode")
 }
 
-/// Core's dtype of a `numpy.dtype`; TypeError when it cannot be shared.
+/// Returns core's dtype of a `numpy.dtype`, or TypeError if it cannot be shared.
 pub(crate) fn from_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     match number(dtype)? {
         Some(number) => Ok(number),
@@ -52,7 +54,7 @@ pub(crate) fn from_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     }
 }
 
-/// Core's dtype of one that `is_number`.
+/// Returns core's dtype of a dtype that `is_number`, or `None`.
 pub(crate) fn number(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     if let Some(number) = encoded(dtype, |known| known.number.clone()) {
         return Ok(Some(number));
@@ -66,8 +68,9 @@ pub(crate) fn number(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     Ok(Some(number))
 }
 
-/// What tells a dtype where it is unpickled: of a number its text, of any other the dtype itself.
-pub(crate) fn told<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// Returns the type string of a number, which unpickling accepts as a dtype. Returns any other
+/// dtype itself.
+pub(crate) fn compact<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = dtype.py();
     if let Some(text) = encoded(dtype, |known| known.text.clone_ref(py)) {
         return Ok(text.into_bound(py));
@@ -94,7 +97,7 @@ fn keep(dtype: &Bound<'_, PyAny>, number: &DType, text: Bound<'_, PyAny>) {
     }
 }
 
-/// A dtype of items of a size, whatever they mean.
+/// Returns a dtype with items of this size, whatever they mean.
 pub(crate) fn of_size(itemsize: u64) -> PyResult<DType> {
     match DType::ALL.iter().find(|row| row.itemsize() == itemsize) {
         Some(row) => Ok(row.clone()),
@@ -102,7 +105,8 @@ pub(crate) fn of_size(itemsize: u64) -> PyResult<DType> {
     }
 }
 
-/// One of NumPy's own, native and without metadata: its type string tells all of it.
+/// Returns whether it is one of NumPy's own dtypes, native and without metadata, so that its type
+/// string describes it completely.
 fn is_number(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = dtype.py();
     let kind = dtype.getattr(intern!(py, "kind"))?;
@@ -111,7 +115,7 @@ fn is_number(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(plain && "biufc".contains(kind.extract::<&str>()?))
 }
 
-/// The `numpy.dtype` of core's; ValueError when the text is none of NumPy's.
+/// Returns the `numpy.dtype` of core's dtype, or ValueError if the text is none of NumPy's.
 pub(crate) fn to_numpy<'py>(py: Python<'py>, dtype: &DType) -> PyResult<Bound<'py, PyAny>> {
     let numbers = NUMBERS.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
     if let Some(number) = numbers.get_item(dtype.text())? {

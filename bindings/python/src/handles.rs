@@ -7,11 +7,11 @@ use pyo3::types::{PyTuple, PyType};
 use shmarray::Descriptor;
 
 use crate::dtypes;
-use crate::errors::to_py;
+use crate::error::to_py;
 
-/// Where an array is, for any process of this machine: ``str(handle)`` is one line of text.
+/// The position of an array, for any process of this machine. ``str(handle)`` is one line of text.
 ///
-/// Equal handles are handles of the same elements. It can be pickled and be a key.
+/// Equal handles are handles of the same elements. A handle can be pickled and be a key.
 /// ``Handle(text)`` reads the text back, and raises ValueError naming the field that is wrong.
 #[pyclass(frozen, eq, hash, module = "shmarray")]
 #[derive(PartialEq, Eq)]
@@ -69,13 +69,13 @@ impl Handle {
         self.descriptor.layout.offset
     }
 
-    /// The segment's own id; of a small array with its cell there, as ``id.17``.
+    /// The segment's own id; for a small array with its cell there, as ``id.17``.
     #[getter]
     fn segment(&self) -> String {
         self.descriptor.segment.to_string()
     }
 
-    /// Which life of the segment.
+    /// The number of the segment's life.
     #[getter]
     fn generation(&self) -> u64 {
         self.descriptor.generation

@@ -1,22 +1,22 @@
 //! The Python binding of shmarray: converts arguments, calls core, converts results.
 //!
-//! What users see is the package `shmarray` around this; its functions validate what only
-//! NumPy understands, and say in their docstrings what these do. An array comes out as a
-//! plain `numpy.ndarray` whose `.base` is a [`hold::Hold`].
+//! Users see the package `shmarray` around this module. Its functions validate what only NumPy
+//! understands, and their docstrings document the functions here. An array comes out as a plain
+//! `numpy.ndarray` whose `.base` is a [`lease::Lease`].
 
 mod dtypes;
-mod errors;
+mod error;
 mod handles;
-mod hold;
+mod lease;
 #[cfg(target_os = "linux")]
-mod luggage;
+mod outgoing_fds;
 mod memory;
 #[cfg(target_os = "linux")]
-mod messages;
+mod message;
 #[cfg(target_os = "linux")]
 mod pickling;
 #[cfg(target_os = "linux")]
-mod places;
+mod queue_slots;
 mod plain;
 
 use std::ffi::OsString;
@@ -28,12 +28,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{Access, Array, Descriptor, Options, Order};
 
-use errors::{to_py, value_error};
+use error::{to_py, value_error};
 use handles::Handle;
-use hold::{Hold, Received};
+use lease::{Lease, ReceivedArray};
 use memory::{LARGE_BYTES, Memory};
 
-/// A new array, of zeros or with what is there.
+/// Returns a new array of zeros, or with undefined contents.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python's, by position")]
 fn create<'py>(
@@ -53,10 +53,10 @@ fn create<'py>(
         uninitialized: !is_zero,
     };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
-    hold::to_ndarray(dtype, array)
+    lease::to_ndarray(dtype, array)
 }
 
-/// A new array whose dimension `i` is dimension `axes[i]` of `shape`, which is in C order.
+/// Returns a new array whose dimension `i` is dimension `axes[i]` of `shape`, which is in C order.
 #[pyfunction]
 fn create_permuted<'py>(
     shape: Vec<Bound<'py, PyAny>>,
@@ -68,7 +68,7 @@ fn create_permuted<'py>(
     let options =
         Options { mode: parse_mode(mode)?, uninitialized: !is_zero, ..Options::default() };
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
-    hold::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
+    lease::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
 }
 
 fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyResult<Array> {
@@ -83,7 +83,7 @@ fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyRe
     .map_err(to_py)
 }
 
-/// A copy of an ndarray in shared memory.
+/// Returns a copy of an ndarray in shared memory.
 #[pyfunction]
 fn share<'py>(
     source: &Bound<'py, PyAny>,
@@ -101,12 +101,12 @@ fn share<'py>(
         ..Options::default()
     };
     let dtype = source.getattr("dtype")?;
-    hold::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
+    lease::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
 }
 
-/// The array of a handle, of its text, or of a name.
-// Keeps the GIL: it waits for nobody and takes a microsecond when the segment is mapped
-// already; to let another thread run would be to wait for its turn to end.
+/// Returns the array of a handle, of its text, or of a name.
+// Keeps the GIL: it waits for nobody, and takes a microsecond if the segment is mapped already.
+// Releasing the GIL would mean waiting for another thread's turn to end.
 #[pyfunction]
 fn attach<'py>(
     py: Python<'py>,
@@ -119,14 +119,14 @@ fn attach<'py>(
         Err(_) => Array::attach(text_of(handle_or_name)?, access),
     };
     let array = array.map_err(to_py)?;
-    hold::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
 fn access(readonly: bool) -> Access {
     if readonly { Access::ReadOnly } else { Access::ReadWrite }
 }
 
-/// What `numpy.memmap` calls the modes of a mapping.
+/// Returns the access for a mode of `numpy.memmap`.
 fn parse_access(mode: &str) -> PyResult<Access> {
     match mode {
         "r+" => Ok(Access::ReadWrite),
@@ -136,87 +136,85 @@ fn parse_access(mode: &str) -> PyResult<Access> {
     }
 }
 
-/// The array of a handle that was sent, whose message goes on holding it, too: as `Message.array`.
+/// Returns the array of a handle that was sent, and leaves its ticket, as `Message.array`.
 #[pyfunction]
 fn sent_array<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-    Received::of(py, &untaken(text)?, parse_access(mode)?)?.ndarray(py)
+    ReceivedArray::of(py, &untaken(text)?, parse_access(mode)?)?.ndarray(py)
 }
 
-/// The memory of that: as `Message.memory`.
+/// Returns the memory of a handle that was sent, and leaves its ticket, as `Message.memory`.
 #[pyfunction]
 fn sent_memory<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-    Received::of(py, &untaken(text)?, parse_access(mode)?).map(Received::into_memory)
+    ReceivedArray::of(py, &untaken(text)?, parse_access(mode)?).map(ReceivedArray::into_memory)
 }
 
-/// A handle that was sent, without its ticket.
+/// Parses a handle that was sent, and removes its ticket.
 fn untaken(text: &str) -> PyResult<Descriptor> {
     Ok(Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? })
 }
 
-/// Of a handle that was sent, whose array is a number: subtracts one from it and returns what is
-/// left.
+/// Subtracts one from the number in the array of a handle that was sent. Returns the rest.
 #[pyfunction]
 fn count_down(text: &str) -> PyResult<u64> {
     let array = Array::attach_descriptor(&untaken(text)?, Access::ReadWrite).map_err(to_py)?;
     array.count_down(&vec![0; array.shape().len()]).map_err(to_py)
 }
 
-/// Whether a process lives of the family that sent a handle.
+/// Returns whether a process of the family lives that sent a handle.
 #[pyfunction]
 fn is_family_alive(text: &str) -> PyResult<bool> {
     shmarray::is_family_alive(text).map_err(to_py)
 }
 
-/// Bytes of messages that this process sent beside shared memory so far, since that had no room for
-/// them.
+/// Returns how many bytes of messages this process sent without shared memory, which had no room.
 #[pyfunction]
 fn in_band_bytes() -> u64 {
     shmarray::in_band_bytes()
 }
 
-/// Where in shared memory an ndarray lies: a hold of all data of its segment, the address of that,
-/// whether it can be written to, and how many bytes of it are before the array's first element.
-type Place<'py> = (Bound<'py, Hold>, usize, bool, u64);
+/// The position of an ndarray in shared memory: a lease of all data of its segment, the address of
+/// that data, whether it is writeable, and the offset of the array's first element in bytes.
+type Location<'py> = (Bound<'py, Lease>, usize, bool, u64);
 
-/// `None` when the array is in private memory.
+/// Returns the position of an ndarray, or `None` if it is in private memory.
 #[pyfunction]
-fn place<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Place<'py>>> {
+fn locate<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Location<'py>>> {
     let Some(part) = Memory::of(array)?.items_in_segment()? else { return Ok(None) };
     let (start, writeable, offset) =
         (part.segment_data().0, !part.is_readonly(), part.layout().offset);
-    let hold = Bound::new(array.py(), Hold::new(part.whole()))?;
-    Ok(Some((hold, start.as_ptr() as usize, writeable, offset)))
+    let lease = Bound::new(array.py(), Lease::new(part.whole()))?;
+    Ok(Some((lease, start.as_ptr() as usize, writeable, offset)))
 }
 
-/// The hold of an ndarray in shared memory that its handle tells all of: numbers, which may be
-/// changed where its segment may. `None` for any other.
+/// Returns the lease of an ndarray in shared memory that its handle describes completely: an array
+/// of numbers that is writeable if its segment is. Returns `None` for any other.
 #[pyfunction]
-fn hold_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Hold>> {
+fn lease_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Lease>> {
     let memory = Memory::of(array)?;
     let Some(dtype) = dtypes::number(&array.getattr(intern!(array.py(), "dtype"))?)? else {
         return Ok(None);
     };
     let told = |array: &Array| array.is_readonly() != memory.is_writeable();
-    Ok(memory.in_segment(dtype).filter(told).map(Hold::new))
+    Ok(memory.in_segment(dtype).filter(told).map(Lease::new))
 }
 
 fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
-    text.extract().map_err(|_| errors::expected("a Handle or str", text))
+    text.extract().map_err(|_| error::expected("a Handle or str", text))
 }
 
-/// The handle of an ndarray in shared memory.
+/// Returns the handle of an ndarray in shared memory.
 #[pyfunction]
 fn handle(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
-    Ok(Handle::new(memory::shared(array)?.handle()))
+    Ok(Handle::new(memory::shared(array)?.descriptor()))
 }
 
-/// The handle of an ndarray in shared memory for a way that core does not know; it holds the array.
+/// Returns a handle of an ndarray in shared memory to be sent out of band, which holds the array.
 #[pyfunction]
 fn handle_to_send(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
-    memory::shared(array)?.handle_to_send().map(Handle::new).map_err(to_py)
+    memory::shared(array)?.descriptor_to_send().map(Handle::new).map_err(to_py)
 }
 
-/// Gives back what the message of a handle, or of its text, holds.
+/// Releases what the message of a handle, or of its text, holds.
 #[pyfunction]
 fn discard(data: &Bound<'_, PyAny>) -> PyResult<()> {
     let text = match data.cast::<Handle>() {
@@ -226,7 +224,7 @@ fn discard(data: &Bound<'_, PyAny>) -> PyResult<()> {
     shmarray::discard(&text).map_err(to_py)
 }
 
-/// Whether this is an ndarray in shared memory.
+/// Returns whether this is an ndarray in shared memory.
 #[pyfunction]
 fn is_shared(array: &Bound<'_, PyAny>) -> PyResult<bool> {
     if !memory::is_ndarray(array)? {
@@ -235,27 +233,27 @@ fn is_shared(array: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(Memory::of(array)?.items_in_segment()?.is_some())
 }
 
-/// Takes a name away; the array itself goes with its last holder.
+/// Removes a name. The array itself is released with its last holder.
 #[pyfunction]
 fn unlink(py: Python<'_>, name: &str) -> PyResult<()> {
     py.detach(|| shmarray::unlink(name)).map_err(to_py)
 }
 
-/// Segments and bytes that were given back.
+/// Returns how many segments and bytes were reclaimed.
 #[pyfunction]
 fn sweep(py: Python<'_>) -> PyResult<(u64, u64)> {
     let swept = py.detach(shmarray::sweep).map_err(to_py)?;
     Ok((swept.segments, swept.bytes))
 }
 
-/// Gives back what dead processes held, if any has died. It raises nothing: what goes wrong is told
-/// to whoever uses shared memory next.
+/// Reclaims what dead processes held, if any has died. Raises nothing: the next use of shared
+/// memory reports an error.
 #[pyfunction]
 fn sweep_dead(py: Python<'_>) {
     let _ = py.detach(shmarray::sweep_dead);
 }
 
-/// The facts of each segment, in the order of the fields of `shmarray.SegmentInfo`.
+/// Returns the facts of each segment, in the order of the fields of `shmarray.SegmentInfo`.
 #[pyfunction]
 fn segments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyTuple>>> {
     let infos = py.detach(shmarray::segments).map_err(to_py)?;
@@ -277,7 +275,7 @@ fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Bound<'_, PyTu
     which.as_sequence().concat(who.into_pyobject(py)?.as_sequence())?.to_tuple()
 }
 
-/// Bytes of array data that this process has copied with this library so far.
+/// Returns how many bytes of array data this process has copied with this library.
 #[pyfunction]
 fn copied_bytes() -> u64 {
     shmarray::copied_bytes()
@@ -303,7 +301,7 @@ fn parse_mode(mode: i64) -> PyResult<u32> {
         .map_err(|_| value_error(format!("invalid mode: {mode} are no permission bits")))
 }
 
-/// Core's dimensions out of Python's integers, which may be anything.
+/// Converts Python's integers, which may be anything, to core's dimensions.
 fn dimensions(shape: &[Bound<'_, PyAny>]) -> PyResult<Vec<u64>> {
     let dimension = |count: &Bound<'_, PyAny>| {
         count
@@ -315,9 +313,11 @@ fn dimensions(shape: &[Bound<'_, PyAny>]) -> PyResult<Vec<u64>> {
 
 #[allow(unsafe_code)] // pyo3 has no safe name for it
 fn refuse_sub_interpreters() -> PyResult<()> {
-    // SAFETY: this thread has an interpreter: it imports this module there.
+    // SAFETY: `PyInterpreterState_Get` needs an attached thread state. Python imports this module
+    // in this thread, which is therefore attached.
     let interpreter = unsafe { ffi::PyInterpreterState_Get() };
-    // SAFETY: the interpreter lives as long as its thread is here.
+    // SAFETY: `interpreter` is the current one, from the call above, and it lives at least as long
+    // as its thread runs this import.
     match unsafe { ffi::PyInterpreterState_GetID(interpreter) } {
         0 => Ok(()),
         _ => Err(PyImportError::new_err(
@@ -327,8 +327,8 @@ fn refuse_sub_interpreters() -> PyResult<()> {
 }
 
 // The GIL: core is thread-safe and every class here is frozen, but no test has run on a
-// free-threaded interpreter yet, so one that loads this takes its GIL back.
-// Sub-interpreters: pyo3 says that there must be none, which Python knows to refuse since 3.12.
+// free-threaded interpreter yet, so one that loads this module takes its GIL back.
+// Sub-interpreters: pyo3 does not support them. Python refuses them by itself since 3.12.
 #[pymodule(gil_used = true)]
 mod _core {
     use super::*;
@@ -343,33 +343,37 @@ mod _core {
     }
 
     #[pymodule_export]
-    use super::errors::{Error, StaleHandleError, error_classes};
+    use super::error::{Error, StaleHandleError, error_classes};
     #[pymodule_export]
     use super::handles::Handle;
     #[pymodule_export]
-    use super::hold::Hold;
+    use super::lease::Lease;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::luggage::{begin_message, end_message, is_in_message, luggage};
+    use super::message::{Message, Pipe, family};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::messages::{Message, Pipe, family};
+    use super::outgoing_fds::{begin_message, end_message, is_in_message, outgoing_fds};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::pickling::{Reducer, Stream, small_payload};
-    #[cfg(target_os = "linux")]
-    #[pymodule_export]
-    use super::places::Places;
     #[pymodule_export]
     use super::plain::is_plain;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::queue_slots::QueueSlots;
     #[pymodule_export]
     use super::{
         attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send,
-        hold_of, in_band_bytes, is_family_alive, is_shared, place, run_command, segments,
+        in_band_bytes, is_family_alive, is_shared, lease_of, locate, run_command, segments,
         sent_array, sent_memory, share, sweep, sweep_dead, unlink,
     };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's own spelling")]
     const __version__: &str = shmarray::VERSION;
+
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    const QUEUE_SLOT_BYTES: usize = shmarray::QUEUE_SLOT_BYTES;
 }

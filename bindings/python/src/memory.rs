@@ -1,5 +1,5 @@
-//! The memory of an ndarray: where it is, and what core can do with it.
-#![allow(unsafe_code)] // core reads the memory that NumPy vouches for
+//! The memory of an ndarray: its position, and what core does with it.
+#![allow(unsafe_code)] // core reads memory that NumPy describes
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -11,11 +11,11 @@ use pyo3::types::{PyCapsule, PyType};
 use shmarray::{Array, DType, Layout, Options};
 
 use crate::dtypes;
-use crate::errors::{expected, to_py, value_error};
-use crate::hold::Hold;
+use crate::error::{expected, to_py, value_error};
+use crate::lease::Lease;
 
-/// What is over this many bytes is copied or given back while other threads of Python run. For
-/// less it is not worth it: to get the GIL again is to wait for another's turn to end.
+/// More than this is copied or released without the GIL, while other threads of Python run. For
+/// less it is not worth it: getting the GIL again means waiting for another thread's turn to end.
 pub(crate) const LARGE_BYTES: u64 = 64 << 10;
 
 /// `PyArrayInterface`, which an ndarray's `__array_struct__` points to.
@@ -39,9 +39,9 @@ const C_CONTIGUOUS: c_int = 0x1;
 const F_CONTIGUOUS: c_int = 0x2;
 const WRITEABLE: c_int = 0x400;
 
-/// What NumPy says of the memory of an ndarray.
+/// NumPy's description of the memory of an ndarray.
 pub(crate) struct Facts<'py> {
-    /// Keeps the rest.
+    /// Keeps `interface` alive.
     _capsule: Bound<'py, PyCapsule>,
     interface: NonNull<Interface>,
     dimensions: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Facts<'py> {
 }
 
 impl<'py> Facts<'py> {
-    /// Of a `numpy.ndarray`, no subclass.
+    /// Reads the description of a `numpy.ndarray`. A subclass is a TypeError.
     pub(crate) fn of(array: &Bound<'py, PyAny>) -> PyResult<Self> {
         if !is_ndarray(array)? {
             return Err(expected(
@@ -60,11 +60,12 @@ impl<'py> Facts<'py> {
         let capsule =
             array.getattr(intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
         let interface = capsule.pointer_checked(None)?.cast::<Interface>();
-        // SAFETY: it is an ndarray's own, and lives as long as the capsule.
+        // SAFETY: the capsule of an ndarray's own `__array_struct__` points to a
+        // `PyArrayInterface`, checked by `is_ndarray` above, which lives as long as the capsule.
         let told = unsafe { interface.as_ref() };
         let flags = match told.descr.is_null() {
             true => told.flags,
-            // NumPy clears them all where there are fields.
+            // NumPy clears all flags of structured arrays here.
             false => array
                 .getattr(intern!(array.py(), "flags"))?
                 .getattr(intern!(array.py(), "num"))?
@@ -77,23 +78,25 @@ impl<'py> Facts<'py> {
     }
 
     fn interface(&self) -> &Interface {
-        // SAFETY: it lives as long as the capsule.
+        // SAFETY: `interface` was taken from the capsule in `of`, and `self` keeps the capsule.
         unsafe { self.interface.as_ref() }
     }
 
     /// Elements along each dimension.
     pub(crate) fn shape(&self) -> &[isize] {
-        // SAFETY: NumPy has so many numbers there.
+        // SAFETY: NumPy's interface has `nd` numbers at `shape`, and `dimensions` is `nd`, checked
+        // in `of`. They live as long as the capsule.
         unsafe { numbers(self.interface().shape, self.dimensions) }
     }
 
     /// Bytes from one element to the next along each dimension.
     pub(crate) fn strides(&self) -> &[isize] {
-        // SAFETY: as above.
+        // SAFETY: NumPy's interface has `nd` numbers at `strides`, and `dimensions` is `nd`,
+        // checked in `of`. They live as long as the capsule.
         unsafe { numbers(self.interface().strides, self.dimensions) }
     }
 
-    /// That of the first element.
+    /// The address of the first element.
     pub(crate) fn address(&self) -> *const u8 {
         self.interface().data.cast()
     }
@@ -102,7 +105,7 @@ impl<'py> Facts<'py> {
         self.interface().itemsize as u64
     }
 
-    /// Of all elements.
+    /// The size of all elements in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.shape().iter().map(|count| *count as u64).product::<u64>() * self.itemsize()
     }
@@ -115,7 +118,7 @@ impl<'py> Facts<'py> {
         self.flags & WRITEABLE != 0
     }
 
-    /// Whether there are Python objects in its elements.
+    /// Returns whether its elements contain Python objects.
     pub(crate) fn has_objects(&self, array: &Bound<'py, PyAny>) -> PyResult<bool> {
         match self.is_numeric() {
             true => Ok(false),
@@ -126,12 +129,12 @@ impl<'py> Facts<'py> {
         }
     }
 
-    /// Whether its elements are numbers: everybody who takes buffers knows them.
+    /// Returns whether its elements are numbers, which every consumer of buffers knows.
     pub(crate) fn is_numeric(&self) -> bool {
         matches!(self.interface().typekind as u8, b'b' | b'i' | b'u' | b'f' | b'c')
     }
 
-    /// Whether it is memory of a segment.
+    /// Returns whether it is memory of a segment.
     pub(crate) fn is_in_segment(&self) -> PyResult<bool> {
         let layout = self.layout();
         let dtype = dtypes::of_size(self.itemsize())?;
@@ -139,15 +142,17 @@ impl<'py> Facts<'py> {
             .is_some())
     }
 
-    /// The bytes of all elements of one that is contiguous; nobody gives it other memory while they
-    /// are used.
+    /// Returns the bytes of all elements of a contiguous array. The caller must not let the array
+    /// get other memory meanwhile.
     pub(crate) fn memory(&self) -> &[u8] {
         debug_assert!(self.is_contiguous());
-        // SAFETY: NumPy says that its elements are these bytes. This thread keeps the GIL.
+        // SAFETY: the array is contiguous, so NumPy's `data` is followed by `bytes` initialized
+        // bytes. The thread keeps the GIL while the slice is used, so no Python code writes to
+        // them.
         unsafe { std::slice::from_raw_parts(self.address(), self.bytes() as usize) }
     }
 
-    /// The first address of its elements, and that behind the last.
+    /// Returns the lowest address of its elements, and the address behind the highest.
     pub(crate) fn extent(&self) -> (usize, usize) {
         let (mut first, mut last) = (self.address() as isize, self.address() as isize);
         if self.shape().contains(&0) {
@@ -160,7 +165,7 @@ impl<'py> Facts<'py> {
         (first as usize, last as usize + self.itemsize() as usize)
     }
 
-    /// Whether strides are those of its elements without gaps in C's order.
+    /// Returns whether strides are those of its elements in C order without gaps.
     pub(crate) fn are_of_c_order(&self, strides: &[isize]) -> bool {
         let mut step = self.itemsize() as isize;
         self.shape().iter().zip(strides).rev().all(|(count, stride)| {
@@ -182,8 +187,8 @@ impl<'py> Facts<'py> {
 
 /// The elements of an ndarray.
 ///
-/// Invariant M1: it borrows a `numpy.ndarray`, no subclass, so that all elements of `layout`
-/// from `address` on can be read while it lives.
+/// Invariant M1: it borrows a `numpy.ndarray`, no subclass, so all elements of `layout` from
+/// `address` on can be read while it lives.
 pub(crate) struct Memory<'a, 'py> {
     array: &'a Bound<'py, PyAny>,
     address: usize,
@@ -193,7 +198,7 @@ pub(crate) struct Memory<'a, 'py> {
 }
 
 impl<'a, 'py> Memory<'a, 'py> {
-    /// Establishes M1, or a TypeError.
+    /// Establishes M1, or returns a TypeError.
     pub(crate) fn of(array: &'a Bound<'py, PyAny>) -> PyResult<Self> {
         let facts = Facts::of(array)?;
         let (itemsize, is_writeable) = (facts.itemsize(), facts.is_writeable());
@@ -206,25 +211,26 @@ impl<'a, 'py> Memory<'a, 'py> {
         })
     }
 
-    /// What the ndarray's flag says.
+    /// The writeable flag of the ndarray.
     pub(crate) fn is_writeable(&self) -> bool {
         self.is_writeable
     }
 
-    /// The array of items without a meaning in the segment that this is memory of, if it is.
+    /// Returns the array of opaque items in the segment that has this memory, or `None`.
     pub(crate) fn items_in_segment(&self) -> PyResult<Option<Array>> {
         Ok(self.in_segment(dtypes::of_size(self.itemsize)?))
     }
 
-    /// The array in the segment that this is memory of, if it is.
+    /// Returns the array in the segment that has this memory, or `None`.
     pub(crate) fn in_segment(&self, dtype: DType) -> Option<Array> {
         Array::over_memory(self.address, dtype, &self.layout.shape, &self.layout.strides)
     }
 
-    /// A copy in shared memory. Other threads of Python run meanwhile.
+    /// Copies it to shared memory. Other threads of Python run meanwhile.
     pub(crate) fn share(&self, dtype: DType, options: &Options) -> PyResult<Array> {
         let (address, layout) = (self.address, &self.layout);
-        // SAFETY: M1, and `self` keeps the ndarray alive until the copy is done.
+        // SAFETY: `share` reads all elements of `layout` from `address` on. By M1 they can be read
+        // while the ndarray lives, and `self` borrows it until the copy is done.
         let copy = || unsafe { Array::share(address as *const u8, dtype, layout, options) };
         match self.layout.len() * self.itemsize {
             0..LARGE_BYTES => copy(),
@@ -234,15 +240,15 @@ impl<'a, 'py> Memory<'a, 'py> {
     }
 }
 
-/// A copy of an array's bytes in memory of this process's own: an ndarray of bytes. Other threads
-/// of Python run meanwhile.
+/// Copies an array's bytes to private memory: an ndarray of bytes. Other threads of Python run
+/// meanwhile.
 pub(crate) fn private_copy<'py>(py: Python<'py>, bytes: &Array) -> PyResult<Bound<'py, PyAny>> {
     let count = bytes.layout().len();
     let copy =
         py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "empty"), (count, "u1"))?;
     let address = Memory::of(&copy)?.address;
-    // SAFETY: `empty` has allocated so many bytes, which nobody else has yet, and keeps them while
-    // `copy` lives.
+    // SAFETY: `numpy.empty` has allocated `count` bytes at `address` in the call above. No other
+    // reference to them exists yet, and `copy` keeps them alive.
     let room = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, count as usize) };
     match count {
         0..LARGE_BYTES => bytes.read_into(room),
@@ -252,23 +258,24 @@ pub(crate) fn private_copy<'py>(py: Python<'py>, bytes: &Array) -> PyResult<Boun
     Ok(copy)
 }
 
-/// As many numbers as there are at an address; NumPy has none there when it needs none.
+/// Returns the numbers at an address. NumPy has no address if there are none.
 ///
 /// # Safety
-/// There are so many, as long as `'a`.
+/// If `count` is not 0, there are `count` initialized numbers at `start` during `'a`.
 unsafe fn numbers<'a>(start: *const isize, count: usize) -> &'a [isize] {
     match count {
         0 => &[],
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees `count` numbers at `start` during `'a`, as the contract
+        // above says.
         _ => unsafe { std::slice::from_raw_parts(start, count) },
     }
 }
 
-/// The array in a segment that an ndarray is, or a hold has; ValueError when it is in private
-/// memory.
+/// Returns the array in a segment that an ndarray views or a lease holds, or ValueError if it is in
+/// private memory.
 pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
-    if let Ok(hold) = array.cast_exact::<Hold>() {
-        return Ok(hold.get().array().clone());
+    if let Ok(lease) = array.cast_exact::<Lease>() {
+        return Ok(lease.get().array().clone());
     }
     let memory = Memory::of(array)?;
     let dtype = dtypes::from_numpy(&array.getattr(intern!(array.py(), "dtype"))?)?;
@@ -277,12 +284,12 @@ pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
     memory.in_segment(dtype).ok_or_else(|| value_error(private))
 }
 
-/// Whether it is a `numpy.ndarray` and no subclass.
+/// Returns whether it is a `numpy.ndarray` and no subclass.
 pub(crate) fn is_ndarray(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.get_type().is(ndarray(object.py())?))
 }
 
-/// The class `numpy.ndarray`.
+/// Returns the class `numpy.ndarray`.
 pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     NDARRAY.import(py, "numpy", "ndarray")

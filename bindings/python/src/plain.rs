@@ -1,10 +1,10 @@
-//! What is plain: None, bools, ints, floats, texts, bytes, functions, and small tuples, lists and
-//! dicts of those. Small messages are mostly that. Complex numbers are not: `copyreg` has a reducer
+//! Plain objects: None, bools, ints, floats, texts, bytes, functions, and small tuples, lists and
+//! dicts of those. Most small messages are plain. Complex numbers are not: `copyreg` has a reducer
 //! for them, which a program may replace.
 //!
-//! The pickler writes it by itself, whatever reducers there are, and there are no arrays in it: to
-//! look for those while it is pickled would take longer than all else that is done for a small
-//! message.
+//! The pickler writes plain objects by itself, whatever reducers there are, and they contain no
+//! arrays. Looking for arrays while such an object is pickled would take longer than everything
+//! else that is done for a small message.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -12,10 +12,10 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 
 const OBJECTS_MOST: usize = 256;
 const DEPTH_MOST: usize = 8;
-/// What is longer a pickler hands on as it is, without a copy, when it writes to a stream.
+/// A pickler passes longer texts on without a copy when it writes to a stream.
 const TEXT_MOST: usize = 60 << 10;
 
-/// Whether an object is plain, and has few parts.
+/// Returns whether an object is plain and has few parts.
 #[pyfunction]
 pub(crate) fn is_plain(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let mut left = OBJECTS_MOST;
@@ -69,7 +69,7 @@ fn is_plain_item(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(is_plain || object.get_type().is(function(object.py())?))
 }
 
-/// The class of Python's functions.
+/// Returns the class of Python's functions.
 pub(crate) fn function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static FUNCTION: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     FUNCTION.import(py, "types", "FunctionType")

@@ -74,7 +74,9 @@ def put(array, queue):
 
 
 def by_queue(array, method):
-    """A standard queue of processes of ours, which ends before what it sent is received."""
+    """Puts into a standard queue in a process of ours, which ends before the message is
+    received.
+    """
     import shmarray.multiprocessing as mp
 
     queue = multiprocessing.get_context(method).Queue()
@@ -87,7 +89,7 @@ def by_queue(array, method):
 def main():
     way, method, switch = sys.argv[1:]
     array = shmarray.zeros(3)
-    if way == "queue":  # a server of ours is there before it is switched on
+    if way == "queue":  # a server of ours runs before the switch is on
         import shmarray.multiprocessing as mp
 
         first = mp.get_context(method).Process(target=shmarray.sweep)

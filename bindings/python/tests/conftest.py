@@ -31,14 +31,13 @@ for line in sys.stdin:
 
 
 def pytest_configure():
-    """As after a login:
-
-    `nohup` ignores SIGHUP, a background job SIGINT, and a child that is to die of it lives.
+    """Resets signals as after a login. `nohup` ignores SIGHUP, and a background job SIGINT; a child
+    that is to die of one of them would live.
     """
     for number in signal.valid_signals() - {
         signal.SIGPIPE,
         signal.SIGXFSZ,
-    }:  # which Python ignores itself
+    }:  # Python itself ignores it
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(
                 number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
@@ -47,9 +46,8 @@ def pytest_configure():
 
 
 def pytest_collection_finish():
-    """What the tests import is large, and no garbage:
-
-    to look at it after each test took more time than the tests.
+    """Freezes the imported objects. They are many and no garbage, and the collector took more time
+    for them after each test than the tests did.
     """
     gc.collect()
     gc.freeze()
@@ -57,16 +55,16 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True)
 def directory(monkeypatch):
-    """Where this test's segments live; whatever it leaves there is a failure."""
+    """The directory of this test's segments. Anything left there is a failure."""
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="shmarray-test-", dir=parent) as path:
         monkeypatch.setenv("SHMARRAY_DIR", path)
         monkeypatch.setenv(
             "SHMARRAY_POOL_BYTES", "0"
-        )  # each file there tells of an array: test_warm has its own
+        )  # each file there is an array; test_warm tests the pool
         monkeypatch.delenv(
             "SHMARRAY_FAMILY", raising=False
-        )  # what an earlier test has told its children
+        )  # an earlier test may have set it for its children
         yield Path(path)
         standard_server = getattr(
             sys.modules.get("multiprocessing.forkserver"), "_forkserver", None
@@ -78,31 +76,29 @@ def directory(monkeypatch):
 
 
 def files_in(path):
-    """The files there, without the registry, which stays."""
+    """Returns the files there, without the registry, which stays."""
     return sorted(name for name in os.listdir(path) if not name.startswith("shmarray-registry-"))
 
 
 def allocated_bytes(directory):
-    """What the files there take, but for the registry."""
+    """Returns the bytes that the files there take, without the registry."""
     return sum((directory / name).stat().st_blocks for name in files_in(directory)) * 512
 
 
 def listed_arrays():
-    """What shmarray lists, without what processes keep for their next arrays and what the dead
-    left.
-    """
+    """Returns what shmarray lists, without pools and without what the dead left."""
     return [info for info in shmarray.segments() if info.kind == "array"]
 
 
 @pytest.fixture
 def files(directory):
-    """What there is in SHMARRAY_DIR now."""
+    """Returns what there is in SHMARRAY_DIR now."""
     return lambda: files_in(directory)
 
 
 @pytest.fixture
 def small_tmpfs(tmp_path_factory, monkeypatch):
-    """Makes SHMARRAY_DIR a small file system, `small_tmpfs("size=1m,nr_inodes=20")`, and gives its
+    """Makes SHMARRAY_DIR a small file system, `small_tmpfs("size=1m,nr_inodes=20")`. Returns its
     path.
     """
     mounted = []
@@ -119,13 +115,11 @@ def small_tmpfs(tmp_path_factory, monkeypatch):
 
     yield mount
     for place in mounted:
-        subprocess.run(
-            ["umount", "--lazy", str(place)], check=True
-        )  # a registry is mapped for good
+        subprocess.run(["umount", "--lazy", str(place)], check=True)  # a registry stays mapped
 
 
 def run_forked(body, *arguments):
-    """Runs `body` in a child, where a bus error ends nothing else; what it raises is on stderr."""
+    """Runs `body` in a child, where a bus error ends nothing else. Its exceptions go to stderr."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -141,23 +135,23 @@ def run_forked(body, *arguments):
 
 
 class Life:
-    """A process that need not be our child: tells when it has ended. Begin while it lives."""
+    """A process that need not be our child, to wait for its end. Create this while it lives."""
 
     def __init__(self, pid):
         self.pid = pid
-        self.descriptor = os.pidfd_open(pid)
+        self.fd = os.pidfd_open(pid)
 
     def has_ended(self):
-        return bool(select.select([self.descriptor], [], [], 0)[0])
+        return bool(select.select([self.fd], [], [], 0)[0])
 
     def wait(self):
-        """Until it has ended and the kernel has taken back what it had."""
-        select.select([self.descriptor], [], [])
-        os.close(self.descriptor)
+        """Waits until it has ended and the kernel has reclaimed its resources."""
+        select.select([self.fd], [], [])
+        os.close(self.fd)
 
 
 class Peer:
-    """Another process, which runs what it is told and answers what it sets `answer` to."""
+    """Another process, which runs code and answers with what that sets `answer` to."""
 
     def __init__(self):
         self.process = subprocess.Popen(
@@ -177,12 +171,12 @@ class Peer:
         return json.loads(answer)
 
     def leave(self):
-        """Lets it exit, and sees that it does so quietly."""
+        """Lets it exit, and checks that it does so quietly."""
         _, errors = self.process.communicate()
         assert (self.process.returncode, errors) == (0, "")
 
     def kill(self):
-        """`kill -9`, until the kernel has taken it down."""
+        """Kills it by SIGKILL, and waits until the kernel has reclaimed its resources."""
         self.process.kill()
         self.process.communicate()
 
@@ -197,7 +191,9 @@ def peer():
 
 
 class Program:
-    """A whole program in another process, which may fork: it and its children say lines of JSON."""
+    """A whole program in another process, which may fork. It and its children print lines of
+    JSON.
+    """
 
     def __init__(self, code, *arguments, **options):
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
@@ -206,7 +202,7 @@ class Program:
         self.process = subprocess.Popen(command, bufsize=0, **pipes, **options)
 
     def hear(self):
-        """The next line that one of them says."""
+        """Returns the next line that one of them prints."""
         line = self.process.stdout.readline()
         assert line, f"they have ended: {self.said_on_stderr()}"
         return json.loads(line)
@@ -216,7 +212,7 @@ class Program:
         self.process.stdin.write(b".")
 
     def status(self):
-        """The exit status of the first of them, who has ended or is about to."""
+        """Returns the exit status of the first of them, which has ended or is about to."""
         return self.process.wait()
 
     def said_on_stderr(self):
@@ -224,7 +220,7 @@ class Program:
         return self.errors.read().decode()
 
     def close(self):
-        """They no longer wait, and end."""
+        """Ends them: they no longer wait."""
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
@@ -247,7 +243,7 @@ def start_python():
 
 @pytest.fixture
 def run_python():
-    """Runs a whole program in another process and gives what it printed; it must be quiet."""
+    """Runs a whole program in another process and returns its output. It must be quiet."""
 
     def run(code, *arguments):
         command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
@@ -259,12 +255,12 @@ def run_python():
 
 
 def interrupted(code, *arguments):
-    """What a program says after "waiting" and how it ends, when it is sent Ctrl-C while it waits."""
+    """Sends Ctrl-C to a program that waits. Returns its output after "waiting" and how it ended."""
     child = subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True
     )
     assert child.stdout.readline() == "waiting\n"
-    while child.poll() is None:  # one that comes between the line and the wait may be missed
+    while child.poll() is None:  # a signal between the line and the wait may be missed
         child.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(0.2)
@@ -286,7 +282,7 @@ def lets_others_run():
                 ran.set()
 
         interval = sys.getswitchinterval()
-        sys.setswitchinterval(1000)  # from here on a thread runs only when another lets it
+        sys.setswitchinterval(1000)  # from here on a thread runs only when another one lets it
         gate.acquire()
         thread = threading.Thread(target=run)
         try:
@@ -294,7 +290,7 @@ def lets_others_run():
             gate.release()
             for _ in range(
                 5000
-            ):  # one call would do, if the system were sure to wake the thread meanwhile
+            ):  # one call would do if the system always woke the thread meanwhile
                 call()
                 if ran.is_set():
                     return True

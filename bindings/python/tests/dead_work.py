@@ -12,7 +12,8 @@ import shmarray
 MIB = 1 << 20
 HELD = 4 * MIB
 DROPPED = 6 * MIB
-# What one worker holds: sizes are rounded up by an eighth at the most, and there are headers.
+# The most that one worker holds: sizes are rounded up by an eighth at the most, and there are
+# headers.
 ONE = (HELD + DROPPED) * 9 // 8 + MIB
 held = []
 
@@ -29,18 +30,18 @@ def work(number=0):
 
 
 def work_and_return(number):
-    """The same, with a result that goes through shared memory."""
+    """Does the same, with a result that goes through shared memory."""
     work()
     return shmarray.full(MIB, number % 100, "u1")
 
 
 def work_and_put(queue, number):
-    """The same into a queue."""
+    """Does the same, with a result that goes into a queue."""
     queue.put(work_and_return(number))
 
 
 def work_until_interrupted(begun, number):
-    """Says in an array that it has begun."""
+    """Counts itself in an array."""
     work()
     shmarray.attach(begun)[number] = 1
     while True:
@@ -48,7 +49,7 @@ def work_until_interrupted(begun, number):
 
 
 def have_begun(count):
-    """An array for so many to say that they have begun, and a function that waits for all of them."""
+    """Returns an array in which workers count themselves, and a function that waits for all."""
     begun = shmarray.zeros(count, "u1")
 
     def wait():
@@ -59,12 +60,12 @@ def have_begun(count):
 
 
 def use():
-    """What a supervisor does of its own."""
+    """The supervisor's own work."""
     shmarray.zeros(2 * MIB, "u1")
 
 
 def used():
-    """Bytes of shared memory in SHMARRAY_DIR, each file once."""
+    """Returns the bytes of shared memory in SHMARRAY_DIR, each file once."""
     sizes = {}
     with os.scandir(os.environ["SHMARRAY_DIR"]) as entries:
         for entry in entries:
@@ -77,9 +78,10 @@ def used():
 
 
 def check(own, workers, when):
-    """There is no more than the supervisor's own and what so many workers hold, one of them dead."""
+    """Asserts that only the supervisor and these workers, one of them dead, hold memory."""
     there = used()
     if there > own + workers * ONE:
         sys.exit(
-            f"{there >> 20} MiB are there {when}: {own >> 20} are the supervisor's, a worker holds {ONE >> 20} at most"
+            f"{there >> 20} MiB are there {when}: {own >> 20} are the supervisor's, a worker "
+            f"holds {ONE >> 20} at most"
         )

@@ -1,4 +1,4 @@
-"""What the tests of queues have processes do."""
+"""The work of processes in the tests of queues."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ def put_all(q, items):
 
 
 def drain(q):
-    """All that there is to get now."""
+    """Returns all that there is to get now."""
     got = []
     with contextlib.suppress(Empty):
         while True:

@@ -1,7 +1,4 @@
-"""What test_starts runs under each start method of the standard library's multiprocessing.
-
-python multiprocessing_program.py METHOD SCENARIO [ARGUMENT …]: prints what came of it, as JSON.
-"""
+"""The scenarios that test_starts runs under each start method of the standard multiprocessing."""
 
 import json
 import multiprocessing
@@ -43,7 +40,7 @@ def make_and_exit(pipe):
 
 
 def attach_and_outlive(text, pipe, question, answer):
-    """Goes on when the process that started it is gone; then the pipes with names lead on."""
+    """Goes on when the process that started it is gone. Then the named pipes lead on."""
     array = shmarray.attach(text)
     pipe.send(os.getpid())
     with open(question) as waited:
@@ -64,7 +61,7 @@ def in_place(context):
 
 
 def handed_back(context):
-    """What a worker made stays with the starter when the worker has ended."""
+    """The starter keeps what a worker made when the worker has ended."""
     ours, theirs = context.Pipe()
     worker = context.Process(target=make_and_exit, args=(theirs,))
     worker.start()
@@ -75,7 +72,7 @@ def handed_back(context):
 
 
 def killed(context):
-    """What a killed worker alone held is given back; what its starter holds stays."""
+    """What only a killed worker held is reclaimed; what its starter holds stays."""
     shmarray.sweep()
     ours, theirs = context.Pipe()
     worker = context.Process(target=make_and_wait, args=(theirs,))
@@ -101,7 +98,7 @@ def pool(context):
 
 
 def starter_first(context, question, answer, ending):
-    """The starter ends while its worker holds; says who that is."""
+    """The starter ends while its worker holds an array; prints the worker's pid."""
     array = shmarray.array(np.arange(6).reshape(2, 3))
     ours, theirs = context.Pipe()
     arguments = (str(shmarray.handle(array)), theirs, question, answer)

@@ -1,7 +1,4 @@
-"""What workers do in the tests of pools, executors and joblib's backend.
-
-They import this, and no test.
-"""
+"""The work of workers in the tests of pools, executors and joblib's backend."""
 
 import os
 import signal
@@ -15,7 +12,9 @@ import shmarray
 
 
 class Gate:
-    """Where a task stops, says its process, and waits to be let through: two pipes with names."""
+    """A gate where a task stops, tells its process, and waits to be let through: two named
+    pipes.
+    """
 
     def __init__(self, directory, name="gate"):
         self.paths = [Path(directory) / f"{name}-{end}" for end in ("arrivals", "exit")]
@@ -23,23 +22,25 @@ class Gate:
             os.mkfifo(path)
 
     def pass_through(self, value=None):
-        """For tasks."""
+        """Called by tasks."""
         arrivals, way_out = self.paths
         arrivals.write_text(f"{os.getpid()}\n")
         way_out.read_text()
         return value
 
     def next_arrival(self):
-        """For the test: the process of the task that is there, or will be."""
+        """Called by the test: returns the process of the task that is there, or will be."""
         return int(self.paths[0].read_text())
 
     def open(self):
-        """For the test: lets one task through."""
+        """Called by the test: lets one task through."""
         self.paths[1].write_text("")
 
 
 class Meeting:
-    """Where two tasks wait for each other, and so need a worker each: two pipes with names."""
+    """A meeting of two tasks that wait for each other, and so need a worker each: two named
+    pipes.
+    """
 
     def __init__(self, directory):
         self.paths = [Path(directory) / f"meeting-{number}" for number in range(2)]
@@ -47,7 +48,7 @@ class Meeting:
             os.mkfifo(path)
 
     def attend(self, number):
-        """For the tasks 0 and 1: the worker, and how much it has copied."""
+        """Called by the tasks 0 and 1: returns the worker, and how much it has copied."""
         if number == 0:
             self.paths[0].write_text("")
             self.paths[1].read_text()
@@ -78,7 +79,7 @@ def give_back(value):
 
 
 def ends(way):
-    """A task that takes its worker with it."""
+    """A task that ends its worker."""
     if way == "SIGKILL":
         os.kill(os.getpid(), signal.SIGKILL)
     elif way == "os._exit":
@@ -117,7 +118,7 @@ def fill(row, number):
 
 
 def add_one(counts, index):
-    """Counts that this task was done, in place; its result, in shared memory, tells which."""
+    """Counts that this task was done, in place. Its result, in shared memory, tells which one."""
     counts[index] += 1
     return index, np.full(20_000, index)
 
@@ -134,7 +135,7 @@ class Unwelcome:
 
 
 class UnwelcomeInWorkers:
-    """Cannot be unpickled by any process but that which made it."""
+    """Can be unpickled only by the process that made it."""
 
     def __init__(self):
         self.process = os.getpid()
@@ -161,7 +162,7 @@ def interrupts():
 
 
 def fork_and_stay(gate, stay):
-    """The worker's child lives on, with all descriptors that the worker has."""
+    """The worker's child lives on, with all fds of the worker."""
     if os.fork() == 0:
         stay.pass_through()
         os._exit(0)

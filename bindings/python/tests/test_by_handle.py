@@ -37,7 +37,7 @@ each_way = pytest.mark.parametrize(("way", "method"), WAYS, ids=["-".join(way) f
 
 
 def said(way, method, switch):
-    """What the program says of whose processes."""
+    """What the program prints for each kind of processes."""
     if way in ("dask", "mpire", "pathos", "p_tqdm") and importlib.util.find_spec(way) is None:
         pytest.skip(f"{way} is not installed")
     command = [sys.executable, str(PROGRAM), way, method, switch]
@@ -197,7 +197,7 @@ def test_an_array_of_objects_may_be_in_itself():
     assert got[0] is got
     got[1][0] = 7
     assert array[1].tolist() == [7, 1, 1]
-    array[0] = got[0] = None  # NumPy's arrays are no garbage of a cycle
+    array[0] = got[0] = None  # NumPy's arrays are not found by the garbage collector
 
 
 def test_an_array_twice_in_a_pickle_is_one_array():
@@ -257,13 +257,14 @@ def test_a_pickle_of_a_killed_sender_is_loaded(files):
     one[0] = 5
     assert (kept.tolist(), other.sum()) == ([5, 1, 1], 700_000)
     del one, other
-    assert len(files()) == 1  # of what is kept
+    assert len(files()) == 1  # empties the pool
 
 
 def test_a_pickle_that_nobody_loads_holds_until_its_family_has_ended(peer, files):
     data = bytes.fromhex(
         peer.run(
-            "import pickle; shmarray.pickle_by_handle(); answer = pickle.dumps(shmarray.ones(3)).hex()"
+            "import pickle; shmarray.pickle_by_handle(); answer = "
+            "pickle.dumps(shmarray.ones(3)).hex()"
         )
     )
     assert (shmarray.sweep().segments, [info.tickets for info in listed_arrays()]) == (0, [1])

@@ -32,7 +32,7 @@ def command(request):
 
 @pytest.fixture
 def native():
-    """The command that the C library comes with."""
+    """The command that is installed with the C library."""
     others = [folder for folder in os.environ["PATH"].split(os.pathsep) if folder != SCRIPTS]
     found = shutil.which("shmarray", path=os.pathsep.join(others))
     if found is None:
@@ -43,7 +43,7 @@ def native():
 def ended(command, *arguments):
     environment = os.environ | {
         "RUST_BACKTRACE": "0"
-    }  # which would show that they are two programs
+    }  # another version would show that they are two programs
     done = subprocess.run(
         [*command, *arguments], capture_output=True, text=True, check=False, env=environment
     )

@@ -36,7 +36,9 @@ context = mp.get_context(sys.argv[1])
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch):
-    """Programs find the work, and pools have room for more than all of the dead would leave."""
+    """Sets the environment: programs find the work, and pools have room for more than the dead
+    would leave.
+    """
     monkeypatch.setenv("SHMARRAY_POOL_BYTES", str(1 << 30))
     before = os.environ.get("PYTHONPATH")
     here = os.path.dirname(__file__)
@@ -53,7 +55,7 @@ def start(code, *arguments):
 
 
 def end_of(program, what):
-    """What it said and how it ended. One that hangs is killed with all that it has started."""
+    """Returns its output and how it ended. One that hangs is killed with its children."""
     try:
         said, errors = program.communicate(timeout=WATCHDOG_SECONDS)
     except subprocess.TimeoutExpired:
@@ -64,7 +66,7 @@ def end_of(program, what):
 
 
 def run(code, *arguments):
-    """Runs a program, which must be well and quiet."""
+    """Runs a program, which must succeed and be quiet."""
     status, said, errors = end_of(start(code, *arguments), "a program")
     assert (status, said + errors) == (0, ""), said + errors
 
@@ -185,7 +187,8 @@ ONE_AFTER_THE_OTHER = {
 """,
     "executors with results": """
     with shmarray.concurrent.ProcessPoolExecutor(2, context) as executor:
-        assert [result[0] for result in executor.map(dead_work.work_and_return, range(4))] == [0, 1, 2, 3]
+        results = executor.map(dead_work.work_and_return, range(4))
+        assert [result[0] for result in results] == [0, 1, 2, 3]
 """,
 }
 POOLS = {"fork": 20, "forkserver": 6, "spawn": 4}
@@ -201,7 +204,8 @@ def test_pools_one_after_the_other_leave_nothing_to_the_next(code, method):
 INTERRUPTED = {
     "a pool": """
 pool = context.Pool(2)
-results = [pool.apply_async(dead_work.work_until_interrupted, (begun, number)) for number in range(2)]
+work = dead_work.work_until_interrupted
+results = [pool.apply_async(work, (begun, number)) for number in range(2)]
 """,
     "an executor": """
 executor = shmarray.concurrent.ProcessPoolExecutor(2, context)
@@ -209,7 +213,8 @@ results = [executor.submit(dead_work.work_until_interrupted, begun, number) for 
 """,
     "processes": """
 dead_work.work()
-workers = [context.Process(target=dead_work.work_until_interrupted, args=(begun, number)) for number in range(2)]
+work = dead_work.work_until_interrupted
+workers = [context.Process(target=work, args=(begun, number)) for number in range(2)]
 [worker.start() for worker in workers]
 """,
 }

@@ -1,4 +1,4 @@
-"""What the documents show runs, and every public name is documented."""
+"""The examples of the documents run, and every public name is documented."""
 
 import doctest
 import inspect
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import shmarray
-from shmarray import _create, _messages, _share
+from shmarray import _create, _dumps, _share
 
 KINDS = ("empty", "zeros", "ones", "full")
 README = Path(__file__).parent.parent / "README.md"
 
 
 @pytest.mark.parametrize(
-    "module", [shmarray, _create, _messages, _share], ids=lambda module: module.__name__
+    "module", [shmarray, _create, _dumps, _share], ids=lambda module: module.__name__
 )
 def test_the_examples_in_docstrings_run(module):
     globs = {**vars(module), "np": __import__("numpy")}
@@ -75,7 +75,7 @@ def test_the_package_says_its_version():
 
 
 def check(*command):
-    """Runs a checker from another directory, so that it looks at what is installed."""
+    """Runs a checker from another directory, so that it checks the installed package."""
     done = subprocess.run(
         [sys.executable, "-m", *command], capture_output=True, text=True, cwd="/", check=False
     )

@@ -74,7 +74,7 @@ EMPTY_ITEMS = ["S0", "U0", "V0", ">U0"]
 
 
 def assert_same(found, expected):
-    """Equal in all that a dtype is, also in what == does not look at."""
+    """Asserts that two dtypes are equal, also in what == ignores."""
     assert found == expected
     assert found.str == expected.str
     assert (found.itemsize, found.isalignedstruct) == (expected.itemsize, expected.isalignedstruct)
@@ -96,7 +96,10 @@ def test_a_dtype_round_trips_through_another_process(dtype, peer):
     text = str(shmarray.handle(array))
     data = np.arange(array.nbytes, dtype="u1").tobytes()
     np.frombuffer(array.base, "u1", array.nbytes)[...] = np.frombuffer(data, "u1")
-    code = "b = shmarray.attach(text); answer = [b.tobytes().hex(), str(shmarray.handle(b)), str(b.dtype)]"
+    code = (
+        "b = shmarray.attach(text); answer = [b.tobytes().hex(), str(shmarray.handle(b)), "
+        "str(b.dtype)]"
+    )
     assert peer.run(code, text=text) == [array.tobytes().hex(), text, str(dtype)]
     for found in (shmarray.attach(text).dtype, shmarray.Handle(text).dtype):
         assert_same(found, dtype)

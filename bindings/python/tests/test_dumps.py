@@ -15,10 +15,10 @@ import pytest
 
 import shmarray
 from conftest import listed_arrays
-from shmarray import _messages, _shortage
+from shmarray import _dumps, _shortage, _wire
 from working import in_child, sweep_after_deaths
 
-# In the bytes; together with others in a segment; in a segment of its own.
+# Sizes that go in the bytes, together with others in a segment, and in a segment of its own.
 SIZES = {"small": 10, "medium": 50_000, "large": 500_000}
 each_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 
@@ -171,15 +171,15 @@ DATA = shmarray.dumps([1, "text", np.arange(3)])
 
 
 def with_checksum(body):
-    return _messages._MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+    return _wire.DUMPS + struct.pack("<I", zlib.crc32(body)) + body
 
 
-HEAD = _messages._HEADER.size
+HEAD = _wire.DUMPS_HEADER.size
 GARBAGE = {
     "nothing": b"",
     "one byte": b"s",
     "pickle's": pickle.dumps(5),
-    "only a name": _messages._MAGIC,
+    "only a name": _wire.DUMPS,
     "another version": DATA.replace(b"\x01", b"\x03", 1),
     "of more loadings, it says": DATA.replace(b"\x01", b"\x02", 1),
     "cut": DATA[:-1],
@@ -189,7 +189,7 @@ GARBAGE = {
     "zeros": bytes(100),
     "huge sizes": DATA[:HEAD] + b"\xff" * 16 + DATA[HEAD + 16 :],
     "other sizes": with_checksum(b"\x07" + DATA[HEAD + 1 :]),
-    "pickle's, called ours": _messages._MAGIC + bytes(20) + pickle.dumps(5),
+    "pickle's, called ours": _wire.DUMPS + bytes(20) + pickle.dumps(5),
 }
 
 
@@ -228,7 +228,7 @@ def test_what_finds_no_room_in_shared_memory_is_in_the_bytes_and_share_says_so(
 
 
 def test_a_ticket_that_cannot_be_had_leaves_nothing(monkeypatch, files):
-    make, made = _messages._core.handle_to_send, []
+    make, made = _dumps._core.handle_to_send, []
 
     def one(array):
         if made:
@@ -236,7 +236,7 @@ def test_a_ticket_that_cannot_be_had_leaves_nothing(monkeypatch, files):
         made.append(make(array))
         return made[-1]
 
-    monkeypatch.setattr(_messages._core, "handle_to_send", one)
+    monkeypatch.setattr(_dumps._core, "handle_to_send", one)
     with pytest.raises(MemoryError, match="no more"):
         shmarray.dumps([private(SIZES["large"], 1), private(SIZES["large"], 2)])
     assert (len(made), files()) == (1, [])
@@ -257,7 +257,7 @@ def test_a_message_of_a_killed_sender_lives_with_its_family(size, files):
     assert kept.tolist() == [5, 1, 1]
     del got
     sweep_after_deaths()
-    assert len(files()) == 1  # of what is kept
+    assert len(files()) == 1  # empties the pool
 
 
 @each_size

@@ -1,4 +1,4 @@
-"""Executors are those of the standard module, move arrays by handle, and go on when a worker dies."""
+"""Executors work as the standard ones, move arrays by handle, and go on when a worker dies."""
 
 import concurrent.futures as standard
 import inspect
@@ -30,7 +30,7 @@ def executor(request):
     """Two workers, under each start method."""
     with ProcessPoolExecutor(2, mp.get_context(request.param)) as executor:
         yield executor
-    sweep_after_deaths()  # what killed workers had
+    sweep_after_deaths()  # reclaims what killed workers held
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def gate(tmp_path):
     return Gate(tmp_path)
 
 
-# As the standard executor.
+# Works as the standard executor.
 
 
 def test_it_does_what_it_is_given(executor):
@@ -360,7 +360,7 @@ def test_all_workers_may_be_ended(how, gate):
 
 
 class FailsToStart:
-    """A context whose processes fail, when they are told to."""
+    """A context whose processes fail when told to."""
 
     def __init__(self):
         self.begun, self.fails = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""What the runners of other people's tests make of a test that fails."""
+"""How the runners of other people's tests treat a test that fails."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from differences import Differences
 
 
 class Machine:
-    """Runs each test alone, and has it do what it says."""
+    """Runs each test alone, with a given outcome."""
 
     def __init__(self, outcomes):
         self._outcomes = outcomes

@@ -1,4 +1,4 @@
-"""Forks: whoever of a family dies first, and however, the others keep what they hold, and no more."""
+"""Forks: whichever process of a family dies first, the others keep what they hold, and no more."""
 
 import itertools
 import os
@@ -32,7 +32,8 @@ inside = memoryview(a[1])
 turned = shmarray.attach(str(shmarray.handle(a.T)))
 
 def seen():
-    by_all = [a[1, 2], view[1, 0], readonly[1, 2], inside[2], turned[2, 1], shmarray.attach(text)[1, 2]]
+    by_views = [a[1, 2], view[1, 0], readonly[1, 2], inside[2], turned[2, 1]]
+    by_all = [*by_views, shmarray.attach(text)[1, 2]]
     return [int(value) for value in by_all]
 
 def say(**facts):
@@ -41,7 +42,9 @@ def say(**facts):
 
 
 def what_is_left(files, ending):
-    """An ordinary end leaves nothing; after another one a sweep gives it back."""
+    """Asserts that an ordinary end leaves nothing, and that a sweep reclaims the rest after any
+    other.
+    """
     if ending != "exit":
         sweep_after_deaths()
     return files()
@@ -110,7 +113,8 @@ say(number=number, pid=os.getpid(), own=str(shmarray.handle(own)))
 os.read(int(sys.argv[1 + number]), 1)
 a[1, 2] = 70 + number
 say(number=number, seen=seen(), own=own.tolist())
-[lambda: sys.exit(0), lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)][int(sys.argv[4])]()
+kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+[lambda: sys.exit(0), lambda: os._exit(0), kill][int(sys.argv[4])]()
 """
 
 
@@ -165,7 +169,8 @@ def be_child(turn):
     own = shmarray.full(3, turn)
     assert shmarray.attach(str(shmarray.handle(own))).tolist() == [turn] * 3
     assert seen() == [turn] * 6
-    [lambda: sys.exit(0), lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)][turn % 3]()
+    kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+    [lambda: sys.exit(0), lambda: os._exit(0), kill][turn % 3]()
 
 threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
 for thread in threads:

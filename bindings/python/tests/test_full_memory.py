@@ -31,10 +31,7 @@ def free_bytes(directory):
 
 
 def until_error(directory, make, errors=MemoryError):
-    """Things until there is no more room; nothing comes of the one that failed.
-
-    And what was said.
-    """
+    """Creates things until there is no room. The one that failed leaves nothing."""
     made = []
     while True:
         before = files_in(directory)
@@ -46,9 +43,8 @@ def until_error(directory, make, errors=MemoryError):
 
 
 def until_full(directory, make, errors=MemoryError):
-    """Arrays until there is no more room, each with its number as its value. And what was said.
-
-    None is touched before the last is made: each has its memory from the beginning.
+    """Creates arrays until there is no room, each filled with its number. Returns them and the
+    error.
     """
     made, said = until_error(directory, make, errors)
     return [painted(array, number) for number, array in enumerate(made)], said
@@ -61,7 +57,7 @@ def painted(array, number):
 
 
 def check_facts(said, size, directory):
-    """The text has what was asked, what is free, and where."""
+    """Asserts that the text has what was asked, what is free, and where."""
     found = FACTS.match(said)
     assert found, said
     asked, free = int(found[1]), int(found[2])
@@ -71,7 +67,7 @@ def check_facts(said, size, directory):
 
 
 def check_each_byte(arrays):
-    """Every byte of every array has its array's value, and takes another."""
+    """Asserts that each array has its value in every byte, and takes another one."""
     for number, array in enumerate(arrays):
         assert (array == number % 251).all()
         array[:] = (number + 1) % 251

@@ -33,11 +33,11 @@ with context.Pool(2) as pool:
 
 
 def interrupted(method):
-    """A program that holds, keeps and has sent something, and its workers, are ended by Ctrl-C."""
+    """Ends a program that holds, keeps and has sent something, and its workers, by Ctrl-C."""
     program = start(PROGRAM, method)
     assert program.stdout.readline() == "waiting\n", program.stderr.read()
     interrupt(program)
-    status, _, _ = end_of(program, "the end of all processes after Ctrl-C")  # which have its pipes
+    status, _, _ = end_of(program, "the end of all processes after Ctrl-C")  # they have its pipes
     assert status == -signal.SIGINT
 
 

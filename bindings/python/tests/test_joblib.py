@@ -26,7 +26,7 @@ from working import state, sweep_after_deaths, until
 
 @pytest.fixture(autouse=True)
 def config(directory):  # noqa: ARG001 (workers leave before it is looked at)
-    """Its backend for two workers, which leave at the end."""
+    """Our backend for two workers, which leave at the end."""
     shmarray.joblib.register()
     with joblib.parallel_config(backend="shmarray", n_jobs=2):
         yield
@@ -40,7 +40,7 @@ def end_spare():
         executor.shutdown()
 
 
-# As loky.
+# Works as loky.
 
 
 def test_it_may_be_registered_twice():
@@ -216,12 +216,14 @@ import joblib, shmarray.joblib, tasks
 shmarray.joblib.register()
 gate, meeting = tasks.Gate(sys.argv[2]), tasks.Meeting(sys.argv[2])
 with joblib.parallel_config(backend="shmarray", n_jobs=2):
-    joblib.Parallel(batch_size=1)(joblib.delayed(meeting.attend)(number) for number in range(2))  # both have started
+    # Both have started.
+    joblib.Parallel(batch_size=1)(joblib.delayed(meeting.attend)(number) for number in range(2))
     print("1", flush=True)
     try:
         joblib.Parallel()([joblib.delayed(gate.pass_through)(), joblib.delayed(tasks.square)(1)])
     except KeyboardInterrupt:
-        print(json.dumps(joblib.Parallel()(joblib.delayed(tasks.square)(number) for number in range(3))), flush=True)
+        squares = joblib.Parallel()(joblib.delayed(tasks.square)(number) for number in range(3))
+        print(json.dumps(squares), flush=True)
 """
 
 
@@ -356,7 +358,7 @@ def samples():
 
 
 def alone(fit):
-    """What comes of it without workers."""
+    """The result without workers."""
     with joblib.parallel_config(n_jobs=1):
         return fit()
 

@@ -10,12 +10,14 @@ import pytest
 PROGRAM = pathlib.Path(__file__).with_name("kept_program.py")
 LONG = os.environ.get("SHMARRAY_LONG") == "1"
 COUNT = 100_000 if LONG else 40_000
-"""A process may have 65,530 mappings, and each of these results took two: the standard library keeps all."""
+"""A process may have 65,530 mappings. Each of these results took two, and the standard library
+keeps all results.
+"""
 
 
 @pytest.mark.parametrize("way", ["queue", "executor", "pool", "loads"])
 def test_forty_thousand_results_can_be_kept(way, monkeypatch):
-    monkeypatch.delenv("SHMARRAY_POOL_BYTES")  # as for a user who sets nothing
+    monkeypatch.delenv("SHMARRAY_POOL_BYTES")  # the pool's default limits
     done = subprocess.run(
         [sys.executable, PROGRAM, way, str(COUNT)], capture_output=True, text=True, check=False
     )

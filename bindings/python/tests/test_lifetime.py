@@ -115,7 +115,9 @@ def test_an_array_of_a_dead_thread_of_exceptions_is_not_kept(files):
 
 EXITS = {
     "a global": "a = shmarray.zeros(3)",
-    "a read-only one": "a = shmarray.zeros(3); b = shmarray.attach(shmarray.handle(a), readonly=True)",
+    "a read-only one": (
+        "a = shmarray.zeros(3); b = shmarray.attach(shmarray.handle(a), readonly=True)"
+    ),
     "a name": "a = shmarray.zeros(3, name='series')",
     "a builtin": "import builtins; builtins.kept = shmarray.zeros(3)",
     "a module": "sys.modules['kept'] = shmarray.zeros(3)",

@@ -11,7 +11,7 @@ import pytest
 
 import shmarray
 from conftest import listed_arrays
-from shmarray import _messages
+from shmarray import _dumps
 from working import in_child, sweep_after_deaths
 
 SIZES = {"medium": 50_000, "large": 500_000}
@@ -19,7 +19,7 @@ each_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 
 
 def contents(size):
-    """One private and one shared array, which nobody has but the message."""
+    """One private and one shared array, which only the message holds."""
     return {"private": np.full(size, 7, "u1"), "shared": shmarray.full(3, 5)}
 
 
@@ -100,7 +100,7 @@ def test_discarding_gives_back_all_loadings_that_are_left(files):
 
 
 class Acts:
-    """Does when it is loaded what `_acts` says then."""
+    """Does on loading what `_acts` says then."""
 
     def __reduce__(self):
         return _act, ()
@@ -165,11 +165,11 @@ def test_what_a_killed_last_receiver_held_goes_when_the_bytes_are_used_next(
         shmarray.loads(data)
 
     def give_back_one(handles):
-        _messages._core.discard(handles[0])
+        _dumps._core.discard(handles[0])
         kill_me()
 
     def receive():
-        monkeypatch.setattr(_messages, "_give_back", give_back_one)
+        monkeypatch.setattr(_dumps, "_give_back", give_back_one)
         shmarray.loads(data)
 
     assert in_child(receive) == b""
@@ -213,12 +213,12 @@ def test_a_count_that_finds_no_room_is_a_memory_error_and_leaves_nothing(monkeyp
         raise MemoryError("shared memory is full")
 
     kept = contents(3)["shared"]
-    monkeypatch.setattr(_messages._core, "share", is_full)
+    monkeypatch.setattr(_dumps._core, "share", is_full)
     with pytest.raises(MemoryError, match="is full"):
         shmarray.dumps(kept, loads=2)
     assert [info.tickets for info in listed_arrays()] == [0]
     monkeypatch.undo()
-    assert shmarray.dumps([1, "text"], loads=2) == shmarray.dumps([1, "text"])  # which hold nothing
+    assert shmarray.dumps([1, "text"], loads=2) == shmarray.dumps([1, "text"])  # they hold nothing
 
 
 def test_how_often_is_a_number_from_one_on():

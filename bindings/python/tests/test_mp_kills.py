@@ -76,7 +76,7 @@ def put_some(q):
 
 
 def get_some(q):
-    """As many as there are, at most; and says that the tasks are done."""
+    """Gets as many tasks as there are, at most, and marks them as done."""
     with contextlib.suppress(Empty):
         for _ in range(random.randrange(100)):
             check(q.get_nowait())
@@ -85,7 +85,7 @@ def get_some(q):
 
 
 def drain(q):
-    """Also of what waits in this process for room in the pipe."""
+    """Counts also what waits in this process for room in the pipe."""
     while q.qsize():
         get_some(q)
 

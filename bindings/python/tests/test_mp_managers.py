@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(autouse=True)
 def swept():
-    """What ended processes held is given back by whoever looks next."""
+    """Reclaims what ended processes held."""
     yield
     sweep_after_deaths()
 
@@ -92,7 +92,7 @@ def test_every_type_of_the_standard_manager_is_there():
 
 
 class Frames:
-    """Something of the user's."""
+    """A class of the program."""
 
     def __init__(self, count):
         self.all = [shmarray.zeros(50_000) for _ in range(count)]
@@ -105,7 +105,7 @@ class Frames:
 
 
 class FrameManager(BaseManager):
-    """A manager of the user's."""
+    """A manager of the program."""
 
 
 FrameManager.register("Frames", Frames)

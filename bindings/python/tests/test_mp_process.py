@@ -1,4 +1,6 @@
-"""Processes get their arguments by handle, under every start method, whoever ends meanwhile."""
+"""Processes get their arguments by handle, under every start method, whichever process ends
+meanwhile.
+"""
 
 import json
 import multiprocessing
@@ -31,13 +33,13 @@ def context(request):
 
 @pytest.fixture(autouse=True)
 def swept():
-    """What ended processes held is given back by whoever looks next."""
+    """Reclaims what ended processes held."""
     yield
     shmarray.sweep()
 
 
 def run(context, target, *args, **kwargs):
-    """Runs a process, which must end well."""
+    """Runs a process, which must succeed."""
     process = context.Process(target=target, args=args, kwargs=kwargs)
     process.start()
     process.join()
@@ -45,7 +47,7 @@ def run(context, target, *args, **kwargs):
 
 
 def call(context, function, *args):
-    """What a function returns in a process."""
+    """Returns what a function returns in a process."""
     ours, theirs = context.Pipe(duplex=False)
     run(context, answer, theirs, function, args)
     theirs.close()
@@ -174,7 +176,10 @@ if __name__ == "__main__":
 def test_a_child_has_the_default_start_method_of_its_parent(method, tmp_path, run_python):
     program = tmp_path / "program.py"
     program.write_text(DEFAULT)
-    code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    code = (
+        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], "
+        "run_name='__main__')"
+    )
     assert run_python(code, program, method) == f"{method} 0\n"
 
 
@@ -191,7 +196,7 @@ def test_a_child_starts_children(context, inner):
 
 
 class Worker(mp.get_context("spawn").Process):
-    """A process with a state, as people write them."""
+    """A process with attributes, as programs have them."""
 
     def __init__(self, array, end):
         super().__init__(name="worker")
@@ -224,7 +229,7 @@ def test_a_child_that_cannot_unpickle_says_so_and_leaves_nothing(method, files, 
     process.start()
     process.join()
     assert process.exitcode == 1
-    if method == "spawn":  # the server says it where it was started
+    if method == "spawn":  # the server prints it where it was started
         assert "ZeroDivisionError" in capfd.readouterr().err
     process.close()
     shmarray.sweep()
@@ -269,7 +274,10 @@ def test_arguments_arrive_though_the_parent_ends_at_once(
     program, said = tmp_path / "program.py", tmp_path / "said"
     program.write_text(PARENT_ENDS)
     os.mkfifo(said)
-    code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    code = (
+        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], "
+        "run_name='__main__')"
+    )
     parent = start_python(code, program, said, method, ending)
     child = Life(parent.hear())
     assert parent.status() == {"killed": -signal.SIGKILL, "os._exit": 0}[ending]

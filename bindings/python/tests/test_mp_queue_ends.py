@@ -1,4 +1,4 @@
-"""Queues are closed, dropped, inherited and interrupted, and processes end that have put something."""
+"""Queues are closed, dropped, inherited and interrupted, and processes end that used them."""
 
 import os
 import threading
@@ -31,7 +31,13 @@ def test_a_closed_queue_is_refused():
         q.close()
         q.close()
         q.join_thread()
-        for use in (q.get, lambda: q.put(2), lambda: q.get(False), lambda: q.put_nowait(2)):  # noqa: B023
+        uses = (
+            q.get,
+            lambda: q.put(2),  # noqa: B023
+            lambda: q.get(False),  # noqa: B023
+            lambda: q.put_nowait(2),  # noqa: B023
+        )
+        for use in uses:
             with pytest.raises(ValueError, match="is closed"):
                 use()
     q = mp.SimpleQueue()
@@ -191,7 +197,11 @@ import signal, sys
 import shmarray.multiprocessing as mp
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell had it ignored
 q = mp.JoinableQueue(1)
-wait = {"get": q.get, "put": lambda: [q.put(number) for number in range(2)], "join": lambda: (q.put(0), q.join())}
+wait = {
+    "get": q.get,
+    "put": lambda: [q.put(number) for number in range(2)],
+    "join": lambda: (q.put(0), q.join()),
+}
 try:
     print("waiting", flush=True)
     wait[sys.argv[1]]()

@@ -132,7 +132,7 @@ def test_an_empty_queue_says_so():
 
 
 def get_all(q, answers):
-    """Until there is a None, which it leaves for the others."""
+    """Gets until there is a None, which it leaves for the others."""
     while (item := q.get()) is not None:
         answers.put((os.getpid(), item))
     q.put(None)
@@ -170,7 +170,7 @@ def test_a_waiting_putter_goes_on_when_there_is_a_place(context):
 
 
 def start_with_pipe(context, target, *args):
-    """A process, and our end of a pipe whose other end is its last argument."""
+    """Returns a process, and our end of a pipe whose other end is its last argument."""
     ours, theirs = context.Pipe()
     process = context.Process(target=target, args=(*args, theirs))
     process.start()
@@ -184,7 +184,7 @@ def put_and_wait(q, count, pipe):
     pipe.recv()
 
 
-def test_places_of_what_waits_in_a_process_are_free_when_it_is_killed(context):
+def test_queue_slots_of_what_waits_in_a_process_are_free_when_it_is_killed(context):
     q = context.Queue(1000)
     process, pipe = start_with_pipe(context, put_and_wait, q, 1000)
     assert pipe.recv() == "put"
@@ -292,7 +292,7 @@ print("done")
 """
 
 
-def test_who_may_have_few_descriptors_under_way_waits(directory, run_python):
+def test_who_may_have_few_fds_under_way_waits(directory, run_python):
     directory.chmod(0o777)
     assert run_python(FEW_DESCRIPTORS) == "done\n"
 

@@ -1,4 +1,4 @@
-"""Whatever way its size makes a message go, it arrives as what it was."""
+"""A message arrives as what it was, whichever way its size makes it go."""
 
 import threading
 
@@ -8,11 +8,13 @@ import pytest
 import shmarray.multiprocessing as mp
 
 SIZES = [59_000, 62_000, 70_000, 159_000, 160_000, 170_000, 1_100_000]
-"""Around those at which a message goes another way: one write of the pickler, the socket, shared memory."""
+"""Around the sizes at which a message goes another way: one write of the pickler, the socket,
+shared memory.
+"""
 
 
 def over(pipe, obj, how="send"):
-    """What arrives of it. What is long needs somebody who receives meanwhile."""
+    """Returns what arrives. A long message needs a receiver meanwhile."""
     here, there = pipe
     thread = threading.Thread(target=getattr(here, how), args=(obj,))
     thread.start()
@@ -71,7 +73,7 @@ def test_a_view_of_bytes_arrives_in_its_own_order():
 
 
 class Once:
-    """Its pickling has an effect, and so may come but once."""
+    """Its pickling has an effect, and so must happen only once."""
 
     def __init__(self):
         self.left = ["it"]

@@ -41,7 +41,7 @@ THE_SAME += ["synchronize", "util"]
 
 
 def public_names(module):
-    """What it says is public, and what it defines under a public name."""
+    """Returns its public names, and what it defines under a public name."""
 
     def is_its_own(name, value):
         if name.startswith("_") or isinstance(value, types.ModuleType):
@@ -100,7 +100,7 @@ def test_the_package_has_no_public_name_of_its_own():
 
 
 def callables(module):
-    """Its public functions, classes and methods, by what leads to them."""
+    """Returns its public functions, classes and methods, by the names that lead to them."""
     for name in public_names(module):
         value = getattr(module, name)
         methods = dir(value) if isinstance(value, type) else []
@@ -127,7 +127,7 @@ def test_everything_takes_what_the_standard_one_takes(name):
     paths = list(callables(standard))
     assert len(paths) >= 3
     expected = {path: parameters(path, standard) for path in paths}
-    if name == ".queues":  # called by contexts; ours may be without one
+    if name == ".queues":  # contexts call it; ours may be without one
         for kind in ("JoinableQueue", "Queue", "SimpleQueue"):
             *others, (ctx, how, _) = expected[kind,]
             expected[kind,] = [*others, (ctx, how, True)]
@@ -180,11 +180,14 @@ import multiprocessing, multiprocessing.reduction, multiprocessing.managers
 for module in pkgutil.walk_packages(multiprocessing.__path__, "multiprocessing."):
     if "win32" not in module.name:
         importlib.import_module(module.name)
-modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "multiprocessing"]
+names = [name for name in sys.modules if name.split(".")[0] == "multiprocessing"]
+modules = [sys.modules[name] for name in names]
 assert len(modules) > 15
 
 def now():
-    facts = {(module.__name__, name): id(value) for module in modules for name, value in vars(module).items()}
+    facts = {}
+    for module in modules:
+        facts |= {(module.__name__, name): id(value) for name, value in vars(module).items()}
     reducers = multiprocessing.reduction.ForkingPickler._extra_reducers
     facts["reducers"] = [(str(kind), id(reduce)) for kind, reduce in reducers.items()]
     facts["listeners"] = sorted(multiprocessing.managers.listener_client)
@@ -198,7 +201,8 @@ from shmarray.multiprocessing import connection, managers, pool, queues, sharedc
 assert now() == before, "by importing"
 
 def work(queue, answers, array):
-    answers.put((queue.get(), array.sum(), multiprocessing.get_start_method(allow_none=True), mp.get_start_method()))
+    standard = multiprocessing.get_start_method(allow_none=True)
+    answers.put((queue.get(), array.sum(), standard, mp.get_start_method()))
 
 if __name__ == "__main__":
     import numpy
@@ -240,7 +244,8 @@ import shmarray.multiprocessing as mp
 mp.set_start_method("spawn")
 assert multiprocessing.get_start_method(allow_none=True) is None
 multiprocessing.set_start_method("forkserver")
-print(mp.get_start_method(), mp.get_context().get_start_method(), multiprocessing.get_start_method())
+ours = mp.get_start_method(), mp.get_context().get_start_method()
+print(*ours, multiprocessing.get_start_method())
 try:
     mp.set_start_method("fork")
 except RuntimeError as error:
@@ -260,6 +265,9 @@ def test_an_unknown_start_method_is_refused():
 
 
 def test_all_of_the_package_is_imported_by_nobody_who_imports_shmarray(run_python):
-    code = "import shmarray, sys; print([name for name in sys.modules if name.startswith('multiprocessing')])"
+    code = (
+        "import shmarray, sys; print([name for name in sys.modules if "
+        "name.startswith('multiprocessing')])"
+    )
     assert run_python(code) == "[]\n"
     assert "shmarray.multiprocessing" in sys.modules

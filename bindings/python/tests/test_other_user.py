@@ -1,7 +1,4 @@
-"""A second user of the same shared memory gets in where he was let in, and nowhere else.
-
-Needs root.
-"""
+"""A second user of the same shared memory has access where it was given, and nowhere else."""
 
 import os
 
@@ -95,7 +92,8 @@ def test_what_the_dead_left_goes_with_its_owners_sweep_alone(nobody, peer, files
 def test_another_user_is_told_nothing_of_what_is_not_his(nobody):
     a = shmarray.full(3, 7, name="series")
     own = nobody.run(
-        "mine = shmarray.zeros(4, name='mine'); answer = [info.name for info in shmarray.segments()]"
+        "mine = shmarray.zeros(4, name='mine'); answer = [info.name for info in "
+        "shmarray.segments()]"
     )
     assert (own, a.tolist()) == (["mine"], [7] * 3)
 
@@ -103,7 +101,10 @@ def test_another_user_is_told_nothing_of_what_is_not_his(nobody):
 def test_another_user_has_arrays_of_his_own_beside_ours(nobody, files):
     a = shmarray.full(3, 7)
     before = files()
-    code = "mine = shmarray.full(3, 1); again = shmarray.attach(str(shmarray.handle(mine))); answer = again.tolist()"
+    code = (
+        "mine = shmarray.full(3, 1); again = shmarray.attach(str(shmarray.handle(mine))); answer "
+        "= again.tolist()"
+    )
     assert nobody.run(code) == [1] * 3
     nobody.run("del mine, again")
     assert (files(), a.tolist()) == (before, [7] * 3)
@@ -218,6 +219,6 @@ def test_a_registry_that_another_user_put_there_loses_nothing(peer, files):
 
 @pytest.mark.usefixtures("foreign_registry")
 def test_a_registry_that_another_user_put_there_is_not_trusted(nobody, peer):
-    """Who locks bytes of a file that he owns could have us wait for him for ever."""
+    """A user who locks bytes of an own file could make us wait for it forever."""
     peer.run("a = shmarray.full(3, 7)")
     assert nobody.run("answer = who_locks_it() == fcntl.F_UNLCK")

@@ -1,4 +1,4 @@
-"""Arrays that have memory in common have it in common where they arrive, and little else is sent."""
+"""Arrays that overlap do so where they arrive, and little else is sent."""
 
 import pickle
 import threading
@@ -10,8 +10,8 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import shmarray
 import shmarray.multiprocessing as mp
-from shmarray import _overlaps
-from shmarray.multiprocessing import _message
+from shmarray._codec import _overlaps
+from shmarray._ipc import _message
 from ways import each_way, through_bytes
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
@@ -27,31 +27,40 @@ def records(a):
     return [every_second, every_second[1:]]
 
 
-# What a message has of a matrix of 6 × 6 numbers, and how many bytes are copied for that.
+# Views of a matrix of 6 × 6 numbers in a message, and how many bytes are copied for them.
 ALIASES = {
     "a view and its base": (lambda a: [a, a[1:3]], 288),
     "only views": (lambda a: [a[0:4], a[2:5]], 240),
     "a column twice": (lambda a: [a[:, 1], a[2:, 1]], 48),
     "columns side by side": (lambda a: [a[:, column] for column in range(0, 6, 2)], 144),
     "columns that overlap": (lambda a: [a[:, 0:2], a[:, 1:3], a[1:, 4:]], 224),
-    "around the end of a row": (lambda a: [a[:4, 5], a[1:5, 0], as_strided(a[1, 5:], (4, 2), (48, 8))], 80),
+    "around the end of a row": (
+        lambda a: [a[:4, 5], a[1:5, 0], as_strided(a[1, 5:], (4, 2), (48, 8))],
+        80,
+    ),
     "backwards": (lambda a: [a[::-2, ::-1], a[:, 3]], 264),
     "transposed": (lambda a: [a.T, a, a.T[::-1]], 288),
     "sparse both ways": (lambda a: [a[::2, ::3], a[::4, ::3], a[1::2]], 288),
     "a row that repeats": (lambda a: [as_strided(a[1], (5, 6), (0, 8)), a[1, 2:]], 48),
     "a column that repeats": (lambda a: [as_strided(a[:, 1], (6, 5), (48, 0)), a[2:, 1]], 48),
     "windows": (lambda a: [sliding_window_view(a[:, 2], 3, writeable=True), a[3:, 2]], 48),
-    "bytes of a number": (lambda a: [a.view("u1")[:, 3], a.view("u1")[:, 4], a.view("u1")[2:, 3]], 12),
+    "bytes of a number": (
+        lambda a: [a.view("u1")[:, 3], a.view("u1")[:, 4], a.view("u1")[2:, 3]],
+        12,
+    ),
     "other numbers": (lambda a: [a, a.view("<u4"), a.reshape(-1).view("<f2")[5:9]], 288),
     "fields": (fields, 8 * 25),
     "records with bytes between their fields": (records, 4 * 32),
     "sparse both ways, repeated": (lambda a: [as_strided(a, (4, 3, 2), (0, 96, 24))], 80),
-    "an end of a row and the next": (lambda a: [a[:4, 5], as_strided(a[0, 5:], (4, 2), (48, 8))], 64),
+    "an end of a row and the next": (
+        lambda a: [a[:4, 5], as_strided(a[0, 5:], (4, 2), (48, 8))],
+        64,
+    ),
 }  # fmt: skip
 
 
 def bytes_of(array):
-    """With those between fields."""
+    """Including the bytes between fields."""
     return array.view(f"V{array.itemsize}").tobytes()
 
 
@@ -82,7 +91,7 @@ def test_little_is_copied_of_what_lies_between(views, size):
     arrays = views(np.zeros((6, 6), "<i8"))
     extents = [_overlaps.extent_of(place, array) for place, array in enumerate(arrays)]
     copied = sum(copy.source.nbytes for copy in _overlaps.copies(extents))
-    assert size <= copied < size + 16  # it begins where the processor likes it
+    assert size <= copied < size + 16  # it begins at an aligned address
 
 
 def test_a_part_of_each_row_is_sent_without_the_rest():
@@ -187,7 +196,7 @@ class Shrinks:
 
 
 def test_an_array_that_was_given_other_memory_is_not_looked_at():
-    array = np.arange(100_000.0)  # which takes its memory back to the system
+    array = np.arange(100_000.0)  # its memory goes back to the system
     here, there = mp.Pipe()
     threading.Thread(target=here.send, args=([array, Shrinks(array)],)).start()
     assert there.recv()[1] == [0]

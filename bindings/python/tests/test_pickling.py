@@ -16,8 +16,9 @@ import pytest
 
 import shmarray
 from conftest import listed_arrays
-from shmarray import _core, _pickling
-from shmarray._core import Hold
+from shmarray import _core
+from shmarray._codec import _pickler
+from shmarray._core import Lease
 from ways import LARGE, WAYS, each_way, shared, through_bytes, through_bytes_beside_something_large
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
@@ -76,7 +77,7 @@ def test_plain_arrays_stay_what_they_are(source, way):
 
 
 def span(array):
-    """Bytes from its lowest to behind its highest."""
+    """Returns the bytes from its lowest to behind its highest."""
     reach = [
         (count - 1) * abs(stride) for count, stride in zip(array.shape, array.strides, strict=True)
     ]
@@ -144,7 +145,7 @@ def test_arrays_of_objects_are_pickled_in_the_ordinary_way_and_the_arrays_in_the
     copy = way({"deep": [source, np.array([(1, "x")], [("a", int), ("b", object)])]})["deep"]
     assert copy[1].tolist() == [(1, "x")]
     assert (copy[0][2:].tolist(), copy[0].dtype) == (["text", None], object)
-    assert isinstance(copy[0][0].base, Hold)
+    assert isinstance(copy[0][0].base, Lease)
     assert np.shares_memory(copy[0][0], copy[0][1]["inner"])
     np.testing.assert_array_equal(copy[0][0], inner)
     cycle = np.empty(1, object)
@@ -218,7 +219,7 @@ def test_what_was_private_is_private_where_it_arrives(way):
 
 
 class Buffers:
-    """Says what its buffers are, as protocol 5 has it."""
+    """Passes its buffers as protocol 5 does."""
 
     def __init__(self, *buffers):
         self.buffers = buffers
@@ -309,7 +310,7 @@ def test_ten_thousand_arrays_in_one_object_take_few_segments():
         assert {array.shape for array in got} == {(size,)}
 
 
-class Holds:
+class Leases:
     """The arrays of a message that is not sent."""
 
     def __init__(self, holds):
@@ -319,8 +320,8 @@ class Holds:
         return self._holds[index]
 
 
-class InACycle(_pickling.Pickler):
-    """As one with a method of its own in its ``dispatch_table``."""
+class InACycle(_pickler.ArrayPickler):
+    """A pickler whose ``dispatch_table`` has a method of its own."""
 
     def __init__(self):
         super().__init__()
@@ -328,8 +329,8 @@ class InACycle(_pickling.Pickler):
 
 
 def packed_in_a_cycle(obj):
-    payload, holds = _pickling.pack(obj, InACycle)
-    return _pickling.unpack(b"".join(payload), Holds(holds))
+    payload, holds = _pickler.encode(obj, InACycle)
+    return _pickler.decode(b"".join(payload), Leases(holds))
 
 
 def test_nothing_waits_for_the_collector_of_garbage(files):
@@ -367,7 +368,7 @@ def test_threads_pack_at_once():
 
 
 class Parcel:
-    """Packs what it has while it is packed itself."""
+    """Packs its contents while it is packed itself."""
 
     def __init__(self, content):
         self.content = content
@@ -405,13 +406,13 @@ def test_share_gives_a_plain_array_itself_and_everything_else_anew():
     assert shmarray.attach(pickle.loads(data)).tolist() == CUBE.T.tolist()
 
 
-class OfDecimals(_pickling.Pickler):
-    """As the launchers of processes have it: more reducers of their own."""
+class OfDecimals(_pickler.ArrayPickler):
+    """A pickler with more reducers, as launchers of processes have."""
 
-    dispatch_table = {decimal.Decimal: lambda number: (float, (str(number),))}  # noqa: RUF012 (pickle's name for it)
+    dispatch_table = {decimal.Decimal: lambda number: (float, (str(number),))}  # noqa: RUF012
 
 
 def test_a_pickler_with_more_reducers():
-    payload, holds = _pickling.pack([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
-    got = _pickling.unpack(b"".join(payload), Holds(holds))
+    payload, holds = _pickler.encode([decimal.Decimal("2.5"), np.ones(LARGE)], OfDecimals)
+    got = _pickler.decode(b"".join(payload), Leases(holds))
     assert (got[0], type(got[0]), got[1].sum()) == (2.5, float, LARGE)

@@ -1,4 +1,4 @@
-"""Pools are those of the standard module, move arrays by handle, and go on when a worker dies."""
+"""Pools work as the standard ones, move arrays by handle, and go on when a worker dies."""
 
 import itertools
 import multiprocessing as standard
@@ -13,8 +13,9 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 import tasks
-from shmarray import WorkerLost, _pickling
-from shmarray.multiprocessing import _message
+from shmarray import WorkerLost
+from shmarray._codec import _pickler
+from shmarray._ipc import _message
 from shmarray.multiprocessing.pool import Pool, ThreadPool
 from tasks import Gate
 from working import METHODS, no_main, quiet_forks, state, sweep_after_deaths, until
@@ -28,7 +29,7 @@ def pool(request):
     with mp.get_context(request.param).Pool(2) as pool:
         yield pool
     pool.join()
-    sweep_after_deaths()  # what killed workers had
+    sweep_after_deaths()  # reclaims what killed workers held
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def gate(tmp_path):
 
 
 def worker_of(pool):
-    """The dispatcher's view of its only worker."""
+    """Returns the dispatcher's view of its only worker."""
     (worker,) = pool._dispatcher._workers
     return worker
 
@@ -56,7 +57,7 @@ def stop(pid):
     until(lambda: state(pid) == "T")
 
 
-# As the standard pool.
+# Works as the standard pool.
 
 
 def test_all_ways_to_give_it_tasks(pool):
@@ -167,7 +168,7 @@ def test_a_bar_of_progress_moves_with_each_result(pool, gate):
     tqdm = pytest.importorskip("tqdm").tqdm
     results = iter(tqdm(pool.imap(tasks.pass_or_give_back, [1, gate]), total=2, disable=None))
     assert next(results) == 1
-    gate.next_arrival()  # the next is not done
+    gate.next_arrival()  # the next is not performed
     gate.open()
     assert list(results) == [None]
 
@@ -324,7 +325,7 @@ def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
     pid = first.next_arrival()
     until(
         lambda: len(worker_of(one).tasks) == 3
-    )  # nobody gives it another while the callback holds that up
+    )  # nobody gives it another task while the callback blocks that
     first.open()
     told.wait()
     third.next_arrival()  # so the second is done and its result under way
@@ -373,7 +374,7 @@ def test_what_waits_for_a_long_task_is_not_overtaken_by_all_others(pool, gate):
     "obj", [(pow, (2, 3), {}), (tasks.square, ([1, "a"], None), {}), (True, b"b"), [[[[[[1]]]]]]]
 )
 def test_what_is_plain_is_packed_as_all_else(obj):
-    assert _message.pack(obj)[:2] == _pickling.pack(obj, _message.Pickler)
+    assert _message.pack(obj)[:2] == _pickler.encode(obj, _message.PipePickler)
 
 
 def test_the_end_of_a_worker_is_seen_though_its_child_has_its_pipe(one, gate, tmp_path):
@@ -418,99 +419,7 @@ def test_kills_at_random_moments(method, kills):
             except WorkerLost as error:
                 lost.append((error.exitcode, int(done[number])))
         assert len(lost) <= kills
-        assert set(lost) <= {(-signal.SIGKILL, 0), (-signal.SIGKILL, 1)}  # none was done twice
+        assert set(lost) <= {(-signal.SIGKILL, 0), (-signal.SIGKILL, 1)}  # none was performed twice
         assert pool.map(tasks.square, range(50)) == [n * n for n in range(50)]
     pool.join()
     sweep_after_deaths()
-
-
-# The end.
-
-
-def test_an_initializer_that_always_fails_ends_the_pool(capfd):
-    for initializer, argument in ((tasks.fail, "not today"), (tasks.ends, "os._exit")):
-        with mp.get_context("fork").Pool(2, initializer, (argument,)) as pool:
-            with pytest.raises(
-                WorkerLost, match="7 workers in a row were not ready before they ended"
-            ):
-                pool.map_async(tasks.square, range(100), chunksize=1).get()
-            for call in (pool.map, pool.imap, pool.apply_async):
-                with pytest.raises(WorkerLost):
-                    call(tasks.square, (1,))
-        pool.join()
-    assert "ValueError: not today" in capfd.readouterr().err
-
-
-def test_a_pool_that_is_closed_does_what_it_was_given(pool):
-    results = [pool.apply_async(tasks.square, (number,)) for number in range(20)]
-    late = pool.imap(tasks.square, range(100))
-    pool.close()
-    with pytest.raises(ValueError, match="not running"):
-        pool.apply(tasks.square, (1,))
-    pool.join()
-    assert [result.get() for result in results] == [n * n for n in range(20)]
-    assert list(late) == [n * n for n in range(100)]
-    assert pool._pool == []
-
-
-def test_a_pool_that_runs_cannot_be_joined_nor_sent(one):
-    with pytest.raises(ValueError, match="still running"):
-        one.join()
-    with pytest.raises(NotImplementedError):
-        one.apply(tasks.give_back, (one,))
-
-
-def test_nobody_waits_for_a_pool_that_was_terminated(pool, gate):
-    heard = []
-    result = pool.apply_async(gate.pass_through, callback=heard.append, error_callback=heard.append)
-    found = pool.imap(tasks.square, itertools.count())
-    assert next(found) == 0
-    gate.next_arrival()
-    pids = [process.pid for process in pool._pool]
-    pool.terminate()
-    with pytest.raises(WorkerLost, match="terminated"):
-        result.get()
-    with pytest.raises(WorkerLost, match="terminated"):
-        list(found)
-    assert [state(pid) for pid in pids] == [None, None]
-    assert heard == []
-
-
-def test_an_iterable_that_never_ends_holds_up_no_end(one):
-    never = threading.Event()
-
-    def waits():
-        yield 1
-        never.wait()
-
-    found = one.imap(tasks.square, waits())
-    assert next(found) == 1
-    one.terminate()
-    one.join()
-    with pytest.raises(WorkerLost):
-        next(found)
-    never.set()
-
-
-def test_a_pool_that_nobody_closed_warns_and_ends():
-    pool = mp.get_context("fork").Pool(2)
-    pids, thread = [process.pid for process in pool._pool], pool._dispatcher.thread
-    with pytest.warns(ResourceWarning, match="unclosed running multiprocessing pool"):
-        del pool
-    thread.join()
-    assert [state(pid) for pid in pids] == [None, None]
-
-
-def test_a_forked_child_of_the_parent_has_no_part_in_its_pool(one):
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            one.apply_async(tasks.square, (1,)).get()
-        except WorkerLost:
-            pass
-        except RuntimeError:
-            status = 0
-        os._exit(status)
-    assert one.apply(tasks.square, (2,)) == 4
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

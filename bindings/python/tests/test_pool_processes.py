@@ -1,4 +1,4 @@
-"""What becomes of workers when processes end in any order, and what imports leave as it was."""
+"""Workers when processes end in any order, and the state that imports leave unchanged."""
 
 import json
 import os
@@ -12,7 +12,8 @@ from working import METHODS, sweep_after_deaths
 PRELUDE = """
 import json, os, signal, sys, threading, time, warnings
 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-warnings.filterwarnings("ignore", "unclosed running multiprocessing pool", ResourceWarning)  # as of the standard pool
+# The standard pool warns, too.
+warnings.filterwarnings("ignore", "unclosed running multiprocessing pool", ResourceWarning)
 import shmarray, shmarray.concurrent
 import shmarray.multiprocessing as mp
 import tasks
@@ -24,7 +25,10 @@ context = mp.get_context(sys.argv[1])
 """
 
 STARTS = {
-    "a pool": "pool = context.Pool(2); pool.map(tasks.square, range(8)); pids = [w.pid for w in pool._pool]",
+    "a pool": (
+        "pool = context.Pool(2); pool.map(tasks.square, range(8)); pids = [w.pid for w in "
+        "pool._pool]"
+    ),
     "an executor": """
 pool = shmarray.concurrent.ProcessPoolExecutor(2, context)
 list(pool.map(tasks.square, range(8)))
@@ -43,7 +47,10 @@ def path(monkeypatch):
 
 ENDS = {
     "idle workers": "",
-    "tasks at work": "pool.imap(time.sleep, [1000] * 10) if hasattr(pool, 'imap') else pool.submit(time.sleep, 0.1)",
+    "tasks at work": (
+        "pool.imap(time.sleep, [1000] * 10) if hasattr(pool, 'imap') else "
+        "pool.submit(time.sleep, 0.1)"
+    ),
     "tasks that wait": """
 if hasattr(pool, "imap"):
     results = [pool.apply_async(time.sleep, (1000,)) for _ in range(20)]
@@ -60,7 +67,9 @@ if hasattr(pool, "imap"):
 else:
     results = pool.map(tasks.large, range(5))
 """,
-    "results that nobody asked for": "results = getattr(pool, 'map_async', pool.map)(tasks.large, range(4))",
+    "results that nobody asked for": (
+        "results = getattr(pool, 'map_async', pool.map)(tasks.large, range(4))"
+    ),
     "a worker that was killed": "os.kill(pids[0], 9)",
     "an exception": "sys.exit(0)",
     "an end that is not its own": "threading.Thread(target=time.sleep, args=(0.01,)).start()",
@@ -137,7 +146,10 @@ try:
     os.read(0, 1)
     signal.pause()
 except KeyboardInterrupt:
-    say(pool.map(tasks.square, range(4)) if hasattr(pool, "imap") else pool.submit(tasks.square, 2).result())
+    if hasattr(pool, "imap"):
+        say(pool.map(tasks.square, range(4)))
+    else:
+        say(pool.submit(tasks.square, 2).result())
 """
 
 
@@ -197,14 +209,15 @@ def test_the_examples_of_the_documentation_run(module, run_python):
 
 IMPORTS = """
 import copyreg, json, multiprocessing, os, pickle, sys, threading, types
-import concurrent.futures.process, concurrent.futures.thread, multiprocessing.connection, multiprocessing.managers
-import multiprocessing.pool, multiprocessing.popen_fork, multiprocessing.popen_spawn_posix, multiprocessing.queues
+import concurrent.futures.process, concurrent.futures.thread
+import multiprocessing.connection, multiprocessing.managers, multiprocessing.pool
+import multiprocessing.popen_fork, multiprocessing.popen_spawn_posix, multiprocessing.queues
 import multiprocessing.sharedctypes, multiprocessing.spawn, numpy
 
 PACKAGES = ("concurrent", "copyreg", "multiprocessing", "os", "pickle", "threading")
 
 def looks():
-    "What those modules and their classes have. Packages get modules as they are imported; that is no change."
+    "The names in those modules and their classes. A package gets modules as they are imported."
     found = {}
     for name, module in [*sys.modules.items()]:
         if name.partition(".")[0] in PACKAGES:
@@ -212,7 +225,8 @@ def looks():
                 for key, value in vars(owner).items():
                     if not isinstance(value, types.ModuleType) and not key.startswith("__"):
                         what = list(value) if type(value) in (dict, list, set) else None
-                        found[f"{name} {getattr(owner, '__qualname__', '')} {key}"] = id(value), str(what)
+                        place = f"{name} {getattr(owner, '__qualname__', '')} {key}"
+                        found[place] = id(value), str(what)
     return found
 
 before = looks()

@@ -1,4 +1,4 @@
-"""What workers held goes back when somebody is told that they have ended, and is listed until then."""
+"""Memory of dead workers is released when a process notices their end, and is listed until then."""
 
 import os
 import signal
@@ -17,12 +17,12 @@ from working import METHODS, no_main, quiet_forks, until
 pytestmark = [quiet_forks, pytest.mark.usefixtures(no_main.__name__)]
 
 SIZE = 3_000_000
-"""In bytes, of what each worker holds."""
+"""The bytes that each worker holds."""
 POOLS = 20
 
 
 def listed_bytes(*kinds):
-    """Of what shmarray lists, or of some kinds of that."""
+    """Returns what shmarray lists, or some kinds of it."""
     return sum(
         info.segment_bytes for info in shmarray.segments() if not kinds or info.kind in kinds
     )
@@ -121,7 +121,8 @@ import tasks
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell had it ignored
 pool = mp.get_context("fork").Pool(2)
 pool.map(tasks.keep, [3_000_000] * 4, chunksize=1)
-data, arrays = shmarray.dumps(np.ones(500_000)), [shmarray.ones(size) for size in (3, 5_000, 500_000)]
+data = shmarray.dumps(np.ones(500_000))
+arrays = [shmarray.ones(size) for size in (3, 5_000, 500_000)]
 del arrays[1]
 os.write(1, b"true\\n")
 pool.map(signal.sigwait, [[signal.SIGUSR1]] * 2, chunksize=1)
@@ -167,7 +168,8 @@ def test_a_list_tells_arrays_pools_and_remains_and_says_who_has_them(directory, 
     mine = shmarray.ones(SIZE, "u1")
     shmarray.ones(2 * SIZE, "u1")  # gone at once
     peer.run(
-        "theirs = shmarray.ones(3_000_000, 'u1'); data = shmarray.dumps(np.ones(9)); import os; answer = os.getpid()"
+        "theirs = shmarray.ones(3_000_000, 'u1'); data = shmarray.dumps(np.ones(9)); import "
+        "os; answer = os.getpid()"
     )
     pid = peer.process.pid
     kinds = {info.kind: info for info in shmarray.segments() if info.holders == (os.getpid(),)}

@@ -1,4 +1,4 @@
-"""What cannot be is refused with the exception that says what and why, and leaves nothing."""
+"""Impossible requests are refused with the exception that says what and why, and leave nothing."""
 
 import errno
 import json
@@ -30,7 +30,8 @@ CLASSES = {
 
 
 def test_every_kind_of_error_has_its_exception():
-    # A kind that core gains is here without a class, or missing in the table above.
+    # Refuses a kind that core has gained and that has no class here, or is missing in the table
+    # above.
     assert dict(shmarray._core._error_classes()) == CLASSES
 
 
@@ -55,7 +56,7 @@ GOOD = {
 
 
 def text(**changes):
-    """A handle with some fields changed; None takes one away."""
+    """Returns a handle with some fields changed. None removes a field."""
     fields = {**GOOD, **changes}
     return json.dumps(
         {key: value for key, value in fields.items() if value is not None}, separators=(",", ":")
@@ -262,8 +263,8 @@ def test_what_is_neither_handle_nor_text_is_not_attached(thing):
 
 
 def test_holds_are_not_made_by_hand():
-    with pytest.raises(TypeError, match="Hold"):
-        shmarray._core.Hold()
+    with pytest.raises(TypeError, match="Lease"):
+        shmarray._core.Lease()
 
 
 @pytest.fixture
@@ -303,7 +304,9 @@ def test_full_shared_memory_is_a_memory_error_that_says_how_much(small_memory):
 
 
 def plant(directory, change, name=None):
-    """A segment file as `change` makes it of a good one, and the handle that leads there."""
+    """Returns a segment file as `change` makes it from a good one, and the handle that leads
+    there.
+    """
     a = shmarray.zeros(3, [("x", "<i4"), ("y", "<f8")], name=name)
     handle = shmarray.handle(a)
     own, other = handle.segment, handle.segment[::-1]
@@ -352,13 +355,13 @@ def test_a_file_that_is_no_segment_is_not_listed(directory):
     ("old", "new"), [(b'"<i4"', b'"|O4"'), (b'"<f8"', b'"<f4"'), (b'["x"', b'["y"')]
 )
 def test_a_hostile_dtype_in_a_segment_is_refused(old, new, directory):
-    # The handle is good; a name would lead to the dtype of the header.
+    # The handle is good. A name would lead to the dtype of the header.
     path, _ = plant(directory, lambda content: content.replace(old, new))
     os.link(path, directory / "shmarray-name-hostile")
     with pytest.raises((ValueError, shmarray.Error), match="dtype"):
         shmarray.attach("hostile")
     (directory / "shmarray-name-hostile").unlink()
-    path.unlink(missing_ok=True)  # who held it last, for a moment, has given it back
+    path.unlink(missing_ok=True)  # the last holder, for a moment, has released it
 
 
 def test_a_link_in_a_segments_place_is_not_followed(directory, tmp_path):
@@ -400,7 +403,8 @@ def test_a_sub_interpreter_cannot_import_it(run_python):
     said = run_python(
         """
 import importlib.util, warnings
-name = next(name for name in ("_interpreters", "_xxsubinterpreters") if importlib.util.find_spec(name))
+names = "_interpreters", "_xxsubinterpreters"
+name = next(name for name in names if importlib.util.find_spec(name))
 interpreters = importlib.import_module(name)
 code = '''
 import os, warnings

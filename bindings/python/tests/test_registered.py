@@ -1,4 +1,4 @@
-"""How a program says that objects are pickled is asked for, also of arrays."""
+"""Reducers that a program registers are used, also for arrays."""
 
 import multiprocessing.reduction
 

@@ -1,4 +1,4 @@
-"""A mistake that many make is told with what helps."""
+"""The errors of common mistakes say what helps."""
 
 import pickle
 import re
@@ -91,7 +91,7 @@ def test_pickle_loads_of_dumps_says_what_loads_it(tmp_path):
     assert shmarray.loads(data)["a"].tolist() == [0, 1, 2]
 
 
-# A notebook: no module of this name has what the parent's has.
+# A notebook: its module lacks names that the parent's has.
 NOTEBOOK = """
 import sys
 import shmarray.multiprocessing as mp

@@ -122,9 +122,11 @@ class Late:
         self.stream.flush()
 sys.stdout = Late(sys.stdout)
 """,
-    "a signal's handler": "signal.signal(signal.SIGTERM, lambda *_: use()); atexit.register(os.kill, os.getpid(), 15)",
+    "a signal's handler": (
+        "signal.signal(signal.SIGTERM, lambda *_: use()); atexit.register(os.kill, os.getpid(), 15)"
+    ),
 }
-# What a handler did is told by a file descriptor: nothing else of the interpreter may be left then.
+# A handler reports by a file descriptor: nothing else of the interpreter may be left then.
 TELLS = """
 use_it = use
 def use(array=None, use_it=use_it, write=os.write):
@@ -142,13 +144,20 @@ def test_what_runs_at_the_end_may_use_arrays_and_the_library(code, run_python, f
 
 HOLDERS = {
     "views of views": "views = [kept[i:][::-1].reshape(1, -1).T for i in range(4)]",
-    "memoryviews": "views = [memoryview(kept), memoryview(kept).cast('B'), memoryview(kept)[::2]]; kept.fill(1)",
+    "memoryviews": (
+        "views = [memoryview(kept), memoryview(kept).cast('B'), memoryview(kept)[::2]]; "
+        "kept.fill(1)"
+    ),
     "a buffer of another library": """
 import ctypes
 buffers = [(ctypes.c_char * kept.nbytes).from_buffer(kept), np.frombuffer(memoryview(kept), "u1")]
 """,
-    "an iterator and a broadcast": "iterators = [np.nditer(kept), kept.flat, np.broadcast(kept, kept), iter(kept)]",
-    "a structured view": "fields = shmarray.zeros(4, [('x', 'f8'), ('y', 'i4', (2,))])['y']; record = fields[1:]",
+    "an iterator and a broadcast": (
+        "iterators = [np.nditer(kept), kept.flat, np.broadcast(kept, kept), iter(kept)]"
+    ),
+    "a structured view": (
+        "fields = shmarray.zeros(4, [('x', 'f8'), ('y', 'i4', (2,))])['y']; record = fields[1:]"
+    ),
     "cycles of arrays and views": """
 class Node: pass
 for _ in range(20):
@@ -157,7 +166,9 @@ for _ in range(20):
     one.array, two.array = shmarray.zeros(4), kept[1:]
 gc.disable()
 """,
-    "a frozen heap": "nodes = [shmarray.zeros(4) for _ in range(20)]; nodes.append(nodes); gc.freeze()",
+    "a frozen heap": (
+        "nodes = [shmarray.zeros(4) for _ in range(20)]; nodes.append(nodes); gc.freeze()"
+    ),
     "a class and its default": """
 class Holder:
     array = shmarray.zeros(4)
@@ -183,7 +194,9 @@ variable = contextvars.ContextVar("variable", default=shmarray.zeros(4))
 variable.set(shmarray.zeros(4))
 """,
     "arrays by the hundred": "arrays = [shmarray.zeros(4, name=f'n{i}') for i in range(300)]",
-    "an array that was unlinked": "named = shmarray.zeros(4, name='named'); shmarray.unlink('named')",
+    "an array that was unlinked": (
+        "named = shmarray.zeros(4, name='named'); shmarray.unlink('named')"
+    ),
 }
 
 
@@ -250,7 +263,9 @@ import concurrent.futures
 executor = concurrent.futures.ThreadPoolExecutor(2)
 futures = [executor.submit(shmarray.zeros, 1000) for _ in range(200)]
 """,
-    "a timer that never fires": "timer = threading.Timer(1e6, use); timer.daemon = True; timer.start()",
+    "a timer that never fires": (
+        "timer = threading.Timer(1e6, use); timer.daemon = True; timer.start()"
+    ),
 }
 # Main goes on to its end when each of two such threads has been round three times.
 STARTS = """
@@ -281,7 +296,7 @@ def test_an_uncaught_exception_is_all_that_is_said(start_python, files):
         assert program.status() == 1
         said.append(program.said_on_stderr())
     assert said[0].endswith("\nValueError: 7\n")
-    assert said[1] == said[0]  # what Python says by itself
+    assert said[1] == said[0]  # Python prints this by itself
     assert files() == []
 
 
@@ -309,7 +324,10 @@ def test_a_directory_that_is_gone_at_the_end_is_no_matter(run_python, directory,
     elsewhere = directory / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.setenv("SHMARRAY_DIR", str(elsewhere))
-    code = "import shutil\nnamed = shmarray.zeros(3, name='named')\nshutil.rmtree(os.environ['SHMARRAY_DIR'])"
+    code = (
+        "import shutil\nnamed = shmarray.zeros(3, "
+        "name='named')\nshutil.rmtree(os.environ['SHMARRAY_DIR'])"
+    )
     assert run_python(PRELUDE + code) == ""
     shutil.rmtree(elsewhere, ignore_errors=True)
     monkeypatch.setenv("SHMARRAY_DIR", str(directory))

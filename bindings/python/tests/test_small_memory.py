@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def docker(small_tmpfs, monkeypatch):
-    """Shared memory as Docker gives it, and what each process keeps as for a user who sets nothing."""
+    """Shared memory as in Docker, and the pool's default limits."""
     monkeypatch.delenv("SHMARRAY_POOL_BYTES")
     return small_tmpfs("size=64m")
 
@@ -76,7 +76,8 @@ BIG = numpy.arange(25_000_000, dtype=numpy.int32)
 
 
 def look(array):
-    return int(array.sum()), array.flags.writeable, len([*pathlib.Path(FOLDER).rglob("*.pkl")]), array[5:100_000]
+    files = [*pathlib.Path(FOLDER).rglob("*.pkl")]
+    return int(array.sum()), array.flags.writeable, len(files), array[5:100_000]
 
 
 shmarray.joblib.register()
@@ -86,8 +87,10 @@ with warnings.catch_warnings(record=True) as told:
         with joblib.Parallel(2, backend="shmarray", temp_folder=FOLDER, mmap_mode=mode) as parallel:
             for call in range(2):
                 looks = parallel(joblib.delayed(look)(BIG) for _ in range(4))
-                assert [one[:3] for one in looks] == [(int(BIG.sum()), writeable, 1)] * 4, (mode, looks)
-                assert all(type(one[3]) is numpy.ndarray and one[3].flags.writeable for one in looks)
+                expected = [(int(BIG.sum()), writeable, 1)] * 4
+                assert [one[:3] for one in looks] == expected, (mode, looks)
+                assert all(type(one[3]) is numpy.ndarray for one in looks)
+                assert all(one[3].flags.writeable for one in looks)
                 assert all((one[3] == BIG[5:100_000]).all() for one in looks)
                 assert os.listdir(FOLDER) == []
 told = [one for one in told if one.category is RuntimeWarning]

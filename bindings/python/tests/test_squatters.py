@@ -92,10 +92,7 @@ def test_everything_works_and_nothing_is_left_beside_a_squatter(code, squat, dir
 
 
 def run(code):
-    """Runs a program, which must be well and quiet.
-
-    One that hangs is killed with all that it has started.
-    """
+    """Runs a program, which must succeed and be quiet."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     program = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + code], text=True, start_new_session=True, **pipes

@@ -82,27 +82,27 @@ def test_a_worker_holds_on_when_its_starter_is_gone(method, ending, tmp_path, fi
     assert files() == []
 
 
-def dup_and_exec(descriptors, _options):
+def dup_and_exec(fds, _options):
     child = os.fork()
     if child == 0:
-        os.dup2(descriptors[0], 0)
-        os.dup2(descriptors[1], 1)
+        os.dup2(fds[0], 0)
+        os.dup2(fds[1], 1)
         os.execvp("cat", ["cat"])
     return child
 
 
-def posix_spawned(descriptors, _options):
-    actions = [(os.POSIX_SPAWN_DUP2, descriptors[end], end) for end in (0, 1)]
+def posix_spawned(fds, _options):
+    actions = [(os.POSIX_SPAWN_DUP2, fds[end], end) for end in (0, 1)]
     return os.posix_spawnp("cat", ["cat"], os.environ, file_actions=actions)
 
 
-def by_subprocess(descriptors, options):
-    return subprocess.Popen(["cat"], stdin=descriptors[0], stdout=descriptors[1], **options)
+def by_subprocess(fds, options):
+    return subprocess.Popen(["cat"], stdin=fds[0], stdout=fds[1], **options)
 
 
 STARTS = {
     "subprocess": (by_subprocess, {}),
-    "subprocess with every descriptor": (by_subprocess, {"close_fds": False}),
+    "subprocess with every fd": (by_subprocess, {"close_fds": False}),
     "subprocess with a function before exec": (by_subprocess, {"preexec_fn": lambda: None}),
     "subprocess in a new session": (by_subprocess, {"start_new_session": True}),
     "posix_spawn": (posix_spawned, {}),
@@ -119,7 +119,7 @@ def test_a_started_program_holds_nothing_and_takes_nothing(start, options, files
     os.close(theirs_in)
     os.close(theirs_out)
     os.write(ours_out, b"here")
-    assert os.read(ours_in, 4) == b"here"  # the new program runs, and has done with the old memory
+    assert os.read(ours_in, 4) == b"here"  # the new program runs, and the old memory is gone
     assert (shmarray.sweep().segments, files(), a.tolist()) == (0, before, [0, 1, 2, 3, 4])
     del a
     assert files() == []
@@ -137,7 +137,8 @@ a = shmarray.array(np.arange(6))
 named = shmarray.full(3, 7, name="series")
 os.write(1, json.dumps([str(shmarray.handle(a)), str(shmarray.handle(named))]).encode() + b"\\n")
 os.read(0, 1)
-os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1], str(shmarray.handle(a))])
+arguments = ["-W", "error", "-c", sys.argv[1], str(shmarray.handle(a))]
+os.execv(sys.executable, [sys.executable, *arguments])
 """
 STAYS = "import os; os.write(1, b'true\\n'); os.read(0, 1)"
 
@@ -212,7 +213,8 @@ for standard in range(3):
     os.dup2(nothing, standard)
 after = shmarray.full(3, 8)
 with open(sys.argv[1], "w") as said:
-    json.dump([os.getpid(), os.getsid(0), str(shmarray.handle(before)), str(shmarray.handle(after))], said)
+    handles = [str(shmarray.handle(before)), str(shmarray.handle(after))]
+    json.dump([os.getpid(), os.getsid(0), *handles], said)
 with open(sys.argv[2]) as heard:
     before[0] = after[0] = int(heard.read())
 with open(sys.argv[1], "w") as said:

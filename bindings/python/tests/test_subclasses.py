@@ -14,14 +14,14 @@ CUBE = np.arange(24.0).reshape(2, 3, 4)
 
 
 class WithInfo(np.ndarray):
-    """As NumPy's manual has it: pickled by ndarray's methods, which leave the attribute behind."""
+    """As in NumPy's manual: pickled by ndarray's methods, which drop the attribute."""
 
     def __array_finalize__(self, obj):
         self.info = getattr(obj, "info", "none")
 
 
 class WithState(WithInfo):
-    """As the manual says how to keep it."""
+    """As the manual says to keep it."""
 
     def __reduce__(self):
         make, arguments, state = super().__reduce__()
@@ -41,7 +41,7 @@ class WithoutView(np.ndarray):
 
 
 class MaskedWithInfo(np.ma.MaskedArray):
-    """Its constructor takes other things than its parent's."""
+    """Its constructor takes other arguments than its parent's."""
 
     def __new__(cls, values, unit):
         new = np.ma.MaskedArray.__new__(cls, values, mask=[value == 0 for value in values])

@@ -1,4 +1,6 @@
-"""Objects of other libraries travel by shared memory, though those know nothing of this one."""
+"""Objects of other libraries travel by shared memory, though these libraries do not know this
+one.
+"""
 
 import ctypes
 import importlib.util
@@ -20,12 +22,12 @@ COUNT = 100_000
 NUMBERS = np.random.default_rng(7).random(COUNT)
 TEXTS = [f"text {number % 99}" for number in range(COUNT)]
 TIMES = pd.date_range("2020", periods=COUNT, freq="s", tz="Europe/Berlin")
-# What a message has beside memory: the structure of objects, and what is smaller than 32 KiB.
+# The bytes of a message beside memory: the structure of objects, and arrays below 32 KiB.
 STRUCTURE_BYTES = 50_000
 
 
 def sent(obj):
-    """It, as another process has it; and how many bytes were copied for that."""
+    """Returns it as another process has it, and how many bytes were copied for that."""
     before = shmarray.copied_bytes()
     data = shmarray.dumps(obj)
     copied = shmarray.copied_bytes() - before
@@ -34,7 +36,7 @@ def sent(obj):
 
 
 def check(obj, is_same, arrays, size):
-    """That it travels by shared memory, and, when it has been shared, without a copy."""
+    """Checks that it travels by shared memory, and without a copy once it was shared."""
     got, copied = sent(obj)
     assert type(got) is type(obj)
     assert is_same(got, obj)
@@ -93,11 +95,10 @@ COLUMNS = {
 
 def test_pandas_frame():
     frame = pd.DataFrame(COLUMNS, index=pd.Index(NUMBERS[::-1], name="key"))
-    arrays = lambda frame: [
-        frame["numbers"].to_numpy(),
-        frame["whole"].to_numpy(),
-        frame["times"].to_numpy(),
-    ]  # noqa: E731
+
+    def arrays(frame):
+        return [frame[name].to_numpy() for name in ("numbers", "whole", "times")]
+
     check(frame, pd.DataFrame.equals, arrays, 6 * NUMBERS.nbytes)
 
 
@@ -123,7 +124,8 @@ for name in ("pandas", "polars"):
     sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[name])
 assert shmarray.loads(shmarray.dumps({1})) == {1}
-print([type(sys.modules[name]).__name__ for name in ("pandas", "polars")], "pandas.arrays" in sys.modules)
+kinds = [type(sys.modules[name]).__name__ for name in ("pandas", "polars")]
+print(kinds, "pandas.arrays" in sys.modules)
 """
     assert run_python(program) == "['_LazyModule', '_LazyModule'] False\n"
 
@@ -140,7 +142,7 @@ def test_little_of_an_arrow_column_stays_in_the_message():
         before = shmarray.copied_bytes()
         got = shmarray.loads(shmarray.dumps(part))
         assert (shmarray.copied_bytes(), got.equals(part)) == (before, True)
-        part = frame[: COUNT // 10]  # pandas copies it out of the whole, and that is sent
+        part = frame[: COUNT // 10]  # pandas copies it out of the whole, and the copy is sent
         got, copied = sent(part)
         assert got.equals(part)
         assert 0 < copied < 20 * len(part)
@@ -199,7 +201,9 @@ FRAMES = {
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_polars(frame):
-    is_same = lambda one, other: one.equals(other, null_equal=True) and one.schema == other.schema  # noqa: E731
+    def is_same(one, other):
+        return one.equals(other, null_equal=True) and one.schema == other.schema
+
     check(frame, is_same, lambda _: [], COUNT // 8)
     series = frame["a"]
     got, copied = sent(series)
@@ -226,7 +230,7 @@ def test_what_polars_pickles_itself_stays_in_the_message(frame):
 
 
 def test_polars_without_pyarrow(monkeypatch):
-    monkeypatch.setattr("shmarray._arrow.find_spec", lambda _: None)
+    monkeypatch.setattr("shmarray._codec._arrow.find_spec", lambda _: None)
     before = shmarray.copied_bytes()
     assert shmarray.loads(shmarray.dumps(FRAMES["numbers"])).equals(FRAMES["numbers"])
     assert shmarray.copied_bytes() == before

@@ -31,7 +31,7 @@ def run(folder, *command):
 
 
 def by_file(said):
-    """What was said of each line, of the standard program and of ours, without the package's name."""
+    """Returns the reports on each line of the standard program and of ours, without the package."""
     lines = {"standard.py": [], "ours.py": []}
     for file, line, text in said:
         lines[file].append((line, text.replace("shmarray.", "")))

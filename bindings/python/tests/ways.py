@@ -1,4 +1,4 @@
-"""The ways that an object can take, within one process: the tests run through each."""
+"""The ways that an object can take, within one process. The tests run through each."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def through_bytes(obj):
 
 
 def through_bytes_beside_something_large(obj):
-    """What is small travels in shared memory too, when there is enough of it."""
+    """Small arrays travel in shared memory, too, if they are enough."""
     return shmarray.loads(shmarray.dumps([obj, np.zeros(LARGE, "u1")]))[0]
 
 

@@ -26,13 +26,13 @@ def no_main(monkeypatch):
 
 
 def until(is_so):
-    """Looks again and again. A watchdog, and no clock of ours, ends what never comes."""
+    """Repeats a check. A watchdog, and no clock here, ends it if it never succeeds."""
     while not is_so():
         os.sched_yield()
 
 
 def state(pid):
-    """R, S, T …, Z when nobody has waited for it, and None when there is no such process."""
+    """Returns R, S, T …, Z if nobody has waited for it, and None if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -40,12 +40,7 @@ def state(pid):
 
 
 def sweep_after_deaths():
-    """Sweeps until the dead hold nothing.
-
-    Of a process that somebody looks at in /proc just then, the memory lives on for that moment, and
-    with it the lock. A forked child that died before it could say its pid is listed with its
-    parent's.
-    """
+    """Sweeps until the dead hold nothing."""
 
     def only_the_living_hold():
         shmarray.sweep()
@@ -56,7 +51,7 @@ def sweep_after_deaths():
 
 
 def in_child(part):
-    """What a forked child writes before it is killed, as bytes."""
+    """Returns what a forked child writes before it is killed, as bytes."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,7 +1,7 @@
 """NumPy arrays in shared memory, the same in every process and language.
 
-An array made here, or put here by ``share``, is a plain ``numpy.ndarray``. Its handle, one
-line of text, lets any other process of the machine have the same memory as its own array:
+An array created here, or copied here by ``share``, is a plain ``numpy.ndarray``. Its handle is one
+line of text. With it any other process of the machine gets the same memory as an array:
 
 >>> import shmarray
 >>> a = shmarray.zeros((2, 3))
@@ -11,10 +11,10 @@ line of text, lets any other process of the machine have the same memory as its 
 >>> float(a[1, 2])
 0.5
 
-Nothing is copied. The memory is given back when the last array over it is gone, in every
-process, however they ended; views keep it as well as the array they were taken of.
+Nothing is copied. The memory is released when the last array over it is gone in every process,
+however the processes ended. A view keeps it as well as the array that it was taken of.
 
-Any object that can be pickled goes the same way, and only the arrays in it by handle:
+Any object that can be pickled is sent in the same way. The arrays in it go by handle:
 
 >>> data = shmarray.dumps({"frame": a, "number": 7})  # bytes, for a socket, a queue, a file …
 >>> got = shmarray.loads(data)
@@ -22,22 +22,20 @@ Any object that can be pickled goes the same way, and only the arrays in it by h
 >>> float(a[0, 0]), got["number"]
 (2.5, 7)
 
-What you already run on ``multiprocessing``, ``concurrent.futures`` or ``joblib`` goes by handle,
-too: import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` in their
-place. Plain pickles copy, those of other libraries, too, unless ``pickle_by_handle`` says
-otherwise.
+Programs that use ``multiprocessing``, ``concurrent.futures`` or ``joblib`` move arrays by handle if
+they import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` instead.
+Plain pickles, also those of other libraries, copy arrays unless ``pickle_by_handle`` is on.
 
-Shapes count elements; strides and offsets count bytes, as in NumPy. What goes wrong raises a
-built-in exception where one fits, else ``Error`` or its children ``StaleHandleError`` and
-``WorkerLost``.
+Shapes count elements. Strides and offsets count bytes, as in NumPy. Errors are built-in exceptions
+where one fits, else ``Error`` or its children ``StaleHandleError`` and ``WorkerLost``.
 """
 
 from . import _by_handle
 from ._by_handle import pickle_by_handle
 from ._core import Error, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
-from ._errors import WorkerLost
-from ._messages import discard, dumps, loads
+from ._dumps import discard, dumps, loads
+from ._error import WorkerLost
 from ._share import (
     SegmentInfo,
     Swept,

@@ -1,4 +1,4 @@
-"""The command ``shmarray``: what pip installs under that name, and ``python -m shmarray``."""
+"""The command ``shmarray``, which pip installs, and which ``python -m shmarray`` runs."""
 
 import signal
 import sys
@@ -9,9 +9,8 @@ from . import _core
 def main() -> int:
     """Runs the command with this process's arguments. Returns its exit code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # Python would notice Ctrl-C only when the command has ended
+        # Python's own handler would run only after the command has ended.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core.run_command(sys.argv[1:])
 
 

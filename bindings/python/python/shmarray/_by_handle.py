@@ -1,23 +1,20 @@
-"""Plain pickles whose shared arrays are handles: for processes whose pickles never leave the
-machine and family.
+"""Plain pickles that contain handles of shared arrays, for pickles that stay in the family.
 
-The standard picklers ask `copyreg.dispatch_table` how an object of exactly this class is reduced;
-those of dill, cloudpickle, multiprocessing and loky do, too. So an entry there for `numpy.ndarray`
-reaches all libraries that pickle, and only those arrays that lie in shared memory are reduced in
-another way than before.
+The standard picklers ask `copyreg.dispatch_table` how an object of exactly this class is reduced.
+Those of dill, cloudpickle, multiprocessing and loky do, too. An entry for `numpy.ndarray` there
+reaches all libraries that pickle. Only arrays in shared memory are reduced in a new way.
 
-Each pickle has a ticket of the family for each such array, which its first loading gives back. A
-handle that holds nothing was the alternative: a worker's result would be gone before its receiver
-could attach it, and the standard pool's thread that receives results ends without a word when one
-cannot be loaded. The price is that a pickle which nobody loads holds its arrays until the family
-has ended.
+A pickle has a ticket of the family for each such array. Its first loading gives the tickets back.
+Handles without tickets would not do: a worker's result would be gone before its receiver could
+attach it, and the standard pool's thread that receives results ends silently if one cannot be
+loaded. The price is that a pickle which nobody loads holds its arrays until the family has ended.
 
-A reducer in that table does not learn the pickler's protocol, and NumPy reduces a contiguous array
-by protocol 5 to a `PickleBuffer`, which no earlier one takes. So what is private is reduced in two
-steps: to a call that gives back its argument, and an argument that is asked with the protocol. The
-bytes need nothing of this package to be loaded.
+A reducer in that table does not learn the pickler's protocol. With protocol 5 NumPy reduces a
+contiguous array to a `PickleBuffer`, which earlier protocols refuse. So a private array is reduced
+in two steps: to a call that returns its argument, and to an argument that is asked with the
+protocol. Loading such bytes needs nothing of this package.
 
-dill has an entry for arrays in a table of its own that comes first, so it gets one there, too.
+dill has a table of its own with an entry for arrays, which comes first. It gets an entry as well.
 """
 
 import contextlib
@@ -32,30 +29,27 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, _family
+from ._codec._parts import Array, compact_dtype
 from ._core import StaleHandleError
-from ._parts import Array, told
 
 _VARIABLE = "SHMARRAY_PICKLE_BY_HANDLE"
 
 
 class ByHandle:
-    """What ``pickle_by_handle`` gives: it is on until ``off``, or until the end of its ``with``."""
+    """The switch that ``pickle_by_handle`` returns. It is on until ``off`` or the end of its
+    ``with``.
+    """
 
     def __init__(self) -> None:
         _State.on.add(self)
         if not _State.entries:
             _State.entries = [_Entry(copyreg.dispatch_table, _reducer), *_entries_of_dill()]
         os.environ[_VARIABLE] = "1"
-        from .multiprocessing import _family  # which needs this package
-
-        _family.say()  # what children send is to be held beyond their end
+        _family.say()  # so that what children send outlives them
 
     def off(self) -> None:
-        """Has arrays be pickled as before, unless another switch is still on.
-
-        Twice is as good as once.
-        """
+        """Pickles arrays as before, unless another switch is on. A second call does nothing."""
         _State.on.discard(self)
         if not _State.on:
             os.environ.pop(_VARIABLE, None)
@@ -75,7 +69,7 @@ class ByHandle:
 
 
 class _Entry:
-    """What stands for arrays in a table of picklers, until it is removed."""
+    """An entry for arrays in a table of reducers, until it is removed."""
 
     def __init__(self, table: dict[Any, Any], make: Callable[[Any], Any]) -> None:
         self._table, self._before = table, table.get(np.ndarray)
@@ -83,7 +77,7 @@ class _Entry:
 
     def remove(self) -> None:
         if self._table.get(np.ndarray) is not self._ours:
-            return  # somebody else's by now
+            return  # somebody else has replaced it
         if self._before is None:
             del self._table[np.ndarray]
         else:
@@ -96,25 +90,26 @@ class _State:
 
 
 def pickle_by_handle() -> ByHandle:
-    """From now on every pickle of this process has a handle in the place of each array in shared
-    memory.
+    """Makes plain pickles of this process contain handles of the arrays in shared memory.
 
-    So arrays stay shared on all ways that pickle: the standard ``multiprocessing``, dask's, mpire's
-    and pathos's processes, cloudpickle, loky. It is on in the whole process, in all threads, and in
-    the children that it starts from now on; ``with pickle_by_handle():`` ends it, and so does
-    ``off()`` of what this gives. Private arrays, and those of a subclass of ``numpy.ndarray``, are
-    pickled as before.
+    Arrays then stay shared wherever objects are pickled: with the standard ``multiprocessing``,
+    with the processes of dask, mpire and pathos, with cloudpickle and loky. The switch applies to
+    the whole process, all threads, and the children that it starts from now on. The end of a ``with
+    pickle_by_handle():`` turns it off, and so does ``off()`` of the result. Private arrays, and
+    those of a subclass of ``numpy.ndarray``, are pickled as before.
 
-    Only for pickles that stay on this machine and in this family of processes, and that are loaded
-    once:
+    Use it only for pickles that stay on this machine and in this family of processes, and that are
+    loaded once:
 
-    * A pickle in a file, a database, a cache, or on another machine is of no use later: loading it raises
-      FileNotFoundError, or StaleHandleError.
-    * The receiver has the same memory: its stores are seen by all. A pickle is no snapshot any more.
-    * Until it is loaded a pickle holds its arrays. One that is never loaded (it was made to be hashed or measured, or
-      pickling failed at another object) holds them until all processes of the family have ended; ``segments()`` shows
-      such tickets.
-    * The first loading gives that back; others succeed as long as somebody has the arrays.
+    * A pickle in a file, a database, a cache, or on another machine is useless later. Loading it
+      raises FileNotFoundError or StaleHandleError.
+    * The receiver has the same memory, and every process sees its stores. A pickle is not a
+      snapshot.
+    * A pickle holds its arrays until it is loaded. One that is never loaded, because it was made to
+      be hashed or measured or because pickling another object failed, holds them until all
+      processes of the family have ended. ``segments()`` shows such tickets.
+    * The first loading gives the tickets back. Further loadings succeed while somebody has the
+      arrays.
 
     >>> import pickle, shmarray
     >>> a = shmarray.zeros(3)
@@ -128,16 +123,17 @@ def pickle_by_handle() -> ByHandle:
 
 
 def follow_parent() -> None:
-    """Does as the process that started this one, as the environment says."""
+    """Turns the switch on or off as the environment says, which the parent has set."""
     if os.environ.get(_VARIABLE) != "1":
-        for one in list(_State.on):  # a server's, which had another parent's environment
-            one.off()
+        # They are a fork server's, which had the environment of another parent.
+        for switch in list(_State.on):
+            switch.off()
     elif not _State.on:
         pickle_by_handle()
 
 
 def _reducer(before: Callable[[Array], Any] | None) -> Callable[[Array], Any]:
-    """What the standard picklers call; private arrays are reduced as before."""
+    """Returns the reducer that the standard picklers call. Private arrays are reduced as before."""
     return functools.partial(_reduce, before or _reduce_private)
 
 
@@ -146,35 +142,38 @@ def _reduce(private: Callable[[Array], Any], array: Array) -> Any:
 
 
 def _reduce_shared(array: Array) -> Any:
-    """None of an array in private memory."""
-    place = None if array.base is None else _core.place(array)  # without a base it owns its memory
-    if place is None:
+    """Reduces an array in shared memory. Returns None for one in private memory."""
+    # An array without a base owns its memory, so it is not shared.
+    location = None if array.base is None else _core.locate(array)
+    if location is None:
         return None
-    hold, _, is_writeable, offset = place
+    lease, _, is_writeable, offset = location
     is_fixed = is_writeable and not array.flags.writeable
-    handle = str(_core.handle_to_send(hold))
+    handle = str(_core.handle_to_send(lease))
     return again, (
         handle,
         not is_writeable,
         is_fixed,
         array.shape,
-        told(array),
+        compact_dtype(array),
         offset,
         array.strides,
     )
 
 
 def _entries_of_dill() -> list[_Entry]:
-    """That in dill's own table, where dill is installed: it may be imported later."""
+    """Adds an entry to dill's own table, if dill is installed. The program may import dill
+    later.
+    """
     if importlib.util.find_spec("dill") is None:
         return []
     dill = importlib.import_module("dill")
-    dill.dumps(np.zeros(0))  # enters there how it saves arrays
+    dill.dumps(np.zeros(0))  # makes dill add its own entry for arrays
     return [_Entry(dill.Pickler.dispatch, _saver)]
 
 
 def _saver(before: Callable[[Any, Array], None]) -> Callable[[Any, Array], None]:
-    """What dill's pickler calls."""
+    """Returns the function that dill's pickler calls."""
 
     def save(pickler: Any, array: Array) -> None:
         reduced = _reduce_shared(array)
@@ -195,7 +194,7 @@ def again(
     offset: int,
     strides: Any,
 ) -> Array:
-    """The array of a pickle, whose ticket this gives back."""
+    """Returns the array of a pickle, and gives its ticket back."""
     try:
         memory = _core.attach(handle, is_readonly).base
     except (FileNotFoundError, StaleHandleError) as error:
@@ -208,24 +207,29 @@ def again(
 
 
 def _how_it_went(handle: str) -> str:
-    how = "all processes of the sender's family had ended, or it is of another machine or another SHMARRAY_DIR"
+    how = (
+        "all processes of the sender's family had ended, or it is of another machine or another "
+        "SHMARRAY_DIR"
+    )
     with contextlib.suppress(OSError):
         if _core.is_family_alive(handle):
             how = "the pickle was loaded before, and nobody has the array any more"
-    return f"an array of this pickle was sent by its handle (shmarray.pickle_by_handle) and is gone: {how}\n{handle}"
+    return (
+        "an array of this pickle was sent by its handle (shmarray.pickle_by_handle) and is gone: "
+        f"{how}\n{handle}"
+    )
 
 
 def _reduce_private(array: Array) -> Any:
-    """As NumPy does."""
-    if (
-        array.dtype.hasobject
-    ):  # by no buffer at any protocol; and it may be in itself, which two steps would not end
+    """Reduces a private array as NumPy does."""
+    # No protocol gives it a buffer. It may contain itself, and two steps would not end.
+    if array.dtype.hasobject:
         return array.__reduce__()
     return typing.cast, (None, _Deferred(array))
 
 
 class _Deferred:
-    """Stands for an array until the pickler says by which protocol."""
+    """Stands for an array until the pickler gives the protocol."""
 
     __slots__ = ("_array",)
 

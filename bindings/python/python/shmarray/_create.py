@@ -1,11 +1,10 @@
-"""New arrays in shared memory: NumPy's functions with NumPy's names.
+"""Creates arrays in shared memory: NumPy's functions under NumPy's names.
 
-All take the same options, which are keywords: ``name``, ``persist`` and ``mode``. ``empty``
-explains them, and what else is common to all.
+All take the keywords ``name``, ``persist`` and ``mode``, which ``empty`` explains.
 
-All raise MemoryError when shared memory is full, FileExistsError when the name is taken,
-ValueError for a shape, an order or a name that cannot be, and TypeError for a dtype that
-cannot be shared, as one of Python objects.
+All raise MemoryError if shared memory is full, FileExistsError if the name is taken, ValueError for
+an impossible shape, order or name, and TypeError for a dtype that cannot be shared, such as one of
+Python objects.
 """
 
 import operator
@@ -21,7 +20,7 @@ Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 class _Mode(int):
-    """Permission bits, which people read in octal: ``help`` prints the default."""
+    """Permission bits. Their ``repr`` is octal, so that ``help`` prints the default in octal."""
 
     __slots__ = ()
 
@@ -41,32 +40,35 @@ def empty(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """A new array in shared memory, as ``numpy.empty``; what is in it is not promised.
+    """Returns a new array in shared memory, as ``numpy.empty``. Its contents are undefined.
 
     The memory is reserved now, so that writing to it never fails.
 
     Parameters
     ----------
     shape : int or sequence of int
-        How many elements along each dimension.
+        The number of elements along each dimension.
     dtype : anything that ``numpy.dtype`` takes, default float
-        The type of an element, without Python objects in it. Its ``itemsize`` is in bytes, and
-        times the elements it is what the array takes; a segment of its own adds a page of 4096 bytes.
+        The type of an element, without Python objects in it. The array takes its ``itemsize``,
+        which is in bytes, times the number of elements. A segment of its own adds a page of 4096
+        bytes.
     order : "C" or "F", default "C"
-        Which index changes fastest from one element in memory to the next: the last, as in C, or
+        The index that changes fastest from one element in memory to the next: the last, as in C, or
         the first, as in Fortran. The array's strides are in bytes.
     name : str, optional
-        What other processes may ``attach`` it by in place of its handle: 1 to 64 of the characters
-        ``A-Z a-z 0-9 . _ -``. One array at a time has a name in a directory of segments (``SHMARRAY_DIR``).
+        The name by which other processes may ``attach`` it, instead of its handle: 1 to 64 of the
+        characters ``A-Z a-z 0-9 . _ -``. In a directory of segments (``SHMARRAY_DIR``) one array
+        at a time has a name.
     persist : bool, default False
-        Whether it outlives every process that holds it, until ``unlink(name)``; needs a name. It does
-        not outlive the machine's memory: a reboot ends it.
+        Whether it outlives every process that holds it, until ``unlink(name)``. It needs a name. It
+        does not outlive the machine's memory: a reboot ends it.
     mode : int, default 0o600
-        Who may attach it, as permission bits of a file (``chmod``): 0o600 this user alone, 0o640 the
-        group may read, 0o660 and write, 0o666 everybody. The user's own bits, 0o600, must be among them.
+        Who may attach it, as permission bits of a file (``chmod``): 0o600 this user alone, 0o640
+        the group may read, 0o660 the group may write, 0o666 everybody. The user's own bits, 0o600,
+        must be among them.
 
-    Raises MemoryError when shared memory is full, FileExistsError when the name is taken,
-    ValueError for a bad shape, order, name or mode, TypeError for a dtype with objects.
+    Raises MemoryError if shared memory is full, FileExistsError if the name is taken, ValueError
+    for a bad shape, order, name or mode, TypeError for a dtype with objects.
 
     >>> a = empty((2, 3, 3), "i4", name="frames")
     >>> a.shape, a.strides, str(a.dtype)
@@ -84,7 +86,7 @@ def zeros(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """A new array of zeros in shared memory, as ``numpy.zeros``.
+    """Returns a new array of zeros in shared memory, as ``numpy.zeros``.
 
     Takes and raises what ``empty`` does.
 
@@ -103,7 +105,7 @@ def ones(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """A new array of ones in shared memory, as ``numpy.ones``.
+    """Returns a new array of ones in shared memory, as ``numpy.ones``.
 
     Takes and raises what ``empty`` does.
 
@@ -123,7 +125,7 @@ def full(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """A new array filled with a value, or with what broadcasts to the shape, as ``numpy.full``.
+    """Returns a new array filled with a value, or with an array that broadcasts, as ``numpy.full``.
 
     The dtype is that of the value unless given. Takes and raises what ``empty`` does.
 
@@ -135,7 +137,7 @@ def full(
 
 
 def array(
-    object: ArrayLike,  # numpy's name for it
+    object: ArrayLike,  # NumPy's name for it
     dtype: DTypeLike | None = None,
     order: Literal["C", "F", "A", "K"] = "K",
     *,
@@ -143,10 +145,10 @@ def array(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """A copy of anything like an array in shared memory, as ``numpy.array``.
+    """Returns a copy of any array-like object in shared memory, as ``numpy.array``.
 
-    Always a copy, of an array that is shared already too. With order "K" or "A" what is in
-    Fortran's order stays so, and all else is put in C's. Raises what ``empty`` does.
+    It always copies, even an array that is shared already. With order "K" or "A" an array in
+    Fortran order stays in it, and any other gets C order. Raises what ``empty`` does.
 
     >>> array([[1, 2], [3, 4]], "f4").tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -165,10 +167,10 @@ def empty_like(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """A new array of the shape, dtype and order of another, as ``numpy.empty_like``.
+    """Returns a new array with the shape, dtype and order of another, as ``numpy.empty_like``.
 
-    Order "K" keeps the order of the prototype's dimensions in memory; of an array with a
-    name it keeps C's and Fortran's and makes all else C's. Raises what ``empty`` does.
+    Order "K" keeps the order of the prototype's dimensions in memory. An array with a name keeps C
+    or Fortran order, and gets C order otherwise. Raises what ``empty`` does.
 
     >>> empty_like(np.zeros((2, 3, 4), "i2").transpose(1, 0, 2)).strides
     (8, 24, 2)
@@ -186,7 +188,7 @@ def zeros_like(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """Zeros of the shape, dtype and order of another array, as ``numpy.zeros_like``.
+    """Returns zeros in the shape, dtype and order of another array, as ``numpy.zeros_like``.
 
     Takes and raises what ``empty_like`` does.
 
@@ -206,7 +208,7 @@ def ones_like(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """Ones of the shape, dtype and order of another array, as ``numpy.ones_like``.
+    """Returns ones in the shape, dtype and order of another array, as ``numpy.ones_like``.
 
     Takes and raises what ``empty_like`` does.
 
@@ -227,7 +229,7 @@ def full_like(
     persist: bool = False,
     mode: int = _OURS_ALONE,
 ) -> NDArray[Any]:
-    """A value in the shape, dtype and order of another array, as ``numpy.full_like``.
+    """Returns a value in the shape, dtype and order of another array, as ``numpy.full_like``.
 
     Takes and raises what ``empty_like`` does.
 
@@ -248,7 +250,7 @@ def _new(
     persist: bool,
     mode: int,
 ) -> NDArray[Any]:
-    # NumPy itself says what it makes of a dtype: "S" is "S1", a sub-array is dimensions.
+    # NumPy decides what a dtype means: "S" is "S1", and a sub-array adds dimensions.
     model = np.empty(0, dtype)
     return _core.create(
         (*_dimensions(shape), *model.shape[1:]), model.dtype, order, is_zero, name, persist, mode
@@ -290,7 +292,7 @@ def _dimensions(shape: Shape) -> tuple[SupportsIndex, ...]:
 
 
 def _no_shape(shape: Any) -> str:
-    """What is wrong with it, and what helps."""
+    """Returns the text of an error that says what is wrong with a shape and what helps."""
     parts = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else [shape]
     wrong = next((part for part in parts if not isinstance(part, SupportsIndex)), shape)
     remedy = (
@@ -298,7 +300,8 @@ def _no_shape(shape: Any) -> str:
         if isinstance(wrong, float)
         else "give an int or a tuple of ints"
     )
-    return f"invalid shape: {wrong!r} is a {type(wrong).__name__}, and a shape counts elements: {remedy}"
+    kind = type(wrong).__name__
+    return f"invalid shape: {wrong!r} is a {kind}, and a shape counts elements: {remedy}"
 
 
 def _filled(new: NDArray[Any], value: ArrayLike, name: str | None) -> NDArray[Any]:
@@ -306,13 +309,13 @@ def _filled(new: NDArray[Any], value: ArrayLike, name: str | None) -> NDArray[An
         np.copyto(new, value, casting="unsafe")
     except BaseException:
         if name is not None:
-            _core.unlink(name)  # it may persist, and nobody has asked for half of it
+            _core.unlink(name)  # it may persist, half filled
         raise
     return new
 
 
 def _plain_order(source: NDArray[Any], order: str) -> str:
-    """The order that "K" and "A" stand for, if it is that of C or Fortran."""
+    """Returns the order that "K" and "A" stand for, if it is that of C or Fortran."""
     return ("F" if source.flags.fnc else "C") if order in ("K", "A") else order
 
 
@@ -327,7 +330,9 @@ def _permuted(
     is_zero: bool,
     mode: int,
 ) -> NDArray[Any]:
-    """Dimensions in memory from the one with the longest stride to the shortest, as NumPy does."""
+    """Creates an array whose dimensions lie in memory in the order of these strides, as NumPy
+    does.
+    """
     outermost_first = sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
     in_memory = tuple(dimensions[axis] for axis in outermost_first)
     axes = [outermost_first.index(axis) for axis in range(len(strides))]

@@ -1,17 +1,17 @@
-"""Dtypes as the text that a handle carries, and back: whatever has no Python objects.
+"""Encodes dtypes without Python objects as the text in a handle, and decodes them.
 
-A plain dtype is its type string, ``<i4``. A structured one is a JSON object,
-``{"descr": X, "itemsize": N}``, where X is
+A plain dtype is its type string, ``<i4``. A structured dtype is a JSON object, ``{"descr": X,
+"itemsize": N}``, where X is
 
-* the list that ``numpy.lib.format.dtype_to_descr`` gives, its tuples as lists, when reading
-  that list gives the same dtype again;
-* else (overlapping fields, fields out of order, alignment to be kept) an object with
-  ``names``, ``formats`` and ``offsets``, and ``titles`` and ``aligned`` where the dtype has
-  them. A format is again a type string, an object with ``descr`` and ``itemsize``, or a
-  list ``[format, shape]`` for a sub-array.
+* the list that ``numpy.lib.format.dtype_to_descr`` returns, with lists for tuples, if reading it
+  gives the same dtype again;
+* otherwise (overlapping fields, fields out of order, alignment to be kept) an object with
+  ``names``, ``formats`` and ``offsets``, and with ``titles`` and ``aligned`` where the dtype has
+  them. A format is a type string, an object with ``descr`` and ``itemsize``, or a list ``[format,
+  shape]`` for a sub-array.
 
-A dtype's ``metadata`` and the class of its scalars (``numpy.record``) stay behind, as in an
-NPY file.
+The ``metadata`` of a dtype and the class of its scalars (``numpy.record``) are not encoded, as in
+an NPY file.
 """
 
 import json
@@ -24,7 +24,7 @@ from numpy.lib.format import descr_to_dtype
 
 Dtype = np.dtype[Any]
 
-# Without objects, and without all else that numpy.dtype takes for a type: "i4,f8", "float".
+# Type strings without objects, and without other texts that numpy.dtype accepts: "i4,f8", "float".
 _TYPESTR = re.compile(r"[<>|][biufcmMSUV][0-9]+(\[[A-Za-z0-9/]+\])?")
 _DESCR_KEYS = {"descr", "itemsize"}
 _FIELD_KEYS = {"names", "formats", "offsets"}
@@ -32,7 +32,7 @@ _MORE_FIELD_KEYS = {"titles", "aligned"}
 
 
 def encode(dtype: Dtype) -> str:
-    """The text of a dtype; TypeError when it cannot be shared."""
+    """Returns the text of a dtype. Raises TypeError if the dtype cannot be shared."""
     if dtype.hasobject:
         raise TypeError(f"dtype {dtype} cannot be shared: it holds Python objects")
     text = dtype.str if dtype.names is None else _encode_structured(dtype)
@@ -42,10 +42,10 @@ def encode(dtype: Dtype) -> str:
 
 
 def decode(text: str) -> Dtype:
-    """The dtype of a text; ValueError when it is none."""
+    """Returns the dtype of a text. Raises ValueError if the text is invalid."""
     try:
         return _read(json.loads(text)) if text.startswith("{") else _read_plain(text)
-    except Exception as error:  # whatever a hostile text makes NumPy raise
+    except Exception as error:  # NumPy may raise anything for a hostile text
         raise ValueError(f"invalid dtype: {text[:200]} is none of NumPy's: {error}") from error
 
 
@@ -65,7 +65,7 @@ def _write_list(dtype: Dtype) -> Any:
 
 
 def _write_object(dtype: Dtype) -> Any:
-    """The value of any dtype, field by field; of a plain one, its type string."""
+    """Returns the JSON value of any dtype, field by field. A plain dtype is its type string."""
     if dtype.subdtype is not None:
         return [_write_object(dtype.subdtype[0]), dtype.subdtype[1]]
     if dtype.names is None:
@@ -97,9 +97,8 @@ def _reads_back(text: str, dtype: Dtype) -> bool:
 
 
 def _same(one: Dtype, other: Dtype) -> bool:
-    """Equal, also in what ``==`` does not look at:
-
-    alignment, titles, offsets of sub-arrays' fields.
+    """Returns whether two dtypes are equal, also in alignment, titles and offsets of sub-arrays'
+    fields, which ``==`` ignores.
     """
     if (
         one != other
@@ -120,7 +119,7 @@ def _parse_plain(text: str) -> Dtype:
     return np.dtype(_check_typestr(text))
 
 
-# Plain dtypes cannot be changed, as the names of a structured one can: these are kept.
+# A plain dtype cannot be changed and is cached. A structured one has names that can be changed.
 _read_plain = lru_cache(maxsize=256)(_parse_plain)
 
 
@@ -131,7 +130,9 @@ def _check_typestr(text: str) -> str:
 
 
 def _read(value: Any) -> Dtype:
-    """The dtype of a format: a type string, [format, shape], or {"descr": …, "itemsize": …}."""
+    """Returns the dtype of a format: a type string, [format, shape], or {"descr": …, "itemsize":
+    …}.
+    """
     match value:
         case str():
             return _read_plain(value)
@@ -160,7 +161,7 @@ def _read_descr(descr: Any, itemsize: int) -> Dtype:
 
 
 def _tuples(descr: Any) -> Any:
-    """What ``dtype_to_descr`` had given, before JSON made its tuples lists."""
+    """Returns the value that ``dtype_to_descr`` gave, with tuples again for JSON's lists."""
     if isinstance(descr, str):
         return _check_typestr(descr)
     return [

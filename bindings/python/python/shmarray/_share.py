@@ -1,63 +1,70 @@
-"""Handing arrays over: handles, attaching, names, and what there is in shared memory."""
+"""Hands arrays over: handles, attaching, names, and the list of segments."""
 
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _pickling
+from . import _core
+from ._codec import _pickler
 from ._core import Handle
 
 _Object = TypeVar("_Object")
 
 
 class Swept(NamedTuple):
-    """What a sweep gave back."""
+    """The result of a sweep."""
 
     segments: int
     bytes: int
 
 
 class SegmentInfo(NamedTuple):
-    """What there is to know of an array without attaching it, or of memory that is no array now."""
+    """Facts about an array, or about memory that is no array now."""
 
     segment: str
-    """Its segment's id; of an array that has a cell there, with the cell's number, as ``id.17``."""
+    """The id of its segment; for an array in a cell with the number of the cell, as ``id.17``."""
     name: str | None
-    """The name that somebody gave it."""
+    """The name that it was given."""
     segment_bytes: int
-    """Bytes of shared memory that it takes, with the header where no other array has it, too."""
+    """Bytes of shared memory that it takes, with the segment's header if no other array has it,
+    too.
+    """
     dtype: str
-    """Element type of its array, as in a handle; ``|u1`` of what is no array."""
+    """Element type of its array, as in a handle; ``|u1`` for memory that is no array."""
     shape: tuple[int, ...]
     """Shape of its array, in elements."""
     holders: tuple[int, ...]
-    """The living processes that hold it, or keep it in their pool, as each saw itself."""
+    """The living processes that hold it, or keep it in their pool, by the pids that they see
+    themselves.
+    """
     tickets: int
-    """How many messages that can still be received hold it."""
+    """The number of messages that can still be received and that hold it."""
     persists: bool
     """Whether it stays without holders until its name is unlinked."""
     creator_pid: int
-    """The process that made it, as that process saw itself."""
+    """The process that created it, by the pid that it saw itself."""
     created_ns: int
-    """When it was made: nanoseconds since 1970. Of a cell, when its segment was."""
+    """The time of creation in nanoseconds since 1970. For a cell, that of its segment."""
     kind: Literal["array", "pool", "remains"]
-    """What it is: an array that a process or a message holds, or that persists; memory that processes
-    keep for their next arrays; what dead processes left, which the next use of the library gives back."""
+    """What it is: ``array``: a process or a message holds it, or it persists; ``pool``: processes
+    keep the memory for their next arrays; ``remains``: dead processes left it, and the next use of
+    the library releases it.
+    """
 
 
 def share(obj: _Object) -> _Object:
-    """The same object with every array in it in shared memory.
+    """Returns the same object with every array in it in shared memory.
 
-    Of an ndarray this is a copy, or the array itself if it is shared already. Any strides are
-    copied; what is in Fortran's order stays so, and all else is put in C's. Other threads run
-    meanwhile. Anything else that can be pickled becomes the object that unpickling would make,
-    of the same type, whose arrays are shared copies, of whatever class, order and strides they
-    were; those that were shared stay what they are, views of one array stay views of one array,
-    and arrays of Python objects stay in private memory, since only what lies in them can be shared.
+    For an ndarray this is a copy, or the array itself if it is shared already. Any strides are
+    copied; an array in Fortran order stays in it, and any other gets C order. Other threads run
+    meanwhile. Any other object that can be pickled becomes the object that unpickling would make,
+    of the same type. Its arrays are shared copies with the same class, order and strides. Arrays
+    that were shared stay what they are, views of one array stay views of one array, and arrays of
+    Python objects stay in private memory, because only arrays inside their elements can be shared.
 
-    Raises TypeError for an ndarray of objects, what ``pickle.dumps`` does for what cannot be
-    pickled, and MemoryError when shared memory is full.
+    Raises TypeError for an ndarray of objects, what ``pickle.dumps`` raises for an object that
+    cannot be pickled, and MemoryError if shared memory is full.
 
     >>> import numpy, shmarray
     >>> a = shmarray.share(numpy.arange(3))
@@ -67,7 +74,7 @@ def share(obj: _Object) -> _Object:
     >>> shmarray.is_shared(parts["x"]), parts["name"]
     (True, 'run 1')
     """
-    shared: _Object = _share_array(obj) if type(obj) is np.ndarray else _pickling.share_all(obj)
+    shared: _Object = _share_array(obj) if type(obj) is np.ndarray else _pickler.share_all(obj)
     return shared
 
 
@@ -80,7 +87,8 @@ def _share_array(array: Any) -> Any:
 
 
 def is_shared(a: object) -> bool:
-    """Whether this is an ndarray, or a view of one, in shared memory. False for all else.
+    """Returns whether this is an ndarray, or a view of one, in shared memory. False for anything
+    else.
 
     >>> import numpy, shmarray
     >>> shmarray.is_shared(shmarray.zeros(3)[::2]), shmarray.is_shared(numpy.zeros(3))
@@ -90,12 +98,12 @@ def is_shared(a: object) -> bool:
 
 
 def handle(a: NDArray[Any]) -> Handle:
-    """The handle of an array in shared memory, or of any view of one.
+    """Returns the handle of an array in shared memory, or of any view of one.
 
-    A view's handle names the same segment with the view's own offset, shape and strides.
+    The handle of a view names the same segment with the view's own offset, shape and strides.
     ``str(handle)`` is one line of text. A handle keeps nothing alive: the array does.
 
-    Raises TypeError for what is no plain ndarray, ValueError for one in private memory.
+    Raises TypeError for anything but a plain ndarray, ValueError for an array in private memory.
 
     >>> import shmarray
     >>> a = shmarray.zeros((4, 3), "i4")
@@ -107,13 +115,13 @@ def handle(a: NDArray[Any]) -> Handle:
 
 
 def attach(handle_or_text_or_name: Handle | str, *, readonly: bool = False) -> NDArray[Any]:
-    """The array of a handle, of a handle's text, or of a name: the same memory, no copy.
+    """Returns the array of a handle, of a handle's text, or of a name: the same memory, no copy.
 
-    ``readonly`` maps it without the right to write, and no flag brings that back.
+    With ``readonly`` the memory is mapped without the right to write, which no flag can restore.
 
-    Raises FileNotFoundError when there is no such segment or name, StaleHandleError when
-    the segment has another array by now, ValueError naming the field for a text that is no
-    handle, PermissionError when it is somebody else's, Error for what is no valid segment.
+    Raises FileNotFoundError if there is no such segment or name, StaleHandleError if the segment
+    has another array by now, ValueError naming the field for a text that is no handle,
+    PermissionError if the segment belongs to somebody else, Error for an invalid segment.
 
     >>> import shmarray
     >>> a = shmarray.zeros(3, name="series")
@@ -126,13 +134,13 @@ def attach(handle_or_text_or_name: Handle | str, *, readonly: bool = False) -> N
 
 
 def unlink(name: str) -> None:
-    """Takes a name away. The array itself goes with its last holder.
+    """Removes a name. The array itself is released with its last holder.
 
-    ``name`` is what the array was given as ``name=``. An array without one needs no such call: its
-    memory is given back when the last array over it is gone.
+    ``name`` is what the array was given as ``name=``. An array without a name needs no such call:
+    its memory is released when the last array over it is gone.
 
-    Raises FileNotFoundError when nothing has that name, ValueError when nothing can, TypeError for
-    what is no text, such as an array or a handle.
+    Raises FileNotFoundError if nothing has that name, ValueError if the name is impossible,
+    TypeError for anything but a text, such as an array or a handle.
 
     >>> import shmarray
     >>> a = shmarray.zeros(3, name="series")
@@ -143,19 +151,20 @@ def unlink(name: str) -> None:
     """
     if not isinstance(name, str):
         raise TypeError(
-            f"unlink takes the name that an array was given (name=…), not {type(name).__name__}: an array without a "
-            f"name needs no unlink, its memory is given back when the last array over it is gone (del)"
+            f"unlink takes the name that an array was given (name=…), not {type(name).__name__}: "
+            "an array without a name needs no unlink, its memory is given back when the last array "
+            "over it is gone (del)"
         )
     _core.unlink(name)
 
 
 def sweep() -> Swept:
-    """Gives back what dead processes held and what living ones only keep for reuse, and says how
-    much.
+    """Reclaims what dead processes held, and memory that living ones only keep for reuse.
 
-    Nobody needs to call this: creating and receiving arrays gives back what the dead held, and
-    what is kept goes when shared memory is full. It empties this process's pool
-    (``SHMARRAY_POOL_BYTES``) and the free memory of others'.
+    Returns how much that was. Nobody needs to call this: creating and receiving arrays reclaims
+    what dead processes held, and memory that is kept for reuse is released when shared memory is
+    full. It empties this process's pool (``SHMARRAY_POOL_BYTES``) and the free memory of other
+    pools.
 
     >>> import shmarray
     >>> shmarray.sweep()
@@ -165,23 +174,24 @@ def sweep() -> Swept:
 
 
 def segments() -> list[SegmentInfo]:
-    """All of shared memory that this library has and that this process may look into: arrays, what
-    processes keep for their next arrays, and what dead processes left. Every byte is in one of
-    them.
+    """Returns all of this library's shared memory that this process may look into.
+
+    These are arrays, memory that processes keep for their next arrays, and memory that dead
+    processes left. Every byte is in one of the entries.
 
     >>> import shmarray
     >>> a = shmarray.zeros((2, 3), "i4", name="frames")
-    >>> [(info.name, info.dtype, info.shape) for info in shmarray.segments() if info.kind == "array"]
-    [('frames', '<i4', (2, 3))]
+    >>> [(info.name, info.shape) for info in shmarray.segments() if info.kind == "array"]
+    [('frames', (2, 3))]
     """
     return [SegmentInfo(*facts) for facts in _core.segments()]
 
 
 def in_band_bytes() -> int:
-    """Bytes of messages that this process sent beside shared memory so far, because that had no
-    room for them.
+    """Returns how many bytes of messages this process has sent without shared memory, which was
+    full.
 
-    They arrive all the same; the first time there is a ``RuntimeWarning`` with the figures.
+    They arrive all the same. The first time there is a ``RuntimeWarning`` with the figures.
 
     >>> import shmarray
     >>> shmarray.in_band_bytes()
@@ -191,7 +201,7 @@ def in_band_bytes() -> int:
 
 
 def copied_bytes() -> int:
-    """Bytes of array data that this process has copied with this library so far.
+    """Returns how many bytes of array data this process has copied with this library.
 
     >>> import numpy, shmarray
     >>> before = shmarray.copied_bytes()

@@ -1,19 +1,15 @@
-"""What finds no room in shared memory goes another way, which copies it.
-
-That is told once in a process.
-"""
+"""The warning, once in a process, that data found no room in shared memory and is copied."""
 
 import warnings
 
 _WAS_TOLD = False
 FULL = (MemoryError, OSError)
-"""What making an array raises where shared memory is full, too small, or not to be had."""
+"""The errors of creating an array if shared memory is full, too small, or unavailable."""
 
 
 def tell(error: BaseException, instead: str = "is copied through pipes") -> None:
-    """Warns, the first time; ``error`` has the figures and the remedy.
-
-    Raises where warnings are errors.
+    """Warns the first time. ``error`` has the figures and the remedy. Raises if warnings are
+    errors.
     """
     global _WAS_TOLD
     if not _WAS_TOLD:

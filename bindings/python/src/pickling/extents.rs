@@ -1,28 +1,28 @@
-//! Where arrays lie, and which of them may have memory in common.
+//! The extents of arrays, and whether arrays may have memory in common.
 
 use crate::memory::Facts;
 
-/// The bytes from the lowest that an array has to behind its highest.
+/// The bytes from the lowest of an array to the highest.
 ///
-/// Its elements lie in *runs*, bytes without gaps, which begin multiples of its *period* apart, as
-/// the module `_overlaps` has it. What is one run has no period: 0.
+/// Its elements lie in *runs*, which are bytes without gaps, and whose starts are multiples of its
+/// *period* apart, as in the module `_overlaps`. An array that is one run has the period 0.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
     pub(super) low: usize,
     pub(super) high: usize,
     run: usize,
     period: usize,
-    /// Whether it is sent as it is, and only what is in the stream must be apart from it.
-    is_place: bool,
+    /// Whether it is an out-of-band buffer. Two such buffers may overlap.
+    is_out_of_band: bool,
 }
 
 impl Extent {
     pub(super) fn contiguous(low: usize, bytes: usize) -> Self {
-        Self { low, high: low + bytes, run: bytes, period: 0, is_place: false }
+        Self { low, high: low + bytes, run: bytes, period: 0, is_out_of_band: false }
     }
 
-    pub(super) fn of_place(self) -> Self {
-        Self { is_place: true, ..self }
+    pub(super) fn out_of_band(self) -> Self {
+        Self { is_out_of_band: true, ..self }
     }
 
     pub(super) fn of(facts: &Facts<'_>) -> Self {
@@ -45,12 +45,12 @@ impl Extent {
                 period = gcd(period, step);
             }
         }
-        Self { low, high, run, period, is_place: false }
+        Self { low, high, run, period, is_out_of_band: false }
     }
 }
 
-/// Whether some of them, not all of them places, may have a byte in common. It errs only towards
-/// that.
+/// Returns whether two extents, not both of out-of-band buffers, may have a byte in common. It may
+/// return true where none is.
 pub(super) fn have_common(extents: &mut Vec<Extent>) -> bool {
     extents.retain(|extent| extent.low < extent.high);
     extents.sort_unstable_by_key(|extent| extent.low);
@@ -65,7 +65,7 @@ pub(super) fn have_common(extents: &mut Vec<Extent>) -> bool {
         let members = &extents[chain..=at];
         if is_last
             && at > chain
-            && !members.iter().all(|one| one.is_place)
+            && !members.iter().all(|one| one.is_out_of_band)
             && !are_side_by_side(members)
         {
             return true;
@@ -74,7 +74,7 @@ pub(super) fn have_common(extents: &mut Vec<Extent>) -> bool {
     false
 }
 
-/// Whether their runs are apart modulo the greatest period that they all have.
+/// Returns whether their runs are apart modulo the greatest common divisor of their periods.
 fn are_side_by_side(chain: &[Extent]) -> bool {
     let period = chain.iter().fold(0, |period, extent| gcd(period, extent.period));
     if chain.iter().any(|extent| extent.period == 0 || extent.run >= period) {

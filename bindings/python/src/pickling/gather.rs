@@ -1,5 +1,5 @@
-//! The elements of an array with gaps between them, without the gaps.
-#![allow(unsafe_code)] // memory that NumPy vouches for
+//! Copies the elements of an array without the gaps between them.
+#![allow(unsafe_code)] // memory that NumPy describes
 
 use crate::memory::Facts;
 
@@ -8,16 +8,16 @@ struct Dim {
     step: isize,
 }
 
-/// Elements without gaps, and how they lie there.
+/// Elements without gaps, and their layout.
 pub(super) struct Gathered {
     pub(super) bytes: Vec<u8>,
-    /// Where the first of them is.
+    /// The offset of the first element.
     pub(super) offset: usize,
     pub(super) strides: Vec<isize>,
 }
 
-/// The elements of an array, in its own order of dimensions and in its directions. What repeats is
-/// there once. `None` where two elements have bytes in common otherwise.
+/// Copies the elements of an array, in its own order of dimensions and in its directions. A
+/// repeated element is copied once. Returns `None` if two elements overlap in another way.
 pub(super) fn gather(facts: &Facts<'_>) -> Option<Gathered> {
     let item = facts.itemsize() as usize;
     let (shape, steps) = (facts.shape(), facts.strides());
@@ -39,38 +39,46 @@ pub(super) fn gather(facts: &Facts<'_>) -> Option<Gathered> {
         dims.push(Dim { count, step: step.unsigned_abs() as isize });
     }
     let mut bytes = Vec::with_capacity(size);
-    // SAFETY: NumPy says that these are elements of the array, from the lowest on.
+    // SAFETY: NumPy says that the lowest element is at this address, and that the elements of
+    // `dims` with their strides are those of the array. The caller's `facts` keep the array alive.
     unsafe { copy(facts.extent().0 as *const u8, &dims, item, &mut bytes) };
     Some(Gathered { bytes, offset, strides })
 }
 
-/// Adds the elements of dimensions, the innermost first.
+/// Appends the elements of dimensions, the innermost of which is first.
 ///
 /// # Safety
-/// From `start` on there are items of so many bytes wherever the dimensions lead.
+/// At `start` and at every offset that the dimensions reach there are `item` initialized bytes.
 unsafe fn copy(start: *const u8, dims: &[Dim], item: usize, bytes: &mut Vec<u8>) {
     let Some((dim, inner)) = dims.split_last() else {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `item` initialized bytes at `start`: without dimensions
+        // left, `start` is the address of one element.
         bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start, item) });
         return;
     };
     if inner.is_empty() && dim.step == item as isize {
-        // SAFETY: the caller's: they follow one another.
+        // SAFETY: the caller guarantees the elements of this dimension. Its step is the item size,
+        // so they are `item * dim.count` adjacent bytes.
         bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start, item * dim.count) });
         return;
     }
     let items = (0..dim.count).map(|index| start.wrapping_offset(index as isize * dim.step));
     for item_start in items {
         match (inner, item) {
-            // SAFETY: the caller's.
+            // SAFETY: `item_start` is an element of this dimension, of 1 byte, which the caller
+            // guarantees.
             ([], 1) => bytes.push(unsafe { *item_start }),
-            // SAFETY: the caller's.
+            // SAFETY: `item_start` is an element of this dimension, of 2 bytes, which the caller
+            // guarantees. A byte array needs no alignment.
             ([], 2) => bytes.extend(unsafe { item_start.cast::<[u8; 2]>().read() }),
-            // SAFETY: the caller's.
+            // SAFETY: `item_start` is an element of this dimension, of 4 bytes, which the caller
+            // guarantees. A byte array needs no alignment.
             ([], 4) => bytes.extend(unsafe { item_start.cast::<[u8; 4]>().read() }),
-            // SAFETY: the caller's.
+            // SAFETY: `item_start` is an element of this dimension, of 8 bytes, which the caller
+            // guarantees. A byte array needs no alignment.
             ([], 8) => bytes.extend(unsafe { item_start.cast::<[u8; 8]>().read() }),
-            // SAFETY: the caller's.
+            // SAFETY: `item_start` is an offset that this dimension reaches, so the caller's
+            // guarantee holds for the inner dimensions from there on.
             _ => unsafe { copy(item_start, inner, item, bytes) },
         }
     }

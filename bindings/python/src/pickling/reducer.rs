@@ -1,4 +1,4 @@
-//! How objects are pickled.
+//! The reducer, which decides how each object is pickled.
 
 use std::collections::BTreeMap;
 
@@ -11,52 +11,53 @@ use shmarray::{Array, DType};
 
 use super::extents::{self, Extent};
 use super::gather::gather;
-use crate::errors::to_py;
+use crate::error::to_py;
 use crate::memory::{Facts, ndarray};
 use crate::{dtypes, plain};
 
-/// So small an array is in the stream whatever else is there.
+/// An array of up to this size is in the stream, whatever else is there.
 const SMALL_BYTES: u64 = 16 << 10;
-/// From this size on a copy of an array takes longer than to call for its buffer.
+/// From this size on, copying an array takes longer than asking it for its buffer.
 const BUFFER_BYTES: u64 = 4 << 10;
 
-/// How objects are pickled: small arrays and buffers with their bytes in the stream; other arrays,
-/// other buffers and objects of some classes as functions say; all else as the pickler does.
+/// Decides how objects are pickled. Small arrays and buffers have their bytes in the stream. Other
+/// arrays, other buffers and objects of some classes are passed to functions. The pickler itself
+/// writes everything else.
 ///
-/// A small array that lies within an earlier small one is made from the same bytes, and one within
-/// a large array from the large one's memory. Any other overlap is lost in the stream:
+/// A small array that lies within an earlier small one is rebuilt from the same bytes, and one
+/// within a large array from the large one's memory. The stream cannot express any other overlap.
 /// `have_common` finds it afterwards, and the object is written again.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Reducer {
-    /// Of arrays.
+    /// Reduces arrays.
     ask: Py<PyAny>,
-    /// By classes.
+    /// Reducers by class.
     others: Vec<Py<PyDict>>,
     ask_take: Py<PyAny>,
-    /// How to make a read-only array.
+    /// Rebuilds a read-only array.
     fixed: Py<PyAny>,
     small_bytes: u64,
-    /// Whether views may be small: the owner of their memory may say how they are pickled.
+    /// Whether views may be small. If not, the owner of their memory decides how they are pickled.
     takes_views: bool,
-    /// Where the small arrays lie, but for those within others.
+    /// The extents of the small arrays, except those within others.
     small: Vec<Extent>,
-    /// The small arrays without gaps, by where they begin.
+    /// The small arrays without gaps, by their addresses.
     kept: BTreeMap<usize, Kept>,
-    /// Whether one of them was changed before another in it was pickled.
+    /// Whether one of them was changed before another one in it was pickled.
     is_changed: bool,
-    /// Where large arrays begin and end.
+    /// The extents of large arrays, by their addresses.
     large: BTreeMap<usize, usize>,
-    /// How many bytes of small arrays and buffers are in the stream.
+    /// The bytes of small arrays and buffers in the stream.
     taken: usize,
 }
 
-/// What is in the stream of a small array without gaps.
+/// A small array without gaps that is in the stream.
 struct Kept {
     array: Py<PyAny>,
     /// The address behind it.
     end: usize,
     digest: u64,
-    /// The object that the pickler has of its bytes.
+    /// The object with its bytes that the pickler has.
     bytes: Py<PyAny>,
 }
 
@@ -86,12 +87,13 @@ impl Reducer {
         }
     }
 
-    /// As `pickle.Pickler.reducer_override`.
+    /// Works as `pickle.Pickler.reducer_override`.
     #[pyo3(signature = (object, /))]
     fn reduce<'py>(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, kind) = (object.py(), object.get_type());
         if kind.is(plain::function(py)?) || kind.is(py.get_type::<PyType>()) {
-            return Ok(py.NotImplemented().into_bound(py)); // as Python's pickler has it; there are some in each stream
+            // Most streams have some. The pickler writes them by itself.
+            return Ok(py.NotImplemented().into_bound(py));
         }
         for reducers in &self.others {
             if let Ok(Some(reduce)) = reducers.bind(py).get_item(&kind) {
@@ -111,8 +113,8 @@ impl Reducer {
         self.ask.bind(py).call1((object,))
     }
 
-    /// As a pickler's `buffer_callback`: whether the stream is to have the buffer, since it is
-    /// small.
+    /// Works as a pickler's `buffer_callback`. Returns true if the buffer is small and goes into
+    /// the stream.
     #[pyo3(signature = (buffer, /))]
     fn take<'py>(&mut self, buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = buffer.py();
@@ -146,20 +148,20 @@ impl Reducer {
         self.small_bytes = small_bytes;
     }
 
-    /// Whether small arrays have memory in common with one another, or with other arrays.
+    /// Returns whether small arrays overlap with one another, or with other arrays.
     pub(super) fn have_common(&mut self, others: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
         if self.small.is_empty() {
             return Ok(false);
         }
         for other in others {
-            self.small.extend(extent_of(&other)?.map(Extent::of_place));
+            self.small.extend(extent_of(&other)?.map(Extent::out_of_band));
         }
         Ok(self.is_changed || extents::have_common(&mut self.small))
     }
 }
 
 impl Reducer {
-    /// How many bytes of arrays are in the stream.
+    /// Returns how many bytes of arrays are in the stream.
     pub(super) fn taken(&self) -> usize {
         self.taken
     }
@@ -168,8 +170,8 @@ impl Reducer {
         self.small_bytes
     }
 
-    /// Whether the stream takes so many bytes: up to `SMALL_BYTES` always, more while all of it is
-    /// at most `small_bytes`.
+    /// Returns whether this many bytes go into the stream: up to `SMALL_BYTES` always, more while
+    /// all of them are at most `small_bytes`.
     fn is_small(&self, bytes: u64) -> bool {
         bytes <= self.small_bytes
             && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
@@ -193,13 +195,13 @@ impl Reducer {
         self.large.insert(low, high);
     }
 
-    /// Whether some of it may lie in a large array.
+    /// Returns whether some of it may lie in a large array.
     fn is_in_large(&self, (low, high): (usize, usize)) -> bool {
         self.large.range(..high).next_back().is_some_and(|(_, end)| *end > low)
     }
 
-    /// The bytes in the stream that contain all of an array, and the array's offset in them. `None`
-    /// if the receiver's array would not be aligned as this one is.
+    /// Returns the bytes in the stream that contain all of an array, and the array's offset in
+    /// them. Returns `None` if the receiver's array would not be aligned as this one is.
     fn bytes_around<'py>(
         &mut self,
         array: &Bound<'py, PyAny>,
@@ -218,7 +220,7 @@ impl Reducer {
         }
         let whole = Facts::of(kept.array.bind(py))?;
         if whole.extent() != (*start, kept.end) {
-            self.is_changed = true; // it was given other memory meanwhile
+            self.is_changed = true; // it got other memory meanwhile
             return Ok(None);
         }
         self.is_changed |= digest(whole.memory()) != kept.digest;
@@ -253,8 +255,8 @@ impl Reducer {
         let start = facts.address() as usize;
         let memory = facts.memory();
         let buffer = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
-            // The pickler copies it once, and `take` notes where it lies. Some numbers of other
-            // machines have none.
+            // The pickler copies it once, and `take` notes its extent. Numbers in another byte
+            // order have no buffer.
             true => pickle_buffer(py)?.call1((array,)).ok(),
             false => None,
         };
@@ -273,7 +275,7 @@ impl Reducer {
         self.reduced(array, facts, object, 0, facts.strides())
     }
 
-    /// How an array is made again of bytes: where it begins in them, and with which strides.
+    /// Returns how an array is rebuilt from bytes, at an offset and with strides.
     fn reduced<'py>(
         &self,
         array: &Bound<'py, PyAny>,
@@ -284,7 +286,7 @@ impl Reducer {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = array.py();
         let shape = PyTuple::new(py, facts.shape())?;
-        let dtype = dtypes::told(&array.getattr(intern!(py, "dtype"))?)?;
+        let dtype = dtypes::compact(&array.getattr(intern!(py, "dtype"))?)?;
         let arguments = match offset == 0 && facts.are_of_c_order(strides) {
             true => (shape, dtype, bytes).into_pyobject(py)?,
             false => (shape, dtype, bytes, offset, PyTuple::new(py, strides)?).into_pyobject(py)?,
@@ -299,8 +301,8 @@ fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     PICKLE_BUFFER.import(py, "pickle", "PickleBuffer")
 }
 
-/// A number that differs, but for one case in 2⁶⁴, when the bytes do: FNV-1a over words, in four
-/// lanes.
+/// Returns a digest, FNV-1a over words in four lanes. It is equal for different bytes once in
+/// 2⁶⁴ cases.
 fn digest(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     let mut lanes = [0xcbf2_9ce4_8422_2325_u64; 4];
@@ -320,7 +322,7 @@ fn digest(bytes: &[u8]) -> u64 {
         .fold(bytes.len() as u64, |sum, part| (sum ^ part).wrapping_mul(PRIME))
 }
 
-/// Where an array or a buffer lies. `None` of what is neither.
+/// Returns the extent of an array or a buffer, or `None` for any other object.
 fn extent_of(other: &Bound<'_, PyAny>) -> PyResult<Option<Extent>> {
     if other.get_type().is(ndarray(other.py())?) {
         return Ok(Some(Extent::of(&Facts::of(other)?)));

@@ -1,35 +1,35 @@
-//! What an object was pickled to that fits into its message, as almost all do.
+//! The payload of an object that fits into its message, as almost all do.
 //!
-//! Nothing here calls Python: when the interpreter ends while a daemon thread is in Python code
-//! that Rust has called, that thread is unwound through Rust, and the process aborts.
+//! Nothing here calls Python. If the interpreter ends while a daemon thread is in Python code
+//! called from Rust, that thread is unwound through Rust, and the process aborts.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::{Reducer, Stream};
 
-/// A pickler that has written a longer stream, beside bytes of arrays, is not used again: its memo
-/// has grown, and clearing it takes time each time.
+/// A pickler that has written a longer stream, not counting bytes of arrays, is not used again: its
+/// memo has grown, and clearing it takes time each time.
 const SMALL_STREAM_BYTES: usize = 8 << 10;
 
-/// Takes what a pickler has written. The payload, and whether the pickler, which has still its
-/// memo, may be used again; `None`, and nothing taken, if there are places, if some of the stream
-/// is in shared memory, or if small arrays have memory in common.
+/// Takes what a pickler has written. Returns the payload, and whether the pickler, which still has
+/// its memo, may be used again. Returns `None`, and takes nothing, if there are out-of-band
+/// buffers, if some of the stream is in shared memory, or if small arrays overlap.
 #[pyfunction]
-#[pyo3(signature = (stream, reducer, places, /))]
+#[pyo3(signature = (stream, reducer, buffers, /))]
 pub(crate) fn small_payload<'py>(
     stream: &Bound<'py, Stream>,
     reducer: &Bound<'py, Reducer>,
-    places: &Bound<'py, PyList>,
+    buffers: &Bound<'py, PyList>,
 ) -> PyResult<Option<(Bound<'py, PyTuple>, bool)>> {
     let (mut stream, mut reducer) = (stream.borrow_mut(), reducer.borrow_mut());
-    if !places.is_empty() || !stream.is_in_memory() || reducer.have_common(Vec::new())? {
+    if !buffers.is_empty() || !stream.is_in_memory() || reducer.have_common(Vec::new())? {
         return Ok(None);
     }
-    let payload = stream.payload(places.py(), &[])?;
+    let payload = stream.payload(buffers.py(), &[])?;
     let is_small = stream.tell().saturating_sub(reducer.taken()) <= SMALL_STREAM_BYTES;
     stream.clear();
     let small_bytes = reducer.small_bytes();
-    reducer.begin(small_bytes); // the pickler's memo has all of its objects, too
+    reducer.begin(small_bytes); // the pickler's memo keeps all of its objects, too
     Ok(Some((payload, is_small)))
 }

@@ -1,43 +1,44 @@
-//! Where a pickler writes.
-#![allow(unsafe_code)] // memory that a pickler hands over by the buffer protocol
+//! The stream, which a pickler writes to.
+#![allow(unsafe_code)] // memory that a pickler passes by the buffer protocol
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use shmarray::{Array, DType, Options};
 
-use crate::errors::to_py;
-use crate::hold::Hold;
+use crate::error::to_py;
+use crate::lease::Lease;
 use crate::memory::LARGE_BYTES;
-use crate::messages;
+use crate::message;
 
-/// A new buffer's room beyond what is asked for: after its last large part a pickle has a few more
-/// bytes.
+/// A new segment has this much more room than necessary: after its last large part a pickle has a
+/// few more bytes.
 const SPARE_BYTES: usize = 4 << 10;
-/// While the stream is shorter than this each new buffer doubles it; after that it adds a quarter.
+/// While the stream is shorter than this, each new segment doubles it. After that it adds a
+/// quarter.
 const DOUBLED_BYTES: usize = 16 << 20;
 
-/// The stream of a pickle: the pickler's own bytes while it is short, else buffers of shared
-/// memory, which a message takes as they are. A buffer has room for what is large in one piece;
-/// what finds no room in shared memory comes behind the buffers.
+/// The stream of a pickle: in private memory while it is short, else in segments of shared memory,
+/// which a message takes as they are. A large piece lies in one segment. Pieces that find no room
+/// in shared memory follow the segments.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Stream {
-    buffers: Vec<Buffer>,
-    /// What follows the buffers, in pieces.
+    segments: Vec<Segment>,
+    /// The pieces that follow the segments.
     rest: Vec<Py<PyBytes>>,
     rest_bytes: usize,
-    /// What the rest has at most, unless shared memory is full.
+    /// The limit of the rest, unless shared memory is full.
     rest_most: usize,
-    /// Why there will be no more buffers.
+    /// The error because of which there will be no more segments.
     failure: Option<PyErr>,
 }
 
-struct Buffer {
+struct Segment {
     array: Array,
     used: usize,
 }
 
-impl Buffer {
+impl Segment {
     fn new(room: usize) -> shmarray::Result<Self> {
         let options = Options { uninitialized: true, ..Options::default() };
         Ok(Self { array: Array::create(DType::parse("|u1")?, &[room as u64], &options)?, used: 0 })
@@ -48,7 +49,8 @@ impl Buffer {
     }
 
     fn write(&mut self, bytes: &[u8]) -> shmarray::Result<()> {
-        // SAFETY: this array is new, and nobody else has it.
+        // SAFETY: `write_bytes` needs that nobody else uses the array. It was created in `new`, and
+        // its handle has not been given to anybody yet.
         unsafe { self.array.write_bytes(self.used as u64, bytes) }?;
         self.used += bytes.len();
         Ok(())
@@ -56,15 +58,15 @@ impl Buffer {
 }
 
 impl Stream {
-    /// Whether all of it is the pickler's own bytes.
+    /// Returns whether all of it is in private memory.
     pub(super) fn is_in_memory(&self) -> bool {
-        self.buffers.is_empty() && self.failure.is_none()
+        self.segments.is_empty() && self.failure.is_none()
     }
 
-    /// Whether the rest takes so many bytes more.
+    /// Returns whether this many bytes more go into the rest.
     fn is_for_rest(&self, bytes: usize) -> bool {
         self.failure.is_some()
-            || (self.buffers.is_empty() && self.rest_bytes + bytes <= self.rest_most)
+            || (self.segments.is_empty() && self.rest_bytes + bytes <= self.rest_most)
     }
 
     fn add_to_rest(&mut self, piece: &Bound<'_, PyBytes>) {
@@ -72,8 +74,8 @@ impl Stream {
         self.rest_bytes += piece.as_bytes().len();
     }
 
-    /// Adds bytes. `piece` is the object they lie in, if it may be kept instead of a copy;
-    /// `are_fixed` says that nobody can change them.
+    /// Adds bytes. `piece` is the object they lie in, if it may be kept instead of a copy.
+    /// `are_fixed` means that nobody can change them.
     fn write_bytes(
         &mut self,
         py: Python<'_>,
@@ -82,7 +84,7 @@ impl Stream {
         are_fixed: bool,
     ) -> PyResult<usize> {
         if !self.is_for_rest(bytes.len()) {
-            match self.write_to_buffers(py, bytes, are_fixed) {
+            match self.write_to_segments(py, bytes, are_fixed) {
                 Ok(()) => return Ok(bytes.len()),
                 Err(error) => self.failure = Some(error),
             }
@@ -94,12 +96,11 @@ impl Stream {
         Ok(bytes.len())
     }
 
-    /// Adds bytes to the buffers, and what of the stream is not there yet. Other threads of Python
-    /// run meanwhile.
-    fn write_to_buffers(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
+    /// Moves the rest into the segments, and adds bytes. Other threads of Python run meanwhile.
+    fn write_to_segments(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
         let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
-        let (buffers, behind) = (&mut self.buffers, self.rest_bytes);
-        let mut write = || write_behind(buffers, &rest, behind, bytes);
+        let (segments, behind) = (&mut self.segments, self.rest_bytes);
+        let mut write = || write_behind(segments, &rest, behind, bytes);
         let written =
             if are_fixed && bytes.len() as u64 >= LARGE_BYTES { py.detach(write) } else { write() };
         drop(rest);
@@ -110,20 +111,20 @@ impl Stream {
     }
 }
 
-/// Adds to buffers what follows them and then `bytes`, in one piece.
+/// Adds the rest and then `bytes` to the segments, in one piece.
 fn write_behind(
-    buffers: &mut Vec<Buffer>,
+    segments: &mut Vec<Segment>,
     rest: &[&[u8]],
     rest_bytes: usize,
     bytes: &[u8],
 ) -> shmarray::Result<()> {
     let needed = rest_bytes + bytes.len();
-    if buffers.last().is_none_or(|last| last.room() < needed) {
-        let written = buffers.iter().map(|buffer| buffer.used).sum::<usize>() + rest_bytes;
+    if segments.last().is_none_or(|last| last.room() < needed) {
+        let written = segments.iter().map(|segment| segment.used).sum::<usize>() + rest_bytes;
         let growth = if written < DOUBLED_BYTES { written } else { written / 4 };
-        buffers.push(Buffer::new(needed.max(growth) + SPARE_BYTES)?);
+        segments.push(Segment::new(needed.max(growth) + SPARE_BYTES)?);
     }
-    if let Some(last) = buffers.last_mut() {
+    if let Some(last) = segments.last_mut() {
         rest.iter().try_for_each(|piece| last.write(piece))?;
         last.write(bytes)?;
     }
@@ -134,7 +135,7 @@ fn write_behind(
 impl Stream {
     #[new]
     fn new(rest_most: usize) -> Self {
-        Self { buffers: Vec::new(), rest: Vec::new(), rest_bytes: 0, rest_most, failure: None }
+        Self { segments: Vec::new(), rest: Vec::new(), rest_bytes: 0, rest_most, failure: None }
     }
 
     /// Adds bytes, or a text as UTF-8.
@@ -153,13 +154,14 @@ impl Stream {
         }
         let memory = PyUntypedBuffer::get(data)?;
         if memory.len_bytes() == 0 {
-            return Ok(0); // there need be no memory
+            return Ok(0); // the address may be null
         }
         if !memory.is_c_contiguous() && !memory.is_fortran_contiguous() {
-            return self.write(messages::bytes_of(data)?.as_any());
+            return self.write(message::bytes_of(data)?.as_any());
         }
-        // SAFETY: it has so many bytes there, and nobody changes them meanwhile: this thread keeps
-        // the GIL, if it is not `bytes`.
+        // SAFETY: `memory` is a contiguous buffer of `len_bytes` initialized bytes that it keeps
+        // alive. Nobody changes them meanwhile: either they are `bytes`, or this thread keeps the
+        // GIL.
         let bytes = unsafe {
             std::slice::from_raw_parts(memory.buf_ptr().cast::<u8>(), memory.len_bytes())
         };
@@ -167,17 +169,21 @@ impl Stream {
         self.write_bytes(py, bytes, piece, piece.is_some())
     }
 
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     pub(super) fn tell(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.used).sum::<usize>() + self.rest_bytes
+        self.segments.iter().map(|segment| segment.used).sum::<usize>() + self.rest_bytes
     }
 
-    /// The buffers, with how many bytes of each are used.
-    fn buffers(&self) -> Vec<(Hold, usize)> {
-        self.buffers.iter().map(|buffer| (Hold::new(buffer.array.clone()), buffer.used)).collect()
+    /// Returns the segments, with how many bytes of each are used.
+    fn segments(&self) -> Vec<(Lease, usize)> {
+        self.segments
+            .iter()
+            .map(|segment| (Lease::new(segment.array.clone()), segment.used))
+            .collect()
     }
 
-    /// The rest of the stream in pieces; the last piece is `table` and the length of that rest.
+    /// Returns the rest of the stream in pieces. The last piece is `table` and the length of the
+    /// rest.
     pub(super) fn payload<'py>(
         &self,
         py: Python<'py>,
@@ -195,13 +201,13 @@ impl Stream {
         )
     }
 
-    /// All of it, where there are no buffers.
+    /// Returns all of it, if there are no segments.
     fn getvalue<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let pieces: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
         PyBytes::new(py, &pieces.concat())
     }
 
-    /// Why some of it is not in a buffer that should be.
+    /// Returns the error because of which some of it is not in shared memory.
     fn failure(&self, py: Python<'_>) -> Option<PyErr> {
         self.failure.as_ref().map(|error| error.clone_ref(py))
     }

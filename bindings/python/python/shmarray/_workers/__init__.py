@@ -1,12 +1,12 @@
-"""Workers: processes that do tasks, and the thread that sees to them. What pools and executors
-stand on.
+"""Workers: processes that perform tasks, and the dispatcher that gives tasks to them.
 
-PROCESSES.md has the protocol, and what a crash leaves at each of its steps.
+Pools and executors use this package. PROCESSES.md has the protocol, and says what a crash leaves at
+each of its steps.
 """
 
 from ._backlog import Backlog
-from ._child import Trade
+from ._child import WorkerProtocol
 from ._dispatcher import Dispatcher
 from ._task import CALLBACKS, Task
 
-__all__ = ["CALLBACKS", "Backlog", "Dispatcher", "Task", "Trade"]
+__all__ = ["CALLBACKS", "Backlog", "Dispatcher", "Task", "WorkerProtocol"]

@@ -1,13 +1,17 @@
-"""How much may wait for workers: so much as a pipe has room for, and one task of any size."""
+"""The limit of tasks that wait for workers: the bytes that fit into a pipe, and one task of any
+size.
+"""
 
 import threading
 
 BYTES_MOST = 64 << 10
-"""As the pipe of the standard pool."""
+"""The size of the standard pool's pipe."""
 
 
 class Backlog:
-    """Counts the bytes of tasks that wait. Any thread may add some; only one takes them off."""
+    """Counts the bytes of waiting tasks. Any thread may add a task. Only one thread takes tasks
+    off.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,22 +24,24 @@ class Backlog:
         return not self._is_full
 
     def wait(self) -> None:
-        """Until there is room."""
+        """Waits until there is room."""
         if self._is_full:
             self._has_room.wait()
 
     def add(self, size: int) -> None:
-        """A task of this size waits, whether there is room or not."""
+        """Adds a task of this size, whether there is room or not."""
         with self._lock:
             self._added += size
             if self._added - self._taken < BYTES_MOST or self._is_full:
                 return
             self._has_room.clear()
             self._is_full = True
-        self._make_room()  # who takes off may not have seen that it is full
+        self._make_room()  # the thread that takes tasks off may not have seen that it is full
 
     def take_off(self, size: int) -> None:
-        """Who waits for room goes on when there is some more of it, not for each task."""
+        """Takes a task off. Wakes the threads that wait for room when half of it is free, not for
+        each task.
+        """
         self._taken += size
         if self._is_full:
             self._make_room()

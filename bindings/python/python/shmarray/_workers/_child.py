@@ -1,4 +1,4 @@
-"""What a worker does: one task after the other, until its parent lets it go."""
+"""The worker's side: it performs one task after the other, until its parent lets it go."""
 
 import abc
 import contextlib
@@ -7,29 +7,27 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from .. import _core
-from ..multiprocessing import _absent, _message
-from ..multiprocessing._message import Packed
-from . import _wire
+from .. import _core, _wire
+from .._ipc import _main_missing, _message
+from .._ipc._message import OutgoingMessage
+from . import _pipe
 from ._ends import End
 
 
-class Trade(abc.ABC):
-    """How the workers of a pool or an executor do their tasks.
-
-    It has no instances: a worker is given the class.
+class WorkerProtocol(abc.ABC):
+    """How the workers of a pool or an executor perform their tasks. Used as a class, without
+    instances.
     """
 
     @staticmethod
-    def pack(obj: object) -> Packed:
-        """Raises what pickling raises."""
+    def pack(obj: object) -> OutgoingMessage:
+        """Packs what a worker sends. Raises what pickling raises."""
         return _message.pack(obj)
 
     @staticmethod
     def initialize(initializer: Callable[..., object], initargs: Any) -> Exception | None:
-        """Runs the initializer.
-
-        What this raises ends the worker; what it returns ends all workers.
+        """Runs the initializer. If this raises, the worker ends. If it returns an exception, all
+        workers end.
         """
         initializer(*initargs)
         return None
@@ -37,20 +35,25 @@ class Trade(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
-        """Makes a call: whether it succeeded, and its result, or what is to be raised instead."""
+        """Makes a call. Returns whether it succeeded, and its result or the exception to raise
+        instead.
+        """
 
     @staticmethod
     @abc.abstractmethod
     def explain(error: BaseException, value: object) -> Any:
-        """What is to be raised in the place of a value that cannot be sent."""
+        """Returns the exception to raise instead of a value that cannot be sent."""
 
 
 def work(
-    end: End, trade: type[Trade], initializer: Callable[..., object] | None, initargs: Any
+    end: End,
+    protocol: type[WorkerProtocol],
+    initializer: Callable[..., object] | None,
+    initargs: Any,
 ) -> None:
     """The target of a worker's process."""
-    with contextlib.suppress(_wire.Gone):
-        worker = _Worker(end.pipe, trade)
+    with contextlib.suppress(_pipe.Gone):
+        worker = _Worker(end.pipe, protocol)
         end.let_signals_in()
         if worker.is_initialized(initializer, initargs):
             while True:
@@ -58,13 +61,12 @@ def work(
 
 
 class _Worker:
-    """SIGINT ends a task, and nothing else:
-
-    who waits for one waits for his parent, who decides what comes next.
+    """The loop of a worker. SIGINT interrupts a task and nothing else: an idle worker waits for its
+    parent, which decides what happens next.
     """
 
-    def __init__(self, pipe: _core.Pipe, trade: type[Trade]) -> None:
-        self._pipe, self._trade, self._pid = pipe, trade, os.getpid()
+    def __init__(self, pipe: _core.Pipe, protocol: type[WorkerProtocol]) -> None:
+        self._pipe, self._protocol, self._pid = pipe, protocol, os.getpid()
         self._may_be_interrupted = False
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
@@ -74,43 +76,45 @@ class _Worker:
             signal.default_int_handler(number, frame)
 
     def is_initialized(self, initializer: Callable[..., object] | None, initargs: Any) -> bool:
-        """Whether it is ready, and has said so."""
+        """Runs the initializer and reports the outcome. Returns whether the worker is ready."""
         self._may_be_interrupted = initializer is not None
-        refusal = None if initializer is None else self._trade.initialize(initializer, initargs)
+        refusal = None if initializer is None else self._protocol.initialize(initializer, initargs)
         self._may_be_interrupted = False
         if refusal is None:
-            _wire.send(self._pipe, _wire.READY, 0, _wire.NOTHING)
+            _pipe.send(self._pipe, _wire.READY, 0, _pipe.NOTHING)
         else:
-            _wire.send(self._pipe, _wire.REFUSED, 0, self._trade.pack(refusal))
+            _pipe.send(self._pipe, _wire.REFUSED, 0, self._protocol.pack(refusal))
         return refusal is None
 
     def do_one(self) -> None:
-        """Receives a task, does it, and answers. Raises Gone when the parent has closed its end."""
+        """Receives a task, performs it and answers. Raises Gone when the parent has closed its
+        end.
+        """
         number, call = self._receive()
         self._may_be_interrupted = True
         try:
-            outcome = self._trade.perform(*call)
+            outcome = self._protocol.perform(*call)
         finally:
             self._may_be_interrupted = False
         if os.getpid() != self._pid:
-            os._exit(0)  # a child that the task forked, and that should not have come back
-        del call  # its arrays need not wait for the next task
+            os._exit(0)  # a child that the task forked, and that should not have returned
+        del call  # its arrays are released before the next task
         try:
             self._answer(number, outcome)
         except BaseException as error:
-            self._answer(number, (False, self._trade.explain(error, outcome[1])))
+            self._answer(number, (False, self._protocol.explain(error, outcome[1])))
 
     def _receive(self) -> tuple[int, tuple[Any, Any, Any]]:
-        """The next task. One that cannot be unpickled raises that where its result is asked for."""
-        received = _wire.receive(self._pipe)
+        """Receives the next task. If it cannot be unpickled, its result raises that error."""
+        received = _pipe.receive(self._pipe)
         try:
             return received.number, received.unpack()
         except Exception as error:
-            _absent.tell(error)
+            _main_missing.tell(error)
             return received.number, (_raise, (error,), {})
 
     def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:
-        _wire.send(self._pipe, _wire.ANSWER, number, self._trade.pack(outcome))
+        _pipe.send(self._pipe, _wire.ANSWER, number, self._protocol.pack(outcome))
 
 
 def _raise(error: Exception) -> None:

@@ -1,7 +1,7 @@
-"""The thread of the parent that gives tasks to workers, and takes what comes of them.
+"""The dispatcher: the thread of the parent that gives tasks to workers and takes their answers.
 
-It waits for all workers at once, and for nothing else. Other threads add tasks, start workers
-for them, and say how it is to end.
+It waits for all workers at once, and for nothing else. Other threads add tasks, start workers for
+them, and end the dispatcher.
 """
 
 import collections
@@ -16,15 +16,17 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from .._errors import WorkerLost
-from ..multiprocessing import _descriptors
-from . import _wire
-from ._child import Trade, work
+from .. import _wire
+from .._error import WorkerLost
+from .._ipc import _fds
+from . import _pipe
+from ._child import WorkerProtocol, work
 from ._task import CALLBACKS, Task
 from ._worker import SMALL_TASKS_MOST, TASKS_MOST, Worker
 
 STARTS_MOST = 4
-"""So many more workers than there are places may end in a row before any of them was ready."""
+"""The number of workers, beyond the size of the pool, that may end in a row before any was ready.
+"""
 
 
 class Start(Protocol):
@@ -34,16 +36,18 @@ class Start(Protocol):
 
 
 class Dispatcher:
-    """Its owner starts it and ends it. It does not know its owner, who may be garbage by then."""
+    """Gives tasks to workers. Its owner starts and ends it; it has no reference to its owner, which
+    may be garbage collected first.
+    """
 
     error: BaseException | None = None
-    """Why no task is done any more."""
+    """The error that ended it, which all unfinished tasks raise."""
 
     def __init__(
         self,
         size: int,
         start: Start,
-        trade: type[Trade],
+        protocol: type[WorkerProtocol],
         initializer: Callable[..., object] | None = None,
         initargs: Any = (),
         *,
@@ -54,25 +58,26 @@ class Dispatcher:
         lost: type[WorkerLost] = WorkerLost,
         at_end: Callable[[BaseException, bool], None] | None = None,
     ) -> None:
-        """Each worker does ``tasks_most``. Some that are small may wait with it, where nobody can
-        cancel them.
+        """Each worker performs ``tasks_most`` tasks. With ``small_ahead`` several small tasks may
+        wait at a worker, where nobody can cancel them.
 
-        On demand, there are no more workers than tasks, and those with nothing to do leave after
-        ``idle_seconds``. Else there are always ``size``. ``at_end`` is called unless it was closed.
+        With ``on_demand`` there are no more workers than tasks, and idle workers leave after
+        ``idle_seconds``. Otherwise there are always ``size`` workers. ``at_end`` is called when the
+        dispatcher ends, unless it was closed.
         """
         self.thread = threading.Thread(name="shmarray-dispatcher", target=self._run, daemon=True)
         self._size, self._start_process, self._arguments = (
             size,
             start,
-            (trade, initializer, initargs),
+            (protocol, initializer, initargs),
         )
-        self._trade, self._lost, self._at_end = trade, lost, at_end
+        self._protocol, self._lost, self._at_end = protocol, lost, at_end
         self._tasks_most = math.inf if tasks_most is None else tasks_most
         self._small_most = SMALL_TASKS_MOST if small_ahead else TASKS_MOST
         self._far = 2 * self._small_most * size
         self._on_demand, self._idle_seconds = on_demand, idle_seconds
         self._pid = os.getpid()
-        self._lock = threading.Lock()  # for what callers change, too
+        self._lock = threading.Lock()  # guards what other threads change, too
         self._workers: list[Worker] = []
         self._unwatched: collections.deque[Worker] = collections.deque()
         self._alive = self._being_started = 0
@@ -81,24 +86,21 @@ class Dispatcher:
         self._numbers = itertools.count(1)
         self._unsettled = 0
         self._is_closing = self._is_terminated = self._drops_waiting = False
-        self._bell = _descriptors.Owned(lambda: os.eventfd(0))
+        self._wakeup_fd = _fds.OwnedFd(lambda: os.eventfd(0))
         self._selector = selectors.PollSelector()
-        self._selector.register(self._bell.fileno(), selectors.EVENT_READ, self._bell_rang)
+        self._selector.register(self._wakeup_fd.fileno(), selectors.EVENT_READ, self._was_woken)
         self._has_news = self._is_asleep = False
 
-    # What other threads call. A finalizer may, in any thread and at any point of it: ``close`` and
-    # ``terminate`` take no lock.
+    # Methods for other threads. A finalizer may call `close` and `terminate` in any thread at any
+    # point, so these two take no lock.
 
     @property
     def processes(self) -> list[BaseProcess]:
-        """Those of all workers."""
+        """The processes of all workers."""
         return [worker.process for worker in list(self._workers)]
 
     def fill(self) -> None:
-        """Starts workers for all places.
-
-        Raises what starting a process does; then there are none.
-        """
+        """Starts all workers. Raises what starting a process raises; then no worker is left."""
         try:
             while len(self._workers) < self._size:
                 self._workers.append(self._new_worker())
@@ -112,8 +114,8 @@ class Dispatcher:
             raise
 
     def submit(self, task: Task) -> None:
-        """Raises RuntimeError when it is closed, the error that ended it, and what starting a
-        process does.
+        """Adds a task. Raises RuntimeError after `close`, the error that ended the dispatcher, or
+        what starting a process raises.
         """
         self.check_process()
         with self._lock:
@@ -128,7 +130,7 @@ class Dispatcher:
             self._submit_after_refill(task)
         self._has_news = True
         if self._is_asleep:
-            self._ring()
+            self._wake_up()
 
     def _submit_after_refill(self, task: Task) -> None:
         try:
@@ -138,27 +140,29 @@ class Dispatcher:
                 self._waiting.append(task)
         except BaseException:
             self._unsettle()
-            self._ring()  # who was closed meanwhile may have waited for this one
+            self._wake_up()  # the dispatcher may have been closed, and waits for this task
             raise
 
     def close(self, *, drop_waiting: bool = False) -> None:
-        """It ends when all tasks are done, or all that have begun."""
+        """Ends the dispatcher when all tasks are done, or only those that have begun."""
         self._drops_waiting |= drop_waiting
         self._is_closing = True
-        self._ring()
+        self._wake_up()
 
     def terminate(self) -> None:
-        """It ends now, and so do all workers."""
+        """Ends the dispatcher and all workers now."""
         self._is_terminated |= self.error is None
         self._give_up(self._lost("the workers were terminated"))
 
     def join(self) -> None:
-        """Waits until it has ended. Its own thread, and a forked child, need not."""
+        """Waits until the dispatcher has ended. Returns at once in its own thread and in a forked
+        child.
+        """
         if threading.current_thread() is not self.thread and self._pid == os.getpid():
             self.thread.join()
 
     def check_process(self) -> None:
-        """Raises RuntimeError in a forked child: it has no part in what its parent began."""
+        """Raises RuntimeError in a forked child, which has no part in its parent's workers."""
         if self._pid != os.getpid():
             raise RuntimeError("the workers are those of the process that this one was forked from")
 
@@ -168,11 +172,11 @@ class Dispatcher:
         if self._is_closing:
             raise RuntimeError("no tasks can be added after closing")
 
-    def _ring(self) -> None:
+    def _wake_up(self) -> None:
         self._has_news = True
         if self._is_asleep and self._pid == os.getpid():
             self._is_asleep = False
-            os.eventfd_write(self._bell.fileno(), 1)
+            os.eventfd_write(self._wakeup_fd.fileno(), 1)
 
     # Workers.
 
@@ -185,11 +189,10 @@ class Dispatcher:
         return worker
 
     def _refill(self) -> None:
-        """Starts what workers are missing.
-
-        Raises what starting a process does when there is none at all.
+        """Starts the workers that are missing. Raises what starting a process raises if there is
+        none at all.
         """
-        while self._takes_place():
+        while self._reserves_start():
             worker = None
             try:
                 worker = self._new_worker()
@@ -203,10 +206,10 @@ class Dispatcher:
                     if worker is not None:
                         self._workers.append(worker)
                         self._alive += 1
-                self._ring()
+                self._wake_up()
 
-    def _takes_place(self) -> bool:
-        """Whether there is a place for a worker, which the caller is to start."""
+    def _reserves_start(self) -> bool:
+        """Reserves the start of a worker for the caller. Returns False if no worker is missing."""
         with self._lock:
             is_free = self._lacks_workers()
             self._being_started += is_free
@@ -234,7 +237,7 @@ class Dispatcher:
             self._let_go(worker)
 
     def _heard(self, worker: Worker) -> None:
-        """Several answers may wait, but others shall have their turn."""
+        """Takes the answers of a worker, but not endlessly: other workers have their turn."""
         for _ in range(self._small_most):
             if worker.was_let_go or (received := worker.hear()) is None:
                 return
@@ -243,7 +246,9 @@ class Dispatcher:
                 return
 
     def _ended(self, worker: Worker) -> None:
-        """Its process has. What it had not received is for others; what it had begun is lost."""
+        """Handles the end of a worker's process. Tasks that it had not received go to others. Tasks
+        that it had begun are lost.
+        """
         self._selector.unregister(worker.death())
         returned = list[Task]()
         if not worker.was_let_go:
@@ -263,7 +268,7 @@ class Dispatcher:
                 task.settle(False, self._loss(worker))
 
     def _replace(self, worker: Worker) -> None:
-        """By a new one, if it is missing."""
+        """Starts another worker, if one is missing."""
         error: BaseException | None = worker.refusal
         if self._failed_starts > self._size + STARTS_MOST:
             error = self._lost(
@@ -288,21 +293,23 @@ class Dispatcher:
 
     # Tasks.
 
-    def _take(self, worker: Worker, received: _wire.Received) -> None:
-        """What a worker has said."""
+    def _take(self, worker: Worker, received: _pipe.WorkerMessage) -> None:
+        """Handles a message of a worker."""
         if received.kind == _wire.READY:
             worker.is_ready, self._failed_starts = True, 0
         elif received.kind == _wire.REFUSED:
-            worker.refusal = received.unpack()  # it has still to say goodbye
+            worker.refusal = received.unpack()  # the worker ends after this message
         elif (task := worker.answered(received.number)) is not None:
             if worker.has_done_all():
                 self._let_go(worker)
             elif worker.takes_another():
-                self._give_next(worker)  # before anybody's callbacks
+                self._give_next(worker)  # before callbacks of the program run
             self._finish(task, *_outcome(received))
 
     def _distribute(self) -> None:
-        """The next task is for who has fewest; of those, who is ready comes first."""
+        """Gives each waiting task to the worker that has the fewest tasks; among those, to a ready
+        one.
+        """
         self._take_back_overtaken()
         while self._waiting:
             takers = [worker for worker in self._workers if worker.takes_another()]
@@ -315,7 +322,7 @@ class Dispatcher:
         self._balance()
 
     def _take_back_overtaken(self) -> None:
-        """What waits with a worker for a long task, while others are far ahead, is the next."""
+        """Takes back tasks that wait behind a long task while other workers are far ahead."""
         newest = max(
             (worker.tasks[-1].number for worker in self._workers if worker.tasks), default=0
         )
@@ -324,7 +331,7 @@ class Dispatcher:
                 self._waiting.extendleft(reversed(worker.take_all_back()))
 
     def _balance(self) -> None:
-        """Nothing waits. Who has nothing to do gets what others have not begun."""
+        """Gives idle workers the tasks that other workers have not begun, when no task waits."""
         for idle in [worker for worker in self._workers if worker.is_ready and not worker.tasks]:
             for busy in [worker for worker in self._workers if len(worker.tasks) > worker.is_ready]:
                 if idle.takes_another() and (task := busy.take_back()) is not None:
@@ -333,7 +340,7 @@ class Dispatcher:
                     break
 
     def _give_next(self, worker: Worker) -> bool:
-        """``False`` when there is nothing to give, or no room for it."""
+        """Gives the next task to a worker. Returns False if there is no task, or no room for it."""
         while self._waiting and worker.has_room_for(self._waiting[0]):
             task = self._waiting.popleft()
             if not task.has_begun and not self._begin(task):
@@ -341,9 +348,8 @@ class Dispatcher:
             try:
                 worker.send(task)
             except TimeoutError:
-                self._waiting.appendleft(
-                    task
-                )  # there will be room when the worker has received what it has, or died
+                # There will be room when the worker has received what it has, or has died.
+                self._waiting.appendleft(task)
                 return False
             except Exception as error:
                 self._finish(task, False, error)
@@ -352,14 +358,14 @@ class Dispatcher:
         return False
 
     def _begin(self, task: Task) -> bool:
-        """``False`` when that is the end of the task."""
+        """Marks a task as begun and packs it. Returns False if the task ends here."""
         if not task.begin():
             self._unsettle()
             return False
         task.has_begun = True
         try:
             if task.packed is None:
-                task.pack(self._trade)
+                task.pack(self._protocol)
         except BaseException as error:
             self._finish(task, False, error)
             return False
@@ -373,7 +379,7 @@ class Dispatcher:
     def _unsettle(self, count: int = 1) -> None:
         with self._lock:
             self._unsettled -= count
-            self._has_news |= not self._unsettled  # it may be over
+            self._has_news |= not self._unsettled  # the dispatcher may be done
 
     # The loop.
 
@@ -383,7 +389,7 @@ class Dispatcher:
                 self._has_news = False
                 self._tend()
                 self._wait()
-        except BaseException as error:  # nobody shall wait for ever
+        except BaseException as error:  # so that nobody waits forever
             self._give_up(error)
             raise
         finally:
@@ -391,7 +397,9 @@ class Dispatcher:
                 self._end(self.error)
                 if self._at_end is not None:
                     self._at_end(self.error, self._is_terminated)
-            self._selector.close()  # it has methods of this: what the owner gave would wait for the collector
+            # The selector has bound methods of this object, which would otherwise live until a
+            # garbage collection.
+            self._selector.close()
 
     def _is_over(self) -> bool:
         with self._lock:
@@ -401,7 +409,7 @@ class Dispatcher:
         return self.error is not None or (self._is_closing and not self._unsettled)
 
     def _tend(self) -> None:
-        """What there may be to do after something has happened."""
+        """Does what may be necessary after an event."""
         while self._unwatched:
             self._watch(self._unwatched.popleft())
         if self.error is not None:
@@ -414,8 +422,8 @@ class Dispatcher:
             self._drop_waiting()
 
     def _wait(self) -> None:
-        """Until something happens."""
-        self._is_asleep = True  # who has news from here on rings the bell
+        """Waits for an event."""
+        self._is_asleep = True  # from here on a thread with news writes to the wake-up fd
         patience = self._idle_seconds if self._on_demand and not self._unsettled else None
         events = self._selector.select(0 if self._has_news else patience)
         self._is_asleep = False
@@ -424,19 +432,19 @@ class Dispatcher:
         if not (events or self._has_news):
             self._let_all_go()
 
-    def _bell_rang(self) -> None:
-        os.eventfd_read(self._bell.fileno())
+    def _was_woken(self) -> None:
+        os.eventfd_read(self._wakeup_fd.fileno())
 
     # The end.
 
     def _give_up(self, error: BaseException) -> None:
-        """All that is not done raises this."""
+        """Makes all unfinished tasks raise this error."""
         if self.error is None:
             self.error = error
-        self._ring()
+        self._wake_up()
 
     def _drop_waiting(self) -> None:
-        """Those tasks that have not begun. What came back from a worker has."""
+        """Drops the tasks that have not begun. A task that came back from a worker has begun."""
         with self._lock:
             dropped = [task for task in self._waiting if not task.has_begun]
             self._waiting = collections.deque(task for task in self._waiting if task.has_begun)
@@ -447,11 +455,11 @@ class Dispatcher:
                 task.drop(self._lost("the task was cancelled"))
 
     def _end(self, error: BaseException) -> None:
-        """All workers leave, and all tasks are done with."""
+        """Ends all workers and all tasks."""
         for worker in list(self._workers):
             if not worker.was_terminated:
                 worker.terminate()
-                with contextlib.suppress(KeyError):  # this thread may have failed to watch it
+                with contextlib.suppress(KeyError):  # this thread may have failed to register it
                     self._let_go(worker)
         with self._lock:
             tasks = [*self._waiting, *(task for worker in self._workers for task in worker.tasks)]
@@ -464,8 +472,8 @@ class Dispatcher:
                 task.drop(error) if self._is_terminated else task.settle(False, error)
 
 
-def _outcome(received: _wire.Received) -> tuple[bool, Any]:
-    """A result that cannot be unpickled raises that where it is asked for."""
+def _outcome(received: _pipe.WorkerMessage) -> tuple[bool, Any]:
+    """Returns the outcome of a task. If it cannot be unpickled, the task raises that error."""
     try:
         succeeded, value = received.unpack()
     except BaseException as error:

@@ -1,11 +1,11 @@
-"""A worker's pipe: both of its ends in the parent, one in the worker, none in any other process.
+"""A worker's pipe: both ends are open in the parent, one in the worker, none in any other process.
 
-The parent keeps the worker's end, too. What the worker has not received when it dies can be
-received there, and so was certainly not begun. That the worker has died is told by its process,
-not by the pipe.
+The parent keeps the worker's end as well. After the worker's death the parent receives there what
+the worker had not received, so these tasks were certainly not begun. The worker's process tells
+that it has died, not the pipe.
 
-A worker leaves when the parent's end is closed. So no other process may have that end: a forked
-child lets go of all ends, but for the one that it was started for.
+A worker leaves when the parent's end is closed, so no other process may have that end. A forked
+child closes all ends except the one that it was started for.
 """
 
 import contextlib
@@ -17,14 +17,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
-from ..multiprocessing import _descriptors, reduction
+from .._ipc import _fds
+from .._ipc._reducers import DupFd
 
 
 class Ends:
     """Both ends of a new pipe."""
 
     def __init__(self) -> None:
-        with _descriptors.no_fork():
+        with _fds.no_fork():
             self.here, self.there = _core.Pipe.pair()
             _all_ends.add(self)
 
@@ -34,7 +35,7 @@ class Ends:
 
     @contextlib.contextmanager
     def passed_on(self) -> Iterator["End"]:
-        """Meanwhile this thread starts the worker, whose end this is."""
+        """Within the block this thread starts the worker that has this end."""
         _starting.ends = self
         try:
             yield End(self.there)
@@ -43,10 +44,10 @@ class Ends:
             os.set_inheritable(self.there.fileno(), False)  # a launcher may have changed that
 
     def forget(self, null: int, but_there: bool) -> None:
-        """Lets go in a child what is the parent's.
+        """Closes in a forked child the ends that are the parent's.
 
-        A thread that the fork has left behind may have kept a pipe from being closed: what is
-        closed for sure is the descriptor, and something harmless takes its place.
+        A thread that exists only in the parent may have kept a pipe from being closed. The fd
+        itself is replaced by one of ``/dev/null`` in any case.
         """
         for pipe in (self.here,) if but_there else (self.here, self.there):
             with contextlib.suppress(OSError):  # it was closed already
@@ -61,11 +62,11 @@ class End:
         self.pipe = pipe
 
     def let_signals_in(self) -> None:
-        """The worker can handle them now."""
+        """Unblocks signals: the worker can handle them now."""
         _let_signals_in()
 
     def __reduce__(self) -> Any:
-        return _arrive, (reduction.DupFd(self.pipe.fileno()),)
+        return _arrive, (DupFd(self.pipe.fileno()),)
 
 
 def _arrive(fd: Any) -> End:
@@ -75,7 +76,7 @@ def _arrive(fd: Any) -> End:
 class _Starting(threading.local):
     ends: Ends | None = None
     mask: set[signal.Signals | int] | None = None
-    """What was blocked before the fork."""
+    """The signals that were blocked before the fork."""
 
 
 _starting = _Starting()

@@ -1,46 +1,48 @@
-"""A task: a call that a worker is to make, and what becomes of it."""
+"""A task: a call that a worker makes, and its outcome."""
 
 import abc
 import threading
 from typing import Any
 
-from ..multiprocessing._message import Packed
-from ._child import Trade
+from .._ipc._message import OutgoingMessage
+from ._child import WorkerProtocol
 
 
 class Task(abc.ABC):
-    """What its owner asks for. The dispatcher calls the methods."""
+    """A task of an owner. The dispatcher calls the methods."""
 
     number = 0
-    """Its place among those that its dispatcher was given."""
+    """Its number among the tasks of its dispatcher."""
 
     def __init__(self, call: tuple[Any, Any, Any]) -> None:
         self.call: tuple[Any, Any, Any] | None = call
-        """The function, its arguments, and those with names; ``None`` when they are packed."""
-        self.packed: Packed | None = None
-        """What is to be sent; ``None`` when it has been."""
+        """The function, its arguments and its keyword arguments; None once they are packed."""
+        self.packed: OutgoingMessage | None = None
+        """The message to send; None once it was sent."""
         self.has_begun = False
 
-    def pack(self, trade: type[Trade]) -> None:
-        """Raises what pickling does."""
+    def pack(self, protocol: type[WorkerProtocol]) -> None:
+        """Packs the call. Raises what pickling raises."""
         call, self.call = self.call, None
-        self.packed = trade.pack(call)
+        self.packed = protocol.pack(call)
 
     @abc.abstractmethod
     def begin(self) -> bool:
-        """It is about to be sent for the first time. ``False`` when nobody wants it any more."""
+        """Called before the task is sent for the first time. Returns False if it was cancelled."""
 
     @abc.abstractmethod
     def settle(self, succeeded: bool, value: Any) -> None:
-        """It has a result, or the exception that it raised instead."""
+        """Called with the result, or the exception that was raised instead."""
 
     @abc.abstractmethod
     def drop(self, error: BaseException) -> None:
-        """It will have none, since its owner ended the workers."""
+        """Called if the task will have no result, because its owner ended the workers."""
 
 
 class callbacks:  # noqa: N801 (used as a function, and in each task)
-    """What people's callbacks raise is said on stderr, as of any thread, and goes no further."""
+    """Prints exceptions of a program's callbacks to stderr, as for any thread, and suppresses
+    them.
+    """
 
     def __enter__(self) -> None:
         pass
@@ -52,4 +54,4 @@ class callbacks:  # noqa: N801 (used as a function, and in each task)
 
 
 CALLBACKS = callbacks()
-"""It has nothing of its own, so one is enough."""
+"""One instance is enough: it has no state."""

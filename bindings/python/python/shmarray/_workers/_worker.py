@@ -1,4 +1,4 @@
-"""A worker as its parent sees it: its process, its pipe, and the tasks that it has."""
+"""A worker as its parent sees it: its process, its pipe, and its tasks."""
 
 import collections
 import contextlib
@@ -7,20 +7,21 @@ import signal
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
-from .. import _core
-from .._errors import ending
-from ..multiprocessing import _descriptors
-from ..multiprocessing._message import Packed
-from . import _wire
+from .. import _core, _wire
+from .._error import ending
+from .._ipc import _fds
+from .._ipc._message import OutgoingMessage
+from . import _pipe
 from ._ends import End, Ends
 from ._task import Task
 
 TASKS_MOST = 2
-"""So many has a worker: the one that it does, and the next, so that it need not wait for that."""
+"""The limit of tasks at a worker: the current one, and the next, so that the worker need not wait.
+"""
 SMALL_TASKS_MOST = 16
-"""So many if they are small, and their owner lets them wait there: then nobody wakes up for each of them."""
+"""The limit for small tasks, if their owner lets them wait there. Fewer threads wake up then."""
 SMALL_BYTES = 16 << 10
-"""Of a task without arrays and descriptors."""
+"""The limit of a small task, which has no arrays and no fds."""
 
 
 class Worker:
@@ -29,7 +30,7 @@ class Worker:
     is_ready = False
     was_let_go = False
     refusal: BaseException | None = None
-    """What its initializer raised."""
+    """The exception of its initializer."""
     was_terminated = False
     _is_slow = False
 
@@ -38,7 +39,7 @@ class Worker:
     ) -> None:
         self._tasks_left, self._small_most = tasks_left, small_most
         self.tasks: collections.deque[Task] = collections.deque()
-        """Those that were sent and not answered, in their order."""
+        """The tasks that were sent and not answered, in order."""
         self._ends = Ends()
         try:
             with self._ends.passed_on() as end:
@@ -49,41 +50,40 @@ class Worker:
         self._life = _Life(self.process)
 
     def __str__(self) -> str:
-        """How it has ended."""
+        """Returns how it has ended, in words."""
         return ending(self.process.pid, self.process.exitcode)
 
     def pipe(self) -> int:
-        """The descriptor that can be read when it has said something."""
+        """Returns the fd that is readable when the worker has sent a message."""
         return self._ends.here.fileno()
 
     def death(self) -> int:
-        """The descriptor that can be read when it has ended."""
+        """Returns the fd that is readable when the worker has ended."""
         return self._life.fileno()
 
-    def hear(self) -> _wire.Received | None:
-        """What it has said."""
-        return _wire.receive_now(self._ends.here)
+    def hear(self) -> _pipe.WorkerMessage | None:
+        """Returns a message of the worker, or None."""
+        return _pipe.receive_now(self._ends.here)
 
     def takes_another(self) -> bool:
         most = 1 if self._is_slow else self._small_most
         return not self.was_let_go and len(self.tasks) < most and self._tasks_left > 0
 
     def has_room_for(self, task: Task) -> bool:
-        """Whether that may wait with it."""
+        """Returns whether a task may wait at this worker."""
         return len(self.tasks) < TASKS_MOST or (task.packed is not None and _is_small(task.packed))
 
     def send(self, task: Task) -> None:
-        """Sends a packed task without waiting. Raises TimeoutError when there is no room."""
+        """Sends a packed task without waiting. Raises TimeoutError if there is no room."""
         assert task.packed is not None
-        _wire.send(self._ends.here, _wire.TASK, task.number, task.packed, 0)
+        _pipe.send(self._ends.here, _wire.TASK, task.number, task.packed, 0)
         task.packed = None
         self.tasks.append(task)
         self._tasks_left -= 1
 
     def answered(self, number: int) -> Task | None:
-        """The task of this number, which it has no longer.
-
-        None if somebody else has answered, too: its child.
+        """Removes and returns the task of this number. Returns None if there is none: a child of
+        the worker has answered, too.
         """
         self._is_slow = False
         if self.tasks and self.tasks[0].number == number:
@@ -94,8 +94,10 @@ class Worker:
         return task
 
     def take_back(self) -> Task | None:
-        """A task that it has not begun, and now never will: one that is still in the pipe."""
-        received = _wire.receive_now(self._ends.there)
+        """Returns a task that is still in the pipe, so that the worker has not begun it and never
+        will.
+        """
+        received = _pipe.receive_now(self._ends.there)
         task = None if received is None else self.answered(received.number)
         if received is None or task is None:
             return None
@@ -104,60 +106,61 @@ class Worker:
         return task
 
     def take_all_back(self) -> list[Task]:
-        """All those, in their order. It gets no other until it has done what it does."""
+        """Returns all such tasks, in order. The worker gets no other until it has finished its
+        current one.
+        """
         tasks = list(iter(self.take_back, None))
         self._is_slow = True
         return tasks
 
     def has_done_all(self) -> bool:
-        """That it may do."""
+        """Returns whether it has performed all tasks that it may perform."""
         return not self.tasks and self._tasks_left <= 0
 
     def terminate(self) -> None:
-        """It leaves now."""
+        """Ends the worker now."""
         self.was_terminated = True
         self._life.terminate()
 
     def let_go(self) -> None:
-        """It leaves when it has done what it does."""
+        """Closes the pipe: the worker leaves after its current task."""
         self.was_let_go = True
         self._ends.close()
 
     def reap(self) -> None:
-        """Waits until it has ended, and gives back what it held."""
+        """Waits until the worker has ended, and sweeps what it held."""
         self.process.join()
         _core.sweep_dead()
 
 
-def _is_small(packed: Packed) -> bool:
-    payload, arrays, descriptors = packed
-    return not arrays and not descriptors and sum(map(len, payload)) <= SMALL_BYTES
+def _is_small(packed: OutgoingMessage) -> bool:
+    payload, arrays, fds = packed
+    return not arrays and not fds and sum(map(len, payload)) <= SMALL_BYTES
 
 
 class _Life:
-    """A process from its start to its end: that of no other which gets its number afterwards.
+    """A process from its start to its end, never another process that got the same pid.
 
-    The sentinel of a process may be kept open by its children, and a number that the kernel has
-    given to another process may be killed by mistake: neither is so of its descriptor.
+    A process's sentinel may be kept open by its children, and a pid may be reused by the kernel.
+    Neither is true of a pidfd.
     """
 
     def __init__(self, process: BaseProcess) -> None:
         self._process = process
-        self._pidfd: _descriptors.Owned | None = None
+        self._pidfd: _fds.OwnedFd | None = None
         pid: int | None = getattr(process, "pid", None)
         if pid is None:
             return  # no process of the system
-        with contextlib.suppress(
-            OSError
-        ):  # there is no such thing here; or it has ended, and its parent knows
-            self._pidfd = _descriptors.Owned(lambda: os.pidfd_open(pid))
+        # The system may have no pidfds, or the process has ended and its parent knows.
+        with contextlib.suppress(OSError):
+            self._pidfd = _fds.OwnedFd(lambda: os.pidfd_open(pid))
 
     def fileno(self) -> int:
-        """Can be read when it has ended."""
+        """Returns the fd that is readable when the process has ended."""
         return self._process.sentinel if self._pidfd is None else self._pidfd.fileno()
 
     def terminate(self) -> None:
-        """It gets SIGTERM."""
+        """Sends SIGTERM to the process."""
         if self._pidfd is None:
             self._process.terminate()
         else:

@@ -1,5 +1,6 @@
-"""``concurrent.futures`` with executors of processes that move arrays by handle, and whose workers
-may die.
+"""``concurrent.futures`` with process executors that move arrays by handle.
+
+A worker of such an executor may die: only its task is lost.
 """
 
 from concurrent.futures import (

@@ -1,6 +1,6 @@
-"""Executors of processes: the standard module's, with arrays by handle, and workers that may die.
+"""Process executors that move arrays by handle, and whose workers may die.
 
-The future of a task whose worker died raises ``WorkerLost``; the executor goes on:
+The future of a task whose worker died raises ``WorkerLost``. The executor goes on:
 
 >>> import os
 >>> from shmarray.concurrent import ProcessPoolExecutor, WorkerLost
@@ -14,7 +14,7 @@ The future of a task whose worker died raises ``WorkerLost``; the executor goes 
 exit code 3
 1024
 
-Like the standard executor it is broken when an initializer raises.
+As with the standard executor, an initializer that raises breaks the executor.
 """
 
 import functools
@@ -29,20 +29,20 @@ from multiprocessing import parent_process, util
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
 
-from .. import _errors, multiprocessing
-from .._workers import Dispatcher, Task, Trade
+from .. import _error, multiprocessing
+from .._workers import Dispatcher, Task, WorkerProtocol
 from ..multiprocessing.context import check_context
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-class WorkerLost(_errors.WorkerLost, BrokenProcessPool):
-    """A worker of an executor died with its task. The executor is not broken: other tasks go on."""
+class WorkerLost(_error.WorkerLost, BrokenProcessPool):
+    """The worker of a task died. The executor is not broken: other tasks go on."""
 
 
 class ExecutorTask(Task):
-    """A future's."""
+    """The task of a future."""
 
     def __init__(self, future: Future[Any], call: tuple[Any, Any, Any]) -> None:
         super().__init__(call)
@@ -59,13 +59,13 @@ class ExecutorTask(Task):
 
     def drop(self, error: BaseException) -> None:
         if self._future.cancel():
-            self._future.set_running_or_notify_cancel()  # for those who wait for several
+            self._future.set_running_or_notify_cancel()  # wakes those who wait for several
         else:
             self._future.set_exception(error)
 
 
-class ExecutorTrade(Trade):
-    """As the standard executor's workers do it."""
+class ExecutorProtocol(WorkerProtocol):
+    """Performs tasks as the standard executor's workers do."""
 
     @staticmethod
     def initialize(initializer: Callable[..., object], initargs: Any) -> Any:
@@ -86,17 +86,17 @@ class ExecutorTrade(Trade):
             return False, _raised(error)
 
     @staticmethod
-    def explain(error: BaseException, value: object) -> Any:  # noqa: ARG004 (as any trade's)
+    def explain(error: BaseException, value: object) -> Any:  # noqa: ARG004 (as any protocol's)
         return _raised(error)
 
 
 def _raised(error: BaseException) -> Any:
-    """An exception as it is sent: with the worker's traceback as text."""
+    """Returns an exception to send, with the worker's traceback as text."""
     return _standard._ExceptionWithTraceback(error, error.__traceback__)  # type: ignore[arg-type]
 
 
 class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
-    """As ``concurrent.futures.ProcessPoolExecutor``, which has the rest of its documentation.
+    """Works as ``concurrent.futures.ProcessPoolExecutor``, which has the rest of its documentation.
 
     >>> import numpy
     >>> from shmarray.concurrent import ProcessPoolExecutor
@@ -105,7 +105,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
     [(10,), (1000000,)]
     """
 
-    _trade: type[Trade] = ExecutorTrade
+    _protocol: type[WorkerProtocol] = ExecutorProtocol
     _mp_context: Any
     _idle_seconds: float | None = None
 
@@ -150,7 +150,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
 
     @property
     def _processes(self) -> dict[int | None, BaseProcess]:  # type: ignore[override]
-        """What the standard executor's methods look for, and people."""
+        """The workers' processes by pid. Methods of the standard executor and programs read it."""
         return (
             {}
             if self._dispatcher is None
@@ -164,11 +164,10 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> Future[_Result]:
-        """Schedules ``fn(*args, **kwargs)`` for a worker, and gives the future of its result.
+        """Schedules ``fn(*args, **kwargs)`` for a worker, and returns the future of its result.
 
-        Raises RuntimeError when the executor, or the interpreter, is being shut down,
-        BrokenProcessPool when no worker gets through the initializer, OSError when none can be
-        started.
+        Raises RuntimeError if the executor or the interpreter is being shut down, BrokenProcessPool
+        if no worker gets through the initializer, OSError if none can be started.
         """
         with self._shutdown_lock:
             if self._broken:
@@ -190,7 +189,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         dispatcher = Dispatcher(
             self._max_workers,
             functools.partial(_start, self._mp_context),
-            self._trade,
+            self._protocol,
             *self._setup,
             tasks_most=self._max_tasks_per_child,
             on_demand=True,
@@ -198,16 +197,15 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             lost=WorkerLost,
         )
         if self._mp_context.get_start_method(allow_none=False) == "fork":
-            dispatcher.fill()  # while there is no thread of ours
+            dispatcher.fill()  # before this process has threads of ours
         dispatcher.thread.start()
         _exit.waits_for(dispatcher)
         weakref.finalize(self, dispatcher.close).atexit = False
         return dispatcher
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """No more tasks are taken.
-
-        When the last is done, or cancelled if it has not begun, the workers leave.
+        """Takes no more tasks. The workers leave when the last task is done, or cancelled before it
+        began.
         """
         with self._shutdown_lock:
             self._shutdown_thread = True
@@ -238,10 +236,10 @@ def _start(context: Any, target: Any, args: Any) -> BaseProcess:
 
 
 class _Exit:
-    """At that of the interpreter all tasks are done first, as are those of the standard executors.
+    """Finishes all tasks before the interpreter exits, as the standard executors do.
 
-    In a child that multiprocessing started, that is before it waits for its own children: there
-    the standard executors' workers and their parent wait for each other.
+    In a child that multiprocessing started, this happens before it waits for its own children. With
+    the standard executors, workers and their parent wait for each other there.
     """
 
     def __init__(self) -> None:

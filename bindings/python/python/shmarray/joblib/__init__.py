@@ -1,4 +1,4 @@
-"""A backend for joblib: workers that get arrays by handle, and give their results back so.
+"""A backend for joblib whose workers receive arrays and return results by handle.
 
 >>> import joblib, numpy, shmarray.joblib
 >>> shmarray.joblib.register()
@@ -6,18 +6,18 @@
 ...     joblib.Parallel(n_jobs=2)(joblib.delayed(numpy.full)(3, number) for number in range(2))
 [array([0, 0, 0]), array([1, 1, 1])]
 
-It does what joblib's own backend "loky" does, and in the same way: workers are new interpreters
-that do not run the main program again; what they cannot import is pickled by value; each has
-its share of the processors for threads of its own; they stay for the next call, and leave
-when they had nothing to do for five minutes. What differs is how arrays travel, and a death:
+It works as joblib's own backend "loky": workers are new interpreters that do not run the main
+program again; what they cannot import is pickled by value; each has its share of the processors for
+its own threads; they stay for the next call, and leave after five idle minutes. Arrays and a
+worker's death are handled differently:
 
 * Results come back by handle.
-* Large private arguments are shared once, for all tasks of a call, which may only read them.
-  Loky writes them into a file. As there, ``max_nbytes`` says what is large, and a change of such an
-  array between two tasks of one call is not seen; with ``max_nbytes=None`` each task gets a copy
-  that it may write into. What finds no room in shared memory is in a file in ``temp_folder``.
-* Arrays that are shared already stay so: tasks write into them in place.
-* When a worker dies the call raises ``shmarray.concurrent.WorkerLost``.
+* Large private arguments are shared once for all tasks of a call, which may only read them. Loky
+  writes them into a file. As with loky, ``max_nbytes`` is the limit, and a change of such an array
+  between two tasks of one call is not seen. With ``max_nbytes=None`` each task gets a copy that it
+  may write into. An array that finds no room in shared memory is in a file in ``temp_folder``.
+* Arrays that are shared already stay shared: tasks write into them in place.
+* When a worker dies, the call raises ``shmarray.concurrent.WorkerLost``.
 """
 
 import abc
@@ -36,8 +36,8 @@ from joblib.parallel import (
     SequentialBackend,
 )
 
+from ._batches import Snapshots
 from ._executor import Executor, Setup, spare
-from ._pickling import Snapshots
 
 __all__ = ["ShmarrayBackend", "register"]
 
@@ -45,7 +45,7 @@ _IDLE_SECONDS = 300.0
 
 
 def register() -> None:
-    """Makes ``backend="shmarray"`` known to joblib in this process. Twice is as good as once.
+    """Registers ``backend="shmarray"`` with joblib in this process. A second call does nothing.
 
     >>> import joblib, shmarray.joblib
     >>> shmarray.joblib.register()
@@ -56,10 +56,14 @@ def register() -> None:
     joblib.register_parallel_backend("shmarray", ShmarrayBackend)
 
 
-class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCMeta):  # type: ignore[misc]
-    """What joblib asks for workers.
+class ShmarrayBackend(
+    AutoBatchingMixin,  # type: ignore[misc]
+    ParallelBackendBase,  # type: ignore[misc]
+    metaclass=abc.ABCMeta,
+):
+    """The backend that joblib asks for workers.
 
-    People give its name to ``joblib.parallel_config``, or to ``joblib.Parallel``.
+    Programs give its name to ``joblib.parallel_config`` or ``joblib.Parallel``.
     """
 
     supports_retrieve_callback = True
@@ -68,11 +72,13 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
     _workers: Executor | None = None
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """How many workers there would be. Raises ValueError for none."""
+        """Returns how many workers there would be. Raises ValueError for 0."""
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
         if n_jobs is None or n_jobs == 1 or mp is None:
-            return 1  # joblib has found no room for a semaphore, and has said that it will operate in serial mode
+            # joblib found no room for a semaphore, and has said that it will operate in serial
+            # mode.
+            return 1
         if current_process().daemon:
             return _one("cannot be nested below a daemonic process")
         if not (self.in_main_thread() or self.nesting_level == 0):
@@ -87,7 +93,7 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
         require: str | None = None,  # noqa: ARG002
         **options: Any,
     ) -> int:
-        """Gets the workers for the next calls, and says how many there are."""
+        """Gets the workers for the next calls. Returns how many there are."""
         n_jobs = self.effective_n_jobs(n_jobs)
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
@@ -105,7 +111,7 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
         return n_jobs
 
     def start_call(self) -> None:
-        """From now on its tasks are submitted."""
+        """Called before the tasks of a call are submitted."""
         if (
             self._workers is not None
             and self._large_bytes is not None
@@ -114,33 +120,33 @@ class ShmarrayBackend(AutoBatchingMixin, ParallelBackendBase, metaclass=abc.ABCM
             self._workers.snapshots = Snapshots(self._large_bytes, self._mode, self._folder)
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Any:
-        """Gives a batch of calls to a worker."""
+        """Submits a batch of calls to a worker."""
         assert self._workers is not None
         future = self._workers.submit(func)
         if callback is not None:
             future.add_done_callback(callback)
         return future
 
-    apply_async = submit  # what joblib before 1.5 calls it
+    apply_async = submit  # its name in joblib before 1.5
 
     def retrieve_result_callback(self, future: Any) -> Any:
-        """The result of a batch."""
+        """Returns the result of a batch."""
         return future.result()
 
     def stop_call(self) -> None:
-        """What its tasks had in common is no longer needed."""
+        """Drops the snapshots that the tasks of the call had in common."""
         if self._workers is not None:
             self._workers.end_snapshots()
 
     def terminate(self) -> None:
-        """The workers stay for the next."""
+        """Keeps the workers for the next call."""
         if self._workers is not None:
             spare.put_back(self._workers)
             self._workers = None
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """The workers end with what they do."""
+        """Ends the workers together with their tasks."""
         if self._workers is not None:
             self._workers.terminate()
             self._workers = None
@@ -154,5 +160,5 @@ def _one(why: str) -> int:
 
 
 def _own_environment() -> dict[str, str]:
-    """What this library looks for: workers that were started when it was different do not fit."""
+    """Returns the variables of this library. Workers that were started with others do not fit."""
     return {name: value for name, value in os.environ.items() if name.startswith("SHMARRAY_")}

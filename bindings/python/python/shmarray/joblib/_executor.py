@@ -1,4 +1,4 @@
-"""Workers that are started as loky's are, and stay for the next call that wants the same."""
+"""Workers that are started as loky's are, and stay for the next call with the same setup."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -9,11 +9,11 @@ from joblib.externals.loky.backend.process import LokyProcess
 
 from .._workers import Task
 from ..concurrent.process import ProcessPoolExecutor
-from ._pickling import BatchTask, BatchTrade, Snapshots
+from ._batches import BatchProtocol, BatchTask, Snapshots
 
 
 class Setup(NamedTuple):
-    """What workers are started with."""
+    """The settings that workers are started with."""
 
     n_jobs: int
     environment: dict[str, str]
@@ -35,24 +35,24 @@ class Executor(ProcessPoolExecutor):
     """Workers that are started as loky's are."""
 
     def __init__(self, setup: Setup, register: Callable[[], None]) -> None:
-        """Workers call ``register`` first: their calls may use the backend by its name."""
-        self._kind, self._idle_seconds, self._trade = setup, setup.idle_seconds, BatchTrade
+        """Workers call ``register`` first, so their calls may use the backend by its name."""
+        self._kind, self._idle_seconds, self._protocol = setup, setup.idle_seconds, BatchProtocol
         beginning = register, process_executor._CURRENT_DEPTH + 1, setup.initializer, setup.initargs
         super().__init__(setup.n_jobs, _Loky(setup.environment), _begin, beginning)
         self.snapshots: Snapshots | None = None
 
     def fits(self, setup: Setup) -> bool:
-        """Whether it can be used for a call that wants these."""
+        """Returns whether a call with this setup can use these workers."""
         return self._kind.is_same(setup) and not self._broken
 
     def end_snapshots(self) -> None:
-        """They go now; those who still read them have them."""
+        """Drops the snapshots. Workers that still read one have it mapped."""
         if self.snapshots is not None:
             self.snapshots.clear()
             self.snapshots = None
 
     def terminate(self) -> None:
-        """Workers end with what they do."""
+        """Ends the workers together with their tasks."""
         self.shutdown(wait=False)
         if self._dispatcher is not None:
             self._dispatcher.terminate()
@@ -63,9 +63,8 @@ class Executor(ProcessPoolExecutor):
 
 
 class _Loky:
-    """A context whose processes are loky's:
-
-    new interpreters that do not run the main program again.
+    """A context that starts processes as loky does: new interpreters that do not run the main
+    program.
     """
 
     def __init__(self, environment: dict[str, str]) -> None:
@@ -74,7 +73,7 @@ class _Loky:
     def get_start_method(self, allow_none: bool = False) -> str:  # noqa: ARG002 (as any context)
         return "loky"
 
-    def Process(self, target: Callable[..., object], args: Any) -> Any:  # noqa: N802 (as any context)
+    def Process(self, target: Callable[..., object], args: Any) -> Any:  # noqa: N802
         return LokyProcess(target=target, args=args, env=self._environment)
 
 
@@ -84,21 +83,23 @@ def _begin(
     initializer: Callable[..., object] | None,
     initargs: Sequence[Any],
 ) -> None:
-    process_executor._CURRENT_DEPTH = depth  # loky counts how deep loops are nested
+    process_executor._CURRENT_DEPTH = depth  # loky counts the depth of nested loops
     register()
     if initializer is not None:
         initializer(*initargs)
 
 
 class _Spare:
-    """Workers that the last call left for the next, if that wants the same: it has them alone."""
+    """The workers of the last call, for the next call if it has the same setup. One caller has them
+    at a time.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._executor: Executor | None = None
 
     def exchange(self, executor: Executor | None) -> Executor | None:
-        """Leaves these, and takes those that are there."""
+        """Stores these workers, and returns those that were stored."""
         with self._lock:
             executor, self._executor = self._executor, executor
         return executor

@@ -1,9 +1,8 @@
-"""The standard module ``multiprocessing``, whose processes, pipes, queues, pools and managers move
-arrays by handle.
+"""The standard module ``multiprocessing``, with arrays that move by handle.
 
-Import it in the place of ``multiprocessing``: it has the same names. What is sent is pickled as
-ever, but the memory of arrays, in whatever objects they are, goes through shared memory. An array
-that is shared already is not copied at all.
+Import this package instead of ``multiprocessing``: it has the same names. Its processes, pipes,
+queues, pools and managers pickle objects as usual, but the memory of arrays inside them goes
+through shared memory. An array that is shared already is not copied at all.
 
 >>> import numpy
 >>> import shmarray.multiprocessing as mp
@@ -19,8 +18,8 @@ that is shared already is not copied at all.
 307200.0
 >>> worker.join()
 
-The start method, ``set_start_method``, is this package's own. Locks, events, values and arrays of C
-types are the standard module's.
+The start method (``set_start_method``) is independent of the standard module's. Locks, events,
+values and arrays of C types are the standard module's.
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +31,7 @@ from .context import ProcessError as ProcessError
 from .context import TimeoutError as TimeoutError
 from .context import _default_context
 
-if TYPE_CHECKING:  # as the standard module's stubs have it: classes, which may stand in annotations
+if TYPE_CHECKING:  # classes as in the standard module's stubs, for annotations
     from . import reduction as reducer
     from .process import active_children as active_children
     from .process import current_process as current_process
@@ -50,7 +49,7 @@ else:
     freeze_support = _default_context.freeze_support
     parent_process = _default_context.parent_process
     reducer = _default_context.reducer
-    del TYPE_CHECKING  # a name of no module here
+    del TYPE_CHECKING  # the standard module has no such name
 
 __all__ = [
     "Array",

@@ -1,8 +1,8 @@
 """Connections that carry arrays by handle: both ends of a pipe, and listeners on this machine.
 
-What a connection carries are whole messages of a pipe of core. Over TCP there are the standard
-module's connections, which copy every byte of an array; and over any other descriptor that
-somebody makes a ``Connection`` of it does what the standard class does, byte for byte.
+A connection carries messages of a pipe of core. Connections over TCP are the standard module's and
+copy every byte of an array. A ``Connection`` that a program makes of any other fd works as the
+standard class does, byte for byte.
 """
 
 import errno
@@ -16,8 +16,8 @@ from multiprocessing.connection import answer_challenge, deliver_challenge, wait
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from .. import _core
-from . import _message
-from .reduction import DupFd
+from .._ipc import _message
+from .._ipc._reducers import DupFd
 
 __all__ = ["Client", "Listener", "Pipe", "wait"]
 
@@ -39,11 +39,11 @@ else:  # at runtime it cannot be subscribed
 class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
     """One end of a pipe.
 
-    Objects and bytes may follow one another. Raises what the standard class does: OSError when
-    this end is closed or only goes the other way, EOFError when the other end is closed and all
-    has been received, BrokenPipeError when nobody can receive any more. When shared memory is full
-    the message is sent without it, with one warning in a process; MemoryError is raised only when
-    there is no memory for that either.
+    Objects and bytes may follow one another. Raises what the standard class raises: OSError if this
+    end is closed or goes only the other way, EOFError if the other end is closed and everything has
+    been received, BrokenPipeError if nobody can receive any more. If shared memory is full, the
+    message is sent without it, with one warning in a process. MemoryError is raised only if there
+    is no memory for that either.
 
     >>> import numpy, shmarray.multiprocessing
     >>> here, there = shmarray.multiprocessing.Pipe()
@@ -59,9 +59,9 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
         _check_writable: Any
 
     pipe: _core.Pipe
-    """What carries its messages."""
+    """The pipe that carries its messages."""
     _is_foreign = False
-    """Whether its descriptor is none of such a pipe, and perhaps none at all: this shows when it is used."""
+    """Whether its fd is not such a pipe's, and perhaps not open at all. Using it shows which."""
 
     def __init__(self, handle: int, readable: bool = True, writable: bool = True) -> None:
         super().__init__(handle, readable, writable)
@@ -72,7 +72,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
         except OSError as error:
             self._is_foreign = error.errno == errno.EBADF
             if not self._is_foreign:
-                self._handle = None  # it stays the caller's
+                self._handle = None  # the fd stays the caller's
                 raise
 
     @classmethod
@@ -88,18 +88,18 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
         return self.pipe.close()
 
     def send(self, obj: _SendT_contra) -> None:
-        """Sends an object. It waits until there is room."""
+        """Sends an object. Waits until there is room."""
         if self._is_foreign:
             return super().send(obj)
         self._check_closed()
         self._check_writable()
         message = _message.pack(obj)
-        if message.descriptors:
+        if message.fds:
             return _message.send(self.pipe, message)
         return self.pipe.send(message.payload, message.arrays)
 
     def recv(self) -> _RecvT_co:
-        """Receives an object. It waits until there is one."""
+        """Receives an object. Waits until there is one."""
         if self._is_foreign:
             return super().recv()
         self._check_closed()
@@ -130,25 +130,27 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
 
 
 def rebuild_connection(df: Any, readable: bool, writable: bool) -> "Connection[Any, Any]":
-    """The end whose descriptor travelled."""
+    """Returns the end of an fd that travelled."""
     return Connection(df.detach(), readable, writable)
 
 
 def reduce_connection(conn: "Connection[Any, Any]") -> Any:
-    """How an end is pickled."""
+    """Reduces an end for pickling."""
     return rebuild_connection, (DupFd(conn.fileno()), conn.readable, conn.writable)
 
 
-def Pipe(duplex: bool = True) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":  # noqa: N802 (the standard's name)
-    """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second sends."""
+def Pipe(  # noqa: N802 (the standard's name)
+    duplex: bool = True,
+) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":
+    """Returns the two ends of a new pipe. Unless ``duplex``, the first receives and the second
+    sends.
+    """
     one, other = _core.Pipe.pair()
     return Connection._of(one, writable=duplex), Connection._of(other, readable=duplex)
 
 
 class Listener(connection.Listener):
-    """A socket where clients connect; with an ``AF_UNIX`` address the connections carry arrays by
-    handle.
-    """
+    """A listening socket. With an ``AF_UNIX`` address its connections carry arrays by handle."""
 
     if TYPE_CHECKING:
         _listener: Any
@@ -194,12 +196,12 @@ class SocketListener:
         )
 
     def accept(self) -> "Connection[Any, Any]":
-        """Waits for a client."""
+        """Waits for a client and returns the connection."""
         accepted, self._last_accepted = self._socket.accept()
         return Connection(accepted.detach())
 
     def close(self) -> None:
-        """Takes the address away."""
+        """Closes the socket and removes its address."""
         self._socket.close()
         unlink, self._unlink = self._unlink, None
         if unlink is not None:
@@ -209,7 +211,7 @@ class SocketListener:
 def Client(  # noqa: N802 (the standard's name)
     address: Address, family: str | None = None, authkey: bytes | None = None
 ) -> "connection.Connection[Any, Any]":
-    """Connects to a ``Listener``; at an ``AF_UNIX`` address the connection carries arrays by
+    """Connects to a ``Listener``. At an ``AF_UNIX`` address the connection carries arrays by
     handle.
     """
     if (family or _standard.address_type(address)) != "AF_UNIX":
@@ -235,10 +237,10 @@ def _check_authkey(authkey: object) -> None:
 
 
 class XmlListener(Listener):
-    """A ``Listener`` whose connections carry what XML-RPC can say."""
+    """A ``Listener`` whose connections carry what XML-RPC can express."""
 
     def accept(self) -> Any:
-        """Waits for a client."""
+        """Waits for a client and returns the connection."""
         return _xml(super().accept())
 
 
@@ -260,5 +262,5 @@ if not TYPE_CHECKING:
     del _StandardConnection
 
     def __getattr__(name: str) -> Any:
-        """What else the standard module has."""
+        """Returns any other name of the standard module."""
         return getattr(connection, name)

@@ -1,9 +1,9 @@
-"""Contexts: the standard module's, with this package's processes, connections, queues, pools and
-managers.
+"""Contexts with this package's processes, connections, queues, pools and managers.
 
-What has nothing to do with sending objects, such as locks, is the standard module's.
+Locks and all else that does not send objects are the standard module's.
 """
 
+import functools
 import multiprocessing.context as context  # pyright does not find it in the package
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.context import AuthenticationError as AuthenticationError
@@ -30,18 +30,20 @@ __all__ = ()
 
 
 class BaseContext(context.BaseContext):
-    """What all contexts have: the functions of the package, under one start method."""
+    """The functions of the package under one start method."""
 
     def Manager(self) -> "SyncManager":  # noqa: N802 (the standard's names)
-        """A manager whose server process has started."""
+        """Returns a manager whose server process has started."""
         from .managers import SyncManager
 
         manager = SyncManager(ctx=self.get_context())
         manager.start()
         return manager
 
-    def Pipe(self, duplex: bool = True) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":  # noqa: N802
-        """The two ends of a new pipe; unless it is ``duplex`` the first receives and the second
+    def Pipe(  # noqa: N802
+        self, duplex: bool = True
+    ) -> "tuple[Connection[Any, Any], Connection[Any, Any]]":
+        """Returns the two ends of a new pipe. Unless ``duplex``, the first receives and the second
         sends.
         """
         from .connection import Pipe
@@ -49,19 +51,19 @@ class BaseContext(context.BaseContext):
         return Pipe(duplex)
 
     def Queue(self, maxsize: int = 0) -> "Queue[Any]":  # noqa: N802
-        """A queue."""
+        """Returns a queue."""
         from .queues import Queue
 
         return Queue(maxsize, ctx=self.get_context())
 
     def JoinableQueue(self, maxsize: int = 0) -> "JoinableQueue[Any]":  # noqa: N802
-        """A queue of tasks."""
+        """Returns a queue of tasks."""
         from .queues import JoinableQueue
 
         return JoinableQueue(maxsize, ctx=self.get_context())
 
     def SimpleQueue(self) -> "SimpleQueue[Any]":  # noqa: N802
-        """A queue that is nothing but a pipe."""
+        """Returns a queue that is only a pipe."""
         from .queues import SimpleQueue
 
         return SimpleQueue(ctx=self.get_context())
@@ -73,13 +75,13 @@ class BaseContext(context.BaseContext):
         initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
     ) -> "Pool":
-        """A pool of worker processes."""
+        """Returns a pool of worker processes."""
         from .pool import Pool
 
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
 
     def set_forkserver_preload(self, module_names: Sequence[str]) -> None:
-        """Sets what this package's fork server tries to import when it starts."""
+        """Sets the modules that this package's fork server tries to import when it starts."""
         from .forkserver import set_forkserver_preload
 
         set_forkserver_preload(module_names)
@@ -95,7 +97,7 @@ class BaseContext(context.BaseContext):
     @overload
     def get_context(self, method: str) -> "BaseContext": ...
     def get_context(self, method: str | None = None) -> Any:
-        """The context of a start method, "fork", "spawn" or "forkserver"; without one, this
+        """Returns the context of a start method, "fork", "spawn" or "forkserver", or else this
         context's.
         """
         if method is None:
@@ -110,7 +112,7 @@ class BaseContext(context.BaseContext):
 
     @property
     def reducer(self) -> Any:
-        """How objects are pickled: what modules that are imported from now on find."""
+        """The module that pickles objects, for modules that are imported from now on."""
         return globals()["reduction"]
 
     @reducer.setter
@@ -119,8 +121,8 @@ class BaseContext(context.BaseContext):
 
 
 def check_context(given: Any, parameter: str) -> None:
-    """Raises TypeError for what is no context, such as the name of a start method, and says how to
-    get one.
+    """Raises TypeError if an argument is no context, for example the name of a start method. The
+    message says how to get one.
     """
     if not hasattr(given, "Process"):
         method = given if given in _concrete_contexts else "spawn"
@@ -142,9 +144,8 @@ class Process(context.Process):
 
 
 class DefaultContext(BaseContext, context.DefaultContext):
-    """The context of the functions of the package.
-
-    Its start method is independent of the standard module's.
+    """The context of the package's functions. Its start method is independent of the standard
+    module's.
     """
 
     if TYPE_CHECKING:
@@ -154,14 +155,14 @@ class DefaultContext(BaseContext, context.DefaultContext):
     Process: ClassVar[type[context.Process]] = Process
 
     def _concrete(self) -> BaseContext:
-        """The default from now on, if it was not decided before."""
+        """Returns the context of the start method. If none was set, the default is fixed now."""
         if self._actual_context is None:
             self._actual_context = self._default_context
         return self._actual_context
 
 
-# A child's standard start method is what its parent's is. So to the standard module these processes
-# have none, and say for this package what they were started by.
+# The standard start method of a child is that of its parent. These processes have no standard start
+# method; they tell this package how they were started.
 
 
 class ForkProcess(context.ForkProcess):
@@ -214,25 +215,25 @@ class ForkServerProcess(context.ForkServerProcess):
         _standard_after_fork()
 
 
-_standard_after_fork: Callable[[], None] = context.ForkProcess._after_fork  # type: ignore[attr-defined]
+_standard_after_fork: Callable[[], None] = getattr(context.ForkProcess, "_after_fork")  # noqa: B009
 
 
 class ForkContext(BaseContext, context.ForkContext):
-    """Processes are forked: each has all that its parent had."""
+    """Forks processes. Each has all that its parent had."""
 
     _name = "fork"
     Process: ClassVar[type[ForkProcess]] = ForkProcess
 
 
 class SpawnContext(BaseContext, context.SpawnContext):
-    """Processes are new programs."""
+    """Starts processes as new programs."""
 
     _name = "spawn"
     Process: ClassVar[type[SpawnProcess]] = SpawnProcess
 
 
 class ForkServerContext(BaseContext, context.ForkServerContext):
-    """Processes are forked by a server, which has nothing of their parent's."""
+    """Starts processes that a server forks. They have nothing of their parent's."""
 
     _name = "forkserver"
     Process: ClassVar[type[ForkServerProcess]] = ForkServerProcess
@@ -250,3 +251,12 @@ _default_context = DefaultContext(
 
 def _force_start_method(method: str) -> None:
     _default_context._actual_context = _concrete_contexts[method]
+
+
+def start_method_setter() -> Callable[[], None]:
+    """Returns the call that gives a child that is started now this process's start method."""
+    return functools.partial(_set_start_method, _default_context.get_start_method(allow_none=True))
+
+
+def _set_start_method(method: str | None) -> None:
+    _default_context.set_start_method(method, force=True)

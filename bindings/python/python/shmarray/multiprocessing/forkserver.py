@@ -1,6 +1,7 @@
-"""The server that forks, one for this package: it has imported what its children need.
+"""The fork server of this package. It has imported the modules that its children need.
 
-It runs what the standard module's does. In its children that module says what they inherited.
+It runs the code of the standard module's server. In its children that module returns the inherited
+fds.
 """
 
 import os
@@ -21,12 +22,12 @@ __all__ = [
     "set_forkserver_preload",
 ]
 
-_OURS = f"{__package__}._parcel", f"{__package__}.queues"
-"""What children need to begin, and most of them use."""
+_OURS = "shmarray._ipc._spawn_payload", "shmarray.multiprocessing.queues"
+"""The modules that every child needs, and those that most children use."""
 
 
 class ForkServer(forkserver.ForkServer):
-    """As the standard one, with this package preloaded."""
+    """The standard fork server with this package preloaded."""
 
     if TYPE_CHECKING:
         _preload_modules: list[str]
@@ -37,11 +38,11 @@ class ForkServer(forkserver.ForkServer):
         self.set_forkserver_preload(["__main__"])
 
     def set_forkserver_preload(self, modules_names: Sequence[str]) -> None:
-        """Sets what a server that is started from now on tries to import."""
+        """Sets the modules that a server started from now on tries to import."""
         super().set_forkserver_preload([*modules_names, *_OURS])
 
     def forget(self) -> None:
-        """A forked child has no server: it cannot wait for its parent's."""
+        """Forgets the parent's server in a forked child, which cannot wait for it."""
         preload, alive = self._preload_modules, self._forkserver_alive_fd
         if alive is not None:
             os.close(alive)

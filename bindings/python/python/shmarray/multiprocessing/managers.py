@@ -1,12 +1,11 @@
 """Managers whose proxies move arrays by handle.
 
-This is the standard module's code, run with this package's connections, contexts, pools and
-pickling: what it calls its own by relative imports is found here.
+This module runs the source of the standard module. Its relative imports find the connections,
+contexts, pools and pickling of this package.
 """
 
+import importlib.util
 from typing import TYPE_CHECKING
-
-from . import _standard_source
 
 if TYPE_CHECKING:
     from multiprocessing.managers import BaseListProxy as BaseListProxy
@@ -25,4 +24,5 @@ if TYPE_CHECKING:
 
     __all__ = ["BaseManager", "BaseProxy", "SharedMemoryManager", "SyncManager", "Token"]
 else:
-    _standard_source.run("multiprocessing.managers", globals())
+    _spec = importlib.util.find_spec("multiprocessing.managers")
+    exec(_spec.loader.get_code(_spec.name), globals())

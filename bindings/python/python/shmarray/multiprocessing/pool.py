@@ -1,7 +1,7 @@
-"""Pools of processes: the standard module's, with arrays by handle, and workers that may die.
+"""Process pools that move arrays by handle, and whose workers may die.
 
-The task of a worker that dies raises ``WorkerLost``, a new worker takes its place, and the pool
-goes on:
+The task of a worker that dies raises ``WorkerLost``. A new worker replaces the dead one, and the
+pool goes on:
 
 >>> import os, shmarray, shmarray.multiprocessing as mp
 >>> with mp.get_context("fork").Pool(1) as pool:
@@ -14,9 +14,9 @@ goes on:
 exit code 3
 [1, 2]
 
-Where the standard pool waits for ever, this one raises: ``WorkerLost`` for what was not done
-when the pool was terminated, and when no worker gets through the initializer; and whatever
-unpickling raises for a task, or a result, that cannot be unpickled.
+Where the standard pool waits forever, this one raises: ``WorkerLost`` for unfinished tasks if the
+pool is terminated or no worker gets through the initializer, and the error of unpickling if a task
+or a result cannot be unpickled.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from multiprocessing.pool import CLOSE, INIT, RUN, TERMINATE, IMapIterator, Thre
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Self
 
-from .._workers import CALLBACKS, Backlog, Dispatcher, Task, Trade
+from .._workers import CALLBACKS, Backlog, Dispatcher, Task, WorkerProtocol
 from . import get_context
 from .context import check_context
 
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """All else is the standard module's."""
+        """Returns any other name of the standard module."""
         return getattr(_standard, name)
 
 
 class Pool(_standard.Pool):
-    """As ``multiprocessing.pool.Pool``, which has the rest of its documentation.
+    """Works as ``multiprocessing.pool.Pool``, which has the rest of its documentation.
 
     >>> import numpy, shmarray, shmarray.multiprocessing as mp
     >>> rows = shmarray.zeros((4, 1000))
     >>> with mp.get_context("fork").Pool(2) as pool:
-    ...     pool.starmap(numpy.copyto, [(row, number) for number, row in enumerate(rows)])  # in place
+    ...     pool.starmap(numpy.copyto, [(row, number) for number, row in enumerate(rows)])
     [None, None, None, None]
     >>> rows[:, 0].tolist()
     [0.0, 1.0, 2.0, 3.0]
@@ -76,11 +76,12 @@ class Pool(_standard.Pool):
         self._processes = _count(processes)
         _check(initializer, maxtasksperchild)
         self._cache: dict[int, Any] = {}
-        trade = _Trade if self._wrap_exception else _BareTrade  # type: ignore[attr-defined]
+        wraps: bool = self._wrap_exception  # type: ignore[attr-defined]
+        protocol = _PoolProtocol if wraps else _BarePoolProtocol
         self._dispatcher = Dispatcher(
             self._processes,
             functools.partial(_start, self.Process, self._ctx),
-            trade,
+            protocol,
             initializer,
             initargs,
             tasks_most=maxtasksperchild,
@@ -89,7 +90,7 @@ class Pool(_standard.Pool):
         )
         self._dispatcher.fill()
         self._dispatcher.thread.start()
-        self._taskqueue = _Feeder(self._dispatcher, trade, self._cache)
+        self._taskqueue = _Feeder(self._dispatcher, protocol, self._cache)
         self._taskqueue.thread.start()
         self._terminate = util.Finalize(
             self, _terminate, (self._dispatcher, self._taskqueue), exitpriority=15
@@ -98,11 +99,11 @@ class Pool(_standard.Pool):
 
     @property
     def _pool(self) -> list[BaseProcess]:
-        """What the standard pool's methods count, and what people look for."""
+        """The workers' processes. Methods of the standard pool and programs read it."""
         return self._dispatcher.processes
 
     def _repopulate_pool(self) -> None:
-        """Nothing: the dispatcher does."""
+        """Does nothing: the dispatcher starts workers."""
 
     def _check_running(self) -> None:
         self._dispatcher.check_process()
@@ -111,25 +112,25 @@ class Pool(_standard.Pool):
         super()._check_running()  # type: ignore[misc]
 
     def __enter__(self) -> Self:
-        """What has ended the workers by now is raised where a task is to be done."""
+        """Enters the pool even if its workers have ended. Submitting a task raises their error."""
         super()._check_running()  # type: ignore[misc]
         return self
 
     def close(self) -> None:
-        """No more tasks are taken; when all are done the workers leave."""
+        """Takes no more tasks. The workers leave when all tasks are done."""
         if self._state == RUN:
             self._state = CLOSE
             self._taskqueue.end()
 
     def join(self) -> None:
-        """Waits until all workers have left.
-
-        Raises ValueError when the pool was not closed or terminated.
+        """Waits until all workers have left. Raises ValueError if the pool was not closed or
+        terminated.
         """
         if self._state not in (CLOSE, TERMINATE):
             raise ValueError("Pool is still running")
         if self._state == CLOSE:
-            self._taskqueue.thread.join()  # of a terminated pool it may be in an iterable that never ends
+            # The feeder of a terminated pool may be in an iterable that never ends.
+            self._taskqueue.thread.join()
         self._dispatcher.join()
 
 
@@ -166,8 +167,8 @@ def _terminate(dispatcher: Dispatcher, feeder: "_Feeder") -> None:
     dispatcher.join()
 
 
-class _Trade(Trade):
-    """As the standard pool's workers do it."""
+class _PoolProtocol(WorkerProtocol):
+    """Performs tasks as the standard pool's workers do."""
 
     @staticmethod
     def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
@@ -176,7 +177,8 @@ class _Trade(Trade):
         except Exception as error:
             if function is _standard._helper_reraises_exception:  # type: ignore[attr-defined]
                 return False, error
-            return False, _standard.ExceptionWithTraceback(error, error.__traceback__)  # type: ignore[attr-defined]
+            wrap = _standard.ExceptionWithTraceback  # type: ignore[attr-defined]
+            return False, wrap(error, error.__traceback__)
 
     @staticmethod
     def explain(error: BaseException, value: object) -> Any:
@@ -185,8 +187,8 @@ class _Trade(Trade):
         return _standard.MaybeEncodingError(error, value)  # type: ignore[attr-defined]
 
 
-class _BareTrade(_Trade):
-    """Exceptions without the worker's traceback."""
+class _BarePoolProtocol(_PoolProtocol):
+    """Sends exceptions without the worker's traceback."""
 
     @staticmethod
     def perform(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, Any]:
@@ -205,9 +207,9 @@ class _Task(Task):
         self._jobs, self._backlog = jobs, backlog
         self._size = 0
 
-    def pack(self, trade: type[Trade]) -> None:
+    def pack(self, protocol: type[WorkerProtocol]) -> None:
         call, self.call = self.call, None
-        self.packed = trade.pack(call)
+        self.packed = protocol.pack(call)
         payload, arrays, _ = self.packed
         self._size = sum(map(len, payload)) + (
             sum(array.nbytes for array in arrays) if arrays else 0
@@ -222,7 +224,7 @@ class _Task(Task):
 
     def settle(self, succeeded: bool, value: Any) -> None:
         if self._size:
-            self.begin()  # it never has
+            self.begin()  # nothing else will
         _set(self._jobs, self._job, self._index, (succeeded, value))
 
     def drop(self, error: BaseException) -> None:  # noqa: ARG002 (what all jobs are told)
@@ -230,14 +232,14 @@ class _Task(Task):
 
 
 class _Feeder:
-    """Takes the parts of one job after the other from where they come, which may be slow and
-    without end.
-    """
+    """Submits the parts of one job after the other. Their iterable may be slow or endless."""
 
-    def __init__(self, dispatcher: Dispatcher, trade: type[Trade], jobs: dict[int, Any]) -> None:
-        self._dispatcher, self._trade, self._jobs, self._backlog = (
+    def __init__(
+        self, dispatcher: Dispatcher, protocol: type[WorkerProtocol], jobs: dict[int, Any]
+    ) -> None:
+        self._dispatcher, self._protocol, self._jobs, self._backlog = (
             dispatcher,
-            trade,
+            protocol,
             jobs,
             Backlog(),
         )
@@ -247,8 +249,8 @@ class _Feeder:
         self.thread = threading.Thread(name="shmarray-feeder", target=self._run, daemon=True)
 
     def put(self, sequence: tuple[Iterable[tuple[Any, ...]], Callable[[int], None] | None]) -> None:
-        """Adds a job. Of one that is the first in line, and was not given as an iterator, as many
-        parts as there is room for are submitted at once, and no thread wakes up for them.
+        """Adds a job. If it is the first in line and was not given as an iterator, the parts that
+        have room are submitted at once, without waking a thread.
         """
         parts, set_length = sequence
         with self._lock:
@@ -267,7 +269,7 @@ class _Feeder:
             self._sequences.put((rest, None))
 
     def _feed_what_has_room(self, parts: Iterator[tuple[Any, ...]]) -> bool:
-        """Whether that was all."""
+        """Submits parts while there is room. Returns whether these were all."""
         while self._backlog.has_room():
             part = next(parts, None)
             if part is None or not self._submit(part):
@@ -275,14 +277,14 @@ class _Feeder:
         return False
 
     def end(self) -> None:
-        """Nothing will be added. It takes no lock: a finalizer calls it."""
+        """Ends the feeder after the jobs it has. It takes no lock, because a finalizer calls it."""
         self._sequences.put(None)
 
     def _run(self) -> None:
         while (sequence := self._sequences.get()) is not None:
             self._feed(*sequence)
             self._was_fed()
-            del sequence  # its arguments need not wait for the next
+            del sequence  # its arguments are released before the next job
         self._dispatcher.close()
 
     def _feed(
@@ -295,7 +297,7 @@ class _Feeder:
             if not self._submit(part):
                 return
         if set_length:
-            with contextlib.suppress(KeyError):  # it was abandoned meanwhile
+            with contextlib.suppress(KeyError):  # the job was abandoned meanwhile
                 set_length(count)
 
     def _was_fed(self) -> None:
@@ -303,10 +305,12 @@ class _Feeder:
             self._unfed -= 1
 
     def _submit(self, part: tuple[Any, ...]) -> bool:
-        """``False`` when no worker is left, and so nothing to do for the rest of the job."""
+        """Submits a part. Returns False if no worker is left, so that the rest of the job is
+        pointless.
+        """
         task = _Task(self._jobs, part, self._backlog)
         try:
-            task.pack(self._trade)
+            task.pack(self._protocol)
         except BaseException as error:
             _set(self._jobs, part[0], part[1], (False, error))
             return True
@@ -319,10 +323,10 @@ class _Feeder:
 
 
 def _set(jobs: dict[int, Any], job: int, index: int, outcome: tuple[bool, Any]) -> None:
-    """A part of a job has been done."""
+    """Stores the outcome of a part of a job."""
     result = jobs.get(job)
     if result is None:
-        return  # it was abandoned
+        return  # the job was abandoned
     with CALLBACKS:
         try:
             result._set(index, outcome)
@@ -333,15 +337,14 @@ def _set(jobs: dict[int, Any], job: int, index: int, outcome: tuple[bool, Any]) 
 
 
 def _abandon_all(jobs: dict[int, Any], error: BaseException, was_terminated: bool) -> None:
-    """No worker is left."""
+    """Abandons all jobs: no worker is left."""
     for job in list(jobs):
         _abandon(jobs, job, error, tell=not was_terminated)
 
 
 def _abandon(jobs: dict[int, Any], job: int, error: BaseException, tell: bool) -> None:
-    """What is not done of a job never will be.
-
-    Its owner's callback is not told what he wanted himself.
+    """Makes the unfinished parts of a job raise an error. The error callback is skipped if the
+    program itself terminated the pool.
     """
     result = jobs.pop(job, None)
     if isinstance(result, IMapIterator):

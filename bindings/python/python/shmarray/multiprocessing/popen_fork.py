@@ -1,16 +1,16 @@
-"""Starting a process by fork."""
+"""Starts a process by fork."""
 
 from multiprocessing import popen_fork
 from typing import Any
 
-from . import _family
-from ._reaping import Reaping
+from .. import _family
+from .._ipc._reaping import Reaping
 
 __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_fork.Popen):
-    """As the standard one. The child has what its parent had."""
+    """Works as the standard one. The child has what its parent had."""
 
     def _launch(self, process_obj: Any) -> None:
         _family.say()

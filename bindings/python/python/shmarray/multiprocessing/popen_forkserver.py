@@ -1,4 +1,4 @@
-"""Starting a process by a server that forks."""
+"""Starts a process by a server that forks."""
 
 import io
 import multiprocessing.context as context  # pyright does not find it in the package
@@ -7,30 +7,32 @@ from multiprocessing import popen_forkserver, util
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-from . import _parcel, forkserver, spawn
-from ._reaping import Reaping
+from .._ipc import _spawn_payload
+from .._ipc._reaping import Reaping
+from . import forkserver, spawn
+from .context import start_method_setter
 
 __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_forkserver.Popen):
-    """As the standard one, with the process object in a parcel and by this package's server."""
+    """Works as the standard one, with a spawn payload and this package's server."""
 
     if TYPE_CHECKING:
         _fds: list[int]
 
     def _launch(self, process_obj: Any) -> None:
-        with _parcel.launching(process_obj, self) as parcel:
+        with _spawn_payload.launching(process_obj, self, start_method_setter()) as payload:
             stream = io.BytesIO()
             context.set_spawning_popen(self)
             try:
-                ForkingPickler(stream).dump(spawn.get_preparation_data(parcel._name))
-                ForkingPickler(stream).dump(parcel)
+                ForkingPickler(stream).dump(spawn.get_preparation_data(payload._name))
+                ForkingPickler(stream).dump(payload)
             finally:
                 context.set_spawning_popen(None)
             self.sentinel, writer = forkserver.connect_to_new_process(self._fds)
-            # The child's sentinel of its parent: open for as long as this object, and at most this
-            # process.
+            # The fd that tells the child of this process's end. It stays open as long as this
+            # object or this process lives.
             parent = os.dup(writer)
             self.finalizer = util.Finalize(self, _close_all, (parent, self.sentinel))
             with open(writer, "wb", closefd=True) as file:

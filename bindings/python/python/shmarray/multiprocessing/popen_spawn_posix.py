@@ -1,17 +1,18 @@
-"""Starting a process as a new program."""
+"""Starts a process as a new program."""
 
 from multiprocessing import popen_spawn_posix
 from typing import Any
 
-from . import _parcel
-from ._reaping import Reaping
+from .._ipc import _spawn_payload
+from .._ipc._reaping import Reaping
+from .context import start_method_setter
 
 __all__ = ["Popen"]
 
 
 class Popen(Reaping, popen_spawn_posix.Popen):
-    """As the standard one, with the process object in a parcel."""
+    """Works as the standard one, with a spawn payload."""
 
     def _launch(self, process_obj: Any) -> None:
-        with _parcel.launching(process_obj, self) as parcel:
-            super()._launch(parcel)  # type: ignore[misc]
+        with _spawn_payload.launching(process_obj, self, start_method_setter()) as payload:
+            super()._launch(payload)  # type: ignore[misc]

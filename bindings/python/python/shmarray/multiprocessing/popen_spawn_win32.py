@@ -1,6 +1,5 @@
-"""The standard module of Windows, where it can be imported:
-
-this package begins no process there.
+"""The standard module of Windows, where it can be imported. This package starts no process
+there.
 """
 
 import sys

@@ -2,7 +2,8 @@
 
 import sys
 from multiprocessing import process
-from multiprocessing.process import *  # noqa: F403 (for type checkers: whoever imports this gets the module itself)
+from multiprocessing.process import *  # noqa: F403 (for type checkers)
 from multiprocessing.process import __all__ as __all__
 
+# At runtime an import of this name gives the standard module itself.
 sys.modules[__name__] = process

@@ -1,22 +1,22 @@
-"""Queues that carry arrays by handle, and that go on when a process dies in them.
+"""Queues that carry arrays by handle, and that go on when one of their processes dies.
 
-A queue is a pipe of core, both ends of which every process has that has the queue. There is no
-lock between processes: a message is sent and received whole or not at all.
+A queue is a pipe of core. Each of its processes has both ends. There is no lock between processes:
+a message is sent and received whole or not at all.
 
-* A *place*, where there is a ``maxsize``, goes with the message, and is free when that is received (``_places``).
-* A *task* of a ``JoinableQueue`` is a random byte of a file, locked as long as somebody has it, which the
-  kernel frees with the last who has it (``_tokens``). It goes with the message, and its receiver keeps it until
-  ``task_done``.
+* A *queue slot* bounds a queue with a ``maxsize``. It travels with the message, and is free when
+  the message is received (``_queue_slots``).
+* A *task* of a ``JoinableQueue`` is a random byte of a file. It is locked as long as a process or a
+  message holds it; the kernel unlocks it with the last holder (``_lock_tokens``). It travels with
+  the message, and the receiver holds it until ``task_done``.
 
-``put`` packs at once and sends without waiting. What finds no room in the pipe waits in the
-process, in order, and a thread sends it on (``_outbox``).
+``put`` packs the object at once and sends it without waiting. Messages that find no room in the
+pipe wait in the process, in order, and a thread sends them (``_send_queue``).
 """
 
 import collections
 import multiprocessing.context as context  # pyright does not find it in the package
 import os
 import secrets
-import struct
 import types
 import weakref
 from multiprocessing import queues, synchronize
@@ -24,25 +24,25 @@ from queue import Empty as Empty
 from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _core
-from . import _message
-from ._descriptors import is_leaving
-from ._locks import Range
-from ._outbox import Outbox
-from ._places import PLACE_BYTES, Count, Places
-from ._tokens import Token, TokenFile, let_go, share
+from .. import _core, _wire
+from .._ipc import _message
+from .._ipc._fds import is_packing
+from .._ipc._lock_tokens import LockToken, LockTokenFile, let_go, share
+from .._ipc._locks import Range
+from .._ipc._queue_slots import MessageCounter, QueueSlots
+from .._ipc._send_queue import SendQueue
 from .connection import Pipe
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
 
 _T = TypeVar("_T")
 _UNBOUNDED: int = synchronize.SEM_VALUE_MAX  # type: ignore[attr-defined]
-"""The standard module's, too."""
+"""The limit of the standard module."""
 
 if TYPE_CHECKING:
     _StandardQueue = queues.Queue
     _StandardJoinableQueue = queues.JoinableQueue
-else:  # Python 3.11's cannot be subscribed
+else:  # those of Python 3.11 cannot be subscribed
     _StandardQueue = {_T: queues.Queue}
     _StandardJoinableQueue = {_T: queues.JoinableQueue}
 
@@ -50,9 +50,9 @@ else:  # Python 3.11's cannot be subscribed
 class Queue(_StandardQueue[_T]):
     """A queue between processes.
 
-    ``put`` pickles at once: what cannot be pickled raises there, and a later change of the object
-    is not sent. At its end a process waits until what it has put is under way, or nobody else
-    can receive it. Raises what the standard class does.
+    ``put`` pickles at once: an object that cannot be pickled raises there, and a later change of
+    the object is not sent. A process that ends waits until its messages are sent, or nobody else
+    can receive them. Raises what the standard class raises.
 
     >>> import numpy, shmarray.multiprocessing
     >>> queue = shmarray.multiprocessing.Queue()
@@ -64,53 +64,57 @@ class Queue(_StandardQueue[_T]):
     def __class_getitem__(cls, item: Any, /) -> types.GenericAlias:
         return types.GenericAlias(cls, item)
 
-    def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002 (it needs no locks)
+    def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002 (no locks)
         self._maxsize = maxsize if 0 < maxsize < _UNBOUNDED else _UNBOUNDED
         self._reader, self._writer = Pipe(duplex=False)
-        self._places = Places(self._maxsize) if self._maxsize < _UNBOUNDED else Count(self._maxsize)
-        self._tokens = self._new_tokens()
+        self._slots = (
+            QueueSlots(self._maxsize)
+            if self._maxsize < _UNBOUNDED
+            else MessageCounter(self._maxsize)
+        )
+        self._lock_tokens = self._new_lock_tokens()
         self._reset()
 
-    def _new_tokens(self) -> TokenFile | None:
+    def _new_lock_tokens(self) -> LockTokenFile | None:
         return None
 
     def _reset(self) -> None:
-        """What each process has of its own."""
-        self._place_bytes = PLACE_BYTES if self._maxsize < _UNBOUNDED else 0
-        self._outbox = Outbox(self._reader, self._writer, self._places, self._tokens)
+        """Sets the state that each process has for itself."""
+        self._slot_bytes = _core.QUEUE_SLOT_BYTES if self._maxsize < _UNBOUNDED else 0
+        self._send_queue = SendQueue(self._reader, self._writer, self._slots, self._lock_tokens)
         self._closed = self._reader.closed
         _all_queues.add(self)
 
     def __getstate__(self) -> Any:
-        if not is_leaving():
+        if not is_packing():
             context.assert_spawning(self)
-        return self._maxsize, self._reader, self._writer, self._places, self._tokens
+        return self._maxsize, self._reader, self._writer, self._slots, self._lock_tokens
 
     def __setstate__(self, state: Any) -> None:
-        self._maxsize, self._reader, self._writer, self._places, self._tokens = state
+        self._maxsize, self._reader, self._writer, self._slots, self._lock_tokens = state
         self._reset()
 
     def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
-        """Puts an object into the queue. Raises ``Full`` when there was no place in that time."""
+        """Puts an object into the queue. Raises ``Full`` if no queue slot was free in time."""
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
-        place = self._places.take(self._reader, _limit(block, timeout))
-        if place is None:
+        slot = self._slots.take(self._reader, _limit(block, timeout))
+        if slot is None:
             raise Full
         try:
-            self._send(obj, place)
+            self._send(obj, slot)
         except BaseException:
-            self._places.free(place)
+            self._slots.free(slot)
             raise
 
-    def _send(self, obj: object, place: bytes) -> None:
+    def _send(self, obj: object, slot: bytes) -> None:
         message = _message.pack(obj)
-        self._outbox.send(
-            message._replace(payload=(place, *message.payload)) if place else message, place, None
+        self._send_queue.send(
+            message._replace(payload=(slot, *message.payload)) if slot else message, slot, None
         )
 
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
-        """Takes an object out of the queue. Raises ``Empty`` when there was none in that time."""
+        """Takes an object out of the queue. Raises ``Empty`` if there was none in time."""
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
         try:
@@ -118,11 +122,11 @@ class Queue(_StandardQueue[_T]):
         except TimeoutError:
             raise Empty from None
         except OSError:
-            self._outbox.wait_if_ending()
+            self._send_queue.wait_if_ending()
             raise
-        self._places.free(bytes(payload[: self._place_bytes]))
+        self._slots.free(bytes(payload[: self._slot_bytes]))
         return self._unpack(
-            memoryview(payload)[self._place_bytes :] if self._place_bytes else payload, message
+            memoryview(payload)[self._slot_bytes :] if self._slot_bytes else payload, message
         )
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
@@ -130,50 +134,48 @@ class Queue(_StandardQueue[_T]):
         return obj
 
     def qsize(self) -> int:
-        """About how many objects are in the queue."""
-        return self._places.taken(self._reader)
+        """Returns about how many objects are in the queue."""
+        return self._slots.taken(self._reader)
 
     def empty(self) -> bool:
-        """Whether there is nothing to get now."""
+        """Returns whether there is nothing to get now."""
         return not self._reader.poll()
 
     def full(self) -> bool:
-        """Whether there is no place now."""
-        return self._maxsize < _UNBOUNDED and self._places.taken(self._reader) >= self._maxsize
+        """Returns whether no queue slot is free now."""
+        return self._maxsize < _UNBOUNDED and self._slots.taken(self._reader) >= self._maxsize
 
     def close(self) -> None:
-        """This process will neither put nor get any more. What it has put goes on."""
+        """Ends the use of the queue by this process. Its messages are still sent."""
         self._closed = True
-        self._outbox.close()
+        self._send_queue.close()
 
     def join_thread(self) -> None:
-        """Waits until what this process has put is under way, or nobody else can receive it."""
+        """Waits until this process's messages are sent, or nobody else can receive them."""
         assert self._closed, f"Queue {self!r} not closed"
-        self._outbox.join()
+        self._send_queue.join()
 
     def cancel_join_thread(self) -> None:
-        """What this process has put may be lost with it."""
-        self._outbox.lose()
+        """Allows this process's messages to be lost when it ends."""
+        self._send_queue.lose()
 
 
 def _limit(block: bool, timeout: float | None) -> float | None:
-    """For how long to wait; None is for ever."""
+    """Returns how long to wait. None means forever."""
     if not block:
         return 0.0
     return None if timeout is None else max(timeout, 0.0)
 
 
-_TASKS = Range(1 << 32, 1 << 62)
+_TASKS = Range(_wire.FIRST_TASK, _wire.TASKS_END)
 """The bytes that stand for tasks."""
-_TASK = struct.Struct("<q")
-"""How a message of a ``JoinableQueue`` begins: with the byte that stands for its task."""
 
 
 class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
     """A queue whose objects are tasks.
 
-    A task is done when the process that got it says so, or has ended. Raises what the standard
-    class does.
+    A task is done when the process that got it calls ``task_done``, or has ended. Raises what the
+    standard class raises.
 
     >>> import shmarray.multiprocessing
     >>> queue = shmarray.multiprocessing.JoinableQueue()
@@ -184,66 +186,64 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
     >>> queue.join()
     """
 
-    def _new_tokens(self) -> TokenFile:
-        return TokenFile()
+    def _new_lock_tokens(self) -> LockTokenFile:
+        return LockTokenFile()
 
     def _reset(self) -> None:
         super()._reset()
         self._tasks: collections.deque[int] = collections.deque()
         self._next_task = _some_task()
 
-    def _send(self, obj: object, place: bytes) -> None:
-        assert self._tokens is not None
-        token = self._tokens.open()
+    def _send(self, obj: object, slot: bytes) -> None:
+        assert self._lock_tokens is not None
+        token = self._lock_tokens.open()
         try:
             message = _message.pack(obj)
-            payload = place, _TASK.pack(self._take_task(token)), *message.payload
-            self._outbox.send(message._replace(payload=payload), place, token)
-        except BaseException:  # whose traceback would keep the token
+            payload = slot, _wire.TASK_BYTE.pack(self._take_task(token)), *message.payload
+            self._send_queue.send(message._replace(payload=payload), slot, token)
+        except BaseException:  # its traceback would keep the token
             token.close()
             raise
 
-    def _take_task(self, token: Token) -> int:
-        """Of one process they follow one another:
-
-        neighbours that one has are one lock to the kernel.
+    def _take_task(self, token: LockToken) -> int:
+        """Returns the byte of a new task. Those of one process are consecutive, because the kernel
+        merges the locks of neighbours that have one holder.
         """
         while True:
-            with self._outbox.lock:
+            with self._send_queue.lock:
                 task, self._next_task = self._next_task, self._next_task + 1
             if token.take(task):
                 return task
-            self._next_task = _some_task()  # another process has been here
+            self._next_task = _some_task()  # the bytes of another process begin here
 
     def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
-        token, *fds = message.take_descriptors()
-        self._keep(_TASK.unpack_from(payload)[0], token)
-        obj: _T = _message.unpack(memoryview(payload)[_TASK.size :], message, fds)
+        token, *fds = message.take_fds()
+        self._keep(_wire.TASK_BYTE.unpack_from(payload)[0], token)
+        obj: _T = _message.unpack(memoryview(payload)[_wire.TASK_BYTE.size :], message, fds)
         return obj
 
     def _keep(self, task: int, token: int) -> None:
-        """It is this process's until it is done."""
-        assert self._tokens is not None
-        with self._outbox.lock:
-            share(token, self._tokens.mine().fileno(), task)
+        """Makes this process hold a task until it is done."""
+        assert self._lock_tokens is not None
+        with self._send_queue.lock:
+            share(token, self._lock_tokens.mine().fileno(), task)
             self._tasks.append(task)
         let_go(token)
 
     def task_done(self) -> None:
-        """Says that a task which this process got is done; of several, the one that it got first.
-
-        Raises ValueError when it has none.
+        """Marks a task that this process got as done: of several, the oldest. Raises ValueError if
+        there is none.
         """
-        assert self._tokens is not None
-        with self._outbox.lock:
+        assert self._lock_tokens is not None
+        with self._send_queue.lock:
             if not self._tasks:
                 raise ValueError("task_done() called too many times")
-            self._tokens.mine().free(self._tasks.popleft())
+            self._lock_tokens.mine().free(self._tasks.popleft())
 
     def join(self) -> None:
         """Waits until no task is left."""
-        assert self._tokens is not None
-        self._tokens.wait_until_free(_TASKS)
+        assert self._lock_tokens is not None
+        self._lock_tokens.wait_until_free(_TASKS)
 
 
 def _some_task() -> int:
@@ -251,8 +251,7 @@ def _some_task() -> int:
 
 
 class SimpleQueue(queues.SimpleQueue[_T]):
-    """A queue between processes that is nothing but a pipe: ``put`` waits until there is room in
-    it.
+    """A queue between processes that is only a pipe: ``put`` waits until there is room.
 
     >>> import numpy, shmarray.multiprocessing
     >>> queue = shmarray.multiprocessing.SimpleQueue()
@@ -265,7 +264,7 @@ class SimpleQueue(queues.SimpleQueue[_T]):
         self._reader, self._writer = Pipe(duplex=False)
 
     def __getstate__(self) -> Any:
-        if not is_leaving():
+        if not is_packing():
             context.assert_spawning(self)
         return self._reader, self._writer
 
@@ -282,11 +281,11 @@ class SimpleQueue(queues.SimpleQueue[_T]):
         return obj
 
     def empty(self) -> bool:
-        """Whether there is nothing to get now."""
+        """Returns whether there is nothing to get now."""
         return not self._reader.poll()
 
     def close(self) -> None:
-        """This process will neither put nor get any more."""
+        """Ends the use of the queue by this process."""
         self._reader.close()
         self._writer.close()
 
@@ -305,5 +304,5 @@ if not TYPE_CHECKING:
     del _StandardQueue, _StandardJoinableQueue
 
     def __getattr__(name: str) -> Any:
-        """What else the standard module has."""
+        """Returns any other name of the standard module."""
         return getattr(queues, name)

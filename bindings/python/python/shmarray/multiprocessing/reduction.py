@@ -1,20 +1,16 @@
-"""How objects are pickled for other processes: as the standard module does, but descriptors travel
-in the message.
+"""Pickles objects for other processes as the standard module does. Fds travel in the message.
 
-What is registered with the standard ``ForkingPickler`` counts here, too; what is registered here
-counts only here.
+The reducers that are registered with the standard ``ForkingPickler`` apply here, too. Those that
+are registered here apply only here.
 """
 
-import copyreg
-import socket
-from collections.abc import Callable
-from multiprocessing import connection, reduction
+from multiprocessing import reduction
 from multiprocessing.reduction import HAVE_SEND_HANDLE as HAVE_SEND_HANDLE
 from multiprocessing.reduction import AbstractReducer as AbstractReducer
 from multiprocessing.reduction import recv_handle, recvfds, send_handle, sendfds
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from ._descriptors import travelling
+from .._ipc._reducers import DupFd, ReducingPickler
 
 __all__ = [
     "DupFd",
@@ -28,16 +24,8 @@ __all__ = [
 ]
 
 
-class ForkingPickler(reduction.ForkingPickler):
-    """The standard one, with the reducers of this module."""
-
-    _extra_reducers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
-
-    if not TYPE_CHECKING:  # it takes what the standard one takes
-
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            self.dispatch_table = reducers()
+class ForkingPickler(ReducingPickler):
+    """The standard ``ForkingPickler`` with the reducers of this module."""
 
 
 register = ForkingPickler.register
@@ -48,42 +36,8 @@ def dump(obj: Any, file: Any, protocol: int | None = None) -> None:
     ForkingPickler(file, protocol).dump(obj)
 
 
-def reducers() -> dict[type, Callable[[Any], Any]]:
-    """A new ``dispatch_table`` of all that is registered now."""
-    ours, standard = extra_reducers()
-    return {**copyreg.dispatch_table, **standard, **ours}
-
-
-def extra_reducers() -> tuple[dict[type, Callable[[Any], Any]], dict[type, Callable[[Any], Any]]]:
-    """The reducers registered here, and those of the standard ``ForkingPickler``:
-
-    live, and the first wins.
-    """
-    return ForkingPickler._extra_reducers, reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-
-
-def DupFd(fd: int) -> Any:  # noqa: N802 (the standard's name)
-    """What stands for a descriptor in a pickle; its ``detach`` gives the descriptor where that is
-    unpickled.
-    """
-    return travelling(fd) or reduction.DupFd(fd)
-
-
-def _reduce_socket(one: socket.socket) -> Any:
-    rebuild = reduction._rebuild_socket  # type: ignore[attr-defined]
-    return rebuild, (DupFd(one.fileno()), one.family, one.type, one.proto)
-
-
-def _reduce_connection(one: connection.Connection) -> Any:
-    rebuild = connection.rebuild_connection  # type: ignore[attr-defined]
-    return rebuild, (DupFd(one.fileno()), one.readable, one.writable)
-
-
-register(socket.socket, _reduce_socket)
-register(connection.Connection, _reduce_connection)
-
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What else the standard module has."""
+        """Returns any other name of the standard module."""
         return getattr(reduction, name)

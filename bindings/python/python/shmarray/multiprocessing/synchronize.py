@@ -2,7 +2,8 @@
 
 import sys
 from multiprocessing import synchronize
-from multiprocessing.synchronize import *  # noqa: F403 (for type checkers: whoever imports this gets the module itself)
+from multiprocessing.synchronize import *  # noqa: F403 (for type checkers)
 from multiprocessing.synchronize import __all__ as __all__
 
+# At runtime an import of this name gives the standard module itself.
 sys.modules[__name__] = synchronize

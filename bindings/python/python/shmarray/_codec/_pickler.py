@@ -1,0 +1,328 @@
+"""Encodes objects: pickle protocol 5 with the memory of arrays out of band, in shared memory.
+
+An encoded object has two halves. The *stream* is what the standard pickler writes; each array and
+each large buffer in it refers to an out-of-band buffer. The *parts* are the memory of these
+buffers. Memory is one part however many arrays are views of it.
+
+* Memory that is shared already travels by the handle of its segment and is never copied. The stream
+  rebuilds a plain array over the memory of the whole segment.
+* Large private memory is copied once, into a segment that only the message holds.
+* Smaller private memory travels as bytes beside the stream.
+
+A small private array needs no out-of-band buffer: its bytes are in the stream (`_core.Reducer`),
+and arrays that lie within it are rebuilt from the same bytes. If small arrays overlap in any other
+way, the object is pickled again with out-of-band buffers only. A long stream is written to shared
+memory as well (`_core.Stream`). The limits are class attributes of `ArrayPickler`. They differ for
+bytes that a program keeps and for a pipe, whose socket is faster than new shared memory for up to
+some hundred KiB.
+
+Private memory stays private at the receiver: it is a copy, or mapped so that a store copies the
+page. A message can therefore be loaded more than once. Arrays of Python objects are pickled in the
+ordinary way; arrays inside their elements are encoded as above.
+
+Protocol 5 is PEP 574, https://peps.python.org/pep-0574/. WIRE.md describes the bytes.
+"""
+
+import collections
+import copyreg
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+
+from .. import _core, _shortage, _wire
+from .._core import Lease
+from . import _arrow
+from ._collector import Collector, fixed
+from ._parts import Array, PartsLayout, View, compact_dtype
+
+Encoded: TypeAlias = tuple[tuple[bytes, ...], Sequence[Lease]]
+"""An encoded object: the payload in pieces, and the leases of the shared parts and then of the
+stream's segments. `_core.Pipe.send` takes both.
+
+The payload's pieces are the rest of the stream, a table, and the length of that rest (WIRE.md).
+"""
+
+
+class ArrayPickler(pickle.Pickler):
+    """Writes the stream of one object, and collects its out-of-band buffers.
+
+    A subclass may add reducers by a ``dispatch_table``, as with any pickler.
+    """
+
+    REDUCERS: ClassVar[Sequence[dict[type, Callable[[Any], Any]]]] = (_arrow.reducers,)
+    """Reducers by class, read at each pickling. The first table that has the class decides. A
+    ``dispatch_table`` is slower.
+    """
+    STREAM_BYTES = 24 << 10
+    """The limit of a stream in this process's memory. A longer one is written to shared memory."""
+    SMALL_BYTES = 16 << 10
+    """The limit of private arrays in the stream, all together. Arrays of up to 16 KiB are always in
+    it.
+    """
+    LARGE_BYTES = 32 << 10
+    """Other private memory below this limit, all together, travels in the message."""
+
+    def __init__(self, collector: Collector | None = None, takes_views: bool = True) -> None:
+        self.stream = _core.Stream(self.STREAM_BYTES)
+        self.collector = Collector() if collector is None else collector
+        self.collector.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
+        self.reducer = _core.Reducer(
+            self.collector.reduce_array,
+            self.REDUCERS,
+            self.collector.take,
+            fixed,
+            self.SMALL_BYTES,
+            takes_views,
+        )
+        super().__init__(self.stream, 5, buffer_callback=self.reducer.take)
+        self.set_reducer()
+
+    def set_reducer(self) -> None:
+        """Sets ``reducer_override`` on the instance, which saves a call for each object. A subclass
+        may define a method instead.
+        """
+        self.reducer_override = self.reducer.reduce  # type: ignore[method-assign]
+
+    def write(self, obj: object) -> tuple[tuple[bytes, ...], bool] | None:
+        """Writes an object. If the payload is only a stream, returns it and whether this pickler
+        may be used again, and drops the object. Else returns None.
+        """
+        _arrow.look()
+        self.dump(obj)
+        written = _core.small_payload(self.stream, self.reducer, self.collector.buffers)
+        if written is not None:
+            self.clear_memo()
+        return written
+
+    def write_again(self, obj: object) -> None:
+        """Writes an object whose small arrays overlap, with no array in the stream."""
+        self.forget()
+        self.reducer.begin(0)
+        self.dump(obj)
+
+    def forget(self) -> None:
+        """Drops the object at once. A subclass may be in a reference cycle, which would keep the
+        object until a garbage collection, and Python 3.11 crashes when a collection frees views of
+        buffers.
+        """
+        self.clear_memo()
+        self.collector.clear()
+        self.reducer.begin(self.SMALL_BYTES)
+        self.stream.clear()
+
+
+def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
+    """Returns the payload of a plain object (`_core.is_plain`), or of text or bytes of up to
+    ``text_bytes``. Returns None for anything else.
+    """
+    text: bytes | str
+    if _core.is_plain(obj):
+        stream = pickle.dumps(obj, 5)
+        return stream, _wire.STREAM_LENGTH.pack(len(stream))
+    if type(obj) is bytes:  # the stream writes longer ones to shared memory
+        opcode, text = b"B", obj
+    elif type(obj) is str and len(obj) <= text_bytes:
+        opcode, text = b"X", obj if obj.isascii() else obj.encode("utf-8", "surrogatepass")
+    else:
+        return None
+    if len(text) > text_bytes:
+        return None
+    # A pickle without frame and memo. Bytes and ASCII text are not copied.
+    return (
+        _wire.TEXT_HEAD.pack(pickle.PROTO, _wire.PROTOCOL, opcode, len(text)),
+        text,
+        _wire.TEXT_TAIL.pack(pickle.STOP, len(text) + _wire.TEXT_HEAD.size + 1),
+    )
+
+
+def encode_array(array: object, large_bytes: int) -> Encoded | None:
+    """Encodes an array that its handle describes completely: a shared one, or a private one of at
+    least ``large_bytes``. Returns None for anything else.
+    """
+    if type(array) is not np.ndarray:
+        return None
+    lease = _core.lease_of(array)
+    if lease is not None:
+        return (_wire.ARRAY_READONLY if lease.readonly else _wire.ARRAY,), [lease]
+    flags, dtype = array.flags, compact_dtype(array)
+    if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
+        return None
+    if array.nbytes == 0 or (array.base is not None and _core.locate(array) is not None):
+        return None
+    if array.nbytes < large_bytes:
+        return None
+    try:
+        shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
+    except _shortage.FULL:
+        return None  # the general way sends its bytes in the message, with a warning
+    lease = _core.lease_of(shared)
+    return ((_wire.ARRAY_PRIVATE,), [lease]) if lease and shared.strides == array.strides else None
+
+
+def encode_text(text: str) -> Encoded:
+    """Encodes a long ASCII text. The pickler would copy it twice."""
+    head = _wire.LONG_TEXT_HEAD
+    stream = _core.Stream(head.size)  # so the text goes to shared memory in one write
+    stream.write(head.pack(pickle.PROTO, _wire.PROTOCOL, pickle.BINUNICODE8, len(text)))
+    stream.write(text)
+    stream.write(pickle.STOP)
+    if failure := stream.failure():
+        _shortage.tell(failure)
+    segments = stream.segments()
+    table: Sequence[Any] = [], [], [used for _, used in segments]
+    return stream.payload(pickle.dumps(table, 5) if segments else b""), [
+        lease for lease, _ in segments
+    ]
+
+
+def is_itself(payload: bytes | memoryview) -> bool:
+    """Returns whether a payload is the mark of an array alone."""
+    return len(payload) == len(_wire.ARRAY) and bytes(payload) in _wire.ARRAY_MODES
+
+
+def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> Encoded:
+    """Encodes an object for a pipe that carries arrays. Raises what pickling raises."""
+    writer = _idle.pop(pickler, None) or pickler()
+    written = None
+    try:
+        written = writer.write(obj)
+        if written is None:
+            encoded, is_small = _encoded(writer, obj), writer.stream.tell() <= _SMALL_BYTES
+        else:
+            encoded, is_small = (written[0], ()), written[1]
+    finally:
+        if written is None:
+            writer.forget()
+    if is_small and pickler in REUSED:
+        _idle[pickler] = writer
+    return encoded
+
+
+def _encoded(writer: ArrayPickler, obj: object) -> Encoded:
+    """Encodes an object that a pickler wrote, and that is more than a stream."""
+    stream, collector = writer.stream, writer.collector
+    if writer.reducer.have_common(collector.buffers):
+        writer.write_again(obj)
+    segments = stream.segments()
+    if failure := stream.failure():
+        _shortage.tell(failure)
+    if not collector.buffers and not segments:
+        return stream.payload(b""), ()
+    views: Sequence[Any] = collector.buffers
+    if not {*map(type, views)} <= {int}:  # else all are numbers of parts
+        views = PartsLayout(views, collector.parts, writer.LARGE_BYTES, private_mode="c").views
+    table = (
+        [part.mode or part.inline for part in collector.parts],
+        views,
+        [used for _, used in segments],
+    )
+    leases = [part.lease for part in collector.parts if part.lease is not None] + [
+        lease for lease, _ in segments
+    ]
+    return stream.payload(pickle.dumps(table, 5)), leases
+
+
+class Arrays(Protocol):
+    """The shared arrays that came with a message, with the methods of ``_core.Message``."""
+
+    def array(self, index: int, mode: str) -> Any: ...
+    def memory(self, index: int, mode: str) -> Any: ...
+
+
+def decode(payload: bytes | memoryview, arrays: Arrays) -> Any:
+    """Returns the object of a payload."""
+    memory = memoryview(payload)
+    table_end = len(memory) - _wire.STREAM_LENGTH.size
+    (stream_bytes,) = _wire.STREAM_LENGTH.unpack_from(memory, table_end)
+    if stream_bytes == table_end:
+        return pickle.loads(memory)
+    if table_end == 0:
+        return arrays.array(0, _wire.ARRAY_MODES[bytes(memory)])
+    parts, views, buffers = pickle.loads(memory[stream_bytes:table_end])
+    shared = itertools.count()
+    memories = [arrays.memory(next(shared), part) if type(part) is str else part for part in parts]
+    filled = [_fill(memories, view) for view in views]
+    if not buffers:
+        return pickle.loads(memory, buffers=filled)
+    # A mapping with this access stays cached for the next message. A read-only one does not.
+    pieces = [memoryview(arrays.memory(next(shared), "r+"))[:used] for used in buffers]
+    if stream_bytes == 0 and len(pieces) == 1:
+        return pickle.loads(pieces[0], buffers=filled)
+    return pickle.load(_Pieces([*pieces, memory[:stream_bytes]]), buffers=filled)
+
+
+class _Pieces:
+    """A stream in pieces, as a file to read."""
+
+    def __init__(self, pieces: Sequence[memoryview]) -> None:
+        self._pieces, self._at = collections.deque(pieces), 0
+
+    def readinto(self, room: memoryview) -> int:
+        """Fills the buffer. Fills less of it only at the end."""
+        filled = 0
+        while filled < len(room) and self._pieces:
+            piece = self._pieces[0][self._at : self._at + len(room) - filled]
+            room[filled : filled + len(piece)] = piece
+            filled += len(piece)
+            self._at += len(piece)
+            if self._at == len(self._pieces[0]):
+                self._pieces.popleft()
+                self._at = 0
+        return filled
+
+    def read(self, size: int) -> bytes:
+        """Returns this number of bytes. Returns fewer only at the end."""
+        if self._pieces and self._at + size < len(self._pieces[0]):
+            self._at += size
+            return bytes(self._pieces[0][self._at - size : self._at])
+        room = bytearray(size)
+        return bytes(room[: self.readinto(memoryview(room))])
+
+    def readline(self) -> bytes:
+        """Raises UnpicklingError: no stream of this protocol has lines."""
+        raise pickle.UnpicklingError("a line where there is none")
+
+
+def share_all(obj: object) -> Any:
+    """Returns the same object with the memory of every array in it shared."""
+    writer = _OfAll()
+    collector = writer.collector
+    try:
+        written = writer.write(obj)
+        if written is not None:
+            return pickle.loads(b"".join(written[0]))
+        layout = PartsLayout(collector.buffers, collector.parts, large_bytes=1, private_mode="r+")
+        memories, stream = (
+            [part.lease or part.inline for part in layout.parts],
+            writer.stream.getvalue(),
+        )
+    finally:
+        writer.forget()
+    return pickle.loads(stream, buffers=[_fill(memories, view) for view in layout.views])
+
+
+class _OfAll(ArrayPickler):
+    STREAM_BYTES = 1 << 62
+    SMALL_BYTES = 0
+
+
+def _fill(memories: Sequence[Any], view: int | View) -> Any:
+    """Returns the out-of-band buffer at a position."""
+    if isinstance(view, int):
+        return memories[view]
+    part, offset, shape, strides, dtype, writeable = view
+    array: Array = np.ndarray(shape, dtype or np.uint8, memories[part], offset, strides)
+    if not writeable:
+        array.flags.writeable = False
+    return array if dtype else array.data
+
+
+_idle: dict[Callable[[], ArrayPickler], ArrayPickler] = {}
+"""One idle pickler of each kind in `REUSED`. Making one takes longer than writing a small message.
+"""
+REUSED: set[Callable[[], ArrayPickler]] = {ArrayPickler}
+_SMALL_BYTES = 8 << 10
+"""The limit of a stream after which its pickler is not used again, as in `_core.small_payload`."""

@@ -1,0 +1,32 @@
+"""The errors that only Python's part of the library raises."""
+
+import signal
+
+from ._core import Error
+
+
+class WorkerLost(Error):  # noqa: N818 (the name is the same in every language)
+    """The worker of a pool or an executor died, and its task is lost.
+
+    The task's result raises it. Other tasks go on.
+    """
+
+    pid: int | None = None
+    """The worker's pid."""
+    exitcode: int | None = None
+    """The exit code, as ``multiprocessing.Process.exitcode``. If negative, it is the number of the
+    signal that killed the worker.
+    """
+
+
+def ending(pid: int | None, exitcode: int | None) -> str:
+    """Returns how a process ended, in words."""
+    if exitcode is None:
+        return f"worker {pid} has ended"
+    if exitcode >= 0:
+        return f"worker {pid} ended with exit code {exitcode}"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-exitcode}"
+    return f"worker {pid} was killed by {name}"

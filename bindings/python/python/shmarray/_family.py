@@ -1,0 +1,25 @@
+"""The family of this process, and the variable by which the processes that it starts join it."""
+
+import contextlib
+import os
+
+from . import _core
+
+VARIABLE = "SHMARRAY_FAMILY"
+
+number: int | None = None
+"""The number of the family, once `say` was called. Forked children inherit it."""
+
+
+def say() -> None:
+    """Puts this process into a family, and the children that it starts from now on into the same
+    one.
+    """
+    global number
+    if number is None:
+        # Without shared memory there are no messages to hold.
+        with contextlib.suppress(OSError, MemoryError):
+            number, fd = _core.family()
+            os.close(fd)
+    if number is not None:
+        os.environ[VARIABLE] = str(number)

@@ -1,0 +1,42 @@
+"""The family keeper: the fd that keeps a child in its parent's family until it uses shared memory.
+
+A process joins a family at its first use of shared memory. A process that is being started is sent
+an fd with its arguments that holds a lock of the family until then.
+"""
+
+import contextlib
+from typing import Any
+
+from .. import _core, _family
+from ._fds import Fd
+from ._reducers import DupFd
+
+__all__ = ["FamilyKeeper", "keeper"]
+
+
+class _Process:
+    """What this process was sent. Forked children inherit it."""
+
+    keeper: "FamilyKeeper | None" = None
+    """The keeper that the parent sent."""
+
+
+class FamilyKeeper(Fd):
+    """An fd that holds the family: while it is under way, and in the process that receives it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return _arrive, (DupFd(self._fd),)
+
+
+def _arrive(fd: Any) -> FamilyKeeper:
+    _Process.keeper = FamilyKeeper(fd.detach())
+    return _Process.keeper
+
+
+def keeper() -> FamilyKeeper | None:
+    """Returns a keeper for a process that is being started."""
+    with contextlib.suppress(OSError):
+        return None if _family.number is None else FamilyKeeper(_core.family()[1])
+    return None

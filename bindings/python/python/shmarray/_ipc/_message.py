@@ -1,0 +1,170 @@
+"""Packs objects and bytes as messages of core's pipes: arrays by handle, fds beside them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from .. import _core, _shortage, _wire
+from .._codec import _pickler
+from ._fds import IncomingFds, OwnedFd
+from ._reducers import ReducingPickler, extra_reducers
+
+__all__ = [
+    "OutgoingMessage",
+    "PipePickler",
+    "pack",
+    "pack_by",
+    "pack_bytes",
+    "send",
+    "unpack",
+    "unpack_bytes",
+]
+
+_STREAM_BYTES = 156 << 10
+"""A stream of this size fits with its message into one packet of the socket, which is faster than
+shared memory.
+"""
+
+
+class OutgoingMessage(NamedTuple):
+    """A message that can be sent."""
+
+    payload: tuple[bytes | memoryview | str, ...]
+    """The pieces of the payload in order. A ``str`` among them is ASCII."""
+    arrays: Sequence[Any]
+    fds: Sequence[OwnedFd]
+
+
+class PipePickler(_pickler.ArrayPickler):
+    """A pickler that asks the reducers of ``ForkingPickler`` first."""
+
+    STREAM_BYTES = _STREAM_BYTES
+    SMALL_BYTES = 1 << 20
+    """Up to this size the receiver copies faster than it maps."""
+    LARGE_BYTES = 144 << 10
+
+    REDUCERS = (*extra_reducers(), *_pickler.ArrayPickler.REDUCERS)
+
+
+_pickler.REUSED.add(PipePickler)
+
+
+def pack(obj: object) -> OutgoingMessage:
+    """Packs an object. Raises what pickling raises."""
+    payload = _pickler.encode_plain(obj, _STREAM_BYTES)
+    if payload is not None:
+        return OutgoingMessage(payload, (), ())
+    if type(obj) is str and obj.isascii():
+        return OutgoingMessage(*_pickler.encode_text(obj), ())
+    if type(obj) is np.ndarray and not any(
+        np.ndarray in reducers for reducers in PipePickler.REDUCERS
+    ):
+        array = _pickler.encode_array(obj, PipePickler.LARGE_BYTES)
+        if array is not None:
+            return OutgoingMessage(*array, ())
+    return pack_by(obj, PipePickler)
+
+
+def pack_by(obj: object, pickler: Callable[[], _pickler.ArrayPickler]) -> OutgoingMessage:
+    """Packs an object by a pickler. Raises what pickling raises."""
+    name = object()
+    try:
+        _core.begin_message(name)
+        payload, arrays = _pickler.encode(obj, pickler)
+    finally:
+        outgoing = _core.end_message(name)
+    return OutgoingMessage(payload, arrays, () if outgoing is None else outgoing.close_up())
+
+
+def pack_bytes(data: memoryview) -> OutgoingMessage:
+    """Packs bytes."""
+    if data.nbytes <= _STREAM_BYTES:
+        is_whole = (
+            isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
+        )
+        piece = cast(bytes, data.obj) if is_whole else data  # bytes need no copy
+        return OutgoingMessage((_wire.BYTES, piece), (), ())
+    try:
+        shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
+    except _shortage.FULL as error:
+        _shortage.tell(error)
+        return OutgoingMessage((_wire.BYTES, data), (), ())
+    return OutgoingMessage((_wire.BYTES,), [shared], ())
+
+
+def send(
+    pipe: _core.Pipe,
+    message: OutgoingMessage,
+    timeout: float | None = None,
+    token: OwnedFd | None = None,
+) -> None:
+    """Sends a message, with the fd of a lock token before its other fds.
+
+    Raises TimeoutError if there was no room in time, BrokenPipeError if nobody can receive.
+    """
+    fds = message.fds if token is None else [token, *message.fds]
+    numbers = [one.fileno() for one in fds] if fds else []
+    pipe.send(message.payload, message.arrays, timeout, numbers)
+
+
+def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[int] = ()) -> Any:
+    """Returns the object of a message. ``fds`` are fds that were already taken from it."""
+    fds = fds or message.take_fds()
+    if not fds:
+        return _unpack(payload, message)
+    with IncomingFds(fds):
+        return _unpack(payload, message)
+
+
+def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
+    if payload[: len(_wire.BYTES)] == _wire.BYTES:
+        return ReducingPickler.loads(_bytes(payload, message))
+    return _pickler.decode(payload, message)
+
+
+def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
+    """Returns the bytes of a message. For an object these are bytes that ``pickle.loads`` loads.
+
+    Nothing is unpickled here: a receiver of bytes need not trust their sender.
+    """
+    if payload[: len(_wire.BYTES)] == _wire.BYTES:
+        return message.read(0) if len(message) else bytes(payload[len(_wire.BYTES) :])
+    if _pickler.is_itself(payload):
+        return bytes(ReducingPickler.dumps(message.array(0, "r").copy("K")))
+    memories = [message.read(index) for index in range(len(message))]
+    return bytes(ReducingPickler.dumps(_Unopened(bytes(payload), memories)))
+
+
+class _Unopened:
+    """The message of an object with the memory of its arrays, to be pickled."""
+
+    def __init__(self, payload: bytes, memories: Sequence[bytes]) -> None:
+        self._payload, self._memories = payload, memories
+
+    def __reduce__(self) -> Any:
+        return _open, (self._payload, self._memories)
+
+
+def _open(payload: bytes, memories: Sequence[bytes]) -> Any:
+    """Returns the object of such a message."""
+    return _pickler.decode(payload, _Memories(memories))
+
+
+class _Memories:
+    """The memory of arrays, in the place of ``_core.Message``."""
+
+    def __init__(self, memories: Sequence[bytes]) -> None:
+        self._memories = memories
+
+    def array(self, _index: int, _mode: str) -> Any:
+        raise ValueError("no message: its payload is that of an array alone")
+
+    def memory(self, index: int, _mode: str) -> Any:
+        return bytearray(self._memories[index])
+
+
+def _bytes(payload: bytes | memoryview, message: _core.Message) -> memoryview:
+    return (
+        memoryview(payload)[len(_wire.BYTES) :] if len(message) == 0 else message.array(0, "r").data
+    )

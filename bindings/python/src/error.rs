@@ -1,0 +1,89 @@
+//! Core's errors as Python's exceptions, in one table.
+
+use pyo3::exceptions::{
+    PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError,
+    PyPermissionError, PyTypeError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use shmarray::ErrorKind;
+
+pyo3::create_exception!(
+    shmarray,
+    Error,
+    PyException,
+    "What goes wrong in shared memory and is no built-in exception."
+);
+pyo3::create_exception!(
+    shmarray,
+    StaleHandleError,
+    Error,
+    "The handle is of an earlier life of its segment."
+);
+
+/// The table. `None` for a kind that is missing here, which a test refuses.
+fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
+    Some(match kind {
+        ErrorKind::NotFound => py.get_type::<PyFileNotFoundError>(),
+        ErrorKind::Exists => py.get_type::<PyFileExistsError>(),
+        ErrorKind::StaleHandle => py.get_type::<StaleHandleError>(),
+        ErrorKind::InvalidHandle => py.get_type::<PyValueError>(),
+        ErrorKind::InvalidSegment => py.get_type::<Error>(),
+        ErrorKind::InvalidArgument => py.get_type::<PyValueError>(),
+        ErrorKind::InvalidDType => py.get_type::<PyTypeError>(),
+        ErrorKind::DTypeMismatch => py.get_type::<PyTypeError>(),
+        ErrorKind::OutOfBounds => py.get_type::<PyValueError>(),
+        ErrorKind::ReadOnly => py.get_type::<PyValueError>(),
+        ErrorKind::NoSpace => py.get_type::<PyMemoryError>(),
+        ErrorKind::PermissionDenied => py.get_type::<PyPermissionError>(),
+        ErrorKind::Unsupported => py.get_type::<Error>(),
+        ErrorKind::Os => py.get_type::<PyOSError>(),
+        _ => return None,
+    })
+}
+
+/// Returns the exception for an error of core. Those of the operating system carry an errno.
+pub(crate) fn to_py(error: shmarray::Error) -> PyErr {
+    let (kind, errno, text) = (error.kind(), error.os_errno(), error.to_string());
+    Python::attach(|py| {
+        let class = class(py, kind).unwrap_or_else(|| py.get_type::<Error>());
+        match errno.or_else(|| usual_errno(kind)) {
+            Some(errno) => PyErr::from_type(class, (errno, text)),
+            None => PyErr::from_type(class, text),
+        }
+    })
+}
+
+/// Returns the errno that the same mistake has with files, for exceptions that have one.
+fn usual_errno(kind: ErrorKind) -> Option<i32> {
+    match kind {
+        ErrorKind::NotFound => Some(ENOENT),
+        ErrorKind::Exists => Some(EEXIST),
+        ErrorKind::PermissionDenied => Some(EACCES),
+        _ => None,
+    }
+}
+
+// The same numbers on every system that Python runs on.
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const EEXIST: i32 = 17;
+
+/// Returns every kind of core's errors with its exception, for a test that none is missing.
+#[pyfunction]
+#[pyo3(name = "_error_classes")]
+pub(crate) fn error_classes(py: Python<'_>) -> Vec<(String, Option<Bound<'_, PyType>>)> {
+    ErrorKind::ALL.iter().map(|kind| (format!("{kind:?}"), class(py, *kind))).collect()
+}
+
+pub(crate) fn value_error(text: impl Into<String>) -> PyErr {
+    PyValueError::new_err(text.into())
+}
+
+/// Returns a TypeError that says what was expected and what was found.
+pub(crate) fn expected(wanted: &str, found: &Bound<'_, PyAny>) -> PyErr {
+    let class = found.get_type().fully_qualified_name();
+    let class =
+        class.as_ref().map_or("something else".into(), |name| name.to_string_lossy().into_owned());
+    PyTypeError::new_err(format!("expected {wanted}, not {class}"))
+}

@@ -1,0 +1,180 @@
+//! The lease, which keeps a segment mapped under the ndarrays that lie in it.
+//!
+//! An ndarray made by `numpy.ndarray(shape, dtype, lease, …)` has the lease as its `.base`,
+//! and so has the end of every view's chain of bases. NumPy asks for the buffer once, keeps its
+//! address, and releases the buffer at once. A lease therefore has no close: it releases its
+//! segment only when Python drops it.
+#![allow(unsafe_code)] // the buffer protocol
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use shmarray::{Access, Array, DType, Descriptor, Layout};
+
+use crate::error::to_py;
+use crate::memory::ndarray;
+use crate::{dtypes, memory};
+
+/// Unmapping this many bytes takes longer than getting the GIL again may take.
+const SLOW_TO_DROP_BYTES: u64 = 8 << 20;
+/// The number of leases of each large segment that this process has mapped, by address.
+static LARGE: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// Keeps a segment mapped: the ``base`` of the arrays in it.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Lease {
+    /// `None` only while the lease is dropped.
+    array: Option<Array>,
+}
+
+impl Lease {
+    pub(crate) fn new(array: Array) -> Self {
+        if let Some(address) = if_large(&array) {
+            let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+            *large.entry(address).or_default() += 1;
+        }
+        Self { array: Some(array) }
+    }
+
+    pub(crate) fn array(&self) -> &Array {
+        self.array.as_ref().expect("a lease has its array until it is dropped")
+    }
+}
+
+fn if_large(array: &Array) -> Option<usize> {
+    let (start, bytes) = array.segment_data();
+    (bytes >= SLOW_TO_DROP_BYTES).then_some(start.as_ptr() as usize)
+}
+
+/// Releases large memory without the GIL, so that other threads of Python run meanwhile.
+///
+/// Python drops a lease with the GIL, and nobody refers to it any more, so other threads cannot use
+/// it. At the end of the interpreter only the thread that ends it comes here.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(array) = self.array.take() else { return };
+        match if_large(&array).is_some_and(is_last) {
+            true => give_back(array),
+            false => drop(array),
+        }
+    }
+}
+
+/// Returns whether no other lease of that segment is left.
+fn is_last(address: usize) -> bool {
+    let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = large.get_mut(&address).map_or(0, |count| {
+        *count -= 1;
+        *count
+    });
+    if left == 0 {
+        large.remove(&address);
+    }
+    left == 0
+}
+
+fn give_back(array: Array) {
+    let mut array = Some(array);
+    let _ = Python::try_attach(|py| py.detach(|| drop(array.take())));
+    drop(array); // reached with an array only if there is no interpreter any more
+}
+
+#[pymethods]
+impl Lease {
+    /// Whether its pages are protected from stores.
+    #[getter]
+    fn readonly(&self) -> bool {
+        self.array().is_readonly()
+    }
+
+    /// The size of its elements in bytes.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.array().layout().len() * self.array().dtype().itemsize()
+    }
+
+    /// Exports the data of the whole segment, read-only if its pages are.
+    ///
+    /// # Safety
+    /// `view` points to a `Py_buffer` that may be written, as the interpreter guarantees for this
+    /// slot.
+    unsafe fn __getbuffer__(
+        lease: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let array = lease.get().array();
+        let (start, bytes) = array.segment_data();
+        let readonly = c_int::from(array.is_readonly());
+        let data = start.as_ptr().cast();
+        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. `segment_data` is mapped
+        // while `array` lives, and `array` lives in `lease`, to which the view gets a reference.
+        // The size is that of a mapping, so it fits an isize.
+        let status = unsafe {
+            ffi::PyBuffer_FillInfo(view, lease.as_ptr(), data, bytes as isize, readonly, flags)
+        };
+        match status {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(lease.py())),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<lease of segment {}>", self.array().descriptor().segment)
+    }
+}
+
+/// The memory of an array that was received, and the array's layout in it.
+pub(crate) struct ReceivedArray<'py> {
+    memory: Bound<'py, PyAny>,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl<'py> ReceivedArray<'py> {
+    /// Attaches the array: a lease of its segment, or a copy if the memory is private to this
+    /// process and copying is better than mapping.
+    pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
+        let is_copied = access == Access::CopyOnWrite && shmarray::is_better_copied(handle);
+        let access = if is_copied { Access::ReadOnly } else { access };
+        let array = Array::attach_descriptor(handle, access).map_err(to_py)?;
+        let (layout, dtype) = (array.layout().clone(), array.dtype().clone());
+        let memory = match is_copied {
+            true => memory::private_copy(py, &array.whole())?,
+            false => Bound::new(py, Lease::new(array))?.into_any(),
+        };
+        Ok(Self { memory, layout, dtype })
+    }
+
+    pub(crate) fn into_memory(self) -> Bound<'py, PyAny> {
+        self.memory
+    }
+
+    pub(crate) fn ndarray(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        ndarray_over(&dtypes::to_numpy(py, &self.dtype)?, &self.memory, &self.layout)
+    }
+}
+
+/// Returns a plain ndarray over an array, whose base is a lease of the array.
+pub(crate) fn to_ndarray<'py>(
+    dtype: &Bound<'py, PyAny>,
+    array: Array,
+) -> PyResult<Bound<'py, PyAny>> {
+    let layout = array.layout().clone();
+    ndarray_over(dtype, Bound::new(dtype.py(), Lease::new(array))?.as_any(), &layout)
+}
+
+fn ndarray_over<'py>(
+    dtype: &Bound<'py, PyAny>,
+    memory: &Bound<'py, PyAny>,
+    layout: &Layout,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = dtype.py();
+    let shape = PyTuple::new(py, &layout.shape)?;
+    let strides = PyTuple::new(py, &layout.strides)?;
+    ndarray(py)?.call1((shape, dtype, memory, layout.offset, strides))
+}

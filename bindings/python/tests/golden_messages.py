@@ -1,0 +1,143 @@
+"""The messages in golden/, which WIRE.md explains, and the functions that write them today.
+
+python bindings/python/tests/golden_messages.py --write
+writes them again, after a change of the format with a new `_wire.VERSION`.
+"""
+
+import pathlib
+import sys
+from unittest import mock
+
+import numpy as np
+
+import shmarray
+import shmarray.multiprocessing as mp
+from shmarray import _core, _dumps, _wire
+from shmarray._codec import _pickler
+from shmarray._core import Pipe
+from shmarray._ipc import _message
+from shmarray._workers import _pipe
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+HANDLE = (
+    '{{"shmarray":1,"segment":"{:a<24}","generation":{},"offset":0,'
+    '"dtype":"<f8","shape":[3],"strides":[8],"ticket":{}}}'
+)
+HANDLES = [
+    HANDLE.format(f"golden{which}", number, 100 + number) for number, which in enumerate("bcd")
+]
+PLAIN = {"None": None, "numbers": [1, -2.5, True], "text": "naïve", "bytes": b"\0\1", "t": (1, ())}
+FIRST_TASK = _wire.FIRST_TASK + 5
+
+
+class AllOutOfBand(_pickler.ArrayPickler):
+    """Puts no array into the stream, and none into shared memory."""
+
+    SMALL_BYTES = 0
+    LARGE_BYTES = 1 << 40
+
+
+def frame():
+    return np.arange(6, dtype="<i4").reshape(2, 3)
+
+
+def readonly():
+    array = frame()
+    array.flags.writeable = False
+    return array
+
+
+def views():
+    """Returns views of one array: all of it, a column, and its rows in reverse."""
+    array = frame()
+    return [array, array[:, 1], array[::-1]]
+
+
+def fixed(array):
+    """Returns the same shared array, mapped read-only."""
+    return shmarray.attach(shmarray.handle(array), readonly=True)
+
+
+def shared_views(array):
+    return [array, array[::-2]]
+
+
+def payload(message):
+    """Returns the bytes of a message, whose pieces may be texts."""
+    pieces = (piece.encode() if isinstance(piece, str) else bytes(piece) for piece in message[0])
+    return b"".join(pieces)
+
+
+def encoded(obj, pickler):
+    return payload(_pickler.encode(obj, pickler))
+
+
+def dumped(obj, **options):
+    """Returns what `dumps` writes if the handles are `HANDLES`."""
+    with mock.patch.object(_dumps._core, "handle_to_send", side_effect=HANDLES):
+        return shmarray.dumps(obj, **options)
+
+
+def sent(send):
+    """Returns the payload that a function sends into a pipe."""
+    here, there = Pipe.pair()
+    send(here)
+    return bytes(there.receive()[0])
+
+
+def by_worker(kind, number, message):
+    return sent(lambda pipe: _pipe.send(pipe, kind, number, message))
+
+
+def queued(queue, obj):
+    """Returns the payload of the first message of a queue."""
+    if isinstance(queue, mp.queues.JoinableQueue):
+        queue._next_task = FIRST_TASK
+    queue.put(obj)
+    return bytes(queue._reader.pipe.receive()[0])
+
+
+def connection():
+    here, _there = mp.Pipe()
+    return payload(_message.pack(here))
+
+
+MESSAGES = {
+    "plain": lambda: payload(_message.pack(PLAIN)),
+    "text": lambda: payload(_message.pack("text that is long enough " * 4)),
+    "text_of_bytes": lambda: payload(_message.pack(b"bytes that are an object")),
+    "bytes": lambda: payload(_message.pack_bytes(memoryview(b"bytes that are no object"))),
+    "small_array": lambda: payload(_message.pack({"frame": frame()})),
+    "small_readonly_array": lambda: payload(_message.pack([readonly()])),
+    "parts": lambda: encoded(views(), AllOutOfBand),
+    "array": lambda: payload(_message.pack(shmarray.ones(3))),
+    "array_readonly": lambda: payload(_message.pack(fixed(shmarray.ones(3)))),
+    "array_private": lambda: payload(_message.pack(np.ones(40_000))),
+    "shared_views": lambda: payload(_message.pack(shared_views(shmarray.ones(5)))),
+    "connection": connection,
+    "dumps": lambda: dumped({"number": 7}),
+    "dumps_arrays": lambda: dumped([shmarray.zeros(3), shmarray.ones(3)]),
+    "dumps_counted": lambda: dumped([shmarray.zeros(3), shmarray.ones(3)], loads=5),
+    "dumps_persistent": lambda: dumped([shmarray.zeros(3), shmarray.ones(3)], persist=True),
+    "worker_ready": lambda: by_worker(_wire.READY, 0, _pipe.NOTHING),
+    "worker_refused": lambda: by_worker(_wire.REFUSED, 0, _message.pack(ValueError("refused"))),
+    "worker_task": lambda: by_worker(_wire.TASK, 7, _message.pack((pow, (2, 10), {}))),
+    "worker_answer": lambda: by_worker(_wire.ANSWER, 7, _message.pack((True, 1024))),
+    "queue": lambda: queued(mp.Queue(), PLAIN),
+    "queue_with_slots": lambda: queued(mp.Queue(4), PLAIN),
+    "queue_with_tasks": lambda: queued(mp.JoinableQueue(), PLAIN),
+    "queue_with_slots_and_tasks": lambda: queued(mp.JoinableQueue(4), PLAIN),
+}
+"""The functions that write the messages, by the names of the files."""
+
+
+def golden(name):
+    return (GOLDEN / f"{name}.bin").read_bytes()
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
+    GOLDEN.mkdir(exist_ok=True)
+    for name, write in MESSAGES.items():
+        (GOLDEN / f"{name}.bin").write_bytes(write())
+    (GOLDEN / "VERSION").write_text(f"{_wire.VERSION}\n")
+    print(f"{len(MESSAGES)} golden messages, core {_core.__version__}")
