@@ -7,12 +7,13 @@
  *     if (shma_array_create(SHMA_INT32, 3, shape, NULL, &array, &error))
  *         return fprintf(stderr, "%s\n", error.message), 1;
  *     char handle[4096];
- *     shma_array_handle(array, handle, sizeof handle, NULL, NULL);    another process attaches this text
+ *     shma_array_handle(array, handle, sizeof handle, NULL, NULL); another process attaches it
  *     ((int32_t *)shma_array_data(array))[0] = 5;
  *     shma_array_close(array);
  *
  * Conventions
  *   - shma_<noun>_<verb>: the noun is the type of the first parameter, or of what is produced.
+ *     shma_sweep, shma_version and shma_copied_bytes have no object, and so no noun.
  *   - int32_t results are a status: 0 done, positive an ordinary outcome (SHMA_TIMED_OUT,
  *     SHMA_CLOSED), negative a failure.
  *   - Outputs come last and end in _out. They are written only when the status is 0, but for
@@ -168,6 +169,11 @@ typedef struct shma_message shma_message;
 typedef struct shma_pipe shma_pipe;
 
 /**
+ * A listing of the shared memory that this library has on this machine.
+ */
+typedef struct shma_segment_list shma_segment_list;
+
+/**
  * An element type: one of the numbers below.
  */
 typedef int32_t shma_dtype;
@@ -182,7 +188,8 @@ typedef int32_t shma_order;
  */
 typedef struct {
   /**
-   * sizeof(shma_options), which tells the library which fields there are; 0 for all of this version.
+   * sizeof(shma_options), which tells the library which fields there are; 0 for all of this
+   * version.
    */
   size_t struct_bytes;
   /**
@@ -208,7 +215,7 @@ typedef struct {
   /**
    * For SHMA_OPAQUE: the size of one item.
    */
-  uint64_t item_bytes;
+  uint64_t itemsize;
   /**
    * For SHMA_OPAQUE: the dtype's text as a handle has it, or NULL for items without a meaning.
    */
@@ -239,6 +246,72 @@ typedef struct {
 typedef int32_t shma_access;
 
 /**
+ * What a segment, or a cell of one, is: one of the numbers below.
+ */
+typedef int32_t shma_segment_kind;
+
+/**
+ * Facts about an array that need not be attached, or about memory that is no array now.
+ *
+ * Later versions add members at the end.
+ */
+typedef struct {
+  /**
+   * The segment's id; of an array in a cell, with the cell's number, as in "id.17".
+   */
+  const char *segment;
+  /**
+   * The name that a person gave it, or NULL.
+   */
+  const char *name;
+  /**
+   * SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL or SHMA_SEGMENT_REMAINS.
+   */
+  shma_segment_kind kind;
+  /**
+   * 1 if it stays without holders until its name is unlinked, else 0.
+   */
+  int32_t persists;
+  /**
+   * Bytes of shared memory, with the header unless other arrays share it.
+   */
+  uint64_t segment_bytes;
+  /**
+   * The dtype as in a handle; "|u1" of memory that is no array.
+   */
+  const char *dtype;
+  /**
+   * Number of dimensions.
+   */
+  size_t ndim;
+  /**
+   * Elements along each dimension.
+   */
+  const int64_t *shape;
+  /**
+   * Number of holders.
+   */
+  size_t holders_count;
+  /**
+   * The pids of the living processes that hold it by a lease or keep it in their pool, as each
+   * process sees itself.
+   */
+  const uint32_t *holders;
+  /**
+   * Number of messages that hold it and can still be received.
+   */
+  uint64_t tickets;
+  /**
+   * The process that made it, as that process saw itself.
+   */
+  uint32_t creator_pid;
+  /**
+   * When it was made, in nanoseconds since 1970. Of a cell, when its segment was.
+   */
+  uint64_t created_ns;
+} shma_segment_info;
+
+/**
  * Loads and stores.
  */
 #define SHMA_READ_WRITE 0
@@ -259,7 +332,7 @@ typedef int32_t shma_access;
 #define SHMA_ORDER_F 1
 
 /**
- * Items of a size, which C has no type for: see shma_options.item_bytes and shma_array_dtype_text.
+ * Items of a size, which C has no type for: see shma_options.itemsize and shma_array_dtype_text.
  */
 #define SHMA_OPAQUE 0
 
@@ -333,6 +406,21 @@ typedef int32_t shma_access;
  */
 #define SHMA_COMPLEX128 14
 
+/**
+ * An array that a process or a message holds, or that persists.
+ */
+#define SHMA_SEGMENT_ARRAY 0
+
+/**
+ * Memory that living processes keep for their next arrays.
+ */
+#define SHMA_SEGMENT_POOL 1
+
+/**
+ * Memory that dead processes left. The next use of the library by its owner gives it back.
+ */
+#define SHMA_SEGMENT_REMAINS 2
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -340,8 +428,8 @@ extern "C" {
 /**
  * A new array, of zeros unless they are not asked for; its memory is reserved now.
  *
- * shape has ndim numbers of elements; options may be NULL.
- * Fails with SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
+ * shape has ndim numbers of elements; options may be NULL. Fails with SHMA_ERROR_NO_SPACE,
+ * SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
  */
 int32_t shma_array_create(shma_dtype dtype,
                           size_t ndim,
@@ -371,7 +459,10 @@ int32_t shma_array_share(const void *data,
  * Fails with SHMA_ERROR_NOT_FOUND, SHMA_ERROR_STALE_HANDLE, SHMA_ERROR_INVALID_HANDLE,
  * SHMA_ERROR_INVALID_SEGMENT, SHMA_ERROR_PERMISSION_DENIED.
  */
-int32_t shma_array_attach(const char *handle_or_name, shma_access access, shma_array **array_out, shma_error *error);
+int32_t shma_array_attach(const char *handle_or_name,
+                          shma_access access,
+                          shma_array **array_out,
+                          shma_error *error);
 
 /**
  * The same memory with another shape, strides and offset; the offset counts bytes from the
@@ -412,7 +503,10 @@ int32_t shma_array_select(const shma_array *array,
  * The same elements with the dimensions in another order: dimension i of the view is dimension
  * number `axes[i]` of the array. NULL reverses them.
  */
-int32_t shma_array_transpose(const shma_array *array, const size_t *axes, shma_array **view_out, shma_error *error);
+int32_t shma_array_transpose(const shma_array *array,
+                             const size_t *axes,
+                             shma_array **view_out,
+                             shma_error *error);
 
 /**
  * The array's handle: one line of text for any process on this machine.
@@ -441,7 +535,8 @@ int32_t shma_array_handle_to_send(const shma_array *array,
                                   shma_error *error);
 
 /**
- * The dtype's text as a handle has it: "<i4", or a structured type's JSON. Room as in shma_array_handle.
+ * The dtype's text as a handle has it: "<i4", or a structured type's JSON. Room as in
+ * shma_array_handle.
  */
 int32_t shma_array_dtype_text(const shma_array *array,
                               char *text,
@@ -505,12 +600,13 @@ void shma_array_close(shma_array *array);
 size_t shma_dtype_itemsize(shma_dtype dtype);
 
 /**
- * Its name, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no dtype. Lives for ever.
+ * Its name, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no dtype. Lives for
+ * ever.
  */
 const char *shma_dtype_name(shma_dtype dtype);
 
 /**
- * A new pipe: its two ends. Their descriptors close on exec.
+ * A new pipe: its two ends. Their fds close on exec.
  *
  * Fails with SHMA_ERROR_OS.
  */
@@ -519,13 +615,13 @@ int32_t shma_pipe_pair(shma_pipe **one_out, shma_pipe **other_out, shma_error *e
 /**
  * An end that came from another process: by exec, or over a socket.
  *
- * The descriptor is the pipe's from then on. When this fails it is still yours.
- * Fails with SHMA_ERROR_INVALID_ARGUMENT when it is no end of such a pipe, SHMA_ERROR_OS when it is not open.
+ * The fd is the pipe's from then on. When this fails it is still yours. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT when it is no end of such a pipe, SHMA_ERROR_OS when it is not open.
  */
 int32_t shma_pipe_from_fd(int fd, shma_pipe **pipe_out, shma_error *error);
 
 /**
- * The pipe's descriptor, which stays the pipe's: to poll, and to hand a copy of to other
+ * The pipe's fd, which stays the pipe's: to poll, and to hand a copy of to other
  * processes. It is readable when a message can be received, or none will ever be. -1 for NULL.
  */
 int shma_pipe_fd(const shma_pipe *pipe);
@@ -533,11 +629,11 @@ int shma_pipe_fd(const shma_pipe *pipe);
 /**
  * Sends arrays and bytes. Until they are received the message holds the arrays, whoever ends.
  *
- * arrays has count of them, and may be NULL when there are none; so may payload.
- * timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is room.
- * SHMA_TIMED_OUT when there was no room in that time, SHMA_CLOSED when nobody has the other end.
- * Fails with SHMA_ERROR_NO_SPACE, and with SHMA_ERROR_OS and os_errno EINTR when a signal's handler ran meanwhile.
- * Unless the status is 0 nothing was sent.
+ * arrays has count of them, and may be NULL when there are none; so may payload. timeout_ns is in
+ * nanoseconds; SHMA_NO_TIMEOUT waits until there is room. SHMA_TIMED_OUT when there was no room in
+ * that time, SHMA_CLOSED when nobody has the other end. Fails with SHMA_ERROR_NO_SPACE, and with
+ * SHMA_ERROR_OS and os_errno EINTR when a signal's handler ran meanwhile. Unless the status is 0
+ * nothing was sent.
  */
 int32_t shma_pipe_send(const shma_pipe *pipe,
                        const shma_array *const *arrays,
@@ -550,13 +646,16 @@ int32_t shma_pipe_send(const shma_pipe *pipe,
 /**
  * Receives a message, which is yours until shma_message_close.
  *
- * timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is a message, or there can be none.
- * SHMA_TIMED_OUT when none came in that time, SHMA_CLOSED when nobody has the other end and all
- * that was sent has been received.
- * Fails with SHMA_ERROR_OS: os_errno EINTR when a signal's handler ran meanwhile, EMFILE when this
- * process has no descriptor left. With SHMA_ERROR_INVALID_ARGUMENT when what came is no message.
+ * timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is a message, or there can be
+ * none. SHMA_TIMED_OUT when none came in that time, SHMA_CLOSED when nobody has the other end and
+ * all that was sent has been received. Fails with SHMA_ERROR_OS: os_errno EINTR when a signal's
+ * handler ran meanwhile, EMFILE when this process has no fd left. With
+ * SHMA_ERROR_INVALID_ARGUMENT when what came is no message.
  */
-int32_t shma_pipe_receive(const shma_pipe *pipe, int64_t timeout_ns, shma_message **message_out, shma_error *error);
+int32_t shma_pipe_receive(const shma_pipe *pipe,
+                          int64_t timeout_ns,
+                          shma_message **message_out,
+                          shma_error *error);
 
 /**
  * Lets this end go. When no process has it any more, the other end is told; when none has
@@ -575,7 +674,8 @@ const void *shma_message_payload(const shma_message *message, size_t *bytes_out)
 size_t shma_message_count(const shma_message *message);
 
 /**
- * One of a message's arrays, counted from 0. It is yours until shma_array_close, and outlives the message.
+ * One of a message's arrays, counted from 0. It is yours until shma_array_close, and outlives the
+ * message.
  *
  * Fails with SHMA_ERROR_OUT_OF_BOUNDS, or as shma_array_attach.
  */
@@ -589,6 +689,29 @@ int32_t shma_message_array(const shma_message *message,
  * Lets a message go, and with it those of its arrays that were not asked for.
  */
 void shma_message_close(shma_message *message);
+
+/**
+ * Lists the shared memory that this library has: arrays, pools, and what dead processes left; but
+ * for what other users have not shared.
+ *
+ * Fails with SHMA_ERROR_OS.
+ */
+int32_t shma_segment_list_create(shma_segment_list **list_out, shma_error *error);
+
+/**
+ * Returns the number of infos; 0 for NULL.
+ */
+size_t shma_segment_list_count(const shma_segment_list *list);
+
+/**
+ * Returns an info, or NULL beyond the last one. It lives as long as the list.
+ */
+const shma_segment_info *shma_segment_list_get(const shma_segment_list *list, size_t index);
+
+/**
+ * Frees a listing.
+ */
+void shma_segment_list_close(shma_segment_list *list);
 
 /**
  * Takes a name away. The array goes with its last holder.

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use shmarray::{SegmentInfo, SegmentKind};
 
-use crate::arguments::text as text_of;
+use crate::arguments::{produce, text as text_of};
 use crate::error::{guard, shma_error};
 
 /// What a segment, or a cell of one, is: one of the numbers below.

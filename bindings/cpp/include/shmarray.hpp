@@ -26,6 +26,7 @@
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>
 #include <shmarray/message.hpp>
+#include <shmarray/segment.hpp>
 
 namespace shmarray {
 
@@ -44,22 +45,6 @@ array<T> share(const T *data, const std::vector<std::int64_t> &shape,
 template <class T>
 array<T> share(const std::vector<T> &values, const options &chosen = {}) {
     return share(values.data(), {static_cast<std::int64_t>(values.size())}, {}, chosen);
-}
-
-/// Takes a name away. The array goes with its last holder.
-inline void unlink(const std::string &name) { detail::call(shma_segment_unlink, name.c_str()); }
-
-/// What a sweep gave back.
-struct swept {
-    std::uint64_t segments = 0;
-    std::uint64_t bytes = 0;
-};
-
-/// Gives back what dead processes held. Nobody needs to call it: each process's first use does.
-inline swept sweep() {
-    swept done;
-    detail::call(shma_sweep, &done.segments, &done.bytes);
-    return done;
 }
 
 /// Bytes of array data that this process has copied with this library.

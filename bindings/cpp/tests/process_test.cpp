@@ -1,4 +1,5 @@
 // Two processes over one array: this program, and itself started anew with a handle.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -102,6 +103,22 @@ TEST_CASE("a_killed_process_leaves_what_a_sweep_gives_back") {
     const auto swept = shmarray::sweep();
     CHECK(swept.segments == 1);
     CHECK(swept.bytes >= 8000);
+}
+
+TEST_CASE("segments_are_listed_with_their_holders") {
+    const LeavesNothing leaves_nothing;
+    shmarray::options chosen;
+    chosen.name = "cpp-listed";
+    const auto a = shmarray::array<float>::create({2, 3}, chosen);
+    const auto all = shmarray::segments();
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [](const auto &info) { return info.name == "cpp-listed"; });
+    REQUIRE(found != all.end());
+    CHECK(found->kind == shmarray::segment_kind::array);
+    CHECK(found->dtype == "<f4");
+    CHECK(found->shape == std::vector<std::int64_t>{2, 3});
+    CHECK(found->holders == std::vector<std::uint32_t>{static_cast<std::uint32_t>(getpid())});
+    CHECK(!found->persists);
 }
 
 #ifndef NDEBUG

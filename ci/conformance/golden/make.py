@@ -229,7 +229,7 @@ def bad_segments():
         "other_generation": (patched(136, struct.pack("<Q", 5)), "stale"),
         "too_many_dimensions": (patched(256, struct.pack("<I", 65)), "ndim"),
         "dtype_too_long": (patched(260, struct.pack("<I", 2**32 - 1)), "dtype_bytes"),
-        "item_of_another_size": (patched(264, struct.pack("<Q", 8)), "item_bytes"),
+        "item_of_another_size": (patched(264, struct.pack("<Q", 8)), "itemsize"),
         "offset_outside": (patched(272, struct.pack("<Q", 4)), "shape"),
         "shape_outside": (patched(352, struct.pack("<Q", 5)), "shape"),
         "strides_wild": (patched(864, struct.pack("<q", -(2**63))), "shape"),

@@ -26,10 +26,23 @@ _Static_assert(offsetof(shma_options, persist) == 16, "shma_options.persist");
 _Static_assert(offsetof(shma_options, mode) == 20, "shma_options.mode");
 _Static_assert(offsetof(shma_options, order) == 24, "shma_options.order");
 _Static_assert(offsetof(shma_options, uninitialized) == 28, "shma_options.uninitialized");
-_Static_assert(offsetof(shma_options, item_bytes) == 32, "shma_options.item_bytes");
+_Static_assert(offsetof(shma_options, itemsize) == 32, "shma_options.itemsize");
 _Static_assert(offsetof(shma_options, dtype_text) == 40, "shma_options.dtype_text");
 #endif
 
+_Static_assert(sizeof(shma_segment_info) == 96, "shma_segment_info");
+_Static_assert(offsetof(shma_segment_info, name) == 8, "shma_segment_info.name");
+_Static_assert(offsetof(shma_segment_info, kind) == 16, "shma_segment_info.kind");
+_Static_assert(offsetof(shma_segment_info, persists) == 20, "shma_segment_info.persists");
+_Static_assert(offsetof(shma_segment_info, segment_bytes) == 24, "shma_segment_info.segment_bytes");
+_Static_assert(offsetof(shma_segment_info, dtype) == 32, "shma_segment_info.dtype");
+_Static_assert(offsetof(shma_segment_info, ndim) == 40, "shma_segment_info.ndim");
+_Static_assert(offsetof(shma_segment_info, shape) == 48, "shma_segment_info.shape");
+_Static_assert(offsetof(shma_segment_info, holders_count) == 56, "shma_segment_info.holders_count");
+_Static_assert(offsetof(shma_segment_info, holders) == 64, "shma_segment_info.holders");
+_Static_assert(offsetof(shma_segment_info, tickets) == 72, "shma_segment_info.tickets");
+_Static_assert(offsetof(shma_segment_info, creator_pid) == 80, "shma_segment_info.creator_pid");
+_Static_assert(offsetof(shma_segment_info, created_ns) == 88, "shma_segment_info.created_ns");
 _Static_assert(SHMA_OK == 0, "SHMA_OK");
 _Static_assert(SHMA_TIMED_OUT == 1, "SHMA_TIMED_OUT");
 _Static_assert(SHMA_CLOSED == 2, "SHMA_CLOSED");
@@ -70,6 +83,9 @@ _Static_assert(SHMA_FLOAT32 == 11, "SHMA_FLOAT32");
 _Static_assert(SHMA_FLOAT64 == 12, "SHMA_FLOAT64");
 _Static_assert(SHMA_COMPLEX64 == 13, "SHMA_COMPLEX64");
 _Static_assert(SHMA_COMPLEX128 == 14, "SHMA_COMPLEX128");
+_Static_assert(SHMA_SEGMENT_ARRAY == 0, "SHMA_SEGMENT_ARRAY");
+_Static_assert(SHMA_SEGMENT_POOL == 1, "SHMA_SEGMENT_POOL");
+_Static_assert(SHMA_SEGMENT_REMAINS == 2, "SHMA_SEGMENT_REMAINS");
 _Static_assert(SHMA_END == INT64_MIN, "SHMA_END");
 
 // The initialisers fill what they say.

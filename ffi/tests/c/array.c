@@ -301,7 +301,7 @@ static void an_opaque_dtype_keeps_its_text_and_size(void **state) {
     shma_array_close(attached);
     shma_array_close(array);
     options.dtype_text = NULL;
-    options.item_bytes = 24;
+    options.itemsize = 24;
     assert_int_equal(shma_array_create(SHMA_OPAQUE, 1, (int64_t[]){4}, &options, &array, NULL),
                      SHMA_OK);
     assert_int_equal(shma_array_dtype_text(array, text, sizeof text, NULL, NULL), SHMA_OK);

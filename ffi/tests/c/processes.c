@@ -209,6 +209,46 @@ static void a_persistent_array_outlives_its_processes_until_unlinked(void **stat
     assert_int_equal(shma_segment_unlink("table", NULL), SHMA_OK);
 }
 
+// The info of the segment with that name.
+static const shma_segment_info *info_of(const shma_segment_list *list, const char *name) {
+    for (size_t index = 0; index < shma_segment_list_count(list); index++) {
+        const shma_segment_info *info = shma_segment_list_get(list, index);
+        if (info->name != NULL && strcmp(info->name, name) == 0)
+            return info;
+    }
+    return NULL;
+}
+
+static void segments_are_listed_with_their_holders(void **state) {
+    (void)state;
+    const shma_options options = named("camera-3", 0);
+    shma_array *array = make(&options);
+    shma_segment_list *list = NULL;
+    assert_int_equal(shma_segment_list_create(&list, NULL), SHMA_OK);
+    const shma_segment_info *info = info_of(list, "camera-3");
+    assert_non_null(info);
+    assert_int_equal(info->kind, SHMA_SEGMENT_ARRAY);
+    assert_int_equal(info->persists, 0);
+    assert_true(info->segment_bytes > 100 * sizeof(int64_t));
+    assert_string_equal(info->dtype, "<i8");
+    assert_int_equal(info->ndim, 1);
+    assert_int_equal(info->shape[0], 100);
+    assert_int_equal(info->holders_count, 1);
+    assert_int_equal(info->holders[0], getpid());
+    assert_int_equal(info->tickets, 0);
+    assert_int_equal(info->creator_pid, getpid());
+    assert_true(info->created_ns > UINT64_C(1700000000000000000));
+    assert_int_equal(strlen(info->segment), 24);
+    assert_null(shma_segment_list_get(list, shma_segment_list_count(list)));
+    shma_array_close(array); // the listing is as it was
+    assert_string_equal(info->name, "camera-3");
+    shma_segment_list_close(list);
+    assert_int_equal(shma_segment_list_create(NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_segment_list_count(NULL), 0);
+    assert_null(shma_segment_list_get(NULL, 0));
+    shma_segment_list_close(NULL);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
 int main(int count, char **arguments) {
@@ -222,6 +262,7 @@ int main(int count, char **arguments) {
         TEST(a_sweep_gives_back_what_a_killed_process_held),
         TEST(a_name_finds_an_array_while_somebody_holds_it),
         TEST(unlink_takes_the_name_and_leaves_the_array),
+        TEST(segments_are_listed_with_their_holders),
         TEST(a_persistent_array_outlives_its_processes_until_unlinked),
     };
     return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
