@@ -17,7 +17,6 @@ module Numo
       def initialize(&work)
         @work, @caller = work, Thread.current
         @lock = Mutex.new.lock
-        @wake_up, @waker = IO.pipe
         @departures = 0
         @over = Class.new(Exception) # rubocop:disable Lint/InheritException
       end
@@ -26,11 +25,12 @@ module Numo
       def assist(&block)
         result = nil
         Interrupts.hold do
+          @wake_up, @waker = IO.pipe
           @thread = Thread.new { Interrupts.let_in { watch } }
           result = Thread.handle_interrupt(Object => :immediate, @over => :never, &block)
         ensure
-          @thread.kill.join
-          [@wake_up, @waker].each(&:close)
+          @thread&.kill&.join
+          [@wake_up, @waker].each { |io| io&.close }
         end
         result
       rescue @over

@@ -5,10 +5,14 @@ module Numo
     # The exit of a child process, reported by the process itself (a pidfd) and not by the end of
     # its pipes, which a child of its own may still have open.
     class ProcessExit
+      # An interrupt between the fd and its IO would leave the fd open.
+      #
       # @param pid [Integer]
       def self.of(pid)
-        fd = Shmarray.send(:process_fd, pid)
-        fd ? new(pid, IO.for_fd(fd, autoclose: true)) : Waited.new(pid)
+        Interrupts.hold do
+          fd = Shmarray.send(:process_fd, pid)
+          fd ? new(pid, IO.for_fd(fd, autoclose: true)) : Waited.new(pid)
+        end
       end
 
       # An IO that is readable after the process has ended. Its last output is in its pipe then.

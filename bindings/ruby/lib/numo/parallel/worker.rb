@@ -168,7 +168,9 @@ module Numo
       def hear(kind, number, payload)
         return make_room(number) if kind == Stream::COLLECT
 
-        message = @pipe.receive if kind.anybits?(Stream::ARRAYS)
+        message = nil
+        # It has come before its frame. An interrupt here would leave its fds to the collector.
+        Interrupts.hold { message = @pipe.receive } if kind.anybits?(Stream::ARRAYS)
         offer_buffer(message) if message
         yield kind & ~Stream::ARRAYS == Stream::DONE, number, Payload.load(payload, message)
       ensure
