@@ -64,7 +64,7 @@ struct Registered {
     user: u32,
     /// The registry's path.
     path: CString,
-    /// `None` in a child whose byte could not be locked: its holds are LOCK_ONLY until it gets one.
+    /// `None` in a child whose byte could not be locked: its holds are lock-only until it gets one.
     own: Option<(Owner, LockMapping)>,
     /// The child's registration, from the preparation of a fork to its end.
     child: Option<(Owner, LockMapping)>,
@@ -92,7 +92,7 @@ pub(crate) fn note_user() {
 static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
 /// Returns this process as the owner of entries in that directory, or `None` if the registry cannot
-/// be opened or locked: then this process's holds are LOCK_ONLY.
+/// be opened or locked: then this process's holds are lock-only.
 pub(crate) fn process_owner(directory: &Directory) -> Option<Owner> {
     process_owner_or_error(directory).ok()
 }
@@ -346,7 +346,7 @@ impl LockMapping {
         unsafe { libc::madvise(self.0, self.1, libc::MADV_DONTFORK) };
     }
 
-    /// Unmaps the page, which releases the lock if no other process has it.
+    /// Unmaps the page. The lock stays if a forked child has the mapping, too.
     ///
     /// # References
     /// - [Linux]
