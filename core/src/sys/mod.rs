@@ -5,7 +5,7 @@
 //! | item | does |
 //! |---|---|
 //! | `Directory::current`, `path` | the directory that segments live in |
-//! | `segment_ids`, `total_bytes`, `free_bytes` | what exists there; its capacity; what is left of it |
+//! | `segment_ids`, `total_bytes`, `free_bytes` | what exists; the capacity; the free bytes |
 //! | `page_bytes` | the unit of memory protection |
 //! | `SegmentFile::create` | creates a file without a name, reserves its memory and holds it |
 //! | `open`, `open_own` | opens and holds an existing file; `open_own` only this user's |
@@ -25,7 +25,7 @@
 //! | `message` | a ticket for a message in a pipe, with the fd that keeps it alive |
 //! | `family_message` | a ticket for a message that is sent out of band |
 //! | `is_message`, `family_of` | whether an owner is a message; a ticket's family |
-//! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets for which the lease table had no entry |
+//! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry in a table |
 //! | `decommit`, `recommit` | releases the memory of parts of a segment; reserves it again |
 //! | `give_back`, `sweep_names` | gives a segment back if it has no holder; returns the bytes |
 //! | `find_dead`, `Dead::are_swept` | processes that died and may have left segments behind |

@@ -4,7 +4,7 @@
 //! holders too high. The README's table says which promises that costs. The rest holds: the last
 //! holder that closes a segment gives it back, read-only pages are protected, a name finds its
 //! segment, and an unfinished segment cannot be attached (its count of holders is zero).
-#![allow(unsafe_code)] // pages' protection, and words in mapped memory
+#![allow(unsafe_code)] // pages' protection, and control words in mapped memory
 
 use std::fs;
 use std::io;
@@ -151,7 +151,8 @@ impl Drop for Held {
         let goes = last && self.control().flags().load(Ordering::Acquire) & PERSIST == 0;
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
-            let _ = fs::remove_file(self.directory.name_path(&name)); // a close cannot report an error
+            // A close cannot report an error.
+            let _ = fs::remove_file(self.directory.name_path(&name));
         }
     }
 }
@@ -196,6 +197,7 @@ pub(crate) struct Owner {
     pub(crate) info: u64,
 }
 
+/// Returns `None`: there are no leases here.
 pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
     None
 }
@@ -399,20 +401,25 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
     Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
 }
 
+/// The error of every function that would hold arrays by a message.
 const NO_MESSAGES: Error = Error::Unsupported { what: "a message that holds its arrays" };
 
+/// Fails: a message cannot hold arrays here.
 pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
     Err(NO_MESSAGES)
 }
 
+/// Returns `None`: there are no tickets here.
 pub(crate) fn family_of(_ticket: u64) -> Option<u64> {
     None
 }
 
+/// Returns `false`: there are no messages here.
 pub(crate) fn is_message(_info: u64) -> bool {
     false
 }
 
+/// Fails: a message cannot hold arrays here.
 pub(crate) fn link_ticket(
     _directory: &Directory,
     _id: &SegmentId,
@@ -422,10 +429,12 @@ pub(crate) fn link_ticket(
     Err(NO_MESSAGES)
 }
 
+/// Returns `false`: there are no tickets here.
 pub(crate) fn unlink_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u64) -> bool {
     false
 }
 
+/// Does nothing: there are no tickets here.
 pub(crate) fn sweep_tickets(_directory: &Directory, _liveness: &Liveness) {}
 
 /// Does nothing: without leases there are no cells, and only cells are decommitted.
@@ -437,17 +446,20 @@ pub(crate) fn decommit(
     Ok(())
 }
 
+/// Does nothing, as nothing is decommitted.
 pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
 }
 
-/// Does nothing: the system does not list segments, so names cannot be checked.
+/// Does nothing: the system does not list names.
 pub(crate) fn sweep_names(_directory: &Directory) {}
 
+/// Returns `true`: the system does not list segments.
 pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }
 
+/// Returns `true`: the system does not list segments.
 pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }
@@ -479,6 +491,7 @@ pub(crate) fn unlink_name(
     Ok(file)
 }
 
+/// Whether a name leads to no segment.
 fn is_leftover(directory: &Directory, name: &ArrayName) -> bool {
     let open =
         |id: SegmentId| SegmentFile::open(directory.clone(), Lookup::Id(&id), Access::ReadWrite);

@@ -5,8 +5,9 @@
 //! every other process for its end. Each fd is therefore listed here while it is open, and a child
 //! closes the fds that it finds listed.
 //!
-//! Invariant: while `GATE` is not closed by a fork, each fd is in `OPEN` or its thread is inside
-//! `open` or `drop`. A fork closes the gate (`before_fork`), so the child's `OPEN` is exact.
+//! Invariant:
+//! * I1 while `GATE` is not closed by a fork, each fd is in `OPEN` or its thread is inside `open`
+//!   or `drop`. A fork closes the gate (`before_fork`), so the child's `OPEN` is exact.
 #![allow(unsafe_code)] // close in a child
 
 use std::fs::File;
@@ -107,8 +108,8 @@ pub(super) fn after_in_child() {
     // `before_fork` closed, and a forked child has no other thread.
     let open = unsafe { &mut *OPEN.data_ptr() };
     for fd in open.drain(..) {
-        // SAFETY: the fd must not be used afterwards; its only user is a thread of the parent,
-        // which does not exist in this child.
+        // SAFETY: the fd must be open and not used afterwards; it is listed, so it is open (I1),
+        // and its only user is a thread of the parent, which does not exist in this child.
         unsafe { libc::close(fd) };
     }
     GATE.open();

@@ -78,6 +78,7 @@ pub(crate) fn sweep_names(directory: &Directory) {
     }
 }
 
+/// Opens a file of this user that no process holds and whose header is valid.
 fn find(path: &Path) -> Result<Option<Found>> {
     let file = match open_existing(path, Access::ReadWrite) {
         Ok(file) => file,
@@ -111,8 +112,8 @@ impl Found {
         let mapped = Page::map(&self.file, directory.page_bytes());
         let page = mapped.map_err(|error| Error::os("mmap", directory.path(), error))?;
         // SAFETY: the address must be a mapped header page while the words are used; `page` maps
-        // the first page of a file whose header `find` validated, and lives to the end of this
-        // function. No cells and no entries beyond the page are accessed.
+        // the first page of a file whose header `find` validated (I1 and I2 of `format`), and lives
+        // to the end of this function. No cells and no entries beyond the page are accessed.
         let leases = Leases::of_segment(unsafe { ControlWords::new(page.start(), 0, None) });
         Ok(leases.close_unmapped(is_unheld) != Closed::Held)
     }
@@ -172,6 +173,12 @@ pub(crate) fn discard(
     }
 }
 
+/// Unlinks a file. Returns `false` if it was gone.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/unlink.2.html
 fn unlink_segment(path: &Path) -> Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

@@ -71,11 +71,13 @@ pub(crate) fn sweep_tickets(directory: &Directory, liveness: &Liveness) {
     }
 }
 
+/// Returns the names of all tickets' links in the directory.
 fn names(directory: &Directory) -> Vec<String> {
     let tickets = directory.names(|name| name.starts_with(TICKET_PREFIX).then(|| name.to_owned()));
     tickets.unwrap_or_default() // a directory that cannot be read counts as empty
 }
 
+/// Returns the ticket and the cookie in a link's name.
 fn parse(name: &str) -> Option<(u64, u64)> {
     let mut parts = name.strip_prefix(TICKET_PREFIX)?.split('-').skip(1);
     Some((parts.next()?.parse().ok()?, u64::from_str_radix(parts.next()?, 16).ok()?))

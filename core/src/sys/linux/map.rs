@@ -129,7 +129,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: nobody may use the range afterwards; `new` mapped exactly this range, `drop` runs
-        // once, and every pointer into it is kept behind a `Segment`, which owns this mapping.
+        // once, and every pointer into it is kept behind a `Segment`, which owns this mapping (I2
+        // of `segment`).
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

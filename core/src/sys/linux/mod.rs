@@ -11,7 +11,7 @@
 //!
 //! | step | a crash after it leaves | reclaimed by |
 //! |---|---|---|
-//! | create: open `O_TMPFILE`, lock, reserve, map, write the header | an unnamed file | the kernel |
+//! | create: `O_TMPFILE`, lock, reserve, map, write the header | an unnamed file | the kernel |
 //! | create: link the id | a segment without a holder | any sweep |
 //! | create: link the name | the same, with a name | any sweep, the next create of that name |
 //! | attach: open, lock, check, map, close | nothing | the kernel |

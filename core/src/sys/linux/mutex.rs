@@ -9,8 +9,9 @@
 //! | [`RawMutex`] | 0 free, 1 locked, 2 locked and a thread may wait |
 //! | [`Gate`] | bit 31: closed by a fork; bits below: the threads inside |
 //!
-//! `lock` and `unlock` change the first, `enter` and `leave` the second: Acquire and Release on the
-//! same word are each other's partners. The forking thread calls `close` and `open`.
+//! `lock` and `unlock` change the first; `enter` and the drop of [`Inside`] change the second, and
+//! the forking thread does so by `close` and `open`. Acquire and Release on the same word are each
+//! other's partners.
 //!
 //! The thread that forks first takes every lock (`segment::fork`), so that the data that they
 //! protect are consistent in the child. The child stores the words anew, because it has no waiting
@@ -140,10 +141,12 @@ thread_local! {
     static LOCKS: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Counts a lock that this thread takes or waits for.
 fn enter() {
     LOCKS.with(|locks| locks.set(locks.get() + 1));
 }
 
+/// Counts a lock that this thread no longer has.
 fn leave() {
     LOCKS.with(|locks| locks.set(locks.get() - 1));
 }

@@ -6,9 +6,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// The largest reservation by one call, so that a signal repeats no more than that, and the
-/// smallest.
+/// The largest reservation by one call: a signal makes the kernel repeat at most that much.
 const STEP_BYTES: u64 = 256 << 20;
+/// The smallest reservation, to which interruptions reduce it.
 const LEAST_STEP_BYTES: u64 = 64 << 10;
 
 /// Reserves the pages of a part of a file, and extends the file to its end.

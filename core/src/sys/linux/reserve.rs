@@ -43,6 +43,7 @@ pub(super) fn or_full(error: Error, directory: &Directory, asked_bytes: u64) -> 
     }
 }
 
+/// Turns the errors of a full file system into [`Error::NoSpace`].
 fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT) => {
@@ -63,6 +64,7 @@ pub(crate) fn recommit(directory: &Directory, id: &SegmentId, part: (u64, u64)) 
     at_parts(directory, id, &[part], pages::reserve_part)
 }
 
+/// Opens a segment's file and applies `change` to each part.
 fn at_parts(
     directory: &Directory,
     id: &SegmentId,

@@ -261,6 +261,7 @@ fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<
     }
 }
 
+/// The error for an id or a name that leads to no file.
 fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {

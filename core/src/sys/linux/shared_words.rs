@@ -113,9 +113,9 @@ impl SharedWords {
         // SAFETY: the result must lie in the mapping or at its end; `new` and `open` ensured that
         // the mapping has at least FRONT_BYTES.
         let first = unsafe { self.start.add(FRONT_BYTES) };
-        // SAFETY: the range must be mapped and aligned while borrowed; `self` keeps the mapping, a
-        // page starts it, and FRONT_BYTES is a multiple of 8. All processes access it by atomics
-        // only.
+        // SAFETY: the range must be mapped and aligned while borrowed; `self` keeps the mapping,
+        // which starts at a page boundary, and FRONT_BYTES is a multiple of 8. All processes access
+        // it by atomics only.
         unsafe { std::slice::from_raw_parts(first.as_ptr().cast(), (self.bytes - FRONT_BYTES) / 8) }
     }
 

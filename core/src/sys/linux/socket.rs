@@ -190,7 +190,8 @@ pub(crate) fn wait(
 ) -> io::Result<bool> {
     let events = if to_send { PollFlags::OUT } else { PollFlags::IN };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    let left = left.and_then(|left| Timespec::try_from(left).ok()); // a longer time than a timespec holds is no limit
+    // A longer time than a timespec can hold is no limit.
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
     Ok(poll(&mut [PollFd::from_borrowed_fd(socket, events)], left.as_ref())? > 0)
 }
 

@@ -50,7 +50,7 @@ impl Bytes {
     }
 
     /// Returns a copy of the first bytes. Parts that change are loaded word by word: control words,
-    /// lease entries, headers of cells. Parts that no longer change are copied, so that Miri sees a
+    /// lease entries, heads of cells. Parts that no longer change are copied, so that Miri sees a
     /// race with a writer.
     pub(super) fn front(&self, bytes: u64) -> Vec<u8> {
         let bytes = bytes.min(self.count) as usize;
@@ -100,8 +100,8 @@ impl Bytes {
 
     /// Sets a part of the bytes to zero.
     pub(super) fn clear(&self, offset: u64, bytes: u64) {
-        // SAFETY: the range must lie in the file and nobody else may access it; the caller has
-        // claimed this part, a free cell of the slab.
+        // SAFETY: the range must lie in the file and nobody else may access it; the caller passes a
+        // part of a cell that it has claimed, and a CLAIMED cell has one owner (I3 of `lease`).
         unsafe { self.start.as_ptr().wrapping_add(offset as usize).write_bytes(0, bytes as usize) };
     }
 

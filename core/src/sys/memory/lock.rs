@@ -18,7 +18,8 @@ pub(crate) struct Sleeping {
 
 impl Sleeping {
     fn is_locked(&self) -> sync::MutexGuard<'_, bool> {
-        self.is_locked.lock().unwrap_or_else(PoisonError::into_inner) // nothing panics while it is locked
+        // No code panics while the inner mutex is locked.
+        self.is_locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

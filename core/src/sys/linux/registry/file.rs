@@ -74,6 +74,7 @@ pub(super) fn all(directory: &Directory) -> Vec<Registry> {
         .collect()
 }
 
+/// Returns the registry's name if no other user has taken it.
 fn plain_name() -> String {
     format!("{PREFIX}{}", user())
 }
@@ -84,6 +85,7 @@ fn is_squatted(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
+/// Opens the registry with a random name that is the first by name; creates one if there is none.
 fn open_random(directory: &Directory) -> Result<(Registry, PathBuf)> {
     let failed = |error| Error::os("open", directory.path().join(plain_name()), error);
     for attempt in 0..2 {
@@ -111,6 +113,7 @@ fn random_names(directory: &Directory) -> Vec<PathBuf> {
     paths
 }
 
+/// Opens the registry at a path; creates it if `makes`.
 fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
     open_at_c(&c_path(path), makes)
 }

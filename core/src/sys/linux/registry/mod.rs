@@ -133,6 +133,7 @@ fn register(registry: &Registry) -> io::Result<(Owner, LockMapping)> {
     Ok((owner, lock_mapping))
 }
 
+/// Locks the byte of this process's family, together with the family's other processes.
 fn lock_family(file: &File) -> io::Result<()> {
     lock::try_shared_at(file, family().map_err(io::Error::other)? as i64)
 }
@@ -229,6 +230,7 @@ impl Liveness {
         is_dead_owner
     }
 
+    /// Returns the registry with that cookie, if it still exists.
     fn registry_of(&self, cookie: u64) -> Option<&Registry> {
         if cookie == self.registry.cookie {
             return Some(&self.registry);
