@@ -26,8 +26,7 @@ use crate::name::{ArrayName, SegmentId};
 pub(crate) struct Directory(Arc<Path>);
 
 impl Directory {
-    /// Returns the directory that `SHMARRAY_DIR` names now, by default the system's temporary
-    /// directory.
+    /// Returns the directory in `SHMARRAY_DIR`, by default the system's temporary directory.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
         Self(named.map_or_else(std::env::temp_dir, PathBuf::from).into())
@@ -92,8 +91,7 @@ struct Held {
 }
 
 // SAFETY: the value must be usable in another thread; a mapping belongs to the whole process, and
-// the crate's type only stores its address and numbers, which only `drop` changes, with exclusive
-// access.
+// only `drop`, which has exclusive access, changes the crate's type.
 unsafe impl Send for Held {}
 // SAFETY: shared references must be usable by several threads at once; the crate's type only stores
 // an address and numbers, and no method of `&Held` changes them.
@@ -143,16 +141,14 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if !*self.counted.get_mut() {
-            // It was never published, so its creator owns it; or it was opened only to be read.
-            return;
+            return; // unpublished, so its creator owns it; or opened only to be read
         }
         let last =
             self.control().holders().update(|holders| Some(holders.wrapping_sub(1))) == Ok(1);
         let goes = last && self.control().flags().load(Ordering::Acquire) & PERSIST == 0;
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
-            // A close cannot report an error.
-            let _ = fs::remove_file(self.directory.name_path(&name));
+            let _ = fs::remove_file(self.directory.name_path(&name)); // no caller to tell
         }
     }
 }
@@ -197,7 +193,6 @@ pub(crate) struct Owner {
     pub(crate) info: u64,
 }
 
-/// Returns `None`: there are no leases here.
 pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
     None
 }
@@ -232,7 +227,6 @@ pub(crate) fn find_dead(_directory: &Directory) -> Look {
     Look { dead: None, was_deleted: false }
 }
 
-/// Returns 0: nothing here needs a clock.
 pub(crate) fn monotonic_ns() -> u64 {
     0
 }
@@ -247,7 +241,6 @@ pub(crate) fn is_none_of_ours(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound
 }
 
-/// Returns 0: nothing here needs a clock.
 pub(crate) fn thread_ns() -> u64 {
     0
 }
@@ -370,8 +363,7 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Gives the segment a name. The name's file is written aside and linked, so that it appears
-    /// with its content or not at all.
+    /// Links the name's file, which is written aside so that it appears with its content.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let directory = &self.0.directory;
         let aside = directory
@@ -380,8 +372,7 @@ impl SegmentFile {
         let written = fs::write(&aside, self.0.shmem.get_os_id());
         written.map_err(|error| Error::os("write", &aside, error))?;
         let linked = link_aside(directory, name, &aside);
-        // If the link succeeded, the name's file keeps the content.
-        let _ = fs::remove_file(&aside);
+        let _ = fs::remove_file(&aside); // the name's link, if made, keeps the content
         linked
     }
 }
@@ -401,25 +392,20 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
     Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
 }
 
-/// The error of every function that would hold arrays by a message.
 const NO_MESSAGES: Error = Error::Unsupported { what: "a message that holds its arrays" };
 
-/// Fails: a message cannot hold arrays here.
 pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
     Err(NO_MESSAGES)
 }
 
-/// Returns `None`: there are no tickets here.
 pub(crate) fn family_of(_ticket: u64) -> Option<u64> {
     None
 }
 
-/// Returns `false`: there are no messages here.
 pub(crate) fn is_message(_info: u64) -> bool {
     false
 }
 
-/// Fails: a message cannot hold arrays here.
 pub(crate) fn link_ticket(
     _directory: &Directory,
     _id: &SegmentId,
@@ -429,12 +415,10 @@ pub(crate) fn link_ticket(
     Err(NO_MESSAGES)
 }
 
-/// Returns `false`: there are no tickets here.
 pub(crate) fn unlink_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u64) -> bool {
     false
 }
 
-/// Does nothing: there are no tickets here.
 pub(crate) fn sweep_tickets(_directory: &Directory, _liveness: &Liveness) {}
 
 /// Does nothing: without leases there are no cells, and only cells are decommitted.
@@ -446,7 +430,6 @@ pub(crate) fn decommit(
     Ok(())
 }
 
-/// Does nothing, as nothing is decommitted.
 pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
 }
@@ -454,12 +437,10 @@ pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64
 /// Does nothing: the system does not list names.
 pub(crate) fn sweep_names(_directory: &Directory) {}
 
-/// Returns `true`: the system does not list segments.
 pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }
 
-/// Returns `true`: the system does not list segments.
 pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }
@@ -491,7 +472,6 @@ pub(crate) fn unlink_name(
     Ok(file)
 }
 
-/// Whether a name leads to no segment.
 fn is_leftover(directory: &Directory, name: &ArrayName) -> bool {
     let open =
         |id: SegmentId| SegmentFile::open(directory.clone(), Lookup::Id(&id), Access::ReadWrite);

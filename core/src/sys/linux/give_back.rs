@@ -113,7 +113,7 @@ impl Found {
         let page = mapped.map_err(|error| Error::os("mmap", directory.path(), error))?;
         // SAFETY: the address must be a mapped header page while the words are used; `page` maps
         // the first page of a file whose header `find` validated (I1 and I2 of `format`), and lives
-        // to the end of this function. No cells and no entries beyond the page are accessed.
+        // to the end of this function. No cells and no entries are accessed.
         let leases = Leases::of_segment(unsafe { ControlWords::new(page.start(), 0, None) });
         Ok(leases.close_unmapped(is_unheld) != Closed::Held)
     }
@@ -143,7 +143,7 @@ impl Found {
 }
 
 /// Unlinks an ended segment: its name, then its id. Returns `false` if another process was faster,
-/// or if the name's lock is taken: then a later sweep finds the segment by its id.
+/// or if the name's lock cannot be taken: then a later sweep finds the segment by its id.
 fn unlink_all(directory: &Directory, found: &Found, path: &Path) -> Result<bool> {
     match &found.header.name {
         Some(name) if !unlink_if_same(directory, name, &found.facts)? => Ok(false),
@@ -188,7 +188,7 @@ fn unlink_segment(path: &Path) -> Result<bool> {
 }
 
 /// Removes a name if it leads to that file; its lock keeps a new array of that name out. Returns
-/// `false` if another process keeps the name's lock.
+/// `false` if the lock cannot be taken.
 fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata) -> Result<bool> {
     let path = directory.name_path(name);
     if !is_same(&path, facts) {

@@ -194,7 +194,7 @@ fn wait_for(word: &AtomicU32, value: u32, most: *const libc::timespec) {
 /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
 pub(super) fn wake(word: &AtomicU32, most: i32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: FUTEX_WAKE uses the address as a key and accesses no memory; `word` is borrowed
+    // SAFETY: FUTEX_WAKE uses the address as a key and reads no value there; `word` is borrowed
     // during the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
 }

@@ -122,11 +122,11 @@ impl SharedWords {
     /// Returns one of the two words before the shared ones.
     fn front(&self, index: usize) -> &AtomicU32 {
         debug_assert!(4 * index < FRONT_BYTES);
-        // SAFETY: the result must lie in the mapping; the assertion above bounds `index` by
-        // FRONT_BYTES, and `new` and `open` ensured that size.
+        // SAFETY: the result must lie in the mapping; callers pass 0 or 1, so the word ends before
+        // FRONT_BYTES (asserted in debug builds), and `new` and `open` ensured that size.
         let word = unsafe { self.start.add(4 * index) };
-        // SAFETY: the word must be mapped and aligned while borrowed; `self` keeps the mapping, 4 *
-        // `index` is aligned, and all processes access it by atomics only.
+        // SAFETY: the word must be mapped and aligned while borrowed; `self` keeps the mapping, the
+        // offset is a multiple of 4, and all processes access it by atomics only.
         unsafe { word.cast().as_ref() }
     }
 
@@ -144,8 +144,8 @@ impl SharedWords {
     pub(crate) fn wake_one(&self) {
         self.front(0).fetch_add(1, Ordering::SeqCst);
         if self.front(1).load(Ordering::SeqCst) > 0 {
-            // SAFETY: FUTEX_WAKE uses the address as a key and accesses no memory; the word lies in
-            // this mapping.
+            // SAFETY: FUTEX_WAKE uses the address as a key and reads no value there; the word lies
+            // in this mapping, which `self` keeps.
             unsafe { libc::syscall(libc::SYS_futex, self.front(0).as_ptr(), libc::FUTEX_WAKE, 1) };
         }
     }

@@ -78,7 +78,7 @@ thread_local! {
 /// Takes back a payload that `receive` gave its caller.
 pub(crate) fn take_back(payload: Vec<u8>, most_bytes: usize) {
     if payload.capacity() <= most_bytes {
-        let _ = SPARE.try_with(|used| used.set(payload));
+        let _ = SPARE.try_with(|spare| spare.set(payload));
     }
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn receive<T>(
         let second = whole.split_off(expect(&whole).first_bytes.min(bytes));
         read(&whole, second, fds)
     });
-    let _ = BUFFER.try_with(|payload| payload.set(Some(buffer)));
+    let _ = BUFFER.try_with(|own| own.set(Some(buffer)));
     done
 }
 
