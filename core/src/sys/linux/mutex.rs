@@ -41,7 +41,7 @@ pub(crate) struct RawMutex(AtomicU32);
 // SAFETY: the lock must be exclusive; only one thread can change the word from FREE, and no other
 // can until that thread stores FREE in `unlock`.
 unsafe impl lock_api::RawMutex for RawMutex {
-    #[allow(clippy::declare_interior_mutable_const, reason = "what the trait wants")]
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait requires a constant")]
     const INIT: Self = Self(AtomicU32::new(FREE));
     type GuardMarker = GuardNoSend;
 
