@@ -1,38 +1,45 @@
-//! The operating system, behind one interface with two backends, and a stand-in for Miri: `memory`.
+//! The operating system behind one interface: two backends, and a stand-in for Miri (`memory`).
 //!
-//! A backend has these, with the same names, arguments and errors:
+//! A backend provides these items, with the same names, arguments and errors:
 //!
 //! | item | does |
 //! |---|---|
-//! | `Directory::current()`, `path`, `segment_ids`, `total_bytes`, `free_bytes`, `page_bytes` | where segments live now; what there is, how much may be, and the unit of memory protection |
-//! | `SegmentFile::create(directory, id, bytes, mode)` | a new file that nobody can see yet, its memory reserved, held by us |
-//! | `SegmentFile::open(directory, place, access)`, `open_own(directory, id)` | an existing file, held by us; only if it is this user's |
-//! | `SegmentFile::bytes`, `allocated_bytes`, `is_held`, `read_front(n)` | its size; what it has of memory; whether another holds it; a copy of its first bytes |
-//! | `SegmentFile::map(access, header_bytes)` | the whole file in memory; the mapping carries the hold on |
-//! | `SegmentFile::takes_writes`, `write_at(offset, bytes, count)` | whether writing a new file is faster than storing to it; writes |
-//! | `SegmentFile::publish(id)`, `link_name(name)` | let others see it, by id and by name |
-//! | `SegmentFile::mark_named(name, mark)` | mark a segment while nobody can take its name away |
-//! | `Mapping::populate()` | maps all pages of the data at once |
-//! | `Mapping::drop_written_pages(offset, bytes)` | of a mapping that copies on write: what was written here goes |
-//! | `Mapping::header`, `data`, `header_is_writable`, `directory` | where it is mapped, and what of |
-//! | `discard(directory, id, name)` | unlinks what the caller made dead |
-//! | `process_owner(directory)` | this process as its leases name it; `None` where there are no leases |
-//! | `Liveness::look(directory)`, `is_dead_owner(holder, about)` | which holders are dead |
-//! | `message(directory)`, `family_message(directory)`, `is_message`, `family_of` | tickets of messages: in a pipe of ours, with the fd that keeps it; of a way that nobody knows |
-//! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry |
-//! | `decommit(directory, id, parts)`, `recommit` | give memory of a part back, and take it again |
-//! | `give_back(directory, id)`, `sweep_names` | give a segment back if nobody holds it; returns the bytes |
-//! | `find_dead(directory)`, `Dead::are_swept` | processes that have died and may have left something; registers anew where a cleaner removed the registry |
-//! | `is_found(directory, id)` | whether an id leads to a file |
-//! | `unlink_name(directory, name, before)` | take a name away |
-//! | `Mutex`, `MutexGuard` | for what this process has |
-//! | `monotonic_ns`, `thread_ns` | clocks: of the system, and of this thread's work |
+//! | `Directory::current`, `path` | the directory that segments live in |
+//! | `segment_ids`, `total_bytes`, `free_bytes` | what exists; the capacity; the free bytes |
+//! | `page_bytes` | the unit of memory protection |
+//! | `SegmentFile::create` | creates a file without a name, reserves its memory and holds it |
+//! | `open`, `open_own` | opens and holds an existing file; `open_own` only this user's |
+//! | `bytes`, `allocated_bytes` | the file's size; the memory that it occupies |
+//! | `is_held`, `read_front` | whether another holder exists; a copy of the first bytes |
+//! | `map` | maps the whole file; the mapping keeps the file held |
+//! | `takes_writes`, `write_at` | whether writing a new file is faster than storing to it; writes |
+//! | `publish`, `link_name` | makes the file visible by its id; by a name |
+//! | `mark_named` | marks a segment while no process can remove its name |
+//! | `Mapping::header`, `data`, `directory` | the addresses, and where the file lives |
+//! | `header_is_writable` | whether this process may write the header |
+//! | `populate` | maps all pages of the data at once |
+//! | `drop_written_pages` | drops this process's copies of pages in a copy-on-write mapping |
+//! | `discard` | unlinks a segment that the caller made DEAD |
+//! | `process_owner` | this process as the owner of its leases; `None` without leases |
+//! | `Liveness::look`, `is_dead_owner` | which owners of entries are dead |
+//! | `message` | a ticket for a message in a pipe, with the fd that keeps it alive |
+//! | `family_message` | a ticket for a message that is sent out of band |
+//! | `is_message`, `family_of` | whether an owner is a message; a ticket's family |
+//! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry in a table |
+//! | `decommit`, `recommit` | releases the memory of parts of a segment; reserves it again |
+//! | `give_back`, `sweep_names` | gives a segment back if it has no holder; returns the bytes |
+//! | `find_dead`, `Dead::are_swept` | processes that died and may have left segments behind |
+//! | `is_found` | whether an id leads to a file |
+//! | `unlink_name` | removes a name |
+//! | `Mutex`, `MutexGuard` | locks for the state of this process |
+//! | `monotonic_ns`, `thread_ns` | the system's clock; the CPU time of this thread |
 //!
-//! Only the Linux backend has `fork`: what a child inherits, and locks that it does.
+//! `find_dead` also registers the process again if a cleaner removed the registry. Only the Linux
+//! backend has `fork`: what a child inherits, and locks that survive a fork.
 //!
-//! *Holding* a file keeps it from being given back. On Linux the kernel keeps the hold and
-//! drops it when the holder dies; the portable backend counts, and a crash leaves its count. In the
-//! stand-in the holder is this process, which does not die.
+//! A file that is *held* is not given back. On Linux the kernel keeps the hold and drops it when
+//! the holder dies. The portable backend counts holders, and a crash leaves the count too high. In
+//! the stand-in the only holder is this process, which does not die.
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 mod linux;
@@ -70,31 +77,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 
-/// What a mapping may be used for. Enforced by the memory protection of its pages.
+/// How a mapping may be used. The memory protection of its pages enforces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Access {
     /// Loads and stores.
     #[default]
     ReadWrite,
-    /// Loads; a store is a fault.
+    /// Loads only; a store is a fault.
     ReadOnly,
-    /// Loads, and stores that nobody else sees: the kernel copies each page at its first store.
-    /// What is mapped so is private memory, though a lease holds it, and has no handle.
+    /// Loads and private stores: the kernel copies each page at its first store, and no other
+    /// process sees the copy. Such a mapping is private memory although a lease holds it, and has
+    /// no handle.
     CopyOnWrite,
 }
 
-/// This process's last look for the dead (`segment::sweep`).
+/// This process's last check for dead processes (`segment::sweep`).
 #[derive(Debug, Default)]
 pub(crate) struct LastCheck {
-    /// When it was over, by the system's monotonic clock.
+    /// When the check ended, by the system's monotonic clock.
     pub(crate) ended_ns: AtomicU64,
-    /// What it took of its thread's time.
+    /// The CPU time that the check took.
     pub(crate) took_ns: AtomicU64,
-    /// When somebody should see again that files of ours are found.
+    /// When to check again that this process's files are still found.
     pub(crate) checked_ns: AtomicU64,
 }
 
-/// By which of its two names a segment is looked for.
+/// The name by which a segment is looked up: its id, or the name that a person gave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lookup<'a> {
     Id(&'a SegmentId),
@@ -110,11 +118,11 @@ impl std::fmt::Display for Lookup<'_> {
     }
 }
 
-/// An operation that makes, opens or drops an array, as long as it lives: the exit waits for it.
+/// An operation that creates, opens or drops an array. The exit handler waits until it is dropped.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) use linux::operations::Operation;
 
-/// Where nothing follows an exit nothing waits.
+/// An operation that no exit handler waits for: only the Linux backend has one.
 #[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
 #[must_use]
 pub(crate) struct Operation(());
@@ -126,13 +134,13 @@ impl Operation {
     }
 }
 
-/// Where nothing follows a fork no process is an orphan.
+/// Returns `false`: only the Linux backend has forked children.
 #[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
 pub(crate) fn is_orphaned() -> bool {
     false
 }
 
-/// Refuses to work in a process that a signal handler forked inside of this library.
+/// Fails in a process that a signal handler forked while its thread was inside this library.
 ///
 /// # Errors
 /// [`Error::Unsupported`].
@@ -145,7 +153,7 @@ pub(crate) fn refuse_orphan() -> Result<()> {
     }
 }
 
-/// Warns, once in a process, that what it has given out cannot be found any more.
+/// Warns, once per process, that the handles which it has given out find nothing any more.
 pub(crate) fn warn_of_removed_files(directory: &Directory) {
     static WAS_SAID: AtomicBool = AtomicBool::new(false);
     if !WAS_SAID.swap(true, Ordering::Relaxed) {

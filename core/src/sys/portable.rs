@@ -1,11 +1,10 @@
 //! The portable backend: the crate `shared_memory`, for macOS and Windows.
 //!
-//! The crate cannot reserve pages, lock, or choose a directory, and a crash here leaves the
-//! count of holders too high. The README's table says which promises that costs. What can
-//! be had is had: the last holder that closes gives the segment back, read-only pages are
-//! protected, a name finds its segment, half-made segments cannot be attached (their count
-//! of holders is zero).
-#![allow(unsafe_code)] // pages' protection, and words in mapped memory
+//! The crate cannot reserve pages, lock, or choose a directory, and a crash leaves the count of
+//! holders too high. The README's table says which promises that costs. The rest holds: the last
+//! holder that closes a segment gives it back, read-only pages are protected, a name finds its
+//! segment, and an unfinished segment cannot be attached (its count of holders is zero).
+#![allow(unsafe_code)] // pages' protection, and control words in mapped memory
 
 use std::fs;
 use std::io;
@@ -22,12 +21,12 @@ use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
 
-/// Where names live; the segments themselves are wherever the system has them.
+/// The directory that names live in. The segments themselves live where the system puts them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Directory(Arc<Path>);
 
 impl Directory {
-    /// What `SHMARRAY_DIR` says now, or the system's folder for what does not last.
+    /// Returns the directory in `SHMARRAY_DIR`, by default the system's temporary directory.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
         Self(named.map_or_else(std::env::temp_dir, PathBuf::from).into())
@@ -41,7 +40,7 @@ impl Directory {
         page_bytes()
     }
 
-    /// Nobody can be known to be dead: there is never a reason to look.
+    /// Returns a check that is never due: no process can be known to be dead.
     pub(crate) fn last_check(&self) -> &LastCheck {
         static NEVER: LastCheck = LastCheck {
             ended_ns: AtomicU64::new(u64::MAX),
@@ -51,17 +50,17 @@ impl Directory {
         &NEVER
     }
 
-    /// There are no cells here.
+    /// Returns 0: there are no slabs here.
     pub(crate) fn total_bytes(&self) -> Result<u64> {
         Ok(0)
     }
 
-    /// The system does not say.
+    /// Returns 0: the system does not say.
     pub(crate) fn free_bytes(&self) -> Result<u64> {
         Ok(0)
     }
 
-    /// The system does not list them.
+    /// Returns no ids: the system does not list segments.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
         Ok(Vec::new())
     }
@@ -70,7 +69,7 @@ impl Directory {
         self.0.join(format!("shmarray-name-{name}"))
     }
 
-    /// The segment that a name stands for.
+    /// Returns the segment that a name stands for.
     fn named(&self, name: &ArrayName) -> Result<SegmentId> {
         let text = fs::read_to_string(self.name_path(name)).unwrap_or_default();
         let id = text.strip_prefix("/").unwrap_or(&text).strip_prefix("shma-");
@@ -84,17 +83,18 @@ pub(crate) fn page_bytes() -> u64 {
     region::page::size() as u64
 }
 
-/// Shared memory that is mapped, and counted once somebody may see it.
+/// Mapped shared memory. It counts as a holder once other processes may see it.
 struct Held {
     shmem: Shmem,
     directory: Directory,
     counted: AtomicBool,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; the crate's type only holds
-// its address and numbers, and is changed only by `drop`, which has it alone.
+// SAFETY: the value must be usable in another thread; a mapping belongs to the whole process, and
+// only `drop`, which has exclusive access, changes the crate's type.
 unsafe impl Send for Held {}
-// SAFETY: as for Send.
+// SAFETY: shared references must be usable by several threads at once; the crate's type only stores
+// an address and numbers, and no method of `&Held` changes them.
 unsafe impl Sync for Held {}
 
 impl Held {
@@ -106,31 +106,33 @@ impl Held {
         self.shmem.len() as u64
     }
 
-    fn words(&self) -> ControlWords {
-        // SAFETY: `SegmentFile::create` and `SegmentFile::open` see to it that a header page is there.
+    fn control(&self) -> ControlWords {
+        // SAFETY: the address must be a header page while the words are used; `SegmentFile::create`
+        // and `SegmentFile::open` ensure that the mapping has one, and `self` keeps it.
         unsafe { ControlWords::new(self.start(), 0, None) }
     }
 
     fn front(&self, bytes: u64) -> Vec<u8> {
         let mut front = vec![0; bytes.min(self.bytes()) as usize];
-        // SAFETY: the mapping has at least that many bytes, and `front` is new.
+        // SAFETY: both ranges must be valid and must not overlap; `front` was cut to the mapping's
+        // length above, and it is a new allocation.
         unsafe {
             std::ptr::copy_nonoverlapping(self.start().as_ptr(), front.as_mut_ptr(), front.len())
         };
         front
     }
 
-    /// The name it was given, if that still leads here.
+    /// Returns the segment's name, if that still leads to this segment.
     fn name(&self) -> Option<ArrayName> {
         let needed = Header::bytes_needed("", &self.front(PAGE_BYTES), self.bytes()).ok()?;
         let header = Header::read("", &self.front(needed), self.bytes()).ok()?;
         header.name.filter(|name| self.directory.named(name).is_ok_and(|id| id == header.id))
     }
 
-    /// One holder more, unless there is none: then it is being given back, or made.
+    /// Adds one holder, unless there is none: then the segment is being given back, or created.
     fn count(&self) -> bool {
         let more = |holders: u64| (holders != 0).then_some(holders + 1);
-        let counted = self.words().holders().update(more).is_ok();
+        let counted = self.control().holders().update(more).is_ok();
         self.counted.store(counted, Ordering::Relaxed);
         counted
     }
@@ -139,13 +141,14 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if !*self.counted.get_mut() {
-            return; // never seen: its maker owns it; only looked at: nobody's
+            return; // unpublished, so its creator owns it; or opened only to be read
         }
-        let last = self.words().holders().update(|holders| Some(holders.wrapping_sub(1))) == Ok(1);
-        let goes = last && self.words().flags().load(Ordering::Acquire) & PERSIST == 0;
+        let last =
+            self.control().holders().update(|holders| Some(holders.wrapping_sub(1))) == Ok(1);
+        let goes = last && self.control().flags().load(Ordering::Acquire) & PERSIST == 0;
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
-            let _ = fs::remove_file(self.directory.name_path(&name)); // a close has nobody to tell
+            let _ = fs::remove_file(self.directory.name_path(&name)); // no caller to tell
         }
     }
 }
@@ -153,7 +156,7 @@ impl Drop for Held {
 /// A segment, mapped whole.
 pub(crate) struct SegmentFile(Arc<Held>);
 
-/// The same segment with its pages protected.
+/// A segment whose pages have their protection.
 pub(crate) struct Mapping {
     held: Arc<Held>,
     header_bytes: usize,
@@ -183,7 +186,7 @@ impl Mapping {
     }
 }
 
-/// There are no leases here: no kernel would tell that a holder died.
+/// The owner of an entry. There are none here: no kernel would tell that a holder died.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {
     pub(crate) id: u64,
@@ -194,7 +197,7 @@ pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
     None
 }
 
-/// Nobody can be known to be dead.
+/// A view of which owners are alive: none can be known to be dead.
 pub(crate) struct Liveness;
 
 impl Liveness {
@@ -202,19 +205,19 @@ impl Liveness {
         None
     }
 
-    pub(crate) fn is_dead_owner(&self, _holder: u64, _about: u64) -> bool {
+    pub(crate) fn is_dead_owner(&self, _owner: u64, _info: u64) -> bool {
         false
     }
 }
 
-/// Nobody can be known to be dead.
+/// Dead processes: none can be known.
 pub(crate) struct Dead;
 
 impl Dead {
     pub(crate) fn are_swept(self) {}
 }
 
-/// What a look finds: nothing.
+/// What a check for dead processes found: nothing.
 pub(crate) struct Look {
     pub(crate) dead: Option<Dead>,
     pub(crate) was_deleted: bool,
@@ -228,12 +231,12 @@ pub(crate) fn monotonic_ns() -> u64 {
     0
 }
 
-/// Not known here.
+/// No limit is known here.
 pub(crate) fn most_mappings() -> usize {
     usize::MAX
 }
 
-/// Whether a file is not there, or not this user's.
+/// Whether a file does not exist or is not this user's.
 pub(crate) fn is_none_of_ours(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound
 }
@@ -242,7 +245,7 @@ pub(crate) fn thread_ns() -> u64 {
     0
 }
 
-/// Nothing becomes dead but by its last holder's count.
+/// Does nothing: a segment ends only by its last holder's count.
 pub(crate) fn discard(
     _directory: &Directory,
     _id: &SegmentId,
@@ -291,7 +294,7 @@ impl SegmentFile {
         let shmem =
             ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing(&directory, lookup))?;
         let file = Self(Arc::new(Held { shmem, directory, counted: AtomicBool::new(false) }));
-        // Before the words are touched: is this a segment at all?
+        // The control words may be accessed only if this is a segment.
         match file.0.bytes() >= PAGE_BYTES && file.read_front(8)? == MAGIC {
             true => Ok(file),
             false => Err(missing(&file.0.directory, lookup)),
@@ -322,7 +325,7 @@ impl SegmentFile {
         1
     }
 
-    /// Everything is mapped already: counts this holder, and protects the data.
+    /// Counts this holder and protects the data. The segment is mapped already.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         if access == Access::CopyOnWrite {
             return Err(Error::Unsupported { what: "a mapping that copies on write" });
@@ -337,7 +340,8 @@ impl SegmentFile {
         let data_bytes = self.bytes().saturating_sub(header_bytes) as usize;
         if access == Access::ReadOnly && data_bytes > 0 {
             let data = self.0.start().as_ptr().wrapping_add(header_bytes as usize);
-            // SAFETY: pages of this mapping, which no reference points into.
+            // SAFETY: no reference may point into the pages, whose protection changes; they are the
+            // data of this new mapping, which `SegmentFile` never gives out references to.
             let protected = unsafe { region::protect(data, data_bytes, region::Protection::READ) };
             protected.map_err(|error| {
                 Error::os("protect", self.0.directory.path(), io::Error::other(error))
@@ -346,20 +350,20 @@ impl SegmentFile {
         Ok(Mapping { held: Arc::clone(&self.0), header_bytes: header_bytes as usize })
     }
 
-    /// Its maker is the first holder; from now on an attach can count itself.
+    /// Makes the creator the first holder; from now on an attach can count itself.
     pub(crate) fn publish(&self, _id: &SegmentId) -> Result<()> {
-        self.0.words().holders().store(1, Ordering::Release); // pairs with `count`
+        self.0.control().holders().store(1, Ordering::Release); // pairs with `count`
         self.0.counted.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Marks a segment that persists, when it has its name.
+    /// Marks a persistent segment, which has its name.
     pub(crate) fn mark_named(&self, _name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
         mark();
         Ok(())
     }
 
-    /// The name's file appears with its content or not at all: it is written aside and linked.
+    /// Links the name's file, which is written aside so that it appears with its content.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let directory = &self.0.directory;
         let aside = directory
@@ -368,7 +372,7 @@ impl SegmentFile {
         let written = fs::write(&aside, self.0.shmem.get_os_id());
         written.map_err(|error| Error::os("write", &aside, error))?;
         let linked = link_aside(directory, name, &aside);
-        let _ = fs::remove_file(&aside); // its content lives under the name now, or nowhere
+        let _ = fs::remove_file(&aside); // the name's link, if made, keeps the content
         linked
     }
 }
@@ -398,7 +402,7 @@ pub(crate) fn family_of(_ticket: u64) -> Option<u64> {
     None
 }
 
-pub(crate) fn is_message(_about: u64) -> bool {
+pub(crate) fn is_message(_info: u64) -> bool {
     false
 }
 
@@ -406,7 +410,7 @@ pub(crate) fn link_ticket(
     _directory: &Directory,
     _id: &SegmentId,
     _ticket: u64,
-    _about: u64,
+    _info: u64,
 ) -> Result<bool> {
     Err(NO_MESSAGES)
 }
@@ -415,9 +419,9 @@ pub(crate) fn unlink_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u6
     false
 }
 
-pub(crate) fn sweep_tickets(_directory: &Directory, _lives: &Liveness) {}
+pub(crate) fn sweep_tickets(_directory: &Directory, _liveness: &Liveness) {}
 
-/// There are no cells without leases, and nothing else is given back in parts.
+/// Does nothing: without leases there are no cells, and only cells are decommitted.
 pub(crate) fn decommit(
     _directory: &Directory,
     _id: &SegmentId,
@@ -430,7 +434,7 @@ pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64
     Ok(())
 }
 
-/// The system does not list names.
+/// Does nothing: the system does not list names.
 pub(crate) fn sweep_names(_directory: &Directory) {}
 
 pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
@@ -441,16 +445,16 @@ pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }
 
-/// Who this process is now: here that is of no account.
+/// Does nothing: the process's user does not matter here.
 pub(crate) fn note_user() {}
 
-/// Nobody but the last holder can tell that a segment is not held.
+/// Returns `None`: only the last holder can tell that a segment is not held.
 pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Takes a name away. `before` marks the segment first. What persisted without holders goes with
-/// its name: it cannot be attached, so that nobody else will give it back.
+/// Removes a name. `before` marks the segment first. A persistent segment without holders is
+/// removed with its name: it cannot be attached, so that no process would give it back later.
 pub(crate) fn unlink_name(
     directory: &Directory,
     name: &ArrayName,
@@ -461,7 +465,7 @@ pub(crate) fn unlink_name(
     let opened = SegmentFile::open(directory.clone(), Lookup::Id(&id), Access::ReadWrite);
     fs::remove_file(&path).map_err(|error| Error::os("unlink", path, error))?;
     let file = opened?;
-    match file.0.words().holders().load(Ordering::Acquire) {
+    match file.0.control().holders().load(Ordering::Acquire) {
         0 => drop(ShmemConf::new().os_id(os_id(&id)).open().map(|mut shmem| shmem.set_owner(true))),
         _ => before(&file)?,
     }
@@ -474,7 +478,7 @@ fn is_leftover(directory: &Directory, name: &ArrayName) -> bool {
     directory.named(name).and_then(open).is_err()
 }
 
-/// Fits the 30 characters that macOS has for a name.
+/// Returns the system's name of a segment, which fits the 30 characters that macOS allows.
 fn os_id(id: &SegmentId) -> String {
     match cfg!(windows) {
         true => format!("shma-{id}"),

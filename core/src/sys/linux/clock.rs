@@ -1,19 +1,26 @@
-//! The clocks of the system and of a thread.
+//! The system's clock and a thread's.
 #![allow(unsafe_code)] // clock_gettime
 
-/// Nanoseconds of the system's monotonic clock.
+/// Returns the system's monotonic clock in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds that this thread has worked.
+/// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Returns a clock's time in nanoseconds.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/clock_gettime.2.html
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` has room for the answer; both clocks are always there.
+    // SAFETY: the pointer must be valid for a `timespec`; `time` is a local variable, and Linux
+    // always has both clocks, so the call fills it.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

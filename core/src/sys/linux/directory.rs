@@ -1,14 +1,14 @@
-//! The directory that segments live in: paths, links, free space, the lock on names.
+//! The directory that segments live in: paths, links, free space, owners.
 //!
-//! | file | is |
+//! | file | content |
 //! |---|---|
 //! | `shmarray-<id>` | a segment |
 //! | `shmarray-name-<name>` | a second link to a segment, by the name that a person gave |
-//! | `shmarray-new-<id>` | a segment being made, where the file system has no unnamed files |
-//! | `shmarray-registry-<uid>` | locks, and the roll of processes (`registry`) |
+//! | `shmarray-new-<id>` | an unfinished segment, if the file system has no unnamed files |
+//! | `shmarray-registry-<uid>` | locks, and the process list (`registry`) |
 //!
-//! The registry's bytes from 2^62 on are one for each name: who takes a name away locks its
-//! byte first, so that between the look and the unlink nobody can put a new array there.
+//! In the registry the bytes from 2^62 on stand for names. A process that removes a name locks its
+//! byte first, so that no process can put a new array there between the check and the unlink.
 #![allow(unsafe_code)] // linkat, statvfs, geteuid
 
 use std::cell::RefCell;
@@ -31,24 +31,25 @@ use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::LastCheck;
 
-/// Of linux/magic.h.
+/// From linux/magic.h.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 const DEFAULT_DIRECTORY: &str = "/dev/shm";
 const SEGMENT_PREFIX: &str = "shmarray-";
 const NAME_PREFIX: &str = "shmarray-name-";
 const NEW_PREFIX: &str = "shmarray-new-";
 
-/// Where segments live. What was made there stays there, whatever `SHMARRAY_DIR` says later.
+/// The directory that segments live in. A segment stays in its directory even if `SHMARRAY_DIR`
+/// changes later.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// As `SHMARRAY_DIR` says it.
+    /// The path as `SHMARRAY_DIR` says it.
     named: PathBuf,
     /// Absolute.
     path: PathBuf,
-    /// 0: nobody has asked yet. No lock, which a forked child could find taken.
+    /// 0 if not known yet. It is no lock, which a forked child could find locked.
     page_bytes: AtomicU64,
     /// [`UNKNOWN`], [`NO`] or [`YES`].
     huge_by_advice: AtomicU8,
@@ -60,7 +61,7 @@ const NO: u8 = 1;
 const YES: u8 = 2;
 
 thread_local! {
-    /// The last that was asked for in this thread: most programs have one.
+    /// The directory that this thread used last: most programs have one.
     static LAST: RefCell<Option<Directory>> = const { RefCell::new(None) };
 }
 
@@ -79,7 +80,7 @@ impl Hash for Directory {
 }
 
 impl Directory {
-    /// What `SHMARRAY_DIR` says now, or the system's shared memory.
+    /// Returns the directory that `SHMARRAY_DIR` names now, by default the system's shared memory.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
         let path = named.as_deref().unwrap_or(DEFAULT_DIRECTORY.as_ref());
@@ -90,7 +91,8 @@ impl Directory {
                 _ => Some(last.insert(Self::at(path)).clone()),
             }
         };
-        LAST.try_with(find).ok().flatten().unwrap_or_else(|| Self::at(path)) // a thread that ends has no last one
+        // In a thread that is ending there is no cached directory.
+        LAST.try_with(find).ok().flatten().unwrap_or_else(|| Self::at(path))
     }
 
     fn at(path: impl AsRef<Path>) -> Self {
@@ -112,7 +114,7 @@ impl Directory {
         &self.0.last_check
     }
 
-    /// The unit of memory protection of what is mapped there: in a hugetlbfs a huge page.
+    /// The unit of memory protection of files in this directory; in a hugetlbfs a huge page.
     pub(crate) fn page_bytes(&self) -> u64 {
         match self.0.page_bytes.load(Ordering::Relaxed) {
             0 => {
@@ -124,27 +126,34 @@ impl Directory {
         }
     }
 
-    /// Of a hugetlbfs: its pages are of one size, are reserved by the administrator, and take no
-    /// write(2).
+    /// The page size if this is a hugetlbfs: all its pages have that size, the administrator
+    /// reserves them, and write(2) does not work on its files.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/statfs.2.html
     pub(super) fn huge_page_bytes(&self) -> Option<u64> {
         let path = c_path(self.path());
         let mut facts = MaybeUninit::<libc::statfs>::uninit();
-        // SAFETY: the path is a C string; `facts` has room for the answer.
+        // SAFETY: the path must be a C string and the pointer valid for a `statfs`; `c_path` made
+        // the one, and `facts` is a local variable of that type.
         if unsafe { libc::statfs(path.as_ptr(), facts.as_mut_ptr()) } != 0 {
             return None;
         }
-        // SAFETY: the call filled it.
+        // SAFETY: `facts` must be initialized; the call above succeeded, and so the kernel filled
+        // it.
         let facts = unsafe { facts.assume_init() };
         (facts.f_type as u64 == HUGETLBFS_MAGIC).then_some(facts.f_bsize as u64)
     }
 
-    /// Whether a segment of that size gets huge pages there by asking.
+    /// Whether a segment of that size gets huge pages here by asking for them (MADV_HUGEPAGE).
     pub(super) fn offers_huge_pages(&self, bytes: u64) -> bool {
-        bytes >= huge::LARGE_BYTES && self.gives_huge_pages_to_who_asks()
+        bytes >= huge::LARGE_BYTES && self.has_huge_advise()
     }
 
-    /// Whether a tmpfs has huge pages for who asks.
-    fn gives_huge_pages_to_who_asks(&self) -> bool {
+    /// Whether the directory lies in a tmpfs that is mounted with huge=advise.
+    fn has_huge_advise(&self) -> bool {
         if self.0.huge_by_advice.load(Ordering::Relaxed) == UNKNOWN {
             let answer = if huge::by_advice(self.path()) { YES } else { NO };
             self.0.huge_by_advice.store(answer, Ordering::Relaxed);
@@ -164,23 +173,24 @@ impl Directory {
         self.path().join(format!("{NAME_PREFIX}{name}"))
     }
 
-    /// Where a segment is made when it cannot be made without a name: no attach looks here.
+    /// The path under which a segment is created if the file system has no unnamed files; no attach
+    /// looks there.
     pub(super) fn hidden_path(&self, id: &SegmentId) -> PathBuf {
         self.path().join(format!("{NEW_PREFIX}{id}"))
     }
 
-    /// The ids of all segments there, finished or not, whoever owns them.
+    /// Returns the ids of all segments in the directory, finished or not, of any user.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
         let ids = self.names(id_in);
         ids.map_err(|error| Error::os("opendir", self.path(), error))
     }
 
-    /// The names that people gave, whoever owns them.
+    /// Returns the names that people gave, of any user.
     pub(super) fn array_names(&self) -> Vec<ArrayName> {
         self.names(|name| name.strip_prefix(NAME_PREFIX)?.parse().ok()).unwrap_or_default()
     }
 
-    /// What is of use among the names of its files.
+    /// Returns what `of_use` makes of the directory's file names.
     pub(super) fn names<T>(&self, of_use: impl Fn(&str) -> Option<T>) -> io::Result<Vec<T>> {
         without_fork(|| {
             let entries = fs::read_dir(self.path())?;
@@ -188,25 +198,32 @@ impl Directory {
         })
     }
 
-    /// Bytes that the file system has left for us.
+    /// The bytes that are left for this user in the file system.
     pub(crate) fn free_bytes(&self) -> Result<u64> {
         let facts = self.facts()?;
-        let unlimited = facts.f_blocks == 0; // a tmpfs mounted with size=0, or a hugetlbfs with what is reserved
+        // A tmpfs that is mounted with size=0, or a hugetlbfs, which is limited by its reserved
+        // pages.
+        let unlimited = facts.f_blocks == 0;
         let huge = || self.huge_pages("free_hugepages").unwrap_or(u64::MAX);
         Ok(if unlimited { huge() } else { facts.f_bavail * facts.f_frsize })
     }
 
-    /// Size of the file system, or of the memory where that is not limited.
+    /// The size of the file system, or of physical memory if the file system has no limit.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man3/sysconf.3.html
     pub(crate) fn total_bytes(&self) -> Result<u64> {
         let facts = self.facts()?;
-        // SAFETY: takes a number; -1 where it is not known.
+        // SAFETY: `sysconf` takes a number and no pointer; it returns -1 if the value is not known.
         let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64;
         let unlimited = facts.f_blocks == 0;
         let all = || self.huge_pages("nr_hugepages").unwrap_or(pages * limits::page_bytes());
         Ok(if unlimited { all() } else { facts.f_blocks * facts.f_frsize })
     }
 
-    /// Bytes of huge pages, as the kernel counts them.
+    /// The bytes of huge pages, as the kernel counts them.
     fn huge_pages(&self, which: &str) -> Option<u64> {
         let page_bytes = self.huge_page_bytes()?;
         let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{which}", page_bytes >> 10);
@@ -214,15 +231,23 @@ impl Directory {
         Some(count.trim().parse::<u64>().ok()? * page_bytes)
     }
 
+    /// Returns the file system's figures.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man3/statvfs.3.html
     fn facts(&self) -> Result<libc::statvfs> {
         let path = c_path(self.path());
         let mut facts = MaybeUninit::<libc::statvfs>::uninit();
-        // SAFETY: the path is a C string; `facts` has room for the answer.
+        // SAFETY: the path must be a C string and the pointer valid for a `statvfs`; `c_path` made
+        // the one, and `facts` is a local variable of that type.
         let status = unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) };
         if status != 0 {
             return Err(Error::os("statvfs", self.path(), io::Error::last_os_error()));
         }
-        // SAFETY: the call filled it.
+        // SAFETY: `facts` must be initialized; the call above succeeded, and so the C library
+        // filled it.
         Ok(unsafe { facts.assume_init() })
     }
 }
@@ -233,25 +258,26 @@ fn id_in(file_name: &str) -> Option<SegmentId> {
     SegmentId::from_bytes(id.as_bytes())
 }
 
-/// What a relative `SHMARRAY_DIR` meant when this process first saw it.
+/// The directory that a relative `SHMARRAY_DIR` meant when this process first used it.
 struct Relative {
     named: PathBuf,
     path: PathBuf,
     earlier: *const Relative,
 }
 
-/// Never freed, and only added to: no lock that a forked child could find taken.
+/// A list whose entries are never freed. It needs no lock, which a forked child could find locked.
 static RELATIVES: AtomicPtr<Relative> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Counted from where this process was when it first saw that name, wherever it goes afterwards.
+/// Returns a path as absolute, relative to the working directory at the time of its first use, even
+/// if the working directory changes later.
 fn absolute(named: &Path) -> PathBuf {
     if named.is_absolute() {
         return named.to_owned();
     }
-    let mut latest = RELATIVES.load(Ordering::Acquire); // the exchange below is its partner
+    let mut latest = RELATIVES.load(Ordering::Acquire); // pairs with the exchange below
     let mut at: *const Relative = latest;
-    // SAFETY: null, or a `Relative` that is never freed nor changed, published by the exchange
-    // below.
+    // SAFETY: the pointer must be null or valid for reads; it is null or a `Relative` that the
+    // exchange below published, and such an entry is never freed or changed.
     while let Some(known) = unsafe { at.as_ref() } {
         if known.named == named {
             return known.path.clone();
@@ -267,26 +293,33 @@ fn absolute(named: &Path) -> PathBuf {
     while let Err(other) =
         RELATIVES.compare_exchange(latest, new, Ordering::AcqRel, Ordering::Acquire)
     {
-        latest = other; // two threads that see it first at once saw it in one place
-        // SAFETY: `new` is not published yet: it is this thread's alone.
+        // Two threads that use the path first at the same time compute the same result.
+        latest = other;
+        // SAFETY: nobody else may access `*new`; the exchange failed, so the entry from
+        // `Box::into_raw` is still this thread's alone.
         unsafe { (*new).earlier = latest };
     }
     path
 }
 
-/// Our effective user.
+/// Returns the effective user id of this process.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/geteuid.2.html
 pub(super) fn user() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: `geteuid` takes no arguments, accesses no memory of the caller and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Whether a file is this user's. Where a user namespace knows no number for this user, all
-/// strangers have the same one, and nothing is.
+/// Whether a file is this user's. In a user namespace that has no number for this user, all users
+/// without a number share one, so no file counts as this user's.
 pub(super) fn is_own(facts: &fs::Metadata) -> bool {
     facts.uid() == user() && !(user() == NOBODY && is_unknown(NOBODY))
 }
 
-/// What the kernel says of users that a namespace has no number for (`kernel.overflowuid`).
+/// The number that the kernel gives users whom a namespace does not map (`kernel.overflowuid`).
 const NOBODY: u32 = 65_534;
 
 /// Whether no line of the namespace's map (first inside, first outside, count) has that user.
@@ -301,11 +334,16 @@ fn is_unknown(user: u32) -> bool {
     !map.is_ok_and(|map| map.lines().filter_map(numbers).any(has))
 }
 
-/// Gives an open file a name that must be free.
+/// Links an open file to a path, which must be free.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/linkat.2.html
 pub(super) fn link_file(file: &fs::File, path: &Path) -> io::Result<()> {
     let open = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
     match link(libc::AT_FDCWD, &open, path, libc::AT_SYMLINK_FOLLOW) {
-        // Without /proc the fd itself can be linked, where the kernel permits it.
+        // Without /proc the fd itself can be linked if the kernel permits it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             link(file.as_raw_fd(), c"", path, libc::AT_EMPTY_PATH)
         }
@@ -315,19 +353,20 @@ pub(super) fn link_file(file: &fs::File, path: &Path) -> io::Result<()> {
 
 fn link(from: libc::c_int, old: &std::ffi::CStr, new: &Path, flags: libc::c_int) -> io::Result<()> {
     let new = c_path(new);
-    // SAFETY: both are C strings and outlive the call.
+    // SAFETY: both paths must be C strings during the call; `old` is borrowed and `new` is a local
+    // variable, and the kernel checks the numbers.
     match unsafe { libc::linkat(from, old.as_ptr(), libc::AT_FDCWD, new.as_ptr(), flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Whether `open(O_TMPFILE)` failed because this file system does not do it.
+/// Whether `open(O_TMPFILE)` failed because the file system does not support it.
 pub(super) fn lacks_unnamed_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
 }
 
-/// A new file at a hidden path.
+/// Creates a file at a hidden path.
 pub(super) fn create_hidden(path: &Path) -> Result<Fd> {
     let mut options = fs::OpenOptions::new();
     options
@@ -339,7 +378,8 @@ pub(super) fn create_hidden(path: &Path) -> Result<Fd> {
     Fd::open(|| options.open(path)).map_err(|error| Error::os("open(O_CREAT)", path, error))
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo), of text: which byte stands for a name is part of the format.
+/// FNV-1a with 64 bits (Fowler, Noll, Vo) of text. Which byte stands for a name is part of the
+/// format.
 pub(super) struct Fnv1a(u64);
 
 impl Fnv1a {
@@ -362,6 +402,6 @@ impl std::fmt::Write for Fnv1a {
 }
 
 pub(super) fn c_path(path: &Path) -> CString {
-    // A path from the environment or from ids and names has no NUL.
+    // A path from the environment or from ids and names contains no NUL.
     CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }

@@ -1,14 +1,13 @@
-//! Giving back a segment that no process maps: of the dead, and of those who held it by its lock
-//! alone.
+//! Gives back segments that no process maps: those of the dead, and lock-only ones.
 //!
-//! Whether somebody maps it only the kernel knows: every mapping of a holder keeps the file's lock.
-//! The answer counts for the moment in which it is given, so it is asked for while the state is
-//! CLOSING (`Leases::close_unmapped`): who attaches takes the lock first and looks at the state
-//! then, finds CLOSING, and makes it LIVE again. Nobody ever takes that lock exclusively, and
-//! nobody waits for it.
+//! Only the kernel knows whether a process maps a segment: every holder's mapping keeps the file's
+//! lock. The answer is true only at the moment when it is given, so it is asked for while the state
+//! is CLOSING (`Leases::close_unmapped`). A process that attaches takes the lock first and reads
+//! the state then; it finds CLOSING and makes it LIVE again. No process takes that lock
+//! exclusively, and none waits for it.
 //!
-//! Only files of this user are looked at. What has the name of a segment and no valid header is
-//! left as it is: it may be of a later version, or no file of this library.
+//! Only files of this user are considered. A file that has the name of a segment and no valid
+//! header is left alone: it may be of a later version, or not of this library.
 
 use std::fs;
 use std::io;
@@ -30,18 +29,19 @@ use crate::lease::{Closed, Leases};
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::Access;
 
-/// An open file of this user's with a valid header, that nobody maps.
+/// An open file of this user with a valid header that no process maps.
 struct Found {
     file: Fd,
     facts: fs::Metadata,
     header: Header,
 }
 
-/// Gives a segment back if nobody holds it and it need not persist. Returns its bytes.
+/// Gives a segment back if it has no holder and does not persist. Returns its bytes.
 pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
     let path = directory.segment_path(id);
     if let Some(bytes) = remove_hidden(directory, id, &path) {
-        return Ok(Some(bytes)); // another file of that id is listed beside it
+        // Another file of that id is listed as an entry of its own.
+        return Ok(Some(bytes));
     }
     let Some(found) = find(&path)?.filter(|found| found.header.id == *id) else { return Ok(None) };
     if !found.ends(directory)? {
@@ -53,7 +53,7 @@ pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<
     }
 }
 
-/// The same for the array that a name leads to, also when its id leads nowhere any more.
+/// Gives back the segment that a name leads to, even if its id leads nowhere any more.
 pub(super) fn give_back_named(directory: &Directory, name: &ArrayName) -> Result<()> {
     let path = directory.name_path(name);
     let Some(found) = find(&path)? else { return Ok(()) };
@@ -67,16 +67,18 @@ pub(super) fn give_back_named(directory: &Directory, name: &ArrayName) -> Result
     Ok(())
 }
 
-/// Names whose segment has no other link are ended when nobody holds it: nobody finds it by its id.
+/// Gives back segments whose only link is a name and that have no holder: no id leads to them.
 pub(crate) fn sweep_names(directory: &Directory) {
     for name in directory.array_names() {
         let facts = fs::symlink_metadata(directory.name_path(&name));
         if facts.is_ok_and(|facts| facts.is_file() && is_own(&facts) && facts.nlink() == 1) {
-            let _ = give_back_named(directory, &name); // what cannot be ended now is ended by a later sweep
+            // A later sweep retries after a failure.
+            let _ = give_back_named(directory, &name);
         }
     }
 }
 
+/// Opens a file of this user that no process holds and whose header is valid.
 fn find(path: &Path) -> Result<Option<Found>> {
     let file = match open_existing(path, Access::ReadWrite) {
         Ok(file) => file,
@@ -91,15 +93,16 @@ fn find(path: &Path) -> Result<Option<Found>> {
     Ok(header.ok().map(|header| Found { file, facts, header }))
 }
 
-/// Gone, another user's, or no file.
+/// Whether the file is gone, another user's, or no regular file.
 pub(crate) fn is_none_of_ours(error: &io::Error) -> bool {
     let numbers = [libc::ENOENT, libc::EACCES, libc::EPERM, libc::EISDIR, libc::ELOOP, libc::ENXIO];
     error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
 impl Found {
-    /// Whether it has ended: here, or earlier by somebody who died of it. What nobody holds in a
-    /// state that no segment can have, which nobody could ever attach, has ended, too.
+    /// Whether the segment has ended: by this call, or by an earlier process that died before the
+    /// unlink. A segment that nobody holds and whose state is none of the valid ones, so that no
+    /// process could ever attach it, has ended, too.
     #[allow(unsafe_code)]
     fn ends(&self, directory: &Directory) -> Result<bool> {
         let is_unheld = || lock::is_unheld(&self.file) && !self.is_under_way(directory);
@@ -108,20 +111,22 @@ impl Found {
         }
         let mapped = Page::map(&self.file, directory.page_bytes());
         let page = mapped.map_err(|error| Error::os("mmap", directory.path(), error))?;
-        // SAFETY: the first page of a valid header, mapped until `page` is dropped. Of the entries
-        // none is asked for here.
+        // SAFETY: the address must be a mapped header page while the words are used; `page` maps
+        // the first page of a file whose header `find` validated (I1 and I2 of `format`), and lives
+        // to the end of this function. No cells and no entries are accessed.
         let leases = Leases::of_segment(unsafe { ControlWords::new(page.start(), 0, None) });
         Ok(leases.close_unmapped(is_unheld) != Closed::Held)
     }
 
-    /// Whether a message holds a segment that nobody maps: by an entry, or by a link.
+    /// Whether a message holds the segment, which no process maps: by an entry, or by a link.
     fn is_under_way(&self, directory: &Directory) -> bool {
         let Ok(facts) = self.file.metadata() else { return true };
         let name = self.header.name.as_ref().map(|name| directory.name_path(name));
         let own_links = 1 + u64::from(name.is_some_and(|name| is_same(&name, &facts)));
         let mut front = vec![0; self.header.header_bytes as usize];
         if self.file.read_exact_at(&mut front, 0).is_err() {
-            return true; // cut short meanwhile: left as it is
+            // The file was truncated meanwhile: it is left alone.
+            return true;
         }
         let mut messages = self
             .header
@@ -137,8 +142,8 @@ impl Found {
     }
 }
 
-/// Unlinks what has ended: its name, then its id. `false` when somebody was faster, or the name
-/// cannot be looked at now: then a later sweep finds it by its id.
+/// Unlinks an ended segment: its name, then its id. Returns `false` if another process was faster,
+/// or if the name's lock cannot be taken: then a later sweep finds the segment by its id.
 fn unlink_all(directory: &Directory, found: &Found, path: &Path) -> Result<bool> {
     match &found.header.name {
         Some(name) if !unlink_if_same(directory, name, &found.facts)? => Ok(false),
@@ -146,8 +151,13 @@ fn unlink_all(directory: &Directory, found: &Found, path: &Path) -> Result<bool>
     }
 }
 
-/// Unlinks a segment that has become dead by the caller's hand, and its name. `false` when somebody
-/// who met it dead was faster.
+/// Unlinks a segment that the caller made DEAD, and its name. Returns `false` if another process,
+/// which found it DEAD, was faster.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/unlink.2.html
 pub(crate) fn discard(
     directory: &Directory,
     id: &SegmentId,
@@ -163,6 +173,12 @@ pub(crate) fn discard(
     }
 }
 
+/// Unlinks a file. Returns `false` if it was gone.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/unlink.2.html
 fn unlink_segment(path: &Path) -> Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
@@ -171,8 +187,8 @@ fn unlink_segment(path: &Path) -> Result<bool> {
     }
 }
 
-/// Removes a name if it leads to that file. The lock keeps a new array of that name out. `false`
-/// when another process keeps the name's lock.
+/// Removes a name if it leads to that file; its lock keeps a new array of that name out. Returns
+/// `false` if the lock cannot be taken.
 fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata) -> Result<bool> {
     let path = directory.name_path(name);
     if !is_same(&path, facts) {
@@ -187,12 +203,13 @@ fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata)
     }
 }
 
+/// Whether a path leads to that file.
 pub(super) fn is_same(path: &Path, facts: &fs::Metadata) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|there| (there.dev(), there.ino()) == (facts.dev(), facts.ino()))
 }
 
-/// What [`Header::read`] needs of an open file.
+/// Returns the bytes of an open file that [`Header::read`] needs.
 fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
     let read = |count: u64| {
         let mut front = vec![0; count.min(bytes) as usize];
@@ -206,10 +223,12 @@ fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// A hidden file whose creator has died, or is about to remove it himself because it has its id.
+/// Removes a hidden file whose creator has died, or whose creator is about to remove it because the
+/// file has its id. Returns the bytes that this freed.
 ///
-/// The creator holds the file from its first moment but one, in which it has no header either. So
-/// its lock is taken exclusively here, and a creator that meets it makes another file.
+/// The creator holds the file from its creation on, except for one moment in which it has no header
+/// either. So its lock is taken exclusively here, and a creator that fails to hold its file creates
+/// another.
 fn remove_hidden(directory: &Directory, id: &SegmentId, path: &Path) -> Option<u64> {
     let hidden = directory.hidden_path(id);
     let file = open_existing(&hidden, Access::ReadWrite).ok()?;
@@ -218,6 +237,7 @@ fn remove_hidden(directory: &Directory, id: &SegmentId, path: &Path) -> Option<u
     if !is_segment && !lock::try_exclusive(&file) {
         return None;
     }
-    let removed = fs::remove_file(&hidden).is_ok(); // another sweep may have been there first
+    // Another sweep may have removed it before.
+    let removed = fs::remove_file(&hidden).is_ok();
     (removed && !is_segment).then(|| facts.blocks() * 512)
 }

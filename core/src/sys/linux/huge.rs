@@ -1,9 +1,9 @@
-//! Huge pages in a tmpfs that gives them to who asks: one that is mounted with huge=advise.
+//! Huge pages in a tmpfs that provides them on request: one that is mounted with huge=advise.
 //!
-//! They come by a page fault in memory that asks for them, and not by fallocate(2): so what is
-//! large is mapped and populated once, which reserves it as well, as long as they come fast. Where
-//! the mount says huge=within_size or always, fallocate gives them, too, and nothing need be asked;
-//! where it says never, nothing helps.
+//! Such pages are allocated by a page fault in a mapping with MADV_HUGEPAGE, and not by
+//! fallocate(2). A large file is therefore mapped and populated once, which reserves its memory as
+//! well, as long as huge pages come fast. In a mount with huge=within_size or always, fallocate
+//! allocates them, too, and no request is needed. In a mount with huge=never there are none.
 #![allow(unsafe_code)] // mmap, madvise, ftruncate
 
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 use super::fd::without_fork;
 
-/// Less than two of them is not worth it.
+/// The smallest file for which huge pages are worth the request: two of them.
 pub(super) const LARGE_BYTES: u64 = 4 << 20;
 
 /// Whether a directory lies in a mount with huge=advise.
@@ -26,30 +26,44 @@ pub(super) fn by_advice(directory: &Path) -> bool {
     options.is_some_and(|options| options.split(',').any(|option| option == "huge=advise"))
 }
 
-/// Asks for huge pages in a mapping. A refusal costs nothing but speed.
+/// Requests huge pages for a mapping. A refusal costs only speed.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
 pub(super) fn ask(start: *mut u8, bytes: usize) {
-    // SAFETY: advice on a mapping of the caller's.
+    // SAFETY: the range must be mapped by the caller; both callers pass a mapping that they have
+    // just made, and the advice changes no bytes.
     unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
-/// So many bytes are populated before the clock is looked at: some huge pages.
+/// The bytes that are populated before the clock is read again: several huge pages.
 const STEP_BYTES: usize = 8 << 20;
 
-/// Makes a new file `bytes` long, with huge pages from its start on as far as there are some that
-/// come fast. Returns how much has its pages. The rest the caller reserves in the other way, and
-/// learns there what is wrong.
+/// Makes a new file `bytes` long and populates it with huge pages from its start, as far as there
+/// are some and they come fast. Returns how many bytes have pages. The caller reserves the rest
+/// with small pages, and that call reports any error.
 ///
-/// A huge page costs what clearing it costs, unless the kernel has to move others for it, or a
-/// hypervisor to find memory that this machine has not touched before: then twenty times as much.
-/// Small pages that were used before are the better ones then. `clock_ns` counts the time that this
-/// thread runs.
+/// A huge page costs the time of clearing it, unless the kernel must move other pages for it, or a
+/// hypervisor must find memory that this machine has not used before: then it costs twenty times as
+/// much, and small pages that were used before are better. `clock_ns` returns the CPU time of this
+/// thread.
+///
+/// # References
+/// - [mmap(2)]
+/// - [madvise(2)]
+///
+/// [mmap(2)]: https://man7.org/linux/man-pages/man2/mmap.2.html
+/// [madvise(2)]: https://man7.org/linux/man-pages/man2/madvise.2.html
 pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u64 {
     let Ok(length) = usize::try_from(bytes) else { return 0 };
     if file.set_len(bytes).is_err() {
         return 0;
     }
     let anywhere = std::ptr::null_mut();
-    // SAFETY: a new mapping, where the kernel likes.
+    // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not set,
+    // so the kernel chooses a free range.
     let start = unsafe {
         libc::mmap(
             anywhere,
@@ -67,8 +81,8 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
     let (mut done, mut before) = (0, clock_ns());
     while done < length {
         let step = STEP_BYTES.min(length - done);
-        // SAFETY: a part of the mapping from above; a page that cannot be had is an error, and no
-        // signal.
+        // SAFETY: the range must lie in the mapping made above; `done + step` is at most `length`,
+        // and a page that cannot be allocated is an error, not a signal.
         if unsafe { libc::madvise(start.wrapping_byte_add(done), step, libc::MADV_POPULATE_WRITE) }
             != 0
         {
@@ -81,13 +95,14 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
         }
         before = now;
     }
-    // SAFETY: the mapping from above, which nothing points into.
+    // SAFETY: nobody may use the range afterwards; it is the mapping made above, and its address
+    // has not left this function.
     unsafe { libc::munmap(start, length) };
     done as u64
 }
 
-/// Whether small pages come faster: to reserve them, and to map each at its first store, takes a
-/// nanosecond for a byte.
+/// Whether small pages would be faster: to reserve them and to map each at its first store takes a
+/// nanosecond per byte.
 fn are_slow(bytes: usize, took_ns: u64) -> bool {
     took_ns > bytes as u64
 }
@@ -100,8 +115,8 @@ mod tests {
 
     const BYTES: u64 = 3 * STEP_BYTES as u64 + 4096;
 
-    /// What is populated, and what memory the file has then, by a clock that goes so far at each
-    /// look.
+    /// Returns the populated bytes and the memory of the file, with a clock that advances by that
+    /// much at each reading.
     fn populated(each_look_ns: u64) -> (u64, u64) {
         let file = tempfile::tempfile_in("/dev/shm").unwrap();
         let now = Cell::new(0);

@@ -1,4 +1,4 @@
-//! What the system lets a process have: page size, largest file, most mappings.
+//! Limits of a process: page size, largest file, number of mappings.
 #![allow(unsafe_code)] // sysconf, getrlimit
 
 use std::fs;
@@ -7,21 +7,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::fd::without_fork;
 
 /// The unit of memory protection.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man3/sysconf.3.html
 pub(super) fn page_bytes() -> u64 {
-    // SAFETY: takes a number and cannot fail for this one.
+    // SAFETY: `sysconf` takes a number and no pointer, and cannot fail for _SC_PAGESIZE.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
-/// The largest file that this process may make: beyond it the kernel sends SIGXFSZ, which ends a
-/// process that does not expect it.
+/// The largest file that this process may make. Beyond it the kernel sends SIGXFSZ, which ends a
+/// process that does not handle it.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/getrlimit.2.html
 pub(super) fn file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: `limit` has room for the answer.
+    // SAFETY: the pointer must be valid for an `rlimit`; `limit` is a local variable that the call
+    // fills.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
-/// How many mappings the kernel lets this process have.
+/// The number of mappings that the kernel allows this process.
 pub(crate) fn most_mappings() -> usize {
     static MOST: AtomicUsize = AtomicUsize::new(0);
     let most = MOST.load(Ordering::Relaxed);
@@ -29,7 +40,8 @@ pub(crate) fn most_mappings() -> usize {
         return most;
     }
     let told = without_fork(|| fs::read_to_string("/proc/sys/vm/max_map_count"));
-    let most = told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_530); // what Linux begins with
+    // 65530 is the default of Linux.
+    let most = told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_530);
     MOST.store(most, Ordering::Relaxed);
     most
 }

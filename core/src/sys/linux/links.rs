@@ -1,9 +1,9 @@
-//! Tickets that found no entry: links to the segment's file.
+//! Tickets as links to the segment's file, for messages that find no entry.
 //!
-//! `shmarray-ticket-ID-TICKET-COOKIE` is one more link to segment ID. While there is one, who has
-//! the segment's lock exclusively does not give it back; the kernel counts them. Such a segment
-//! is LOCK_ONLY. The link of a message that nobody can receive any more is removed by a sweep, as
-//! an entry would be: COOKIE, six hexadecimal digits, says in which registry to ask.
+//! `shmarray-ticket-ID-TICKET-COOKIE` is one more link to segment ID. While there is one, the
+//! segment is not given back; the kernel counts the links. Such a segment is LOCK_ONLY. If nobody
+//! can receive the message any more, a sweep removes its link as it would an entry. COOKIE, six
+//! hexadecimal digits, says which registry to ask.
 
 use std::fs;
 use std::io;
@@ -21,8 +21,13 @@ impl Directory {
     }
 }
 
-/// Holds a segment, which the caller holds by its lock meanwhile. `false` when there is such a
-/// ticket.
+/// Holds a segment by a link; the caller holds the segment by its lock meanwhile. Returns `false`
+/// if that link exists already.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/link.2.html
 pub(crate) fn link_ticket(
     directory: &Directory,
     id: &SegmentId,
@@ -36,40 +41,43 @@ pub(crate) fn link_ticket(
     }
 }
 
-/// Gives a ticket back; `false` when there was none.
+/// Removes a ticket's link. Returns `false` if there was none.
 pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {
     let cookie = process_owner(directory).map_or(0, |own| own.info >> 40);
     if fs::remove_file(directory.ticket_path(id, ticket, cookie)).is_ok() {
         return true;
     }
-    // Its sender may have known another registry.
+    // Its sender may have been in another registry.
     let start = format!("{TICKET_PREFIX}{id}-{ticket}-");
     let other = names(directory).into_iter().find(|name| name.starts_with(&start));
     other.is_some_and(|name| fs::remove_file(directory.path().join(name)).is_ok())
 }
 
-/// Whether a message holds a segment by a link. The count of its file's links is asked first: this
-/// looks at the whole directory.
+/// Whether a message holds a segment by a link. This reads the whole directory, so callers check
+/// the count of the file's links first.
 pub(super) fn has_tickets(directory: &Directory, id: &SegmentId) -> bool {
     let start = format!("{TICKET_PREFIX}{id}-");
     names(directory).iter().any(|name| name.starts_with(&start))
 }
 
-/// Removes the tickets of messages that nobody can receive any more.
+/// Removes the links of messages that nobody can receive any more.
 pub(crate) fn sweep_tickets(directory: &Directory, liveness: &Liveness) {
     for name in names(directory) {
         let Some((ticket, cookie)) = parse(&name) else { continue };
         if liveness.is_dead_owner(ticket, cookie << 40) {
-            let _ = fs::remove_file(directory.path().join(name)); // received meanwhile, or another user's
+            // Received meanwhile, or another user's.
+            let _ = fs::remove_file(directory.path().join(name));
         }
     }
 }
 
+/// Returns the names of all tickets' links in the directory.
 fn names(directory: &Directory) -> Vec<String> {
     let tickets = directory.names(|name| name.starts_with(TICKET_PREFIX).then(|| name.to_owned()));
-    tickets.unwrap_or_default() // of a directory that cannot be read there are none
+    tickets.unwrap_or_default() // a directory that cannot be read counts as empty
 }
 
+/// Returns the ticket and the cookie in a link's name.
 fn parse(name: &str) -> Option<(u64, u64)> {
     let mut parts = name.strip_prefix(TICKET_PREFIX)?.split('-').skip(1);
     Some((parts.next()?.parse().ok()?, u64::from_str_radix(parts.next()?, 16).ok()?))

@@ -1,12 +1,13 @@
-//! Open-file-description locks: kept by a mapping, dropped by the kernel at death.
+//! Open-file-description locks: kept by a mapping, released by the kernel at death.
 //!
-//! Ordinary POSIX record locks are useless here: a process loses them when any fd
-//! of the file is closed anywhere in it.
+//! Ordinary POSIX record locks do not serve: a process loses them when it closes any fd of the
+//! file.
 //!
-//! Nothing here waits for ever: whoever may open a file may lock it, and a process that is stopped
-//! in a debugger keeps its locks.
+//! No function here waits for ever. Any process that may open a file may lock it, and a process
+//! that is stopped in a debugger keeps its locks.
 //!
-//! <https://man7.org/linux/man-pages/man2/F_OFD_SETLK.2const.html>
+//! The calls are F_OFD_SETLK and F_OFD_GETLK of fcntl(2):
+//! <https://man7.org/linux/man-pages/man2/F_OFD_SETLK.2const.html>.
 #![allow(unsafe_code)] // fcntl
 
 use std::fs::File;
@@ -14,35 +15,35 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// The byte of a segment's file that holders lock.
+/// The byte of a segment's file that its holders lock.
 const HOLD_OFFSET: i64 = 0;
 
-/// Holds a file, or fails with `WouldBlock` when a program that is not ours has it exclusively.
+/// Holds a file; fails with `WouldBlock` if a foreign program has it locked exclusively.
 pub(super) fn try_shared(file: &File) -> io::Result<()> {
     try_shared_at(file, HOLD_OFFSET)
 }
 
-/// Whether nobody holds the file now.
+/// Whether no process holds the file now.
 pub(super) fn is_unheld(file: &File) -> bool {
     is_free_at(file, HOLD_OFFSET)
 }
 
-/// Whether nobody else holds the file; then nobody can hold it until it is closed.
+/// Locks the file if no other process holds it; then none can hold it until it is closed.
 pub(super) fn try_exclusive(file: &File) -> bool {
     try_exclusive_at(file, HOLD_OFFSET).is_ok()
 }
 
-/// How often a byte is asked for that another process has for a few system calls.
+/// How long to retry a byte that another process locks for a few system calls.
 #[derive(Clone, Copy)]
 pub(super) enum Patience {
-    /// For what can be left to a later sweep.
+    /// For work that a later sweep can do.
     Little,
-    /// Up to a second, for what somebody wants now.
+    /// Up to a second, for work that a caller waits for.
     Much,
 }
 
-/// Tries without sleeping, then tries a millisecond apart. Where steps are counted few tell as
-/// much.
+/// Tries without sleep; those that follow are a millisecond apart. A few tries are enough for tests
+/// that count steps.
 const TRIES: usize = if cfg!(feature = "steps") { 2 } else { 64 };
 
 impl Patience {
@@ -56,7 +57,7 @@ impl Patience {
     }
 }
 
-/// Takes a byte for us alone, or fails with `WouldBlock` when another process keeps it.
+/// Locks a byte exclusively; fails with `WouldBlock` if another process keeps it.
 pub(super) fn exclusive_at(file: &File, offset: i64, patience: Patience) -> io::Result<()> {
     for attempt in 0..TRIES + patience.sleeps() {
         match try_exclusive_at(file, offset) {
@@ -69,41 +70,55 @@ pub(super) fn exclusive_at(file: &File, offset: i64, patience: Patience) -> io::
     Err(io::Error::from_raw_os_error(libc::EAGAIN))
 }
 
-/// Takes a byte for us alone, or fails with `WouldBlock`.
+/// Locks a byte exclusively, or fails with `WouldBlock`.
 pub(super) fn try_exclusive_at(file: &File, offset: i64) -> io::Result<()> {
     set(file, libc::F_WRLCK, offset)
 }
 
-/// Takes a byte together with others, or fails with `WouldBlock`.
+/// Locks a byte together with other processes, or fails with `WouldBlock`.
 pub(super) fn try_shared_at(file: &File, offset: i64) -> io::Result<()> {
     set(file, libc::F_RDLCK, offset)
 }
 
-/// Gives a byte back before the file is closed.
+/// Unlocks a byte before the file is closed.
 pub(super) fn unlock_at(file: &File, offset: i64) {
-    let _ = set(file, libc::F_UNLCK, offset); // what stays locked goes with the file
+    let _ = set(file, libc::F_UNLCK, offset); // a failure leaves it locked until the close
 }
 
-/// Whether nobody has locked a byte. When the kernel cannot be asked, somebody has.
+/// Whether no process has locked a byte; `false` if the kernel cannot be asked.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/fcntl.2.html
 pub(super) fn is_free_at(file: &File, offset: i64) -> bool {
     let mut lock = flock(libc::F_WRLCK, offset);
-    // SAFETY: the fd is open while `file` is borrowed; the command fills a `flock`.
+    // SAFETY: the fd must be open and the pointer valid for a `flock`; `file` is borrowed during
+    // the call, and `lock` is a local variable that the command fills.
     let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
     asked == 0 && lock.l_type == libc::F_UNLCK as libc::c_short
 }
 
+/// Sets or removes a lock on one byte, without waiting.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/fcntl.2.html
 fn set(file: &File, kind: libc::c_int, offset: i64) -> io::Result<()> {
     let lock = flock(kind, offset);
-    // SAFETY: the fd is open while `file` is borrowed; the command takes a `flock`.
+    // SAFETY: the fd must be open and the pointer valid for a `flock`; `file` is borrowed during
+    // the call, and the command only reads `lock`, a local variable.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// One byte.
+/// Returns a lock request for one byte.
 fn flock(kind: libc::c_int, offset: i64) -> libc::flock {
-    // SAFETY: `flock` is plain numbers, for which zeros are valid.
+    // SAFETY: zeros must be a valid value; `flock` is a C struct of integers only, for which any
+    // bits are valid.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;

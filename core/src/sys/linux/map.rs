@@ -1,4 +1,4 @@
-//! Mapping a segment's file.
+//! Maps a segment's file.
 #![allow(unsafe_code)] // mmap, munmap, madvise
 
 use std::fs::File;
@@ -11,29 +11,36 @@ use super::fd::Fd;
 use super::huge;
 use crate::sys::Access;
 
-/// A segment in memory until dropped: its header shared and to write, its data as asked for.
+/// A segment in memory until dropped: its header shared and writable if allowed, its data as
+/// requested.
 ///
-/// The data follows the header in memory, whatever their protection: so no segment's data
-/// starts where another's ends, and an address, even of no elements, tells whose it is.
+/// The data follows the header in memory, whatever their protection. So no segment's data starts
+/// where another's ends, and an address, even of no elements, identifies its segment.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
     header_bytes: usize,
     header_is_writable: bool,
-    /// Where the file is, to be given back there.
+    /// The directory that the file is given back in.
     directory: Directory,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; what is in it is reached only
-// through raw pointers and atomics.
+// SAFETY: the value must be usable in another thread; a mapping belongs to the whole process, and
+// its bytes are accessed only through raw pointers and atomics.
 unsafe impl Send for Mapping {}
-// SAFETY: as for Send; `&Mapping` only tells where it is.
+// SAFETY: shared references must be usable by several threads at once; the methods of `&Mapping`
+// only return addresses and call madvise, which is thread-safe.
 unsafe impl Sync for Mapping {}
 
 const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 impl Mapping {
-    /// Maps a whole file of that size, which this process may write if `is_writable`.
+    /// Maps a whole file of `size` bytes. `is_writable` says whether this process may write to it.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
     pub(super) fn new(
         file: &File,
         directory: &Directory,
@@ -42,7 +49,7 @@ impl Mapping {
         access: Access,
         header_bytes: u64,
     ) -> io::Result<Self> {
-        // Of a hugetlbfs only whole pages can be unmapped.
+        // In a hugetlbfs only whole pages can be unmapped.
         let whole = size.checked_next_multiple_of(directory.page_bytes());
         let bytes = whole
             .and_then(|bytes| usize::try_from(bytes).ok())
@@ -72,17 +79,17 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The first byte of the header.
+    /// Returns the address of the header's first byte.
     pub(crate) fn header(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// The first byte of the data, or where it would be if there were any.
+    /// Returns the address of the data's first byte, even if there are no data.
     pub(crate) fn data(&self) -> *mut u8 {
         self.start.as_ptr().wrapping_add(self.header_bytes)
     }
 
-    /// Whether this process may have an entry there.
+    /// Whether this process may write the header, and so have an entry there.
     pub(crate) fn header_is_writable(&self) -> bool {
         self.header_is_writable
     }
@@ -91,16 +98,22 @@ impl Mapping {
         &self.directory
     }
 
-    /// Maps all pages of the data for stores, as one fault each would. What cannot be had is not
-    /// needed: a store says so.
+    /// Maps all pages of the data for stores, which saves one fault for each. A failure is ignored:
+    /// a store maps its page or faults.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
     pub(crate) fn populate(&self) {
         let data_bytes = self.bytes.saturating_sub(self.header_bytes);
-        // SAFETY: this mapping's own pages; it changes nothing in them.
+        // SAFETY: the range must belong to this mapping; `new` mapped it, `data_bytes` ends where
+        // it ends, and the call changes no bytes.
         unsafe { libc::madvise(self.data().cast(), data_bytes, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// Of a mapping that copies on write: frees the pages of a part of the data that this process
-    /// has written, so that it shows the file's again. `false` when the kernel refused.
+    /// Drops this process's copies of pages of a copy-on-write mapping, so that this part of the
+    /// data shows the file's bytes again. Returns `false` if the kernel refused.
     pub(crate) fn drop_written_pages(&self, offset: u64, bytes: u64) -> bool {
         let page_bytes = self.directory.page_bytes();
         let start = self.data().wrapping_add(offset as usize) as u64 / page_bytes * page_bytes;
@@ -115,13 +128,15 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped, once; every pointer into it is kept behind a
-        // `Segment`, which owns this.
+        // SAFETY: nobody may use the range afterwards; `new` mapped exactly this range, `drop` runs
+        // once, and every pointer into it is kept behind a `Segment`, which owns this mapping (I2
+        // of `segment`).
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// The first page of a file, for its words alone; it keeps no hold that its file has not.
+/// The first page of a file, mapped for its control words. The mapping takes no lock: it keeps only
+/// a hold that its file already has.
 pub(super) struct Page {
     start: NonNull<u8>,
     bytes: usize,
@@ -129,7 +144,8 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn map(file: &File, page_bytes: u64) -> io::Result<Self> {
-        let bytes = page_bytes as usize; // whole pages alone can be unmapped, of a hugetlbfs too
+        // Only whole pages can be unmapped, in a hugetlbfs, too.
+        let bytes = page_bytes as usize;
         Ok(Self {
             start: map(file, std::ptr::null_mut(), bytes, WRITABLE, libc::MAP_SHARED)?,
             bytes,
@@ -143,42 +159,56 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: what `map` mapped, once; its user keeps no pointer longer.
+        // SAFETY: nobody may use the range afterwards; `Page::map` mapped exactly this range,
+        // `drop` runs once, and `Found::ends`, its only user, keeps no pointer into it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Maps the front of a file: where the kernel likes, or with MAP_FIXED over a part of `place`,
-/// which is the caller's.
+/// Maps the front of a file: at an address that the kernel chooses, or with MAP_FIXED at `address`,
+/// over a range that belongs to the caller.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
 fn map(
     file: &File,
-    place: *mut u8,
+    address: *mut u8,
     bytes: usize,
     protection: libc::c_int,
     flags: libc::c_int,
 ) -> io::Result<NonNull<u8>> {
     let fd = file.as_raw_fd();
-    // SAFETY: a new mapping, or one over pages that the caller has just mapped for himself.
-    let start = unsafe { libc::mmap(place.cast(), bytes, protection, flags, fd, 0) };
+    // SAFETY: the mapping must not replace memory in use; without MAP_FIXED the kernel chooses a
+    // free range, and with it `Mapping::new` passes a range that it has just mapped and not yet
+    // given out.
+    let start = unsafe { libc::mmap(address.cast(), bytes, protection, flags, fd, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// A read fault maps as much at once: to find out what of it was written costs more.
+/// The bytes that one read fault maps. For a range of this size it costs more to find the written
+/// pages than to drop all.
 const FAULT_AROUND_BYTES: u64 = 64 << 10;
 
 /// Drops this process's own copies of pages, and what it has mapped there.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
 fn forget(start: u64, end: u64) -> bool {
-    // SAFETY: pages of a private mapping of ours that no array is in any more: what is dropped
-    // with them is what the last array's holder has written.
+    // SAFETY: nobody may rely on the pages' bytes; they belong to a private mapping of this process
+    // in which no array lives any more, and so only stores of its last holder are dropped.
     unsafe {
         libc::madvise(start as *mut libc::c_void, (end - start) as usize, libc::MADV_DONTNEED) == 0
     }
 }
 
-/// `struct page_region` and `struct pm_scan_arg` of linux/fs.h.
+/// `struct page_region` of linux/fs.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct PageRegion {
@@ -187,6 +217,7 @@ struct PageRegion {
     categories: u64,
 }
 
+/// `struct pm_scan_arg` of linux/fs.h.
 #[repr(C)]
 #[derive(Default)]
 struct ScanArgument {
@@ -209,8 +240,13 @@ const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 
-/// Where this process has pages of its own, by the kernel's look at its page tables (Linux 6.7);
-/// before that everywhere.
+/// Returns the ranges in which this process has pages of its own, as the kernel's scan of the page
+/// tables (Linux 6.7) says; the whole range on older kernels.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://docs.kernel.org/admin-guide/mm/pagemap.html
 fn written_pages(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
     let everywhere = Some(vec![(start, end)]);
     let Ok(pagemap) = Fd::open(|| File::open("/proc/self/pagemap")) else {
@@ -229,7 +265,8 @@ fn written_pages(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
             category_any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
             ..ScanArgument::default()
         };
-        // SAFETY: the structure of this call, with room for as many regions as it says.
+        // SAFETY: the argument must be a `pm_scan_arg` with room for its regions; `argument` has
+        // its layout, and `regions` and its length are set above, both local variables.
         let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &mut argument) };
         if found < 0 || argument.walk_end <= at {
             return everywhere;

@@ -1,5 +1,6 @@
-//! A file without a name in a file system of the kernel's own: for a message that finds no room in
-//! shared memory. No mount limits it, and it goes with its last fd.
+//! A memory file of the kernel, for a message that finds no room in shared memory.
+//!
+//! The file has no name, no mount limits its size, and it goes away with its last fd.
 #![allow(unsafe_code)] // memfd_create
 
 use std::fs::File;
@@ -9,16 +10,25 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use super::limits::file_limit;
 
+/// Returns a new memory file that contains `pieces`, one after another.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/memfd_create.2.html
 pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
     if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() > file_limit() {
-        return Err(io::Error::from_raw_os_error(libc::EFBIG)); // a write would be answered with SIGXFSZ
+        // A larger write would raise SIGXFSZ.
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
-    // SAFETY: takes a C string and a number.
+    // SAFETY: the name must be a NUL-terminated string; it is a C string literal, and the kernel
+    // checks the flags.
     let fd = unsafe { libc::memfd_create(c"shmarray-message".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new fd.
+    // SAFETY: `fd` must be open and owned by nobody else; `memfd_create` returned it just now, and
+    // the error case was handled above.
     let mut file = unsafe { File::from_raw_fd(fd) };
     for piece in pieces {
         file.write_all(piece)?;
@@ -26,8 +36,8 @@ pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// All of what another process wrote there. It is read, and not mapped: whoever has the file may
-/// cut it.
+/// Returns everything that another process wrote to a memory file. The file is read and not mapped,
+/// because any process that has it may truncate it.
 pub(crate) fn read_memory_file(file: OwnedFd) -> io::Result<Vec<u8>> {
     let file = File::from(file);
     let size = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;

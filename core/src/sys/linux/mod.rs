@@ -1,25 +1,26 @@
 //! The Linux backend: files in a tmpfs, held by open-file-description locks.
 //!
-//! A hold is a shared lock on byte 0 of the segment's file. The lock belongs to the open
-//! file description, which the mapping keeps alive after the fd is closed: so a
-//! process keeps no fd for an array, nothing that closes fds can drop the
-//! hold, and the kernel drops it when the mapping goes, however the process ends. A forked
-//! child has the mapping and with it the hold. Nobody of this library takes the lock exclusively:
-//! `give_back` asks the kernel whether anybody has it.
+//! A hold is a shared lock on byte 0 of the segment's file. The lock belongs to the open file
+//! description, and a mapping keeps that description alive after the fd is closed. A process
+//! therefore needs no fd for an array, closing fds cannot drop the hold, and the kernel drops it
+//! with the mapping, however the process ends. A forked child inherits the mapping and with it the
+//! hold. This library never takes the lock exclusively on a published segment: `give_back` asks the
+//! kernel whether any process has it.
 //!
 //! What a crash leaves at each step:
 //!
-//! | step | a crash after it leaves | given back by |
+//! | step | a crash after it leaves | reclaimed by |
 //! |---|---|---|
-//! | create: open `O_TMPFILE`, lock, reserve, map, write the header | a file without a name | the kernel |
-//! | create: link the id | a segment that nobody holds | any sweep |
-//! | create: link the name | the same, with a name | any sweep, or the next create of that name |
+//! | create: `O_TMPFILE`, lock, reserve, map, write the header | an unnamed file | the kernel |
+//! | create: link the id | a segment without a holder | any sweep |
+//! | create: link the name | the same, with a name | any sweep, the next create of that name |
 //! | attach: open, lock, check, map, close | nothing | the kernel |
-//! | give back: CLOSING | a segment that the next who attaches makes LIVE again | any sweep |
+//! | give back: CLOSING | a segment that the next attach makes LIVE again | any sweep |
 //! | give back: DEAD | a segment that refuses to be attached | any sweep |
-//! | give back: unlink the name, unlink the id | the same, or memory that the kernel frees | any sweep |
+//! | give back: unlink the name | a DEAD segment without a name | any sweep |
+//! | give back: unlink the id | memory that the kernel frees | the kernel |
 
-// The line: each uses only those before it, and `mod.rs` nothing of its own.
+// Each module uses only those before it.
 mod clock;
 mod mutex;
 pub(crate) mod operations;

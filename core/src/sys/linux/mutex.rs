@@ -1,19 +1,24 @@
 //! Locks that a fork does not break.
 //!
-//! A fork copies the process and one of its threads. A lock that another thread had stays taken in
-//! the child for ever, and a lock library's queue of waiting threads names stacks that are not
-//! there. So the locks of this library are futex words with nothing beside them:
+//! A fork copies the process and one of its threads. A lock that another thread held would stay
+//! locked in the child for ever, and a lock library's queue of waiting threads would refer to
+//! stacks that do not exist there. So the locks of this library are futex words and nothing else:
 //!
-//! | word | values | moved by |
-//! |---|---|---|
-//! | [`RawMutex`] | 0 free, 1 taken, 2 taken and somebody may wait | `lock`, `unlock`: Acquire and Release on the word are each other's partners |
-//! | [`Gate`] | bit 31: closed by a fork; below: threads inside | `enter`, `leave`: as above; `close`, `open`: the forking thread |
+//! | word | values |
+//! |---|---|
+//! | [`RawMutex`] | 0 free, 1 locked, 2 locked and a thread may wait |
+//! | [`Gate`] | bit 31: closed by a fork; bits below: the threads inside |
 //!
-//! The thread that forks takes every lock before (`segment::fork`), so that what they protect is
-//! whole in the child; there the words are stored anew, since nobody waits and nobody else has
-//! them.
+//! `lock` and `unlock` change the first; `enter` and the drop of [`Inside`] change the second, and
+//! the forking thread does so by `close` and `open`. Acquire and Release on the same word are each
+//! other's partners.
 //!
-//! Each thread counts the locks that it has: a fork inside of one would wait for itself (`fork`).
+//! The thread that forks first takes every lock (`segment::fork`), so that the data that they
+//! protect are consistent in the child. The child stores the words anew, because it has no waiting
+//! thread and no other owner of a lock.
+//!
+//! Each thread counts the locks that it has, because a fork inside of one would wait for itself
+//! (`fork`).
 #![allow(unsafe_code)] // futex(2), and a raw mutex's contract
 
 use std::cell::Cell;
@@ -22,26 +27,27 @@ use std::time::Instant;
 
 use parking_lot::lock_api::{self, GuardNoSend};
 
-/// A mutex that the thread which forks can take before, and that is free in the child.
+/// A mutex that a forking thread can lock before the fork and that is free in the child.
 pub(crate) type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 
 const FREE: u32 = 0;
-const TAKEN: u32 = 1;
+const LOCKED: u32 = 1;
 const AWAITED: u32 = 2;
 
 /// The word of a [`Mutex`] (Drepper, "Futexes are tricky", mutex 2).
 pub(crate) struct RawMutex(AtomicU32);
 
-// SAFETY: who moves the word from FREE has the lock alone until it stores FREE.
+// SAFETY: the lock must be exclusive; only one thread can change the word from FREE, and no other
+// can until that thread stores FREE in `unlock`.
 unsafe impl lock_api::RawMutex for RawMutex {
-    #[allow(clippy::declare_interior_mutable_const, reason = "what the trait wants")]
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait requires a constant")]
     const INIT: Self = Self(AtomicU32::new(FREE));
     type GuardMarker = GuardNoSend;
 
     fn lock(&self) {
         enter();
-        if self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if self.0.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
                 wait(&self.0, AWAITED);
             }
@@ -50,7 +56,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     fn try_lock(&self) -> bool {
         let taken =
-            self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            self.0.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
             enter();
         }
@@ -65,15 +71,17 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-/// Makes a mutex free in a child whose forking thread had taken it: who waited is not here.
+/// Frees a mutex in a child whose forking thread had locked it. Threads that waited for it do not
+/// exist there.
 pub(crate) fn free_in_child<T>(mutex: &Mutex<T>) {
-    // SAFETY: only the word is used; the forking thread, the only one here, has the lock.
+    // SAFETY: the raw lock must not be unlocked while another thread relies on it; the forking
+    // thread, which locked it, is the only thread of this child.
     let raw = unsafe { mutex.raw() };
     raw.0.store(FREE, Ordering::Release);
     leave();
 }
 
-/// What threads are inside of for a moment, several at a time, and no fork meanwhile.
+/// A gate for code that no fork may interrupt. Several threads may be inside at a time.
 pub(super) struct Gate(AtomicU32);
 
 const CLOSED: u32 = 1 << 31;
@@ -99,7 +107,8 @@ impl Gate {
         }
     }
 
-    /// Waits until nobody is inside, and keeps everybody out. One thread at a time does so.
+    /// Keeps further threads out and waits until no thread is inside. Only one thread at a time
+    /// calls this.
     pub(super) fn close(&self) {
         let mut word = self.0.fetch_or(CLOSED, Ordering::Acquire) | CLOSED;
         while word != CLOSED {
@@ -114,7 +123,7 @@ impl Gate {
     }
 }
 
-/// While it lives its thread is inside.
+/// Keeps its thread inside the gate until dropped.
 #[must_use]
 pub(super) struct Inside<'a>(&'a Gate);
 
@@ -128,14 +137,16 @@ impl Drop for Inside<'_> {
 }
 
 thread_local! {
-    /// Locks that this thread has, or waits for.
+    /// The locks that this thread has or waits for.
     static LOCKS: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Counts a lock that this thread takes or waits for.
 fn enter() {
     LOCKS.with(|locks| locks.set(locks.get() + 1));
 }
 
+/// Counts a lock that this thread no longer has.
 fn leave() {
     LOCKS.with(|locks| locks.set(locks.get() - 1));
 }
@@ -150,7 +161,8 @@ fn wait(word: &AtomicU32, value: u32) {
     wait_for(word, value, std::ptr::null());
 }
 
-/// The same, until then at most: `false` when it is then.
+/// Sleeps while the word has this value, until `until` at the latest; may return earlier. Returns
+/// `false` if that time had come before.
 pub(super) fn wait_until(word: &AtomicU32, value: u32, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     let most = libc::timespec {
@@ -161,15 +173,28 @@ pub(super) fn wait_until(word: &AtomicU32, value: u32, until: Instant) -> bool {
     !left.is_zero()
 }
 
+/// Sleeps while the word has this value, for at most `most` if that is not null.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
 fn wait_for(word: &AtomicU32, value: u32, most: *const libc::timespec) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: an aligned word and a time, or none, that outlive the call; the kernel compares the
-    // word and sleeps.
+    // SAFETY: the word and the time must be valid and aligned during the call; `word` is borrowed,
+    // and `most` is null or points to a local variable of `wait_until`. The kernel only reads both.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, most) };
 }
 
+/// Wakes at most `most` threads that wait on the word.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
 pub(super) fn wake(word: &AtomicU32, most: i32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the kernel uses the address alone.
+    // SAFETY: FUTEX_WAKE uses the address as a key and reads no value there; `word` is borrowed
+    // during the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
 }

@@ -1,4 +1,4 @@
-//! The lock on a name: a byte of the registry, so that names and their files change together.
+//! The lock on a name: a byte of the registry, so that a name and its file change together.
 
 use std::fmt::Write;
 
@@ -12,13 +12,15 @@ use crate::name::ArrayName;
 /// Where the bytes that stand for names begin in the registry.
 const NAMES_OFFSET: u64 = 1 << 62;
 
-/// The registry's byte for a name, ours until dropped.
+/// An exclusive lock on the registry's byte for a name, held until dropped.
 pub(super) struct NameLock(#[allow(dead_code, reason = "held for its lock")] Fd);
 
 impl NameLock {
+    /// Locks the byte of a name.
+    ///
     /// # Errors
-    /// When the registry cannot be had, or another process of this user keeps the byte: it does
-    /// that for a few system calls, unless somebody stopped it there.
+    /// If the registry cannot be opened, or another process of this user keeps the byte locked. A
+    /// process does so for a few system calls only, unless it is stopped there.
     pub(super) fn take(
         directory: &Directory,
         name: &ArrayName,
@@ -26,7 +28,7 @@ impl NameLock {
     ) -> Result<Self> {
         let file = registry::open(directory)?.file;
         let mut hash = Fnv1a::new();
-        let _ = hash.write_str(name.as_str()); // it takes everything
+        let _ = hash.write_str(name.as_str()); // a hasher accepts any text
         let offset = (NAMES_OFFSET | hash.value() >> 2) as i64;
         let taken = lock::exclusive_at(&file, offset, patience);
         taken.map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.name_path(name), error))?;

@@ -1,4 +1,4 @@
-//! Opening files of segments: existing ones without following links, new ones without a name.
+//! Opens segment files: existing ones without following links, new ones without a name.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,13 @@ use crate::error::{Error, Result};
 use crate::name::SegmentId;
 use crate::sys::Access;
 
-/// A file that nobody can find: unnamed, or where the file system has no such thing, hidden.
+/// Creates a file that no other process can find: unnamed or, on a file system without `O_TMPFILE`,
+/// under a hidden path, which is returned with it.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/open.2.html
 pub(super) fn create_unnamed(
     directory: &Directory,
     id: &SegmentId,
@@ -35,7 +41,8 @@ fn options(access: Access) -> fs::OpenOptions {
     options
 }
 
-/// A reader, too, enters himself in the header, where he may. Says whether it can be written.
+/// Opens a file for `access` and returns whether the file is writable. A reader opens it for
+/// writing if it may, because a reader too has an entry in the header.
 pub(super) fn open_for(path: &Path, access: Access) -> io::Result<(Fd, bool)> {
     match open_existing(path, Access::ReadWrite) {
         Err(error) if is_for_readers(&error) && access != Access::ReadWrite => {
@@ -45,12 +52,17 @@ pub(super) fn open_for(path: &Path, access: Access) -> io::Result<(Fd, bool)> {
     }
 }
 
-/// It may be read: another user's, or in a mount for readers.
+/// Whether a file can at best be read: another user owns it, or the mount is read-only.
 fn is_for_readers(error: &io::Error) -> bool {
     [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem].contains(&error.kind())
 }
 
-/// Never follows a link, never waits for a FIFO's other end.
+/// Opens a file without following a symbolic link and without waiting for the other end of a FIFO.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/open.2.html
 pub(super) fn open_existing(path: &Path, access: Access) -> io::Result<Fd> {
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     Fd::open(|| options(access).custom_flags(flags).open(path))

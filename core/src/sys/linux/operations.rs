@@ -1,13 +1,13 @@
-//! What the threads of this process are in the middle of, for which its end waits.
+//! Operations that threads of this process are in the middle of, and for which its exit waits.
 //!
-//! Between its file and its place in the table an array is nobody's: what the exit handler gives
-//! back would be without it, and a thread that the end of the process stops there leaves a file to
-//! the next sweep. Each operation that makes, opens or drops one counts here from its begin to its
-//! end.
+//! Between the creation of its file and its entry in the table an array belongs to nobody: the exit
+//! handler would not give it back, and a thread that the exit stops there leaves a file to the next
+//! sweep. Each operation that creates, opens or drops an array is counted here from its begin to
+//! its end.
 //!
-//! | word | values | moved by |
-//! |---|---|---|
-//! | `UNDER_WAY` | bit 31: the end waits; below: operations | `begin`, and the drop of what it returns: Release, the partner of the end's Acquire |
+//! The atomic `UNDER_WAY` has two parts. Bit 31 says that the exit waits; the bits below count the
+//! operations. `begin` adds one, and the drop of what it returns subtracts one with Release, the
+//! partner of the Acquire in `wait_for_others`.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,15 +18,15 @@ use super::mutex::{wait_until, wake};
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 const AWAITED: u32 = 1 << 31;
 
-/// An end that waits for ever would be worse than a file that the next sweep finds.
+/// The longest wait: an exit that hangs would be worse than a file that the next sweep finds.
 const MOST: Duration = Duration::from_secs(5);
 
 thread_local! {
-    /// This thread's part. A signal handler may end the process in the middle of one.
+    /// The operations of this thread: a signal handler may exit in the middle of one.
     static OWN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// One that is under way.
+/// An operation in progress, counted until it is dropped.
 #[must_use]
 pub(crate) struct Operation(());
 
@@ -47,7 +47,7 @@ impl Drop for Operation {
     }
 }
 
-/// At the end of the process: until other threads have done what they had begun.
+/// Called at exit: waits until other threads have finished the operations that they had begun.
 pub(crate) fn wait_for_others() {
     let (own, until) = (OWN.with(Cell::get), Instant::now() + MOST);
     let mut word = UNDER_WAY.fetch_or(AWAITED, Ordering::Acquire) | AWAITED;
@@ -56,7 +56,7 @@ pub(crate) fn wait_for_others() {
     }
 }
 
-/// In a forked child: the other threads are not here.
+/// Called in a forked child, which has no other threads: forgets their operations.
 pub(crate) fn forget_others() {
     UNDER_WAY.store(OWN.with(Cell::get), Ordering::Relaxed);
 }

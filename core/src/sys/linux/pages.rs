@@ -1,4 +1,4 @@
-//! The pages of a file: reserved, written, given back to the system.
+//! The pages of a file: reserved, written, and decommitted.
 #![allow(unsafe_code)] // fallocate, pwrite
 
 use std::fs::File;
@@ -6,15 +6,15 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// One reservation at the most, so that a signal costs no more than one of them again; and at the
-/// least.
+/// The largest reservation by one call: a signal makes the kernel repeat at most that much.
 const STEP_BYTES: u64 = 256 << 20;
+/// The smallest reservation, to which interruptions reduce it.
 const LEAST_STEP_BYTES: u64 = 64 << 10;
 
-/// Reserves the pages of a part of a file, which is as long then.
+/// Reserves the pages of a part of a file, and extends the file to its end.
 ///
-/// The kernel undoes a reservation that a signal interrupts. So each one that is interrupted makes
-/// the next smaller: with a timer that is faster than a large one, too, this comes to its end.
+/// The kernel undoes a reservation that a signal interrupts. Each interruption therefore halves the
+/// next reservation, so that this ends even if a timer fires faster than a large reservation takes.
 pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (mut done, end, mut most) = (offset, offset + bytes, STEP_BYTES);
     while done < end {
@@ -33,7 +33,12 @@ pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<(
     Ok(())
 }
 
-/// Writes memory that others may change meanwhile: then some of its bytes.
+/// Writes memory that other threads may change meanwhile: the file gets old or new bytes.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/pwrite.2.html
 pub(super) fn write_at(
     file: &File,
     mut offset: u64,
@@ -41,7 +46,8 @@ pub(super) fn write_at(
     mut count: usize,
 ) -> io::Result<()> {
     while count > 0 {
-        // SAFETY: the kernel reads the caller's memory, and fails where there is none.
+        // SAFETY: the kernel reads `count` bytes at `bytes`, the caller's memory; where that is not
+        // mapped the call fails with EFAULT.
         let written = unsafe { libc::pwrite(file.as_raw_fd(), bytes.cast(), count, offset as i64) };
         match usize::try_from(written) {
             Ok(written) => {
@@ -57,24 +63,32 @@ pub(super) fn write_at(
     Ok(())
 }
 
-/// Frees the pages of a part of a file, also where others have them mapped.
+/// Frees the pages of a part of a file, even if processes have them mapped.
 pub(super) fn decommit(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, bytes)
 }
 
+/// Reserves the pages of a part of a file.
 fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     fallocate(file, 0, offset, bytes)
 }
 
+/// Reserves or frees pages.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/fallocate.2.html
 fn fallocate(file: &File, mode: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
-    // SAFETY: numbers and an open fd; the kernel checks them.
+    // SAFETY: the call takes an open fd and numbers, and no pointer; `file` is borrowed during the
+    // call, and the kernel checks the numbers.
     match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// For file systems without `fallocate`.
+/// Reserves pages by writing zeros, on file systems without `fallocate`.
 fn write_zeros(file: &File, mut offset: u64, end: u64) -> io::Result<()> {
     let zeros = vec![0; 1 << 20];
     while offset < end {

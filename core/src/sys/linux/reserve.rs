@@ -1,4 +1,4 @@
-//! Memory of a segment's file: reserved when it is made, decommitted and recommitted later.
+//! Memory of a segment's file: reserved at creation, decommitted and recommitted later.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::name::SegmentId;
 use crate::sys::Access;
 
-/// Reserves every page now, so that touching one can never be a bus error.
+/// Reserves every page now, so that touching one can never raise SIGBUS.
 pub(super) fn reserve(
     directory: &Directory,
     file: &fs::File,
@@ -21,7 +21,8 @@ pub(super) fn reserve(
 ) -> Result<()> {
     let limit_bytes = limits::file_limit();
     if bytes > limit_bytes {
-        return Err(Error::FileTooLarge { asked_bytes: bytes, limit_bytes }); // the kernel would send SIGXFSZ
+        // The kernel would send SIGXFSZ.
+        return Err(Error::FileTooLarge { asked_bytes: bytes, limit_bytes });
     }
     if bytes > directory.free_bytes()? {
         return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
@@ -32,7 +33,7 @@ pub(super) fn reserve(
         .map_err(|error| full_or(directory, bytes, path, error))
 }
 
-/// Where no more files can be made the file system is full, too.
+/// Turns ENOSPC into [`Error::NoSpace`]: a file system that cannot hold more files is full, too.
 pub(super) fn or_full(error: Error, directory: &Directory, asked_bytes: u64) -> Error {
     match error {
         Error::Os { path, source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
@@ -42,6 +43,7 @@ pub(super) fn or_full(error: Error, directory: &Directory, asked_bytes: u64) -> 
     }
 }
 
+/// Turns the errors of a full file system into [`Error::NoSpace`].
 fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT) => {
@@ -52,16 +54,17 @@ fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Erro
     }
 }
 
-/// Gives the memory of a part of a segment back; what was there is zero from then on.
+/// Releases the memory of parts of a segment, which read as zero from then on.
 pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
     at_parts(directory, id, parts, pages::decommit)
 }
 
-/// Reserves memory that was given back.
+/// Reserves the memory of a part that was decommitted.
 pub(crate) fn recommit(directory: &Directory, id: &SegmentId, part: (u64, u64)) -> Result<()> {
     at_parts(directory, id, &[part], pages::reserve_part)
 }
 
+/// Opens a segment's file and applies `change` to each part.
 fn at_parts(
     directory: &Directory,
     id: &SegmentId,

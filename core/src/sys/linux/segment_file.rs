@@ -1,4 +1,4 @@
-//! A segment's file: made without a name, published whole, opened and held.
+//! A segment's file: created without a name, published whole, opened and held.
 
 use std::fs;
 use std::io;
@@ -24,14 +24,14 @@ pub(crate) struct SegmentFile {
     directory: Directory,
     path: PathBuf,
     bytes: u64,
-    /// Another user may have let us read only.
+    /// `false` if the file could be opened for reading only, such as another user's.
     is_writable: bool,
-    /// Where it was made, if that was under a name; goes away with this.
+    /// The hidden path if the file was created under one; removed when this is dropped.
     hidden: Option<PathBuf>,
 }
 
 impl SegmentFile {
-    /// A file of `bytes` zeros that has no name yet.
+    /// Creates a file of `bytes` zeros that has no name yet.
     pub(crate) fn create(
         directory: Directory,
         id: &SegmentId,
@@ -51,8 +51,8 @@ impl SegmentFile {
         }
     }
 
-    /// Holds the new file. `false` when it had a name and a sweep was faster, which took it for a
-    /// dead creator's.
+    /// Holds the new file. Returns `false` if the file had a hidden path and a sweep removed it in
+    /// the moment before it was held, as it would a dead creator's.
     fn hold(&self) -> Result<bool> {
         match lock::try_shared(&self.file) {
             Ok(()) => Ok(self.hidden.is_none() || self.links() > 0),
@@ -63,19 +63,20 @@ impl SegmentFile {
         }
     }
 
-    /// Gives the new file its mode and its memory.
+    /// Sets the new file's mode and reserves its memory.
     fn prepare(&self, mode: u32) -> Result<()> {
         let Self { file, directory, path, bytes, .. } = self;
         let made = file.metadata().map_err(|error| Error::os("fstat", path, error))?.mode() & 0o777;
         if made != mode & 0o777 {
-            // The umask does not cut what was asked for, nor what is the user's own.
+            // The umask must neither reduce the mode that was asked for nor the owner's own access.
             let permissions = fs::Permissions::from_mode(mode);
             file.set_permissions(permissions).map_err(|error| Error::os("fchmod", path, error))?;
         }
         reserve(directory, file, path, *bytes)
     }
 
-    /// Opens without following links, holds, and checks that it is there, whole and ours.
+    /// Opens a file without following links, holds it, and checks that it exists, is whole, and is
+    /// this user's or shared with it.
     pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, access: Access) -> Result<Self> {
         let path = match lookup {
             Lookup::Id(id) => directory.segment_path(id),
@@ -96,7 +97,7 @@ impl SegmentFile {
         Ok(Self { file, directory, path, bytes: facts.len(), is_writable, hidden: None })
     }
 
-    /// The file of a segment if it is this user's: nobody maps a stranger's unasked.
+    /// Opens a segment's file if it is this user's: another user's file is never mapped unasked.
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
         match Self::open(directory.clone(), Lookup::Id(id), Access::ReadWrite) {
             Ok(file) if file.file.metadata().is_ok_and(|facts| directory::is_own(&facts)) => {
@@ -107,27 +108,27 @@ impl SegmentFile {
         }
     }
 
-    /// Size of the file.
+    /// The size of the file.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What the file has of memory, in bytes.
+    /// The memory that the file occupies, in bytes.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |facts| facts.blocks() * 512)
     }
 
-    /// Whether anybody else holds the file.
+    /// Whether another open file description holds the file.
     pub(crate) fn is_held(&self) -> bool {
         !lock::is_unheld(&self.file)
     }
 
-    /// How many names the file has.
+    /// The number of names that the file has.
     pub(crate) fn links(&self) -> u64 {
         self.file.metadata().map_or(1, |facts| facts.nlink())
     }
 
-    /// A copy of the first `bytes` bytes, or of all when the file is shorter.
+    /// Returns a copy of the first `bytes` bytes, or of all if the file is shorter.
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
         let mut front = vec![0; bytes.min(self.bytes) as usize];
         let read = self.file.read_exact_at(&mut front, 0);
@@ -135,12 +136,12 @@ impl SegmentFile {
         Ok(front)
     }
 
-    /// Whether [`SegmentFile::write_at`] works, and is faster than stores to the mapped file.
+    /// Whether [`SegmentFile::write_at`] works and is faster than stores to the mapped file.
     pub(crate) fn takes_writes(&self) -> bool {
         !self.directory.is_huge()
     }
 
-    /// Writes bytes that may change meanwhile.
+    /// Writes memory that other threads may change meanwhile.
     pub(crate) fn write_at(&self, offset: u64, bytes: *const u8, count: usize) -> io::Result<()> {
         pages::write_at(&self.file, offset, bytes, count)
     }
@@ -149,14 +150,14 @@ impl SegmentFile {
         &self.path
     }
 
-    /// Maps the whole file. The mapping carries the hold on when the file is closed.
+    /// Maps the whole file. The mapping keeps it held after the file is closed.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         let Self { file, directory, bytes, is_writable, .. } = self;
         Mapping::new(file, directory, *bytes, *is_writable, access, header_bytes)
             .map_err(|error| Error::os("mmap", &self.path, error))
     }
 
-    /// Lets others see the segment by its id: whole, as it is now.
+    /// Makes the segment visible by its id, complete as it is now.
     pub(crate) fn publish(&self, id: &SegmentId) -> Result<()> {
         let path = self.directory.segment_path(id);
         let linked =
@@ -164,7 +165,8 @@ impl SegmentFile {
         linked.map_err(|error| or_full(error, &self.directory, self.bytes))
     }
 
-    /// Lets others see the segment by a name as well. A dead leftover of that name makes room.
+    /// Makes the segment visible by a name as well. A dead segment of that name is given back
+    /// first.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let path = self.directory.name_path(name);
         for attempt in 0..2 {
@@ -178,7 +180,9 @@ impl SegmentFile {
                     ));
                 }
                 Err(_) if attempt == 0 => {
-                    let _ = give_back_named(&self.directory, name); // held: found taken again, and said so
+                    // If that segment is held or this fails, the next attempt finds the name taken
+                    // and reports it.
+                    let _ = give_back_named(&self.directory, name);
                 }
                 Err(_) => break,
             }
@@ -191,7 +195,8 @@ impl SegmentFile {
 }
 
 impl SegmentFile {
-    /// Marks a segment that persists, if it still has its name: nobody takes that away meanwhile.
+    /// Marks a persistent segment if it still has its name. The name's lock keeps others from
+    /// removing the name meanwhile.
     pub(crate) fn mark_named(&self, name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
         let path = self.directory.name_path(name);
         let facts = self.file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
@@ -206,7 +211,7 @@ impl SegmentFile {
 impl Drop for SegmentFile {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
-            let _ = fs::remove_file(hidden); // a sweep may have been there first
+            let _ = fs::remove_file(hidden); // a sweep may have removed it before
         }
     }
 }
@@ -216,14 +221,14 @@ pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
     fs::symlink_metadata(directory.segment_path(id)).is_ok()
 }
 
-/// Whether a process of this user finds it by its id.
+/// Whether an id leads to a file of this user.
 pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
     fs::symlink_metadata(directory.segment_path(id))
         .is_ok_and(|facts| facts.uid() == directory::user())
 }
 
-/// Takes a name away. `before` is run first, while nobody else can change the name: what it
-/// marks is marked before the name is gone. Returns the segment, held.
+/// Removes a name and returns the segment, held. `before` runs first, under the name's lock, so
+/// that what it marks is marked before the name is gone.
 pub(crate) fn unlink_name(
     directory: &Directory,
     name: &ArrayName,
@@ -237,8 +242,8 @@ pub(crate) fn unlink_name(
     Ok(file)
 }
 
-/// An id finds what its owner shares by mode; a name finds only what is our own, since
-/// anybody can put a name into a directory that all users share.
+/// Checks who owns a file. An id finds what its owner shares by the file's mode. A name finds only
+/// files of this user, because anybody can create a name in a directory that all users share.
 fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<()> {
     let (owner, user, mode) = (facts.uid(), directory::user(), facts.mode() & 0o777);
     let shared = matches!(lookup, Lookup::Id(_)) && mode & 0o066 != 0;
@@ -256,6 +261,7 @@ fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<
     }
 }
 
+/// The error for an id or a name that leads to no file.
 fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {

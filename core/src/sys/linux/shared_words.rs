@@ -1,6 +1,7 @@
-//! Words that processes share without a name, and wait at: a file of the kernel's own, mapped.
+//! Words that processes share without a name, and wait on: a mapped memory file of the kernel.
 //!
-//! Its size is sealed: nobody who has the file can take a page from under another's mapping.
+//! The file's size is sealed, so no process that has the file can remove a page of another's
+//! mapping.
 #![allow(unsafe_code)] // memfd_create, mmap, futex
 
 use std::fs::File;
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-/// The count of wake-ups and the number of waiting threads come before the words.
+/// The bytes before the words: the count of wake-ups and the number of waiting threads.
 const FRONT_BYTES: usize = 64;
 
-/// The words of a file. Zeros at first.
+/// The words of such a file, zero at first.
 #[derive(Debug)]
 pub(crate) struct SharedWords {
     file: OwnedFd,
@@ -23,18 +24,27 @@ pub(crate) struct SharedWords {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to the process, and is reached through atomics only.
+// SAFETY: the value must be usable in another thread; its mapping belongs to the whole process and
+// is accessed only through atomics, by `words` and `front`.
 unsafe impl Send for SharedWords {}
-// SAFETY: as above.
+// SAFETY: shared references must be usable by several threads at once; `words` and `front` give out
+// references to atomics only.
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
+    /// Creates a file of `words` zeros.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/memfd_create.2.html
     pub(crate) fn new(words: usize) -> io::Result<Self> {
         let bytes = words
             .checked_mul(8)
             .and_then(|bytes| bytes.checked_add(FRONT_BYTES))
             .ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: takes a C string and a number.
+        // SAFETY: the name must be a NUL-terminated string; it is a C string literal, and the
+        // kernel checks the flags.
         let fd = unsafe {
             libc::memfd_create(
                 c"shmarray-words".as_ptr(),
@@ -44,20 +54,28 @@ impl SharedWords {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new fd.
+        // SAFETY: `fd` must be open and owned by nobody else; `memfd_create` returned it just now,
+        // and the error case was handled above.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         file.set_len(bytes as u64)?;
-        // SAFETY: takes numbers.
+        // SAFETY: F_ADD_SEALS takes an open fd and a number; `file` owns the fd, and no pointer is
+        // passed.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } < 0 {
             return Err(io::Error::last_os_error());
         }
         Self::map(file.into(), bytes)
     }
 
-    /// Those of a file that another process made.
+    /// Maps a file that another process created; fails if its size is not sealed.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/fcntl.2.html
     pub(crate) fn open(file: OwnedFd) -> io::Result<Self> {
         let file = File::from(file);
-        // SAFETY: takes numbers.
+        // SAFETY: F_GET_SEALS takes an open fd and no argument; `file` owns the fd, and no pointer
+        // is passed.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         let bytes = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;
         if seals < 0 || seals & SEALS != SEALS || bytes < FRONT_BYTES {
@@ -69,9 +87,16 @@ impl SharedWords {
         Self::map(file.into(), bytes)
     }
 
+    /// Maps a whole file, whose size is sealed.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
     fn map(file: OwnedFd, bytes: usize) -> io::Result<Self> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, anywhere.
+        // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
+        // set, so the kernel chooses a free range.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, rights, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
@@ -83,39 +108,51 @@ impl SharedWords {
         }
     }
 
+    /// The shared words.
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: inside the mapping.
+        // SAFETY: the result must lie in the mapping or at its end; `new` and `open` ensured that
+        // the mapping has at least FRONT_BYTES.
         let first = unsafe { self.start.add(FRONT_BYTES) };
-        // SAFETY: mapped while `self` lives, and aligned; all who have the file touch it by atomics
-        // only.
+        // SAFETY: the range must be mapped and aligned while borrowed; `self` keeps the mapping,
+        // which starts at a page boundary, and FRONT_BYTES is a multiple of 8. All processes access
+        // it by atomics only.
         unsafe { std::slice::from_raw_parts(first.as_ptr().cast(), (self.bytes - FRONT_BYTES) / 8) }
     }
 
+    /// Returns one of the two words before the shared ones.
     fn front(&self, index: usize) -> &AtomicU32 {
         debug_assert!(4 * index < FRONT_BYTES);
-        // SAFETY: inside the mapping.
+        // SAFETY: the result must lie in the mapping; callers pass 0 or 1, so the word ends before
+        // FRONT_BYTES (asserted in debug builds), and `new` and `open` ensured that size.
         let word = unsafe { self.start.add(4 * index) };
-        // SAFETY: as for `words`.
+        // SAFETY: the word must be mapped and aligned while borrowed; `self` keeps the mapping, the
+        // offset is a multiple of 4, and all processes access it by atomics only.
         unsafe { word.cast().as_ref() }
     }
 
-    /// The count of wake-ups. A thread reads it before it looks whether it must wait.
+    /// Returns the count of wake-ups. A thread reads it before it checks whether it must wait.
     pub(crate) fn wakeups(&self) -> u32 {
         self.front(0).load(Ordering::SeqCst)
     }
 
-    /// Wakes one waiting thread. Without one this is no system call.
+    /// Wakes one waiting thread. If none waits, this makes no system call.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
     pub(crate) fn wake_one(&self) {
         self.front(0).fetch_add(1, Ordering::SeqCst);
         if self.front(1).load(Ordering::SeqCst) > 0 {
-            // SAFETY: the kernel uses the address alone.
+            // SAFETY: FUTEX_WAKE uses the address as a key and reads no value there; the word lies
+            // in this mapping, which `self` keeps.
             unsafe { libc::syscall(libc::SYS_futex, self.front(0).as_ptr(), libc::FUTEX_WAKE, 1) };
         }
     }
 
-    /// Waits until the count of wake-ups is no longer `seen`, or the time is over, unless `look`
-    /// says that there is nothing to wait for. A process that dies here only makes others wake
-    /// nobody.
+    /// Waits until the count of wake-ups is no longer `seen` or the time is over, unless `look`
+    /// says that there is nothing to wait for. A process that dies here leaves the number of
+    /// waiting threads too high, so that others make a wake-up call in vain.
     pub(crate) fn wait(
         &self,
         seen: u32,
@@ -128,13 +165,19 @@ impl SharedWords {
         slept
     }
 
+    /// Sleeps while the count of wake-ups is `seen`, for `most` at the longest.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
     fn sleep(&self, seen: u32, most: Duration) -> io::Result<()> {
         let most = libc::timespec {
             tv_sec: most.as_secs() as libc::time_t,
             tv_nsec: most.subsec_nanos().into(),
         };
-        // SAFETY: an aligned word and a time that outlive the call; the kernel compares the word
-        // and sleeps.
+        // SAFETY: the word and the time must be valid and aligned during the call; the word lies in
+        // this mapping, the time is a local variable, and the kernel only reads both.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -147,7 +190,7 @@ impl SharedWords {
         let error = io::Error::last_os_error();
         match done < 0 && error.kind() == io::ErrorKind::Interrupted {
             true => Err(error),
-            false => Ok(()), // woken, too late to sleep, or the time is over
+            false => Ok(()), // woken, the count had changed, or the time is over
         }
     }
 }
@@ -160,7 +203,8 @@ impl AsFd for SharedWords {
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
-        // SAFETY: what `map` mapped, once; what points there borrows `self`.
+        // SAFETY: nobody may use the range afterwards; `map` mapped exactly this range, and
+        // references into it borrow `self`, which is being dropped.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

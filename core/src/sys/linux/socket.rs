@@ -1,7 +1,7 @@
 //! Socket pairs that carry whole messages, and fds with them.
 //!
-//! `SOCK_SEQPACKET`: a message is sent and received whole or not at all, so that a process that is
-//! killed in the middle leaves no half of one to the next.
+//! `SOCK_SEQPACKET` sends and receives a message whole or not at all, so a process that is killed
+//! in the middle leaves no partial message.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,68 +19,90 @@ use rustix::net::{
 
 use super::scratch::Scratch;
 
-/// The front of a message, by which its receiver prepares.
+/// The length of a message's front, from which its receiver learns what to prepare.
 pub(crate) const FRONT_BYTES: usize = 16;
-/// The most fds with one message.
+/// The maximum number of fds in one message.
 pub(crate) const FDS_MOST: usize = 64;
 
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(FDS_MOST));
 
+/// Returns both ends of a new socket pair.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/socketpair.2.html
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Whether an fd is an end of such a pair.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/getsockopt.2.html
 pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
     sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
         && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
 
-/// Sends one message, whose pieces follow one another, at once; or fails with `WouldBlock` when
-/// there is no room.
+/// Sends the pieces, in order, as one message. Fails with `WouldBlock` if there is no room.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/sendmsg.2.html
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     pieces: &[IoSlice<'_>],
-    with: &[BorrowedFd<'_>],
+    fds: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !with.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(with));
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
     }
     sendmsg(socket, pieces, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
     Ok(())
 }
 
 thread_local! {
-    /// Where this thread receives what it does not keep.
-    static ROOM: Cell<Option<Scratch>> = const { Cell::new(None) };
-    /// What it received last and needs no more. To have such memory anew each time took longer than
-    /// the message.
-    static USED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// The buffer into which this thread receives what it does not keep.
+    static BUFFER: Cell<Option<Scratch>> = const { Cell::new(None) };
+    /// A payload that this thread received and no longer needs. To allocate such memory for each
+    /// message took longer than the message.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Takes back what `receive` gave its caller to keep.
-pub(crate) fn take_back(kept: Vec<u8>, most_bytes: usize) {
-    if kept.capacity() <= most_bytes {
-        let _ = USED.try_with(|used| used.set(kept));
+/// Takes back a payload that `receive` gave its caller.
+pub(crate) fn take_back(payload: Vec<u8>, most_bytes: usize) {
+    if payload.capacity() <= most_bytes {
+        let _ = SPARE.try_with(|spare| spare.set(payload));
     }
 }
 
 /// What a message's receiver prepares.
 pub(crate) struct Expected {
-    /// How many fds there must be room for.
+    /// The number of fds that must fit into this process's fd table.
     pub(crate) fds: usize,
-    /// How long the first part of the message is; the receiver keeps the second.
+    /// The length of the message's first part; the receiver keeps the second, the payload.
     pub(crate) first_bytes: usize,
 }
 
-/// Reads one message that is there, in two parts, with its fds; fails with `WouldBlock`
-/// when there is none. It is empty when the other end is closed. `most_bytes` has no message more.
+/// Reads one message in two parts, with its fds. Fails with `WouldBlock` if there is none; the
+/// message is empty if the other end is closed. No message is longer than `most_bytes`.
 ///
-/// An fd that found no place would be lost, and with it what it keeps. So first `expect`
-/// says of a message's front how many there must be room for: without room it fails with `EMFILE`,
-/// and the message stays where it is.
+/// An fd that did not fit into the fd table would be lost, and with it what it keeps alive. So
+/// `expect` first says from a message's front how many fds must fit. If they do not, this fails
+/// with `EMFILE`, and the message stays in the socket.
+///
+/// # References
+/// - [recv(2)]
+/// - [recvmsg(2)]
+///
+/// [recv(2)]: https://man7.org/linux/man-pages/man2/recv.2.html
+/// [recvmsg(2)]: https://man7.org/linux/man-pages/man2/recvmsg.2.html
 pub(crate) fn receive<T>(
     socket: BorrowedFd<'_>,
     most_bytes: usize,
@@ -91,49 +113,49 @@ pub(crate) fn receive<T>(
     let (bytes, total) =
         recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
     let expected = expect(&front[..bytes]);
-    find_room(socket, expected.fds)?;
-    let mut room = match ROOM.try_with(Cell::take) {
-        Ok(Some(room)) => room,
-        _ => Scratch::new(most_bytes)?, // it is the first, or the thread is ending
+    check_fd_limit(socket, expected.fds)?;
+    let mut buffer = match BUFFER.try_with(Cell::take) {
+        Ok(Some(buffer)) => buffer,
+        _ => Scratch::new(most_bytes)?, // the first message of this thread, or the thread is ending
     };
     let total = total.min(most_bytes);
-    let (first, rest) = room.bytes_mut().split_at_mut(expected.first_bytes.min(total));
-    let mut kept = USED.try_with(Cell::take).unwrap_or_default();
-    kept.reserve_exact((total - first.len()).saturating_sub(kept.len()));
-    kept.resize(total - first.len(), 0);
-    let done = receive_into([&mut *first, &mut kept, rest], socket).map(|(bytes, fds)| {
+    let (first, rest) = buffer.bytes_mut().split_at_mut(expected.first_bytes.min(total));
+    let mut payload = SPARE.try_with(Cell::take).unwrap_or_default();
+    payload.reserve_exact((total - first.len()).saturating_sub(payload.len()));
+    payload.resize(total - first.len(), 0);
+    let done = receive_into([&mut *first, &mut payload, rest], socket).map(|(bytes, fds)| {
         if bytes == total && expect(first).first_bytes.min(bytes) == first.len() {
-            return read(first, kept, fds);
+            return read(first, payload, fds);
         }
-        // Another receiver has taken the one that was looked at, and this is the next.
-        let mut whole = [&*first, &kept, rest].concat();
+        // Another receiver took the message that was peeked at, and this is the next one.
+        let mut whole = [&*first, &payload, rest].concat();
         whole.truncate(bytes);
         let second = whole.split_off(expect(&whole).first_bytes.min(bytes));
         read(&whole, second, fds)
     });
-    let _ = ROOM.try_with(|kept| kept.set(Some(room)));
+    let _ = BUFFER.try_with(|own| own.set(Some(buffer)));
     done
 }
 
-/// Whether there is room for so many fds now.
-fn find_room(socket: BorrowedFd<'_>, count: usize) -> io::Result<()> {
+/// Fails if this process cannot have `count` more fds now.
+fn check_fd_limit(socket: BorrowedFd<'_>, count: usize) -> io::Result<()> {
     match count {
         0 => Ok(()),
         _ => {
             let _taken = socket.try_clone_to_owned()?;
-            find_room(socket, count - 1)
+            check_fd_limit(socket, count - 1)
         }
     }
 }
 
 fn receive_into(
-    rooms: [&mut [u8]; 3],
+    buffers: [&mut [u8]; 3],
     socket: BorrowedFd<'_>,
 ) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = recvmsg(socket, &mut rooms.map(IoSliceMut::new), &mut control, flags)?;
+    let received = recvmsg(socket, &mut buffers.map(IoSliceMut::new), &mut control, flags)?;
     let mut fds = Vec::new();
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(all) = part {
@@ -141,7 +163,9 @@ fn receive_into(
         }
     }
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(Errno::MFILE.into()); // another thread took the room, or another process that message
+        // Another thread used up the fd table, or another process took the message that was peeked
+        // at.
+        return Err(Errno::MFILE.into());
     }
     if received.flags.contains(ReturnFlags::TRUNC) {
         return Err(io::Error::new(
@@ -152,8 +176,13 @@ fn receive_into(
     Ok((received.bytes, fds))
 }
 
-/// Waits until `send` or `receive` may go on: `false` when the time is over. A signal ends it with
-/// `Interrupted`.
+/// Waits until `send` or `receive` may go on; returns `false` on timeout. A signal makes it fail
+/// with `Interrupted`.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/poll.2.html
 pub(crate) fn wait(
     socket: BorrowedFd<'_>,
     to_send: bool,
@@ -161,24 +190,25 @@ pub(crate) fn wait(
 ) -> io::Result<bool> {
     let events = if to_send { PollFlags::OUT } else { PollFlags::IN };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    let left = left.and_then(|left| Timespec::try_from(left).ok()); // what does not fit is for ever
+    // A longer time than a timespec can hold is no limit.
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
     Ok(poll(&mut [PollFd::from_borrowed_fd(socket, events)], left.as_ref())? > 0)
 }
 
-/// Whether the system has too many fds of this user's under way.
+/// Whether too many fds of this user are in flight (ETOOMANYREFS).
 pub(crate) fn are_too_many(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
 }
 
-/// Whether a message is longer than the socket takes, or than the system has memory for in one
-/// piece.
+/// Whether a message is longer than the socket accepts, or than the contiguous memory that the
+/// kernel can allocate for it.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
     [Errno::MSGSIZE, Errno::NOBUFS]
         .iter()
         .any(|reason| error.raw_os_error() == Some(reason.raw_os_error()))
 }
 
-/// Whether nobody can receive any more.
+/// Whether the receiving end is closed.
 pub(crate) fn is_closed(error: &io::Error) -> bool {
     [Errno::PIPE, Errno::CONNRESET]
         .iter()

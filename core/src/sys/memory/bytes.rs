@@ -13,24 +13,28 @@ use crate::control::{ControlWords, PERSIST};
 use crate::format::{DESCRIPTION_OFFSET, Header, LEASES_OFFSET, PAGE_BYTES, WORDS_OFFSET};
 use crate::lease;
 
+/// The bytes of a file.
 pub(super) struct Bytes {
     start: NonNull<u8>,
     layout: Layout,
     count: u64,
 }
 
-// SAFETY: an address; what is there is reached only through raw pointers and atomics.
+// SAFETY: the value must be usable in another thread; it is the address of an allocation that is
+// accessed only through raw pointers and atomics.
 unsafe impl Send for Bytes {}
-// SAFETY: as for Send.
+// SAFETY: shared references must be usable by several threads at once; the methods access the
+// allocation only through raw pointers and atomics.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// Zeros, in whole pages.
+    /// Allocates `count` zeros, rounded up to whole pages.
     pub(super) fn new(count: u64) -> io::Result<Self> {
         let pages = count.max(1).next_multiple_of(PAGE_BYTES) as usize;
         let layout =
             Layout::from_size_align(pages, PAGE_BYTES as usize).map_err(io::Error::other)?;
-        // SAFETY: a page at the least.
+        // SAFETY: the layout's size must not be zero; `pages` is at least one page, since
+        // `count.max(1)` was rounded up.
         let start = unsafe { alloc::alloc_zeroed(layout) };
         NonNull::new(start)
             .map(|start| Self { start, layout, count })
@@ -45,24 +49,27 @@ impl Bytes {
         self.count
     }
 
-    /// A copy of the first bytes. What moves is loaded a word at a time: words, leases, heads of
-    /// cells. What stands still is copied, so that Miri sees a race with who still writes it.
+    /// Returns a copy of the first bytes. Parts that change are loaded word by word: control words,
+    /// lease entries, heads of cells. Parts that no longer change are copied, so that Miri sees a
+    /// race with a writer.
     pub(super) fn front(&self, bytes: u64) -> Vec<u8> {
         let bytes = bytes.min(self.count) as usize;
         let mut front = vec![0u64; bytes.div_ceil(8)];
         for (from, to) in [(0, WORDS_OFFSET), (DESCRIPTION_OFFSET, LEASES_OFFSET)] {
-            let still = &mut front.as_mut_bytes()[from.min(bytes)..to.min(bytes)];
-            // SAFETY: those bytes of the file, which nobody writes any more, to as many of ours.
+            let constant = &mut front.as_mut_bytes()[from.min(bytes)..to.min(bytes)];
+            // SAFETY: both ranges must be valid and must not overlap; `from..to` was cut to the
+            // file's bytes, which nobody writes any more, and `constant` is as long and new.
             unsafe {
                 self.start
                     .as_ptr()
                     .wrapping_add(from)
-                    .copy_to_nonoverlapping(still.as_mut_ptr(), still.len())
+                    .copy_to_nonoverlapping(constant.as_mut_ptr(), constant.len())
             };
         }
         for (from, to) in [(WORDS_OFFSET, DESCRIPTION_OFFSET), (LEASES_OFFSET, bytes)] {
             for at in (from..to.min(bytes)).step_by(8) {
-                // SAFETY: the allocation is whole pages, and that a word of it.
+                // SAFETY: the word must be allocated and aligned; the allocation is whole pages,
+                // `at` is a multiple of 8 below `count`, and all accesses are atomic.
                 let word =
                     unsafe { AtomicU64::from_ptr(self.start.as_ptr().wrapping_add(at).cast()) };
                 front[at / 8] = word.load(Ordering::Relaxed);
@@ -71,8 +78,9 @@ impl Bytes {
         front.as_bytes()[..bytes].to_vec()
     }
 
+    /// Whether the segment's PERSIST flag is set.
     pub(super) fn persists(&self) -> bool {
-        self.words().flags().load(Ordering::Acquire) & PERSIST != 0
+        self.control().flags().load(Ordering::Acquire) & PERSIST != 0
     }
 
     /// Whether a message has an entry.
@@ -85,25 +93,30 @@ impl Bytes {
         })
     }
 
-    pub(super) fn be_dead(&self) {
-        self.words().state().store(lease::DEAD, Ordering::Release);
+    /// Sets the segment's state to DEAD.
+    pub(super) fn mark_dead(&self) {
+        self.control().state().store(lease::DEAD, Ordering::Release);
     }
 
-    /// Makes a part of them zero.
+    /// Sets a part of the bytes to zero.
     pub(super) fn clear(&self, offset: u64, bytes: u64) {
-        // SAFETY: a part of the file, which the caller has claimed.
+        // SAFETY: the range must lie in the file and nobody else may access it; the caller passes a
+        // part of a cell that it has claimed, and a CLAIMED cell has one owner (I3 of `lease`).
         unsafe { self.start.as_ptr().wrapping_add(offset as usize).write_bytes(0, bytes as usize) };
     }
 
-    fn words(&self) -> ControlWords {
-        // SAFETY: a page is there for as long as `self`.
+    /// Returns the control words of the segment's header.
+    fn control(&self) -> ControlWords {
+        // SAFETY: the address must be a header page while the words are used; `new` allocated at
+        // least a page, and `self` keeps it.
         unsafe { ControlWords::new(self.start, 0, None) }
     }
 }
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        // SAFETY: what `new` allocated, once; nobody has the file.
+        // SAFETY: the allocation must be freed once, with its layout; `new` allocated it with
+        // `self.layout`, and the last `Arc` of the file is being dropped.
         unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) };
     }
 }

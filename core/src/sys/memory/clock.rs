@@ -1,19 +1,21 @@
-//! Clocks and limits that a model does not have.
+//! Clocks and limits, which the stand-in does not have.
 
+/// Returns 0: the stand-in has no clock.
 pub(crate) fn monotonic_ns() -> u64 {
     0
 }
 
-/// Not known here.
+/// No limit is known here.
 pub(crate) fn most_mappings() -> usize {
     usize::MAX
 }
 
-/// Whether a file is not there, or not this user's.
+/// Whether a file does not exist or is not this user's.
 pub(crate) fn is_none_of_ours(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound
 }
 
+/// Returns 0: the stand-in has no clock.
 pub(crate) fn thread_ns() -> u64 {
     0
 }

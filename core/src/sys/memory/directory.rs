@@ -1,4 +1,4 @@
-//! What leads to files: in each directory ids, names and tickets.
+//! The links to files: in each directory ids, names and tickets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,11 +16,11 @@ use crate::sys::{LastCheck, Lookup};
 /// The bytes that the files of one directory may have together.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Where segments live: nothing but a name here.
+/// The directory that segments live in: only a name here.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory(Arc<Path>);
 
-/// What leads to the files of a directory.
+/// The links to the files of a directory.
 #[derive(Default)]
 pub(super) struct Links {
     pub(super) ids: BTreeMap<SegmentId, Arc<Bytes>>,
@@ -43,7 +43,7 @@ impl Directory {
         Ok(MOST_BYTES.saturating_sub(self.links(|links| links.bytes())))
     }
 
-    /// What `SHMARRAY_DIR` says now.
+    /// Returns the directory that `SHMARRAY_DIR` names now.
     pub(crate) fn current() -> Self {
         let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
         Self(named.map_or_else(PathBuf::new, PathBuf::from).into())
@@ -53,7 +53,7 @@ impl Directory {
         &self.0
     }
 
-    /// Nobody dies here: there is never a reason to look.
+    /// Returns a check that is never due: no process dies here.
     pub(crate) fn last_check(&self) -> &LastCheck {
         static NEVER: LastCheck = LastCheck {
             ended_ns: AtomicU64::new(u64::MAX),
@@ -67,7 +67,7 @@ impl Directory {
         Ok(self.links(|links| links.ids.keys().copied().collect()))
     }
 
-    /// Looks at the links or changes them, while nobody else does.
+    /// Reads or changes the links while no other thread does.
     pub(super) fn links<T>(&self, change: impl FnOnce(&mut Links) -> T) -> T {
         let mut all = LINKS.lock();
         let at = all
@@ -89,12 +89,12 @@ impl Links {
         }
     }
 
-    /// What all files have together.
+    /// The size of all files together.
     pub(super) fn bytes(&self) -> u64 {
         self.ids.values().map(|bytes| bytes.count()).sum()
     }
 
-    /// How many lead to that file.
+    /// The number of links to a file.
     pub(super) fn count(&self, bytes: &Arc<Bytes>) -> u64 {
         let ids = self.ids.iter().filter(|(_, link)| Arc::ptr_eq(link, bytes));
         let of_ids = ids.map(|(id, _)| 1 + self.tickets_of(id)).sum::<usize>();
@@ -109,19 +109,19 @@ impl Links {
         self.tickets.range((*id, 0)..=(*id, u64::MAX)).count()
     }
 
-    /// Whether anything but its id and its name has that file.
+    /// Whether anything but its id and its names refers to a file.
     fn is_held(&self, id: &SegmentId, bytes: &Arc<Bytes>) -> bool {
         Arc::strong_count(bytes) > 1 + self.names_of(bytes) || self.tickets_of(id) > 0
     }
 
-    /// Takes a file's id and name away; returns its size.
+    /// Removes a file's id and names; returns its size.
     pub(super) fn unlink(&mut self, id: &SegmentId) -> Option<u64> {
         let bytes = self.ids.remove(id)?;
         self.names.retain(|_, link| !Arc::ptr_eq(link, &bytes));
         Some(bytes.count())
     }
 
-    /// Gives a file back if nobody holds it and it need not persist; returns its size.
+    /// Gives a file back if it has no holder and does not persist; returns its size.
     pub(super) fn give_back(&mut self, id: &SegmentId) -> Option<u64> {
         let bytes = self.ids.get(id)?;
         if bytes.persists() || self.is_held(id, bytes) || bytes.is_under_way() {
@@ -131,7 +131,7 @@ impl Links {
         self.unlink(id)
     }
 
-    /// The same by its name.
+    /// Gives back, in the same way, the file that a name leads to.
     pub(super) fn give_back_leftover(&mut self, name: &ArrayName) -> Option<u64> {
         let named = self.names.get(name.as_str())?;
         let id = *self.ids.iter().find(|(_, link)| Arc::ptr_eq(link, named))?.0;
@@ -143,7 +143,7 @@ pub(crate) fn link_ticket(
     directory: &Directory,
     id: &SegmentId,
     ticket: u64,
-    _about: u64,
+    _info: u64,
 ) -> Result<bool> {
     let gone = || Error::os("link", directory.path(), io::ErrorKind::NotFound.into());
     directory

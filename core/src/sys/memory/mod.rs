@@ -1,11 +1,13 @@
-//! A stand-in for shared memory, for Miri, which has no mappings and no file locks: files are
-//! allocations of this process.
+//! A stand-in for shared memory under Miri, which has no shared mappings and no file locks: files
+//! are allocations of this process.
 //!
-//! There is one process, and it lives: what the kernel does for the dead and against other users
-//! is left out. What this process does is all there: its entries, cells, tickets by entries and by
-//! links, names, and who may give back what. A file is held by each [`SegmentFile`] and each [`Mapping`]
-//! of it. One that nobody holds and nothing leads to is freed, so that Miri sees who still points
-//! there; a mapping that goes while another keeps the file cannot be told from it.
+//! There is one process, and it does not die: what the kernel does for dead processes and against
+//! other users is left out. What this process does is complete: its entries, cells, tickets by
+//! entries and by links, names, and the decision who may give back what.
+//!
+//! Each [`SegmentFile`] and each [`Mapping`] of a file holds it. A file that has no holder and no
+//! link is freed, so that Miri sees pointers that are used afterwards. If a mapping is dropped
+//! while another one keeps the file, its pointers cannot be told from the other's.
 
 mod lock;
 mod clock;

@@ -1,4 +1,4 @@
-//! This process, the only one: it lives, and does not fork.
+//! This process, the only one: it does not die or fork.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,14 +10,14 @@ pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
     Some(Owner { id: OWNER, info: std::process::id().into() })
 }
 
-/// A ticket of this process's family.
+/// Returns a ticket of this process's family.
 pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
     static TICKETS: AtomicU64 = AtomicU64::new(FAMILY + 1);
     let id = TICKETS.fetch_add(1, Ordering::Relaxed);
     Ok(Owner { id, info: MESSAGE | u64::from(std::process::id()) })
 }
 
-/// A look at who lives: everybody.
+/// A view of which owners are alive: all of them.
 pub(crate) struct Liveness;
 
 impl Liveness {
@@ -30,14 +30,14 @@ impl Liveness {
     }
 }
 
-/// Nobody dies here.
+/// Dead processes: there are none here.
 pub(crate) struct Dead;
 
 impl Dead {
     pub(crate) fn are_swept(self) {}
 }
 
-/// What a look finds: nothing.
+/// What a check for dead processes found: nothing.
 pub(crate) struct Look {
     pub(crate) dead: Option<Dead>,
     pub(crate) was_deleted: bool,
@@ -47,5 +47,5 @@ pub(crate) fn find_dead(_directory: &Directory) -> Look {
     Look { dead: None, was_deleted: false }
 }
 
-/// No message dies here with its sender.
+/// Does nothing: no message dies with its sender here.
 pub(crate) fn sweep_tickets(_directory: &Directory, _liveness: &Liveness) {}

@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::{Access, Lookup};
 
-/// A file, open and held.
+/// A segment's file, open and held.
 pub(crate) struct SegmentFile {
     bytes: Arc<Bytes>,
     directory: Directory,
 }
 
-/// The same, mapped.
+/// A segment's file, mapped and held.
 pub(crate) struct Mapping {
     bytes: Arc<Bytes>,
     directory: Directory,
@@ -128,7 +128,8 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// A leftover of that name makes room.
+    /// Makes the segment visible by a name as well. A dead segment of that name is given back
+    /// first.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let is_taken = self.directory.links(|links| {
             links.give_back_leftover(name);
@@ -145,7 +146,7 @@ impl SegmentFile {
         }
     }
 
-    /// Marks while nobody can take the name away.
+    /// Marks the segment, if it still has its name, while no thread can remove the name.
     pub(crate) fn mark_named(&self, name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
         self.directory.links(|links| {
             if links.names.get(name.as_str()).is_some_and(|bytes| Arc::ptr_eq(bytes, &self.bytes)) {
@@ -164,7 +165,7 @@ pub(crate) fn discard(
     Ok(directory.links(|links| links.unlink(id)).is_some())
 }
 
-/// A name without its id there is not.
+/// Does nothing: no name exists without its id here.
 pub(crate) fn sweep_names(_directory: &Directory) {}
 
 pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
@@ -175,7 +176,7 @@ pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
     is_found(directory, id)
 }
 
-/// Who this process is now: here that is of no account.
+/// Does nothing: the process's user does not matter here.
 pub(crate) fn note_user() {}
 
 pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
@@ -201,14 +202,15 @@ pub(crate) fn unlink_name(
     unlinked.unwrap_or_else(|| Err(missing(directory, Lookup::Name(name))))
 }
 
-/// A store, so that Miri sees a race with who still looks there.
+/// Zeroes parts of a segment by stores, so that Miri sees a race with a thread that still reads
+/// them.
 pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
     let file = SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadWrite)?;
     parts.iter().for_each(|(offset, bytes)| file.bytes.clear(*offset, *bytes));
     Ok(())
 }
 
-/// What was there once is never missing.
+/// Does nothing: decommitted memory is never missing here.
 pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
 }

@@ -1,19 +1,20 @@
-//! The numbers of families, and this process's own.
+//! The numbers of families, and the number of this process's family.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::name::random_bits;
 
-/// Where families' bytes begin.
+/// Where the bytes that stand for families begin.
 pub(super) const FAMILIES: u64 = 1 << 52;
-/// How many tickets each has.
+/// The number of tickets of each family.
 const FAMILY_TICKETS: u64 = 1 << 32;
 
-/// This process's family: its parent's, the one that a launcher named, or a new one.
+/// Returns this process's family: its parent's, the one that a launcher set in the environment, or
+/// a new one.
 ///
-/// Two threads may both make one up; the first to store it decides. A lock would stay taken in a
-/// child that another thread forks meanwhile.
+/// Two threads may both choose a number; the first to store it decides. A lock could stay locked in
+/// a child that another thread forks meanwhile.
 pub(super) fn family() -> Result<u64> {
     static FAMILY: AtomicU64 = AtomicU64::new(0);
     if let known @ 1.. = FAMILY.load(Ordering::Relaxed) {
@@ -28,7 +29,7 @@ pub(super) fn family() -> Result<u64> {
     Ok(stored.map_or_else(|first| first, |_| family))
 }
 
-/// The family of a ticket, if it has one.
+/// Returns the family of a ticket, if it has one.
 pub(crate) fn family_of(ticket: u64) -> Option<u64> {
     (FAMILIES..2 * FAMILIES).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))
 }

@@ -1,13 +1,13 @@
-//! The registry's file: found, or made, whatever a stranger has put in its place.
+//! The registry's file: found or created, even if another user took its name.
 //!
-//! Its name is `shmarray-registry-UID`. Anybody can take that name first in a directory that all
-//! users share. Then the registry is `shmarray-registry-UID-RANDOM`, which nobody can foresee; of
-//! several the first by name, so that two processes that make one at once agree afterwards. A
-//! registry is a regular file of this user with mode 0600 and one link: something is written into
-//! it.
+//! Its name is `shmarray-registry-UID`. In a directory that all users share anybody can take that
+//! name first. Then the registry is `shmarray-registry-UID-RANDOM`, which nobody can foresee. If
+//! there are several, the first by name counts, so that two processes that create one at once agree
+//! afterwards. A registry must be a regular file of this user with mode 0600 and one link, because
+//! processes write to it.
 //!
-//! When the stranger's file goes away, older processes stay in the registry that they have. Entries
-//! say which one it is (`cookie`), and [`all`] finds both.
+//! If the foreign file goes away, older processes stay in the registry that they have. Entries say
+//! which one it is (`cookie`), and [`all`] finds both.
 
 use std::ffi::{CStr, CString};
 use std::fmt::Write;
@@ -27,23 +27,24 @@ const PREFIX: &str = "shmarray-registry-";
 /// An open registry.
 pub(in crate::sys::linux) struct Registry {
     pub(in crate::sys::linux) file: Fd,
-    /// 24 bits of which inode it is.
+    /// 24 bits that identify the file's inode.
     pub(super) cookie: u64,
 }
 
-/// Of FNV-1a over the device and the inode as text.
+/// Returns the upper 24 bits of FNV-1a over the device and the inode as text.
 fn cookie(facts: &Metadata) -> u64 {
     let mut hash = Fnv1a::new();
-    let _ = write!(hash, "({}, {})", facts.dev(), facts.ino()); // it takes everything
+    let _ = write!(hash, "({}, {})", facts.dev(), facts.ino()); // a hasher accepts any text
     hash.value() >> 40
 }
 
-/// This user's registry, made when there is none.
+/// Opens this user's registry; creates it if there is none.
 pub(in crate::sys::linux) fn open(directory: &Directory) -> Result<Registry> {
     open_and_name(directory).map(|(registry, _)| registry)
 }
 
-/// The same, and where it is: a fork opens it there, where nothing may be allocated.
+/// Opens or creates the registry and returns its path as well. A fork, which must not allocate,
+/// opens it by that path.
 pub(super) fn open_and_name(directory: &Directory) -> Result<(Registry, CString)> {
     let plain = directory.path().join(plain_name());
     match open_at(&plain, true) {
@@ -55,7 +56,7 @@ pub(super) fn open_and_name(directory: &Directory) -> Result<(Registry, CString)
     }
 }
 
-/// The same without making one: an error of the kind `NotFound` where there is none.
+/// Opens the registry without creating it; fails with `NotFound` if there is none.
 pub(super) fn find(directory: &Directory) -> io::Result<Registry> {
     let random = || random_names(directory).iter().find_map(|path| open_at(path, false).ok());
     match open_at(&directory.path().join(plain_name()), false) {
@@ -64,7 +65,7 @@ pub(super) fn find(directory: &Directory) -> io::Result<Registry> {
     }
 }
 
-/// All that this user has there.
+/// Opens all registries of this user in the directory.
 pub(super) fn all(directory: &Directory) -> Vec<Registry> {
     let plain = open_at(&directory.path().join(plain_name()), false).ok();
     plain
@@ -73,16 +74,18 @@ pub(super) fn all(directory: &Directory) -> Vec<Registry> {
         .collect()
 }
 
+/// Returns the registry's name if no other user has taken it.
 fn plain_name() -> String {
     format!("{PREFIX}{}", user())
 }
 
-/// Somebody else has the name, or it is no file.
+/// Whether another user has the name, or it leads to no regular file.
 fn is_squatted(error: &io::Error) -> bool {
     let numbers = [libc::EACCES, libc::EPERM, libc::EISDIR, libc::ELOOP, libc::ENXIO, libc::EEXIST];
     error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
+/// Opens the registry with a random name that is the first by name; creates one if there is none.
 fn open_random(directory: &Directory) -> Result<(Registry, PathBuf)> {
     let failed = |error| Error::os("open", directory.path().join(plain_name()), error);
     for attempt in 0..2 {
@@ -93,13 +96,14 @@ fn open_random(directory: &Directory) -> Result<(Registry, PathBuf)> {
         }
         if attempt == 0 {
             let path = directory.path().join(format!("{}-{}", plain_name(), SegmentId::random()?));
-            drop(open_at(&path, true).map_err(failed)?); // then the first by name is ours: it, or another's
+            // The next attempt opens the first by name: this one, or another process's.
+            drop(open_at(&path, true).map_err(failed)?);
         }
     }
     Err(failed(io::ErrorKind::NotFound.into()))
 }
 
-/// Sorted.
+/// Returns the paths of the registries with random names, sorted.
 fn random_names(directory: &Directory) -> Vec<PathBuf> {
     let start = plain_name() + "-";
     let names = directory.names(|name| name.starts_with(&start).then(|| name.to_owned()));
@@ -109,20 +113,28 @@ fn random_names(directory: &Directory) -> Vec<PathBuf> {
     paths
 }
 
+/// Opens the registry at a path; creates it if `makes`.
 fn open_at(path: &Path, makes: bool) -> io::Result<Registry> {
     open_at_c(&c_path(path), makes)
 }
 
-/// Allocates nothing: a fork opens it so, maybe in a signal handler that has interrupted the
-/// allocator.
+/// Opens a registry without allocating: a fork calls this, maybe in a signal handler that
+/// interrupted the allocator.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/open.2.html
 pub(super) fn open_at_c(path: &CStr, makes: bool) -> io::Result<Registry> {
     let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let flags = if makes { flags | libc::O_CREAT } else { flags };
     let file = Fd::open(|| {
         loop {
-            // SAFETY: takes a C string and numbers.
+            // SAFETY: the path must be a C string during the call; `path` is a borrowed `CStr`, and
+            // the kernel checks the flags.
             match unsafe { libc::open(path.as_ptr(), flags, 0o600) } {
-                // SAFETY: a new fd.
+                // SAFETY: the fd must be open and owned by nobody else; `open` returned it just
+                // now, and it is not negative.
                 fd @ 0.. => return Ok(unsafe { File::from_raw_fd(fd) }),
                 _ => match io::Error::last_os_error() {
                     error if error.kind() == io::ErrorKind::Interrupted => {}
@@ -136,7 +148,9 @@ pub(super) fn open_at_c(path: &CStr, makes: bool) -> io::Result<Registry> {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
     if facts.mode() & 0o777 != 0o600 {
-        file.set_permissions(Permissions::from_mode(0o600))?; // who may open it may lock it; and a umask may have closed it to us
+        // A user who may open the file may lock it; and the umask may have removed this user's own
+        // access.
+        file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(Registry { cookie: cookie(&facts), file })
 }

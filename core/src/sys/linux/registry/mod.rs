@@ -1,21 +1,24 @@
-//! The registry: which holders live. A file whose bytes are locked, and in it the roll of
-//! processes.
+//! The registry: which owners of entries are alive. A file whose bytes are locked, with the process
+//! list in it.
 //!
-//! A process is a random byte below 2^52, locked exclusively and kept by a mapping, so that no
-//! closing of fds can drop it. The mapping is not inherited: a forked child gets a byte
-//! of its own, which the parent locks for it before the fork (I1), so that the child holds what
-//! its parent held from its first instruction on.
+//! A process is a random byte below 2^52, locked exclusively and kept by a mapping, so that closing
+//! fds cannot release it. The mapping is not inherited. A forked child gets a byte of its own,
+//! which the parent locks for it before the fork (I1), so that the child holds what its parent held
+//! from its first instruction on.
 //!
-//! An entry's cookie says which inode its holder locked. When the registry is deleted and made
-//! anew, locks on the old one cannot be asked any more: such holders count as alive (I2): processes
-//! until nobody maps the segment, messages until they are received or discarded. A process that
-//! finds its registry deleted registers in the new one (`find_dead`).
+//! An entry's cookie says which inode its owner locked. If the registry is deleted and created
+//! anew, the kernel can no longer be asked for locks on the old one. Such owners count as alive
+//! (I2): processes until no process maps the segment, messages until they are received or
+//! discarded. A process that finds its registry deleted registers in the new one (`find_dead`).
 //!
-//! | byte | locked | by | stands for |
+//! | byte | lock | kept by | stands for |
 //! |---|---|---|---|
-//! | 1 … 2^52 − 1, random | exclusively | a process's mapping | a process |
-//! | the same | exclusively | the fd that a message carries (`SCM_RIGHTS`) | a message in a pipe of ours |
-//! | 2^52 + f·2^32, f random | shared | the mappings of all processes of a family | the messages that are sent out of band: a ticket 2^52 + f·2^32 + r lives as long as family f |
+//! | 1 … 2^52 − 1, random | exclusive | a process's mapping | a process |
+//! | 1 … 2^52 − 1, random | exclusive | an fd in the message (`SCM_RIGHTS`) | a message in a pipe |
+//! | 2^52 + f·2^32, f random | shared | a mapping in each process of the family | family f |
+//!
+//! A message that is sent out of band has a ticket 2^52 + f·2^32 + r, which lives as long as family
+//! f.
 #![allow(unsafe_code)] // mmap, madvise, munmap, and the table in a forked child
 
 mod family;
@@ -42,7 +45,7 @@ pub(crate) use family::family_of;
 use file::Registry;
 pub(super) use file::open;
 
-/// A process as its entries name it.
+/// The owner of an entry, a process or a message, as its entries name it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {
     pub(crate) id: u64,
@@ -55,40 +58,41 @@ impl Owner {
     }
 }
 
-/// A process's place in the registry of one directory and user.
+/// This process's registration in the registry of one directory and user.
 struct Registered {
     directory: Directory,
     user: u32,
-    /// Where its registry is.
+    /// The registry's path.
     path: CString,
-    /// `None` in a child whose byte could not be had: it holds by lock alone until it gets one.
-    own: Option<(Owner, Life)>,
-    /// The child's, between the preparation of a fork and its end.
-    child: Option<(Owner, Life)>,
-    /// The registry, while a fork is prepared.
-    asked: Option<Registry>,
+    /// `None` in a child whose byte could not be locked: its holds are lock-only until it gets one.
+    own: Option<(Owner, LockMapping)>,
+    /// The child's registration, from the preparation of a fork to its end.
+    child: Option<(Owner, LockMapping)>,
+    /// The registry, open while a fork is prepared.
+    opened: Option<Registry>,
 }
 
 impl Registered {
-    /// Whether it is the one for this directory and for who this process is.
+    /// Whether this registration is for that directory and this process's user.
     fn is_for(&self, directory: &Directory) -> bool {
         self.directory.path() == directory.path() && self.user == USER.load(Ordering::Relaxed)
     }
 }
 
-/// The user that this process was when that was last asked for: a daemon begins as root and becomes
-/// another.
+/// This process's user when `note_user` last asked: a daemon starts as root and becomes another
+/// user.
 static USER: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Asks who this process is now. What it holds it goes on holding as who it was.
+/// Asks for this process's user again. Holds that it already has stay registered for the earlier
+/// user.
 pub(crate) fn note_user() {
     USER.store(user(), Ordering::Relaxed);
 }
 
 static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
-/// This process in that directory's registry; `None` when the registry cannot be had: then
-/// segments are held by their lock alone.
+/// Returns this process as the owner of entries in that directory, or `None` if the registry cannot
+/// be opened or locked: then this process's holds are lock-only.
 pub(crate) fn process_owner(directory: &Directory) -> Option<Owner> {
     process_owner_or_error(directory).ok()
 }
@@ -102,38 +106,39 @@ fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
     if let Some(own) = at.and_then(|at| all[at].own.as_ref()) {
         return Ok(own.0);
     }
-    family()?; // known from now on, so that a fork need not ask
+    family()?; // stored now, so that a fork need not choose it
     let (registry, path) = file::open_and_name(directory)?;
     let registered = register(&registry)
         .map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error));
-    let (owner, life) = registered?;
-    life.keep_from_children();
-    let own = Some((owner, life));
+    let (owner, lock_mapping) = registered?;
+    lock_mapping.exclude_from_forks();
+    let own = Some((owner, lock_mapping));
     match at {
         Some(at) => (all[at].own, all[at].path) = (own, path),
         None => {
             let (directory, user) = (directory.clone(), USER.load(Ordering::Relaxed));
-            all.push(Registered { directory, user, path, own, child: None, asked: None });
+            all.push(Registered { directory, user, path, own, child: None, opened: None });
         }
     }
     Ok(owner)
 }
 
-/// Locks a byte for a process, and its family's with it, and enters it on the roll. Allocates
-/// nothing.
-fn register(registry: &Registry) -> io::Result<(Owner, Life)> {
+/// Locks a byte for a process, and its family's, and enters the process in the process list.
+/// Allocates nothing.
+fn register(registry: &Registry) -> io::Result<(Owner, LockMapping)> {
     let owner = lock_new_byte(registry, PROCESS)?;
     lock_family(&registry.file)?;
-    let life = Life::map(&registry.file)?;
+    let lock_mapping = LockMapping::map(&registry.file)?;
     process_list::enter(&registry.file, owner.id);
-    Ok((owner, life))
+    Ok((owner, lock_mapping))
 }
 
+/// Locks the byte of this process's family, together with the family's other processes.
 fn lock_family(file: &File) -> io::Result<()> {
     lock::try_shared_at(file, family().map_err(io::Error::other)? as i64)
 }
 
-/// Locks a byte that nobody has.
+/// Locks a byte that no process has locked.
 fn lock_new_byte(registry: &Registry, kind: u64) -> io::Result<Owner> {
     let info = (registry.cookie << 40) | (kind << 32) | u64::from(std::process::id());
     loop {
@@ -149,55 +154,56 @@ fn not_locked(directory: &Directory) -> impl FnOnce(io::Error) -> Error + use<'_
     |error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error)
 }
 
-/// Kinds of holders, in bits 32–39 of `about`.
+/// The kinds of owners, in bits 32–39 of the owner info.
 const PROCESS: u64 = 0;
 const MESSAGE: u64 = 1;
 const FAMILY_MESSAGE: u64 = 2;
 
-/// A message in a pipe: its ticket, and the fd that keeps it and travels with it.
+/// Returns the ticket of a message in a pipe, and the fd that keeps it alive and travels with it.
 pub(crate) fn message(directory: &Directory) -> Result<(Owner, OwnedFd)> {
     let registry = open(directory)?;
     let owner = lock_new_byte(&registry, MESSAGE).map_err(not_locked(directory))?;
     Ok((owner, registry.file.into_owned()))
 }
 
-/// A message that is sent out of band: a ticket of this process's family.
+/// Returns the ticket of a message that is sent out of band: one of this process's family.
 ///
 /// # Errors
-/// As registering: a ticket that no registry knows would never end.
+/// The same as for registration: a ticket that is in no registry would never expire.
 pub(crate) fn family_message(directory: &Directory) -> Result<Owner> {
     let own = process_owner_or_error(directory)?;
     let info = (own.cookie() << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
     Ok(Owner { id: family()? | (random_bits()? >> 32).max(1), info })
 }
 
-/// An fd that keeps this process's family alive wherever it goes, and the family's number.
+/// Returns this process's family and an fd that keeps it alive in whatever process has the fd.
 pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
-    process_owner_or_error(directory)?; // this process is of it from now on
+    process_owner_or_error(directory)?; // makes this process a member of the family
     let registry = open(directory)?;
     lock_family(&registry.file).map_err(not_locked(directory))?;
     Ok((family()?, registry.file.into_owned()))
 }
 
-/// Whether an entry is a message's.
+/// Whether an entry's owner is a message.
 pub(crate) fn is_message(info: u64) -> bool {
     (info >> 32) & 0xff != PROCESS
 }
 
-/// The bits of an entry's `about` that are its process's pid, as that process sees itself.
+/// The bits of an owner info that are the process's pid, as that process sees itself.
 const PID: u64 = 0xffff_ffff;
 
-/// A look at who lives. What it has seen it does not ask again.
+/// A view of which owners are alive. It asks the kernel once for each owner.
 pub(crate) struct Liveness {
     directory: Directory,
     registry: Registry,
-    /// Further registries of this user's, looked for when an entry cites one.
+    /// Further registries of this user, opened when an entry's cookie names one.
     others: OnceCell<Vec<Registry>>,
     seen: RefCell<HashMap<(u64, u64), bool>>,
 }
 
 impl Liveness {
-    /// `None` when there is no registry, or it cannot be asked: then everybody counts as alive.
+    /// Opens the registry. Returns `None` if there is none or it cannot be opened: then all owners
+    /// count as alive.
     pub(crate) fn look(directory: &Directory) -> Option<Self> {
         file::find(directory).ok().map(|registry| Self::of(directory, registry))
     }
@@ -211,7 +217,7 @@ impl Liveness {
         }
     }
 
-    /// Whether that holder is known to be dead (I2).
+    /// Whether that owner is known to be dead (I2).
     pub(crate) fn is_dead_owner(&self, owner: u64, info: u64) -> bool {
         let (byte, cookie) = (family_of(owner).unwrap_or(owner), info >> 40);
         if let Some(seen) = self.seen.borrow().get(&(cookie, byte)) {
@@ -224,6 +230,7 @@ impl Liveness {
         is_dead_owner
     }
 
+    /// Returns the registry with that cookie, if it still exists.
     fn registry_of(&self, cookie: u64) -> Option<&Registry> {
         if cookie == self.registry.cookie {
             return Some(&self.registry);
@@ -235,28 +242,28 @@ impl Liveness {
     }
 }
 
-/// Processes on the roll that are dead: what they held may still be there.
+/// Dead processes that are in the process list: segments that they held may still exist.
 pub(crate) struct Dead {
     registry: Registry,
-    holders: Vec<u64>,
+    owners: Vec<u64>,
 }
 
 impl Dead {
-    /// Everything that they held was given back.
+    /// Removes the processes from the list. Everything that they held was given back.
     pub(crate) fn are_swept(self) {
-        self.holders.iter().for_each(|holder| process_list::leave(&self.registry.file, *holder));
+        self.owners.iter().for_each(|owner| process_list::leave(&self.registry.file, *owner));
     }
 }
 
-/// What a look at the registry finds.
+/// What a check of the registry found.
 pub(crate) struct Look {
     pub(crate) dead: Option<Dead>,
-    /// This process's registry had been deleted: it has registered anew.
+    /// Whether this process's registry had been deleted, and the process has registered anew.
     pub(crate) was_deleted: bool,
 }
 
-/// Looks whether somebody on the roll has died. Costs four system calls, and one for each process
-/// on it.
+/// Checks whether a process in the process list has died. This takes four system calls, and one for
+/// each process in the list.
 pub(crate) fn find_dead(directory: &Directory) -> Look {
     let own = registered(directory);
     let liveness = match file::find(directory) {
@@ -273,14 +280,14 @@ pub(crate) fn find_dead(directory: &Directory) -> Look {
     let was_deleted = own.is_some_and(|own| {
         liveness.registry_of(own.cookie()).is_none() && register_anew(directory, own)
     });
-    let mut holders = process_list::holders(&liveness.registry.file);
-    holders.retain(|holder| liveness.is_dead_owner(*holder, cookie << 40));
-    let dead = (!holders.is_empty()).then(|| Dead { registry: liveness.registry, holders });
+    let mut owners = process_list::owners(&liveness.registry.file);
+    owners.retain(|owner| liveness.is_dead_owner(*owner, cookie << 40));
+    let dead = (!owners.is_empty()).then(|| Dead { registry: liveness.registry, owners });
     Look { dead, was_deleted }
 }
 
-/// Of a registry that was deleted nobody can ask any more. Its page stays mapped: its lock still
-/// answers those who have the deleted file open.
+/// Registers this process again after its registry was deleted. The page of the deleted file stays
+/// mapped: its lock still answers processes that have that file open.
 fn register_anew(directory: &Directory, own: Owner) -> bool {
     let mut all = REGISTERED.lock();
     if let Some(one) = all.iter_mut().find(|one| one.is_for(directory)) {
@@ -290,7 +297,7 @@ fn register_anew(directory: &Directory, own: Owner) -> bool {
     process_owner(directory).is_some()
 }
 
-/// At an ordinary end: nothing of this process will be left.
+/// Removes this process from the process lists at an ordinary exit, when it leaves nothing behind.
 pub(crate) fn leave_process_lists() {
     let own = |one: &Registered| Some((one.directory.clone(), one.own.as_ref()?.0));
     let all: Vec<_> = REGISTERED.lock().iter().filter_map(own).collect();
@@ -301,105 +308,136 @@ pub(crate) fn leave_process_lists() {
     }
 }
 
-/// A page of the registry, mapped for nothing but the lock that it keeps: its address, its size.
-struct Life(*mut libc::c_void, usize);
+/// A mapping of the registry that only keeps a lock: its address and its size.
+struct LockMapping(*mut libc::c_void, usize);
 
-// SAFETY: an address that is only ever unmapped.
-unsafe impl Send for Life {}
+// SAFETY: the value must be usable in another thread; it is the address of a mapping of the whole
+// process, and it is never dereferenced.
+unsafe impl Send for LockMapping {}
 
-impl Life {
+impl LockMapping {
+    /// Maps a page of the registry, which keeps the file's locks.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
     fn map(file: &File) -> io::Result<Self> {
         let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
-        let bytes = file.metadata()?.blksize() as usize; // a page; of a hugetlbfs a huge one, of which no part has advice
+        // A page. In a hugetlbfs it is a huge page, because madvise refuses a part of one.
+        let bytes = file.metadata()?.blksize() as usize;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping that nobody may touch, where the kernel likes.
-        let life = unsafe { libc::mmap(anywhere, bytes, libc::PROT_NONE, flags, fd, 0) };
-        match life == libc::MAP_FAILED {
+        // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
+        // set, so the kernel chooses a free range.
+        let lock_mapping = unsafe { libc::mmap(anywhere, bytes, libc::PROT_NONE, flags, fd, 0) };
+        match lock_mapping == libc::MAP_FAILED {
             true => Err(io::Error::last_os_error()),
-            false => Ok(Self(life, bytes)),
+            false => Ok(Self(lock_mapping, bytes)),
         }
     }
 
-    fn keep_from_children(&self) {
-        // SAFETY: the page that `map` mapped.
+    /// Keeps forked children from inheriting the mapping.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
+    fn exclude_from_forks(&self) {
+        // SAFETY: the range must belong to this mapping; `LockMapping::map` returned address and
+        // size, and MADV_DONTFORK changes no memory.
         unsafe { libc::madvise(self.0, self.1, libc::MADV_DONTFORK) };
     }
 
-    fn end(self) {
-        // SAFETY: the page that `map` mapped, once: `self` is gone.
+    /// Unmaps the page. The lock stays if a forked child has the mapping, too.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/munmap.2.html
+    fn unmap(self) {
+        // SAFETY: nobody may use the range afterwards; `LockMapping::map` mapped it, it is never
+        // dereferenced, and `self` is consumed here.
         unsafe { libc::munmap(self.0, self.1) };
     }
 }
 
-/// Before a fork: locks a byte for the child in each registry. The table stays locked until
-/// `after_in_parent` or `after_in_child`. Allocates nothing: a signal handler that forks may have
+/// Locks a byte for the child in each registry, before a fork. The table stays locked until
+/// `after_in_parent` or `after_in_child`. Allocates nothing: the signal handler that forks may have
 /// interrupted the allocator.
 pub(crate) fn register_child() {
     let mut all = REGISTERED.lock();
     for one in all.iter_mut() {
-        one.asked = file::open_at_c(&one.path, true).ok();
-        one.child = one.asked.as_ref().and_then(|registry| register(registry).ok());
+        one.opened = file::open_at_c(&one.path, true).ok();
+        one.child = one.opened.as_ref().and_then(|registry| register(registry).ok());
     }
     MutexGuard::leak(all);
 }
 
-/// Between the two: whether a holder is dead, as far as this process's own registry says. Allocates
-/// nothing.
+/// Whether an owner is dead according to this process's own registry. Called between
+/// `register_child` and `ask_no_more`; allocates nothing.
 pub(crate) fn is_known_dead(directory: &Directory, owner: u64, info: u64) -> bool {
-    // SAFETY: as in `child_owner`.
+    // SAFETY: no other thread may access the table; `register_child` locked it in this thread and
+    // leaked the guard, so it stays locked.
     let all = unsafe { &*REGISTERED.data_ptr() };
-    let asked = all.iter().find(|one| one.is_for(directory)).and_then(|one| one.asked.as_ref());
+    let opened = all.iter().find(|one| one.is_for(directory)).and_then(|one| one.opened.as_ref());
     let byte = family_of(owner).unwrap_or(owner) as i64;
-    asked.is_some_and(|registry| {
+    opened.is_some_and(|registry| {
         registry.cookie == info >> 40 && lock::is_free_at(&registry.file, byte)
     })
 }
 
-/// The last step of a preparation that needs a registry.
+/// Closes the registries that `register_child` opened: no later step of the preparation needs one.
 pub(crate) fn ask_no_more() {
-    // SAFETY: as in `child_owner`: the table is locked in this thread.
+    // SAFETY: no other reference to the table may exist; `register_child` locked it in this thread
+    // and leaked the guard, and no earlier reference is in use.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
-    all.iter_mut().for_each(|one| drop(one.asked.take()));
+    all.iter_mut().for_each(|one| drop(one.opened.take()));
 }
 
-/// Between the two: the child's owner (I1).
+/// Returns the child's owner between `register_child` and the fork (I1).
 pub(crate) fn child_owner(directory: &Directory) -> Option<Owner> {
-    // SAFETY: `register_child` locked the table in this very thread and nobody else gets it
-    // meanwhile.
+    // SAFETY: no other thread may access the table; `register_child` locked it in this thread, and
+    // only `after_in_parent` or `after_in_child` unlocks it.
     let all = unsafe { &*REGISTERED.data_ptr() };
     let registered = all.iter().find(|one| one.is_for(directory))?;
     registered.child.as_ref().map(|(owner, _)| *owner)
 }
 
-/// After a fork, in the parent: only the child keeps the child's byte.
+/// Called in the parent after a fork: unmaps the child's byte, which only the child keeps from now
+/// on.
 pub(crate) fn after_in_parent() {
     fd::after_in_parent();
-    // SAFETY: as in `child_owner`: the table is locked in this thread.
+    // SAFETY: no other reference to the table may exist; `register_child` locked it in this thread,
+    // and it is unlocked only at the end of this function.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
-    for (_, life) in all.iter_mut().filter_map(|registered| registered.child.take()) {
-        life.end();
+    for (_, lock_mapping) in all.iter_mut().filter_map(|registered| registered.child.take()) {
+        lock_mapping.unmap();
     }
-    // SAFETY: `register_child` locked it in this thread.
+    // SAFETY: this thread must hold the lock; `register_child` locked it in this thread and leaked
+    // the guard, and `all` is not used any more.
     unsafe { REGISTERED.force_unlock() };
 }
 
-/// After a fork, in the child: it is who its parent said. Allocates nothing.
+/// Called in the child after a fork: it becomes the owner that its parent registered. Allocates
+/// nothing.
 pub(crate) fn after_in_child() {
     fd::after_in_child();
-    // SAFETY: as in `child_owner`: the table is locked in this thread, and there is no other.
+    // SAFETY: no other reference to the table may exist; the forking thread locked it in
+    // `register_child`, and a forked child has no other thread.
     let all = unsafe { &mut *REGISTERED.data_ptr() };
     for registered in all.iter_mut() {
         let pid = u64::from(std::process::id());
         let child = registered.child.take();
-        registered.own =
-            child.map(|(one, life)| (Owner { info: one.info & !PID | pid, ..one }, life));
-        // The parent's pages are not in this process: nothing to unmap.
-        registered.own.as_ref().inspect(|(_, life)| life.keep_from_children());
+        registered.own = child.map(|(one, lock_mapping)| {
+            (Owner { info: one.info & !PID | pid, ..one }, lock_mapping)
+        });
+        // The parent's page is not mapped in this process, so there is nothing to unmap.
+        registered.own.as_ref().inspect(|(_, lock_mapping)| lock_mapping.exclude_from_forks());
     }
     free_in_child(&REGISTERED);
 }
 
-/// This process in that directory's registry, if it has registered.
+/// Returns this process as an owner in that directory, if it has registered.
 pub(crate) fn registered(directory: &Directory) -> Option<Owner> {
     let all = REGISTERED.lock();
     all.iter().find(|one| one.is_for(directory))?.own.as_ref().map(|(owner, _)| *owner)
