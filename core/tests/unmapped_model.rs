@@ -1,11 +1,11 @@
 //! Closing what only the kernel knows to be unheld, and noticing the dead, searched exhaustively.
 //!
-//! PROTOCOL.md, "Without an entry" and "The roll", describes what is modelled here. Of a LOCK_ONLY
-//! segment nobody has an entry: a holder keeps the file's lock, a message keeps a link. A closer
-//! makes the state CLOSING, asks the kernel for the lock, looks for links, and ends the segment or
-//! makes it LIVE again. An attach takes the lock, then looks at the state, and makes what it finds
-//! CLOSING LIVE. No step waits, so a process that stops at any of them stops nobody: a search of
-//! all interleavings has it stand there for as long as the others like.
+//! PROTOCOL.md, "Without an entry" and "The process list", describes what is modelled here. Of a
+//! LOCK_ONLY segment nobody has an entry: a holder keeps the file's lock, a message keeps a link. A
+//! closer makes the state CLOSING, asks the kernel for the lock, looks for links, and ends the
+//! segment or makes it LIVE again. An attach takes the lock, then looks at the state, and makes
+//! what it finds CLOSING LIVE. No step waits, so a process that stops at any of them stops nobody:
+//! a search of all interleavings has it stand there for as long as the others like.
 //!
 //! A process enters the roll before it holds, and whoever closes reads the roll first and takes off
 //! it, in the end, those that it had read as dead. The search looks at every reachable state, with
