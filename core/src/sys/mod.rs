@@ -41,6 +41,7 @@
 //! the holder dies. The portable backend counts holders, and a crash leaves the count too high. In
 //! the stand-in the only holder is this process, which does not die.
 
+mod interface;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 mod linux;
 #[cfg(miri)]
@@ -65,6 +66,9 @@ pub(crate) use memory::{Mutex, MutexGuard};
 #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
+pub use interface::Access;
+pub(crate) use interface::{LastCheck, Lookup};
+
 pub(crate) use backend::{
     Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard, family_message,
     family_of, find_dead, give_back, is_findable, is_found, is_message, is_none_of_ours,
@@ -72,51 +76,9 @@ pub(crate) use backend::{
     sweep_tickets, thread_ns, unlink_name, unlink_ticket,
 };
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::name::{ArrayName, SegmentId};
-
-/// How a mapping may be used. The memory protection of its pages enforces it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Access {
-    /// Loads and stores.
-    #[default]
-    ReadWrite,
-    /// Loads only; a store is a fault.
-    ReadOnly,
-    /// Loads and private stores: the kernel copies each page at its first store, and no other
-    /// process sees the copy. Such a mapping is private memory although a lease holds it, and has
-    /// no handle.
-    CopyOnWrite,
-}
-
-/// This process's last check for dead processes (`segment::sweep`).
-#[derive(Debug, Default)]
-pub(crate) struct LastCheck {
-    /// When the check ended, by the system's monotonic clock.
-    pub(crate) ended_ns: AtomicU64,
-    /// The CPU time that the check took.
-    pub(crate) took_ns: AtomicU64,
-    /// When to check again that this process's files are still found.
-    pub(crate) checked_ns: AtomicU64,
-}
-
-/// The name by which a segment is looked up: its id, or the name that a person gave.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Lookup<'a> {
-    Id(&'a SegmentId),
-    Name(&'a ArrayName),
-}
-
-impl std::fmt::Display for Lookup<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Id(id) => id.fmt(f),
-            Self::Name(name) => name.fmt(f),
-        }
-    }
-}
 
 /// An operation that creates, opens or drops an array. The exit handler waits until it is dropped.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]

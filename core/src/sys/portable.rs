@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
-use super::{Access, LastCheck, Lookup};
+use super::interface::{Access, LastCheck, Lookup};
 use crate::control::{ControlWords, PERSIST};
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};

@@ -29,7 +29,7 @@ use super::huge;
 use super::limits;
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::LastCheck;
+use crate::sys::interface::LastCheck;
 
 /// From linux/magic.h.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;

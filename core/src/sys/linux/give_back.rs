@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::lease::{Closed, Leases};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::Access;
+use crate::sys::interface::Access;
 
 /// An open file of this user with a valid header that no process maps.
 struct Found {

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use super::directory::Directory;
 use super::fd::Fd;
 use super::huge;
-use crate::sys::Access;
+use crate::sys::interface::Access;
 
 /// A segment in memory until dropped: its header shared and writable if allowed, its data as
 /// requested.

@@ -9,7 +9,7 @@ use super::directory::{self, Directory};
 use super::fd::Fd;
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
-use crate::sys::Access;
+use crate::sys::interface::Access;
 
 /// Creates a file that no other process can find: unnamed or, on a file system without `O_TMPFILE`,
 /// under a hidden path, which is returned with it.

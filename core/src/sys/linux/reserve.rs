@@ -10,7 +10,7 @@ use super::open::open_existing;
 use super::{huge, limits, pages};
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
-use crate::sys::Access;
+use crate::sys::interface::Access;
 
 /// Reserves every page now, so that touching one can never raise SIGBUS.
 pub(super) fn reserve(

@@ -16,7 +16,7 @@ use super::pages;
 use super::reserve::{or_full, reserve};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::{Access, Lookup};
+use crate::sys::interface::{Access, Lookup};
 
 /// A segment's file, open and held.
 pub(crate) struct SegmentFile {

@@ -11,7 +11,7 @@ use super::lock::Mutex;
 use crate::error::{Error, Result};
 use crate::format::PAGE_BYTES;
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::{LastCheck, Lookup};
+use crate::sys::interface::{LastCheck, Lookup};
 
 /// The bytes that the files of one directory may have together.
 const MOST_BYTES: u64 = 64 << 20;

@@ -9,7 +9,7 @@ use super::bytes::Bytes;
 use super::directory::Directory;
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::{Access, Lookup};
+use crate::sys::interface::{Access, Lookup};
 
 /// A segment's file, open and held.
 pub(crate) struct SegmentFile {
