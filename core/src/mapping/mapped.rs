@@ -1,4 +1,4 @@
-//! A segment's file in memory, and what its header said.
+//! A segment's file in memory, and its validated header.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,21 +11,23 @@ use crate::lease::Leases;
 use crate::name::SegmentId;
 use crate::sys::{self, Access, Directory, Lookup};
 
-/// One file, mapped once for each access, however many arrays lie in it.
+/// A file, mapped once for each access, however many arrays lie in it.
 pub(crate) struct Mapped {
-    // In the order in which they go: the lock goes with the mapping.
+    // Fields are dropped in this order: `last` looks for other holders after the mapping's lock has
+    // gone.
     pub(crate) mapping: sys::Mapping,
     last: LastLockOnly,
     pub(crate) header: Header,
     pub(crate) access: Access,
-    /// The process whose pages of it were mapped at once (`fill`); 0 for none.
+    /// The process for which `prepare_stores` mapped the pages at once; 0 for none.
     pub(crate) stored_in: AtomicU32,
 }
 
 /// Reads and validates the header of an open file. Most headers are one page, which is read once.
 ///
-/// # Errors
-/// [`Error::InvalidSegment`], also when the file was looked up by another id than its header's.
+/// [`Error::InvalidSegment`], also when a file that was looked up by id has another id in its
+/// header.
+/// The result of a lookup by id is refused if the header has another id.
 pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result<Header> {
     let (label, page) = (lookup.to_string(), file.read_front(PAGE_BYTES)?);
     let header = match Header::bytes_needed(&label, &page, file.bytes())? {
@@ -87,11 +89,11 @@ impl Mapped {
         let entries = self.header.leases_count as usize;
         // SAFETY: a mapping starts at a page, and every segment has at least its header page, with
         // room for the entries and heads: `create` made it, or `Header::read` checked both.
-        let words =
+        let control =
             unsafe { ControlWords::new(self.mapping.header(), entries, self.header.slab_layout) };
         match self.header.slab_layout {
-            Some(_) => Leases::of_slab(words),
-            None => Leases::of_segment(words),
+            Some(_) => Leases::of_slab(control),
+            None => Leases::of_segment(control),
         }
     }
 
@@ -108,9 +110,7 @@ impl Mapped {
     /// Where the data of a cell starts in the data, and how many bytes it has room for.
     pub(crate) fn part(&self, cell: Option<u32>) -> (u64, u64) {
         match (self.header.slab_layout, cell) {
-            (Some(slab_layout), Some(cell)) => {
-                (u64::from(cell) * slab_layout.cell_bytes, slab_layout.cell_bytes)
-            }
+            (Some(layout), Some(cell)) => (u64::from(cell) * layout.cell_bytes, layout.cell_bytes),
             _ => (0, self.header.data_bytes),
         }
     }
@@ -125,11 +125,11 @@ impl Mapped {
     #[allow(unsafe_code)]
     pub(crate) fn write_header(&self) {
         let bytes = self.header.write();
-        let place = self.mapping.header().as_ptr();
-        let _around = Announced::around(place, bytes.len());
+        let start = self.mapping.header().as_ptr();
+        let _around = Announced::around(start, bytes.len());
         // SAFETY: the file was made as long as the header says, which is at least its own bytes;
         // nobody else has the mapping yet.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
     }
 
     /// Unlinks what the caller ended. A close has nobody to tell: what stays, because it is another
