@@ -197,7 +197,10 @@ fn explain(text: &str) -> Error {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"shmarray":1,"segment":"abcdefghijklmnopqrstuvwx.17","generation":7,"offset":36,"dtype":"<i4","shape":[3,3],"strides":[12,-4]}"#;
+    const GOOD: &str = concat!(
+        r#"{"shmarray":1,"segment":"abcdefghijklmnopqrstuvwx.17","generation":7,"offset":36,"#,
+        r#""dtype":"<i4","shape":[3,3],"strides":[12,-4]}"#
+    );
 
     #[test]
     fn a_handle_reads_back_to_the_letter() {

@@ -23,7 +23,10 @@ pub const MAX_ITEM_BYTES: u64 = i32::MAX as u64;
 pub(crate) const MAX_DTYPE_BYTES: usize = 32 * 1024;
 
 macro_rules! table {
-    ($($(#[$doc:meta])* $code:ident = $number:literal, $name:literal, $text:literal, $bytes:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $code:ident = $number:literal, $name:literal, $text:literal, $bytes:literal;
+    )*) => {
         /// The row of the table that a dtype is. The numbers are part of the C ABI and never
         /// change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,7 +44,9 @@ macro_rules! table {
 
         impl DType {
             /// The dtypes that all languages pass, in the order of their codes.
-            pub const ALL: &[DType] = &[$(DType::row(TypeCode::$code, concat!("\"", $text, "\""), $bytes),)*];
+            pub const ALL: &[DType] = &[
+                $(DType::row(TypeCode::$code, concat!("\"", $text, "\""), $bytes),)*
+            ];
         }
     };
 }

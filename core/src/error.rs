@@ -16,7 +16,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// There is no segment of that id: it was given back, or never was on this machine.
     #[error(
-        "no segment {segment} in {}: it was given back, or the handle comes from another machine or another SHMARRAY_DIR",
+        "no segment {segment} in {}: it was given back, \
+         or the handle comes from another machine or another SHMARRAY_DIR",
         directory.display()
     )]
     SegmentNotFound {
@@ -46,7 +47,8 @@ pub enum Error {
 
     /// The handle is of an earlier life of the segment.
     #[error(
-        "stale handle: segment {segment} is at generation {found}, the handle was made at {expected}"
+        "stale handle: segment {segment} is at generation {found}, \
+         the handle was made at {expected}"
     )]
     StaleHandle {
         /// The segment that the handle names.
@@ -80,7 +82,10 @@ pub enum Error {
     },
 
     /// The segment was written by a version with a layout that this one does not know.
-    #[error("segment {segment} needs {needs}, which shmarray {} does not know", env!("CARGO_PKG_VERSION"))]
+    #[error(
+        "segment {segment} needs {needs}, which shmarray {} does not know",
+        env!("CARGO_PKG_VERSION")
+    )]
     UnknownLayout {
         /// The segment's id or name.
         segment: String,
@@ -165,8 +170,8 @@ pub enum Error {
 
     /// This process may not make so large a file, however much is free.
     #[error(
-        "{asked_bytes} bytes of shared memory are a file larger than this process may make, {limit_bytes} bytes: \
-         raise its limit on the size of files (ulimit -f, RLIMIT_FSIZE)"
+        "{asked_bytes} bytes of shared memory are a file larger than this process may make, \
+         {limit_bytes} bytes: raise its limit on the size of files (ulimit -f, RLIMIT_FSIZE)"
     )]
     FileTooLarge {
         /// The size asked for, the header included.
@@ -176,7 +181,11 @@ pub enum Error {
     },
 
     /// The file belongs to a user who has not shared it.
-    #[error("{} belongs to user {owner}, not to user {user}, and its mode {mode:04o} does not share it", path.display())]
+    #[error(
+        "{} belongs to user {owner}, not to user {user}, \
+         and its mode {mode:04o} does not share it",
+        path.display()
+    )]
     NotOwner {
         /// The file.
         path: PathBuf,
@@ -310,7 +319,8 @@ impl Error {
 fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
     match asked_bytes <= free_bytes {
         true => {
-            "bytes are left, but files are not: look at that file system's number of inodes (nr_inodes, df -i)"
+            "bytes are left, but files are not: \
+             look at that file system's number of inodes (nr_inodes, df -i)"
         }
         false => {
             "in a container look at its shared-memory size (docker run --shm-size), \
@@ -329,7 +339,8 @@ fn where_else(call: &str, source: &io::Error) -> &'static str {
     }
 }
 
-const ELSEWHERE: &str = "; set the environment variable SHMARRAY_DIR to a directory where this process can write, best on a tmpfs";
+const ELSEWHERE: &str = "; set the environment variable SHMARRAY_DIR \
+                         to a directory where this process can write, best on a tmpfs";
 
 fn os_kind(source: &io::Error) -> ErrorKind {
     match source.kind() {

@@ -344,7 +344,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_span_is_that_of_the_elements(layout in layouts(), flip in 0usize..3, step in -3i64..4) {
+        fn the_span_is_that_of_the_elements(
+            layout in layouts(),
+            flip in 0usize..3,
+            step in -3i64..4,
+        ) {
             let mut layout = layout;
             if flip < layout.ndim() && step != 0 {
                 layout = layout.slice(flip, None, None, step).unwrap();
@@ -359,13 +363,19 @@ mod tests {
         }
 
         #[test]
-        fn a_slice_takes_what_python_takes(count in 0u64..9, start in -12i64..12, stop in -12i64..12, step in -4i64..5) {
+        fn a_slice_takes_what_python_takes(
+            count in 0u64..9,
+            start in -12i64..12,
+            stop in -12i64..12,
+            step in -4i64..5,
+        ) {
             prop_assume!(step != 0);
             let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
             let taken = offsets(&layout.slice(0, Some(start), Some(stop), step).unwrap());
             let n = count as i64;
-            let clip = |at: i64, low: i64, high: i64| if at < 0 { (at + n).max(low) } else { at.min(high) };
-            let (mut at, end) = if step > 0 { (clip(start, 0, n), clip(stop, 0, n)) } else { (clip(start, -1, n - 1), clip(stop, -1, n - 1)) };
+            let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
+            let clip = |at: i64| if at < 0 { (at + n).max(low) } else { at.min(high) };
+            let (mut at, end) = (clip(start), clip(stop));
             let mut expected = vec![];
             while (step > 0 && at < end) || (step < 0 && at > end) {
                 expected.push(i128::from(at));
@@ -377,7 +387,10 @@ mod tests {
         #[test]
         fn transposing_twice_changes_nothing(layout in layouts()) {
             prop_assert_eq!(&layout.transpose().transpose(), &layout);
-            prop_assert_eq!(layout.is_contiguous(4, Order::C), layout.transpose().is_contiguous(4, Order::F));
+            prop_assert_eq!(
+                layout.is_contiguous(4, Order::C),
+                layout.transpose().is_contiguous(4, Order::F)
+            );
         }
     }
 

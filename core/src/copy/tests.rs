@@ -135,7 +135,11 @@ proptest! {
     }
 
     #[test]
-    fn one_element_of_a_dimension_may_stand_for_all(dims in dims(), zeros in any::<[[bool; 2]; 5]>(), parts in 1usize..4) {
+    fn one_element_of_a_dimension_may_stand_for_all(
+        dims in dims(),
+        zeros in any::<[[bool; 2]; 5]>(),
+        parts in 1usize..4,
+    ) {
         let [mut to, mut from] = [0, 1].map(|end| end_of(&dims, end, 4));
         for (dim, &[to_zero, from_zero]) in (0..dims.len()).zip(&zeros) {
             for (end, zero) in [(&mut to.0, to_zero && dims.len() < 3), (&mut from.0, from_zero)] {

@@ -27,12 +27,16 @@ struct Scenario {
 
 macro_rules! scenarios {
     ($($name:ident: $interruptions:expr;)*) => {
-        const SCENARIOS: &[Scenario] =
-            &[$(Scenario { name: stringify!($name), interruptions: $interruptions, body: bodies::$name }),*];
+        const SCENARIOS: &[Scenario] = &[$(Scenario {
+            name: stringify!($name),
+            interruptions: $interruptions,
+            body: bodies::$name,
+        }),*];
         $(
             #[test]
             fn $name() {
-                let scenario = SCENARIOS.iter().find(|scenario| scenario.name == stringify!($name)).unwrap();
+                let is_it = |scenario: &&Scenario| scenario.name == stringify!($name);
+                let scenario = SCENARIOS.iter().find(is_it).unwrap();
                 println!("{} executions: {}", scenario.explore(), scenario.name);
             }
         )*

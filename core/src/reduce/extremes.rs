@@ -51,7 +51,8 @@ macro_rules! float_extremes {
             /// cache.
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
-                self.take(found_in_lanes(run, <$type>::$start, |number, found| number $better found));
+                let start = <$type>::$start;
+                self.take(found_in_lanes(run, start, |number, found| number $better found));
                 let nan = found_in_lanes(run, <$type>::$start, |number, _| number.is_nan());
                 self.0 = if nan.is_nan() { nan } else { self.0 };
             }

@@ -89,13 +89,25 @@ impl<'a> Request<'a> {
     pub(super) fn fold(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         match self.reduction {
             Reduction::Min => {
-                with_numbers!(self.code, T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give), else self.refused())
+                with_numbers!(
+                    self.code,
+                    T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give),
+                    else self.refused()
+                )
             }
             Reduction::Max => {
-                with_numbers!(self.code, T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give), else self.refused())
+                with_numbers!(
+                    self.code,
+                    T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give),
+                    else self.refused()
+                )
             }
             _ => {
-                with_numbers!(self.code, T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give), else self.refused())
+                with_numbers!(
+                    self.code,
+                    T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give),
+                    else self.refused()
+                )
             }
         }
     }

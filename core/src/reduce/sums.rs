@@ -67,7 +67,8 @@ macro_rules! whole_summands {
             /// A block has too few numbers for the wider type to overflow ([`BLOCK_BYTES`]).
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
-                self.0 += i128::from(run.iter().map(|&number| <$wide>::from(number)).sum::<$wide>());
+                let sum = run.iter().map(|&number| <$wide>::from(number)).sum::<$wide>();
+                self.0 += i128::from(sum);
             }
 
             fn number(self, mean_of: Option<u64>) -> Number {

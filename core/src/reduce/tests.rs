@@ -296,25 +296,37 @@ proptest! {
     #![proptest_config(Config { cases: CASES, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn sums_and_means_are_those_of_the_elements(dims in dims(), code in numeric(), seed: u64, mean: bool) {
+    fn sums_and_means_are_those_of_the_elements(
+        dims in dims(),
+        code in numeric(),
+        seed: u64,
+        mean: bool,
+    ) {
         let itemsize = DType::from_code(code).unwrap().itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
         let bytes = bytes_of(size, seed);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
+        let element = |&at: &usize| read(&bytes[at..][..itemsize as usize], code);
         let elements: Vec<Vec<_>> = offsets(&layout, &kept).iter()
-            .map(|of_one| of_one.iter().map(|&at| read(&bytes[at..][..itemsize as usize], code)).collect())
+            .map(|of_one| of_one.iter().map(element).collect())
             .collect();
         let reduction = if mean { Reduction::Mean } else { Reduction::Sum };
         let found = reduced(&bytes, &layout, code, reduction, &axes(&dims));
         if mean && elements.first().is_some_and(Vec::is_empty) {
-            prop_assert!(found.unwrap_err().to_string().contains("no elements to take the mean of"));
+            let error = found.unwrap_err().to_string();
+            prop_assert!(error.contains("no elements to take the mean of"));
         } else {
             assert_sums(&found.unwrap(), &elements, mean)?;
         }
     }
 
     #[test]
-    fn extremes_are_those_of_the_elements(dims in dims(), code in numeric(), seed: u64, least: bool) {
+    fn extremes_are_those_of_the_elements(
+        dims in dims(),
+        code in numeric(),
+        seed: u64,
+        least: bool,
+    ) {
         prop_assume!(!matches!(code, TypeCode::Complex64 | TypeCode::Complex128));
         let itemsize = DType::from_code(code).unwrap().itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
@@ -330,35 +342,44 @@ proptest! {
         let found = found.unwrap();
         prop_assert_eq!(found.len(), elements.len());
         for (found, of_one) in found.into_iter().zip(elements) {
-            let numbers: Vec<_> = of_one.iter().map(|&at| read(&bytes[at..][..itemsize as usize], code)).collect();
+            let element = |&at: &usize| read(&bytes[at..][..itemsize as usize], code);
+            let numbers: Vec<_> = of_one.iter().map(element).collect();
             prop_assert!(same(found, extreme(&numbers, least)), "{found:?}");
         }
     }
 
     #[test]
-    fn counts_are_those_of_the_elements(dims in dims(), row in 0..9usize, seed: u64, greatest in 1..400u64, least in 0..9u64) {
+    fn counts_are_those_of_the_elements(
+        dims in dims(),
+        row in 0..9usize,
+        seed: u64,
+        greatest in 1..400u64,
+        least in 0..9u64,
+    ) {
         let (code, itemsize) = (DType::ALL[row].code(), DType::ALL[row].itemsize());
         let (layout, size) = layout_of(&dims, itemsize);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
         let elements = offsets(&layout, &kept);
         let mut bytes = vec![0; size];
-        for (at, noise) in elements.iter().flatten().zip(bytes_of(elements.iter().map(Vec::len).sum(), seed)) {
+        let item = itemsize as usize;
+        let noise = bytes_of(elements.iter().map(Vec::len).sum(), seed);
+        for (at, noise) in elements.iter().flatten().zip(noise) {
             let number = u64::from(noise) * greatest / 256;
-            bytes[*at..][..itemsize as usize].copy_from_slice(&number.to_le_bytes()[..itemsize as usize]);
+            bytes[*at..][..item].copy_from_slice(&number.to_le_bytes()[..item]);
         }
-        let numbers = elements.iter().map(|of_one| {
-            of_one.iter().map(|&at| whole(read(&bytes[at..][..itemsize as usize], code))).collect::<Vec<_>>()
-        });
-        let numbers: Vec<_> = numbers.collect();
+        let element = |&at: &usize| whole(read(&bytes[at..][..item], code));
+        let numbers: Vec<Vec<_>> =
+            elements.iter().map(|of_one| of_one.iter().map(element).collect()).collect();
         let found = counted(&bytes, &layout, code, least, &axes(&dims));
         if let Some(negative) = numbers.iter().flatten().find(|number| **number < 0) {
             prop_assert!(found.unwrap_err().to_string().contains("is negative"), "{negative}");
             return Ok(());
         }
-        let columns = numbers.iter().flatten().max().map_or(0, |greatest| *greatest as usize + 1).max(least as usize);
+        let used = numbers.iter().flatten().max().map_or(0, |greatest| *greatest as usize + 1);
+        let columns = used.max(least as usize);
         let mut expected = vec![0; columns * numbers.len()];
-        for (row, number) in numbers.iter().enumerate().flat_map(|(row, all)| all.iter().map(move |number| (row, number))) {
-            expected[row * columns + *number as usize] += 1;
+        for (row, all) in numbers.iter().enumerate() {
+            all.iter().for_each(|number| expected[row * columns + *number as usize] += 1);
         }
         prop_assert_eq!(found.unwrap(), (columns, expected));
     }
