@@ -1,4 +1,4 @@
-//! What an array does, in one process and between two: the same over both backends.
+//! What an array does in one process and between two: the same over both backends.
 #![allow(missing_docs)]
 
 mod support;
@@ -31,7 +31,8 @@ fn values(array: &Array) -> Vec<i32> {
     indices(array.shape()).iter().map(|index| array.get::<i32>(index).unwrap()).collect()
 }
 
-/// Attaches what it is told, says its values, and doubles its last element if asked to.
+/// Attaches each handle of a line, answers with the values, and doubles the last element if asked
+/// to.
 #[test]
 fn reader() {
     if !is_peer("reader") {
@@ -152,7 +153,7 @@ fn a_name_goes_with_its_last_holder() {
     });
 }
 
-/// The values that another process sees; under Miri, this one.
+/// Returns the values that another process sees. Under Miri it is this process.
 fn seen_elsewhere(name: &str) -> String {
     if cfg!(miri) {
         return format!("{:?}", values(&Array::attach(name, Access::ReadWrite).unwrap()));
@@ -238,13 +239,13 @@ fn an_ndarray_view_is_the_same_memory() {
         let array = ints(&[2, 3]);
         let view = array.transpose().raw_view_mut::<i32>().unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: nobody else has this array, and it is not looked at otherwise while this view
-        // lives.
+        // SAFETY: nobody else has this array, and this thread does not use it in another way while
+        // the view lives.
         unsafe { view.deref_into_view_mut() }.mapv_inplace(|value| value * 10);
         assert_eq!(values(&array), [0, 10, 20, 30, 40, 50]);
         let view = array.slice(1, Some(1), None, 1).unwrap().raw_view::<i32>().unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: as above, and nobody writes.
+        // SAFETY: nobody else has this array, and nothing writes to it while the view lives.
         let view = unsafe { view.deref_into_view() };
         assert_eq!((view.shape(), view[[1, 1]], view.sum()), (&[2, 2][..], 50, 120));
         assert!(array.raw_view::<f32>().is_err());
@@ -299,7 +300,7 @@ fn read_only_is_refused_by_the_library() {
     });
 }
 
-/// Writes through a read-only mapping, which must be the end of it.
+/// Writes through a read-only mapping, which must end this process.
 #[test]
 fn trespasser() {
     if !is_peer("trespasser") {
@@ -308,7 +309,7 @@ fn trespasser() {
     serve(|handle| {
         let array = Array::attach(handle, Access::ReadOnly).unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: none: the store is what the test is about, and must fault.
+        // SAFETY: none. The test is about this store, which must fault.
         unsafe {
             array.as_ptr().write_volatile(1);
         }
@@ -330,12 +331,13 @@ fn read_only_is_refused_by_the_pages() {
         assert_eq!(array.get::<i32>(&[0]).unwrap(), 0);
         assert_eq!(array.get::<i32>(&[1999]).unwrap(), 1999);
         if cfg!(feature = "portable") {
-            std::process::exit(i32::from(leave_no_count_behind(array))); // the dead peer's count stays there
+            let is_left = leave_no_count_behind(array); // the dead peer's count stays there
+            std::process::exit(i32::from(is_left));
         }
     });
 }
 
-/// The portable backend cannot know that a holder died: its files are taken away here.
+/// Removes the files on the portable backend, which cannot know that a holder died.
 fn leave_no_count_behind(array: Array) -> bool {
     let id = array.descriptor().segment.id;
     drop(array);

@@ -1,28 +1,28 @@
-//! The life of a cell, searched exhaustively: three processes, crashes at every step.
+//! The life of a cell, searched exhaustively: three processes, with crashes at every step.
 //!
-//! `lifetime_model.rs` searches entries, tickets and the state word. Here is what cells add: memory
-//! that is used again by its maker, given back by anybody, and still touched by a process that
-//! ends; and a segment that is closed by what its cells are and by whether its maker keeps it.
-//! Every atomic operation is one step, steps interleave in every order, and a process may die
-//! before any step. At every state:
+//! `lifetime_model.rs` searches entries, tickets and the state word. This model has what cells add:
+//! memory that its maker uses again, that any process may decommit, and that an exiting process may
+//! still touch; and a slab that is closed depending on its cells and on its pool lease. Every
+//! atomic operation is one step, steps interleave in every order, and a process may die before any
+//! step. In every state:
 //!
-//! * who holds an array finds it LIVE, of his generation, with its memory;
-//! * who has ended but is not dead finds the memory as it was;
-//! * nobody holds anything in a segment that is dead.
+//! * a process that holds an array finds it LIVE, of its generation, with its memory;
+//! * a process that has exited but is not dead finds the memory as it was;
+//! * nobody holds anything in a slab that is DEAD.
 //!
-//! And at the end one sweep leaves nothing. Weaker protocols are searched too, and each is caught.
-// It is the same for every backend.
+//! In the end one sweep leaves nothing. Weaker protocols are searched too, and each is caught.
+// The model is the same for every backend.
 #![cfg(all(target_env = "gnu", not(feature = "portable")))]
 #![allow(missing_docs)]
 
 use std::collections::HashSet;
 
-/// Makes the first array, lets go of it, uses the cell again, and may keep the segment until its
-/// end.
+/// Makes the first array, drops it, uses the cell again, and may keep a pool lease on the slab
+/// until it exits.
 const MAKER: usize = 0;
-/// Attaches the first array by its handle, and lets go of it or ends with it.
+/// Attaches the first array by its handle, and drops it or exits while it holds it.
 const HOLDER: usize = 1;
-/// Gives memory back, and sweeps.
+/// Decommits memory, and sweeps.
 const TRIMMER: usize = 2;
 const PROCESSES: usize = 3;
 const EPOCH_LIMIT: u8 = 16;
@@ -48,7 +48,7 @@ enum Entry {
     Held,
 }
 
-/// What a process does after it has tried to close the cell, or the file.
+/// The continuation of a process after it has tried to close the cell or the slab.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Then {
     Done,
@@ -65,7 +65,7 @@ enum At {
     Hold,
     Leave,
     Exit,
-    // Closing the cell, then the file.
+    // Closing the cell, then the slab.
     Load(Then),
     Glance(Word, u8, Then),
     Close(Word, Then),
@@ -82,9 +82,9 @@ enum At {
     Renew,
     Publish,
     Abandon,
-    /// The maker keeps the segment no longer.
+    /// The maker gives its pool lease back.
     LetGo,
-    // Memory given back.
+    // Memory is decommitted.
     Punch,
     Unclaim,
     Unplace,
@@ -100,14 +100,14 @@ enum At {
 struct World {
     cell: Word,
     file: Word,
-    /// The maker's entry in the segment's own table.
+    /// The pool lease: the maker's entry in the slab's own table.
     kept: bool,
     generation: u8,
-    /// Whose contents the memory has; `None` when it was given back.
+    /// The generation whose contents the memory has; `None` when it is decommitted.
     memory: Option<u8>,
     entries: [Entry; PROCESSES],
     holds: [Option<u8>; PROCESSES],
-    /// Of a process that has ended in the ordinary way: what its threads may still touch.
+    /// The generation whose memory the threads of a process that has exited may still touch.
     touches: [Option<u8>; PROCESSES],
     at: [At; PROCESSES],
     swept: bool,
@@ -116,15 +116,15 @@ struct World {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Protocol {
     Real,
-    /// A process that ends frees its cell like any other.
+    /// A process that exits frees its cell as any other does.
     ExitFrees,
-    /// Memory is given back without claiming the cell.
+    /// Memory is decommitted without claiming the cell.
     PunchesFree,
-    /// The maker does not look at the file after it has claimed.
+    /// The maker does not look at the slab after it has claimed.
     DoesNotLook,
-    /// A sweep does not look whether who keeps the segment lives.
+    /// A sweep does not check whether the owner of the pool lease is alive.
     ForgetsKeeper,
-    /// A claim leaves no entry, so that its owner's death cannot be told from his life.
+    /// A claim leaves no entry, so a dead owner cannot be told from a living one.
     ClaimsWithoutEntry,
 }
 
@@ -166,7 +166,7 @@ fn moved(word: Word, state: State) -> Word {
     Word(state, word.1 + 1)
 }
 
-/// Every state that one step of a process leads to.
+/// Returns every state that one step of a process leads to.
 fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
     let mut next = world.clone();
     let to = match world.at[me] {
@@ -201,7 +201,7 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
             At::Load(Then::Done)
         }
         At::Ended => {
-            next.touches[me] = None; // the kernel has taken it down
+            next.touches[me] = None; // the kernel has ended its threads
             At::Crashed
         }
         At::Place => {
@@ -300,7 +300,7 @@ fn both(world: &World, me: usize, one: At, other: At) -> Vec<World> {
         .into()
 }
 
-/// Ends the cell, and then the file, if nobody uses it.
+/// Ends the cell, and then the slab, if nobody uses it.
 fn close(next: &mut World, me: usize, at: At) -> At {
     match at {
         At::Load(then) => match next.cell.0 {
@@ -406,12 +406,13 @@ fn search(protocol: Protocol) -> Report {
     report
 }
 
-/// All have ended, and another process comes and sweeps. Who finished has died since.
+/// Sweeps after all have ended: another process does so, and all that had finished are dead.
 fn last_sweep(world: &World) -> World {
     let mut world = world.clone();
     world.at = [At::Crashed, At::Crashed, At::Void(0)];
     if world.entries[TRIMMER] != Entry::Zero {
-        world.entries[HOLDER] = Entry::Placed; // the dead trimmer's place stands for one more dead entry
+        // The dead trimmer's entry stands for one more dead entry.
+        world.entries[HOLDER] = Entry::Placed;
         world.entries[TRIMMER] = Entry::Zero;
     }
     world.swept = true;

@@ -1,4 +1,4 @@
-//! No descriptor is left: nothing is lost, nothing leaks, and the error says so.
+//! No fd is left: nothing is lost, nothing leaks, and the error says so.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -14,7 +14,7 @@ use shmarray::{Access, Array, DType, Error, Message, Options, Pipe, Received, Se
 use support::{directory, fork, segments_in};
 use watched::{Pool, end_abruptly, wait_for, watched};
 
-/// Cells, and too large for one.
+/// The sizes of arrays in a cell, and in a segment of its own.
 const SIZES: [u64; 2] = [10, 200_000];
 
 fn marked(count: u64, mark: u8) -> Array {
@@ -29,7 +29,7 @@ fn limit_descriptors(most: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }
 
-/// Takes all that are left but some. They are free again when this is dropped.
+/// Takes all free fds but some. They are free again when the result is dropped.
 fn all_descriptors_but(left: usize) -> Vec<File> {
     let mut taken = Vec::new();
     loop {
@@ -47,7 +47,7 @@ fn all_descriptors_but(left: usize) -> Vec<File> {
 
 const MOST: u64 = 64;
 
-/// A message is there and is received at once, or not at all: nothing of it is lost on the way.
+/// Receives a message at once or not at all. Nothing of it is lost on the way.
 fn receive_at_once(pipe: &Pipe) -> Result<Message, Error> {
     match pipe.receive(Some(Duration::from_millis(1)))? {
         Received::Message(message) => Ok(message),
@@ -55,7 +55,7 @@ fn receive_at_once(pipe: &Pipe) -> Result<Message, Error> {
     }
 }
 
-/// What a message is made of.
+/// The parts of a message.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     arrays: usize,
@@ -76,7 +76,7 @@ impl Kind {
         assert_eq!(sent, Sent::Sent);
     }
 
-    /// All of it is there.
+    /// Checks that all parts have arrived.
     fn check(self, message: &mut Message) {
         let payload = message.payload();
         assert!(
@@ -92,7 +92,7 @@ impl Kind {
     }
 }
 
-/// With none free, one, and so on: each receive that fails says that no descriptor was left, and
+/// With no free fd, with one, and so on: each receive that fails reports that no fd was left, and
 /// the message is received as soon as there are enough.
 fn arrives_whole_when_there_are_enough(kind: Kind) {
     limit_descriptors(MOST);
@@ -161,8 +161,8 @@ fn a_message_with_everything_is_received_whole_or_not_at_all() {
     arrives_whole(name, Kind { arrays: 3, descriptors: 3, payload_bytes: 5_000_000 });
 }
 
-/// The receiver has no descriptor for a while, as a server with many connections has none. What
-/// comes meanwhile is received afterwards, in order.
+/// The receiver has no fd for a while, as a server with many connections. Messages that come
+/// meanwhile are received afterwards, in order.
 #[test]
 fn messages_that_could_not_be_received_are_received_later_in_order() {
     watched(
@@ -189,8 +189,7 @@ fn messages_that_could_not_be_received_are_received_later_in_order() {
     );
 }
 
-/// Nobody can say of a child that was forked at the limit when it has gone, unless it says so
-/// itself.
+/// The end of a child that was forked at the limit is known only if the child reports it itself.
 fn what_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&[Array])) {
     watched(test, Pool::Bytes(1 << 26), || {
         let family = fork(|| {
@@ -215,7 +214,7 @@ fn what_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&
     });
 }
 
-/// What it can: at the limit this may be an error, which is as good.
+/// Sends what it can. At the limit an error is as good.
 fn send_out_of_band(arrays: &[Array]) {
     arrays.iter().for_each(|array| drop(array.handle_to_send()));
 }
@@ -244,7 +243,7 @@ fn what_a_child_that_has_descriptors_again_sent_and_made_is_given_back() {
     });
 }
 
-/// A child that was forked without descriptors holds what its parent held, for as long as it lives.
+/// A child that was forked without fds holds what its parent held, for as long as it lives.
 #[test]
 fn a_child_that_was_forked_without_descriptors_holds_what_its_parent_held() {
     watched(
@@ -264,7 +263,7 @@ fn a_child_that_was_forked_without_descriptors_holds_what_its_parent_held() {
             drops.wait();
             drop(arrays);
             shmarray::sweep().unwrap();
-            // Nothing that is made now lies where the child still reads.
+            // No array that is made now lies where the child still reads.
             let made: Vec<_> = SIZES.iter().map(|size| marked(*size, 6)).collect();
             dropped.open();
             child.ended();

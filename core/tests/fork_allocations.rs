@@ -1,5 +1,5 @@
-//! The library allocates nothing in a fork: a signal handler that forks may have interrupted the
-//! program's own `malloc`, whose heap is not whole then.
+//! The library allocates nothing in a fork, because a signal handler that forks may have
+//! interrupted the program's own `malloc`, whose heap is inconsistent then.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -11,11 +11,11 @@ use std::cell::Cell;
 use shmarray::{Array, DType, Options};
 use support::{directory, scenario};
 
-/// Counts what a thread asks of it that forks.
+/// Counts the requests of a thread that forks.
 struct Counting;
 
 thread_local! {
-    /// While this thread is in a fork: how often it has asked.
+    /// The number of requests, while this thread is in a fork.
     static ASKED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -45,7 +45,7 @@ fn bytes(count: u64) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
 }
 
-/// How often a fork asked the allocator for anything: in the parent, and in the child.
+/// Returns the number of requests to the allocator in a fork: in the parent, and in the child.
 fn asked_by_a_fork() -> (usize, usize) {
     ASKED.set(Some(0));
     // SAFETY: the child does nothing but end.
@@ -61,7 +61,7 @@ fn asked_by_a_fork() -> (usize, usize) {
     (asked, libc::WEXITSTATUS(status) as usize)
 }
 
-/// More forks than a table has places, so that the dead must be told from the living.
+/// Forks more often than a table has entries, so that the entries of dead children must be cleared.
 fn no_fork_allocates() {
     let held = [bytes(100), bytes(1_000_000)];
     let asked: Vec<_> = (0..300).map(|_| asked_by_a_fork()).collect();

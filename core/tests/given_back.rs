@@ -1,5 +1,5 @@
-//! Known bugs that Miri must see through the stand-in for shared memory: `ci/miri` runs each and
-//! expects its end.
+//! Known bugs that Miri must see through the stand-in for shared memory. `ci/miri` runs each and
+//! expects it to fail.
 #![cfg(miri)]
 #![allow(missing_docs, unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Arrays in huge pages: of a hugetlbfs, protected and given back as others are, and of a tmpfs
-//! that has some.
+//! Arrays in huge pages: in a hugetlbfs, where they are protected and given back as others are, and
+//! in a tmpfs that has some.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 #![allow(missing_docs, unsafe_code)]
 
@@ -17,7 +17,7 @@ use shmarray::{
 use support::{POOL, directory, fork, scenario, segments_in};
 use watched::end_abruptly;
 
-/// A scenario in a hugetlbfs; it needs root, and pages that the administrator has reserved.
+/// Runs a scenario in a hugetlbfs. It needs root, and pages that the administrator has reserved.
 fn in_hugetlbfs(test: &str, limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
     let Some(_reserved) = Reserved::pages(48) else {
         return println!(
@@ -44,7 +44,8 @@ impl Drop for Reserved {
     }
 }
 
-/// How many there are then. Tests beside this one change it, too, so one does at a time.
+/// Changes the number of reserved pages, and returns it. Other tests change it too, so one does at
+/// a time.
 fn change_reserved(by: i64) -> Option<i64> {
     let lock =
         std::fs::File::create(std::env::temp_dir().join("shmarray-test-huge-pages.lock")).ok()?;
@@ -84,7 +85,7 @@ fn mounted(mount: [&str; 5], place: &Path) -> bool {
     Command::new("mount").args(mount).arg(place).status().unwrap().success()
 }
 
-/// An array of bytes 0, 1, 2 … 250, 0, …
+/// Makes an array of the bytes 0, 1, 2 … 250, 0, …
 fn counted(count: u64) -> Array {
     let source: Vec<_> = (0..count).map(|at| (at % 251) as u8).collect();
     let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
@@ -205,7 +206,7 @@ fn more_than_the_reserved_pages_is_an_error() {
     });
 }
 
-/// Bytes of this process's mappings of segments that are huge pages.
+/// Returns the bytes of this process's mappings of segments that are huge pages.
 fn huge_bytes() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let of_huge = maps.lines().filter_map(|line| line.strip_prefix("ShmemPmdMapped:"));

@@ -1,4 +1,4 @@
-//! Who holds what when processes die, fork and end: leases, over the Linux backend.
+//! Leases over the Linux backend: what is held when processes die, fork and exit.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -23,7 +23,7 @@ fn registry() -> std::path::PathBuf {
     all.into_iter().find(|path| path.to_string_lossy().contains("shmarray-registry-")).unwrap()
 }
 
-/// Holds what it is told to attach; ends with all of it still held.
+/// Attaches what it is told, and exits while it holds all of it.
 #[test]
 fn keeper() {
     if !is_peer("keeper") {
@@ -76,7 +76,7 @@ fn an_ordinary_end_gives_back_what_was_still_held() {
 fn an_ordinary_end_gives_back_what_others_died_with() {
     scenario("an_ordinary_end_gives_back_what_others_died_with", || {
         let array = bytes(10);
-        let peer = keeper_of(&array); // has looked around, and found nothing
+        let peer = keeper_of(&array); // has swept, and found nothing
         let dead = fork(|| {
             std::mem::forget((bytes(10), bytes(100_000)));
             kill(std::process::id() as i32);
@@ -118,7 +118,7 @@ fn a_child_holds_from_its_first_instruction_on() {
         let handle = handle_of(&array);
         let (mut read, mut write) = std::io::pipe().unwrap();
         let child = fork(|| {
-            read.read_exact(&mut [0]).unwrap(); // the parent has let go
+            read.read_exact(&mut [0]).unwrap(); // the parent has dropped it
             assert_eq!(shmarray::segments().unwrap()[0].holders, [std::process::id()]);
             assert_eq!(array.get::<u8>(&[2]).unwrap(), 7);
             Array::attach(&handle, Access::ReadWrite).unwrap().set(&[3], 3u8).unwrap();
@@ -304,7 +304,7 @@ fn a_killed_parent_is_dead_though_its_child_lives() {
         );
         support::kill(child.parse().unwrap());
         while shmarray::sweep().unwrap().segments == 0 {
-            std::thread::yield_now(); // until the kernel has taken it down
+            std::thread::yield_now(); // until the kernel has ended it
         }
     });
 }
@@ -360,7 +360,7 @@ fn a_sweep_that_looks_at_a_message_does_not_hide_it_from_its_receiver() {
             let array = bytes(size);
             array.set(&[0], round as u8).unwrap();
             assert_eq!(here.send(b"", &[&array], None).unwrap(), Sent::Sent);
-            drop(array); // nobody maps it now
+            drop(array); // nobody has it mapped now
             let Received::Message(message) = there.receive(None).unwrap() else {
                 panic!("none came")
             };

@@ -1,5 +1,5 @@
-//! What only the Linux backend promises: death gives back, full memory is an error, nobody is let
-//! in.
+//! What only the Linux backend guarantees: a death gives back, full memory is an error, and other
+//! users have no access.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -55,7 +55,7 @@ fn what_a_killed_process_held_is_given_back_by_the_next_use() {
         peer.ask("create camera");
         assert_eq!(segments_in(&directory()).len(), 3);
         peer.kill();
-        // The name of the dead is free at once, and the first use sweeps the rest.
+        // The name of a dead process's array is free at once, and the first use sweeps the rest.
         let array = bytes(10, &named("camera")).unwrap();
         assert_eq!(segments_in(&directory()).len(), 2);
         assert_eq!(array.get::<u8>(&[7]).unwrap(), 0);
@@ -78,7 +78,7 @@ fn what_a_killed_process_shared_stays_with_the_survivor() {
 fn a_sweep_says_what_it_gave_back() {
     scenario("a_sweep_says_what_it_gave_back", || {
         let kept = bytes(1, &Options::default()).unwrap();
-        shmarray::sweep().unwrap(); // of its own, what it had in reserve
+        shmarray::sweep().unwrap(); // what it had in its own pool
         let mut peer = Peer::start("holder");
         peer.ask("create -");
         peer.ask("create -");
@@ -106,7 +106,7 @@ fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
                 if child_first {
                     return drop(array.clone());
                 }
-                let _ = std::io::Read::read(&mut read, &mut [0]); // until the parent let go
+                let _ = std::io::Read::read(&mut read, &mut [0]); // until the parent has dropped it
                 Array::attach(&handle, Access::ReadWrite).unwrap().set(&[3], 3u8).unwrap();
                 assert_eq!(array.get::<u8>(&[3]).unwrap(), 3);
             });
@@ -192,7 +192,8 @@ fn what_the_dead_left_makes_room_before_shared_memory_is_full() {
         let outcome = std::panic::catch_unwind(|| {
             // SAFETY: this scenario is a process with one test thread.
             unsafe { std::env::set_var("SHMARRAY_DIR", &small) };
-            let _kept = bytes(1, &Options::default()).unwrap(); // the first use, with its sweep, is over
+            // The first use, with its sweep, is over.
+            let _kept = bytes(1, &Options::default()).unwrap();
             let mut peer = Peer::start("holder");
             peer.ask("create -");
             assert_eq!(bytes(1 << 20, &Options::default()).unwrap_err().kind(), ErrorKind::NoSpace);

@@ -1,4 +1,4 @@
-//! What a pipe carries: payloads and arrays of every number, descriptors; and what it refuses.
+//! A pipe carries payloads of every size, arrays in every number and fds, and refuses the rest.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
@@ -53,7 +53,7 @@ fn a_payload_in_pieces_arrives_as_one() {
 fn what_a_small_socket_does_not_take_arrives_all_the_same() {
     scenario("what_a_small_socket_does_not_take_arrives_all_the_same", || {
         let (here, there) = Pipe::pair().unwrap();
-        let size: libc::c_int = 1; // the kernel makes the least of it that it has, some 4 KiB
+        let size: libc::c_int = 1; // the kernel raises it to its minimum, some 4 KiB
         let socket = here.as_fd().as_raw_fd();
         let bytes = size_of_val(&size) as libc::socklen_t;
         // SAFETY: an open socket, and a number of the length that is said.

@@ -32,7 +32,7 @@ impl Queue {
         assert_eq!(self.writer.send(&slot.to_bytes(), &[], None).unwrap(), Sent::Sent);
     }
 
-    /// A message's slot, which is not freed yet.
+    /// Receives a message. Returns its slot, which is not freed yet.
     fn receive(&self) -> QueueSlot {
         match self.reader.receive(None).unwrap() {
             Received::Message(message) => {
@@ -53,7 +53,7 @@ impl Queue {
     }
 }
 
-/// A process that does something and is killed.
+/// A process that runs `body` and is killed.
 fn killed_after(body: impl FnOnce()) {
     fork(|| {
         body();
@@ -71,7 +71,7 @@ fn there_are_as_many_slots_as_were_made() {
                 let all: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
                 assert_eq!((all.len(), queue.taken()), (count as usize, count), "{round}");
                 all.iter().for_each(|slot| queue.slots.free(*slot));
-                all.iter().for_each(|slot| queue.slots.free(*slot)); // twice is as good as once
+                all.iter().for_each(|slot| queue.slots.free(*slot)); // a second time has no effect
                 assert_eq!(queue.taken(), 0);
             }
         }
@@ -89,7 +89,7 @@ fn a_slot_goes_with_its_message() {
         queue.slots.free(first);
         assert_eq!(queue.taken(), 1);
         queue.put();
-        queue.slots.free(first); // of an earlier life: nobody's
+        queue.slots.free(first); // of an earlier life, so it frees nothing
         assert_eq!(queue.taken(), 2);
     });
 }
@@ -215,7 +215,7 @@ fn processes_that_are_killed_at_any_moment_cost_no_slot() {
 }
 
 impl Queue {
-    /// As `put`, but it waits.
+    /// Does the same as `put`, but waits.
     fn put_one(&self) {
         let slot = self.slots.take(&self.reader, None).unwrap().unwrap();
         self.send(slot);

@@ -1,5 +1,5 @@
-//! What a program, its shell and its sandbox do around the library: limits, timers, directories,
-//! filters.
+//! The surroundings that a program, its shell and its sandbox give the library: limits, timers,
+//! directories and filters.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -29,14 +29,15 @@ fn named(name: &str) -> Result<Array, Error> {
     Array::create(DType::parse("|u1").unwrap(), &[100], &options)
 }
 
-/// `ulimit -f`, in bytes. What goes beyond it is ended by a signal, unless that is dealt with.
+/// Sets `ulimit -f`, in bytes. A process that goes beyond it is ended by a signal, unless that is
+/// handled.
 fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: a limit of this process, which is only read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
 }
 
-/// What this process does at SIGXFSZ.
+/// Returns this process's action for SIGXFSZ.
 fn action() -> libc::sighandler_t {
     // SAFETY: plain numbers, for which zeros are valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -45,8 +46,8 @@ fn action() -> libc::sighandler_t {
     action.sa_sigaction
 }
 
-/// An array that goes beyond the limit is an error that does not say that memory is full: there is
-/// plenty. And the program's signals are its own.
+/// An array beyond the limit is an error that does not report full memory, since there is plenty.
+/// The program's signal actions stay its own.
 fn is_refused(what: &str, made: Result<Array, Error>) {
     let error = made.err().unwrap_or_else(|| panic!("{what} goes beyond the limit"));
     if let Error::NoSpace { asked_bytes, free_bytes, .. } = &error {
@@ -57,13 +58,13 @@ fn is_refused(what: &str, made: Result<Array, Error>) {
     assert_eq!(action(), libc::SIG_DFL, "{what} changed what the program does at the signal");
 }
 
-/// In a child, which the signal would end.
+/// Runs in a child, because the signal would end it.
 fn beyond_the_limit(test: &str, pool: Pool, deed: fn()) {
     watched(test, pool, || {
         fork(|| {
             limit_files(2 * MIB);
             deed();
-            drop(bytes(MIB)); // what stays below the limit goes on working
+            drop(bytes(MIB)); // a smaller array is still made
         })
         .ended();
         shmarray::sweep().unwrap();
@@ -109,14 +110,15 @@ fn a_long_payload_beyond_the_file_size_limit_is_an_error_and_no_death() {
     });
 }
 
-/// The limit came after the pool was warm: memory that was given back is reserved again.
+/// The limit came after the pool was warm, so decommitted memory is reserved again.
 #[test]
 fn a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death() {
     let name = "a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death";
     watched(name, Pool::Bytes(64 * MIB), || {
         fork(|| {
             drop(bytes(8 * MIB));
-            fork(|| assert!(shmarray::sweep().unwrap().bytes >= 8 * MIB)).ended(); // takes the memory, and leaves the segment
+            // The sweep takes the memory, and leaves the segment.
+            fork(|| assert!(shmarray::sweep().unwrap().bytes >= 8 * MIB)).ended();
             limit_files(2 * MIB);
             let again = create(8 * MIB);
             drop(again.inspect(|array| array.set(&[8 * MIB - 1], 1u8).unwrap()));
@@ -128,7 +130,7 @@ fn a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death() {
 
 extern "C" fn count_nothing(_: libc::c_int) {}
 
-/// So often a profiler's timer ends what the kernel does for this process.
+/// Sets a profiler's timer, which interrupts the system calls of this process so often.
 fn set_timer(microseconds: i64) {
     let handler = count_nothing as extern "C" fn(libc::c_int);
     // SAFETY: plain numbers, for which zeros are valid. Without SA_RESTART.
@@ -147,7 +149,7 @@ fn a_fast_timer_does_not_keep_a_large_array_from_being_made() {
     watched("a_fast_timer_does_not_keep_a_large_array_from_being_made", Pool::Off, || {
         for microseconds in [5_000, 1_000, 200] {
             wait_for(format!("an array of 256 MiB beside a timer of {microseconds} µs"));
-            // In a child the thread is the only one, so the signals are its own.
+            // In a child this thread is the only one, so it gets the signals.
             fork(|| {
                 set_timer(microseconds);
                 let array = bytes(256 * MIB);
@@ -159,7 +161,7 @@ fn a_fast_timer_does_not_keep_a_large_array_from_being_made() {
     });
 }
 
-/// A process whose SHMARRAY_DIR is relative, and which goes elsewhere.
+/// A process whose SHMARRAY_DIR is relative, and which changes its working directory.
 #[test]
 fn wanderer() {
     if !is_peer("wanderer") {
@@ -179,7 +181,7 @@ fn wanderer() {
             .flat_map(|place| segments_in(&home.join(place)))
             .collect();
         match wandered {
-            // Refused for what it is: that is as good.
+            // An error about the relative directory is as good.
             Err(error) if error.kind() == ErrorKind::InvalidArgument => "fine".to_owned(),
             Err(error) => error.to_string(),
             Ok(()) if left.is_empty() => "fine".to_owned(),
@@ -221,8 +223,9 @@ fn a_relative_directory_is_refused_or_stays_the_same_when_the_process_goes_elsew
     }
 }
 
-/// From now on every `statx` of this process fails, as under a filter that knows it not.
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))] // musl asks by another call
+/// Makes every `statx` of this process fail from now on, as a filter does that does not know the
+/// call.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))] // musl makes another call
 fn refuse_statx() {
     let step = |code: u32, jump_true, jump_false, k| libc::sock_filter {
         code: code as u16,

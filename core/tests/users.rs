@@ -1,5 +1,5 @@
-//! Users: one that a daemon becomes, one without a number, one with a strange umask; and another's
-//! files beside one's dead.
+//! Users: one that a daemon becomes, one without a number, one with a strange umask; and another
+//! user's files beside dead processes.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -22,7 +22,7 @@ use watched::{Pool, become_user, end_abruptly, wait_for, watched_in_own_memory};
 
 const MIB: u64 = 1 << 20;
 
-/// So long that what is asked for now and then is asked for at the next use.
+/// Waits so long that checks which are made now and then are made at the next use.
 fn a_while() {
     let until = Instant::now() + Duration::from_millis(20);
     while Instant::now() < until {
@@ -30,7 +30,7 @@ fn a_while() {
     }
 }
 
-/// How many processes are on the roll of a user's registry.
+/// Returns the number of processes on the process list of a user's registry.
 fn on_the_roll(user: u32) -> usize {
     let registry = fs::read(directory().join(format!("shmarray-registry-{user}"))).unwrap();
     registry.chunks(8).filter(|entry| entry.iter().any(|byte| *byte != 0)).count()
@@ -44,7 +44,8 @@ fn one_dies() {
     .ended();
 }
 
-/// The dead leave the roll at the next create, whatever lies there besides.
+/// Checks that dead processes leave the process list at the next create, whatever else is in the
+/// directory.
 fn the_dead_leave_the_roll(user: u32) {
     become_user(user);
     let kept = bytes(10);
