@@ -208,7 +208,8 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         let before = shmarray::copied_bytes();
         let options = Options { order: Order::F, ..Options::default() };
         #[allow(unsafe_code)]
-        // SAFETY: the layout describes the 12 elements of `source`.
+        // SAFETY: every element can be read, because the layout describes the 12 elements of
+        // `source`, which is private.
         let array =
             unsafe { Array::share(source.as_ptr().cast(), int32(), &layout, &options) }.unwrap();
         assert_eq!(shmarray::copied_bytes() - before, 48);
@@ -226,7 +227,8 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         assert!(error.to_string().contains("24 bytes, and there is room for 23"), "{error}");
         let rows = shmarray::Layout::contiguous(every_other.shape(), 4, Order::C).unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: the layout describes the first elements of `source`, which is private.
+        // SAFETY: every element can be read and none is the array's, because the layout describes
+        // the first elements of `source`, which is private.
         unsafe { every_other.fill_from(source.as_ptr().cast(), &rows) }.unwrap();
         assert_eq!(values(&every_other), source[..rows.len() as usize]);
     });
@@ -309,7 +311,8 @@ fn trespasser() {
     serve(|handle| {
         let array = Array::attach(handle, Access::ReadOnly).unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: none. The test is about this store, which must fault.
+        // SAFETY: none: the memory is mapped read-only. The test is about this store, which must
+        // fault.
         unsafe {
             array.as_ptr().write_volatile(1);
         }

@@ -462,10 +462,12 @@ fn arrays_that_dead_grandchildren_held_are_given_back() {
 /// Makes every fork fail, as for a user who may have no more processes.
 fn forks_fail(count: usize) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a limit of this process, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to a limit that outlives it and
+    // is only read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &none) }, 0);
     for _ in 0..count {
-        // SAFETY: no child comes of it.
+        // SAFETY: a child of a fork may do little, but here the limit on processes makes the fork
+        // fail.
         assert_eq!(unsafe { libc::fork() }, -1, "a fork that should fail");
     }
 }

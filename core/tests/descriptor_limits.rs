@@ -25,7 +25,8 @@ fn marked(count: u64, mark: u8) -> Array {
 
 fn limit_descriptors(most: u64) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: 1024 };
-    // SAFETY: a limit of this process, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to a limit that outlives it and
+    // is only read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }
 

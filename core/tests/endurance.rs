@@ -164,9 +164,10 @@ fn a_supervisor_of_workers_that_die_does_not_grow() {
         for number in 0..times(100) {
             wait_for(format!("worker {number}"));
             let mut own = Random(random.below(u64::MAX) | 1);
-            // SAFETY: a child of ours, which is waited for; its status is its own.
+            // SAFETY: the child runs `worker` in its only thread, and this process waits for it
+            // below.
             let pid = fork(|| worker(&there, &mut own)).id();
-            // SAFETY: no status is asked for.
+            // SAFETY: the pid is of a child of this process, and a null status is not written to.
             unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
             received += receive_all(&here);
             drop(marked(10, 1));
@@ -251,10 +252,12 @@ fn hostile_user(ready: &watched::Gate) -> ! {
 fn lock(path: PathBuf) -> fs::File {
     let file = fs::File::create(&path).unwrap();
     file.set_permissions(fs::Permissions::from_mode(0o666)).unwrap();
-    // SAFETY: `flock` is plain numbers, for which zeros are valid: all of the file.
+    // SAFETY: zeros are a valid value, because `flock` consists of plain numbers; they stand for
+    // all of the file.
     let mut all: libc::flock = unsafe { std::mem::zeroed() };
     all.l_type = libc::F_WRLCK as libc::c_short;
-    // SAFETY: an open descriptor, and a `flock`.
+    // SAFETY: the arguments are valid for the call: an fd that is open, and the `flock` that this
+    // command takes.
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &all) }, 0);
     file
 }

@@ -59,13 +59,15 @@ unsafe extern "C" fn linkat(
     new: *const c_char,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_linkat, from, old, to, new, flags) }) as c_int
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path, 0) }) as c_int
 }
 
@@ -78,13 +80,15 @@ unsafe extern "C" fn mmap(
     fd: c_int,
     from: i64,
 ) -> *mut c_void {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_mmap, at, len, prot, flags, fd, from) }) as *mut c_void
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(at: *mut c_void, len: usize) -> c_int {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_munmap, at, len) }) as c_int
 }
 
@@ -101,7 +105,7 @@ fn bytes(count: u64) -> Array {
 /// begun is completed, and nothing follows it.
 fn ends_beside(work: impl Fn() + Send + 'static, calls: usize) {
     drop(bytes(1)); // registers the library's handler before ours
-    // SAFETY: a function of this program.
+    // SAFETY: the handler stays valid until the exit, because it is a function of this program.
     unsafe { libc::atexit(ends) };
     thread::spawn(move || {
         CALLS.set(Some(calls));
@@ -113,7 +117,8 @@ fn ends_beside(work: impl Fn() + Send + 'static, calls: usize) {
     while !IS_INSIDE.load(Ordering::Acquire) {
         thread::yield_now();
     }
-    // SAFETY: the thread is in the middle of something; that is the test.
+    // SAFETY: no other thread calls `exit`. One is inside an operation of the library, which is
+    // what the test is about.
     unsafe { libc::exit(0) }
 }
 

@@ -157,7 +157,7 @@ static USES: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether every other thread of this process sleeps.
 fn all_others_sleep() -> bool {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the call cannot touch memory, because it takes no arguments, and it cannot fail.
     let own = unsafe { libc::gettid() }.to_string();
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let others = tasks.filter(|task| *task.file_name() != *own);
@@ -250,8 +250,8 @@ fn attach(handle: &str) {
 
 fn watched_with_held(test: &str, body: impl FnOnce(&str)) {
     watched(test, POOL, || {
-        // SAFETY: a function that stays. The last to be run before a fork, as it is the first to
-        // register.
+        // SAFETY: the handler stays valid, because it is a function of this program. It runs last
+        // before a fork, because it is registered first.
         unsafe { libc::pthread_atfork(Some(until_all_others_wait), None, None) };
         let held = held();
         body(&held[7].handle());

@@ -49,7 +49,8 @@ impl Drop for Reserved {
 fn change_reserved(by: i64) -> Option<i64> {
     let lock =
         std::fs::File::create(std::env::temp_dir().join("shmarray-test-huge-pages.lock")).ok()?;
-    // SAFETY: the descriptor is open; the lock goes with it.
+    // SAFETY: the call cannot touch memory, because it takes a number and an fd, which is open; the
+    // lock goes with it.
     unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
     let now = || std::fs::read_to_string(PAGES).ok()?.trim().parse::<i64>().ok();
     std::fs::write(PAGES, (now()? + by).max(0).to_string()).ok()?;
@@ -67,9 +68,11 @@ fn in_mounted(
         std::fs::create_dir(&huge).unwrap();
         assert!(mounted(mount, &huge), "this test mounts a file system, which needs root");
         let outcome = std::panic::catch_unwind(|| {
-            // SAFETY: this scenario is a process with one test thread.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var("SHMARRAY_DIR", &huge) };
-            // SAFETY: the same.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var(POOL, limit) };
             body();
             shmarray::sweep().unwrap();
@@ -89,7 +92,8 @@ fn mounted(mount: [&str; 5], place: &Path) -> bool {
 fn counted(count: u64) -> Array {
     let source: Vec<_> = (0..count).map(|at| (at % 251) as u8).collect();
     let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
-    // SAFETY: as many bytes as the layout says.
+    // SAFETY: every element can be read, because the private memory has as many bytes as the layout
+    // describes.
     unsafe {
         Array::share(source.as_ptr(), DType::parse("|u1").unwrap(), &layout, &Options::default())
     }
@@ -191,7 +195,7 @@ fn a_store_to_a_read_only_array_in_huge_pages_is_a_fault() {
         let handle = array.handle();
         let child = fork(|| {
             let read = Array::attach(&handle, Access::ReadOnly).unwrap();
-            // SAFETY: none: it is to be a fault.
+            // SAFETY: none: the memory is mapped read-only, and the test is that this store faults.
             unsafe { read.as_ptr().write_volatile(1) };
         });
         child.ended_by(11);

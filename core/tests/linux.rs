@@ -159,7 +159,8 @@ fn full_shared_memory_is_an_error_with_the_figures() {
             .unwrap();
         assert!(status.success(), "this test mounts a tmpfs, which needs root");
         let outcome = std::panic::catch_unwind(|| {
-            // SAFETY: this scenario is a process with one test thread.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var("SHMARRAY_DIR", &small) };
             let most = bytes(900 << 10, &Options::default()).unwrap();
             for asked in [200 << 10, 1 << 20, 1 << 33, 1 << 50, 1 << 61] {
@@ -190,7 +191,8 @@ fn what_the_dead_left_makes_room_before_shared_memory_is_full() {
         let status = std::process::Command::new("mount").args(mount).arg(&small).status().unwrap();
         assert!(status.success(), "this test mounts a tmpfs, which needs root");
         let outcome = std::panic::catch_unwind(|| {
-            // SAFETY: this scenario is a process with one test thread.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var("SHMARRAY_DIR", &small) };
             // The first use, with its sweep, is over.
             let _kept = bytes(1, &Options::default()).unwrap();
@@ -212,7 +214,8 @@ fn an_array_goes_where_it_was_made_whatever_the_environment_says_later() {
         let (array, made_in) = (bytes(10, &named("camera")).unwrap(), directory());
         let elsewhere = made_in.join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
-        // SAFETY: this scenario is a process with one test thread.
+        // SAFETY: changing the environment needs a process in which nothing reads it, and this
+        // scenario's process has one test thread.
         unsafe { std::env::set_var("SHMARRAY_DIR", &elsewhere) };
         assert_eq!(
             Array::attach("camera", Access::ReadOnly).unwrap_err().kind(),

@@ -56,7 +56,8 @@ fn what_a_small_socket_does_not_take_arrives_all_the_same() {
         let size: libc::c_int = 1; // the kernel raises it to its minimum, some 4 KiB
         let socket = here.as_fd().as_raw_fd();
         let bytes = size_of_val(&size) as libc::socklen_t;
-        // SAFETY: an open socket, and a number of the length that is said.
+        // SAFETY: the arguments are valid for the call: a socket that is open, and a pointer to a
+        // number of the size that is passed.
         let set = unsafe {
             libc::setsockopt(
                 socket,
@@ -202,7 +203,7 @@ fn an_end_passes_to_another_program_by_its_descriptor() {
         let (here, there) = Pipe::pair().unwrap();
         let copy = there.as_fd().try_clone_to_owned().unwrap();
         drop(there);
-        // SAFETY: the number of a descriptor that is owned here and forgotten.
+        // SAFETY: the fd is owned once only, because the value that owned it is forgotten in this test.
         let again = unsafe { OwnedFd::from_raw_fd(copy.as_raw_fd()) };
         std::mem::forget(copy);
         let there = Pipe::from_fd(again).unwrap();

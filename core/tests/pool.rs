@@ -16,7 +16,8 @@ const MIB: u64 = 1 << 20;
 /// Runs a scenario with a pool of so many bytes.
 fn pooled(test: &str, limit: &str, body: impl FnOnce()) {
     scenario(test, || {
-        // SAFETY: the scenario's process has no other threads yet.
+        // SAFETY: changing the environment needs a process in which nothing reads it, and the
+        // scenario's process has no other threads yet.
         #[allow(unsafe_code)]
         unsafe {
             std::env::set_var(POOL, limit);

@@ -25,7 +25,8 @@ fn bytes(shape: &[u64], order: Order) -> Array {
     let array = array("|u1", shape, order);
     let numbers: Vec<u8> = (0..array.layout().len() as u8).collect();
     let layout = shmarray::Layout::contiguous(shape, 1, Order::C).unwrap();
-    // SAFETY: the vector has the elements of that layout.
+    // SAFETY: every element can be read, because the private vector has all the elements that the
+    // layout describes.
     #[allow(unsafe_code)]
     unsafe {
         array.fill_from(numbers.as_ptr(), &layout).unwrap();

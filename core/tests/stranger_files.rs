@@ -225,11 +225,12 @@ const STOPS: usize = 200;
 /// Returns a number that this process and its children share.
 fn shared_number() -> &'static AtomicUsize {
     let (anywhere, kind) = (std::ptr::null_mut(), libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, where the kernel likes.
+    // SAFETY: a new mapping replaces no memory in use, because the kernel chooses its address.
     let page =
         unsafe { libc::mmap(anywhere, 4096, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
     assert_ne!(page, libc::MAP_FAILED);
-    // SAFETY: a page of zeros that is never unmapped, large enough and aligned.
+    // SAFETY: the reference is valid for ever, because the page is aligned, large enough, full of
+    // zeros and never unmapped.
     unsafe { &*page.cast() }
 }
 
@@ -274,10 +275,11 @@ fn a_process_that_is_stopped_at_any_moment_while_it_takes_a_name_away_stops_nobo
 }
 
 fn signal(pid: i32, signal: i32) {
-    // SAFETY: a process that the test started.
+    // SAFETY: the signal reaches no other process, because the pid is of a process that the test
+    // started and has not waited for.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     if signal == libc::SIGSTOP {
-        // SAFETY: no status is asked for.
+        // SAFETY: the pid is of a child of this process, and a null status is not written to.
         let stopped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WUNTRACED) };
         assert_eq!(stopped, pid);
     }

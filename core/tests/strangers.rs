@@ -105,7 +105,8 @@ fn first() {
     if !is_peer("first") {
         return;
     }
-    // SAFETY: concerns only the processes that this one forks.
+    // SAFETY: the call cannot touch memory, because it takes a number; it concerns only the
+    // processes that this one forks.
     if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
         return serve(|_| format!("unshare(CLONE_NEWPID): {}", Os::last_os_error()));
     }
@@ -120,7 +121,8 @@ fn first() {
             line => obey(line, &mut held),
         });
     });
-    // SAFETY: a child of ours. However it ended, the kernel has ended its namespace too.
+    // SAFETY: the pid is of a child of this process, and a null status is not written to. However
+    // it ended, the kernel has ended its namespace too.
     unsafe { libc::waitpid(first.id(), std::ptr::null_mut(), 0) };
 }
 
@@ -217,11 +219,12 @@ fn stranger() {
     if !is_peer("stranger") {
         return;
     }
-    // SAFETY: takes no memory; this process has no other groups from now on.
+    // SAFETY: the null list is not read, because its length is zero; this process has no other
+    // groups from now on.
     assert_eq!(unsafe { libc::setgroups(0, std::ptr::null()) }, 0, "needs root");
-    // SAFETY: takes only a number.
+    // SAFETY: the call cannot touch memory, because its only argument is a plain number.
     assert_eq!(unsafe { libc::setgid(NOBODY) }, 0);
-    // SAFETY: takes only a number.
+    // SAFETY: the call cannot touch memory, because its only argument is a plain number.
     assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
     let mut held = Vec::new();
     serve(|line| obey(line, &mut held));
@@ -371,10 +374,12 @@ fn instead_of_the_registry(make: impl FnOnce(&Path)) {
 /// Locks every byte of a file. `None` when another process has locked one.
 fn lock_all(path: &Path) -> Option<fs::File> {
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    // SAFETY: plain numbers, for which zeros are valid: from the first byte to the end of all.
+    // SAFETY: zeros are a valid value, because `flock` consists of plain numbers; they stand for
+    // all bytes from the first one on.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
-    // SAFETY: an open descriptor; the command takes a `flock`.
+    // SAFETY: the arguments are valid for the call: an fd that is open, and the `flock` that this
+    // command takes.
     let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0;
     locked.then_some(file)
 }

@@ -33,15 +33,18 @@ fn named(name: &str) -> Result<Array, Error> {
 /// handled.
 fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: a limit of this process, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to a limit that outlives it and
+    // is only read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
 }
 
 /// Returns this process's action for SIGXFSZ.
 fn action() -> libc::sighandler_t {
-    // SAFETY: plain numbers, for which zeros are valid.
+    // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers and
+    // null pointers.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: room for the answer; nothing is changed.
+    // SAFETY: the pointers are valid for the call: null changes nothing, and the other points to
+    // room for the answer.
     assert_eq!(unsafe { libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut action) }, 0);
     action.sa_sigaction
 }
@@ -90,7 +93,8 @@ fn a_copy_beyond_the_file_size_limit_is_an_error_and_no_death() {
         let source = vec![1u8; 4 << 20];
         let layout = Layout::contiguous(&[4 * MIB], 1, Order::C).unwrap();
         let dtype = DType::parse("|u1").unwrap();
-        // SAFETY: the source has the elements of the layout.
+        // SAFETY: every element can be read, because the private source has all the elements that
+        // the layout describes.
         let shared = unsafe { Array::share(source.as_ptr(), dtype, &layout, &Options::default()) };
         is_refused("a copy of a large array", shared);
     });
@@ -133,14 +137,17 @@ extern "C" fn count_nothing(_: libc::c_int) {}
 /// Sets a profiler's timer, which interrupts the system calls of this process so often.
 fn set_timer(microseconds: i64) {
     let handler = count_nothing as extern "C" fn(libc::c_int);
-    // SAFETY: plain numbers, for which zeros are valid. Without SA_RESTART.
+    // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers.
+    // They leave SA_RESTART out.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as libc::sighandler_t;
-    // SAFETY: a function that stays, and a structure that is only read.
+    // SAFETY: the handler stays valid, because it is a function of this program, and the structure
+    // is only read.
     assert_eq!(unsafe { libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()) }, 0);
     let often = libc::timeval { tv_sec: 0, tv_usec: microseconds };
     let often = libc::itimerval { it_interval: often, it_value: often };
-    // SAFETY: one structure, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to one structure, which is only
+    // read.
     assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &often, std::ptr::null_mut()) }, 0);
 }
 
@@ -172,7 +179,8 @@ fn wanderer() {
     for place in ["here", "elsewhere", "elsewhere/here"] {
         fs::create_dir_all(home.join(place)).unwrap();
     }
-    // SAFETY: nothing else in this process looks at the environment now.
+    // SAFETY: changing the environment needs a process in which nothing reads it, and nothing else
+    // in this one does now.
     unsafe { std::env::set_var("SHMARRAY_DIR", "here") };
     serve(|_| {
         let wandered = wander();
@@ -240,9 +248,10 @@ fn refuse_statx() {
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-    // SAFETY: a filter that outlives the call.
+    // SAFETY: the pointer is valid for the call, because the filter that it points to outlives it.
     let filtered =
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
     assert_eq!(filtered, 0, "{}", std::io::Error::last_os_error());

@@ -112,7 +112,8 @@ fn a_user_without_a_number_leaves_strangers_files_alone() {
         assert_eq!(before.len(), 1);
         fork(|| {
             become_user(USER);
-            // SAFETY: takes a number; this process has one thread.
+            // SAFETY: the call cannot touch memory, because it takes a number; it succeeds only in
+            // a process with one thread, as this one.
             assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWUSER) }, 0, "no user namespaces here");
             drop(bytes(100));
             shmarray::sweep().unwrap();
@@ -180,7 +181,8 @@ fn a_umask_does_not_close_a_users_own_files() {
         for mask in [0o777, 0o277] {
             fork(|| {
                 become_user(USER);
-                // SAFETY: takes a number and cannot fail.
+                // SAFETY: the call cannot touch memory, because it takes a plain number, and it
+                // cannot fail.
                 unsafe { libc::umask(mask) };
                 let array = bytes(200_000);
                 let handle = array.handle_to_send().unwrap();
@@ -211,10 +213,12 @@ fn a_mount_for_readers_lets_readers_attach() {
         fork(|| {
             let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
             let flags = libc::MS_REMOUNT | libc::MS_RDONLY | libc::MS_BIND;
-            // SAFETY: concerns this thread's namespace.
+            // SAFETY: the call cannot touch memory, because it takes a number; it concerns this
+            // thread's namespace.
             assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
             let none = c"none".as_ptr();
-            // SAFETY: strings that outlive the call.
+            // SAFETY: the pointers are valid for the call, because they point to C strings that
+            // outlive it.
             let status =
                 unsafe { libc::mount(none, place.as_ptr(), none, flags, std::ptr::null()) };
             assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
