@@ -12,8 +12,8 @@ fn int32() -> DType {
 
 fn ints(shape: &[u64]) -> Array {
     let array = Array::create(int32(), shape, &Options::default()).unwrap();
-    for (place, index) in indices(shape).into_iter().enumerate() {
-        array.set(&index, place as i32).unwrap();
+    for (number, index) in indices(shape).into_iter().enumerate() {
+        array.set(&index, number as i32).unwrap();
     }
     array
 }
@@ -275,7 +275,8 @@ fn arrays_without_elements_know_whose_they_are() {
     scenario("arrays_without_elements_know_whose_they_are", || {
         let count = if cfg!(miri) { 3 } else { 20 }; // Miri is slow
         let zeros = |shape: &[u64]| Array::create(int32(), shape, &Options::default()).unwrap();
-        let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect(); // their data ends with a page
+        // Their data ends with a page.
+        let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect();
         let empty: Vec<_> = (0..count).map(|_| zeros(&[0, 3])).collect();
         let read = |array: &Array| Array::attach(&array.handle(), Access::ReadOnly).unwrap();
         let only: Vec<_> = full.iter().chain(&empty).map(read).collect();

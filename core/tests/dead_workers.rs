@@ -100,7 +100,8 @@ fn the_dead_leave_at_most_what_one_held(work: impl Fn(), end: End, use_it: impl 
         let there = used_after_a_use_or_while_proc_is_read(&use_it, most);
         assert!(
             there <= most,
-            "{there} bytes are there after worker {round}: {own} are the supervisor's, {of_one} what a worker held"
+            "{there} bytes are there after worker {round}: \
+             {own} are the supervisor's, {of_one} what a worker held"
         );
     }
 }
@@ -209,7 +210,8 @@ fn a_worker_takes_the_memory_of_those_before_it_back() {
             let there = used();
             assert!(
                 there <= own + 2 * of_one + SLACK,
-                "{there} bytes are there after worker {round}: {own} are the supervisor's, {of_one} what a worker held"
+                "{there} bytes are there after worker {round}: \
+                 {own} are the supervisor's, {of_one} what a worker held"
             );
         }
         shmarray::sweep().unwrap();

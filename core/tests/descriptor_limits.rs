@@ -23,7 +23,7 @@ fn marked(count: u64, mark: u8) -> Array {
     array
 }
 
-fn limit_descriptors(most: u64) {
+fn limit_fds(most: u64) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: 1024 };
     // SAFETY: the pointer is valid for the call, because it points to a limit that outlives it and
     // is only read.
@@ -31,7 +31,7 @@ fn limit_descriptors(most: u64) {
 }
 
 /// Takes all free fds but some. They are free again when the result is dropped.
-fn all_descriptors_but(left: usize) -> Vec<File> {
+fn all_fds_but(left: usize) -> Vec<File> {
     let mut taken = Vec::new();
     loop {
         match File::open("/dev/null") {
@@ -60,7 +60,7 @@ fn receive_at_once(pipe: &Pipe) -> Result<Message, Error> {
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     arrays: usize,
-    descriptors: usize,
+    fds: usize,
     payload_bytes: usize,
 }
 
@@ -69,11 +69,10 @@ impl Kind {
         let arrays: Vec<_> =
             (0..self.arrays).map(|n| marked(SIZES[n % SIZES.len()], n as u8)).collect();
         let file = File::open("/dev/null").unwrap();
-        let descriptors: Vec<BorrowedFd<'_>> = vec![file.as_fd(); self.descriptors];
+        let fds: Vec<BorrowedFd<'_>> = vec![file.as_fd(); self.fds];
         let payload = vec![9; self.payload_bytes];
-        let sent = pipe
-            .send_with(&payload, &arrays.iter().collect::<Vec<_>>(), &descriptors, None)
-            .unwrap();
+        let sent =
+            pipe.send_with(&payload, &arrays.iter().collect::<Vec<_>>(), &fds, None).unwrap();
         assert_eq!(sent, Sent::Sent);
     }
 
@@ -89,19 +88,19 @@ impl Kind {
             let array = message.array(number, Access::ReadOnly).unwrap();
             assert_eq!(array.get::<u8>(&[0]).unwrap(), number as u8, "{self:?}");
         }
-        assert_eq!(message.take_fds().len(), self.descriptors, "{self:?}");
+        assert_eq!(message.take_fds().len(), self.fds, "{self:?}");
     }
 }
 
 /// With no free fd, with one, and so on: each receive that fails reports that no fd was left, and
 /// the message is received as soon as there are enough.
 fn arrives_whole_when_there_are_enough(kind: Kind) {
-    limit_descriptors(MOST);
+    limit_fds(MOST);
     let (here, there) = Pipe::pair().unwrap();
     kind.send(&here);
     for left in 0..20 {
-        wait_for(format!("{kind:?} with {left} descriptors free"));
-        let taken = all_descriptors_but(left);
+        wait_for(format!("{kind:?} with {left} fds free"));
+        let taken = all_fds_but(left);
         let received = receive_at_once(&there);
         drop(taken);
         match received {
@@ -115,7 +114,7 @@ fn arrives_whole_when_there_are_enough(kind: Kind) {
             }
         }
     }
-    panic!("{kind:?} was not received with 19 descriptors free");
+    panic!("{kind:?} was not received with 19 fds free");
 }
 
 fn arrives_whole(test: &str, kind: Kind) {
@@ -129,37 +128,37 @@ fn arrives_whole(test: &str, kind: Kind) {
 #[test]
 fn a_message_with_arrays_is_received_whole_or_not_at_all() {
     let name = "a_message_with_arrays_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 4, descriptors: 0, payload_bytes: 100 });
+    arrives_whole(name, Kind { arrays: 4, fds: 0, payload_bytes: 100 });
 }
 
 #[test]
-fn a_message_with_a_descriptor_is_received_whole_or_not_at_all() {
-    let name = "a_message_with_a_descriptor_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 0, descriptors: 1, payload_bytes: 100 });
+fn a_message_with_an_fd_is_received_whole_or_not_at_all() {
+    let name = "a_message_with_an_fd_is_received_whole_or_not_at_all";
+    arrives_whole(name, Kind { arrays: 0, fds: 1, payload_bytes: 100 });
 }
 
 #[test]
-fn a_message_with_two_descriptors_is_received_whole_or_not_at_all() {
-    let name = "a_message_with_two_descriptors_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 0, descriptors: 2, payload_bytes: 100 });
+fn a_message_with_two_fds_is_received_whole_or_not_at_all() {
+    let name = "a_message_with_two_fds_is_received_whole_or_not_at_all";
+    arrives_whole(name, Kind { arrays: 0, fds: 2, payload_bytes: 100 });
 }
 
 #[test]
-fn a_message_with_arrays_and_many_descriptors_is_received_whole_or_not_at_all() {
-    let name = "a_message_with_arrays_and_many_descriptors_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 2, descriptors: 10, payload_bytes: 0 });
+fn a_message_with_arrays_and_many_fds_is_received_whole_or_not_at_all() {
+    let name = "a_message_with_arrays_and_many_fds_is_received_whole_or_not_at_all";
+    arrives_whole(name, Kind { arrays: 2, fds: 10, payload_bytes: 0 });
 }
 
 #[test]
 fn a_message_with_a_long_payload_is_received_whole_or_not_at_all() {
     let name = "a_message_with_a_long_payload_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 0, descriptors: 0, payload_bytes: 40_000 });
+    arrives_whole(name, Kind { arrays: 0, fds: 0, payload_bytes: 40_000 });
 }
 
 #[test]
 fn a_message_with_everything_is_received_whole_or_not_at_all() {
     let name = "a_message_with_everything_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 3, descriptors: 3, payload_bytes: 5_000_000 });
+    arrives_whole(name, Kind { arrays: 3, fds: 3, payload_bytes: 5_000_000 });
 }
 
 /// The receiver has no fd for a while, as a server with many connections. Messages that come
@@ -170,17 +169,14 @@ fn messages_that_could_not_be_received_are_received_later_in_order() {
         "messages_that_could_not_be_received_are_received_later_in_order",
         Pool::Bytes(1 << 26),
         || {
-            limit_descriptors(MOST);
+            limit_fds(MOST);
             let (here, there) = Pipe::pair().unwrap();
             let kinds = [(1, 2, 3), (0, 1, 40_000), (2, 0, 50_000), (0, 3, 0), (3, 0, 10)];
-            let kinds = kinds.map(|(arrays, descriptors, payload_bytes)| Kind {
-                arrays,
-                descriptors,
-                payload_bytes,
-            });
+            let kinds =
+                kinds.map(|(arrays, fds, payload_bytes)| Kind { arrays, fds, payload_bytes });
             kinds.iter().for_each(|kind| kind.send(&here));
             for kind in kinds {
-                let taken = all_descriptors_but(1);
+                let taken = all_fds_but(1);
                 let early = receive_at_once(&there);
                 drop(taken);
                 kind.check(&mut early.or_else(|_| receive_at_once(&there)).unwrap());
@@ -194,12 +190,12 @@ fn messages_that_could_not_be_received_are_received_later_in_order() {
 fn what_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&[Array])) {
     watched(test, Pool::Bytes(1 << 26), || {
         let family = fork(|| {
-            limit_descriptors(MOST);
+            limit_fds(MOST);
             let arrays: Vec<_> = SIZES.iter().map(|size| marked(*size, 1)).collect();
-            let taken = all_descriptors_but(0);
+            let taken = all_fds_but(0);
             let child = fork(|| {
                 if has_room_again {
-                    limit_descriptors(2 * MOST);
+                    limit_fds(2 * MOST);
                 }
                 leave(&arrays);
                 end_abruptly()
@@ -221,20 +217,20 @@ fn send_out_of_band(arrays: &[Array]) {
 }
 
 #[test]
-fn what_a_child_that_was_forked_without_descriptors_sent_out_of_band_is_given_back() {
-    let name = "what_a_child_that_was_forked_without_descriptors_sent_out_of_band_is_given_back";
+fn what_a_child_that_was_forked_without_fds_sent_out_of_band_is_given_back() {
+    let name = "what_a_child_that_was_forked_without_fds_sent_out_of_band_is_given_back";
     what_a_child_left_is_given_back(name, false, send_out_of_band);
 }
 
 #[test]
-fn what_a_child_that_has_descriptors_again_sent_out_of_band_is_given_back() {
-    let name = "what_a_child_that_has_descriptors_again_sent_out_of_band_is_given_back";
+fn what_a_child_that_has_fds_again_sent_out_of_band_is_given_back() {
+    let name = "what_a_child_that_has_fds_again_sent_out_of_band_is_given_back";
     what_a_child_left_is_given_back(name, true, send_out_of_band);
 }
 
 #[test]
-fn what_a_child_that_has_descriptors_again_sent_and_made_is_given_back() {
-    let name = "what_a_child_that_has_descriptors_again_sent_and_made_is_given_back";
+fn what_a_child_that_has_fds_again_sent_and_made_is_given_back() {
+    let name = "what_a_child_that_has_fds_again_sent_and_made_is_given_back";
     what_a_child_left_is_given_back(name, true, |arrays| {
         let (here, _there) = Pipe::pair().unwrap();
         let own: Vec<_> = SIZES.iter().map(|size| marked(*size, 2)).collect();
@@ -246,15 +242,15 @@ fn what_a_child_that_has_descriptors_again_sent_and_made_is_given_back() {
 
 /// A child that was forked without fds holds what its parent held, for as long as it lives.
 #[test]
-fn a_child_that_was_forked_without_descriptors_holds_what_its_parent_held() {
+fn a_child_that_was_forked_without_fds_holds_what_its_parent_held() {
     watched(
-        "a_child_that_was_forked_without_descriptors_holds_what_its_parent_held",
+        "a_child_that_was_forked_without_fds_holds_what_its_parent_held",
         Pool::Bytes(1 << 26),
         || {
-            limit_descriptors(MOST);
+            limit_fds(MOST);
             let arrays: Vec<_> = SIZES.iter().map(|size| marked(*size, 5)).collect();
             let [drops, dropped] = [(); 2].map(|()| watched::Gate::new());
-            let taken = all_descriptors_but(0);
+            let taken = all_fds_but(0);
             let child = fork(|| {
                 drops.open();
                 dropped.wait();

@@ -84,8 +84,8 @@ fn in_mounted(
     });
 }
 
-fn mounted(mount: [&str; 5], place: &Path) -> bool {
-    Command::new("mount").args(mount).arg(place).status().unwrap().success()
+fn mounted(mount: [&str; 5], path: &Path) -> bool {
+    Command::new("mount").args(mount).arg(path).status().unwrap().success()
 }
 
 /// Makes an array of the bytes 0, 1, 2 … 250, 0, …
@@ -228,9 +228,9 @@ fn large_arrays_are_in_huge_pages() {
 }
 
 #[test]
-fn a_tmpfs_that_gives_huge_pages_to_who_asks_is_asked() {
+fn a_tmpfs_that_gives_huge_pages_on_request_is_asked() {
     let mount = ["-t", "tmpfs", "-o", "huge=advise,size=1g", "none"];
-    let test = "a_tmpfs_that_gives_huge_pages_to_who_asks_is_asked";
+    let test = "a_tmpfs_that_gives_huge_pages_on_request_is_asked";
     in_mounted(test, mount, "100000000", large_arrays_are_in_huge_pages);
 }
 

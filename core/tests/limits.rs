@@ -129,7 +129,7 @@ fn related(array: &Array, member: u64, [came, work, survived, end]: [&Gate; 4]) 
 /// Kills every second one. Returns the others.
 fn decimated<T>(crowd: Vec<T>, kill: impl Fn(T)) -> Vec<T> {
     let (killed, left): (Vec<_>, Vec<_>) =
-        crowd.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
+        crowd.into_iter().enumerate().partition(|(index, _)| index % 2 == 0);
     killed.into_iter().for_each(|(_, member)| kill(member));
     left.into_iter().map(|(_, member)| member).collect()
 }
@@ -197,7 +197,7 @@ fn a_thousand_processes_hold_a_segment_and_the_killed_half_takes_nothing_from_th
 }
 
 const MANY: usize = 100_000;
-const MOST_DESCRIPTORS: usize = 32;
+const MOST_FDS: usize = 32;
 const MOST_MAPPINGS: usize = 5_000;
 /// The number of handles in one line to the other process.
 const LINE: usize = 1_000;
@@ -205,8 +205,8 @@ const SEED: u64 = 0x5eed_0123_4567_89ab;
 
 /// Checks that this process has few fds and mappings, whatever it holds.
 fn within_limits(held: usize) {
-    let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
-    assert!(descriptors < MOST_DESCRIPTORS, "{held} arrays take {descriptors} descriptors");
+    let fds = fs::read_dir("/proc/self/fd").unwrap().count();
+    assert!(fds < MOST_FDS, "{held} arrays take {fds} fds");
     let mappings = fs::read_to_string("/proc/self/maps").unwrap().lines().count();
     assert!(mappings < MOST_MAPPINGS, "{held} arrays take {mappings} mappings");
 }
@@ -215,11 +215,11 @@ fn within_limits(held: usize) {
 /// Yates.
 fn shuffled(count: usize) -> Vec<usize> {
     let (mut order, mut state): (Vec<usize>, u64) = ((0..count).collect(), SEED);
-    for place in (1..count).rev() {
+    for index in (1..count).rev() {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        order.swap(place, (state % (place as u64 + 1)) as usize);
+        order.swap(index, (state % (index as u64 + 1)) as usize);
     }
     order
 }
@@ -230,21 +230,21 @@ struct Hoard(Vec<Option<Array>>);
 
 fn number_of(array: &Array) -> u64 {
     let count = array.shape()[0];
-    u64::from_le_bytes(std::array::from_fn(|place| array.get(&[count - 8 + place as u64]).unwrap()))
+    u64::from_le_bytes(std::array::from_fn(|at| array.get(&[count - 8 + at as u64]).unwrap()))
 }
 
 impl Hoard {
     fn make(&mut self, item_count: u64) {
         let (array, number) = (bytes(item_count), self.0.len() as u64);
-        for (place, byte) in number.to_le_bytes().into_iter().enumerate() {
-            array.set(&[item_count - 8 + place as u64], byte).unwrap();
+        for (at, byte) in number.to_le_bytes().into_iter().enumerate() {
+            array.set(&[item_count - 8 + at as u64], byte).unwrap();
         }
         self.0.push(Some(array));
     }
 
     fn drop_half(&mut self) {
         let order = shuffled(self.0.len());
-        order[..order.len() / 2].iter().for_each(|place| self.0[*place] = None);
+        order[..order.len() / 2].iter().for_each(|index| self.0[*index] = None);
     }
 
     fn attach(&mut self, handles: &str) -> String {
@@ -323,14 +323,14 @@ fn a_hundred_thousand(item_count: u64) {
 }
 
 #[test]
-fn a_hundred_thousand_arrays_of_eight_bytes_take_few_descriptors_and_mappings() {
-    let name = "a_hundred_thousand_arrays_of_eight_bytes_take_few_descriptors_and_mappings";
+fn a_hundred_thousand_arrays_of_eight_bytes_take_few_fds_and_mappings() {
+    let name = "a_hundred_thousand_arrays_of_eight_bytes_take_few_fds_and_mappings";
     scenario(name, || a_hundred_thousand(8));
 }
 
 #[test]
-fn a_hundred_thousand_arrays_of_a_page_take_few_descriptors_and_mappings() {
-    let name = "a_hundred_thousand_arrays_of_a_page_take_few_descriptors_and_mappings";
+fn a_hundred_thousand_arrays_of_a_page_take_few_fds_and_mappings() {
+    let name = "a_hundred_thousand_arrays_of_a_page_take_few_fds_and_mappings";
     scenario(name, || a_hundred_thousand(4096));
 }
 

@@ -240,9 +240,9 @@ fn messages_in_pipes_beyond_the_table_hold_as_well() {
 }
 
 #[test]
-fn a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone() {
+fn a_handle_sent_out_of_band_holds_until_it_is_attached_or_discarded_or_the_family_is_gone() {
     scenario(
-        "a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone",
+        "a_handle_sent_out_of_band_holds_until_it_is_attached_or_discarded_or_the_family_is_gone",
         || {
             for size in [8, ALONE] {
                 let handles: Vec<_> =

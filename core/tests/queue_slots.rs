@@ -125,7 +125,7 @@ fn no_slot_is_lost_with_a_process() {
                 let all = [queue.take(), queue.take(), queue.take()];
                 assert!(
                     matches!(all, [Some(_), Some(_), None]),
-                    "who {what} took its slot with it: {all:?}"
+                    "a process that {what} took its slot with it: {all:?}"
                 );
                 all.iter().flatten().for_each(|slot| queue.slots.free(*slot));
             }
@@ -161,14 +161,17 @@ fn a_living_process_keeps_its_slot() {
             queue.slots.take(&queue.reader, Some(Duration::from_millis(250))).unwrap().is_none()
         );
         here.send(b"free it", &[], None).unwrap();
-        assert!(queue.slots.take(&queue.reader, None).unwrap().is_some(), "nobody woke who waited");
+        assert!(
+            queue.slots.take(&queue.reader, None).unwrap().is_some(),
+            "the process that waited was not woken"
+        );
         child.ended();
     });
 }
 
 #[test]
-fn another_process_has_the_same_slots_by_their_descriptor() {
-    scenario("another_process_has_the_same_slots_by_their_descriptor", || {
+fn another_process_has_the_same_slots_by_their_fd() {
+    scenario("another_process_has_the_same_slots_by_their_fd", || {
         let queue = Queue::new(3);
         let same = QueueSlots::from_fd(queue.slots.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let slot = same.take(&queue.reader, NOW).unwrap().unwrap();
@@ -183,9 +186,9 @@ fn what_has_no_slots_is_refused() {
     scenario("what_has_no_slots_is_refused", || {
         let (pipe, _other) = Pipe::pair().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        for descriptor in [pipe.into(), file.into()] {
+        for fd in [pipe.into(), file.into()] {
             assert!(matches!(
-                QueueSlots::from_fd(descriptor),
+                QueueSlots::from_fd(fd),
                 Err(Error::Os { .. } | Error::InvalidArgument { .. })
             ));
         }

@@ -114,7 +114,7 @@ fn first() {
         let mut held = Vec::new();
         serve(|line| match line {
             // Its pid in the namespace, and its pid outside, where /proc was mounted.
-            "who" => {
+            "pids" => {
                 format!("{} {}", std::process::id(), fs::read_link("/proc/self").unwrap().display())
             }
             "fork" => second(),
@@ -153,10 +153,10 @@ struct Namespace {
 impl Namespace {
     fn start(shared: &str) -> Result<Self, String> {
         let mut first = Peer::start("first");
-        let who = first.ask("who");
-        let Some(outer_pid) = who.strip_prefix("1 ") else {
+        let pids = first.ask("pids");
+        let Some(outer_pid) = pids.strip_prefix("1 ") else {
             first.end();
-            return Err(who);
+            return Err(pids);
         };
         let outer_pid = outer_pid.parse().unwrap();
         assert_eq!(first.ask(&format!("attach {shared}")), "holds 7");
@@ -175,8 +175,8 @@ impl Namespace {
 }
 
 #[test]
-fn two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid() {
-    scenario("two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid", || {
+fn two_pid_namespaces_over_one_directory_tell_processes_of_the_same_pid_apart() {
+    scenario("two_pid_namespaces_over_one_directory_tell_processes_of_the_same_pid_apart", || {
         let array = sevens();
         let shared = handle_of(&array);
         let (mut a, mut b) = match (Namespace::start(&shared), Namespace::start(&shared)) {
@@ -251,7 +251,7 @@ fn another_user_gets_into_nothing_and_takes_nothing_away() {
         }
         assert_eq!(stranger.ask("unlink camera"), "PermissionDenied");
         assert_eq!(stranger.ask("list"), "[]");
-        assert_eq!(stranger.ask("sweep"), "swept 0", "also what a dead owner left is not his");
+        assert_eq!(stranger.ask("sweep"), "swept 0", "also what a dead owner left is not its own");
         assert_eq!(listed(), before);
         assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap().handle(), camera.handle());
         assert!(is_there(&handle_of(&array)));
@@ -261,8 +261,8 @@ fn another_user_gets_into_nothing_and_takes_nothing_away() {
 }
 
 #[test]
-fn who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies() {
-    scenario("who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies", || {
+fn a_user_admitted_by_mode_holds_beyond_the_owner_until_it_dies() {
+    scenario("a_user_admitted_by_mode_holds_beyond_the_owner_until_it_dies", || {
         open_to_all();
         let array = seven(&Options { mode: 0o666, ..named("camera") }).unwrap();
         let handle = handle_of(&array);
@@ -295,13 +295,13 @@ fn what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others() {
         let mut dead = ["servant", "stranger", "servant"].map(Peer::start);
         dead.iter_mut().for_each(|peer| drop(peer.ask("list")));
         let made = [("make-for-all", 0), ("make", 1), ("make-for-all", 2)]
-            .map(|(make, who)| dead[who].ask(make));
+            .map(|(make, index)| dead[index].ask(make));
         dead.into_iter().for_each(Peer::kill);
         let mut stranger = Peer::start("stranger");
         assert_eq!(
             stranger.ask("sweep"),
             "swept 1",
-            "he cannot take away what is another's, and takes his own"
+            "it cannot remove what is another's, and removes its own"
         );
         assert!(!file_of(&made[1]).exists());
         stranger.end();
@@ -394,7 +394,7 @@ fn a_registry_that_another_user_made_is_not_used() {
         fs::set_permissions(&prepared, fs::Permissions::from_mode(0o666)).unwrap();
         let mut stranger = Peer::start("stranger");
         let made = stranger.ask("make");
-        let trap = lock_all(&prepared).expect("he locks nothing in a file of ours");
+        let trap = lock_all(&prepared).expect("it locks nothing in a file of ours");
         let mut another = Peer::start("stranger");
         assert_eq!(another.ask(&format!("attach {made}")), "holds 7");
         stranger.kill();

@@ -55,7 +55,8 @@ fn is_refused(what: &str, made: Result<Array, Error>) {
     let error = made.err().unwrap_or_else(|| panic!("{what} goes beyond the limit"));
     if let Error::NoSpace { asked_bytes, free_bytes, .. } = &error {
         panic!(
-            "{what}: it is not memory that is short of {asked_bytes} bytes, {free_bytes} are free: {error}"
+            "{what}: it is not memory that is short of {asked_bytes} bytes, \
+             {free_bytes} are free: {error}"
         );
     }
     assert_eq!(action(), libc::SIG_DFL, "{what} changed what the program does at the signal");
@@ -176,8 +177,8 @@ fn wanderer() {
     }
     let home = directory();
     std::env::set_current_dir(&home).unwrap();
-    for place in ["here", "elsewhere", "elsewhere/here"] {
-        fs::create_dir_all(home.join(place)).unwrap();
+    for path in ["here", "elsewhere", "elsewhere/here"] {
+        fs::create_dir_all(home.join(path)).unwrap();
     }
     // SAFETY: changing the environment needs a process in which nothing reads it, and nothing else
     // in this one does now.
@@ -186,7 +187,7 @@ fn wanderer() {
         let wandered = wander();
         let left: Vec<_> = ["here", "elsewhere/here"]
             .iter()
-            .flat_map(|place| segments_in(&home.join(place)))
+            .flat_map(|path| segments_in(&home.join(path)))
             .collect();
         match wandered {
             // An error about the relative directory is as good.

@@ -1,12 +1,12 @@
 //! Closing a segment of which only the kernel knows that nobody holds it, and finding dead
 //! processes: searched exhaustively.
 //!
-//! PROTOCOL.md, "Without an entry" and "The roll", describes what is modelled here. A LOCK_ONLY
-//! segment has no entries: a holder has the file's lock, and a message has a link. A closer makes
-//! the state CLOSING, asks the kernel for the lock, looks for links, and ends the segment or makes
-//! it LIVE again. An attach takes the lock, then looks at the state, and makes a CLOSING state
-//! LIVE. No step waits, so a process that stops at any step stops no other; a search of all
-//! interleavings has it stand there for as long as the others like.
+//! PROTOCOL.md describes what is modelled here, in "Without an entry" and in its section on the
+//! process list. A LOCK_ONLY segment has no entries: a holder has the file's lock, and a message has
+//! a link. A closer makes the state CLOSING, asks the kernel for the lock, looks for links, and ends
+//! the segment or makes it LIVE again. An attach takes the lock, then looks at the state, and makes
+//! a CLOSING state LIVE. No step waits, so a process that stops at any step stops no other; a search
+//! of all interleavings has it stand there for as long as the others like.
 //!
 //! A process enters the process list before it holds. A closer reads the list first and, in the
 //! end, removes those that it had read as dead. The search visits every reachable state, with
@@ -51,7 +51,7 @@ enum At {
     Look,
     TakeLink,
     /// A closer: reads the process list, then does as `Leases::close_unmapped`.
-    Roll,
+    ReadList,
     Load {
         dead: [bool; 2],
     },
@@ -68,7 +68,7 @@ enum At {
         is_unheld: bool,
         dead: [bool; 2],
     },
-    LeaveRoll {
+    LeaveList {
         dead: [bool; 2],
     },
     Done,
@@ -82,7 +82,7 @@ struct World {
     locks: [bool; 2],
     link: bool,
     is_sent: bool,
-    roll: [bool; 2],
+    process_list: [bool; 2],
     at: [At; PROCESSES],
     /// The receiver was refused an array that a message held.
     is_lost: bool,
@@ -103,7 +103,7 @@ enum Protocol {
     /// The receiver gives the link back before it has looked.
     LinkFirst,
     /// The process list is read when all is done.
-    RollLast,
+    ListLast,
     /// A closer that found it unheld and was overtaken does not start over.
     GivesUp,
 }
@@ -115,8 +115,8 @@ impl World {
             locks: [true, false],
             link: false,
             is_sent: false,
-            roll: [true, false],
-            at: [At::Link, At::Lock, At::Roll, At::Roll],
+            process_list: [true, false],
+            at: [At::Link, At::Lock, At::ReadList, At::ReadList],
             is_lost: false,
             is_last: false,
         }
@@ -160,7 +160,7 @@ impl Search {
             let next = search.successors(&world);
             if next.is_empty() && !world.is_last {
                 let mut last = world.clone();
-                (last.is_last, last.at[CLOSERS[0]]) = (true, At::Roll); // another closer comes
+                (last.is_last, last.at[CLOSERS[0]]) = (true, At::ReadList); // another closer comes
                 todo.push(last);
             }
             todo.extend(next.into_iter().filter(|world| search.seen.insert(world.clone())));
@@ -216,7 +216,7 @@ impl Search {
             }
             At::Unlock => {
                 next.locks[me] = false;
-                At::Roll // and closes
+                At::ReadList // and closes
             }
             At::Lock if !world.is_sent => match world.is_dead(CREATOR) {
                 true => At::Done,
@@ -231,13 +231,13 @@ impl Search {
             at => self.close(&mut next, at),
         };
         if me < 2 && next.at[me] == At::Done {
-            next.roll[me] = false; // an exit, after it has closed
+            next.process_list[me] = false; // an exit, after it has closed
         }
         Some(next)
     }
 
     fn lock(&self, next: &mut World) -> At {
-        next.roll[RECEIVER] = true;
+        next.process_list[RECEIVER] = true;
         if self.protocol == Protocol::LinkFirst {
             next.link = false;
         }
@@ -267,12 +267,13 @@ impl Search {
 
     /// `Leases::close_unmapped`, between reading the process list and its end.
     fn close(&self, next: &mut World, at: At) -> At {
-        let dead = [CREATOR, RECEIVER].map(|process| next.roll[process] && next.is_dead(process));
+        let dead =
+            [CREATOR, RECEIVER].map(|process| next.process_list[process] && next.is_dead(process));
         match at {
-            At::Roll if next.is_last && dead == [false; 2] => At::Done, // no reason to look further
-            At::Roll => At::Load { dead },
+            At::ReadList if next.is_last && dead == [false; 2] => At::Done, // nothing to do
+            At::ReadList => At::Load { dead },
             At::Load { dead } => match next.word.0 {
-                State::Dead => At::LeaveRoll { dead },
+                State::Dead => At::LeaveList { dead },
                 _ if self.protocol == Protocol::AsksFirst => At::AskLock { word: next.word, dead },
                 State::Live => {
                     next.word = self.moved(next.word, State::Closing);
@@ -294,7 +295,7 @@ impl Search {
             },
             At::Settle { word, is_unheld: true, dead } if next.word != word => {
                 match self.protocol {
-                    Protocol::GivesUp => At::LeaveRoll { dead },
+                    Protocol::GivesUp => At::LeaveList { dead },
                     _ => At::Load { dead },
                 }
             }
@@ -302,18 +303,18 @@ impl Search {
                 if next.word == word && (is_unheld || word.0 == State::Closing) {
                     next.word = self.moved(word, if is_unheld { State::Dead } else { State::Live });
                 }
-                At::LeaveRoll { dead }
+                At::LeaveList { dead }
             }
-            At::LeaveRoll { dead: read } => {
-                let dead = if self.protocol == Protocol::RollLast { dead } else { read };
+            At::LeaveList { dead: read } => {
+                let dead = if self.protocol == Protocol::ListLast { dead } else { read };
                 [CREATOR, RECEIVER]
                     .into_iter()
-                    .for_each(|process| next.roll[process] &= !dead[process]);
+                    .for_each(|process| next.process_list[process] &= !dead[process]);
                 // The next check is one for which there is a reason.
                 let is_reason = [CREATOR, RECEIVER]
                     .iter()
-                    .any(|process| next.roll[*process] && next.is_dead(*process));
-                if is_reason { At::Roll } else { At::Done }
+                    .any(|process| next.process_list[*process] && next.is_dead(*process));
+                if is_reason { At::ReadList } else { At::Done }
             }
             _ => unreachable!("{at:?}"),
         }
@@ -337,10 +338,10 @@ fn what_is_held_by_a_lock_or_a_link_is_never_ended_and_one_look_ends_the_rest() 
 
 #[test]
 fn each_part_of_it_is_needed() {
-    use Protocol::{AsksFirst, GivesUp, LinkFirst, LinksFirst, LooksFirst, RollLast, WithoutEpoch};
+    use Protocol::{AsksFirst, GivesUp, LinkFirst, LinksFirst, ListLast, LooksFirst, WithoutEpoch};
     let caught = |protocol: &Protocol| Search::run(*protocol).0.is_some();
     let missed: Vec<_> =
-        [AsksFirst, LinksFirst, WithoutEpoch, LooksFirst, LinkFirst, RollLast, GivesUp]
+        [AsksFirst, LinksFirst, WithoutEpoch, LooksFirst, LinkFirst, ListLast, GivesUp]
             .into_iter()
             .filter(|protocol| !caught(protocol))
             .collect();

@@ -31,7 +31,7 @@ fn a_while() {
 }
 
 /// Returns the number of processes on the process list of a user's registry.
-fn on_the_roll(user: u32) -> usize {
+fn on_the_process_list(user: u32) -> usize {
     let registry = fs::read(directory().join(format!("shmarray-registry-{user}"))).unwrap();
     registry.chunks(8).filter(|entry| entry.iter().any(|byte| *byte != 0)).count()
 }
@@ -46,7 +46,7 @@ fn one_dies() {
 
 /// Checks that dead processes leave the process list at the next create, whatever else is in the
 /// directory.
-fn the_dead_leave_the_roll(user: u32) {
+fn the_dead_leave_the_process_list(user: u32) {
     become_user(user);
     let kept = bytes(10);
     one_dies();
@@ -54,13 +54,13 @@ fn the_dead_leave_the_roll(user: u32) {
         a_while();
         drop(bytes(10));
     }
-    assert_eq!(on_the_roll(user), 1, "this process alone");
+    assert_eq!(on_the_process_list(user), 1, "this process alone");
     drop(kept);
 }
 
 #[test]
-fn a_strangers_files_do_not_keep_the_dead_on_the_roll() {
-    let name = "a_strangers_files_do_not_keep_the_dead_on_the_roll";
+fn a_strangers_files_do_not_keep_the_dead_on_the_process_list() {
+    let name = "a_strangers_files_do_not_keep_the_dead_on_the_process_list";
     watched_in_own_memory(name, 64 * MIB, Pool::Off, || {
         open_to_all();
         use_of_another(
@@ -78,7 +78,7 @@ fn a_strangers_files_do_not_keep_the_dead_on_the_roll() {
             |_| {
                 for user in [USER, 0] {
                     wait_for(format!("user {user}"));
-                    fork(|| the_dead_leave_the_roll(user)).ended();
+                    fork(|| the_dead_leave_the_process_list(user)).ended();
                 }
             },
         );

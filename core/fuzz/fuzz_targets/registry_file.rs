@@ -47,7 +47,8 @@ const NAMES: [&str; 3] = ["camera", "lidar", "map"];
 #[allow(unsafe_code)] // a function that it looks for by this name
 #[unsafe(no_mangle)]
 extern "C" fn __asan_default_options() -> *const std::ffi::c_char {
-    c"quarantine_size_mb=4:thread_local_quarantine_size_kb=64:malloc_context_size=1:detect_stack_use_after_return=0"
+    c"quarantine_size_mb=4:thread_local_quarantine_size_kb=64:malloc_context_size=1:\
+      detect_stack_use_after_return=0"
         .as_ptr()
 }
 

@@ -75,8 +75,8 @@ fn name_path() -> PathBuf {
 
 /// Overwrites a part of the file, as far as the file reaches.
 fn put(file: &mut [u8], offset: usize, bytes: &[u8]) {
-    for (place, byte) in file.iter_mut().skip(offset).zip(bytes) {
-        *place = *byte;
+    for (to, byte) in file.iter_mut().skip(offset).zip(bytes) {
+        *to = *byte;
     }
 }
 
@@ -84,9 +84,14 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
     let data_bytes = bytes.len().saturating_sub(PAGE_BYTES) as u64;
     let sizes = [PAGE_BYTES as u64, bytes.len() as u64, data_bytes].map(u64::to_le_bytes).concat();
-    let words = [1, GENERATION].map(u64::to_le_bytes).concat();
-    let parts: [(usize, &[u8]); 5] =
-        [(0, b"shmarray\x01\0\0\0"), (32, ID.as_bytes()), (128, &words), (56, &sizes), (144, &[1])];
+    let control = [1, GENERATION].map(u64::to_le_bytes).concat();
+    let parts: [(usize, &[u8]); 5] = [
+        (0, b"shmarray\x01\0\0\0"),
+        (32, ID.as_bytes()),
+        (128, &control),
+        (56, &sizes),
+        (144, &[1]),
+    ];
     for (bit, (offset, part)) in parts.iter().enumerate() {
         if bits & 1 << bit != 0 {
             put(&mut file, *offset, part);
@@ -101,7 +106,7 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
 /// Puts the file under its id and its name, whatever the last attempt gave back of it. An id
 /// belongs to one file, ever, so cached mappings of the last file, which a sweep evicts, are not
 /// this one's.
-fn place(file: &[u8]) {
+fn put_file(file: &[u8]) {
     let _ = shmarray::sweep();
     let _ = fs::remove_file(segment_path());
     let _ = fs::remove_file(name_path());
@@ -115,9 +120,8 @@ fn place(file: &[u8]) {
 /// Returns a handle of all that the file may hold after one page, as bytes.
 fn handle_of_bytes(file: &[u8]) -> String {
     let count = file.len().saturating_sub(PAGE_BYTES);
-    format!(
-        r#"{{"shmarray":1,"segment":"{ID}","generation":{GENERATION},"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#
-    )
+    let front = format!(r#"{{"shmarray":1,"segment":"{ID}","generation":{GENERATION},"#);
+    format!(r#"{front}"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#)
 }
 
 fn number(file: &[u8], offset: usize) -> u64 {
@@ -128,19 +132,18 @@ fn number(file: &[u8], offset: usize) -> u64 {
 /// Returns the handle of all of the first cell's array, as bytes.
 fn handle_of_cell(file: &[u8]) -> String {
     let (generation, count) = (number(file, HEAD + 8), number(file, HEAD + 24));
-    format!(
-        r#"{{"shmarray":1,"segment":"{ID}.0","generation":{generation},"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#
-    )
+    let front = format!(r#"{{"shmarray":1,"segment":"{ID}.0","generation":{generation},"#);
+    format!(r#"{front}"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#)
 }
 
 /// Returns the handle of what the file describes, or of all of its data when it cannot be attached.
 fn described_handle(file: &[u8]) -> String {
-    place(file);
+    put_file(file);
     Array::attach(NAME, Access::ReadOnly)
         .map_or_else(|_| handle_of_bytes(file), |array| array.handle())
 }
 
-fn look_at(array: &Array) {
+fn read_all(array: &Array) {
     let copied = size_bytes(array.shape(), array.dtype().itemsize()).unwrap();
     if copied <= MOST_COPIED_BYTES {
         assert_eq!(array.to_bytes().len() as u64, copied);
@@ -167,10 +170,10 @@ fn reads_back(array: &Array) {
 /// attached.
 fn attempt(file: &[u8], what: &str) -> bool {
     let attached = [Access::ReadOnly, Access::ReadWrite].map(|access| {
-        place(file);
+        put_file(file);
         assert!(shmarray::segments().unwrap().iter().all(|info| info.segment.id.as_str() == ID));
         let Ok(array) = Array::attach(what, access) else { return false };
-        look_at(&array);
+        read_all(&array);
         let is_ours = array.descriptor().segment.id.as_str() == ID;
         drop(array);
         // An array that persists, or seems to have another holder, is not given back by a close.

@@ -134,7 +134,7 @@ pub(crate) fn with_empty_pool(limit: &str, operation: impl FnOnce() -> Traced) -
 }
 
 /// The slabs in the pool are decommitted.
-pub(crate) fn create_where_it_was_punched(bytes: u64) -> Traced {
+pub(crate) fn create_where_it_was_decommitted(bytes: u64) -> Traced {
     let mut other = start(|line| {
         shmarray::sweep().unwrap();
         line.tell("swept");
@@ -329,7 +329,7 @@ pub(crate) fn without_unnamed_files(traced: Traced) -> Traced {
     traced
 }
 
-pub(crate) fn close_held_by_lock() -> Traced {
+pub(crate) fn close_held_lock_only() -> Traced {
     let array = new(NEW, &Options { mode: 0o644, ..options("new") }).unwrap();
     Box::new(move || {
         drop(array);
@@ -355,8 +355,8 @@ pub(crate) fn store_unannounced(stage: &Stage) -> Traced {
 fn map(file: &std::fs::File) -> *mut u64 {
     let (anywhere, writable) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: a new mapping replaces no memory in use, because the kernel chooses its address.
-    let place =
+    let start =
         unsafe { libc::mmap(anywhere, 4096, writable, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-    place.cast()
+    assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    start.cast()
 }

@@ -62,7 +62,7 @@ impl Actor {
                     })?;
                     other.step(None)?;
                 }
-                Stop::Fault(place) => return Err(format!("a fault at {place:#x}")),
+                Stop::Fault(address) => return Err(format!("a fault at {address:#x}")),
                 Stop::End | Stop::Gone(_) => self.has_ended(&stop)?,
                 _ if stop.step().is_some() => return Ok(stop.step()),
                 _ => {}
@@ -141,7 +141,8 @@ fn perform(
 
 /// Traces from the first step to the last.
 pub(crate) fn in_steps<T>(traced: impl FnOnce() -> T) -> T {
-    drop(std::hint::black_box(vec![0u8; 100 << 10])); // room, so that no step is the allocator's own
+    // Room, so that no step is the allocator's own.
+    drop(std::hint::black_box(vec![0u8; 100 << 10]));
     tracer::begin();
     let done = traced();
     tracer::end();

@@ -55,15 +55,15 @@ pub(crate) fn begin_family() {
     let (anywhere, writable) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
     let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping replaces no memory in use, because the kernel chooses its address.
-    let place = unsafe { libc::mmap(anywhere, size_of::<Family>(), writable, shared, -1, 0) };
-    assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-    FAMILY.store(place.cast(), Ordering::Relaxed);
+    let start = unsafe { libc::mmap(anywhere, size_of::<Family>(), writable, shared, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    FAMILY.store(start.cast(), Ordering::Relaxed);
 }
 
 pub(crate) fn enter_family(process: Pid) {
     if let Some(family) = family() {
-        let place = family.ids.get(family.count.fetch_add(1, Ordering::Relaxed));
-        place.expect("no scene has so many processes").store(process, Ordering::Relaxed);
+        let slot = family.ids.get(family.count.fetch_add(1, Ordering::Relaxed));
+        slot.expect("no scene has so many processes").store(process, Ordering::Relaxed);
     }
 }
 
@@ -109,8 +109,8 @@ impl Thread {
 
     /// Returns the futex that it sleeps in.
     pub(crate) fn futex(&self) -> Option<u64> {
-        let (call, place) = self.call.filter(|_| self.state == 'S')?;
-        (call == libc::SYS_futex).then_some(place)
+        let (call, address) = self.call.filter(|_| self.state == 'S')?;
+        (call == libc::SYS_futex).then_some(address)
     }
 }
 
@@ -129,12 +129,12 @@ pub(crate) fn nobody_moves(now: &[Thread], before: &[Thread]) -> bool {
 
 /// Whether an address is a static of this program: a lock of the library, which is linked here, and
 /// not one of the C library's.
-pub(crate) fn is_of_this_program(place: u64) -> bool {
+pub(crate) fn is_of_this_program(address: u64) -> bool {
     unsafe extern "C" {
         static __data_start: u8;
         static _end: u8;
     }
-    (&raw const __data_start as u64..&raw const _end as u64).contains(&place)
+    (&raw const __data_start as u64..&raw const _end as u64).contains(&address)
 }
 
 impl fmt::Display for Thread {

@@ -177,7 +177,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         ..PLAIN
     },
     Operation {
-        name: "close as the last who lives",
+        name: "close as the last that lives",
         props: &[Contested, Leftovers],
         prepare: |stage| close(&[stage.handle("contested")]),
         least: 20,
@@ -186,7 +186,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     Operation {
         name: "close what is held by lock, as the last",
         props: &[Contested],
-        prepare: |_| close_held_by_lock(),
+        prepare: |_| close_held_lock_only(),
         ..PLAIN
     },
     Operation {
@@ -340,7 +340,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "create where memory was taken from the pool",
-        prepare: |_| with_pool(POOL_BYTES, || create_where_it_was_punched(NEW_FILE)),
+        prepare: |_| with_pool(POOL_BYTES, || create_where_it_was_decommitted(NEW_FILE)),
         ..PLAIN
     },
     Operation {

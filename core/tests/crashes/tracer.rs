@@ -66,17 +66,17 @@ impl Stop {
 
 impl Call {
     fn announced(&self) -> Option<Step> {
-        let [mark, when, place, bytes, ..] = self.arguments;
+        let [mark, when, address, bytes, ..] = self.arguments;
         let announces =
             self.number == libc::SYS_getppid && mark == MARK && [BEFORE, AFTER].contains(&when);
-        announces.then_some(Step::Store { before: when == BEFORE, offset: place % PAGE, bytes })
+        announces.then_some(Step::Store { before: when == BEFORE, offset: address % PAGE, bytes })
     }
 
     /// Returns the addresses of an announced store.
     pub(crate) fn announces(&self) -> Option<std::ops::Range<u64>> {
-        let [_, _, place, bytes, ..] = self.arguments;
+        let [_, _, address, bytes, ..] = self.arguments;
         matches!(self.announced(), Some(Step::Store { before: true, .. }))
-            .then(|| place..place + bytes)
+            .then(|| address..address + bytes)
     }
 
     fn is_end(&self) -> bool {
@@ -223,20 +223,19 @@ impl Tracee {
     fn fault(&self) -> u64 {
         // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers
         // and null pointers.
-        let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let got = self.request(libc::PTRACE_GETSIGINFO, (&raw mut about) as usize);
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let got = self.request(libc::PTRACE_GETSIGINFO, (&raw mut info) as usize);
         got.expect("a signal says why");
         // SAFETY: the field of the union may be read, because the kernel sets the address for a
         // SIGSEGV, which this is.
-        (unsafe { about.si_addr() }) as u64
+        (unsafe { info.si_addr() }) as u64
     }
 
     fn call_stop(&mut self) -> Stop {
-        let about = self.about();
-        match about.kind {
+        let info = self.syscall_info();
+        match info.kind {
             ENTRY => {
-                let call =
-                    Call { number: about.number_or_result as i64, arguments: about.arguments };
+                let call = Call { number: info.number_or_result as i64, arguments: info.arguments };
                 self.inside = Some(call);
                 if call.is_end() { Stop::End } else { Stop::Enter(call) }
             }
@@ -281,18 +280,19 @@ impl Tracee {
     }
 
     /// Returns the address of its next instruction.
-    pub(crate) fn place(&self) -> u64 {
-        self.about().instruction
+    pub(crate) fn instruction_address(&self) -> u64 {
+        self.syscall_info().instruction
     }
 
-    fn about(&self) -> About {
-        let mut about = About::default();
+    fn syscall_info(&self) -> SyscallInfo {
+        let mut info = SyscallInfo::default();
         // SAFETY: the request is allowed and writes in bounds: the pid is of a tracee of this
         // thread that has stopped, and the room has the size that is passed.
-        let got =
-            unsafe { libc::ptrace(GET_SYSCALL_INFO, self.pid, size_of::<About>(), &raw mut about) };
+        let got = unsafe {
+            libc::ptrace(GET_SYSCALL_INFO, self.pid, size_of::<SyscallInfo>(), &raw mut info)
+        };
         assert!(got > 0, "PTRACE_GET_SYSCALL_INFO: {}", io::Error::last_os_error());
-        about
+        info
     }
 
     fn resume(&mut self, how: u32) {
@@ -362,7 +362,8 @@ pub(crate) fn end() {
 
 fn not_permitted(error: io::Error) -> String {
     format!(
-        "ptrace is not permitted here ({error}), so no crash could be tested: allow it (docker: --cap-add=SYS_PTRACE)"
+        "ptrace is not permitted here ({error}), so no crash could be tested: \
+         allow it (docker: --cap-add=SYS_PTRACE)"
     )
 }
 
@@ -372,7 +373,7 @@ fn call_instruction() -> u64 {
     let syscall = libc::syscall as *const () as *const u8;
     // SAFETY: the two bytes can be read, because they belong to a function of the C library, which
     // is mapped to be executed.
-    let is_call = |place: &*const u8| unsafe { place.cast::<[u8; 2]>().read() } == [0x0f, 0x05];
+    let is_call = |address: &*const u8| unsafe { address.cast::<[u8; 2]>().read() } == [0x0f, 0x05];
     let found = (0..64).map(|offset| syscall.wrapping_add(offset)).find(is_call);
     found.expect("the C library's `syscall` has a system call") as u64
 }
@@ -380,7 +381,7 @@ fn call_instruction() -> u64 {
 /// `struct ptrace_syscall_info`, which is the same on every machine.
 #[repr(C)]
 #[derive(Default)]
-struct About {
+struct SyscallInfo {
     kind: u8,
     padding: [u8; 3],
     machine: u32,

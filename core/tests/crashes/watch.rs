@@ -35,10 +35,11 @@ pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
             }
             Stop::Leave(call) if makes_writable(&call) => protect(tracee)?,
             Stop::Leave(_) => {}
-            Stop::Fault(place) => {
-                let mapped = segment_at(tracee, place)?;
-                if !announced.contains(&place) {
-                    let (byte, by) = (place - mapped.start + mapped.offset, tracee.place());
+            Stop::Fault(address) => {
+                let mapped = segment_at(tracee, address)?;
+                if !announced.contains(&address) {
+                    let (byte, by) =
+                        (address - mapped.start + mapped.offset, tracee.instruction_address());
                     return Err(format!(
                         "byte {byte} of {} is stored to unannounced, at {by:#x}",
                         mapped.file
@@ -90,11 +91,11 @@ fn protect(tracee: &Tracee) -> Outcome<()> {
     Ok(())
 }
 
-fn segment_at(tracee: &Tracee, place: u64) -> Outcome<Mapped> {
+fn segment_at(tracee: &Tracee, address: u64) -> Outcome<Mapped> {
     let found = segments(tracee)
         .into_iter()
-        .find(|mapped| (mapped.start..mapped.start + mapped.bytes).contains(&place));
-    found.ok_or_else(|| format!("a fault at {place:#x}, which is in no segment"))
+        .find(|mapped| (mapped.start..mapped.start + mapped.bytes).contains(&address));
+    found.ok_or_else(|| format!("a fault at {address:#x}, which is in no segment"))
 }
 
 fn segments(tracee: &Tracee) -> Vec<Mapped> {

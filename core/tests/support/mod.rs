@@ -219,10 +219,10 @@ pub fn kill(pid: i32) {
 
 /// Closes an fd without its owner's knowledge.
 #[cfg(target_os = "linux")]
-pub fn close(descriptor: i32) {
+pub fn close(fd: i32) {
     // SAFETY: closing an fd is sound when nothing uses it any more, which the test that calls this
     // makes sure of.
-    unsafe { c::close(descriptor) };
+    unsafe { c::close(fd) };
 }
 
 /// The part of libc that these tests need. It is not a dev-dependency for four calls.
@@ -230,7 +230,7 @@ pub fn close(descriptor: i32) {
 mod c {
     unsafe extern "C" {
         pub(super) fn fork() -> i32;
-        pub(super) fn close(descriptor: i32) -> i32;
+        pub(super) fn close(fd: i32) -> i32;
         pub(super) fn kill(pid: i32, signal: i32) -> i32;
         pub(super) fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
     }

@@ -122,20 +122,20 @@ pub(crate) fn mount_own(bytes: u64) -> Result<(), Os> {
         return Err(Os::last_os_error());
     }
     mount(c"none", c"/", c"", libc::MS_REC | libc::MS_PRIVATE, c"")?;
-    let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
-    mount(c"tmpfs", &place, c"tmpfs", 0, &CString::new(format!("mode=1777,size={bytes}")).unwrap())
+    let path = CString::new(directory().as_os_str().as_bytes()).unwrap();
+    mount(c"tmpfs", &path, c"tmpfs", 0, &CString::new(format!("mode=1777,size={bytes}")).unwrap())
 }
 
 fn mount(
     what: &std::ffi::CStr,
-    place: &std::ffi::CStr,
+    path: &std::ffi::CStr,
     kind: &std::ffi::CStr,
     flags: libc::c_ulong,
     options: &std::ffi::CStr,
 ) -> Result<(), Os> {
     // SAFETY: the pointers are valid for the call, because they point to C strings that outlive it.
     match unsafe {
-        libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
+        libc::mount(what.as_ptr(), path.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
     } {
         0 => Ok(()),
         _ => Err(Os::last_os_error()),
@@ -158,11 +158,11 @@ pub(crate) fn watched_in_own_memory(test: &str, bytes: u64, pool: Pool, body: im
 
 /// Returns the shared memory in use in the file system of the scenario, named or not.
 pub(crate) fn used_in_own_memory() -> u64 {
-    let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
+    let path = CString::new(directory().as_os_str().as_bytes()).unwrap();
     let mut facts = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the pointers are valid for the call: a C string, and room for the answer, which
     // outlive it.
-    assert_eq!(unsafe { libc::statvfs(place.as_ptr(), facts.as_mut_ptr()) }, 0);
+    assert_eq!(unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) }, 0);
     // SAFETY: the structure is initialised, because the call before this has succeeded and filled
     // it.
     let facts = unsafe { facts.assume_init() };
@@ -213,22 +213,22 @@ pub(crate) fn rest() -> ! {
 /// Something that must come to an end, and its name.
 pub(crate) type Deed = (&'static str, fn());
 
-/// Does each in a process of its own, all at once, after `become_who`. Reports which of them hang
+/// Does each in a process of its own, all at once, after `become_it`. Reports which of them hang
 /// (they are killed) and which failed.
-pub(crate) fn all_end(who: &str, become_who: impl Fn(), deeds: &[Deed]) {
-    wait_for(format!("{who}: {}", names(deeds.iter().map(|(name, _)| *name))));
+pub(crate) fn all_end(whose: &str, become_it: impl Fn(), deeds: &[Deed]) {
+    wait_for(format!("{whose}: {}", names(deeds.iter().map(|(name, _)| *name))));
     let begin = |deed: fn()| {
         fork(|| {
-            become_who();
+            become_it();
             deed();
         })
     };
-    all_have_ended(who, deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect());
+    all_have_ended(whose, deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect());
 }
 
 /// Waits for processes by their names. Reports which of them hang (they are killed) and which
 /// failed.
-pub(crate) fn all_have_ended(who: &str, running: Vec<(&str, Forked)>) {
+pub(crate) fn all_have_ended(whose: &str, running: Vec<(&str, Forked)>) {
     let until = Instant::now() + patience() / 2; // before the watchdog, which knows no names
     let (mut failed, mut hang) = (Vec::new(), Vec::new());
     for (name, child) in running {
@@ -244,7 +244,7 @@ pub(crate) fn all_have_ended(who: &str, running: Vec<(&str, Forked)>) {
     let (failed, hang) = (names(failed), names(hang));
     assert!(
         failed.is_empty() && hang.is_empty(),
-        "{who}: these hang: {hang}; these failed: {failed}"
+        "{whose}: these hang: {hang}; these failed: {failed}"
     );
 }
 
