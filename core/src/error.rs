@@ -75,9 +75,9 @@ pub enum Error {
         segment: String,
         /// The header field at fault.
         field: &'static str,
-        /// What would be valid.
+        /// A description of the valid values.
         expected: String,
-        /// What the header has.
+        /// The value in the header.
         found: String,
     },
 
@@ -130,7 +130,7 @@ pub enum Error {
     /// A view or an index that leaves its array.
     #[error("out of bounds: {what} spans bytes {low} to {high} of {size_bytes}")]
     OutOfBounds {
-        /// What leaves it.
+        /// The view or index.
         what: &'static str,
         /// The first byte, counted from the start of what it must stay inside.
         low: i128,

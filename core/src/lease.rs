@@ -68,7 +68,7 @@ pub(crate) enum Closed {
     Gone,
 }
 
-/// What the leases are of, and how its life ends.
+/// The kind of thing that the leases hold, and how its life ends.
 #[derive(Clone, Copy)]
 enum Kind {
     /// A segment with one array. It ends DEAD.

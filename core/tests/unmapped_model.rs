@@ -2,11 +2,11 @@
 //! processes: searched exhaustively.
 //!
 //! PROTOCOL.md describes what is modelled here, in "Without an entry" and in its section on the
-//! process list. A LOCK_ONLY segment has no entries: a holder has the file's lock, and a message has
-//! a link. A closer makes the state CLOSING, asks the kernel for the lock, looks for links, and ends
-//! the segment or makes it LIVE again. An attach takes the lock, then looks at the state, and makes
-//! a CLOSING state LIVE. No step waits, so a process that stops at any step stops no other; a search
-//! of all interleavings has it stand there for as long as the others like.
+//! process list. A LOCK_ONLY segment has no entries: a holder has the file's lock, and a message
+//! has a link. A closer makes the state CLOSING, asks the kernel for the lock, looks for links, and
+//! ends the segment or makes it LIVE again. An attach takes the lock, then looks at the state, and
+//! makes a CLOSING state LIVE. No step waits, so a process that stops at any step stops no other; a
+//! search of all interleavings has it stand there for as long as the others like.
 //!
 //! A process enters the process list before it holds. A closer reads the list first and, in the
 //! end, removes those that it had read as dead. The search visits every reachable state, with

@@ -15,7 +15,7 @@ use std::panic::Location;
 
 pub(crate) use loom::sync::atomic::Ordering;
 
-/// What an operation can lose.
+/// The orderings and fences that an operation can lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Loss {
     Acquire,

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::name::SegmentText;
 use crate::sys::{self, Directory, Owner, socket};
 
-/// What keeps the tickets of a message.
+/// The holder of a message's tickets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// The fds that go with it.

@@ -11,14 +11,14 @@ use crate::mapping::read_header;
 use crate::name::{SegmentId, SegmentText};
 use crate::sys::{self, Access, Directory, Liveness, Lookup};
 
-/// What a part of shared memory is used for.
+/// The use of a part of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentKind {
     /// An array that a process or a message holds, or that persists.
     Array,
     /// Memory that processes keep in their pools for their next arrays.
     Pool,
-    /// What dead processes left. The next use of the library by the owner's user gives it back.
+    /// Left by dead processes. The next use of the library by its owner gives it back.
     Remains,
 }
 

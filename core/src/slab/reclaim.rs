@@ -5,10 +5,10 @@ use crate::lease::Leases;
 use crate::mapping::Mapped;
 use crate::sys;
 
-/// What a sweep takes.
+/// The extent of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SweepMode {
-    /// What dead processes held.
+    /// It takes what dead processes held.
     DeadOnly,
     /// Also memory that living processes keep in their pools and do not use, because memory is
     /// wanted.
