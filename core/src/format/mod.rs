@@ -272,9 +272,12 @@ impl Header {
         let itemsize = description.dtype.itemsize();
         let fits = description.layout.check(itemsize, preamble.data_bytes.get());
         fits.map_err(|error| invalid(label, "shape", "an array inside the data", error))?;
+        let header_bytes = preamble.header_bytes.get();
+        debug_assert!(header_bytes + preamble.data_bytes.get() <= file_bytes, "I1");
+        debug_assert!(header_bytes >= PAGE_BYTES && header_bytes % PAGE_BYTES == 0, "I2");
         Ok(Self {
             id: preamble.checked_id(label)?,
-            header_bytes: preamble.header_bytes.get(),
+            header_bytes,
             leases_count: preamble.leases_count.get(),
             data_bytes: preamble.data_bytes.get(),
             creator_pid: preamble.creator_pid.get(),

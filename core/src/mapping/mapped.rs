@@ -111,7 +111,10 @@ impl Mapped {
     /// Returns the offset of a cell in the data, and its size; or those of all data.
     pub(crate) fn part(&self, cell: Option<u32>) -> (u64, u64) {
         match (self.header.slab_layout, cell) {
-            (Some(layout), Some(cell)) => (u64::from(cell) * layout.cell_bytes, layout.cell_bytes),
+            (Some(layout), Some(cell)) => {
+                debug_assert!(cell < layout.cells, "I3 of `segment`: the number was validated");
+                (u64::from(cell) * layout.cell_bytes, layout.cell_bytes)
+            }
             _ => (0, self.header.data_bytes),
         }
     }
@@ -128,20 +131,21 @@ impl Mapped {
         let bytes = self.header.write();
         let start = self.mapping.header().as_ptr();
         let _around = Announced::around(start, bytes.len());
-        // SAFETY: the mapping has room for the bytes, because the file was made as long as the header
-        // says, which is no less than the header itself; no other thread or process has it yet.
+        // SAFETY: the mapping has room for the bytes, because the file was made as long as the
+        // header says, which is no less than the header itself; no other thread or process has it
+        // yet.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
     }
 
-    /// Unlinks a segment that the caller has ended. Returns whether it did. A close has no caller to
-    /// report an error to: a sweep takes what stays because of another user or a crash.
+    /// Unlinks a segment that the caller has ended. Returns whether it did. A close has no caller
+    /// to report an error to: a sweep takes what stays because of another user or a crash.
     pub(crate) fn discard(&self) -> bool {
         sys::discard(self.directory(), &self.header.id, self.header.name.as_ref())
             .unwrap_or_default()
     }
 
-    /// Drops the pages that were written through a mapping that copies on write, so that it shows the
-    /// shared memory again. `false` where that cannot be done.
+    /// Drops the pages that were written through a mapping that copies on write, so that it shows
+    /// the shared memory again. `false` where that cannot be done.
     pub(crate) fn drop_written_pages(&self, cell: Option<u32>, data_bytes: u64) -> bool {
         self.mapping.drop_written_pages(self.part(cell).0, data_bytes)
     }
