@@ -51,7 +51,7 @@ scenarios! {
     a_ticket_is_given_back_once_though_two_processes_try: 3;
     a_cell_that_is_used_again_is_one_life_at_a_time: 2;
     a_stale_handle_never_keeps_a_cell_that_nobody_holds: 1;
-    of_two_that_claim_a_cell_one_owns_it: 3;
+    of_two_who_claim_a_cell_one_owns_it: 3;
     a_cell_is_trimmed_or_used_and_never_both: 3;
     no_cell_lives_in_a_dead_slab: 3;
     of_two_processes_that_free_cells_at_once_one_ends_the_slab: 4;
@@ -153,7 +153,7 @@ mod bodies {
         assert_eq!(ended + ended_again, 1 + begun);
     }
 
-    pub(super) fn of_two_that_claim_a_cell_one_owns_it() {
+    pub(super) fn of_two_who_claim_a_cell_one_owns_it() {
         let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
         let other = spawn(move || make_and_leave(cell, 1, memory, 1));
         let ((here, ended_here), (there, ended_there)) =
