@@ -1,4 +1,4 @@
-//! What an array costs: made, found, handed over, filled.
+//! The costs of an array: creating, finding, passing on and filling it.
 #![allow(missing_docs, unsafe_code)]
 
 use divan::{Bencher, black_box, counter::BytesCount};
@@ -10,7 +10,8 @@ const MIB: u64 = 1 << 20;
 fn main() {
     let memory = if cfg!(target_os = "linux") { "/dev/shm".into() } else { std::env::temp_dir() };
     let directory = tempfile::Builder::new().prefix("shmbench-").tempdir_in(memory).unwrap();
-    // SAFETY: no other thread runs yet.
+    // SAFETY: changing the environment needs a process in which nothing reads it, and no other
+    // thread runs before `main` starts one.
     unsafe { std::env::set_var("SHMARRAY_DIR", directory.path()) };
     divan::main();
 }
@@ -28,7 +29,7 @@ fn create_and_drop(bytes: u64) {
     drop(create(black_box(bytes)));
 }
 
-/// Nobody in this process has it: each time it is opened and mapped.
+/// No array of this process has it: each time it is opened and mapped.
 #[divan::bench(args = [64 * KIB, 4 * MIB])]
 fn attach_and_drop_cold(bencher: Bencher<'_, '_>, bytes: u64) {
     let options = Options { name: Some("cold".into()), persist: true, ..Options::default() };
@@ -56,13 +57,14 @@ fn handle_from_text(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| shmarray::Descriptor::parse(black_box(&text)).unwrap());
 }
 
-/// Into memory that no array had before; what gives it back is not counted.
+/// Copies to memory that no array had before. Giving it back is not counted.
 #[divan::bench(args = [64 * KIB, 4 * MIB, 64 * MIB])]
 fn share(bencher: Bencher<'_, '_>, bytes: u64) {
     let private = vec![1u8; bytes as usize];
     let layout = Layout::contiguous(&[bytes], 1, Order::C).unwrap();
     bencher.counter(BytesCount::new(bytes)).bench_local(|| {
-        // SAFETY: the vector has the bytes that the layout describes.
+        // SAFETY: every element can be read, because the private vector has all the bytes that the
+        // layout describes.
         unsafe { Array::share(private.as_ptr(), bytes_dtype(), &layout, &Options::default()) }
             .unwrap()
     });

@@ -1,6 +1,6 @@
 //! Copies between layouts, by one thread and by two, beside a plain copy of as many bytes.
 //!
-//! What is measured is private to the library, so its source is a module here.
+//! The measured functions are private to the library, so its source is a module here.
 #![allow(missing_docs, unsafe_code)]
 
 use divan::{Bencher, counter::BytesCount};
@@ -8,7 +8,7 @@ use divan::{Bencher, counter::BytesCount};
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/copy/mod.rs"]
 mod copy;
-/// What `copy` uses of the crate.
+/// The part of the crate that `copy` uses.
 pub(crate) mod shape {
     pub(crate) use shmarray::{Layout, Order};
 }
@@ -48,7 +48,8 @@ fn copied<const PARTS: usize>(bencher: Bencher<'_, '_>, source: &str) {
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
         let from = End { start: memory.as_ptr().cast_mut(), layout: &from };
         let to = End { start: target.as_mut_ptr(), layout: &to };
-        // SAFETY: both vectors have the bytes that the layouts describe.
+        // SAFETY: the copy needs mapped memory at both ends: each vector has all the bytes that its
+        // layout describes, and they do not overlap.
         unsafe { copy_in_parts(to, from, ITEM, PARTS) };
     });
 }
@@ -69,7 +70,8 @@ mod wide {
         bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
             let from = End { start: memory.as_ptr().cast_mut(), layout: &turned };
             let to = End { start: target.as_mut_ptr(), layout: &dense };
-            // SAFETY: both vectors have the bytes that the layouts describe.
+            // SAFETY: the copy needs mapped memory at both ends: each vector has all the bytes that
+            // its layout describes, and they do not overlap.
             unsafe { copy_in_parts(to, from, ITEM, PARTS) };
         });
     }
@@ -93,7 +95,8 @@ mod wide {
 fn plain(bencher: Bencher<'_, '_>) {
     let (memory, mut target) = (vec![1u8; BYTES], vec![1u8; BYTES]);
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
-        // SAFETY: both vectors have as many bytes.
+        // SAFETY: both pointers are valid for the copy, because each vector was made with `BYTES`
+        // bytes and they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(memory.as_ptr(), target.as_mut_ptr(), BYTES) };
     });
 }
@@ -114,14 +117,16 @@ mod files {
     fn write(from: &Layout, memory: &[u8], file: &File, parts: usize) {
         let from = End { start: memory.as_ptr().cast_mut(), layout: from };
         let write = |offset, start, bytes| {
-            // SAFETY: a piece can be read, and nobody writes to it here.
+            // SAFETY: the piece can be read, as `write_in_parts` promises, and no thread of this
+            // program writes to it.
             file.write_all_at(unsafe { std::slice::from_raw_parts(start, bytes) }, offset)
         };
-        // SAFETY: the memory has the bytes that the layout describes.
+        // SAFETY: every element can be read, because the memory has all the bytes that the layout
+        // describes.
         unsafe { copy::write_in_parts(from, ITEM, parts, write) }.unwrap();
     }
 
-    /// To a file that has no pages yet.
+    /// Writes to a file that has no pages yet.
     #[divan::bench(args = SOURCES, consts = [1, 2], sample_count = 20)]
     fn written<const PARTS: usize>(bencher: Bencher<'_, '_>, source: &str) {
         let from = layout(source);

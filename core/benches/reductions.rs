@@ -1,5 +1,4 @@
-//! Reductions of arrays that lie in the cache, that do not, and that are strided, in bytes and
-//! time.
+//! Reductions of arrays that fit the cache, that do not, and that are strided, in bytes and time.
 #![allow(missing_docs)]
 
 use divan::{Bencher, black_box, counter::BytesCount};

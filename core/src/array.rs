@@ -1,11 +1,11 @@
 //! The array: typed n-dimensional memory that several processes see at once.
 //!
 //! # Data races
-//! Another process may write an element while this one reads it. That is what shared memory
-//! is for, and it is why no safe method here makes a `&[T]` or a `&mut [T]`: elements are
-//! read and written one at a time through raw, volatile access. A read that races with a
-//! write gives some of the bytes of both; it never leaves the array. To hand data over
-//! without a race, finish writing, then send the handle.
+//! Another process may write an element while this one reads it; that is what shared memory is for.
+//! So no safe method here makes a `&[T]` or a `&mut [T]`: elements are read and written one at a
+//! time by raw, volatile accesses. A read that races with a write returns some of the bytes of
+//! both, and never leaves the array. To hand data over without a race, finish writing before the
+//! handle is sent.
 
 mod copies;
 mod create;
@@ -26,7 +26,7 @@ use crate::shape::{Layout, Order};
 use crate::sweep;
 use crate::sys::{self, Access, Directory, Owner};
 
-/// How a new array is made.
+/// Options of a new array.
 ///
 /// ```
 /// use shmarray::{Options, Order};
@@ -35,13 +35,13 @@ use crate::sys::{self, Access, Directory, Owner};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Order of its elements in memory.
+    /// The order of the elements in memory.
     pub order: Order,
-    /// A name to find it by: `[A-Za-z0-9._-]{1,64}`.
+    /// A name by which it is found: `[A-Za-z0-9._-]{1,64}`.
     pub name: Option<String>,
     /// Whether it outlives every process until its name is unlinked. Needs a name.
     pub persist: bool,
-    /// Permission bits of the segment.
+    /// The permission bits of the segment.
     pub mode: u32,
     /// Whether the memory may hold what this user's earlier arrays left there, instead of zeros.
     pub uninitialized: bool,
@@ -73,8 +73,8 @@ impl Options {
 
 /// Typed n-dimensional memory that several processes see at once.
 ///
-/// Cloning or viewing it copies nothing: all of them are the same memory, which stays as
-/// long as any of them, in any process.
+/// Cloning it or making a view copies nothing: all of them are the same memory, which stays as long
+/// as any of them exists in any process.
 ///
 /// ```
 /// use shmarray::{Access, Array, DType, Options};
@@ -88,12 +88,12 @@ impl Options {
 pub struct Array {
     segment: Arc<Segment>,
     dtype: DType,
-    /// Checked against the segment's data.
+    /// Checked against the segment's data (I1 to I3 of `shape`).
     layout: Layout,
 }
 
 impl Array {
-    /// A new array, of zeros unless they are not asked for; its memory is reserved now.
+    /// Creates an array of zeros, unless `uninitialized` is set. Its memory is reserved now.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::NameExists`], [`Error::InvalidName`],
@@ -101,12 +101,13 @@ impl Array {
     #[allow(unsafe_code)]
     pub fn create(dtype: DType, shape: &[u64], options: &Options) -> Result<Self> {
         let fill = if options.uninitialized { Fill::Nothing } else { Fill::Zeros };
-        // SAFETY: no elements are read.
+        // SAFETY: `create_filled` needs readable elements only for `Fill::Elements`, and this fill
+        // has no elements.
         unsafe { Self::create_filled(dtype, shape, options, &fill) }
     }
 
     /// # Safety
-    /// The elements that it begins with can be read, and are those of this shape.
+    /// The elements of `fill` can be read, and have this shape.
     #[allow(unsafe_code)]
     unsafe fn create_filled(
         dtype: DType,
@@ -120,14 +121,16 @@ impl Array {
             persist: options.persist,
             mode: options.mode,
         };
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the caller promises that the elements of `fill` can be read and have this shape,
+        // which is the layout's.
         let segment = unsafe { create::segment(&dtype, &layout, &creation, fill)? };
         Ok(Self { segment, dtype, layout })
     }
 
-    /// A new array with a copy of private memory: elements of `layout` counted from `source`.
+    /// Creates an array with a copy of private memory: the elements of `layout`, counted from
+    /// `source`.
     ///
-    /// `options.order` is the order of the new array; the source may have any strides.
+    /// `options.order` is the order of the new array. The source may have any strides.
     ///
     /// # Errors
     /// As [`Array::create`].
@@ -144,11 +147,12 @@ impl Array {
         let in_order = if options.order == Order::F { layout.transpose() } else { layout.clone() };
         let fill =
             Fill::Elements(End { start: source.cast_mut(), layout: &in_order }, dtype.itemsize());
-        // SAFETY: one shape; the caller vouches for the source.
+        // SAFETY: the caller promises that every element of `layout` can be read, and the new array
+        // has the same shape.
         unsafe { Self::create_filled(dtype, &layout.shape, options, &fill) }
     }
 
-    /// The array of a handle, or of a name.
+    /// Attaches the array of a handle, or of a name.
     ///
     /// # Errors
     /// [`Error::SegmentNotFound`], [`Error::NameNotFound`], [`Error::StaleHandle`],
@@ -160,17 +164,17 @@ impl Array {
         }
     }
 
-    /// The array that a descriptor describes.
+    /// Attaches the array of a descriptor.
     ///
     /// # Errors
     /// As [`Array::attach`].
     pub fn attach_descriptor(descriptor: &Descriptor, access: Access) -> Result<Self> {
-        let array = Self::attach_and_keep(descriptor, access)?;
+        let array = Self::attach_with_ticket(descriptor, access)?;
         array.receive(descriptor);
         Ok(array)
     }
 
-    fn attach_and_keep(descriptor: &Descriptor, access: Access) -> Result<Self> {
+    fn attach_with_ticket(descriptor: &Descriptor, access: Access) -> Result<Self> {
         process::begin()?;
         sweep::at_first_use();
         let segment = Segment::attach(descriptor, access)?;
@@ -179,14 +183,14 @@ impl Array {
         Ok(Self { segment, dtype: descriptor.dtype.clone(), layout: descriptor.layout.clone() })
     }
 
-    /// The arrays of a message that came by a way of the user's: all are attached before the first
-    /// ticket is given back, so that one handle may be there twice.
+    /// Attaches the arrays of a message that was sent out of band. All are attached before the
+    /// first ticket is given back, so one handle may be there twice.
     ///
     /// # Errors
-    /// As [`Array::attach`]; then the message still holds what it held.
+    /// As for [`Array::attach`]. Then the message still holds what it held.
     pub fn attach_all(descriptors: &[(Descriptor, Access)]) -> Result<Vec<Self>> {
         let attach = |(descriptor, access): &(Descriptor, Access)| {
-            Self::attach_and_keep(descriptor, *access)
+            Self::attach_with_ticket(descriptor, *access)
         };
         let arrays: Vec<_> = descriptors.iter().map(attach).collect::<Result<_>>()?;
         for (array, (descriptor, _)) in arrays.iter().zip(descriptors) {
@@ -195,8 +199,8 @@ impl Array {
         Ok(arrays)
     }
 
-    /// Gives a ticket back that only this process can: that of a message in a pipe is its
-    /// receiver's.
+    /// Gives back a ticket of a message that was sent out of band. A message in a pipe gives its
+    /// own tickets back.
     fn receive(&self, descriptor: &Descriptor) {
         if let Some(ticket) = descriptor.ticket.filter(|ticket| sys::family_of(*ticket).is_some()) {
             self.give_back_ticket(ticket);
@@ -212,8 +216,8 @@ impl Array {
         Ok(Self { segment, dtype, layout })
     }
 
-    /// The array over memory of this process that lies in a segment it holds: for languages
-    /// whose arrays know an address but not a segment.
+    /// Returns the array at an address of this process that lies in a segment it holds. For
+    /// languages whose arrays know an address but not a segment.
     ///
     /// `None` when the memory is private. The address is never read.
     #[must_use]
@@ -231,11 +235,11 @@ impl Array {
         Some(Self { segment, dtype, layout })
     }
 
-    /// The same elements and others of this array: `strides` and `offset` in bytes, the
-    /// offset from this array's first element.
+    /// Returns a view: the same elements, or others of this array. `strides` and `offset` are in
+    /// bytes, and the offset counts from this array's first element.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] when an element would lie outside what this array spans;
+    /// [`Error::OutOfBounds`] when an element would lie outside the bytes that this array spans;
     /// [`Error::InvalidArgument`].
     pub fn view(&self, shape: &[u64], strides: &[i64], offset: i64) -> Result<Self> {
         let start = i128::from(self.layout.offset) + i128::from(offset);
@@ -257,7 +261,7 @@ impl Array {
         }
     }
 
-    /// As [`Layout::slice`].
+    /// Returns a slice of one dimension, as [`Layout::slice`] does.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`].
@@ -271,7 +275,7 @@ impl Array {
         Ok(self.with_layout(self.layout.slice(dim, start, stop, step)?))
     }
 
-    /// As [`Layout::select`].
+    /// Returns the elements at one index of a dimension, as [`Layout::select`] does.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], [`Error::IndexOutOfBounds`].
@@ -279,13 +283,13 @@ impl Array {
         Ok(self.with_layout(self.layout.select(dim, index)?))
     }
 
-    /// The dimensions in reverse order.
+    /// Returns the dimensions in reverse order.
     #[must_use]
     pub fn transpose(&self) -> Self {
         self.with_layout(self.layout.transpose())
     }
 
-    /// As [`Layout::permute`].
+    /// Returns the dimensions in another order, as [`Layout::permute`] does.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`].
@@ -293,7 +297,7 @@ impl Array {
         Ok(self.with_layout(self.layout.permute(axes)?))
     }
 
-    /// All data of its segment, as bytes: one dimension of dtype `|u1`.
+    /// Returns all data of the segment as bytes: one dimension of dtype `|u1`.
     #[must_use]
     pub fn whole(&self) -> Self {
         let layout = Layout { shape: vec![self.segment.data_bytes()], strides: vec![1], offset: 0 };
@@ -304,13 +308,13 @@ impl Array {
         Self { segment: Arc::clone(&self.segment), dtype: self.dtype.clone(), layout }
     }
 
-    /// The array's handle: one line of text by which any process of the machine finds it.
+    /// Returns the handle: one line of text by which any process of the machine finds the array.
     #[must_use]
     pub fn handle(&self) -> String {
         self.descriptor().to_handle()
     }
 
-    /// The descriptor: all that another process needs to find this array.
+    /// Returns the descriptor: all that another process needs to find the array.
     #[must_use]
     pub fn descriptor(&self) -> Descriptor {
         Descriptor {
@@ -322,11 +326,11 @@ impl Array {
         }
     }
 
-    /// The handle for a way that this library does not know: a socket, a file, a database.
+    /// Returns a handle to be sent out of band: through a socket, a file or a database.
     ///
-    /// From now on a ticket holds the array, also when this process ends: until the handle is
-    /// attached or [`discard`]ed, or until this process's family, all that descend from its root,
-    /// has gone. Each call is a message of its own.
+    /// From now on a ticket holds the array, even when this process ends: until the handle is
+    /// attached or [`discard`]ed, or until no process of this process's family is left, which is
+    /// all that descend from its first user of the library. Each call makes a message of its own.
     ///
     /// ```
     /// use shmarray::{Access, Array, DType, Options, discard};
@@ -346,10 +350,10 @@ impl Array {
         self.descriptor_to_send().map(|descriptor| descriptor.to_handle())
     }
 
-    /// The descriptor of [`handle_to_send`](Self::handle_to_send), with its ticket.
+    /// Returns the descriptor of [`handle_to_send`](Self::handle_to_send), with its ticket.
     ///
     /// # Errors
-    /// As [`handle_to_send`](Self::handle_to_send).
+    /// As for [`handle_to_send`](Self::handle_to_send).
     pub fn descriptor_to_send(&self) -> Result<Descriptor> {
         process::begin()?;
         loop {
@@ -360,14 +364,14 @@ impl Array {
         }
     }
 
-    /// Gives back what the message of a descriptor holds, without attaching it.
+    /// Gives back what the message of a descriptor holds, without attaching the array.
     pub(crate) fn discard_descriptor(descriptor: &Descriptor) -> Result<()> {
         let Some(ticket) = descriptor.ticket else { return Ok(()) };
         process::begin()?;
         segment::discard(&Directory::current(), descriptor, ticket)
     }
 
-    /// A message holds it from now on; `false` when it has one of that ticket.
+    /// Makes a message hold the array. `false` when such a ticket exists already.
     pub(crate) fn hold_for_message(&self, ticket: Owner) -> Result<bool> {
         self.segment.hold_for_message(ticket)
     }
@@ -381,32 +385,32 @@ impl Array {
         self.segment.directory()
     }
 
-    /// Element type.
+    /// Returns the dtype.
     #[must_use]
     pub fn dtype(&self) -> &DType {
         &self.dtype
     }
 
-    /// Elements along each dimension.
+    /// Returns the number of elements along each dimension.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.layout.shape
     }
 
-    /// Bytes between elements along each dimension.
+    /// Returns the bytes between elements along each dimension.
     #[must_use]
     pub fn strides(&self) -> &[i64] {
         &self.layout.strides
     }
 
-    /// Shape, strides, and the offset in the segment's data.
+    /// Returns the shape, the strides, and the offset in the segment's data.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Whether no other array of this process has its memory: then the memory goes with this one,
-    /// as far as this process is concerned.
+    /// Whether no other array of this process shares its memory. If so, dropping it ends this
+    /// process's hold of the memory.
     #[must_use]
     pub fn is_only_one_here(&self) -> bool {
         Arc::strong_count(&self.segment) == 1
@@ -424,59 +428,63 @@ impl Array {
         self.layout.is_contiguous(self.dtype.itemsize(), order)
     }
 
-    /// The first element: the one whose indices are all zero. Valid while any clone of this lives.
+    /// Returns the address of the first element, the one whose indices are all zero. It is valid
+    /// while any clone of this array lives.
     ///
-    /// In a read-only array a store through it is a fault.
+    /// In a read-only array a store through it faults.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.segment.data_start().as_ptr().wrapping_add(self.layout.offset as usize)
     }
 
-    /// The data of the segment that this array lies in, and its size in bytes: for languages
-    /// that keep a base and views of it.
+    /// Returns the data of the segment that this array lies in, and its size in bytes. For
+    /// languages whose views keep a base.
     #[must_use]
     pub fn segment_data(&self) -> (NonNull<u8>, u64) {
         (self.segment.data_start(), self.segment.data_bytes())
     }
 
-    /// One element.
+    /// Reads one element.
     ///
     /// # Errors
-    /// [`Error::DTypeMismatch`], or as [`Layout::element_offset`].
+    /// [`Error::DTypeMismatch`], or as for [`Layout::element_offset`].
     #[allow(unsafe_code)]
     pub fn get<T: Element>(&self, index: &[u64]) -> Result<T> {
         let address = self.element_address::<T>(index)?;
-        // SAFETY: `element_address` checked the type and the place; `Element` reads any bytes.
+        // SAFETY: one element can be read at the address: `element_address` checked that `T` has
+        // the array's dtype and that the index lies in its checked layout.
         Ok(unsafe { T::read(address) })
     }
 
     /// Writes one element.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::DTypeMismatch`], or as [`Layout::element_offset`].
+    /// [`Error::ReadOnly`], [`Error::DTypeMismatch`], or as for [`Layout::element_offset`].
     #[allow(unsafe_code)]
     pub fn set<T: Element>(&self, index: &[u64], value: T) -> Result<()> {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
         let address = self.element_address::<T>(index)?;
-        // SAFETY: as in `get`, and the pages are writable.
+        // SAFETY: one element can be written at the address: `element_address` checked the dtype
+        // and the index, and the pages are writable, since the array is not read-only.
         unsafe { T::write(address, value) };
         Ok(())
     }
 
-    /// Subtracts one from an element of type `<u8` that is not zero, in one step for all processes,
-    /// and returns what is left.
+    /// Subtracts one from an element of type `<u8` that is not zero, atomically for all processes,
+    /// and returns the result.
     ///
     /// # Errors
-    /// As [`Array::set`]; [`Error::InvalidArgument`] where the element is not aligned.
+    /// As for [`Array::set`]; [`Error::InvalidArgument`] where the element is not aligned.
     #[allow(unsafe_code)]
     pub fn count_down(&self, index: &[u64]) -> Result<u64> {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
         let address = self.element_address::<u64>(index)?;
-        // SAFETY: `element_address` checked the type and the place, and the pages are writable.
+        // SAFETY: 8 bytes can be read and written at the address: `element_address` checked the
+        // dtype `<u8` and the index, and the array is not read-only.
         unsafe { count_down(address) }
             .ok_or_else(|| Error::argument("index", "the element is not aligned"))
     }
@@ -487,7 +495,7 @@ impl Array {
         Ok(self.segment.data_start().as_ptr().wrapping_add(offset as usize))
     }
 
-    /// Refuses another dtype than the one needed.
+    /// Refuses a dtype other than the array's.
     ///
     /// # Errors
     /// [`Error::DTypeMismatch`].
@@ -507,8 +515,8 @@ impl Array {
 }
 
 /// Gives back what an unwanted message holds: a handle that [`Array::handle_to_send`] made and that
-/// nobody will attach. Twice is as good as once, and of an array that is gone or of a plain handle
-/// there is nothing to give back.
+/// no process will attach. A second call has no effect. For an array that is gone, and for a plain
+/// handle, there is nothing to give back.
 ///
 /// # Errors
 /// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].

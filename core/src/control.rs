@@ -1,18 +1,32 @@
-//! The words of a header that move after creation: atomics over mapped bytes.
+//! The control words: the words of a header that change after creation, as atomics over mapped
+//! bytes.
 //!
-//! | word       | segment   | cell, in its head | moved by |
-//! |------------|-----------|---------|----------|
-//! | state      | 128–135   | 0–7     | bits 0–2 state, 3–63 epoch, one more at each transition; see `lease` |
-//! | generation | 136–143   | 8–15    | the creator, before LIVE; below 2^53 |
-//! | flags      | 144–151   | 16–23   | PERSIST: the creator, cleared by `unlink`; LOCK_ONLY: set for ever by a holder who could have no entry; DECOMMITTED: who has claimed a cell |
-//! | holders    | 152–159   |         | portable backend only: each attach and close |
-//! | data_bytes |           | 24–31   | the creator of an array in a cell, before LIVE |
-//! | used, warm | 160–175   |         | hints of a segment of cells: how many are not FREE, how many FREE ones have memory |
-//! | entries    | 2304–4095 | 128–511 | see `lease` |
+//! | word       | segment   | cell, in its head |
+//! |------------|-----------|---------|
+//! | state      | 128–135   | 0–7     |
+//! | generation | 136–143   | 8–15    |
+//! | flags      | 144–151   | 16–23   |
+//! | holders    | 152–159   |         |
+//! | data_bytes |           | 24–31   |
+//! | used, warm | 160–175   |         |
+//! | entries    | 2304–4095 | 128–511 |
 //!
-//! What orders entries, flags and state is a fence; `lease` says where and names the partners.
-//! The generation and a cell's data_bytes are Relaxed: written before the state becomes LIVE
-//! and read after that was seen.
+//! What changes each of them:
+//! * state: bits 0–2 are the state, bits 3–63 the epoch, which grows by one at each transition; see
+//!   `lease`.
+//! * generation: stored by the creator before LIVE; below 2^53.
+//! * flags: PERSIST is set by the creator and cleared by `unlink`. LOCK_ONLY is set for good by a
+//!   holder that could not have an entry. DECOMMITTED is changed by the process that has claimed
+//!   the cell.
+//! * holders: portable backend only; changed by each attach and close.
+//! * data_bytes: stored by the creator of an array in a cell, before LIVE.
+//! * used, warm: hints of a slab: the number of its cells that are not FREE, and of its FREE cells
+//!   that have memory.
+//! * entries: see `lease`.
+//!
+//! Fences order the entries, the flags and the state; `lease` says where they are and names their
+//! partners. The generation and a cell's data_bytes are Relaxed: they are written before the state
+//! becomes LIVE and read after LIVE was seen.
 //!
 //! Under `cfg(loom)` the same words are loom's atomics, which cannot lie in mapped bytes:
 //! `loom_atomics` and `modelled`.
@@ -41,7 +55,7 @@ use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
 pub(crate) use crate::format::{DECOMMITTED, LOCK_ONLY, PERSIST};
 
 impl ControlWords {
-    /// State and epoch.
+    /// The state and the epoch.
     pub(crate) fn state(&self) -> &ControlWord {
         self.word(0)
     }
@@ -50,7 +64,7 @@ impl ControlWords {
         self.word(1).load(Ordering::Relaxed)
     }
 
-    /// The creator, before the state becomes LIVE.
+    /// Stores the generation. Only the creator does so, before the state becomes LIVE.
     pub(crate) fn set_generation(&self, generation: u64) {
         self.word(1).store(generation, Ordering::Relaxed);
     }
@@ -65,13 +79,13 @@ impl ControlWords {
         self.word(3)
     }
 
-    /// Of a cell: size of its array's data.
+    /// The size of the data of a cell's array.
     pub(crate) fn data_bytes(&self) -> &ControlWord {
         self.word(3)
     }
 
-    /// A copy of the description in a cell's head. It is for people only, so that a reader who sees
-    /// half of it is not harmed.
+    /// Stores the description in a cell's head. It is for people only, so a reader that sees half
+    /// of it takes no harm.
     pub(crate) fn describe(&self, description: &[u8; CELL_DESCRIPTION_BYTES]) {
         for (index, bytes) in description.chunks_exact(8).enumerate() {
             let word = bytes.try_into().map_or(0, u64::from_ne_bytes); // always 8
@@ -79,12 +93,12 @@ impl ControlWords {
         }
     }
 
-    /// Of a segment of cells: how many are not FREE. A hint.
+    /// The number of a slab's cells that are not FREE. A hint.
     pub(crate) fn used(&self) -> &ControlWord {
         self.word(4)
     }
 
-    /// Of a segment of cells: how many FREE ones have memory. A hint.
+    /// The number of a slab's FREE cells that have memory. A hint.
     pub(crate) fn warm(&self) -> &ControlWord {
         self.word(5)
     }

@@ -1,10 +1,15 @@
-//! The descriptor and its handle: where an array is, as one line of text.
+//! The descriptor, which says where an array is, and its text, the handle.
 //!
-//! The text is JSON with its keys in one order and no white space:
-//! `{"shmarray":1,"segment":"…","generation":7,"offset":36,"dtype":"<i4","shape":[3,3],"strides":[12,4]}`.
-//! A handle that was sent has `"ticket"` as a last key. Reading accepts JSON white space and any
-//! order of keys, and refuses whatever else breaks the format, naming the field. What is read here
-//! is well formed, no more: whether it fits a segment is checked at attach.
+//! A handle is one line of JSON (two here), with its keys in one order and no white space:
+//!
+//! ```json
+//! {"shmarray":1,"segment":"…","generation":7,"offset":36,
+//!  "dtype":"<i4","shape":[3,3],"strides":[12,4]}
+//! ```
+//!
+//! A handle that was sent has `"ticket"` as its last key. Reading accepts JSON white space and any
+//! order of keys, refuses whatever else breaks the format, and names the field. It checks the form
+//! only: whether the array fits its segment is checked when it is attached.
 
 use std::borrow::Cow;
 
@@ -17,27 +22,27 @@ use crate::json::{self, Kind, Member};
 use crate::name::SegmentText;
 use crate::shape::{Layout, MAX_NDIM};
 
-/// The version of the handle's text, as `write_handle` writes it.
+/// The version of handles that `write_handle` writes.
 const HANDLE_VERSION: u64 = 1;
-/// The longest handle that is read, in bytes: the longest dtype and 64 dimensions fit twice.
+/// The longest handle that is read, in bytes. The longest dtype with 64 dimensions fits twice.
 pub const MAX_HANDLE_BYTES: usize = 2 * MAX_DTYPE_BYTES;
-/// What JSON calls white space.
+/// The characters that are white space in JSON.
 pub(crate) const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-/// Generations stay below this, so that a JSON reader with doubles keeps them exact.
+/// The limit of generations: a JSON reader that uses doubles keeps smaller ones exact.
 pub(crate) const GENERATION_LIMIT: u64 = 1 << 53;
 
-/// All that is needed to find an array again.
+/// The descriptor of an array: all that is needed to find it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
     /// The segment, and the cell in it.
     pub segment: SegmentText,
-    /// Which life of the segment or cell.
+    /// The generation of the segment or cell.
     pub generation: u64,
-    /// Element type.
+    /// The dtype.
     pub dtype: DType,
-    /// Shape, strides and offset.
+    /// The shape, strides and offset.
     pub layout: Layout,
-    /// The hold of the message that carries this handle, if it was sent.
+    /// The ticket of the message that carries this handle, if it was sent.
     pub ticket: Option<u64>,
 }
 
@@ -57,7 +62,7 @@ struct Fields<'a> {
     ticket: Option<u64>,
 }
 
-/// `"ticket":null` is not the same as no ticket: a field that is there has a value.
+/// Reads a ticket. `"ticket":null` is refused: a key that is present has a value.
 fn present<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<u64>, D::Error> {
@@ -65,7 +70,7 @@ fn present<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Descriptor {
-    /// The handle: one line of text.
+    /// Returns the handle: one line of text.
     #[must_use]
     pub fn to_handle(&self) -> String {
         let mut text = String::with_capacity(192 + self.dtype.json().len());
@@ -73,7 +78,7 @@ impl Descriptor {
         text
     }
 
-    /// Appends the handle's text.
+    /// Appends the text of the handle.
     pub(crate) fn write_handle(&self, text: &mut String) {
         let mut number = itoa::Buffer::new();
         let Layout { shape, strides, offset } = &self.layout;
@@ -164,13 +169,13 @@ impl Fields<'_> {
 
 fn write_list<T: itoa::Integer + Copy>(text: &mut String, list: &[T]) {
     let mut number = itoa::Buffer::new();
-    for (place, item) in list.iter().enumerate() {
-        text.push_str(if place == 0 { "" } else { "," });
+    for (index, item) in list.iter().enumerate() {
+        text.push_str(if index == 0 { "" } else { "," });
         text.push_str(number.format(*item));
     }
 }
 
-/// The fields, as [`Fields`] has them.
+/// The keys of a handle, as [`Fields`] has them.
 const FIELDS: &[Member] = &[
     ("shmarray", Kind::Natural, false),
     ("segment", Kind::Text, false),
@@ -182,7 +187,7 @@ const FIELDS: &[Member] = &[
     ("ticket", Kind::Natural, true),
 ];
 
-/// Reads once more to learn which field is at fault; only broken handles pay for it.
+/// Reads a broken handle once more, to name the field at fault.
 fn explain(text: &str) -> Error {
     let fault = json::fault(text, FIELDS);
     Error::handle(fault.member.unwrap_or_else(|| "handle".to_owned()), fault.reason)
@@ -192,7 +197,10 @@ fn explain(text: &str) -> Error {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"shmarray":1,"segment":"abcdefghijklmnopqrstuvwx.17","generation":7,"offset":36,"dtype":"<i4","shape":[3,3],"strides":[12,-4]}"#;
+    const GOOD: &str = concat!(
+        r#"{"shmarray":1,"segment":"abcdefghijklmnopqrstuvwx.17","generation":7,"offset":36,"#,
+        r#""dtype":"<i4","shape":[3,3],"strides":[12,-4]}"#
+    );
 
     #[test]
     fn a_handle_reads_back_to_the_letter() {

@@ -1,11 +1,12 @@
-//! Element types: one table that every language shares, plus types known by size.
+//! Dtypes: one table of element types that every language shares, and types known by their size
+//! only.
 //!
-//! A dtype is NumPy's array-interface type string (`"<i4"`), or, for structured types,
-//! a JSON object `{"descr":…,"itemsize":…}` whose `descr` only NumPy understands.
-//! Core understands what it needs for bounds: the item size. A type outside the table
-//! is [`TypeCode::Opaque`]: attachable everywhere as items of so many bytes.
+//! A dtype is NumPy's array-interface type string (`"<i4"`) or, for structured types, a JSON object
+//! `{"descr":…,"itemsize":…}` whose `descr` only NumPy understands. This crate understands what it
+//! needs to check bounds: the item size. A type outside the table is [`TypeCode::Opaque`], which
+//! every language can attach as items of so many bytes.
 //!
-//! Source of the strings: NumPy reference, "The array interface protocol", `typestr`.
+//! Source of the type strings: NumPy reference, "The array interface protocol", `typestr`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,30 +17,36 @@ use serde_json::value::RawValue;
 use crate::error::{Error, Result};
 use crate::json::{self, Fault, Kind, Member};
 
-/// The largest item that a dtype may have, in bytes (NumPy's own limit is a C `int`).
+/// The largest item of a dtype, in bytes. NumPy's own limit is a C `int`.
 pub const MAX_ITEM_BYTES: u64 = i32::MAX as u64;
-/// The longest dtype text that a handle or a segment may carry, in bytes.
+/// The longest text of a dtype in a handle or a segment, in bytes.
 pub(crate) const MAX_DTYPE_BYTES: usize = 32 * 1024;
 
 macro_rules! table {
-    ($($(#[$doc:meta])* $code:ident = $number:literal, $name:literal, $text:literal, $bytes:literal;)*) => {
-        /// Which row of the table a dtype is. The numbers are part of the C ABI and never change.
+    ($(
+        $(#[$doc:meta])*
+        $code:ident = $number:literal, $name:literal, $text:literal, $bytes:literal;
+    )*) => {
+        /// The row of the table that a dtype is. The numbers are part of the C ABI and never
+        /// change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(i32)]
         pub enum TypeCode {
-            /// Items of a size, which this table has no row for.
+            /// Items of some size, for which the table has no row.
             Opaque = 0,
             $($(#[$doc])* $code = $number,)*
         }
 
-        /// Every row: its code, the name that people read, its JSON text, its size in bytes.
+        /// The rows: code, name for people, JSON text, size in bytes.
         const TABLE: &[(TypeCode, &str, &str, u64)] = &[
             $((TypeCode::$code, $name, concat!("\"", $text, "\""), $bytes),)*
         ];
 
         impl DType {
-            /// Every dtype that all languages pass, in the order of their codes.
-            pub const ALL: &[DType] = &[$(DType::row(TypeCode::$code, concat!("\"", $text, "\""), $bytes),)*];
+            /// The dtypes that all languages pass, in the order of their codes.
+            pub const ALL: &[DType] = &[
+                $(DType::row(TypeCode::$code, concat!("\"", $text, "\""), $bytes),)*
+            ];
         }
     };
 }
@@ -75,7 +82,7 @@ table! {
     Complex128 = 14, "complex128", "<c16", 16;
 }
 
-/// An element type.
+/// A dtype: the type of an array's elements.
 ///
 /// ```
 /// use shmarray::DType;
@@ -87,7 +94,7 @@ table! {
 pub struct DType {
     code: TypeCode,
     itemsize: u64,
-    /// The value of `"dtype"` in a handle, exactly.
+    /// The value of `"dtype"` in a handle, as it is written.
     json: Cow<'static, str>,
 }
 
@@ -96,13 +103,14 @@ impl DType {
         Self { code, itemsize, json: Cow::Borrowed(json) }
     }
 
-    /// The dtype of a row of the table; `None` for [`TypeCode::Opaque`], which needs a size.
+    /// Returns the dtype of a row of the table. `None` for [`TypeCode::Opaque`], which needs a
+    /// size.
     #[must_use]
     pub fn from_code(code: TypeCode) -> Option<Self> {
         Self::ALL.iter().find(|dtype| dtype.code == code).cloned()
     }
 
-    /// Items of `itemsize` bytes without a meaning: NumPy's void type `|V…`.
+    /// Returns the dtype of items of `itemsize` bytes without a meaning: NumPy's void type `|V…`.
     ///
     /// # Errors
     /// [`Error::InvalidDType`] when the size is over [`MAX_ITEM_BYTES`].
@@ -110,7 +118,7 @@ impl DType {
         Self::from_typestr(&format!("|V{itemsize}"))
     }
 
-    /// A dtype from its text: a type string such as `<i4`, or a structured type's JSON object.
+    /// Parses a dtype: a type string such as `<i4`, or a structured type's JSON object.
     ///
     /// # Errors
     /// [`Error::InvalidDType`] when it is neither, is too large, or refers to objects.
@@ -121,7 +129,7 @@ impl DType {
         }
     }
 
-    /// A dtype from the JSON value that a handle or a segment holds.
+    /// Reads a dtype from the JSON value that a handle or a segment has.
     pub(crate) fn from_json(json: &str) -> Result<Self> {
         if let Some(row) = Self::ALL.iter().find(|dtype| dtype.json == json) {
             return Ok(row.clone());
@@ -152,32 +160,32 @@ impl DType {
         Ok(Self { code: TypeCode::Opaque, itemsize: parsed.itemsize, json: json.into() })
     }
 
-    /// Which row of the table it is.
+    /// Returns the row of the table that the dtype is.
     #[must_use]
     pub fn code(&self) -> TypeCode {
         self.code
     }
 
-    /// Size of one item in bytes.
+    /// Returns the size of one item in bytes.
     #[must_use]
     pub fn itemsize(&self) -> u64 {
         self.itemsize
     }
 
-    /// The name that people read: `int32`; the text itself for a type outside the table.
+    /// Returns the name for people, such as `int32`; for a type outside the table, its text.
     #[must_use]
     pub fn name(&self) -> &str {
         let row = TABLE.iter().find(|row| row.0 == self.code);
         row.map_or(self.text(), |row| row.1)
     }
 
-    /// The text that [`DType::parse`] reads: `<i4`, or a structured type's JSON object.
+    /// Returns the text that [`DType::parse`] reads: `<i4`, or a structured type's JSON object.
     #[must_use]
     pub fn text(&self) -> &str {
         self.json.trim_matches('"')
     }
 
-    /// The value of `"dtype"` in a handle.
+    /// Returns the value of `"dtype"` in a handle.
     pub(crate) fn json(&self) -> &str {
         &self.json
     }
@@ -207,7 +215,7 @@ struct Structured<'a> {
 /// The members, as [`Structured`] has them.
 const MEMBERS: &[Member] = &[("descr", Kind::Anything, false), ("itemsize", Kind::Natural, false)];
 
-/// Reads once more to learn what is wrong.
+/// Reads a broken text once more, to say what is wrong.
 fn explain(json: &str) -> Error {
     match json::fault(json, MEMBERS) {
         Fault { member: Some(member), reason } => invalid(json, format!("{member}: {reason}")),
@@ -215,7 +223,7 @@ fn explain(json: &str) -> Error {
     }
 }
 
-/// The same value without white space, so that a handle stays one line.
+/// Returns the same value without white space, so that a handle stays one line.
 fn compact(json: &str, parsed: &Structured<'_>) -> Result<String> {
     let descr: serde_json::Value = serde_json::from_str(parsed.descr.get())
         .map_err(|_| invalid(json, "descr has a number or a string that is none"))?;
@@ -228,7 +236,8 @@ fn compact(json: &str, parsed: &Structured<'_>) -> Result<String> {
     Ok(format!(r#"{{"descr":{descr},"itemsize":{}}}"#, parsed.itemsize))
 }
 
-/// No dtype has such numbers, and they might not print as they were read.
+/// Whether there are numbers with a fraction. No dtype has any, and they might not print as they
+/// were read.
 fn has_fractions(value: &serde_json::Value) -> bool {
     match value {
         serde_json::Value::Number(number) => number.is_f64(),
@@ -238,7 +247,7 @@ fn has_fractions(value: &serde_json::Value) -> bool {
     }
 }
 
-/// Size of an item of a type string: `[<>|]`, a kind, a count, and a unit for times.
+/// Returns the item size of a type string: `[<>|]`, a kind, a count, and a unit for times.
 fn typestr_itemsize(text: &str) -> Result<u64> {
     let rest = text
         .strip_prefix(['<', '>', '|'])
@@ -262,7 +271,7 @@ fn parse_count(text: &str, digits: &str) -> Result<u64> {
     }
 }
 
-/// Bytes for each count: characters of `U` are 4 bytes, everything else counts bytes.
+/// Returns the bytes for each count: 4 for the characters of `U`, 1 for everything else.
 fn per_count(text: &str, kind: char) -> Result<u64> {
     match kind {
         'U' => Ok(4),

@@ -5,75 +5,78 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::dtype::{DType, TypeCode};
 
-/// A Rust type with the bytes of one dtype.
+/// A Rust type whose values are the bytes of one dtype's items.
 ///
 /// # Safety
-/// [`Element::CODE`] is a row whose items are `size_of::<Self>()` bytes with this type's
+/// [`Element::CODE`] is a row whose items take `size_of::<Self>()` bytes and have this type's
 /// meaning, and [`Element::read`] makes a valid value of any bytes.
 pub unsafe trait Element: Copy + 'static {
-    /// The dtype's row.
+    /// The dtype's row in the table.
     const CODE: TypeCode;
 
-    /// The dtype.
+    /// Returns the dtype.
     #[must_use]
     fn dtype() -> DType {
         DType::ALL[Self::CODE as usize - 1].clone()
     }
 
-    /// Reads one element that another process may be writing. It need not be aligned.
+    /// Reads one element, which another process may be writing. It need not be aligned.
     ///
     /// # Safety
-    /// `address` can be read for one element.
+    /// One element can be read at `address`.
     #[must_use]
     unsafe fn read(address: *const u8) -> Self;
 
     /// Writes one element. It need not be aligned.
     ///
     /// # Safety
-    /// `address` can be written for one element.
+    /// One element can be written at `address`.
     unsafe fn write(address: *mut u8, value: Self);
 }
 
 macro_rules! element {
     ($($type:ty => $code:ident),* $(,)?) => {$(
-        // SAFETY: a row of the same size and meaning; every bit pattern is a value.
+        // SAFETY: `Element` needs a row of this size and meaning, which the table in `dtype` gives
+        // (a test compares the sizes), and every bit pattern is a value of a number.
         unsafe impl Element for $type {
             const CODE: TypeCode = TypeCode::$code;
 
             unsafe fn read(address: *const u8) -> Self {
-                // SAFETY: the caller's address is good for one element; the array wrapper
-                // has alignment 1, so any address is aligned.
+                // SAFETY: the caller promises that one element can be read at the address, and
+                // `Unaligned` has an alignment of 1, so any address is aligned.
                 unsafe { address.cast::<Unaligned<Self>>().read_volatile() }.0
             }
 
             unsafe fn write(address: *mut u8, value: Self) {
-                // SAFETY: as in `read`, for writing.
+                // SAFETY: the caller promises that one element can be written at the address, and
+                // `Unaligned` has an alignment of 1, so any address is aligned.
                 unsafe { address.cast::<Unaligned<Self>>().write_volatile(Unaligned(value)) }
             }
         }
     )*};
 }
 
-/// Subtracts one from a number that is not zero, in one step for all threads and processes, and
-/// returns what is left. `None` where the address is not aligned for that.
+/// Subtracts one from a number that is not zero, atomically for all threads and processes, and
+/// returns the result. `None` where the address is not aligned for that.
 ///
 /// # Safety
-/// `address` can be read and written for 8 bytes.
+/// 8 bytes can be read and written at `address`.
 pub(crate) unsafe fn count_down(address: *mut u8) -> Option<u64> {
     let address = address.cast::<u64>();
     if !address.is_aligned() {
         return None;
     }
-    // SAFETY: the caller's; it is aligned. Other languages' stores there are theirs to order.
+    // SAFETY: the caller promises that 8 bytes can be read and written, and the address was just
+    // found to be aligned. Ordering other languages' stores there is up to them.
     let number = unsafe { AtomicU64::from_ptr(address) };
-    // AcqRel: whoever gets zero comes after all that others did before they counted; its partner is
-    // itself.
+    // AcqRel: the process that gets zero comes after all that the others did before they counted.
+    // The operation is its own partner.
     let counted =
         number.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
     Some(counted.map_or(0, |left| left - 1))
 }
 
-/// Views may start at any byte.
+/// An element at any byte: views may start there.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
 struct Unaligned<T>(T);
@@ -90,18 +93,21 @@ element! { half::f16 => Float16 }
 #[cfg(feature = "num-complex")]
 element! { num_complex::Complex<f32> => Complex64, num_complex::Complex<f64> => Complex128 }
 
-// SAFETY: one byte; any byte but 0 reads as true, so every bit pattern is a value.
+// SAFETY: `Element` needs a row of this size, which is `bool`'s with one byte, and a valid value of
+// any bytes: `read` takes every byte but 0 as true.
 unsafe impl Element for bool {
     const CODE: TypeCode = TypeCode::Bool;
 
     unsafe fn read(address: *const u8) -> Self {
-        // SAFETY: the caller's address is good for one byte.
+        // SAFETY: the caller promises that one byte can be read at the address, and a byte needs no
+        // alignment.
         let byte = unsafe { address.read_volatile() };
         byte != 0
     }
 
     unsafe fn write(address: *mut u8, value: Self) {
-        // SAFETY: the caller's address is good for one byte.
+        // SAFETY: the caller promises that one byte can be written at the address, and a byte needs
+        // no alignment.
         unsafe { address.write_volatile(value.into()) }
     }
 }

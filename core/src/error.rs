@@ -1,52 +1,54 @@
-//! What can go wrong, with the facts: one enum for every language.
+//! Errors, with the facts: one enum for every language.
 //!
-//! Ordinary outcomes (a timeout, a closed channel) are not errors and are not here.
-//! A binding turns an [`ErrorKind`] into its language's own exception with one table;
-//! the text is this enum's `Display` everywhere.
+//! Ordinary outcomes (a timeout, a closed channel) are not errors and are not here. A binding turns
+//! an [`ErrorKind`] into its language's own exception with one table; the text is this enum's
+//! `Display` everywhere.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The result of everything in this crate that can fail.
+/// The result of every function of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, and with what.
+/// An error, and what it is about.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No segment of that id: given back, or never on this machine.
+    /// There is no segment of that id: it was given back, or never was on this machine.
     #[error(
-        "no segment {segment} in {}: it was given back, or the handle comes from another machine or another SHMARRAY_DIR",
+        "no segment {segment} in {}: it was given back, \
+         or the handle comes from another machine or another SHMARRAY_DIR",
         directory.display()
     )]
     SegmentNotFound {
         /// The segment that the handle names.
         segment: String,
-        /// Where it was looked for.
+        /// The directory that was searched.
         directory: PathBuf,
     },
 
-    /// No array of that name.
+    /// There is no array of that name.
     #[error("no array is named {name:?} in {}", directory.display())]
     NameNotFound {
         /// The name asked for.
         name: String,
-        /// Where it was looked for.
+        /// The directory that was searched.
         directory: PathBuf,
     },
 
-    /// The name is taken by an array that somebody holds.
+    /// The name is taken by an array that exists.
     #[error("an array named {name:?} exists already in {}", directory.display())]
     NameExists {
         /// The name asked for.
         name: String,
-        /// Where it was found.
+        /// The directory that has it.
         directory: PathBuf,
     },
 
     /// The handle is of an earlier life of the segment.
     #[error(
-        "stale handle: segment {segment} is at generation {found}, the handle was made at {expected}"
+        "stale handle: segment {segment} is at generation {found}, \
+         the handle was made at {expected}"
     )]
     StaleHandle {
         /// The segment that the handle names.
@@ -73,18 +75,21 @@ pub enum Error {
         segment: String,
         /// The header field at fault.
         field: &'static str,
-        /// What would be valid.
+        /// A description of the valid values.
         expected: String,
-        /// What stands there.
+        /// The value in the header.
         found: String,
     },
 
     /// The segment was written by a version with a layout that this one does not know.
-    #[error("segment {segment} needs {needs}, which shmarray {} does not know", env!("CARGO_PKG_VERSION"))]
+    #[error(
+        "segment {segment} needs {needs}, which shmarray {} does not know",
+        env!("CARGO_PKG_VERSION")
+    )]
     UnknownLayout {
         /// The segment's id or name.
         segment: String,
-        /// The layout version or the feature bits.
+        /// The layout version or the feature bits that a reader needs.
         needs: String,
     },
 
@@ -98,13 +103,13 @@ pub enum Error {
     /// An argument that no array can have.
     #[error("invalid {argument}: {reason}")]
     InvalidArgument {
-        /// Which argument.
+        /// The argument.
         argument: &'static str,
         /// What is wrong with it.
         reason: String,
     },
 
-    /// A dtype that cannot be in shared memory, or that is none.
+    /// A dtype that cannot be in shared memory, or that is no dtype.
     #[error("dtype {dtype} cannot be shared: {reason}")]
     InvalidDType {
         /// The dtype as given.
@@ -125,13 +130,13 @@ pub enum Error {
     /// A view or an index that leaves its array.
     #[error("out of bounds: {what} spans bytes {low} to {high} of {size_bytes}")]
     OutOfBounds {
-        /// What leaves.
+        /// The view or index.
         what: &'static str,
-        /// First byte, counted from the start of what it must stay inside.
+        /// The first byte, counted from the start of what it must stay inside.
         low: i128,
-        /// One past its last byte.
+        /// One past the last byte.
         high: i128,
-        /// Size of what it must stay inside.
+        /// The size of what it must stay inside.
         size_bytes: u64,
     },
 
@@ -140,7 +145,7 @@ pub enum Error {
     IndexOutOfBounds {
         /// The index.
         index: i128,
-        /// Elements along the dimension.
+        /// The number of elements along the dimension.
         count: u64,
     },
 
@@ -155,9 +160,9 @@ pub enum Error {
         what_is_full(*asked_bytes, *free_bytes)
     )]
     NoSpace {
-        /// Size asked for, the header included.
+        /// The size asked for, the header included.
         asked_bytes: u64,
-        /// What the file system says is free.
+        /// The bytes that the file system reports as free.
         free_bytes: u64,
         /// The directory that is full.
         directory: PathBuf,
@@ -165,49 +170,53 @@ pub enum Error {
 
     /// This process may not make so large a file, however much is free.
     #[error(
-        "{asked_bytes} bytes of shared memory are a file larger than this process may make, {limit_bytes} bytes: \
-         raise its limit on the size of files (ulimit -f, RLIMIT_FSIZE)"
+        "{asked_bytes} bytes of shared memory are a file larger than this process may make, \
+         {limit_bytes} bytes: raise its limit on the size of files (ulimit -f, RLIMIT_FSIZE)"
     )]
     FileTooLarge {
-        /// Size asked for, the header included.
+        /// The size asked for, the header included.
         asked_bytes: u64,
         /// The limit.
         limit_bytes: u64,
     },
 
-    /// The file belongs to somebody who has not shared it.
-    #[error("{} belongs to user {owner}, not to user {user}, and its mode {mode:04o} does not share it", path.display())]
+    /// The file belongs to a user who has not shared it.
+    #[error(
+        "{} belongs to user {owner}, not to user {user}, \
+         and its mode {mode:04o} does not share it",
+        path.display()
+    )]
     NotOwner {
         /// The file.
         path: PathBuf,
-        /// Its owner's uid.
+        /// The owner's uid.
         owner: u32,
-        /// Our effective uid.
+        /// The effective uid of this process.
         user: u32,
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
 
-    /// This backend cannot do it; the README's table of platforms says what each can.
+    /// This backend cannot do it. The README's table of platforms lists what each can.
     #[error("{what} is not available on this platform's backend")]
     Unsupported {
-        /// What was asked.
+        /// The operation asked for.
         what: &'static str,
     },
 
     /// A system call failed.
     #[error("{call} failed on {}: {source}{}", path.display(), where_else(call, source))]
     Os {
-        /// The call.
+        /// The system call.
         call: &'static str,
-        /// What it was called on.
+        /// The path that it was called on.
         path: PathBuf,
-        /// errno and its text.
+        /// The errno and its text.
         source: io::Error,
     },
 }
 
-/// The kinds of [`Error`] that a binding tells apart.
+/// The kinds of [`Error`] that a binding distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -215,7 +224,7 @@ pub enum ErrorKind {
     NotFound,
     /// The name exists.
     Exists,
-    /// The handle's generation is over.
+    /// The handle is of an earlier generation.
     StaleHandle,
     /// The text is not a handle.
     InvalidHandle,
@@ -233,7 +242,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// Shared memory is full, or this process may not have so much in one piece.
     NoSpace,
-    /// The system or the owner says no.
+    /// The system or the owner denies it.
     PermissionDenied,
     /// This platform's backend cannot do it.
     Unsupported,
@@ -242,7 +251,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of declaration: what a binding's test walks.
+    /// All kinds, in the order of declaration. A binding's test walks them.
     pub const ALL: [Self; 14] = [
         Self::NotFound,
         Self::Exists,
@@ -262,7 +271,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// Which row of a binding's table this is.
+    /// Returns the row of a binding's table that this error belongs to.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -283,7 +292,7 @@ impl Error {
         }
     }
 
-    /// The operating system's error number, where there is one.
+    /// Returns the operating system's error number, if there is one.
     #[must_use]
     pub fn os_errno(&self) -> Option<i32> {
         match self {
@@ -310,7 +319,8 @@ impl Error {
 fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
     match asked_bytes <= free_bytes {
         true => {
-            "bytes are left, but files are not: look at that file system's number of inodes (nr_inodes, df -i)"
+            "bytes are left, but files are not: \
+             look at that file system's number of inodes (nr_inodes, df -i)"
         }
         false => {
             "in a container look at its shared-memory size (docker run --shm-size), \
@@ -319,7 +329,7 @@ fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
     }
 }
 
-/// What helps where nothing can be made in a directory.
+/// Returns a hint for a directory in which nothing can be created.
 fn where_else(call: &str, source: &io::Error) -> &'static str {
     let makes = call.starts_with("open(O_TMPFILE)");
     match source.kind() {
@@ -329,7 +339,8 @@ fn where_else(call: &str, source: &io::Error) -> &'static str {
     }
 }
 
-const ELSEWHERE: &str = "; set the environment variable SHMARRAY_DIR to a directory where this process can write, best on a tmpfs";
+const ELSEWHERE: &str = "; set the environment variable SHMARRAY_DIR \
+                         to a directory where this process can write, best on a tmpfs";
 
 fn os_kind(source: &io::Error) -> ErrorKind {
     match source.kind() {

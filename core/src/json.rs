@@ -1,7 +1,7 @@
-//! What is wrong with JSON that somebody else wrote, in words of no library.
+//! What is wrong with JSON that others wrote, in words that belong to no library.
 //!
-//! Objects are read by serde, at once. When that fails they are read again here, member by member:
-//! only broken text pays for it.
+//! serde reads an object at once. If that fails the object is read again here, member by member, so
+//! only broken text takes longer.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-/// What a member of an object may be.
+/// The type of an object's member.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Anything,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Integers,
 }
 
-/// A member's name, what it may be, and whether it may be missing.
+/// A member's name, its type, and whether it may be missing.
 pub(crate) type Member = (&'static str, Kind, bool);
 
 /// What is wrong, and with which member.
@@ -43,7 +43,7 @@ impl Fault {
     }
 }
 
-/// Why a text is not an object of those members.
+/// Returns why a text is not an object with these members.
 pub(crate) fn fault(text: &str, members: &[Member]) -> Fault {
     match find(text, members) {
         Err(fault) => fault,
@@ -53,10 +53,10 @@ pub(crate) fn fault(text: &str, members: &[Member]) -> Fault {
 
 fn find(text: &str, members: &[Member]) -> Result<(), Fault> {
     let found = read(text)?;
-    for (place, (name, value)) in found.iter().enumerate() {
+    for (index, (name, value)) in found.iter().enumerate() {
         let known = members.iter().find(|member| member.0 == name);
         let (_, kind, _) = known.ok_or_else(|| Fault::of(name, "unknown field"))?;
-        if found[..place].iter().any(|(earlier, _)| earlier == name) {
+        if found[..index].iter().any(|(earlier, _)| earlier == name) {
             return Err(Fault::of(name, "duplicate field"));
         }
         check(name, *kind, value.get())?;
@@ -83,8 +83,8 @@ fn check_numbers<T: Whole>(name: &str, list: &str) -> Result<(), Fault> {
     let numbers: Vec<&RawValue> = serde_json::from_str(list).map_err(|_| {
         Fault::of(name, format!("{} is not a list of whole numbers", shortened(list)))
     })?;
-    let check = |(place, value): (usize, &&RawValue)| {
-        check_number::<T>(&format!("{name}[{place}]"), value.get())
+    let check = |(index, value): (usize, &&RawValue)| {
+        check_number::<T>(&format!("{name}[{index}]"), value.get())
     };
     numbers.iter().enumerate().try_for_each(check)
 }
@@ -123,7 +123,7 @@ fn is_a<T: for<'de> Deserialize<'de>>(value: &str) -> bool {
     serde_json::from_str::<T>(value).is_ok()
 }
 
-/// The members of an object, as they stand there.
+/// Returns the members of an object, in the order of the text.
 fn read(text: &str) -> Result<Vec<(String, &RawValue)>, Fault> {
     let (mut deserializer, mut current) = (serde_json::Deserializer::from_str(text), None);
     let members = InOrder(&mut current).deserialize(&mut deserializer);
@@ -147,10 +147,10 @@ fn broken(text: &str, member: Option<String>, error: &serde_json::Error) -> Faul
     }
 }
 
-/// serde counts bytes, people count characters.
+/// Returns a position for people. serde counts bytes, people count characters.
 fn position(text: &str, error: &serde_json::Error) -> String {
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let character = line.char_indices().filter(|(place, _)| *place < error.column()).count();
+    let character = line.char_indices().filter(|(at, _)| *at < error.column()).count();
     match error.line() {
         1 => format!("character {character}"),
         number => format!("line {number}, character {character}"),
@@ -163,7 +163,7 @@ fn shortened(text: &str) -> String {
     if short.len() == text.len() { short } else { short + "…" }
 }
 
-/// Reads an object's members, and tells which one is being read.
+/// Reads the members of an object, and records which one is being read.
 struct InOrder<'a>(&'a mut Option<String>);
 
 impl<'de> DeserializeSeed<'de> for InOrder<'_> {
@@ -205,7 +205,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_fault_is_said_with_its_member_or_its_place() {
+    fn each_fault_is_named_with_its_member_or_its_position() {
         let most = u64::MAX;
         for (text, member, reason) in [
             ("", "", "the text ends too early, after character 0".to_owned()),

@@ -1,21 +1,44 @@
-//! Leases: who holds a segment or a cell, in shared memory itself, without a system call.
+//! Leases: which processes and messages hold a segment or a cell. They lie in shared memory itself,
+//! so taking one needs no system call.
 //!
-//! PROTOCOL.md tells the whole protocol and why it is so; `tests/lifetime_model.rs` searches it.
-//! This is its lock-free part: entries and the state word.
+//! PROTOCOL.md describes the whole protocol and gives its reasons; `tests/lifetime_model.rs`
+//! searches it. This module is its lock-free part: the entries and the state word.
 //!
-//! | atomic | bits | moved by | ordering, partner |
-//! |---|---|---|---|
-//! | state | 0–2 state, 3–63 epoch | `be_live`: the creator, before the array can be seen or from CLAIMED. `close`: LIVE → CLOSING by who saw no entry held. `settle`: CLOSING → LIVE or the end by anybody who scanned after. `claim`: FREE → CLAIMED by who has an entry. `recover`: CLAIMED or RETIRED → FREE by anybody who saw no entry | AcqRel. F1: the fence of `is_held` stands between a store (state CLOSING, an entry left, PERSIST cleared) and the loads of entries and flags |
-//! | entry | owner << 1, held | 0 → holder: whoever takes the place (`place`). Held on and off, and back to 0: that holder alone. A dead holder's → 0: anybody, as one word (`clear_dead_entries`); a message's: who received it | AcqRel. F2: the fence of `look` stands between a store (entry held, LOCK_ONLY) and the load of the state. F1 and F2 are each other's partners, as in Dekker's algorithm: one of the two sees the other's store |
-//! | flags | PERSIST, LOCK_ONLY, DECOMMITTED | PERSIST off: `unlink`, which closes afterwards. LOCK_ONLY on: `set_lock_only`, which looks at the state afterwards. DECOMMITTED: who claimed | as an entry that is held |
+//! The atomics, their bits, what changes them and how those changes are ordered:
+//!
+//! **state**: bits 0–2 are the state, bits 3–63 the epoch, which grows by one at each transition.
+//! AcqRel.
+//! * `be_live`: the creator makes a segment LIVE before it can be seen. `begin`: the owner of a
+//!   CLAIMED cell makes it LIVE.
+//! * `close`: LIVE → CLOSING, by a process that saw no held entry. `settle`: CLOSING → LIVE or the
+//!   end, by any process that scanned the entries afterwards.
+//! * `claim`: FREE → CLAIMED, by a process that has an entry. `recover`: CLAIMED or RETIRED → FREE,
+//!   by any process that saw no entry.
+//! * F1: the fence in `is_held` stands between a store (the state CLOSING, an entry left, PERSIST
+//!   cleared) and the loads of the entries and the flags.
+//!
+//! **entry**: `owner << 1 | held`. AcqRel.
+//! * 0 → an owner: the process that takes the entry (`take_entry`). Held on and off, and back to 0:
+//!   that owner alone. A dead owner's entry → 0: any process, replacing the whole word
+//!   (`clear_dead_entries`). A message's entry → 0: its receiver.
+//! * F2: the fence in `look` stands between a store (an entry held, LOCK_ONLY set) and the load of
+//!   the state. F1 and F2 are partners, as in Dekker's algorithm: at least one of the two processes
+//!   sees the other's store.
+//!
+//! **flags**: PERSIST, LOCK_ONLY, DECOMMITTED. Ordered as a held entry.
+//! * PERSIST is cleared by `unlink`, which closes afterwards. LOCK_ONLY is set by `set_lock_only`,
+//!   which looks at the state afterwards. DECOMMITTED belongs to the process that has claimed the
+//!   cell.
 //!
 //! Invariants:
 //! * I1 while an entry that was entered is held, the state is LIVE or CLOSING.
-//! * I2 of each life exactly one call of `close`, in any process, is told [`Closed::Last`]; what
-//!   it ended is then its to give back.
-//! * I3 CLAIMED has one owner, who has an entry, not held. Without any entry its owner is dead.
-//! * I4 FREE memory is touched by nobody. What a process had held when it ended in the ordinary way
-//!   its threads may still touch: that is RETIRED until its entry, not held, is the dead's.
+//! * I2 in each life exactly one call of `close`, in any process, returns [`Closed::Last`]; its
+//!   caller then gives back what has ended.
+//! * I3 a CLAIMED cell has one owner, which has an entry that is not held. If the cell has no entry
+//!   at all, its owner is dead.
+//! * I4 no process touches FREE memory. The threads of an exiting process may still touch what that
+//!   process held: such a cell is RETIRED until its entry, which is no longer held, belongs to a
+//!   dead process.
 
 use crate::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::control::{ControlWords, DECOMMITTED, LOCK_ONLY, PERSIST, fence};
@@ -31,28 +54,28 @@ const STATES: u64 = 7;
 const EPOCH: u64 = 8;
 const HELD: u64 = 1;
 
-/// A place in the lease table.
+/// The index of an entry in a lease table.
 pub(crate) type EntryIndex = usize;
 
-/// What came of an attempt to close.
+/// The outcome of an attempt to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// Somebody holds it, or it persists.
+    /// A process or a message holds it, or it persists.
     Held,
-    /// Nobody holds it any more, and this call was the one that ended it.
+    /// Nothing holds it any more, and this call ended it (I2).
     Last,
     /// It was not alive.
     Gone,
 }
 
-/// What is held, and by what.
+/// The kind of thing that the leases hold, and how its life ends.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// A segment by its entries: it ends DEAD.
+    /// A segment with one array. It ends DEAD.
     Segment,
-    /// A cell by its entries: it ends FREE, to be used again.
+    /// A cell. It ends FREE, to be used again.
     Cell,
-    /// A segment of cells by those that are in use, and by who keeps it: it ends DEAD.
+    /// A slab, held by its cells that are in use and by its pool lease. It ends DEAD.
     Slab,
 }
 
@@ -72,7 +95,7 @@ impl Leases {
         Self { control, kind: Kind::Slab }
     }
 
-    /// Those of one cell of a segment of cells.
+    /// Returns the leases of one cell of a slab.
     pub(crate) fn cell(&self, cell: u32) -> Option<Self> {
         self.control.cell(cell).map(|control| Self { control, kind: Kind::Cell })
     }
@@ -81,7 +104,7 @@ impl Leases {
         self.control.cells().map(|control| Self { control, kind: Kind::Cell })
     }
 
-    /// The creator's last store before a new segment can be seen.
+    /// Makes a new segment LIVE: the creator's last store before the segment can be seen.
     pub(crate) fn be_live(&self, flags: u64) {
         self.control.flags().store(flags, Relaxed);
         self.control.state().store(LIVE, Release); // F2's load
@@ -91,17 +114,18 @@ impl Leases {
         matches!(self.control.state().load(Acquire) & STATES, LIVE | CLOSING)
     }
 
-    /// Whether it has ended, and is only to be unlinked.
+    /// Whether it has ended and only has to be unlinked.
     pub(crate) fn is_dead(&self) -> bool {
         self.control.state().load(Acquire) & STATES == DEAD
     }
 
-    /// A place of one's own, not held yet; `None` when all are taken.
+    /// Takes an entry that is not held yet. `None` when all entries are taken.
     pub(crate) fn take_entry(&self, owner: u64, owner_info: u64) -> Option<EntryIndex> {
         self.take_entry_among(owner, owner_info, self.control.entries().len())
     }
 
-    /// A message's, held at once: the caller holds meanwhile. Some places are left to processes.
+    /// Takes and holds an entry for a message, while the caller holds as well. A quarter of the
+    /// entries is left to processes.
     pub(crate) fn hold_for_message(&self, ticket: u64, owner_info: u64) -> bool {
         let entry = self.take_entry_among(ticket, owner_info, self.control.entries().len() * 3 / 4);
         entry.inspect(|entry| self.set_held(*entry)).is_some()
@@ -112,17 +136,18 @@ impl Leases {
         let entry = entries.iter().position(|entry| {
             entry.owner.load(Relaxed) == 0 && entry.owner.replace(0, owner << 1)
         })?;
-        entries[entry].owner_info.store(owner_info, Release); // before it is first held; `clear_dead_entries` loads it
+        // Stored before the entry is first held; `clear_dead_entries` loads it.
+        entries[entry].owner_info.store(owner_info, Release);
         Some(entry)
     }
 
-    /// What there is to know of who has this place is not what it was.
+    /// Replaces the owner info of an entry.
     pub(crate) fn set_owner_info(&self, entry: EntryIndex, owner_info: u64) {
         self.control.entries()[entry].owner_info.store(owner_info, Release);
     }
 
-    /// Holds, if the segment is alive; else the place is free again, and who was refused closes: a
-    /// cell that lives again by then may have been left by others who saw this entry.
+    /// Holds, if the segment is alive. Otherwise it frees the entry, and the caller must close: a
+    /// cell that is alive again by then may have been left by processes that saw this entry.
     pub(crate) fn enter(&self, entry: EntryIndex) -> bool {
         self.set_held(entry);
         let live = self.look();
@@ -133,29 +158,29 @@ impl Leases {
         live
     }
 
-    /// The same without a look at the state: for who knows that somebody holds meanwhile.
+    /// Holds without a look at the state. For callers that know that the segment is held meanwhile.
     pub(crate) fn set_held(&self, entry: EntryIndex) {
         self.control.entries()[entry].owner.set(HELD);
     }
 
-    /// No longer holds, and frees the place. Who leaves closes afterwards.
+    /// Ends the hold and frees the entry. The caller closes afterwards.
     pub(crate) fn leave(&self, entry: EntryIndex) {
         self.control.entries()[entry].owner.store(0, Release);
     }
 
-    /// No longer holds, but may touch what it held until it is dead (I4): a process that ends.
+    /// Ends the hold of an exiting process, which may touch the memory until it is dead (I4).
     pub(crate) fn leave_at_exit(&self, entry: EntryIndex) {
         self.control.entries()[entry].owner.clear(HELD);
     }
 
-    /// A message was received, or is unwanted. Who gives its ticket back closes afterwards.
-    /// `false` when it has no entry, or had been given back.
+    /// Gives back the ticket of a message that was received or is unwanted. The caller closes
+    /// afterwards. `false` when the ticket has no entry, or was given back already.
     pub(crate) fn give_back_ticket(&self, ticket: u64) -> bool {
         self.control.entries().iter().any(|entry| entry.owner.replace(ticket << 1 | HELD, 0))
     }
 
-    /// From now on the segment is given back only by who has its file's lock exclusively. The
-    /// caller has that lock shared. `false` when the segment is not alive.
+    /// Sets LOCK_ONLY: from now on only a process that holds the file's lock exclusively may give
+    /// the segment back. The caller holds that lock shared. `false` when the segment is not alive.
     pub(crate) fn set_lock_only(&self) -> bool {
         self.control.flags().set(LOCK_ONLY);
         self.look()
@@ -166,7 +191,7 @@ impl Leases {
         nobody_enters || self.control.flags().load(Acquire) & LOCK_ONLY != 0
     }
 
-    /// Whether the state is LIVE, after settling what others left CLOSING.
+    /// Whether the state is LIVE. Settles a CLOSING that other processes left.
     pub(crate) fn look(&self) -> bool {
         fence(SeqCst); // F2
         loop {
@@ -179,7 +204,7 @@ impl Leases {
         }
     }
 
-    /// Ends it if nobody holds it.
+    /// Ends it if nothing holds it.
     pub(crate) fn close(&self) -> Closed {
         loop {
             let state = self.control.state().load(Acquire);
@@ -196,23 +221,23 @@ impl Leases {
         }
     }
 
-    /// Ends what no process maps and no message holds. `is_unheld` asks for both while the state is
-    /// CLOSING: an attach takes the file's lock, then looks; so one of the two sees the other. A
-    /// closer that was overtaken starts over: another that found it held may have made it LIVE
-    /// since.
+    /// Ends a segment that no process maps and no message holds. `is_unheld` checks both while the
+    /// state is CLOSING. An attach takes the file's lock before it looks at the state, so at least
+    /// one of the two sees the other. A closer that was overtaken starts over, because another one
+    /// that found the segment held may have made it LIVE since.
     pub(crate) fn close_unmapped(&self, is_unheld: impl Fn() -> bool) -> Closed {
         loop {
             let found = self.control.state().load(Acquire);
             let is_ours = match found & STATES {
                 LIVE => true,
-                CLOSING => false, // by a process that has died, or maps it
+                CLOSING => false, // by a process that has died, or that maps it
                 _ => return Closed::Gone,
             };
             if is_ours && !self.advance(found, CLOSING) {
                 continue;
             }
             let closing = if is_ours { Self::after(found, CLOSING) } else { found };
-            fence(SeqCst); // F1: then PERSIST is loaded, and the kernel asked
+            fence(SeqCst); // F1: PERSIST is loaded and the kernel is asked afterwards
             let persists = self.control.flags().load(Acquire) & PERSIST != 0;
             if persists || !is_unheld() {
                 self.advance(closing, LIVE); // by us, or by a process that has attached since
@@ -224,13 +249,13 @@ impl Leases {
         }
     }
 
-    /// Scans, and ends this CLOSING; `None` when another was faster.
+    /// Scans the entries and ends this CLOSING. `None` when another process was faster.
     fn settle(&self, closing: u64) -> Option<u64> {
         let next = if self.is_held() { LIVE } else { self.end() };
         self.advance(closing, next).then_some(next)
     }
 
-    /// What becomes of that which nobody holds.
+    /// The state that follows when nothing holds it.
     fn end(&self) -> u64 {
         match self.kind {
             Kind::Cell if self.has_entries() => RETIRED,
@@ -247,7 +272,8 @@ impl Leases {
         self.control.state().replace(from, Self::after(from, to))
     }
 
-    /// The word with the next epoch. Others write it: it may be the last.
+    /// The word with the next epoch. The epoch wraps, because a hostile process may have stored the
+    /// largest.
     fn after(from: u64, to: u64) -> u64 {
         (from & !STATES).wrapping_add(EPOCH) | to
     }
@@ -265,82 +291,84 @@ impl Leases {
         self.control.entries().iter().any(|entry| entry.owner.load(Acquire) & HELD != 0)
     }
 
-    /// Of a segment of cells: whether its maker keeps it though no array is in it.
+    /// Whether the slab has a pool lease.
     pub(crate) fn is_pooled(&self) -> bool {
         self.has_held_entry()
     }
 
-    /// Whether anybody but that holder has an entry that is held.
+    /// Whether anybody but this owner holds an entry.
     pub(crate) fn is_held_by_others(&self, me: u64) -> bool {
-        let words = self.control.entries().iter().map(|entry| entry.owner.load(Acquire));
-        words.into_iter().any(|word| word & HELD != 0 && word >> 1 != me)
+        let owners = self.control.entries().iter().map(|entry| entry.owner.load(Acquire));
+        owners.into_iter().any(|word| word & HELD != 0 && word >> 1 != me)
     }
 
-    /// Frees the entries of the dead, held or not. `is_dead_owner` is asked of holder and about.
+    /// Frees the entries of dead owners, held or not. `is_dead_owner` takes the owner and its info.
     pub(crate) fn clear_dead_entries(&self, is_dead_owner: impl Fn(u64, u64) -> bool) {
         for entry in self.control.entries() {
             let word = entry.owner.load(Acquire);
             if word != 0 && is_dead_owner(word >> 1, entry.owner_info.load(Acquire)) {
-                // The whole word: if its holder is another by now, it is not the dead one's.
+                // The whole word is replaced: if the entry has a new owner by now, it stays.
                 let _ = entry.owner.replace(word, 0);
             }
         }
     }
 }
 
-/// A cell's life: FREE or never used, claimed by one, LIVE again.
+/// The life of a cell: unused or FREE, CLAIMED by one process, LIVE again.
 impl Leases {
-    /// Of a segment of cells: the caller has made one of them FREE. Ends it if none is in use.
+    /// Counts down the used cells of a slab, after the caller made one of them FREE. Ends the slab
+    /// if none is in use.
     pub(crate) fn close_if_unused(&self) -> Closed {
         let used = self.control.used().add(u64::MAX) as i64;
         if used <= 0 { self.close() } else { Closed::Held }
     }
 
-    /// Whether it can be claimed; the answer may be old.
+    /// Whether it can be claimed. The answer may be out of date.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self.control.state().load(Acquire) & STATES, UNUSED | FREE)
     }
 
-    /// Whether an array is in it, or somebody is about to make one.
+    /// Whether an array lies in it, or a process is about to make one.
     pub(crate) fn is_used(&self) -> bool {
         is_used(self.control.state().load(Acquire))
     }
 
-    /// Whether a process that ends may still touch it.
+    /// Whether the threads of an exiting process may still touch it (I4).
     pub(crate) fn is_retired(&self) -> bool {
         self.control.state().load(Acquire) & STATES == RETIRED
     }
 
-    /// Whether it was never used, and is as the kernel made it.
+    /// Whether it was never used, so that its memory is as the kernel made it.
     pub(crate) fn is_unused(&self) -> bool {
         self.control.state().load(Acquire) & STATES == UNUSED
     }
 
-    /// Owns a free cell (I3): `place` is the caller's, and not held.
+    /// Claims a free cell (I3). The caller has an entry that is not held.
     pub(crate) fn claim(&self) -> bool {
         let state = self.control.state().load(Acquire);
         matches!(state & STATES, UNUSED | FREE) && self.advance(state, CLAIMED)
     }
 
-    /// What was claimed becomes another array, held by its owner.
+    /// Makes a claimed cell LIVE as another array, held by its owner.
     pub(crate) fn begin(&self, entry: EntryIndex, generation: u64, data_bytes: u64) {
         self.control.set_generation(generation);
         self.control.data_bytes().store(data_bytes, Relaxed);
         self.set_held(entry);
         self.control.flags().store(0, Release);
-        self.advance(self.control.state().load(Relaxed), LIVE); // F2's load: all of it is before
+        self.advance(self.control.state().load(Relaxed), LIVE); // F2's load
     }
 
-    /// What was claimed is free again. The owner leaves its place afterwards.
+    /// Makes a claimed cell FREE again. The owner leaves its entry afterwards.
     pub(crate) fn unclaim(&self) {
         self.advance(self.control.state().load(Relaxed), FREE);
     }
 
-    /// What a dead process had claimed, or held when it ended, is free again (I3, I4). The entries
-    /// of the dead are cleared first.
+    /// Frees a cell that a dead process had claimed, or held when it exited (I3, I4). The caller
+    /// has cleared the entries of dead owners before.
     ///
-    /// Whether it has memory its flags say as before: DECOMMITTED is set before memory goes and cleared
-    /// after it was reserved. A crash in between leaves memory that DECOMMITTED denies: `true` then.
+    /// Returns whether the cell is freed with DECOMMITTED set. The flag is set before memory is
+    /// released and cleared after memory is reserved, so a process that died in between leaves
+    /// memory behind a flag that denies it.
     pub(crate) fn recover(&self) -> bool {
         let state = self.control.state().load(Acquire);
         let is_orphan = matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries();
@@ -363,14 +391,15 @@ mod tests {
     use crate::format::SlabLayout;
     use std::ptr::NonNull;
 
-    /// A header page and a page of heads in private memory.
+    /// A header page and a page of cell heads in private memory.
     #[repr(align(8))]
     struct Pages([u8; 8192]);
 
     #[allow(unsafe_code)]
-    fn words(pages: &mut Pages) -> ControlWords {
+    fn control(pages: &mut Pages) -> ControlWords {
         let header = NonNull::from(&mut pages.0).cast();
-        // SAFETY: aligned pages with room for four entries and eight heads, which outlive the use.
+        // SAFETY: `new` needs an aligned, mapped header with room for its table and heads: these
+        // pages are 8-aligned, have room for four entries and eight heads, and outlive the test.
         unsafe {
             ControlWords::new(
                 header,
@@ -381,7 +410,7 @@ mod tests {
     }
 
     fn leases(pages: &mut Pages) -> Leases {
-        let leases = Leases::of_segment(words(pages));
+        let leases = Leases::of_segment(control(pages));
         leases.be_live(0);
         leases
     }
@@ -401,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closing_that_somebody_left_is_settled_by_the_next() {
+    fn a_closing_that_a_dead_process_left_is_settled_by_the_next() {
         let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
         assert!(leases.advance(LIVE, CLOSING)); // and its process died
@@ -414,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_persists_or_is_held_lock_only_is_not_closed() {
+    fn a_segment_that_persists_or_is_held_lock_only_is_not_closed() {
         let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
         leases.be_live(PERSIST);
@@ -425,16 +454,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_dead_are_cleared_and_full_is_said() {
+    fn only_dead_owners_are_cleared_and_a_full_table_is_reported() {
         let mut page = Pages([0; 8192]);
         let leases = leases(&mut page);
-        let places: Vec<_> =
-            (1..=4).map(|holder| leases.take_entry(holder, holder * 10).unwrap()).collect();
-        assert!(places.iter().all(|entry| leases.enter(*entry)));
+        let entries: Vec<_> =
+            (1..=4).map(|owner| leases.take_entry(owner, owner * 10).unwrap()).collect();
+        assert!(entries.iter().all(|entry| leases.enter(*entry)));
         assert_eq!(leases.take_entry(5, 0), None);
         leases.clear_dead_entries(|owner, owner_info| owner == 2 && owner_info == 20);
-        assert_eq!(leases.take_entry(5, 0), Some(places[1]));
-        for entry in places {
+        assert_eq!(leases.take_entry(5, 0), Some(entries[1]));
+        for entry in entries {
             leases.leave(entry);
         }
         assert_eq!(leases.close(), Closed::Last);
@@ -457,30 +486,30 @@ mod tests {
     #[test]
     fn a_cell_is_used_again_by_one_owner_and_stale_handles_are_refused() {
         let mut page = Pages([0; 8192]);
-        let file = Leases::of_slab(words(&mut page));
-        file.be_live(0);
-        let cell = file.cell(7).unwrap();
-        assert!(file.cell(8).is_none() && cell.is_unused());
+        let slab = Leases::of_slab(control(&mut page));
+        slab.be_live(0);
+        let cell = slab.cell(7).unwrap();
+        assert!(slab.cell(8).is_none() && cell.is_unused());
         for generation in [5, 6] {
             let mine = cell.take_entry(11, 0).unwrap();
             assert!(cell.claim() && !cell.claim());
             let late = cell.take_entry(12, 0).unwrap();
             assert!(!cell.enter(late), "it is nobody's yet");
             cell.begin(mine, generation, 8);
-            assert_eq!((cell.control.generation(), file.close()), (generation, Closed::Held));
+            assert_eq!((cell.control.generation(), slab.close()), (generation, Closed::Held));
             cell.leave(mine);
             assert_eq!((cell.close(), cell.close()), (Closed::Last, Closed::Gone));
         }
-        assert_eq!(file.close(), Closed::Last);
-        assert!(!file.look(), "nothing is made there any more");
+        assert_eq!(slab.close(), Closed::Last);
+        assert!(!slab.look(), "nothing is made there any more");
     }
 
     #[test]
-    fn what_a_process_held_at_its_end_is_used_again_only_when_it_is_dead() {
+    fn a_cell_that_a_process_held_at_its_exit_is_used_again_only_when_it_is_dead() {
         let mut page = Pages([0; 8192]);
-        let file = Leases::of_slab(words(&mut page));
-        file.be_live(0);
-        let cell = file.cell(0).unwrap();
+        let slab = Leases::of_slab(control(&mut page));
+        slab.be_live(0);
+        let cell = slab.cell(0).unwrap();
         let entry = cell.take_entry(11, 0).unwrap();
         assert!(cell.claim());
         cell.begin(entry, 1, 8);
@@ -488,21 +517,21 @@ mod tests {
         assert_eq!(cell.close(), Closed::Last);
         cell.recover();
         assert!(cell.is_retired() && !cell.claim(), "its threads may still run");
-        cell.clear_dead_entries(|holder, _| holder == 11);
+        cell.clear_dead_entries(|owner, _| owner == 11);
         cell.recover();
         assert!(cell.is_free());
-        assert_eq!(file.close(), Closed::Last, "and the file could have gone before");
+        assert_eq!(slab.close(), Closed::Last, "and the slab could have gone before");
     }
 
     #[test]
-    fn what_a_dead_process_had_claimed_is_free_again_and_what_a_living_one_has_is_not() {
+    fn a_cell_claimed_by_a_dead_process_is_freed_and_a_living_ones_is_not() {
         let mut page = Pages([0; 8192]);
-        let cell = Leases::of_slab(words(&mut page)).cell(0).unwrap();
+        let cell = Leases::of_slab(control(&mut page)).cell(0).unwrap();
         cell.take_entry(11, 0).unwrap();
         assert!(cell.claim());
         cell.recover();
         assert!(!cell.is_free());
-        cell.clear_dead_entries(|holder, _| holder == 11);
+        cell.clear_dead_entries(|owner, _| owner == 11);
         cell.recover();
         assert!(cell.is_free());
     }

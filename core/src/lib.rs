@@ -1,7 +1,7 @@
 //! Typed n-dimensional arrays in shared memory, the same in every language.
 //!
-//! A process makes an [`Array`], hands over its handle, a line of text, and any other
-//! process on the machine has the same memory as its own array:
+//! A process creates an [`Array`] and passes on its handle, a line of text. Any other process on
+//! the machine attaches the same memory as its own array:
 //!
 //! ```
 //! use shmarray::{Access, Array, DType, Options};
@@ -15,11 +15,11 @@
 //! # Ok::<(), shmarray::Error>(())
 //! ```
 //!
-//! Nothing is copied, and the memory is given back when nobody holds it any more, however
-//! the holders end. FORMAT.md beside this crate says what the bytes are; ARCHITECTURE.md in
-//! the repository says where everything is.
+//! Nothing is copied, and the memory is given back when no process holds it any more, however the
+//! holders end. FORMAT.md beside this crate specifies the bytes; ARCHITECTURE.md in the repository
+//! is the guide to the source.
 //!
-//! Modules form a line: each uses only those before it.
+//! The modules form a line: each uses only those before it.
 #![cfg_attr(
     any(not(target_os = "linux"), feature = "portable", miri),
     allow(
@@ -29,7 +29,7 @@
     )
 )]
 
-// The line. ci/tidy checks it.
+// The line of modules. ci/tidy checks it.
 pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod dtype;
@@ -77,10 +77,10 @@ pub use sys::Access;
 
 /// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The version of the segment's layout that it writes: major, minor.
+/// The version of the segment layout that this library writes: major, minor.
 pub const LAYOUT_VERSION: (u32, u32) = (format::LAYOUT_MAJOR, format::LAYOUT_MINOR);
 
-/// The README's examples run.
+/// Runs the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

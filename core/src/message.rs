@@ -1,23 +1,24 @@
 //! Messages: arrays on their way from one process to another, held by tickets.
 //!
-//! A [`Pipe`] carries them. With each message goes an fd that keeps a byte of the registry
-//! locked, and each of its arrays has an entry, or a link, that cites this byte: the ticket.
-//! Whatever happens between `send` and `receive` the kernel knows whether anybody can still
-//! receive: it drops the lock when the sender dies before it sent, when the receiver dies, and when
-//! the last end of the pipe is closed. Nobody keeps books of who holds which end.
+//! A [`Pipe`] carries them. With each message goes an fd that keeps a byte of the registry locked,
+//! and each of its arrays has an entry, or a link, that names this byte: the ticket. So the kernel
+//! knows at any time between `send` and `receive` whether anybody can still receive: it drops the
+//! lock when the sender dies before it has sent, when the receiver dies, and when the last end of
+//! the pipe is closed. No process keeps a record of who has which end.
 //!
-//! | step | a crash after it leaves | given back by |
-//! |---|---|---|
-//! | send: ticket's byte locked | nothing: the kernel drops the lock | |
-//! | send: entries and links made | tickets whose lock went with the sender | any sweep |
-//! | send: message sent | tickets that hold: their lock is in the socket | the receiver, or the kernel and any sweep |
-//! | receive: message taken | tickets whose lock went with the receiver | any sweep |
-//! | receive: tickets given back, one by one | the rest of them, without their lock | any sweep |
+//! What a crash leaves after each step, and what gives it back:
+//! * Send, the ticket's byte is locked: nothing, because the kernel drops the lock.
+//! * Send, entries and links are made: tickets whose lock went with the sender. Any sweep.
+//! * Send, the message is sent: tickets that hold, since their lock is in the socket. The receiver,
+//!   or the kernel and any sweep.
+//! * Receive, the message is taken: tickets whose lock went with the receiver. Any sweep.
+//! * Receive, the tickets are given back, one by one: the rest of them, without their lock. Any
+//!   sweep.
 //!
-//! FORMAT.md has a message's bytes.
+//! FORMAT.md specifies the bytes of a message.
 //!
-//! A message is one packet, at most [`INLINE_BYTES`] with its header: so it is received whole or
-//! not at all. A longer body goes through shared memory, too.
+//! A message is one packet, of at most [`INLINE_BYTES`] with its header, so it is received as a
+//! whole or not at all. A longer body goes through shared memory as well.
 
 mod head;
 mod incoming;
@@ -37,10 +38,10 @@ pub use incoming::Message;
 pub use outgoing::in_band_bytes;
 use outgoing::{Form, Outgoing, Way};
 
-/// One end of a pipe that carries arrays and bytes, both ways.
+/// One end of a pipe that carries arrays and bytes in both directions.
 ///
-/// Any number of processes may share an end: each message is received once, and whole. A message
-/// that nobody can receive any more gives its arrays back.
+/// Any number of processes may share an end. Each message is received once, and as a whole. A
+/// message that nobody can receive any more gives its arrays back.
 ///
 /// ```
 /// use shmarray::{Access, Array, DType, Options, Pipe, Received};
@@ -56,31 +57,31 @@ use outgoing::{Form, Outgoing, Way};
 #[derive(Debug)]
 pub struct Pipe(OwnedFd);
 
-/// What came of an attempt to send.
+/// The outcome of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It is under way.
+    /// The message is in the pipe.
     Sent,
-    /// There was no room for it in that time.
+    /// There was no room in the pipe in that time.
     TimedOut,
-    /// Nobody has the other end.
+    /// No process has the other end.
     Closed,
 }
 
-/// What came of an attempt to receive.
+/// The outcome of an attempt to receive.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Received {
     /// A message.
     Message(Message),
-    /// None came in that time.
+    /// No message came in that time.
     TimedOut,
-    /// Nobody has the other end, and all that was sent has been received.
+    /// No process has the other end, and all that was sent has been received.
     Closed,
 }
 
 impl Pipe {
-    /// A new pipe: its two ends. Their fds close on exec.
+    /// Makes a pipe and returns its two ends. Their fds close on exec.
     ///
     /// # Errors
     /// [`Error::Os`].
@@ -89,7 +90,7 @@ impl Pipe {
         Ok((Self(one), Self(other)))
     }
 
-    /// An end that came from another process.
+    /// Returns an end that came from another process.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the fd is not an end of such a pipe.
@@ -100,13 +101,13 @@ impl Pipe {
         }
     }
 
-    /// Sends arrays and bytes. Until they are received the message holds the arrays.
+    /// Sends arrays and bytes. The message holds the arrays until it is received.
     ///
-    /// Without a timeout it waits until there is room.
+    /// Without a timeout it waits until there is room in the pipe.
     ///
     /// # Errors
     /// [`Error::Os`], with `EINTR` when a signal ended the wait. Then nothing was sent. A long
-    /// payload that finds no room in shared memory goes beside it: see [`in_band_bytes`].
+    /// payload that finds no room in shared memory is sent in band: see [`in_band_bytes`].
     pub fn send(
         &self,
         payload: &[u8],
@@ -116,12 +117,11 @@ impl Pipe {
         self.send_with(payload, arrays, &[], timeout)
     }
 
-    /// Sends arrays, bytes and copies of fds, which the receiver can
-    /// [take](Message::take_fds).
+    /// Sends arrays, bytes and copies of fds, which the receiver can [take](Message::take_fds).
     ///
     /// # Errors
-    /// As [`Pipe::send`]; [`Error::InvalidArgument`] when there are too many of them for one
-    /// message; [`Error::Os`] when the system lets this user have no more fds under way.
+    /// As for [`Pipe::send`]; [`Error::InvalidArgument`] when there are more fds than a message can
+    /// carry; [`Error::Os`] when the system allows this user no more fds in sockets.
     pub fn send_with(
         &self,
         payload: &[u8],
@@ -132,11 +132,11 @@ impl Pipe {
         self.send_vectored(&[payload], arrays, fds, timeout)
     }
 
-    /// Sends what [`Pipe::send_with`] does, with a payload in pieces: they are received as one, and
-    /// need not be put together before.
+    /// Sends what [`Pipe::send_with`] does, with a payload in pieces, which are received as one.
+    /// The caller need not join them.
     ///
     /// # Errors
-    /// As [`Pipe::send_with`].
+    /// As for [`Pipe::send_with`].
     pub fn send_vectored(
         &self,
         payload: &[&[u8]],
@@ -156,7 +156,8 @@ impl Pipe {
                     if !fds.is_empty() {
                         return Err(Error::os("sendmsg", "", source));
                     }
-                    form.way = Way::Unknown; // they may not be under way: the family holds instead
+                    // No more fds may be in sockets, so the family holds the tickets instead.
+                    form.way = Way::Unknown;
                 }
                 Err(Error::Os { source, .. })
                     if form.inline_bytes > 0 && socket::is_too_long(&source) =>
@@ -209,8 +210,8 @@ impl Pipe {
     ///
     /// # Errors
     /// [`Error::Os`], with `EINTR` when a signal ended the wait, and with `EMFILE` when this
-    /// process has no fd left: then nothing was received. [`Error::InvalidArgument`] when
-    /// what came is no message.
+    /// process has no fd left: then nothing was received. [`Error::InvalidArgument`] when the
+    /// packet is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
         process::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -229,7 +230,8 @@ impl Pipe {
                         return Ok(Received::TimedOut);
                     }
                 }
-                Err(error) if socket::is_closed(&error) => {} // told once, before what is still there to receive
+                // Reported once, before what can still be received.
+                Err(error) if socket::is_closed(&error) => {}
                 Err(error) => return Err(Error::os("recvmsg", "", error)),
             }
         }
@@ -252,16 +254,16 @@ impl From<Pipe> for OwnedFd {
     }
 }
 
-/// This process's family, and an fd that keeps it.
+/// Returns this process's family, and an fd that keeps it alive.
 ///
-/// What was sent out of band, by [`Array::handle_to_send`], is held as long as a process of its
-/// sender's family lives. A forked process is of its parent's family. A launcher that starts
-/// programs tells them the number in the environment, `SHMARRAY_FAMILY`; a program is of that
-/// family from its first use of shared memory on, and until then the fd, which the launcher
-/// hands to it, stands for it.
+/// An array that was sent out of band, by [`Array::handle_to_send`], is held as long as a process
+/// of its sender's family lives. A forked process is of its parent's family. A launcher that starts
+/// programs passes them the number in the environment, `SHMARRAY_FAMILY`. A program is of that
+/// family from its first use of shared memory on; until then the fd, which the launcher passes to
+/// it, keeps the family alive.
 ///
 /// # Errors
-/// [`Error::Os`] when the registry cannot be had.
+/// [`Error::Os`] when there is no access to the registry.
 pub fn family() -> Result<(u64, OwnedFd)> {
     process::begin()?;
     sys::keep_family(&Directory::current())

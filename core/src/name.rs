@@ -1,4 +1,4 @@
-//! Names: the ids that segments have, and the names that people give.
+//! Names: the ids of segments, and the names that people give.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use data_encoding::{Encoding, Specification};
 
 use crate::error::{Error, Result};
 
-/// Bytes of a segment id's text. With the prefix it fits a macOS name of 30 characters.
+/// The bytes of a segment id's text. With the prefix it fits a macOS name of 30 characters.
 pub(crate) const ID_BYTES: usize = 24;
-/// Longest name that people give, in bytes.
+/// The longest name that people give, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
 
 const ID_ALPHABET: &str = "abcdefghijklmnopqrstuvwxyz234567";
 
-/// A segment's own id: 120 random bits, so that nobody finds a segment by guessing.
+/// The id of a segment: 120 random bits, so that no one finds a segment by guessing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SegmentId([u8; ID_BYTES]);
 
@@ -36,20 +36,19 @@ impl SegmentId {
         &self.0
     }
 
-    /// The id's text: 24 of the characters `a-z2-7`.
+    /// Returns the id's text: 24 of the characters `a-z2-7`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
-/// The text in a handle's `"segment"`: an id, and the cell when the segment is shared by many
-/// arrays.
+/// The value of `"segment"` in a handle: an id and, in a slab, a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SegmentText {
     /// The segment's id.
     pub id: SegmentId,
-    /// The place in it, when it holds many small arrays.
+    /// The cell, if the segment is a slab.
     pub cell: Option<u32>,
 }
 
@@ -66,7 +65,7 @@ impl FromStr for SegmentText {
     }
 }
 
-/// Decimal without a sign or leading zeros: one text for one cell.
+/// Parses a cell's number: decimal without a sign or leading zeros, so that each cell has one text.
 fn parse_cell(text: &str) -> Option<u32> {
     let is_plain = text == "0" || !text.starts_with(['0', '+']);
     text.parse::<u32>().ok().filter(|_| is_plain)
@@ -97,12 +96,12 @@ impl fmt::Debug for SegmentId {
     }
 }
 
-/// A name that somebody gave: `[A-Za-z0-9._-]{1,64}`. It is only a way to find a segment.
+/// A name that a person gave: `[A-Za-z0-9._-]{1,64}`. It is only a way to find a segment.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ArrayName(String);
 
 impl ArrayName {
-    /// The name's text.
+    /// Returns the name's text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -127,19 +126,20 @@ impl fmt::Display for ArrayName {
     }
 }
 
-/// The first generation of a segment: random, and small enough to count up from below 2^53.
+/// Returns the first generation of a segment: random, and small enough to count up from below 2^53.
 pub(crate) fn random_generation() -> Result<u64> {
     Ok((random_bits()? >> 12).max(1))
 }
 
-/// 64 random bits.
+/// Returns 64 random bits.
 pub(crate) fn random_bits() -> Result<u64> {
     let mut bits = [0u8; 8];
     random_bytes(&mut bits)?;
     Ok(u64::from_le_bytes(bits))
 }
 
-/// A process's or a message's byte in the registry: below 2^52, where those of families begin.
+/// Returns a process's or a message's byte in the registry: below 2^52, where those of families
+/// begin.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) fn random_owner() -> Result<u64> {
     random_generation()

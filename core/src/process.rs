@@ -1,9 +1,9 @@
-//! The begin and the end of a process's use of shared memory: the handlers of forks and of the exit.
+//! Handlers of forks and of the exit, and the check at the beginning of each operation.
 
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) use handlers::begin;
 
-/// Where nothing follows a fork or an exit there is nothing to begin.
+/// Does nothing: this backend has no handlers of forks and of the exit.
 #[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
 pub(crate) fn begin() -> crate::error::Result<()> {
@@ -20,10 +20,10 @@ mod handlers {
 
     static ARE_REGISTERED: AtomicBool = AtomicBool::new(false);
 
-    /// The handlers are registered when the library is loaded, so that no fork comes before them
-    /// and no thread waits for a first use that another thread of the parent had begun.
+    /// Registers the handlers when the library is loaded, so that no fork comes before them, and no
+    /// thread waits for a first use that another thread of the parent had begun.
     #[used]
-    #[allow(unsafe_code)] // the linker puts this pointer to a function into the table of those
+    #[allow(unsafe_code)] // the linker puts it into the table of initial functions
     #[unsafe(link_section = ".init_array")]
     static AT_LOAD: extern "C" fn() = register;
 
@@ -35,20 +35,21 @@ mod handlers {
 
     extern "C" fn at_exit() {
         if sys::is_orphaned() || sys::fork::is_inside() {
-            // Nothing is whole, or a signal handler that ends the process would wait for itself.
+            // The state may be inconsistent, or a signal handler that calls `exit` would wait for
+            // its own thread.
             return;
         }
         sweep::at_exit(exit::leave_all());
     }
 
-    /// Comes before each operation that makes or attaches something.
+    /// Begins an operation that makes or attaches something.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) in a process that a signal handler forked
-    /// inside of this library.
+    /// inside this library.
     pub(crate) fn begin() -> Result<()> {
         if !ARE_REGISTERED.load(Ordering::Relaxed) {
-            register(); // a linker left AT_LOAD out
+            register(); // the linker dropped AT_LOAD
         }
         sys::refuse_orphan()
     }

@@ -1,21 +1,21 @@
 //! The slots of a bounded queue, none of which is lost when a process dies.
 //!
-//! A queue is a [`Pipe`](crate::Pipe), and each message in it has one of so many *slots*: a word
-//! that all processes of the queue share. PROTOCOL.md ("Queue slots") says what a crash at each
-//! step leaves.
+//! A queue is a [`Pipe`](crate::Pipe), and each message in it has one of a fixed number of *slots*:
+//! a word that all processes of the queue share. PROTOCOL.md ("Queue slots") describes what a crash
+//! at each step leaves.
 //!
-//! | state of a slot | means |
-//! |---|---|
-//! | FREE | no message has it |
-//! | SENDING, a process | the process is about to send a message: it may be in the pipe already |
-//! | WAITING, a process | the message waits in the process for room in the pipe |
-//! | IN_PIPE | the message is in the pipe |
+//! The states of a slot:
+//! * FREE: no message has it.
+//! * SENDING, with a process: the process is about to send a message, which may be in the pipe
+//!   already.
+//! * WAITING, with a process: the message waits in the process for room in the pipe.
+//! * IN_PIPE: the message is in the pipe.
 //!
-//! A slot is free again when its message is received. A process that finds none free looks for
-//! slots that were left over. The slot of a message that waited in a dead process is free. While
-//! nothing can be received from the pipe, two more kinds are: IN_PIPE, since the message was
-//! received by a process that has died or is about to free the slot; and SENDING of a dead process,
-//! since the message was not sent, or was received.
+//! A slot is free again when its message is received. A process that finds no free slot recovers
+//! slots of dead processes. A slot is recovered if its message waited in a dead process. While
+//! nothing can be received from the pipe, two more kinds are recovered: an IN_PIPE slot, because
+//! its message was received by a process that has died or is about to free the slot; and a SENDING
+//! slot of a dead process, because its message was not sent, or was received.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::process;
 use crate::sys::{self, Directory, Liveness, Owner, SharedWords, socket};
 
-/// The bits of a slot's word: the process, as the registry knows it; the state; and the slot's
-/// life, which is another one after each message.
+/// The bits of a slot's word: the process, by its number in the registry; the state; and the slot's
+/// life, which changes with each message.
 const PROCESS: u64 = (1 << 52) - 1;
 const FREE: u64 = 0;
 const SENDING: u64 = 1 << 52;
@@ -35,13 +35,13 @@ const IN_PIPE: u64 = 3 << 52;
 const STATE: u64 = 3 << 52;
 const LIFE_SHIFT: u32 = 54;
 
-/// The words before those of the slots, both hints: the slot that is tried first, and the number of
-/// messages in a queue without a bound.
+/// The words before those of the slots. Both are hints: the slot that is tried first, and the
+/// number of messages in a queue without a bound.
 const NEXT: usize = 0;
 const COUNT: usize = 1;
 const FRONT: usize = 2;
 
-/// How often a process that waits looks for slots that were left over: a death wakes nobody.
+/// How often a waiting process tries to recover slots: a death wakes no process.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A slot that was taken. It travels with its message, as [`QUEUE_SLOT_BYTES`].
@@ -55,13 +55,13 @@ pub struct QueueSlot {
 pub const QUEUE_SLOT_BYTES: usize = 8;
 
 impl QueueSlot {
-    /// The slot as it travels.
+    /// Returns the bytes that travel with the message.
     #[must_use]
     pub fn to_bytes(self) -> [u8; QUEUE_SLOT_BYTES] {
         (u64::from(self.life) << 32 | u64::from(self.index)).to_le_bytes()
     }
 
-    /// The slot of a message that was received.
+    /// Returns the slot of a message that was received.
     #[must_use]
     pub fn from_bytes(bytes: [u8; QUEUE_SLOT_BYTES]) -> Self {
         let number = u64::from_le_bytes(bytes);
@@ -88,7 +88,7 @@ impl QueueSlot {
 pub struct QueueSlots(SharedWords);
 
 impl QueueSlots {
-    /// So many slots, all of them free.
+    /// Makes `count` slots, all of them free.
     ///
     /// # Errors
     /// [`Error::Os`].
@@ -98,7 +98,7 @@ impl QueueSlots {
         Ok(Self(words))
     }
 
-    /// The slots that another process made, from their fd.
+    /// Opens the slots that another process made, from their fd.
     ///
     /// # Errors
     /// [`Error::Os`] or [`Error::InvalidArgument`] when it is not an fd of slots.
@@ -114,8 +114,8 @@ impl QueueSlots {
         &self.0.words()[FRONT..]
     }
 
-    /// Takes a slot as soon as one is free. `None` when none was in that time. `reader` is the end
-    /// of the pipe at which the messages arrive.
+    /// Takes a slot as soon as one is free. `None` if none was free in that time. `reader` is the
+    /// end of the pipe at which the messages arrive.
     ///
     /// # Errors
     /// [`Error::Os`], with `EINTR` when a signal ended the wait.
@@ -141,8 +141,8 @@ impl QueueSlots {
         }
     }
 
-    /// Slots become free in about the order in which they were taken, so the one after the last
-    /// that was taken is tried first.
+    /// Takes a free slot. Slots become free in about the order in which they were taken, so the
+    /// slot after the last one taken is tried first.
     fn take_one(&self, me: u64) -> Option<QueueSlot> {
         let (slots, next) = (self.slots(), &self.0.words()[NEXT]);
         let first = next.load(Ordering::Relaxed) as usize;
@@ -166,22 +166,22 @@ impl QueueSlots {
         self.slots().iter().any(|word| word.load(Ordering::SeqCst) & STATE == FREE)
     }
 
-    /// Says that the slot's message found no room in the pipe, and waits in this process.
+    /// Records that the slot's message found no room in the pipe and waits in this process.
     pub fn set_waiting(&self, slot: QueueSlot) {
         self.change(slot, SENDING, WAITING | process_id());
     }
 
-    /// Says that this process is about to send the slot's message, which has waited.
+    /// Records that this process is about to send the slot's message, which has waited.
     pub fn set_sending(&self, slot: QueueSlot) {
         self.change(slot, WAITING, SENDING | process_id());
     }
 
-    /// Says that the slot's message is in the pipe.
+    /// Records that the slot's message is in the pipe.
     pub fn set_in_pipe(&self, slot: QueueSlot) {
         self.change(slot, SENDING, IN_PIPE);
     }
 
-    /// Changes the state of a slot that is still in the first: its message may have been received.
+    /// Changes the state of a slot, if it is `from`: the message may have been received meanwhile.
     fn change(&self, slot: QueueSlot, from: u64, to: u64) {
         let Some(word) = self.slots().get(slot.index as usize) else { return };
         let now = word.load(Ordering::Relaxed);
@@ -191,8 +191,7 @@ impl QueueSlots {
         }
     }
 
-    /// Frees a slot whose message was received, or will not be sent. To free it again has no
-    /// effect.
+    /// Frees a slot whose message was received, or will not be sent. A second call has no effect.
     pub fn free(&self, slot: QueueSlot) {
         let Some(word) = self.slots().get(slot.index as usize) else { return };
         let mut now = word.load(Ordering::Relaxed);
@@ -204,7 +203,7 @@ impl QueueSlots {
         }
     }
 
-    /// Frees the slots that were left over. Returns whether there were any.
+    /// Frees the slots of messages that no process has any more. Returns whether there were any.
     fn recover(&self, reader: BorrowedFd<'_>) -> bool {
         let dead = DeadProcesses::default();
         let all = self.slots().iter().map(|word| (word, word.load(Ordering::Acquire)));
@@ -214,7 +213,7 @@ impl QueueSlots {
             _ => dead.contain(word & PROCESS),
         };
         let left: Vec<_> = all.filter(|(_, word)| may_be_left(*word)).collect();
-        // The pipe is looked at after the slots: a message that enters it from now on has a slot
+        // The pipe is examined after the slots: a message that enters it from now on has a slot
         // that is not among them.
         let is_empty = !left.is_empty()
             && matches!(socket::wait(reader, false, Some(Instant::now())), Ok(false));
@@ -229,7 +228,7 @@ impl QueueSlots {
         count > 0
     }
 
-    /// The number of slots that are taken. `reader` is as for [`take`](Self::take).
+    /// Returns the number of slots that are taken. `reader` is as for [`take`](Self::take).
     #[must_use]
     pub fn taken(&self, reader: &impl AsFd) -> u32 {
         self.recover(reader.as_fd());
@@ -237,13 +236,13 @@ impl QueueSlots {
             as u32
     }
 
-    /// Changes the number of messages in a queue without a bound. A process that dies between this
-    /// and the message leaves it wrong by one.
+    /// Changes the number of messages in a queue without a bound. The number becomes wrong by one
+    /// if the process dies between this and the message.
     pub fn add_to_count(&self, change: i64) {
         self.0.words()[COUNT].fetch_add(change as u64, Ordering::Relaxed);
     }
 
-    /// The number of messages in a queue without a bound, about.
+    /// Returns the approximate number of messages in a queue without a bound.
     #[must_use]
     pub fn count(&self) -> i64 {
         self.0.words()[COUNT].load(Ordering::Relaxed) as i64
@@ -256,12 +255,12 @@ impl AsFd for QueueSlots {
     }
 }
 
-/// The word of a slot in its next life, in which it is free.
+/// Returns the word of a slot in its next life, in which it is free.
 fn freed(word: u64) -> u64 {
     ((word >> LIFE_SHIFT) + 1) << LIFE_SHIFT
 }
 
-/// This process, as the registry knows it; 0 where there is none.
+/// Returns this process's number in the registry; 0 if there is no registry.
 fn process_id() -> u64 {
     me().map_or(0, |me| me.id)
 }
@@ -271,15 +270,15 @@ fn me() -> Option<Owner> {
 }
 
 /// The dead among the processes of this process's registry. Processes of another directory's
-/// registry count as dead: nobody here can ask about them, and a message that such a process sends
-/// later has no slot of its own.
+/// registry count as dead: this process cannot ask about them, and a message that such a process
+/// sends later has no slot of its own.
 #[derive(Default)]
 struct DeadProcesses(std::cell::OnceCell<Option<(Liveness, u64)>>);
 
 impl DeadProcesses {
     fn contain(&self, process: u64) -> bool {
-        let look = || Some((Liveness::look(&Directory::current())?, me()?.info));
-        match self.0.get_or_init(look) {
+        let read = || Some((Liveness::look(&Directory::current())?, me()?.info));
+        match self.0.get_or_init(read) {
             Some((liveness, info)) => process == 0 || liveness.is_dead_owner(process, *info),
             None => false,
         }

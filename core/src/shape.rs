@@ -1,10 +1,9 @@
-//! Shape and stride algebra: pure numbers, checked, never a pointer.
+//! Shapes and strides: checked arithmetic on numbers, without pointers.
 //!
-//! A [`Layout`] says which bytes an array's elements are: shape in elements, strides and
-//! offset in bytes, as in NumPy. The offset counts from the start of the data that the
-//! array lives in. A layout is checked against that data once, when it is made
-//! ([`Layout::check`]); slices and transposes of a checked layout only ever choose among
-//! the elements it has, so they stay inside.
+//! A [`Layout`] says which bytes an array's elements are: the shape in elements, the strides and
+//! the offset in bytes, as in NumPy. The offset counts from the start of the data that the array
+//! lies in. A layout is checked against that data once, when it is made ([`Layout::check`]). Slices
+//! and transposes of a checked layout only choose among its elements, so they stay inside.
 //!
 //! Invariants of a checked layout:
 //! * I1 shape and strides have the same length, at most [`MAX_NDIM`].
@@ -13,10 +12,10 @@
 
 use crate::error::{Error, Result};
 
-/// The most dimensions an array may have: NumPy's limit.
+/// The most dimensions of an array: NumPy's limit.
 pub const MAX_NDIM: usize = 64;
 
-/// In which order elements follow one another in memory.
+/// The order of elements in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
     /// The last dimension varies fastest: row-major.
@@ -26,19 +25,19 @@ pub enum Order {
     F,
 }
 
-/// Where an array's elements are, relative to the data they live in.
+/// The positions of an array's elements in the data that it lies in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Layout {
-    /// Elements along each dimension.
+    /// The number of elements along each dimension.
     pub shape: Vec<u64>,
-    /// Bytes from one element to the next along each dimension; may be zero or negative.
+    /// The bytes from one element to the next along each dimension. May be zero or negative.
     pub strides: Vec<i64>,
-    /// Bytes from the start of the data to the element whose indices are all zero.
+    /// The bytes from the start of the data to the element whose indices are all zero.
     pub offset: u64,
 }
 
 impl Layout {
-    /// Elements that lie side by side, from offset 0.
+    /// Returns the layout of elements that lie side by side, from offset 0.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for more than [`MAX_NDIM`] dimensions or a size that overflows.
@@ -59,7 +58,7 @@ impl Layout {
         Ok(Self { shape: shape.to_vec(), strides, offset: 0 })
     }
 
-    /// Checks I1 to I3 against data of `data_bytes` bytes.
+    /// Checks I1 to I3 for data of `data_bytes` bytes.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::OutOfBounds`].
@@ -79,8 +78,8 @@ impl Layout {
         }
     }
 
-    /// First byte and one past the last byte that elements touch; both the offset when there are
-    /// none.
+    /// Returns the first byte that the elements touch, and one past the last. Both are the offset
+    /// if there are no elements.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the span overflows.
@@ -98,13 +97,13 @@ impl Layout {
         Ok((low, high))
     }
 
-    /// Number of dimensions.
+    /// Returns the number of dimensions.
     #[must_use]
     pub fn ndim(&self) -> usize {
         self.shape.len()
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> u64 {
         if self.is_empty() { 0 } else { self.shape.iter().product() }
@@ -116,8 +115,8 @@ impl Layout {
         self.shape.contains(&0)
     }
 
-    /// Whether elements lie side by side in that order, as NumPy's flags say it:
-    /// strides of dimensions with fewer than two elements do not count.
+    /// Whether the elements lie side by side in that order, as NumPy's flags define it: strides of
+    /// dimensions with fewer than two elements do not count.
     #[must_use]
     pub fn is_contiguous(&self, itemsize: u64, order: Order) -> bool {
         if self.is_empty() {
@@ -133,13 +132,14 @@ impl Layout {
         true
     }
 
-    /// The elements `start, start + step, …` before `stop` along one dimension.
+    /// Returns the elements `start, start + step, …` before `stop` along one dimension, as Python's
+    /// slices do.
     ///
-    /// `start` and `stop` may be negative, counting from the end, and are cut to the
-    /// dimension; `None` is the far end in the step's direction: Python's slice.
+    /// Negative `start` and `stop` count from the end, and both are clamped to the dimension.
+    /// `None` stands for the first or last possible index in the direction of the step.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a dimension that is not there or a step of zero.
+    /// [`Error::InvalidArgument`] for a dimension that does not exist or a step of zero.
     ///
     /// ```
     /// use shmarray::{Layout, Order};
@@ -164,11 +164,12 @@ impl Layout {
         Ok(slice)
     }
 
-    /// The elements at one index along a dimension, which goes away. Negative counts from the end.
+    /// Returns the elements at one index of a dimension, which is removed. A negative index counts
+    /// from the end.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a dimension, [`Error::IndexOutOfBounds`] for an index that is
-    /// not there.
+    /// [`Error::InvalidArgument`] for a dimension that does not exist, [`Error::IndexOutOfBounds`]
+    /// for such an index.
     pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
         self.check_dim(dim)?;
         let index = wrap_index(index, self.shape[dim])?;
@@ -179,7 +180,7 @@ impl Layout {
         Ok(rest)
     }
 
-    /// The dimensions in another order: dimension `i` of the result is `axes[i]` of this.
+    /// Returns the dimensions in another order: dimension `i` of the result is `axes[i]` of this.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `axes` names each dimension once.
@@ -202,7 +203,7 @@ impl Layout {
         Ok(Self { shape, strides, offset: self.offset })
     }
 
-    /// The dimensions in reverse order.
+    /// Returns the dimensions in reverse order.
     #[must_use]
     pub fn transpose(&self) -> Self {
         let mut reversed = self.clone();
@@ -211,11 +212,11 @@ impl Layout {
         reversed
     }
 
-    /// Bytes from the start of the data to the element at `index`.
+    /// Returns the bytes from the start of the data to the element at `index`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for the wrong number of indices, [`Error::IndexOutOfBounds`] for
-    /// one too large.
+    /// an index that is too large.
     pub fn element_offset(&self, index: &[u64]) -> Result<u64> {
         if index.len() != self.ndim() {
             return Err(Error::argument(
@@ -240,15 +241,15 @@ impl Layout {
         }
     }
 
-    /// The offset after going to `index` along `dim`, which I2 keeps inside the data.
+    /// Returns the offset of an index along `dim`, which I2 keeps inside the data.
     fn offset_at(&self, dim: usize, index: u64) -> u64 {
         let step = i128::from(self.strides[dim]) * i128::from(index);
         u64::try_from(i128::from(self.offset) + step).unwrap_or(self.offset)
     }
 }
 
-/// Bytes that the elements take side by side. As in NumPy, a zero dimension does not hide an
-/// overflow of the others.
+/// Returns the bytes that the elements take side by side. As in NumPy, a dimension of zero does not
+/// hide an overflow of the others.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] for more than [`MAX_NDIM`] dimensions or a size over `i64::MAX`.
@@ -269,7 +270,7 @@ pub fn size_bytes(shape: &[u64], itemsize: u64) -> Result<u64> {
     Ok(if shape.contains(&0) || itemsize == 0 { 0 } else { size })
 }
 
-/// Dimensions from the one that varies fastest to the slowest.
+/// Returns the dimensions from the one that varies fastest to the slowest.
 fn memory_order(ndim: usize, order: Order) -> Box<dyn Iterator<Item = usize>> {
     match order {
         Order::C => Box::new((0..ndim).rev()),
@@ -277,7 +278,7 @@ fn memory_order(ndim: usize, order: Order) -> Box<dyn Iterator<Item = usize>> {
     }
 }
 
-/// First index and count of a slice, as Python's `slice.indices` defines them.
+/// Returns the first index and the count of a slice, as Python's `slice.indices` defines them.
 fn slice_bounds(
     count: u64,
     start: Option<i64>,
@@ -289,13 +290,13 @@ fn slice_bounds(
     }
     let (step, len) = (i128::from(step), i128::from(count));
     let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
-    let place = |at: Option<i64>, default: i128| match at {
+    let clamp = |at: Option<i64>, default: i128| match at {
         None => default,
         Some(at) if at < 0 => (i128::from(at) + len).clamp(low, high),
         Some(at) => i128::from(at).clamp(low, high),
     };
     let (first, last) = if step > 0 { (low, high) } else { (high, low) };
-    let (start, stop) = (place(start, first), place(stop, last));
+    let (start, stop) = (clamp(start, first), clamp(stop, last));
     let distance = (stop - start) * step.signum();
     let taken = if distance > 0 { (distance + step.abs() - 1) / step.abs() } else { 0 };
     Ok((start.max(0) as u64, taken as u64))
@@ -322,7 +323,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Offsets of all elements in C order, by counting.
+    /// Returns the offsets of all elements in C order, by counting.
     fn offsets(layout: &Layout) -> Vec<i128> {
         let mut all = vec![i128::from(layout.offset)];
         for (&count, &stride) in layout.shape.iter().zip(&layout.strides) {
@@ -343,7 +344,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_span_is_that_of_the_elements(layout in layouts(), flip in 0usize..3, step in -3i64..4) {
+        fn the_span_is_that_of_the_elements(
+            layout in layouts(),
+            flip in 0usize..3,
+            step in -3i64..4,
+        ) {
             let mut layout = layout;
             if flip < layout.ndim() && step != 0 {
                 layout = layout.slice(flip, None, None, step).unwrap();
@@ -358,13 +363,19 @@ mod tests {
         }
 
         #[test]
-        fn a_slice_takes_what_python_takes(count in 0u64..9, start in -12i64..12, stop in -12i64..12, step in -4i64..5) {
+        fn a_slice_takes_what_python_takes(
+            count in 0u64..9,
+            start in -12i64..12,
+            stop in -12i64..12,
+            step in -4i64..5,
+        ) {
             prop_assume!(step != 0);
             let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
             let taken = offsets(&layout.slice(0, Some(start), Some(stop), step).unwrap());
             let n = count as i64;
-            let clip = |at: i64, low: i64, high: i64| if at < 0 { (at + n).max(low) } else { at.min(high) };
-            let (mut at, end) = if step > 0 { (clip(start, 0, n), clip(stop, 0, n)) } else { (clip(start, -1, n - 1), clip(stop, -1, n - 1)) };
+            let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
+            let clip = |at: i64| if at < 0 { (at + n).max(low) } else { at.min(high) };
+            let (mut at, end) = (clip(start), clip(stop));
             let mut expected = vec![];
             while (step > 0 && at < end) || (step < 0 && at > end) {
                 expected.push(i128::from(at));
@@ -376,7 +387,10 @@ mod tests {
         #[test]
         fn transposing_twice_changes_nothing(layout in layouts()) {
             prop_assert_eq!(&layout.transpose().transpose(), &layout);
-            prop_assert_eq!(layout.is_contiguous(4, Order::C), layout.transpose().is_contiguous(4, Order::F));
+            prop_assert_eq!(
+                layout.is_contiguous(4, Order::C),
+                layout.transpose().is_contiguous(4, Order::F)
+            );
         }
     }
 

@@ -7,18 +7,18 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 
 impl Array {
-    /// A raw `ndarray` view. Dereferencing it is unsafe, because another process may write
-    /// to the memory: whoever does so promises that none does meanwhile.
+    /// Returns a raw `ndarray` view. Dereferencing it is unsafe, because another process may write
+    /// to the memory: the caller promises that none does meanwhile.
     ///
     /// # Errors
-    /// [`Error::DTypeMismatch`]; [`Error::InvalidArgument`] for strides that are not whole elements
-    /// or that are negative, which `ndarray` cannot take.
+    /// [`Error::DTypeMismatch`]; [`Error::InvalidArgument`] for strides that `ndarray` cannot
+    /// express, because they are negative or not multiples of the item size.
     ///
     /// ```
     /// use shmarray::{Array, DType, Options};
     /// let a = Array::create(DType::parse("<f4")?, &[2, 3], &Options::default())?;
     /// a.set(&[1, 0], 2.5f32)?;
-    /// // SAFETY: nobody else has this array.
+    /// SAFETY: no other process writes to this array, because nobody else has its handle.
     /// let view = unsafe { a.raw_view::<f32>()?.deref_into_view() };
     /// assert_eq!(view[[1, 0]], 2.5);
     /// # Ok::<(), shmarray::Error>(())
@@ -26,12 +26,14 @@ impl Array {
     pub fn raw_view<T: Element>(&self) -> Result<RawArrayView<T, IxDyn>> {
         let (shape, strides) = self.dimensions::<T>()?;
         let shape = IxDyn(&shape).strides(IxDyn(&strides));
-        // SAFETY: the layout was checked against the segment, whose type and strides fit T.
+        // SAFETY: the address and strides are those of elements of `T`: the layout was checked
+        // against the segment when the array was made, and `dimensions` checked the dtype, strides
+        // and alignment.
         #[allow(unsafe_code)]
         Ok(unsafe { RawArrayView::from_shape_ptr(shape, self.as_ptr().cast::<T>()) })
     }
 
-    /// As [`Array::raw_view`], to write through.
+    /// Returns a raw `ndarray` view as [`Array::raw_view`] does, to write through.
     ///
     /// # Errors
     /// As [`Array::raw_view`], and [`Error::ReadOnly`].
@@ -41,12 +43,13 @@ impl Array {
         }
         let (shape, strides) = self.dimensions::<T>()?;
         let shape = IxDyn(&shape).strides(IxDyn(&strides));
-        // SAFETY: as in `raw_view`, and the pages are writable.
+        // SAFETY: the address and strides are those of elements of `T`, as `dimensions` has
+        // checked, and the pages are writable, since the array is not read-only.
         #[allow(unsafe_code)]
         Ok(unsafe { RawArrayViewMut::from_shape_ptr(shape, self.as_ptr().cast::<T>()) })
     }
 
-    /// Shape and strides in elements.
+    /// Returns the shape and the strides in elements.
     fn dimensions<T: Element>(&self) -> Result<(Vec<usize>, Vec<usize>)> {
         self.expect_dtype(T::dtype())?;
         let whole = |stride: &i64| {

@@ -1,4 +1,4 @@
-//! What an array does, in one process and between two: the same over both backends.
+//! What an array does in one process and between two: the same over both backends.
 #![allow(missing_docs)]
 
 mod support;
@@ -12,8 +12,8 @@ fn int32() -> DType {
 
 fn ints(shape: &[u64]) -> Array {
     let array = Array::create(int32(), shape, &Options::default()).unwrap();
-    for (place, index) in indices(shape).into_iter().enumerate() {
-        array.set(&index, place as i32).unwrap();
+    for (number, index) in indices(shape).into_iter().enumerate() {
+        array.set(&index, number as i32).unwrap();
     }
     array
 }
@@ -31,7 +31,8 @@ fn values(array: &Array) -> Vec<i32> {
     indices(array.shape()).iter().map(|index| array.get::<i32>(index).unwrap()).collect()
 }
 
-/// Attaches what it is told, says its values, and doubles its last element if asked to.
+/// Attaches each handle of a line, answers with the values, and doubles the last element if asked
+/// to.
 #[test]
 fn reader() {
     if !is_peer("reader") {
@@ -152,7 +153,7 @@ fn a_name_goes_with_its_last_holder() {
     });
 }
 
-/// The values that another process sees; under Miri, this one.
+/// Returns the values that another process sees. Under Miri it is this process.
 fn seen_elsewhere(name: &str) -> String {
     if cfg!(miri) {
         return format!("{:?}", values(&Array::attach(name, Access::ReadWrite).unwrap()));
@@ -207,7 +208,8 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         let before = shmarray::copied_bytes();
         let options = Options { order: Order::F, ..Options::default() };
         #[allow(unsafe_code)]
-        // SAFETY: the layout describes the 12 elements of `source`.
+        // SAFETY: every element can be read, because the layout describes the 12 elements of
+        // `source`, which is private.
         let array =
             unsafe { Array::share(source.as_ptr().cast(), int32(), &layout, &options) }.unwrap();
         assert_eq!(shmarray::copied_bytes() - before, 48);
@@ -225,7 +227,8 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         assert!(error.to_string().contains("24 bytes, and there is room for 23"), "{error}");
         let rows = shmarray::Layout::contiguous(every_other.shape(), 4, Order::C).unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: the layout describes the first elements of `source`, which is private.
+        // SAFETY: every element can be read and none is the array's, because the layout describes
+        // the first elements of `source`, which is private.
         unsafe { every_other.fill_from(source.as_ptr().cast(), &rows) }.unwrap();
         assert_eq!(values(&every_other), source[..rows.len() as usize]);
     });
@@ -238,13 +241,13 @@ fn an_ndarray_view_is_the_same_memory() {
         let array = ints(&[2, 3]);
         let view = array.transpose().raw_view_mut::<i32>().unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: nobody else has this array, and it is not looked at otherwise while this view
-        // lives.
+        // SAFETY: nobody else has this array, and this thread does not use it in another way while
+        // the view lives.
         unsafe { view.deref_into_view_mut() }.mapv_inplace(|value| value * 10);
         assert_eq!(values(&array), [0, 10, 20, 30, 40, 50]);
         let view = array.slice(1, Some(1), None, 1).unwrap().raw_view::<i32>().unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: as above, and nobody writes.
+        // SAFETY: nobody else has this array, and nothing writes to it while the view lives.
         let view = unsafe { view.deref_into_view() };
         assert_eq!((view.shape(), view[[1, 1]], view.sum()), (&[2, 2][..], 50, 120));
         assert!(array.raw_view::<f32>().is_err());
@@ -272,7 +275,8 @@ fn arrays_without_elements_know_whose_they_are() {
     scenario("arrays_without_elements_know_whose_they_are", || {
         let count = if cfg!(miri) { 3 } else { 20 }; // Miri is slow
         let zeros = |shape: &[u64]| Array::create(int32(), shape, &Options::default()).unwrap();
-        let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect(); // their data ends with a page
+        // Their data ends with a page.
+        let full: Vec<_> = (0..count).map(|_| zeros(&[1024])).collect();
         let empty: Vec<_> = (0..count).map(|_| zeros(&[0, 3])).collect();
         let read = |array: &Array| Array::attach(&array.handle(), Access::ReadOnly).unwrap();
         let only: Vec<_> = full.iter().chain(&empty).map(read).collect();
@@ -299,7 +303,7 @@ fn read_only_is_refused_by_the_library() {
     });
 }
 
-/// Writes through a read-only mapping, which must be the end of it.
+/// Writes through a read-only mapping, which must end this process.
 #[test]
 fn trespasser() {
     if !is_peer("trespasser") {
@@ -308,7 +312,8 @@ fn trespasser() {
     serve(|handle| {
         let array = Array::attach(handle, Access::ReadOnly).unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: none: the store is what the test is about, and must fault.
+        // SAFETY: none: the memory is mapped read-only. The test is about this store, which must
+        // fault.
         unsafe {
             array.as_ptr().write_volatile(1);
         }
@@ -330,12 +335,13 @@ fn read_only_is_refused_by_the_pages() {
         assert_eq!(array.get::<i32>(&[0]).unwrap(), 0);
         assert_eq!(array.get::<i32>(&[1999]).unwrap(), 1999);
         if cfg!(feature = "portable") {
-            std::process::exit(i32::from(leave_no_count_behind(array))); // the dead peer's count stays there
+            let is_left = leave_no_count_behind(array); // the dead peer's count stays there
+            std::process::exit(i32::from(is_left));
         }
     });
 }
 
-/// The portable backend cannot know that a holder died: its files are taken away here.
+/// Removes the files on the portable backend, which cannot know that a holder died.
 fn leave_no_count_behind(array: Array) -> bool {
     let id = array.descriptor().segment.id;
     drop(array);

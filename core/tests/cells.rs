@@ -1,4 +1,4 @@
-//! Small arrays in cells, and the tickets that hold them: what is reused, refused and given back.
+//! Small arrays in cells, and the tickets that hold them: reuse, refusal and giving back.
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 #![allow(missing_docs)]
 
@@ -115,7 +115,7 @@ fn tickets_hold_a_small_array_in_its_entries_and_beyond_them() {
         let (received, unwanted) = (tickets.pop().unwrap(), tickets.split_off(TICKETS / 2));
         for ticket in &tickets {
             discard(ticket).unwrap();
-            discard(ticket).unwrap(); // twice is as good as once
+            discard(ticket).unwrap(); // a second time has no effect
         }
         let array = attach(&received).unwrap();
         assert_eq!(marks(&array), [5, 0, 6]);
@@ -152,7 +152,8 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
         let again = attach(&small.handle()).unwrap();
         let ticket = camera.handle_to_send().unwrap();
         let mut listed = shmarray::segments().unwrap();
-        listed.retain(|info| info.kind == shmarray::SegmentKind::Array); // beside the rest of their segment
+        // The rest of their segment is listed as well.
+        listed.retain(|info| info.kind == shmarray::SegmentKind::Array);
         listed.sort_by_key(|info| info.segment_bytes);
         let told = |info: &shmarray::SegmentInfo| {
             assert!(
@@ -175,7 +176,7 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
     });
 }
 
-/// The stand-in has a limit; tests/linux.rs makes itself one.
+/// The stand-in for shared memory has a limit; tests/linux.rs sets one of its own.
 #[cfg(miri)]
 #[test]
 fn what_does_not_fit_is_refused_with_what_is_free() {
@@ -192,7 +193,7 @@ fn what_does_not_fit_is_refused_with_what_is_free() {
     });
 }
 
-/// One makes and drops small arrays; the others come with handles that may be old.
+/// One thread makes and drops small arrays. The others attach handles that may be old.
 #[test]
 fn who_comes_with_an_old_handle_finds_its_array_or_none() {
     scenario("who_comes_with_an_old_handle_finds_its_array_or_none", || {

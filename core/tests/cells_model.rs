@@ -1,28 +1,28 @@
-//! The life of a cell, searched exhaustively: three processes, crashes at every step.
+//! The life of a cell, searched exhaustively: three processes, with crashes at every step.
 //!
-//! `lifetime_model.rs` searches entries, tickets and the state word. Here is what cells add: memory
-//! that is used again by its maker, given back by anybody, and still touched by a process that
-//! ends; and a segment that is closed by what its cells are and by whether its maker keeps it.
-//! Every atomic operation is one step, steps interleave in every order, and a process may die
-//! before any step. At every state:
+//! `lifetime_model.rs` searches entries, tickets and the state word. This model has what cells add:
+//! memory that its maker uses again, that any process may decommit, and that an exiting process may
+//! still touch; and a slab that is closed depending on its cells and on its pool lease. Every
+//! atomic operation is one step, steps interleave in every order, and a process may die before any
+//! step. In every state:
 //!
-//! * who holds an array finds it LIVE, of his generation, with its memory;
-//! * who has ended but is not dead finds the memory as it was;
-//! * nobody holds anything in a segment that is dead.
+//! * a process that holds an array finds it LIVE, of its generation, with its memory;
+//! * a process that has exited but is not dead finds the memory as it was;
+//! * nobody holds anything in a slab that is DEAD.
 //!
-//! And at the end one sweep leaves nothing. Weaker protocols are searched too, and each is caught.
-// It is the same for every backend.
+//! In the end one sweep leaves nothing. Weaker protocols are searched too, and each is caught.
+// The model is the same for every backend.
 #![cfg(all(target_env = "gnu", not(feature = "portable")))]
 #![allow(missing_docs)]
 
 use std::collections::HashSet;
 
-/// Makes the first array, lets go of it, uses the cell again, and may keep the segment until its
-/// end.
+/// Makes the first array, drops it, uses the cell again, and may keep a pool lease on the slab
+/// until it exits.
 const MAKER: usize = 0;
-/// Attaches the first array by its handle, and lets go of it or ends with it.
+/// Attaches the first array by its handle, and drops it or exits while it holds it.
 const HOLDER: usize = 1;
-/// Gives memory back, and sweeps.
+/// Decommits memory, and sweeps.
 const TRIMMER: usize = 2;
 const PROCESSES: usize = 3;
 const EPOCH_LIMIT: u8 = 16;
@@ -44,11 +44,11 @@ struct Word(State, u8);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Entry {
     Zero,
-    Placed,
+    Taken,
     Held,
 }
 
-/// What a process does after it has tried to close the cell, or the file.
+/// The continuation of a process after it has tried to close the cell or the slab.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Then {
     Done,
@@ -65,29 +65,29 @@ enum At {
     Hold,
     Leave,
     Exit,
-    // Closing the cell, then the file.
+    // Closing the cell, then the slab.
     Load(Then),
     Glance(Word, u8, Then),
     Close(Word, Then),
     Scan(Word, u8, Entry, Then),
     Settle(Word, Entry, Then),
-    FileLoad(Then),
-    FileClose(Word, Then),
-    FileScan(Word, Then),
-    FileSettle(Word, bool, Then),
+    SlabLoad(Then),
+    SlabClose(Word, Then),
+    SlabScan(Word, Then),
+    SlabSettle(Word, bool, Then),
     // A life of the cell.
-    Place,
+    TakeEntry,
     Claim,
-    LookAtFile,
+    LookAtSlab,
     Renew,
     Publish,
     Abandon,
-    /// The maker keeps the segment no longer.
+    /// The maker gives its pool lease back.
     LetGo,
-    // Memory given back.
-    Punch,
+    // Memory is decommitted.
+    Decommit,
     Unclaim,
-    Unplace,
+    LeaveEntry,
     // A sweep.
     Void(u8),
     Recover(Option<Word>, u8),
@@ -99,15 +99,15 @@ enum At {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct World {
     cell: Word,
-    file: Word,
-    /// The maker's entry in the segment's own table.
-    kept: bool,
+    slab: Word,
+    /// The pool lease: the maker's entry in the slab's own table.
+    pool_lease: bool,
     generation: u8,
-    /// Whose contents the memory has; `None` when it was given back.
+    /// The generation whose contents the memory has; `None` when it is decommitted.
     memory: Option<u8>,
     entries: [Entry; PROCESSES],
     holds: [Option<u8>; PROCESSES],
-    /// Of a process that has ended in the ordinary way: what its threads may still touch.
+    /// The generation whose memory the threads of a process that has exited may still touch.
     touches: [Option<u8>; PROCESSES],
     at: [At; PROCESSES],
     swept: bool,
@@ -116,36 +116,36 @@ struct World {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Protocol {
     Real,
-    /// A process that ends frees its cell like any other.
+    /// A process that exits frees its cell as any other does.
     ExitFrees,
-    /// Memory is given back without claiming the cell.
-    PunchesFree,
-    /// The maker does not look at the file after it has claimed.
+    /// Memory is decommitted without claiming the cell.
+    DecommitsFree,
+    /// The maker does not look at the slab after it has claimed.
     DoesNotLook,
-    /// A sweep does not look whether who keeps the segment lives.
-    ForgetsKeeper,
-    /// A claim leaves no entry, so that its owner's death cannot be told from his life.
+    /// A sweep does not check whether the owner of the pool lease is alive.
+    ForgetsPoolLease,
+    /// A claim leaves no entry, so a dead owner cannot be told from a living one.
     ClaimsWithoutEntry,
 }
 
 impl World {
-    fn start(kept: bool) -> Self {
+    fn start(pool_lease: bool) -> Self {
         Self {
             cell: Word(Live, 0),
-            file: Word(Live, 0),
-            kept,
+            slab: Word(Live, 0),
+            pool_lease,
             generation: 0,
             memory: Some(0),
             entries: [Entry::Held, Entry::Zero, Entry::Zero],
             holds: [Some(0), None, None],
             touches: [None; PROCESSES],
-            at: [At::Leave, At::Enter, At::Place],
+            at: [At::Leave, At::Enter, At::TakeEntry],
             swept: false,
         }
     }
 
     fn broken(&self) -> bool {
-        let lives = matches!(self.cell.0, Live | Closing) && matches!(self.file.0, Live | Closing);
+        let lives = matches!(self.cell.0, Live | Closing) && matches!(self.slab.0, Live | Closing);
         let lost = |held: &Option<u8>| {
             held.is_some_and(|held| !lives || held != self.generation || self.memory != Some(held))
         };
@@ -166,7 +166,7 @@ fn moved(word: Word, state: State) -> Word {
     Word(state, word.1 + 1)
 }
 
-/// Every state that one step of a process leads to.
+/// Returns every state that one step of a process leads to.
 fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
     let mut next = world.clone();
     let to = match world.at[me] {
@@ -197,36 +197,32 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
         At::Exit => {
             next.touches[me] = next.holds[me].take();
             next.entries[me] =
-                if protocol == Protocol::ExitFrees { Entry::Zero } else { Entry::Placed };
+                if protocol == Protocol::ExitFrees { Entry::Zero } else { Entry::Taken };
             At::Load(Then::Done)
         }
         At::Ended => {
-            next.touches[me] = None; // the kernel has taken it down
+            next.touches[me] = None; // the kernel has ended its threads
             At::Crashed
         }
-        At::Place => {
+        At::TakeEntry => {
             let marks = protocol != Protocol::ClaimsWithoutEntry;
-            next.entries[me] = if marks { Entry::Placed } else { Entry::Zero };
+            next.entries[me] = if marks { Entry::Taken } else { Entry::Zero };
             At::Claim
         }
-        At::Claim if protocol == Protocol::PunchesFree && me == TRIMMER => {
-            if world.cell.0 == Free {
-                At::Punch
-            } else {
-                At::Unplace
-            }
+        At::Claim if protocol == Protocol::DecommitsFree && me == TRIMMER => {
+            if world.cell.0 == Free { At::Decommit } else { At::LeaveEntry }
         }
         At::Claim if world.cell.0 == Free => {
             next.cell = moved(world.cell, Claimed);
-            if me == MAKER { At::LookAtFile } else { At::Punch }
+            if me == MAKER { At::LookAtSlab } else { At::Decommit }
         }
-        At::Claim => At::Unplace,
-        At::LookAtFile if protocol == Protocol::DoesNotLook => At::Renew,
-        At::LookAtFile => match world.file.0 {
+        At::Claim => At::LeaveEntry,
+        At::LookAtSlab if protocol == Protocol::DoesNotLook => At::Renew,
+        At::LookAtSlab => match world.slab.0 {
             Live => At::Renew,
             Closing => {
-                next.file = moved(world.file, Live); // it settles, and sees its own cell
-                At::LookAtFile
+                next.slab = moved(world.slab, Live); // it settles, and sees its own cell
+                At::LookAtSlab
             }
             _ => At::Abandon,
         },
@@ -243,26 +239,26 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
         }
         At::Abandon => {
             next.cell = moved(world.cell, Free);
-            At::Unplace
+            At::LeaveEntry
         }
         At::LetGo => {
-            next.kept = false;
-            At::FileLoad(Then::Done)
+            next.pool_lease = false;
+            At::SlabLoad(Then::Done)
         }
-        At::Punch => {
+        At::Decommit => {
             next.memory = None;
-            if protocol == Protocol::PunchesFree { At::Unplace } else { At::Unclaim }
+            if protocol == Protocol::DecommitsFree { At::LeaveEntry } else { At::Unclaim }
         }
         At::Unclaim => {
             next.cell = moved(world.cell, Free);
-            At::Unplace
+            At::LeaveEntry
         }
-        At::Unplace => {
+        At::LeaveEntry => {
             next.entries[me] = Entry::Zero;
-            if me == TRIMMER { At::Void(0) } else { At::FileLoad(Then::Done) }
+            if me == TRIMMER { At::Void(0) } else { At::SlabLoad(Then::Done) }
         }
         At::Void(entry) if entry as usize == PROCESSES => {
-            next.kept &= !world.is_void(MAKER) || protocol == Protocol::ForgetsKeeper;
+            next.pool_lease &= !world.is_void(MAKER) || protocol == Protocol::ForgetsPoolLease;
             At::Recover(None, 0)
         }
         At::Void(entry) => {
@@ -300,13 +296,13 @@ fn both(world: &World, me: usize, one: At, other: At) -> Vec<World> {
         .into()
 }
 
-/// Ends the cell, and then the file, if nobody uses it.
+/// Ends the cell, and then the slab, if nobody uses it.
 fn close(next: &mut World, me: usize, at: At) -> At {
     match at {
         At::Load(then) => match next.cell.0 {
             Live => At::Glance(next.cell, 0, then),
             Closing => At::Scan(next.cell, 0, Entry::Zero, then),
-            _ => At::FileLoad(then),
+            _ => At::SlabLoad(then),
         },
         At::Glance(word, entry, then) => match next.entries.get(entry as usize) {
             Some(Entry::Held) => after(next, me, then),
@@ -320,33 +316,33 @@ fn close(next: &mut World, me: usize, at: At) -> At {
         }
         At::Scan(word, entry, most, then) => match next.entries.get(entry as usize) {
             Some(Entry::Held) => At::Scan(word, entry + 1, Entry::Held, then),
-            Some(Entry::Placed) if most == Entry::Zero => {
-                At::Scan(word, entry + 1, Entry::Placed, then)
+            Some(Entry::Taken) if most == Entry::Zero => {
+                At::Scan(word, entry + 1, Entry::Taken, then)
             }
             Some(_) => At::Scan(word, entry + 1, most, then),
             None => At::Settle(word, most, then),
         },
         At::Settle(word, _, then) if next.cell != word => At::Load(then),
         At::Settle(word, most, then) => {
-            let end = if most == Entry::Placed { Retired } else { Free };
+            let end = if most == Entry::Taken { Retired } else { Free };
             next.cell = moved(word, if most == Entry::Held { Live } else { end });
-            if most == Entry::Held { after(next, me, then) } else { At::FileLoad(then) }
+            if most == Entry::Held { after(next, me, then) } else { At::SlabLoad(then) }
         }
-        At::FileLoad(then) => match next.file.0 {
+        At::SlabLoad(then) => match next.slab.0 {
             Live if is_used(next) => after(next, me, then),
-            Live => At::FileClose(next.file, then),
-            Closing => At::FileScan(next.file, then),
+            Live => At::SlabClose(next.slab, then),
+            Closing => At::SlabScan(next.slab, then),
             _ => after(next, me, then),
         },
-        At::FileClose(word, then) if next.file != word => At::FileLoad(then),
-        At::FileClose(word, then) => {
-            next.file = moved(word, Closing);
-            At::FileScan(next.file, then)
+        At::SlabClose(word, then) if next.slab != word => At::SlabLoad(then),
+        At::SlabClose(word, then) => {
+            next.slab = moved(word, Closing);
+            At::SlabScan(next.slab, then)
         }
-        At::FileScan(word, then) => At::FileSettle(word, is_used(next), then),
-        At::FileSettle(word, _, then) if next.file != word => At::FileLoad(then),
-        At::FileSettle(word, used, then) => {
-            next.file = moved(word, if used { Live } else { Dead });
+        At::SlabScan(word, then) => At::SlabSettle(word, is_used(next), then),
+        At::SlabSettle(word, _, then) if next.slab != word => At::SlabLoad(then),
+        At::SlabSettle(word, used, then) => {
+            next.slab = moved(word, if used { Live } else { Dead });
             after(next, me, then)
         }
         _ => unreachable!("{at:?}"),
@@ -354,13 +350,13 @@ fn close(next: &mut World, me: usize, at: At) -> At {
 }
 
 fn is_used(world: &World) -> bool {
-    world.kept || matches!(world.cell.0, Live | Closing | Claimed)
+    world.pool_lease || matches!(world.cell.0, Live | Closing | Claimed)
 }
 
 fn after(next: &World, me: usize, then: Then) -> At {
     match then {
-        Then::Reuse => At::Place,
-        _ if me == MAKER && next.kept => At::LetGo,
+        Then::Reuse => At::TakeEntry,
+        _ if me == MAKER && next.pool_lease => At::LetGo,
         _ if next.touches[me].is_some() => At::Ended,
         _ => At::Finished,
     }
@@ -393,12 +389,12 @@ fn search(protocol: Protocol) -> Report {
         if (0..PROCESSES).all(|me| world.is_over(me)) {
             match world.swept {
                 false => next.push(last_sweep(&world)),
-                true if world.file.0 != Dead => report.left = report.left.or(Some(world)),
+                true if world.slab.0 != Dead => report.left = report.left.or(Some(world)),
                 true => {}
             }
         }
         let before = next.len();
-        next.retain(|world| world.cell.1.max(world.file.1) <= EPOCH_LIMIT);
+        next.retain(|world| world.cell.1.max(world.slab.1) <= EPOCH_LIMIT);
         report.cut += before - next.len();
         todo.extend(next.into_iter().filter(|world| seen.insert(world.clone())));
     }
@@ -406,12 +402,13 @@ fn search(protocol: Protocol) -> Report {
     report
 }
 
-/// All have ended, and another process comes and sweeps. Who finished has died since.
+/// Sweeps after all have ended: another process does so, and all that had finished are dead.
 fn last_sweep(world: &World) -> World {
     let mut world = world.clone();
     world.at = [At::Crashed, At::Crashed, At::Void(0)];
     if world.entries[TRIMMER] != Entry::Zero {
-        world.entries[HOLDER] = Entry::Placed; // the dead trimmer's place stands for one more dead entry
+        // The dead trimmer's entry stands for one more dead entry.
+        world.entries[HOLDER] = Entry::Taken;
         world.entries[TRIMMER] = Entry::Zero;
     }
     world.swept = true;
@@ -433,12 +430,12 @@ fn a_cell_is_used_again_without_harm_to_anybody() {
 
 #[test]
 fn each_part_of_a_cells_life_is_needed() {
-    use Protocol::{ClaimsWithoutEntry, DoesNotLook, ExitFrees, PunchesFree};
-    for protocol in [ExitFrees, PunchesFree, DoesNotLook, ClaimsWithoutEntry] {
+    use Protocol::{ClaimsWithoutEntry, DecommitsFree, DoesNotLook, ExitFrees};
+    for protocol in [ExitFrees, DecommitsFree, DoesNotLook, ClaimsWithoutEntry] {
         assert!(search(protocol).broken.is_some(), "{protocol:?} was not caught");
     }
     assert!(
-        search(Protocol::ForgetsKeeper).left.is_some(),
-        "what a dead maker had kept was not left"
+        search(Protocol::ForgetsPoolLease).left.is_some(),
+        "what a dead maker had pooled was not left"
     );
 }

@@ -1,5 +1,5 @@
-//! A cleaner removes the files of living processes: logind's RemoveIPC, one of temporary files.
-//! They heal.
+//! Processes recover when a cleaner removes their files: logind's RemoveIPC, or a program that
+//! removes temporary files.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs)]
 
@@ -13,7 +13,7 @@ use shmarray::{Access, Array, DType, Error, Options, Pipe, Received};
 use support::{Peer, directory, fork, is_peer, segments_in, serve};
 use watched::{Pool, end_abruptly, wait_for, watched};
 
-/// Cells of several sizes, and too large for one that others are in.
+/// Sizes of cells, and one that is too large for a cell in a shared slab.
 const SIZES: [u64; 4] = [10, 5_000, 200_000, 1 << 20];
 const WARM: Pool = Pool::Bytes(1 << 28);
 
@@ -41,7 +41,7 @@ fn marks(array: &Array) -> String {
     format!("{} {}", mark(0), mark(array.shape()[0] - 1))
 }
 
-/// Another process: reads, holds, makes and sweeps as it is told.
+/// Another process, which reads, holds, makes and sweeps as it is told.
 #[test]
 fn another() {
     if !is_peer("another") {
@@ -74,7 +74,7 @@ fn another() {
     });
 }
 
-/// What the cleaner takes.
+/// What the cleaner removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     All,
@@ -90,7 +90,8 @@ fn clean(takes: Takes) {
     }
 }
 
-/// Arrays that are held, and others that were: so there is a warm pool, if there is one.
+/// Returns arrays that are held, after others were dropped, so that the pool is warm, if there is
+/// one.
 fn warm_up() -> Vec<Array> {
     let held: Vec<_> = SIZES.iter().map(|size| marked(*size, 1)).collect();
     let gone: Vec<_> = SIZES.iter().flat_map(|size| (0..20).map(|_| marked(*size, 2))).collect();
@@ -98,11 +99,11 @@ fn warm_up() -> Vec<Array> {
     held
 }
 
-/// A process need not ask the kernel in each create whether its files are still there: so many
-/// arrays, each of which another process has looked for, may go by before it notices.
+/// The most arrays that may be made before a process notices that its files are gone. It need not
+/// ask the kernel in each create; another process looks for each of these arrays.
 const UNNOTICED_MOST: usize = 3;
 
-/// What is made after that is there for others. No create fails meanwhile.
+/// Checks that arrays made afterwards are found by others, and that no create fails meanwhile.
 fn notices(another: &mut Peer) {
     for size in SIZES {
         let made: Vec<_> = (0..=UNNOTICED_MOST)
@@ -117,14 +118,14 @@ fn notices(another: &mut Peer) {
 
 const CREATES: usize = 1_000;
 
-/// Every create succeeds, and what it made is there for another process at once.
+/// Checks that every create succeeds, and that another process finds each new array at once.
 fn all_creates_succeed(another: &mut Peer, round: usize) {
     let (mut failed, mut lost, mut why) = (0, 0, String::new());
     let mut kept = Vec::new();
     for number in 0..CREATES {
         match create(SIZES[number % SIZES.len()], 3, &Options::default()) {
             Ok(array) => {
-                // Each of the first, which lie where others lay; and some of the rest.
+                // Each of the first arrays, which lie where others lay, and some of the rest.
                 let said = if number < 100 || number % 50 == 0 {
                     read_by(another, &array)
                 } else {
@@ -133,7 +134,7 @@ fn all_creates_succeed(another: &mut Peer, round: usize) {
                 if said != "3 3" {
                     (lost, why) = (lost + 1, said);
                 }
-                kept.extend((number % 40 == 0).then_some(array)); // the others' memory is used again
+                kept.extend((number % 40 == 0).then_some(array)); // the others' memory is reused
             }
             Err(error) => (failed, why) = (failed + 1, error.to_string()),
         }
@@ -156,7 +157,7 @@ fn read_by(another: &mut Peer, array: &Array) -> String {
     another.ask(&format!("read {}", text(array)))
 }
 
-/// Those who have it, read and write it as before.
+/// Checks that the processes that hold arrays read and write them as before.
 fn old_ones_stay(held: &[Array], another: &mut Peer, mark: u8) {
     for array in held {
         array.set(&[0], mark).unwrap();
@@ -173,7 +174,7 @@ fn old_ones_stay(held: &[Array], another: &mut Peer, mark: u8) {
     .ended();
 }
 
-/// What a process and its children hand on after a cleaning arrives.
+/// Checks that arrays arrive which a process and its children send after a cleaning.
 fn new_ones_arrive(another: &mut Peer) {
     let (here, there) = Pipe::pair().unwrap();
     fork(|| {
@@ -246,8 +247,8 @@ fn a_process_without_a_pool_heals_when_all_files_but_the_registry_are_removed() 
     a_cleaned_process_heals(Pool::Off, Takes::AllButTheRegistry, name);
 }
 
-/// In the very moment after a cleaning: also where memory was given back that must be reserved
-/// anew.
+/// Covers the moment right after a cleaning, also where memory was decommitted and must be reserved
+/// again.
 #[test]
 fn a_create_right_after_a_cleaning_is_no_error() {
     for (pool, takes) in
@@ -276,7 +277,7 @@ fn a_create_right_after_a_cleaning_is_no_error() {
     }
 }
 
-/// It is killed: what it made after the cleaning must not stay for ever, whichever registry it
+/// The process is killed. What it made after the cleaning must not stay, whichever registry it
 /// knew.
 fn what_a_cleaned_process_left_is_swept(pool: Pool, takes: Takes) {
     let mut another = Peer::start("another");
@@ -321,8 +322,8 @@ fn what_a_process_without_a_pool_made_after_a_cleaning_goes_when_it_is_killed() 
     );
 }
 
-/// A message under way when the cleaner comes holds what has no name any more: who receives it is
-/// told.
+/// A message in the pipe when the cleaner comes holds an array that has no file any more: its
+/// receiver gets an error.
 #[test]
 fn a_message_whose_array_a_cleaner_took_is_an_error_and_the_next_one_arrives() {
     watched(

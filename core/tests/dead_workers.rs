@@ -1,4 +1,5 @@
-//! Workers die without a word: their memory comes back unasked, and their deaths pin nothing.
+//! Workers die without notice: their memory comes back without a sweep by hand, and their deaths
+//! pin nothing.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -29,9 +30,9 @@ fn text(array: &Array) -> String {
 }
 
 const WORKERS: usize = 60;
-/// The pool has room for more than all of the dead would leave.
+/// A pool that has room for more than all of the dead workers leave.
 const POOL: Pool = Pool::Bytes(1 << 30);
-/// Headers, registries and small cells, beside what is measured.
+/// Headers, registries and small cells, in addition to what is measured.
 const SLACK: u64 = MIB;
 
 /// How a worker ends.
@@ -49,7 +50,7 @@ fn work() {
     std::mem::forget(held);
 }
 
-/// Forks a worker, lets it work and end, and reaps it.
+/// Forks a worker, waits until it has worked and ended, and reaps it.
 fn worker_comes_and_goes(work: impl FnOnce(), end: End) {
     match end {
         End::Abrupt => fork(|| {
@@ -70,7 +71,7 @@ fn worker_comes_and_goes(work: impl FnOnce(), end: End) {
     }
 }
 
-/// What one worker has at the end of its work, in bytes.
+/// Returns the bytes that one worker has at the end of its work.
 fn one_workers_bytes(work: impl FnOnce()) -> u64 {
     let before = used();
     let worked = Gate::new();
@@ -86,8 +87,8 @@ fn one_workers_bytes(work: impl FnOnce()) -> u64 {
     bytes
 }
 
-/// A supervisor forks workers one after the other, and does something of its own after each.
-/// Whenever it has, there is no more than the supervisor's own and what one worker held.
+/// A supervisor forks workers one after the other, and uses the library after each. After each use
+/// there is no more memory than the supervisor's own and what one worker held.
 fn the_dead_leave_at_most_what_one_held(work: impl Fn(), end: End, use_it: impl Fn()) {
     wait_for("the supervisor's first use");
     use_it();
@@ -99,13 +100,14 @@ fn the_dead_leave_at_most_what_one_held(work: impl Fn(), end: End, use_it: impl 
         let there = used_after_a_use_or_while_proc_is_read(&use_it, most);
         assert!(
             there <= most,
-            "{there} bytes are there after worker {round}: {own} are the supervisor's, {of_one} what a worker held"
+            "{there} bytes are there after worker {round}: \
+             {own} are the supervisor's, {of_one} what a worker held"
         );
     }
 }
 
-/// The kernel keeps the memory, and with it the life, of a process that another program looks at in
-/// /proc while it dies. So where it is too much once, a few more uses are made before that is said.
+/// The kernel keeps the memory of a process, and its life, while another program reads its files in
+/// /proc. So where there is too much memory once, a few more uses follow before the test fails.
 fn used_after_a_use_or_while_proc_is_read(use_it: impl Fn(), most: u64) -> u64 {
     const USES: usize = 5;
     (0..USES)
@@ -165,7 +167,7 @@ fn an_array_takes_the_memory_of_dead_workers_without_pools_back() {
     });
 }
 
-/// A child has inherited that the first sweep was made, and may be a supervisor itself.
+/// A child inherits that the first sweep was made, and may be a supervisor itself.
 #[test]
 fn a_forked_supervisor_takes_the_memory_of_its_dead_workers_back() {
     watched("a_forked_supervisor_takes_the_memory_of_its_dead_workers_back", POOL, || {
@@ -174,7 +176,7 @@ fn a_forked_supervisor_takes_the_memory_of_its_dead_workers_back() {
     });
 }
 
-/// It makes nothing: it gets what each worker sent before it ended.
+/// The supervisor makes nothing. It receives what each worker sent before it ended.
 #[test]
 fn a_receive_takes_the_memory_of_the_dead_workers_back() {
     watched("a_receive_takes_the_memory_of_the_dead_workers_back", POOL, || {
@@ -188,15 +190,15 @@ fn a_receive_takes_the_memory_of_the_dead_workers_back() {
             other => panic!("{other:?}"),
         };
         work_and_send();
-        // What the first worker sent is received after the second, and so on: it is one message
-        // more.
+        // What the first worker sent is received after the second has ended, and so on, so there is
+        // one message more.
         the_dead_leave_at_most_what_one_held(work_and_send, End::Abrupt, receive);
         receive();
     });
 }
 
-/// The supervisor does nothing but fork and reap: a worker's own use gives back what those before
-/// it left.
+/// The supervisor only forks and reaps. A worker's own use gives back what the earlier workers
+/// left.
 #[test]
 fn a_worker_takes_the_memory_of_those_before_it_back() {
     watched("a_worker_takes_the_memory_of_those_before_it_back", POOL, || {
@@ -208,7 +210,8 @@ fn a_worker_takes_the_memory_of_those_before_it_back() {
             let there = used();
             assert!(
                 there <= own + 2 * of_one + SLACK,
-                "{there} bytes are there after worker {round}: {own} are the supervisor's, {of_one} what a worker held"
+                "{there} bytes are there after worker {round}: \
+                 {own} are the supervisor's, {of_one} what a worker held"
             );
         }
         shmarray::sweep().unwrap();
@@ -217,7 +220,7 @@ fn a_worker_takes_the_memory_of_those_before_it_back() {
 
 const LIVING: usize = 4;
 
-/// As in a pool of processes: a dead worker is replaced at once, and the others go on living.
+/// As in a pool of processes, a dead worker is replaced at once, and the others live on.
 #[test]
 fn beside_living_workers_the_dead_leave_at_most_what_one_held() {
     watched("beside_living_workers_the_dead_leave_at_most_what_one_held", POOL, || {
@@ -251,7 +254,7 @@ fn beside_living_workers_the_dead_leave_at_most_what_one_held() {
     });
 }
 
-/// It ends in the ordinary way, and nobody of its family uses the library after it.
+/// The supervisor exits, and no process of its family uses the library after it.
 #[test]
 fn the_end_of_a_supervisor_takes_the_memory_of_its_dead_workers_back() {
     watched("the_end_of_a_supervisor_takes_the_memory_of_its_dead_workers_back", POOL, || {
@@ -271,7 +274,7 @@ fn the_end_of_a_supervisor_takes_the_memory_of_its_dead_workers_back() {
     });
 }
 
-/// Makes what it is told and lets go of it, and is idle then. `size` is in bytes.
+/// Makes an array of the size that it is told, in bytes, drops it, and is idle then.
 #[test]
 fn idler() {
     if !is_peer("idler") {
@@ -285,7 +288,7 @@ fn idler() {
 
 const MEMORY: u64 = 64 * MIB;
 
-/// Processes that have each used as much as a pool of their own may keep, and do nothing now.
+/// Starts processes that have used as much as their own pools may keep, and are idle now.
 fn idle_processes(count: usize) -> Vec<Peer> {
     let mut idle: Vec<_> = (0..count).map(|_| Peer::start("idler")).collect();
     for idler in &mut idle {
@@ -295,7 +298,8 @@ fn idle_processes(count: usize) -> Vec<Peer> {
     idle
 }
 
-/// Of a program that knows nothing of us: it cannot ask anybody to give memory back.
+/// Writes as a program does that does not know this library, and cannot ask any process to give
+/// memory back.
 fn a_foreign_write_finds_room(processes: usize) {
     let idle = idle_processes(processes);
     let kept = used_in_own_memory();
@@ -333,7 +337,7 @@ fn an_array_that_needs_most_of_the_memory_takes_it_from_idle_pools() {
     });
 }
 
-/// What `segments` accounts for, in bytes.
+/// Returns the bytes that `segments` lists.
 fn listed() -> u64 {
     shmarray::segments().unwrap().iter().map(|info| info.segment_bytes).sum()
 }
@@ -361,7 +365,7 @@ fn segments_accounts_for_what_a_dead_process_left() {
     });
 }
 
-/// Attaches each handle of a line and lets go of all of them. So its process may have them mapped.
+/// Attaches each handle of a line and drops all of them, so that its process may keep them mapped.
 #[test]
 fn reader() {
     if !is_peer("reader") {
@@ -374,8 +378,9 @@ fn reader() {
     });
 }
 
-/// Arrays that an unrelated process had once and that dead children held: when their maker drops
-/// them nobody holds them, and a sweep gives their memory back while that process goes on living.
+/// Arrays that an unrelated process had once and that dead children held. When their maker drops
+/// them nobody holds them, and a sweep gives their memory back while the unrelated process lives
+/// on.
 fn the_dead_do_not_pin(arrays: Vec<Array>, die: impl FnOnce()) {
     let mut reader = Peer::start("reader");
     for some in arrays.chunks(100) {
@@ -424,8 +429,7 @@ fn large_arrays_that_dead_children_held_are_given_back() {
     );
 }
 
-/// It ended in the ordinary way: what other threads of it might have touched then, nobody touches
-/// now.
+/// The child has exited: nobody touches any more what its other threads might have touched then.
 #[test]
 fn arrays_that_an_ended_child_held_are_given_back() {
     watched_in_own_memory(
@@ -457,13 +461,15 @@ fn arrays_that_dead_grandchildren_held_are_given_back() {
     );
 }
 
-/// A user who may have no more processes: no fork of it succeeds.
+/// Makes every fork fail, as for a user who may have no more processes.
 fn forks_fail(count: usize) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a limit of this process, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to a limit that outlives it and
+    // is only read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &none) }, 0);
     for _ in 0..count {
-        // SAFETY: no child comes of it.
+        // SAFETY: a child of a fork may do little, but here the limit on processes makes the fork
+        // fail.
         assert_eq!(unsafe { libc::fork() }, -1, "a fork that should fail");
     }
 }

@@ -1,4 +1,4 @@
-//! No descriptor is left: nothing is lost, nothing leaks, and the error says so.
+//! No fd is left: nothing is lost, nothing leaks, and the error says so.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -14,7 +14,7 @@ use shmarray::{Access, Array, DType, Error, Message, Options, Pipe, Received, Se
 use support::{directory, fork, segments_in};
 use watched::{Pool, end_abruptly, wait_for, watched};
 
-/// Cells, and too large for one.
+/// The sizes of arrays in a cell, and in a segment of its own.
 const SIZES: [u64; 2] = [10, 200_000];
 
 fn marked(count: u64, mark: u8) -> Array {
@@ -23,14 +23,15 @@ fn marked(count: u64, mark: u8) -> Array {
     array
 }
 
-fn limit_descriptors(most: u64) {
+fn limit_fds(most: u64) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: 1024 };
-    // SAFETY: a limit of this process, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to a limit that outlives it and
+    // is only read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
 }
 
-/// Takes all that are left but some. They are free again when this is dropped.
-fn all_descriptors_but(left: usize) -> Vec<File> {
+/// Takes all free fds but some. They are free again when the result is dropped.
+fn all_fds_but(left: usize) -> Vec<File> {
     let mut taken = Vec::new();
     loop {
         match File::open("/dev/null") {
@@ -47,7 +48,7 @@ fn all_descriptors_but(left: usize) -> Vec<File> {
 
 const MOST: u64 = 64;
 
-/// A message is there and is received at once, or not at all: nothing of it is lost on the way.
+/// Receives a message at once or not at all. Nothing of it is lost on the way.
 fn receive_at_once(pipe: &Pipe) -> Result<Message, Error> {
     match pipe.receive(Some(Duration::from_millis(1)))? {
         Received::Message(message) => Ok(message),
@@ -55,11 +56,11 @@ fn receive_at_once(pipe: &Pipe) -> Result<Message, Error> {
     }
 }
 
-/// What a message is made of.
+/// The parts of a message.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     arrays: usize,
-    descriptors: usize,
+    fds: usize,
     payload_bytes: usize,
 }
 
@@ -68,15 +69,14 @@ impl Kind {
         let arrays: Vec<_> =
             (0..self.arrays).map(|n| marked(SIZES[n % SIZES.len()], n as u8)).collect();
         let file = File::open("/dev/null").unwrap();
-        let descriptors: Vec<BorrowedFd<'_>> = vec![file.as_fd(); self.descriptors];
+        let fds: Vec<BorrowedFd<'_>> = vec![file.as_fd(); self.fds];
         let payload = vec![9; self.payload_bytes];
-        let sent = pipe
-            .send_with(&payload, &arrays.iter().collect::<Vec<_>>(), &descriptors, None)
-            .unwrap();
+        let sent =
+            pipe.send_with(&payload, &arrays.iter().collect::<Vec<_>>(), &fds, None).unwrap();
         assert_eq!(sent, Sent::Sent);
     }
 
-    /// All of it is there.
+    /// Checks that all parts have arrived.
     fn check(self, message: &mut Message) {
         let payload = message.payload();
         assert!(
@@ -88,19 +88,19 @@ impl Kind {
             let array = message.array(number, Access::ReadOnly).unwrap();
             assert_eq!(array.get::<u8>(&[0]).unwrap(), number as u8, "{self:?}");
         }
-        assert_eq!(message.take_fds().len(), self.descriptors, "{self:?}");
+        assert_eq!(message.take_fds().len(), self.fds, "{self:?}");
     }
 }
 
-/// With none free, one, and so on: each receive that fails says that no descriptor was left, and
+/// With no free fd, with one, and so on: each receive that fails reports that no fd was left, and
 /// the message is received as soon as there are enough.
 fn arrives_whole_when_there_are_enough(kind: Kind) {
-    limit_descriptors(MOST);
+    limit_fds(MOST);
     let (here, there) = Pipe::pair().unwrap();
     kind.send(&here);
     for left in 0..20 {
-        wait_for(format!("{kind:?} with {left} descriptors free"));
-        let taken = all_descriptors_but(left);
+        wait_for(format!("{kind:?} with {left} fds free"));
+        let taken = all_fds_but(left);
         let received = receive_at_once(&there);
         drop(taken);
         match received {
@@ -114,7 +114,7 @@ fn arrives_whole_when_there_are_enough(kind: Kind) {
             }
         }
     }
-    panic!("{kind:?} was not received with 19 descriptors free");
+    panic!("{kind:?} was not received with 19 fds free");
 }
 
 fn arrives_whole(test: &str, kind: Kind) {
@@ -128,58 +128,55 @@ fn arrives_whole(test: &str, kind: Kind) {
 #[test]
 fn a_message_with_arrays_is_received_whole_or_not_at_all() {
     let name = "a_message_with_arrays_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 4, descriptors: 0, payload_bytes: 100 });
+    arrives_whole(name, Kind { arrays: 4, fds: 0, payload_bytes: 100 });
 }
 
 #[test]
-fn a_message_with_a_descriptor_is_received_whole_or_not_at_all() {
-    let name = "a_message_with_a_descriptor_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 0, descriptors: 1, payload_bytes: 100 });
+fn a_message_with_an_fd_is_received_whole_or_not_at_all() {
+    let name = "a_message_with_an_fd_is_received_whole_or_not_at_all";
+    arrives_whole(name, Kind { arrays: 0, fds: 1, payload_bytes: 100 });
 }
 
 #[test]
-fn a_message_with_two_descriptors_is_received_whole_or_not_at_all() {
-    let name = "a_message_with_two_descriptors_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 0, descriptors: 2, payload_bytes: 100 });
+fn a_message_with_two_fds_is_received_whole_or_not_at_all() {
+    let name = "a_message_with_two_fds_is_received_whole_or_not_at_all";
+    arrives_whole(name, Kind { arrays: 0, fds: 2, payload_bytes: 100 });
 }
 
 #[test]
-fn a_message_with_arrays_and_many_descriptors_is_received_whole_or_not_at_all() {
-    let name = "a_message_with_arrays_and_many_descriptors_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 2, descriptors: 10, payload_bytes: 0 });
+fn a_message_with_arrays_and_many_fds_is_received_whole_or_not_at_all() {
+    let name = "a_message_with_arrays_and_many_fds_is_received_whole_or_not_at_all";
+    arrives_whole(name, Kind { arrays: 2, fds: 10, payload_bytes: 0 });
 }
 
 #[test]
 fn a_message_with_a_long_payload_is_received_whole_or_not_at_all() {
     let name = "a_message_with_a_long_payload_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 0, descriptors: 0, payload_bytes: 40_000 });
+    arrives_whole(name, Kind { arrays: 0, fds: 0, payload_bytes: 40_000 });
 }
 
 #[test]
 fn a_message_with_everything_is_received_whole_or_not_at_all() {
     let name = "a_message_with_everything_is_received_whole_or_not_at_all";
-    arrives_whole(name, Kind { arrays: 3, descriptors: 3, payload_bytes: 5_000_000 });
+    arrives_whole(name, Kind { arrays: 3, fds: 3, payload_bytes: 5_000_000 });
 }
 
-/// The receiver has no descriptor for a while, as a server with many connections has none. What
-/// comes meanwhile is received afterwards, in order.
+/// The receiver has no fd for a while, as a server with many connections. Messages that come
+/// meanwhile are received afterwards, in order.
 #[test]
 fn messages_that_could_not_be_received_are_received_later_in_order() {
     watched(
         "messages_that_could_not_be_received_are_received_later_in_order",
         Pool::Bytes(1 << 26),
         || {
-            limit_descriptors(MOST);
+            limit_fds(MOST);
             let (here, there) = Pipe::pair().unwrap();
             let kinds = [(1, 2, 3), (0, 1, 40_000), (2, 0, 50_000), (0, 3, 0), (3, 0, 10)];
-            let kinds = kinds.map(|(arrays, descriptors, payload_bytes)| Kind {
-                arrays,
-                descriptors,
-                payload_bytes,
-            });
+            let kinds =
+                kinds.map(|(arrays, fds, payload_bytes)| Kind { arrays, fds, payload_bytes });
             kinds.iter().for_each(|kind| kind.send(&here));
             for kind in kinds {
-                let taken = all_descriptors_but(1);
+                let taken = all_fds_but(1);
                 let early = receive_at_once(&there);
                 drop(taken);
                 kind.check(&mut early.or_else(|_| receive_at_once(&there)).unwrap());
@@ -189,17 +186,16 @@ fn messages_that_could_not_be_received_are_received_later_in_order() {
     );
 }
 
-/// Nobody can say of a child that was forked at the limit when it has gone, unless it says so
-/// itself.
+/// The end of a child that was forked at the limit is known only if the child reports it itself.
 fn what_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&[Array])) {
     watched(test, Pool::Bytes(1 << 26), || {
         let family = fork(|| {
-            limit_descriptors(MOST);
+            limit_fds(MOST);
             let arrays: Vec<_> = SIZES.iter().map(|size| marked(*size, 1)).collect();
-            let taken = all_descriptors_but(0);
+            let taken = all_fds_but(0);
             let child = fork(|| {
                 if has_room_again {
-                    limit_descriptors(2 * MOST);
+                    limit_fds(2 * MOST);
                 }
                 leave(&arrays);
                 end_abruptly()
@@ -215,26 +211,26 @@ fn what_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&
     });
 }
 
-/// What it can: at the limit this may be an error, which is as good.
+/// Sends what it can. At the limit an error is as good.
 fn send_out_of_band(arrays: &[Array]) {
     arrays.iter().for_each(|array| drop(array.handle_to_send()));
 }
 
 #[test]
-fn what_a_child_that_was_forked_without_descriptors_sent_out_of_band_is_given_back() {
-    let name = "what_a_child_that_was_forked_without_descriptors_sent_out_of_band_is_given_back";
+fn what_a_child_that_was_forked_without_fds_sent_out_of_band_is_given_back() {
+    let name = "what_a_child_that_was_forked_without_fds_sent_out_of_band_is_given_back";
     what_a_child_left_is_given_back(name, false, send_out_of_band);
 }
 
 #[test]
-fn what_a_child_that_has_descriptors_again_sent_out_of_band_is_given_back() {
-    let name = "what_a_child_that_has_descriptors_again_sent_out_of_band_is_given_back";
+fn what_a_child_that_has_fds_again_sent_out_of_band_is_given_back() {
+    let name = "what_a_child_that_has_fds_again_sent_out_of_band_is_given_back";
     what_a_child_left_is_given_back(name, true, send_out_of_band);
 }
 
 #[test]
-fn what_a_child_that_has_descriptors_again_sent_and_made_is_given_back() {
-    let name = "what_a_child_that_has_descriptors_again_sent_and_made_is_given_back";
+fn what_a_child_that_has_fds_again_sent_and_made_is_given_back() {
+    let name = "what_a_child_that_has_fds_again_sent_and_made_is_given_back";
     what_a_child_left_is_given_back(name, true, |arrays| {
         let (here, _there) = Pipe::pair().unwrap();
         let own: Vec<_> = SIZES.iter().map(|size| marked(*size, 2)).collect();
@@ -244,17 +240,17 @@ fn what_a_child_that_has_descriptors_again_sent_and_made_is_given_back() {
     });
 }
 
-/// A child that was forked without descriptors holds what its parent held, for as long as it lives.
+/// A child that was forked without fds holds what its parent held, for as long as it lives.
 #[test]
-fn a_child_that_was_forked_without_descriptors_holds_what_its_parent_held() {
+fn a_child_that_was_forked_without_fds_holds_what_its_parent_held() {
     watched(
-        "a_child_that_was_forked_without_descriptors_holds_what_its_parent_held",
+        "a_child_that_was_forked_without_fds_holds_what_its_parent_held",
         Pool::Bytes(1 << 26),
         || {
-            limit_descriptors(MOST);
+            limit_fds(MOST);
             let arrays: Vec<_> = SIZES.iter().map(|size| marked(*size, 5)).collect();
             let [drops, dropped] = [(); 2].map(|()| watched::Gate::new());
-            let taken = all_descriptors_but(0);
+            let taken = all_fds_but(0);
             let child = fork(|| {
                 drops.open();
                 dropped.wait();
@@ -264,7 +260,7 @@ fn a_child_that_was_forked_without_descriptors_holds_what_its_parent_held() {
             drops.wait();
             drop(arrays);
             shmarray::sweep().unwrap();
-            // Nothing that is made now lies where the child still reads.
+            // No array that is made now lies where the child still reads.
             let made: Vec<_> = SIZES.iter().map(|size| marked(*size, 6)).collect();
             dropped.open();
             child.ended();

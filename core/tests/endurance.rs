@@ -1,7 +1,7 @@
 //! Long lives in short: many forks beside threads, a supervisor whose workers die, eight users of
-//! one directory, one of them hostile. In the end nothing is left and nobody hangs.
+//! one directory, one of whom is hostile. In the end nothing is left and no process hangs.
 //!
-//! SHMARRAY_ENDURANCE says how many times as long: 1 takes seconds; 100 makes 100,000 forks and
+//! SHMARRAY_ENDURANCE is the factor of the length: 1 takes seconds; 100 makes 100,000 forks and
 //! 10,000 workers (`ci/kills/README.md` has the figures).
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
@@ -27,7 +27,7 @@ fn times(base: usize) -> usize {
     base * times.unwrap_or(1)
 }
 
-/// Numbers that look random, and are the same in each run (Marsaglia, xorshift64).
+/// Pseudo-random numbers, which are the same in each run (Marsaglia, xorshift64).
 struct Random(u64);
 
 impl Random {
@@ -51,7 +51,7 @@ fn mark(array: &Array) -> u8 {
     array.get(&[array.shape()[0] - 1]).unwrap()
 }
 
-/// Makes, attaches, sends, receives and drops, and sees what was written.
+/// Makes, attaches, sends, receives and drops, and checks what was written.
 fn use_it(number: u8) {
     let array = marked(SIZES[number as usize % SIZES.len()], number);
     let again = Array::attach(&array.handle(), Access::ReadOnly).unwrap();
@@ -65,7 +65,7 @@ fn use_it(number: u8) {
     );
 }
 
-/// Nothing is left that is not some process's pool.
+/// Checks that nothing is left but the pools of processes.
 fn nothing_is_left() {
     shmarray::sweep().unwrap();
     let left: Vec<_> = shmarray::segments()
@@ -91,7 +91,7 @@ fn child(number: usize) -> Forked {
                 std::mem::forget(held);
                 end_abruptly()
             }
-            _ => drop(marked(5_000, 2)), // an ordinary end, holding an array
+            _ => drop(marked(5_000, 2)), // exits while it holds an array
         }
     })
 }
@@ -127,7 +127,7 @@ fn children_of_a_busy_process_go_on_and_leave_nothing() {
     });
 }
 
-/// What a worker makes, in bytes, at the most: kept arrays, arrays sent, and its pool.
+/// The most bytes that a worker makes: arrays that it keeps, arrays that it sends, and its pool.
 const WORKER_MOST: u64 = 3 << 20;
 
 fn worker(pipe: &Pipe, random: &mut Random) {
@@ -145,7 +145,7 @@ fn worker(pipe: &Pipe, random: &mut Random) {
     }
 }
 
-/// Receives all that is there, and sees what was written.
+/// Receives all messages in the pipe, and checks what was written.
 fn receive_all(pipe: &Pipe) -> usize {
     let mut count = 0;
     while let Received::Message(message) = pipe.receive(Some(Duration::ZERO)).unwrap() {
@@ -164,9 +164,10 @@ fn a_supervisor_of_workers_that_die_does_not_grow() {
         for number in 0..times(100) {
             wait_for(format!("worker {number}"));
             let mut own = Random(random.below(u64::MAX) | 1);
-            // SAFETY: a child of ours, which is waited for; its status is its own.
+            // SAFETY: the child runs `worker` in its only thread, and this process waits for it
+            // below.
             let pid = fork(|| worker(&there, &mut own)).id();
-            // SAFETY: no status is asked for.
+            // SAFETY: the pid is of a child of this process, and a null status is not written to.
             unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
             received += receive_all(&here);
             drop(marked(10, 1));
@@ -187,7 +188,7 @@ fn a_supervisor_of_workers_that_die_does_not_grow() {
 const USERS: std::ops::Range<u32> = 40_001..40_008;
 const HOSTILE: u32 = 40_008;
 
-/// A user whose workers die, as any other.
+/// A user whose workers die, as any other's do.
 fn ordinary_user(user: u32) {
     become_user(user);
     let mut random = Random(u64::from(user));
@@ -219,8 +220,8 @@ fn is_of(entry: &fs::DirEntry, user: u32) -> bool {
     !is_registry && entry.metadata().is_ok_and(|facts| facts.uid() == user)
 }
 
-/// Takes others' registries first, locks files that look like segments, truncates its own that
-/// others may look into, and takes names.
+/// Takes the registries of other users first, locks files that look like segments, truncates its
+/// own files that others may read, and takes names.
 fn hostile_user(ready: &watched::Gate) -> ! {
     become_user(HOSTILE);
     let path = |name: String| -> PathBuf { directory().join(name) };
@@ -251,10 +252,12 @@ fn hostile_user(ready: &watched::Gate) -> ! {
 fn lock(path: PathBuf) -> fs::File {
     let file = fs::File::create(&path).unwrap();
     file.set_permissions(fs::Permissions::from_mode(0o666)).unwrap();
-    // SAFETY: `flock` is plain numbers, for which zeros are valid: all of the file.
+    // SAFETY: zeros are a valid value, because `flock` consists of plain numbers; they stand for
+    // all of the file.
     let mut all: libc::flock = unsafe { std::mem::zeroed() };
     all.l_type = libc::F_WRLCK as libc::c_short;
-    // SAFETY: an open descriptor, and a `flock`.
+    // SAFETY: the arguments are valid for the call: an fd that is open, and the `flock` that this
+    // command takes.
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &all) }, 0);
     file
 }

@@ -1,9 +1,10 @@
-//! A process ends while one of its threads is in the middle of something: nothing of theirs stays.
+//! A process exits while one of its threads is inside an operation: nothing of either stays.
 //!
-//! Calls of the C library go through this program, which stops its thread after the nth of them
-//! until the end of the process waits for it. So an end finds an operation at each of these places,
-//! and none that begins only afterwards.
-#![cfg(all(target_os = "linux", target_env = "gnu", not(feature = "portable"), not(miri)))] // it needs the kernel
+//! The calls of the C library go through this program, which stops its thread after the nth of them
+//! until the exit of the process waits for it. So an exit meets an operation at each of its calls,
+//! and none that begins afterwards.
+// The tests need the kernel.
+#![cfg(all(target_os = "linux", target_env = "gnu", not(feature = "portable"), not(miri)))]
 #![allow(missing_docs, unsafe_code)]
 
 mod support;
@@ -23,11 +24,11 @@ static IS_INSIDE: AtomicBool = AtomicBool::new(false);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// How many calls more this thread makes before it stops in one.
+    /// The number of calls that this thread makes before it stops in one.
     static CALLS: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// After a call of the library's: here its thread may stop until the process ends.
+/// Runs after each call of the library. The thread may stop here until the process exits.
 fn called() {
     match CALLS.get() {
         None => return,
@@ -36,7 +37,7 @@ fn called() {
     }
     IS_INSIDE.store(true, Ordering::Release);
     while !IS_ENDING.load(Ordering::Acquire) || !is_first_thread_asleep() {
-        thread::yield_now(); // an end that does not wait ends this thread here
+        thread::yield_now(); // an exit that does not wait ends this thread here
     }
 }
 
@@ -58,13 +59,15 @@ unsafe extern "C" fn linkat(
     new: *const c_char,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_linkat, from, old, to, new, flags) }) as c_int
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path, 0) }) as c_int
 }
 
@@ -77,17 +80,19 @@ unsafe extern "C" fn mmap(
     fd: c_int,
     from: i64,
 ) -> *mut c_void {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_mmap, at, len, prot, flags, fd, from) }) as *mut c_void
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(at: *mut c_void, len: usize) -> c_int {
-    // SAFETY: does what the C library's function of this name does.
+    // SAFETY: the arguments are valid if the caller's are, because this does what the C library's
+    // function of this name does.
     done(unsafe { libc::syscall(libc::SYS_munmap, at, len) }) as c_int
 }
 
-/// Runs before the handlers of whoever was loaded earlier, and so before the library's.
+/// Runs before the exit handlers that were registered earlier, and so before the library's.
 extern "C" fn ends() {
     IS_ENDING.store(true, Ordering::Release);
 }
@@ -96,11 +101,11 @@ fn bytes(count: u64) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
 }
 
-/// Ends by `exit` when a thread that works again and again has come to its call of this number.
-/// What it has begun it does to the end, and then nothing more.
+/// Exits when a thread that works in a loop has made this number of calls. What the thread has
+/// begun is completed, and nothing follows it.
 fn ends_beside(work: impl Fn() + Send + 'static, calls: usize) {
-    drop(bytes(1)); // the library's handler is there before ours
-    // SAFETY: a function of this program.
+    drop(bytes(1)); // registers the library's handler before ours
+    // SAFETY: the handler stays valid until the exit, because it is a function of this program.
     unsafe { libc::atexit(ends) };
     thread::spawn(move || {
         CALLS.set(Some(calls));
@@ -112,11 +117,12 @@ fn ends_beside(work: impl Fn() + Send + 'static, calls: usize) {
     while !IS_INSIDE.load(Ordering::Acquire) {
         thread::yield_now();
     }
-    // SAFETY: the thread is in the middle of something; that is the test.
+    // SAFETY: no other thread calls `exit`. One is inside an operation of the library, which is
+    // what the test is about.
     unsafe { libc::exit(0) }
 }
 
-/// `calls`: with how many of them there is an end.
+/// `calls` are the numbers of calls at which the process exits.
 fn nothing_stays_beside(
     pool: Pool,
     calls: usize,
@@ -141,7 +147,8 @@ fn an_array_that_a_thread_makes_or_drops_while_the_process_ends_does_not_stay() 
 #[test]
 fn a_small_array_that_a_thread_makes_while_the_process_ends_does_not_stay() {
     const TEST: &str = "a_small_array_that_a_thread_makes_while_the_process_ends_does_not_stay";
-    // They are kept, so that more room is needed now and then: who finds it calls nobody.
+    // The arrays are kept, so that more room is needed now and then. An array that finds room makes
+    // no call.
     nothing_stays_beside(Pool::Bytes(1 << 26), 20, TEST, || std::mem::forget(bytes(200_000)));
 }
 
@@ -151,7 +158,7 @@ fn an_array_that_a_thread_attaches_while_the_process_ends_does_not_stay() {
     nothing_stays_beside(Pool::Off, 40, TEST, || {
         let array = bytes(1 << 20);
         let again = Array::attach(&array.handle(), Access::ReadOnly);
-        assert!(again.is_ok() || IS_ENDING.load(Ordering::Acquire)); // the end has given it back
+        assert!(again.is_ok() || IS_ENDING.load(Ordering::Acquire)); // the exit has given it back
         drop((array, again));
     });
 }

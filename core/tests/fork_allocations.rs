@@ -1,5 +1,5 @@
-//! The library allocates nothing in a fork: a signal handler that forks may have interrupted the
-//! program's own `malloc`, whose heap is not whole then.
+//! The library allocates nothing in a fork, because a signal handler that forks may have
+//! interrupted the program's own `malloc`, whose heap is inconsistent then.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -11,11 +11,11 @@ use std::cell::Cell;
 use shmarray::{Array, DType, Options};
 use support::{directory, scenario};
 
-/// Counts what a thread asks of it that forks.
+/// Counts the requests of a thread that forks.
 struct Counting;
 
 thread_local! {
-    /// While this thread is in a fork: how often it has asked.
+    /// The number of requests, while this thread is in a fork.
     static ASKED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -23,17 +23,19 @@ fn count() {
     let _ = ASKED.try_with(|asked| asked.set(asked.get().map(|times| times + 1)));
 }
 
-// SAFETY: the system's allocator does all of it.
+// SAFETY: the contract of an allocator is met, because the system's allocator does all of the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as the caller says.
+        // SAFETY: the caller makes the promises that the system's allocator asks for, and the
+        // arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         count();
-        // SAFETY: as the caller says.
+        // SAFETY: the caller makes the promises that the system's allocator asks for, and the
+        // arguments are passed on unchanged.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -45,23 +47,25 @@ fn bytes(count: u64) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
 }
 
-/// How often a fork asked the allocator for anything: in the parent, and in the child.
+/// Returns the number of requests to the allocator in a fork: in the parent, and in the child.
 fn asked_by_a_fork() -> (usize, usize) {
     ASKED.set(Some(0));
-    // SAFETY: the child does nothing but end.
+    // SAFETY: a child of a fork may do little, and this one does nothing but end.
     let child = unsafe { libc::fork() };
     let asked = ASKED.take().unwrap_or_default();
     if child == 0 {
-        // SAFETY: takes a number and does not return.
+        // SAFETY: the call cannot touch memory, because it takes a plain number and does not
+        // return.
         unsafe { libc::_exit(asked.min(100) as i32) };
     }
     let mut status = 0;
-    // SAFETY: room for the status of a child of ours.
+    // SAFETY: the pointer is valid for the call, because it points to room for the status of a
+    // child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     (asked, libc::WEXITSTATUS(status) as usize)
 }
 
-/// More forks than a table has places, so that the dead must be told from the living.
+/// Forks more often than a table has entries, so that the entries of dead children must be cleared.
 fn no_fork_allocates() {
     let held = [bytes(100), bytes(1_000_000)];
     let asked: Vec<_> = (0..300).map(|_| asked_by_a_fork()).collect();
@@ -82,7 +86,8 @@ fn a_fork_allocates_nothing_in_a_directory_with_a_long_path() {
     scenario("a_fork_allocates_nothing_in_a_directory_with_a_long_path", || {
         let long = directory().join("d".repeat(200)).join("e".repeat(200));
         std::fs::create_dir_all(&long).unwrap();
-        // SAFETY: this scenario is a process with one test thread.
+        // SAFETY: changing the environment needs a process in which nothing reads it, and this
+        // scenario's process has one test thread.
         unsafe { std::env::set_var("SHMARRAY_DIR", &long) };
         no_fork_allocates();
         assert_eq!(support::segments_in(&long), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! A process forks while its other threads use the library: whatever they do then, the children go
+//! A process forks while its other threads use the library. Whatever these do then, the children go
 //! on.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
@@ -16,7 +16,7 @@ use support::{Forked, directory, fork, segments_in};
 use watched::{Gate, Pool, all_have_ended, end_abruptly, rest, wait_for, watched};
 
 const POOL: Pool = Pool::Bytes(1 << 28);
-/// Cells of two sizes, and too large for one that others are in.
+/// The sizes of arrays in two classes of cells, and of one too large for a shared slab.
 const SIZES: [u64; 3] = [10, 5_000, 200_000];
 
 fn marked(count: u64, mark: u8) -> Array {
@@ -34,7 +34,7 @@ fn named(name: &str) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[10], &options).unwrap()
 }
 
-/// Makes arrays of every size, attaches them, sends and receives one, and lets go of them.
+/// Makes arrays of every size, attaches them, sends and receives one, and drops them.
 fn use_it(number: u8) {
     for size in SIZES {
         let array = marked(size, number);
@@ -51,13 +51,13 @@ fn send_and_receive(number: u8) {
     assert_eq!(mark(&message.array(0, Access::ReadOnly).unwrap()), number);
 }
 
-/// So many that a first use, with its sweep, takes long enough for many forks.
+/// So many segments that a first use, with its sweep, takes long enough for many forks.
 const SEGMENTS: usize = 1_000;
 const ROUNDS: usize = 4;
-/// Forked beside one first use.
+/// The children that are forked beside one first use.
 const CHILDREN_MOST: usize = 40;
 
-/// Holds segments that each first use looks at.
+/// Holds segments that each first use examines.
 fn holder() -> Forked {
     let made = Gate::new();
     let holder = fork(|| {
@@ -71,8 +71,8 @@ fn holder() -> Forked {
     holder
 }
 
-/// A thread uses the library for the first time in its process; meanwhile the process forks
-/// children that use it, too. Both go on.
+/// A thread uses the library for the first time in its process. Meanwhile the process forks
+/// children that use it, too. All of them go on.
 fn forks_beside_a_first_use(what: &str, first_use: fn()) {
     let (begins, has_ended) = (Barrier::new(2), AtomicBool::new(false));
     let mut children = Vec::new();
@@ -149,15 +149,15 @@ fn children_forked_beside_another_threads_first_message_go_on() {
 const CHILDREN: usize = 60;
 const AT_ONCE: usize = 4;
 const THREADS: usize = 6;
-/// Held meanwhile.
+/// The number of arrays that are held meanwhile.
 const HELD: usize = 500;
 
-/// Uses by the busy threads of the process that forks the children.
+/// The uses by the busy threads of the process that forks the children.
 static USES: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether every other thread of this process sleeps.
 fn all_others_sleep() -> bool {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the call cannot touch memory, because it takes no arguments, and it cannot fail.
     let own = unsafe { libc::gettid() }.to_string();
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let others = tasks.filter(|task| *task.file_name() != *own);
@@ -167,11 +167,11 @@ fn all_others_sleep() -> bool {
         .all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
 }
 
-/// Two that fork at once need not wait for each other.
+/// Two threads that fork at once need not wait for each other.
 const LOOKS_MOST: usize = 10_000;
 
-/// In a fork, when the library has prepared for it: until all other threads wait, as they do at the
-/// worst moment; or until it is clear that they do not wait for a fork.
+/// Runs in a fork when the library has prepared for it. Returns when all other threads wait, which
+/// is the worst moment, or when it is clear that they do not wait for a fork.
 extern "C" fn until_all_others_wait() {
     let before = USES.load(Ordering::Relaxed);
     for _ in 0..LOOKS_MOST {
@@ -191,7 +191,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Threads that use the library meanwhile.
+/// Runs `body` beside threads that use the library.
 fn beside_busy_threads(use_it: impl Fn(u8) + Sync, body: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -209,9 +209,8 @@ fn beside_busy_threads(use_it: impl Fn(u8) + Sync, body: impl FnOnce()) {
     });
 }
 
-/// A child whose own threads wait for each other, as its parent's threads did at its fork: but none
-/// of them is the last to use the library. So each of them must be woken by the one that it waited
-/// for.
+/// A child whose own threads wait for each other, as its parent's threads did at its fork. None of
+/// them is the last to use the library, so each must be woken by the thread that it waited for.
 fn child_with_threads_that_wait(use_it: &(impl Fn(u8) + Sync)) -> Forked {
     fork(|| {
         let all = Barrier::new(THREADS + 1);
@@ -244,15 +243,15 @@ fn held() -> Vec<Array> {
     (0..HELD).map(|_| marked(10, 9)).collect()
 }
 
-/// What a process has already: as short a use as there is.
+/// The shortest use of arrays that a process has already.
 fn attach(handle: &str) {
     assert_eq!(mark(&Array::attach(handle, Access::ReadWrite).unwrap()), 9);
 }
 
 fn watched_with_held(test: &str, body: impl FnOnce(&str)) {
     watched(test, POOL, || {
-        // SAFETY: a function that stays. The last to be run before a fork, as it is the first to
-        // register.
+        // SAFETY: the handler stays valid, because it is a function of this program. It runs last
+        // before a fork, because it is registered first.
         unsafe { libc::pthread_atfork(Some(until_all_others_wait), None, None) };
         let held = held();
         body(&held[7].handle());
@@ -283,7 +282,7 @@ fn children_whose_threads_create_go_on_though_their_parents_threads_waited_at_th
     });
 }
 
-/// The same where two threads fork, and wait for each other's forks.
+/// As before, where two threads fork and wait for each other's forks.
 #[test]
 fn children_of_two_threads_that_fork_at_once_go_on() {
     watched_with_held("children_of_two_threads_that_fork_at_once_go_on", |handle| {

@@ -1,5 +1,5 @@
-//! Known bugs that Miri must see through the stand-in for shared memory: `ci/miri` runs each and
-//! expects its end.
+//! Known bugs that Miri must see through the stand-in for shared memory. `ci/miri` runs each and
+//! expects it to fail.
 #![cfg(miri)]
 #![allow(missing_docs, unsafe_code)]
 
@@ -13,12 +13,14 @@ fn bytes(count: u64) -> Array {
 
 struct Address(*const u8);
 
-// SAFETY: an address.
+// SAFETY: an address may be sent between threads, because it is a number until it is read, which
+// only these tests do.
 unsafe impl Send for Address {}
 
 impl Address {
     fn read(&self) -> u8 {
-        // SAFETY: none: that nothing is there is what the tests are for.
+        // SAFETY: none: these tests exist to show that nothing is mapped there any more, which Miri
+        // must report.
         unsafe { self.0.read_volatile() }
     }
 }

@@ -1,5 +1,5 @@
-//! Arrays in huge pages: of a hugetlbfs, protected and given back as others are, and of a tmpfs
-//! that has some.
+//! Arrays in huge pages: in a hugetlbfs, where they are protected and given back as others are, and
+//! in a tmpfs that has some.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 #![allow(missing_docs, unsafe_code)]
 
@@ -17,7 +17,7 @@ use shmarray::{
 use support::{POOL, directory, fork, scenario, segments_in};
 use watched::end_abruptly;
 
-/// A scenario in a hugetlbfs; it needs root, and pages that the administrator has reserved.
+/// Runs a scenario in a hugetlbfs. It needs root, and pages that the administrator has reserved.
 fn in_hugetlbfs(test: &str, limit: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
     let Some(_reserved) = Reserved::pages(48) else {
         return println!(
@@ -44,11 +44,13 @@ impl Drop for Reserved {
     }
 }
 
-/// How many there are then. Tests beside this one change it, too, so one does at a time.
+/// Changes the number of reserved pages, and returns it. Other tests change it too, so one does at
+/// a time.
 fn change_reserved(by: i64) -> Option<i64> {
     let lock =
         std::fs::File::create(std::env::temp_dir().join("shmarray-test-huge-pages.lock")).ok()?;
-    // SAFETY: the descriptor is open; the lock goes with it.
+    // SAFETY: the call cannot touch memory, because it takes a number and an fd, which is open; the
+    // lock goes with it.
     unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
     let now = || std::fs::read_to_string(PAGES).ok()?.trim().parse::<i64>().ok();
     std::fs::write(PAGES, (now()? + by).max(0).to_string()).ok()?;
@@ -66,9 +68,11 @@ fn in_mounted(
         std::fs::create_dir(&huge).unwrap();
         assert!(mounted(mount, &huge), "this test mounts a file system, which needs root");
         let outcome = std::panic::catch_unwind(|| {
-            // SAFETY: this scenario is a process with one test thread.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var("SHMARRAY_DIR", &huge) };
-            // SAFETY: the same.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var(POOL, limit) };
             body();
             shmarray::sweep().unwrap();
@@ -80,15 +84,16 @@ fn in_mounted(
     });
 }
 
-fn mounted(mount: [&str; 5], place: &Path) -> bool {
-    Command::new("mount").args(mount).arg(place).status().unwrap().success()
+fn mounted(mount: [&str; 5], path: &Path) -> bool {
+    Command::new("mount").args(mount).arg(path).status().unwrap().success()
 }
 
-/// An array of bytes 0, 1, 2 … 250, 0, …
+/// Makes an array of the bytes 0, 1, 2 … 250, 0, …
 fn counted(count: u64) -> Array {
     let source: Vec<_> = (0..count).map(|at| (at % 251) as u8).collect();
     let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
-    // SAFETY: as many bytes as the layout says.
+    // SAFETY: every element can be read, because the private memory has as many bytes as the layout
+    // describes.
     unsafe {
         Array::share(source.as_ptr(), DType::parse("|u1").unwrap(), &layout, &Options::default())
     }
@@ -190,7 +195,7 @@ fn a_store_to_a_read_only_array_in_huge_pages_is_a_fault() {
         let handle = array.handle();
         let child = fork(|| {
             let read = Array::attach(&handle, Access::ReadOnly).unwrap();
-            // SAFETY: none: it is to be a fault.
+            // SAFETY: none: the memory is mapped read-only, and the test is that this store faults.
             unsafe { read.as_ptr().write_volatile(1) };
         });
         child.ended_by(11);
@@ -205,7 +210,7 @@ fn more_than_the_reserved_pages_is_an_error() {
     });
 }
 
-/// Bytes of this process's mappings of segments that are huge pages.
+/// Returns the bytes of this process's mappings of segments that are huge pages.
 fn huge_bytes() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let of_huge = maps.lines().filter_map(|line| line.strip_prefix("ShmemPmdMapped:"));
@@ -223,9 +228,9 @@ fn large_arrays_are_in_huge_pages() {
 }
 
 #[test]
-fn a_tmpfs_that_gives_huge_pages_to_who_asks_is_asked() {
+fn a_tmpfs_that_gives_huge_pages_on_request_is_asked() {
     let mount = ["-t", "tmpfs", "-o", "huge=advise,size=1g", "none"];
-    let test = "a_tmpfs_that_gives_huge_pages_to_who_asks_is_asked";
+    let test = "a_tmpfs_that_gives_huge_pages_on_request_is_asked";
     in_mounted(test, mount, "100000000", large_arrays_are_in_huge_pages);
 }
 

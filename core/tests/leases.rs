@@ -1,4 +1,4 @@
-//! Who holds what when processes die, fork and end: leases, over the Linux backend.
+//! Leases over the Linux backend: what is held when processes die, fork and exit.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -23,10 +23,10 @@ fn registry() -> std::path::PathBuf {
     all.into_iter().find(|path| path.to_string_lossy().contains("shmarray-registry-")).unwrap()
 }
 
-/// Holds what it is told to attach; ends with all of it still held.
+/// Attaches what it is told, and exits while it holds all of it.
 #[test]
-fn keeper() {
-    if !is_peer("keeper") {
+fn holder() {
+    if !is_peer("holder") {
         return;
     }
     serve(|line| match line.split_once(' ') {
@@ -54,8 +54,8 @@ fn keeper() {
     });
 }
 
-fn keeper_of(array: &Array) -> Peer {
-    let mut peer = Peer::start("keeper");
+fn holder_of(array: &Array) -> Peer {
+    let mut peer = Peer::start("holder");
     assert!(peer.ask(&format!("attach {}", handle_of(array))).starts_with("holds"));
     peer
 }
@@ -64,7 +64,7 @@ fn keeper_of(array: &Array) -> Peer {
 fn an_ordinary_end_gives_back_what_was_still_held() {
     scenario("an_ordinary_end_gives_back_what_was_still_held", || {
         let array = bytes(10);
-        let peer = keeper_of(&array);
+        let peer = holder_of(&array);
         drop(array);
         assert_eq!(segments_in(&directory()).len(), 1, "the peer holds it");
         peer.end();
@@ -76,7 +76,7 @@ fn an_ordinary_end_gives_back_what_was_still_held() {
 fn an_ordinary_end_gives_back_what_others_died_with() {
     scenario("an_ordinary_end_gives_back_what_others_died_with", || {
         let array = bytes(10);
-        let peer = keeper_of(&array); // has looked around, and found nothing
+        let peer = holder_of(&array); // has swept, and found nothing
         let dead = fork(|| {
             std::mem::forget((bytes(10), bytes(100_000)));
             kill(std::process::id() as i32);
@@ -92,7 +92,7 @@ fn an_ordinary_end_gives_back_what_others_died_with() {
 fn a_survivors_close_gives_back_what_the_dead_held() {
     scenario("a_survivors_close_gives_back_what_the_dead_held", || {
         let array = bytes(10);
-        keeper_of(&array).kill();
+        holder_of(&array).kill();
         drop(array);
         assert!(segments_in(&directory()).is_empty());
     });
@@ -118,22 +118,22 @@ fn a_child_holds_from_its_first_instruction_on() {
         let handle = handle_of(&array);
         let (mut read, mut write) = std::io::pipe().unwrap();
         let child = fork(|| {
-            read.read_exact(&mut [0]).unwrap(); // the parent has let go
+            read.read_exact(&mut [0]).unwrap(); // the parent has dropped it
             assert_eq!(shmarray::segments().unwrap()[0].holders, [std::process::id()]);
             assert_eq!(array.get::<u8>(&[2]).unwrap(), 7);
             Array::attach(&handle, Access::ReadWrite).unwrap().set(&[3], 3u8).unwrap();
         });
         array.set(&[2], 7u8).unwrap();
         drop(array);
-        assert_eq!(keeper_says_swept(), 0, "the child holds it");
+        assert_eq!(holder_reports_swept(), 0, "the child holds it");
         write.write_all(&[1]).unwrap();
         child.ended();
         assert!(segments_in(&directory()).is_empty());
     });
 }
 
-fn keeper_says_swept() -> u64 {
-    let mut peer = Peer::start("keeper");
+fn holder_reports_swept() -> u64 {
+    let mut peer = Peer::start("holder");
     let swept = peer.ask("sweep");
     peer.end();
     swept.strip_prefix("swept ").unwrap().parse().unwrap()
@@ -227,11 +227,15 @@ fn forks_beside_threads_that_make_and_drop_lose_nothing() {
 fn a_registry_that_is_deleted_or_overwritten_frees_nothing() {
     scenario("a_registry_that_is_deleted_or_overwritten_frees_nothing", || {
         let array = bytes(10);
-        let peer = keeper_of(&array);
+        let peer = holder_of(&array);
         std::fs::write(registry(), [0xa5; 10_000]).unwrap();
-        assert_eq!(keeper_says_swept(), 0);
+        assert_eq!(holder_reports_swept(), 0);
         std::fs::remove_file(registry()).unwrap();
-        assert_eq!(keeper_says_swept(), 0, "who locked the old registry counts as alive");
+        assert_eq!(
+            holder_reports_swept(),
+            0,
+            "a process that locked the old registry counts as alive"
+        );
         let handle = handle_of(&array);
         drop(array);
         let again = Array::attach(&handle, Access::ReadOnly).unwrap();
@@ -243,8 +247,8 @@ fn a_registry_that_is_deleted_or_overwritten_frees_nothing() {
 }
 
 #[test]
-fn more_holders_than_entries_hold_by_lock() {
-    scenario("more_holders_than_entries_hold_by_lock", || {
+fn more_holders_than_entries_hold_lock_only() {
+    scenario("more_holders_than_entries_hold_lock_only", || {
         let array = bytes(10);
         let (read, write) = std::io::pipe().unwrap();
         let (mut heard, said) = std::io::pipe().unwrap();
@@ -272,14 +276,14 @@ fn more_holders_than_entries_hold_by_lock() {
 }
 
 #[test]
-fn unrelated_processes_beyond_the_table_hold_by_lock_too() {
-    scenario("unrelated_processes_beyond_the_table_hold_by_lock_too", || {
+fn unrelated_processes_beyond_the_table_hold_lock_only_too() {
+    scenario("unrelated_processes_beyond_the_table_hold_lock_only_too", || {
         let array = bytes(10);
-        let mut keepers: Vec<_> = (0..130).map(|_| keeper_of(&array)).collect();
+        let mut holders: Vec<_> = (0..130).map(|_| holder_of(&array)).collect();
         drop(array);
-        keepers.drain(..120).for_each(Peer::kill);
+        holders.drain(..120).for_each(Peer::kill);
         assert_eq!(shmarray::sweep().unwrap().segments, 0, "ten still hold it");
-        keepers.into_iter().for_each(Peer::end);
+        holders.into_iter().for_each(Peer::end);
         shmarray::sweep().unwrap();
         assert!(segments_in(&directory()).is_empty());
     });
@@ -289,7 +293,7 @@ fn unrelated_processes_beyond_the_table_hold_by_lock_too() {
 fn a_killed_parent_is_dead_though_its_child_lives() {
     scenario("a_killed_parent_is_dead_though_its_child_lives", || {
         let array = bytes(10);
-        let mut peer = keeper_of(&array);
+        let mut peer = holder_of(&array);
         let said = peer.ask("fork now");
         let (child, handle) = said.split_once(' ').unwrap();
         let made = Array::attach(handle, Access::ReadOnly).unwrap();
@@ -304,17 +308,17 @@ fn a_killed_parent_is_dead_though_its_child_lives() {
         );
         support::kill(child.parse().unwrap());
         while shmarray::sweep().unwrap().segments == 0 {
-            std::thread::yield_now(); // until the kernel has taken it down
+            std::thread::yield_now(); // until the kernel has ended it
         }
     });
 }
 
 #[test]
-fn a_reader_who_may_not_write_holds_by_lock() {
-    scenario("a_reader_who_may_not_write_holds_by_lock", || {
+fn a_reader_that_may_not_write_holds_lock_only() {
+    scenario("a_reader_that_may_not_write_holds_lock_only", || {
         let shared = Options { mode: 0o644, ..Options::default() };
         let array = Array::create(DType::parse("|u1").unwrap(), &[5], &shared).unwrap();
-        let peer = keeper_of(&array);
+        let peer = holder_of(&array);
         drop(array);
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
         peer.kill();
@@ -360,7 +364,7 @@ fn a_sweep_that_looks_at_a_message_does_not_hide_it_from_its_receiver() {
             let array = bytes(size);
             array.set(&[0], round as u8).unwrap();
             assert_eq!(here.send(b"", &[&array], None).unwrap(), Sent::Sent);
-            drop(array); // nobody maps it now
+            drop(array); // nobody has it mapped now
             let Received::Message(message) = there.receive(None).unwrap() else {
                 panic!("none came")
             };

@@ -1,4 +1,5 @@
-//! Links that lead nowhere or elsewhere, messages of the dead, numbers beyond what FORMAT allows.
+//! Links that lead nowhere or elsewhere, messages of dead processes, and numbers beyond FORMAT's
+//! limits.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -34,8 +35,8 @@ fn segment_file(array: &Array) -> PathBuf {
     directory().join(format!("shmarray-{}", array.descriptor().segment.id))
 }
 
-/// A file of the user's own that has nothing to do with us, and a second link to it by a name of
-/// ours.
+/// Makes a file of the user's that has nothing to do with the library, and a second link to it by a
+/// name of the library's.
 fn with_a_link_to_a_foreign_file(link: &str, use_it: impl FnOnce()) {
     let contents: Vec<u8> = (0..10_000u32).map(|n| (n * 7 % 251) as u8 + 1).collect();
     let (file, link) = (directory().join("thesis"), directory().join(link));
@@ -49,7 +50,7 @@ fn with_a_link_to_a_foreign_file(link: &str, use_it: impl FnOnce()) {
         link.display()
     );
     fs::remove_file(file).unwrap();
-    let _ = fs::remove_file(link); // a sweep may have taken it away, since it is no segment
+    let _ = fs::remove_file(link); // a sweep may have removed it, since it is no segment
 }
 
 #[test]
@@ -74,14 +75,14 @@ fn a_link_to_a_foreign_file_in_the_place_of_a_name_changes_nothing_in_it() {
     watched("a_link_to_a_foreign_file_in_the_place_of_a_name_changes_nothing_in_it", POOL, || {
         with_a_link_to_a_foreign_file("shmarray-name-camera", || {
             assert!(Array::attach("camera", Access::ReadWrite).is_err());
-            let _ = named("camera", false).map(drop); // an error, or one in its place
-            let _ = shmarray::unlink("camera"); // the same
+            let _ = named("camera", false).map(drop); // an error, or an array under the name
+            let _ = shmarray::unlink("camera"); // an error, or the name is removed
             shmarray::sweep().unwrap();
         });
     });
 }
 
-/// Makes an array by the name that it is told, and holds it.
+/// Makes an array with the name that it is told, and holds it.
 #[test]
 fn holder() {
     if is_peer("holder") {
@@ -93,7 +94,7 @@ fn holder() {
     }
 }
 
-/// By a cleaner, or `rm` of what `ls` shows: the id is gone, the name has stayed.
+/// A cleaner, or `rm` of what `ls` shows, has removed the id. The name has stayed.
 fn after_its_id_was_removed(then: impl FnOnce(Peer)) {
     let mut holder = Peer::start("holder");
     fs::remove_file(holder.ask("camera")).unwrap();
@@ -136,13 +137,13 @@ fn a_name_that_persists_and_whose_segment_is_gone_is_free_when_it_is_unlinked() 
     );
 }
 
-/// The arrays that `segments` says a message holds.
+/// Returns the arrays that a message holds according to `segments`.
 fn listed_with_tickets() -> Vec<String> {
     let listed = shmarray::segments().unwrap().into_iter();
     listed.filter(|info| info.tickets > 0).map(|info| info.segment.to_string()).collect()
 }
 
-/// It was sent by a process that had both ends of its pipe: nobody can receive it.
+/// The message was sent by a process that had both ends of its pipe, so nobody can receive it.
 #[test]
 fn a_message_of_a_dead_process_is_not_listed_as_if_it_were_under_way() {
     watched("a_message_of_a_dead_process_is_not_listed_as_if_it_were_under_way", POOL, || {
@@ -161,7 +162,7 @@ fn a_message_of_a_dead_process_is_not_listed_as_if_it_were_under_way() {
 #[test]
 fn a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way() {
     watched("a_handle_of_a_dead_family_is_not_listed_as_if_it_were_under_way", POOL, || {
-        // A family of its own, since nobody here has used the library yet.
+        // The child gets a family of its own, since this process has not used the library yet.
         fork(|| {
             [bytes(10), bytes(200_000)]
                 .iter()

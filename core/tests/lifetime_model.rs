@@ -1,32 +1,35 @@
-//! The lifetime protocol, searched exhaustively: three processes, a message, crashes at every step.
+//! The lifetime protocol, searched exhaustively: three processes, a message, and crashes at every
+//! step.
 //!
 //! PROTOCOL.md describes what is modelled here: a segment's state word with its epoch, one entry
 //! for each holder, a ticket that a message holds, reuse by the creator with a new generation, and
-//! a sweep. Every atomic operation is one step, steps of different processes interleave in every
-//! order (sequentially consistent, which is what the real orderings ask for), and a process may
-//! die before any step. The search looks at every reachable state:
+//! a sweep. Every atomic operation is one step; steps of different processes interleave in every
+//! order (sequentially consistent, which is what the real orderings ask for); and a process may die
+//! before any step. The search visits every reachable state:
 //!
-//! * nobody who holds the segment, and no message under way, ever sees it free, dead or reused;
+//! * a process that holds the segment, or a message in the pipe, never sees it free, dead or
+//!   reused;
 //! * when all have finished or died, one sweep leaves it dead or free, never held by nobody.
 //!
-//! Weaker protocols are searched too, and the search must catch each of them: a checker that
-//! cannot fail shows nothing.
-// It is the same for every backend.
+//! Weaker protocols are searched too, and the search must catch each of them: a checker that cannot
+//! fail shows nothing.
+// The model is the same for every backend.
 #![cfg(all(target_env = "gnu", not(feature = "portable")))]
 #![allow(missing_docs)]
 
 use std::collections::{HashMap, HashSet};
 
 const PROCESSES: usize = 3;
-/// The creator sends the message; the receiver gets it; the other attaches by a plain handle and
-/// sweeps.
+/// The creator sends the message, the receiver receives it, and the sweeper attaches by a plain
+/// handle and sweeps.
 const CREATOR: usize = 0;
 const RECEIVER: usize = 1;
 const SWEEPER: usize = 2;
 /// The entry of the message.
 const TICKET: usize = 3;
 const ENTRIES: usize = 4;
-/// Epochs that are followed. Reaching it is counted, so that a cut search is noticed.
+/// The most epochs that are followed. Reaching it is counted, so that a search that was cut is
+/// noticed.
 const EPOCH_LIMIT: u8 = 14;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -44,7 +47,7 @@ struct Word {
     epoch: u8,
 }
 
-/// What a process goes on with after it has tried to close.
+/// The continuation of a process after it has tried to close.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Then {
     Finish,
@@ -54,7 +57,7 @@ enum Then {
     Sweep,
 }
 
-/// Where a process is: the next step that it takes.
+/// The next step of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
     AddTicket,
@@ -99,12 +102,12 @@ struct World {
     holds: [Option<u8>; PROCESSES],
     at: [At; PROCESSES],
     dead: [bool; PROCESSES],
-    /// A received message whose array was refused.
+    /// A message was received, and its array was refused.
     lost: bool,
     swept: bool,
 }
 
-/// A protocol to search: the real one, or one that leaves a part of it out.
+/// A protocol to search: the real one, or one without a part of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Protocol {
     Real,
@@ -112,11 +115,11 @@ enum Protocol {
     WithoutClosing,
     /// The word has no epoch.
     WithoutEpoch,
-    /// Looks at the word before it enters itself.
+    /// Looks at the word before it enters.
     ChecksFirst,
-    /// The receiver gives the ticket back before it has entered itself.
+    /// The receiver gives the ticket back before it has entered.
     TicketFirst,
-    /// Does not look at the generation.
+    /// Does not check the generation.
     WithoutGeneration,
 }
 
@@ -135,7 +138,7 @@ impl World {
         }
     }
 
-    /// The process whose life an entry hangs on is gone.
+    /// Whether the process that an entry depends on is gone.
     fn is_void(&self, entry: usize) -> bool {
         match entry {
             TICKET => match self.message {
@@ -209,15 +212,15 @@ impl Search {
         Report { states: search.seen.len(), cut: search.cut, broken, left }
     }
 
-    /// All have ended: another process comes and sweeps.
+    /// Sweeps after all have ended: another process does so.
     fn last_sweep(world: &World) -> World {
         let mut world = world.clone();
         world.swept = true;
-        world.at[SWEEPER] = At::Sweep(0); // a new process, in the place of one that has ended
+        world.at[SWEEPER] = At::Sweep(0); // a new process, in place of one that has ended
         world
     }
 
-    /// After the last sweep only what nobody holds and the creator keeps warm may be left.
+    /// Returns a fault if more is left after the last sweep than what the creator keeps warm.
     fn left_behind(&self, world: &World) -> Option<String> {
         let fine = world.word.state == State::Dead
             || world.word.state == State::Free && !world.dead[CREATOR];
@@ -245,7 +248,7 @@ impl Search {
         all
     }
 
-    /// What one step of a process makes of the world; nothing while it must wait.
+    /// Returns the world after one step of a process. `None` while the process must wait.
     fn step(&self, world: &World, me: usize) -> Option<World> {
         let mut next = world.clone();
         next.at[me] = match world.at[me] {
@@ -254,7 +257,7 @@ impl Search {
                 At::Send
             }
             At::Send if world.dead[RECEIVER] => {
-                next.message = Message::Gone; // nobody to receive it: the message's lock is dropped
+                next.message = Message::Gone; // no receiver: its lock is dropped
                 next.entries[TICKET] = false;
                 At::Leave
             }
@@ -343,7 +346,7 @@ impl Search {
         }
     }
 
-    /// A receiver that is refused gives its ticket back all the same.
+    /// Gives the ticket back of a receiver that is refused.
     fn refused(&self, me: usize) -> At {
         if me == RECEIVER { At::Done } else { At::Sweep(0) }
     }
@@ -353,7 +356,7 @@ impl Search {
         Word { state, epoch }
     }
 
-    /// Who may have been the last holder, or has met CLOSING, tries to close.
+    /// Tries to close, for a process that may have been the last holder or has met CLOSING.
     fn close(&self, next: &mut World, me: usize, at: At) -> At {
         match at {
             At::Load(then) => match next.word.state {
@@ -390,7 +393,7 @@ impl Search {
         }
     }
 
-    /// Somebody else will close it.
+    /// Another process will close it.
     fn still_held(&self, me: usize, then: Then) -> At {
         if then == Then::Sweep { At::Done } else { self.after(me, then) }
     }
@@ -417,7 +420,7 @@ impl Search {
         At::Sweep(entry + 1)
     }
 
-    /// What a dead creator had warm, or was about to use again, is nobody's.
+    /// Frees what a dead creator had kept warm, or was about to use again.
     fn sweep_word(&self, next: &mut World) -> At {
         let creator_dead = next.dead[CREATOR];
         match next.word.state {

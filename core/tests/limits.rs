@@ -1,4 +1,5 @@
-//! Crowds: a thousand processes, a hundred thousand arrays, workers that die one after the other.
+//! Large numbers: a thousand processes, a hundred thousand arrays, workers that die one after the
+//! other.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -21,10 +22,10 @@ fn handle_of(array: &Array) -> String {
     array.handle()
 }
 
-/// Too large to share its segment with other arrays: a file of its own.
+/// Too large for a shared slab: an array with a file of its own.
 const ALONE: u64 = 200_000;
 
-/// Lets as many others go on as bytes are written; none waits for it to be closed.
+/// Lets as many others go on as bytes are written. None waits for it to be closed.
 struct Gate(UnixStream, UnixStream);
 
 impl Gate {
@@ -37,14 +38,15 @@ impl Gate {
         (&self.1).write_all(&vec![1; times]).unwrap();
     }
 
-    /// Waits for so many, and that each says that it did well.
+    /// Waits for so many, and checks that each reports success.
     fn wait(&self, times: usize) {
         let mut said = vec![0; times];
         (&self.0).read_exact(&mut said).unwrap();
         assert!(said.iter().all(|fine| *fine == 1), "one of them failed");
     }
 
-    /// Does something, and says whether it did well: who waits learns of a failure too.
+    /// Runs `body` and reports whether it succeeded, so that a waiting process learns of a failure
+    /// too.
     fn say(&self, body: impl FnOnce()) {
         let fine = catch_unwind(AssertUnwindSafe(body)).is_ok();
         (&self.1).write_all(&[u8::from(fine)]).unwrap();
@@ -60,8 +62,8 @@ fn rest() -> ! {
 const CROWD: u64 = 1000;
 const RELATED: u64 = 900;
 
-/// Rows of the crowd's array: what its maker wrote, what each wrote when it came, what the
-/// survivors wrote. There are more of them where the array is to have a segment to itself.
+/// Rows of the crowd's array: what its maker wrote, what each member wrote when it came, what the
+/// survivors wrote. There are more rows where the array shall have a segment to itself.
 fn wrote(row: u64, member: u64) -> u64 {
     (member + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(row as u32 * 8)
 }
@@ -78,7 +80,7 @@ fn come(array: &Array, member: u64) {
     array.set(&[1, member], wrote(1, member)).unwrap();
 }
 
-/// Half of the crowd has been killed: what everybody wrote is there, and we can write.
+/// Half of the crowd was killed. What all members wrote is there, and this one can write.
 fn survive(array: &Array, member: u64) {
     for (row, other) in (0..2).flat_map(|row| (0..CROWD).map(move |other| (row, other))) {
         assert_eq!(
@@ -91,7 +93,7 @@ fn survive(array: &Array, member: u64) {
     assert_eq!(array.get::<u64>(&[2, member]).unwrap(), wrote(2, member));
 }
 
-/// One of the crowd that was not forked from its first.
+/// A member of the crowd that was not forked by its first process.
 #[test]
 fn member() {
     if !is_peer("member") {
@@ -114,7 +116,7 @@ fn member() {
     });
 }
 
-/// A process that holds from its fork on, as member of the crowd.
+/// Forks a member of the crowd, which holds from its fork on.
 fn related(array: &Array, member: u64, [came, work, survived, end]: [&Gate; 4]) -> Forked {
     fork(|| {
         came.say(|| come(array, member));
@@ -124,15 +126,15 @@ fn related(array: &Array, member: u64, [came, work, survived, end]: [&Gate; 4]) 
     })
 }
 
-/// Every second one is killed. Returns the others.
+/// Kills every second one. Returns the others.
 fn decimated<T>(crowd: Vec<T>, kill: impl Fn(T)) -> Vec<T> {
     let (killed, left): (Vec<_>, Vec<_>) =
-        crowd.into_iter().enumerate().partition(|(place, _)| place % 2 == 0);
+        crowd.into_iter().enumerate().partition(|(index, _)| index % 2 == 0);
     killed.into_iter().for_each(|(_, member)| kill(member));
     left.into_iter().map(|(_, member)| member).collect()
 }
 
-/// Nobody can lose it: a sweep of ours and one of a survivor's give nothing back.
+/// Checks that a sweep by this process and one by a survivor give nothing back.
 fn is_held(handle: &str, survivor: &mut Peer) {
     assert_eq!(
         (shmarray::sweep().unwrap().segments, survivor.ask("sweep").as_str()),
@@ -195,53 +197,54 @@ fn a_thousand_processes_hold_a_segment_and_the_killed_half_takes_nothing_from_th
 }
 
 const MANY: usize = 100_000;
-const MOST_DESCRIPTORS: usize = 32;
+const MOST_FDS: usize = 32;
 const MOST_MAPPINGS: usize = 5_000;
-/// Handles in one line to the other process.
+/// The number of handles in one line to the other process.
 const LINE: usize = 1_000;
 const SEED: u64 = 0x5eed_0123_4567_89ab;
 
-/// What this process has open and mapped is a handful, whatever it holds.
+/// Checks that this process has few fds and mappings, whatever it holds.
 fn within_limits(held: usize) {
-    let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
-    assert!(descriptors < MOST_DESCRIPTORS, "{held} arrays take {descriptors} descriptors");
+    let fds = fs::read_dir("/proc/self/fd").unwrap().count();
+    assert!(fds < MOST_FDS, "{held} arrays take {fds} fds");
     let mappings = fs::read_to_string("/proc/self/maps").unwrap().lines().count();
     assert!(mappings < MOST_MAPPINGS, "{held} arrays take {mappings} mappings");
 }
 
-/// The same order in every process: xorshift (Marsaglia), and the shuffle of Fisher and Yates.
+/// Returns the same order in every process: xorshift (Marsaglia), and the shuffle of Fisher and
+/// Yates.
 fn shuffled(count: usize) -> Vec<usize> {
     let (mut order, mut state): (Vec<usize>, u64) = ((0..count).collect(), SEED);
-    for place in (1..count).rev() {
+    for index in (1..count).rev() {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        order.swap(place, (state % (place as u64 + 1)) as usize);
+        order.swap(index, (state % (index as u64 + 1)) as usize);
     }
     order
 }
 
-/// Arrays in the order of their making, each with its number in its last eight bytes.
+/// Arrays in the order in which they were made, each with its number in its last eight bytes.
 #[derive(Default)]
 struct Hoard(Vec<Option<Array>>);
 
 fn number_of(array: &Array) -> u64 {
     let count = array.shape()[0];
-    u64::from_le_bytes(std::array::from_fn(|place| array.get(&[count - 8 + place as u64]).unwrap()))
+    u64::from_le_bytes(std::array::from_fn(|at| array.get(&[count - 8 + at as u64]).unwrap()))
 }
 
 impl Hoard {
     fn make(&mut self, item_count: u64) {
         let (array, number) = (bytes(item_count), self.0.len() as u64);
-        for (place, byte) in number.to_le_bytes().into_iter().enumerate() {
-            array.set(&[item_count - 8 + place as u64], byte).unwrap();
+        for (at, byte) in number.to_le_bytes().into_iter().enumerate() {
+            array.set(&[item_count - 8 + at as u64], byte).unwrap();
         }
         self.0.push(Some(array));
     }
 
     fn drop_half(&mut self) {
         let order = shuffled(self.0.len());
-        order[..order.len() / 2].iter().for_each(|place| self.0[*place] = None);
+        order[..order.len() / 2].iter().for_each(|index| self.0[*index] = None);
     }
 
     fn attach(&mut self, handles: &str) -> String {
@@ -253,7 +256,7 @@ impl Hoard {
         self.intact(before).to_string()
     }
 
-    /// How many are held, from the first of these on; each has its own number.
+    /// Returns how many are held, from `first` on. Each has its own number.
     fn intact(&self, first: usize) -> usize {
         let held = self
             .0
@@ -265,7 +268,7 @@ impl Hoard {
     }
 }
 
-/// Holds every array that it is told, and has itself under the same limits.
+/// Holds every array that it is told, within the same limits.
 #[test]
 fn hoarder() {
     if !is_peer("hoarder") {
@@ -283,10 +286,10 @@ fn hoarder() {
     });
 }
 
-/// The shared memory that the files of the scenario take, in bytes.
+/// Returns the shared memory that the files of the scenario take, in bytes.
 fn used_bytes() -> u64 {
     let files = fs::read_dir(directory()).unwrap();
-    // What has gone meanwhile takes none.
+    // A file that was removed meanwhile takes none.
     files.filter_map(|file| Some(file.unwrap().metadata().ok()?.blocks() * 512)).sum()
 }
 
@@ -320,29 +323,29 @@ fn a_hundred_thousand(item_count: u64) {
 }
 
 #[test]
-fn a_hundred_thousand_arrays_of_eight_bytes_take_few_descriptors_and_mappings() {
-    let name = "a_hundred_thousand_arrays_of_eight_bytes_take_few_descriptors_and_mappings";
+fn a_hundred_thousand_arrays_of_eight_bytes_take_few_fds_and_mappings() {
+    let name = "a_hundred_thousand_arrays_of_eight_bytes_take_few_fds_and_mappings";
     scenario(name, || a_hundred_thousand(8));
 }
 
 #[test]
-fn a_hundred_thousand_arrays_of_a_page_take_few_descriptors_and_mappings() {
-    let name = "a_hundred_thousand_arrays_of_a_page_take_few_descriptors_and_mappings";
+fn a_hundred_thousand_arrays_of_a_page_take_few_fds_and_mappings() {
+    let name = "a_hundred_thousand_arrays_of_a_page_take_few_fds_and_mappings";
     scenario(name, || a_hundred_thousand(4096));
 }
 
-/// Arrays of its own that each worker leaves behind.
+/// The arrays of its own that each worker leaves.
 const OWN: usize = 3;
 const WORKERS: usize = 300;
-/// Creates between two sweeps of a process; more only where so many segments are in use, since a
-/// sweep looks at each (segment/sweep.rs).
+/// The creates between two sweeps of a process. There are more only where so many segments are in
+/// use, because a sweep examines each (sweep.rs).
 const CREATES_BETWEEN_SWEEPS: usize = 64;
 /// While the supervisor makes one array for each worker, so many workers may have died since its
-/// last sweep, and each left what was its own; and there is what the supervisor holds.
+/// last sweep, each of which left its own arrays; the supervisor's arrays are added.
 const MOST_FILES: usize = (CREATES_BETWEEN_SWEEPS + 1) * OWN + 2;
 
-/// Holds what it got from the supervisor, by its fork and once more, and its own; until it is
-/// killed.
+/// Holds what it got from the supervisor, by its fork and once more, and its own arrays, until it
+/// is killed.
 fn work(handed: &Array, has_all: &Gate) -> Forked {
     fork(|| {
         has_all.say(|| {
@@ -354,8 +357,8 @@ fn work(handed: &Array, has_all: &Gate) -> Forked {
     })
 }
 
-/// A supervisor's life: workers come and are killed one after the other. Says the most files and
-/// bytes that there were at once, the handed array counted.
+/// A supervisor's life: workers come and are killed one after the other. Returns the most files and
+/// bytes that there were at once, with the handed array.
 fn supervise(handed: &Array, mut worker_comes_and_dies: impl FnMut()) -> (usize, u64) {
     let one = |round: usize| {
         worker_comes_and_dies();
@@ -390,8 +393,8 @@ fn what_the_workers_of_a_supervisor_leave_stays_within_the_sweep_interval() {
     });
 }
 
-/// A forkserver that has used the library forks the workers: none of them is the first to use it,
-/// and the creates of one are not those of the next. Only the supervisor sweeps.
+/// A forkserver that has used the library forks the workers. So none of them is the first to use
+/// it, and the creates of one do not count for the next. Only the supervisor sweeps.
 #[test]
 fn what_the_workers_of_a_forkserver_leave_stays_within_the_sweep_interval() {
     scenario("what_the_workers_of_a_forkserver_leave_stays_within_the_sweep_interval", || {
@@ -433,7 +436,7 @@ fn sweeper() {
         });
         "sweeps".to_owned()
     });
-    rest(); // its input was closed with all the other's descriptors
+    rest(); // its input was closed with all other fds of the peer
 }
 
 #[test]
@@ -496,7 +499,7 @@ fn closing_every_descriptor_while_another_process_sweeps_loses_nothing_and_break
         drop((made, count));
         support::kill(sweeper);
         while !segments_in(&directory()).is_empty() {
-            shmarray::sweep().unwrap(); // until the kernel has taken it down
+            shmarray::sweep().unwrap(); // until the kernel has ended it
         }
     });
 }

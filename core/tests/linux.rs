@@ -1,5 +1,5 @@
-//! What only the Linux backend promises: death gives back, full memory is an error, nobody is let
-//! in.
+//! What only the Linux backend guarantees: a death gives back, full memory is an error, and other
+//! users have no access.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -55,7 +55,7 @@ fn what_a_killed_process_held_is_given_back_by_the_next_use() {
         peer.ask("create camera");
         assert_eq!(segments_in(&directory()).len(), 3);
         peer.kill();
-        // The name of the dead is free at once, and the first use sweeps the rest.
+        // The name of a dead process's array is free at once, and the first use sweeps the rest.
         let array = bytes(10, &named("camera")).unwrap();
         assert_eq!(segments_in(&directory()).len(), 2);
         assert_eq!(array.get::<u8>(&[7]).unwrap(), 0);
@@ -78,7 +78,7 @@ fn what_a_killed_process_shared_stays_with_the_survivor() {
 fn a_sweep_says_what_it_gave_back() {
     scenario("a_sweep_says_what_it_gave_back", || {
         let kept = bytes(1, &Options::default()).unwrap();
-        shmarray::sweep().unwrap(); // of its own, what it had in reserve
+        shmarray::sweep().unwrap(); // what it had in its own pool
         let mut peer = Peer::start("holder");
         peer.ask("create -");
         peer.ask("create -");
@@ -106,7 +106,7 @@ fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
                 if child_first {
                     return drop(array.clone());
                 }
-                let _ = std::io::Read::read(&mut read, &mut [0]); // until the parent let go
+                let _ = std::io::Read::read(&mut read, &mut [0]); // until the parent has dropped it
                 Array::attach(&handle, Access::ReadWrite).unwrap().set(&[3], 3u8).unwrap();
                 assert_eq!(array.get::<u8>(&[3]).unwrap(), 3);
             });
@@ -125,11 +125,11 @@ fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
 }
 
 #[test]
-fn closing_every_descriptor_loses_nothing() {
-    scenario("closing_every_descriptor_loses_nothing", || {
+fn closing_every_fd_loses_nothing() {
+    scenario("closing_every_fd_loses_nothing", || {
         let array = bytes(100, &Options::default()).unwrap();
-        for descriptor in 3..1024 {
-            support::close(descriptor); // nothing in this scenario uses it again
+        for fd in 3..1024 {
+            support::close(fd); // nothing in this scenario uses it again
         }
         assert_eq!(shmarray::sweep().unwrap().segments, 0);
         array.set(&[5], 5u8).unwrap();
@@ -138,8 +138,8 @@ fn closing_every_descriptor_loses_nothing() {
 }
 
 #[test]
-fn many_arrays_keep_no_descriptors() {
-    scenario("many_arrays_keep_no_descriptors", || {
+fn many_arrays_keep_no_fds() {
+    scenario("many_arrays_keep_no_fds", || {
         let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         let before = open();
         let arrays: Vec<_> = (0..300).map(|_| bytes(10, &Options::default()).unwrap()).collect();
@@ -159,7 +159,8 @@ fn full_shared_memory_is_an_error_with_the_figures() {
             .unwrap();
         assert!(status.success(), "this test mounts a tmpfs, which needs root");
         let outcome = std::panic::catch_unwind(|| {
-            // SAFETY: this scenario is a process with one test thread.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var("SHMARRAY_DIR", &small) };
             let most = bytes(900 << 10, &Options::default()).unwrap();
             for asked in [200 << 10, 1 << 20, 1 << 33, 1 << 50, 1 << 61] {
@@ -190,9 +191,11 @@ fn what_the_dead_left_makes_room_before_shared_memory_is_full() {
         let status = std::process::Command::new("mount").args(mount).arg(&small).status().unwrap();
         assert!(status.success(), "this test mounts a tmpfs, which needs root");
         let outcome = std::panic::catch_unwind(|| {
-            // SAFETY: this scenario is a process with one test thread.
+            // SAFETY: changing the environment needs a process in which nothing reads it, and this
+            // scenario's process has one test thread.
             unsafe { std::env::set_var("SHMARRAY_DIR", &small) };
-            let _kept = bytes(1, &Options::default()).unwrap(); // the first use, with its sweep, is over
+            // The first use, with its sweep, is over.
+            let _kept = bytes(1, &Options::default()).unwrap();
             let mut peer = Peer::start("holder");
             peer.ask("create -");
             assert_eq!(bytes(1 << 20, &Options::default()).unwrap_err().kind(), ErrorKind::NoSpace);
@@ -211,7 +214,8 @@ fn an_array_goes_where_it_was_made_whatever_the_environment_says_later() {
         let (array, made_in) = (bytes(10, &named("camera")).unwrap(), directory());
         let elsewhere = made_in.join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
-        // SAFETY: this scenario is a process with one test thread.
+        // SAFETY: changing the environment needs a process in which nothing reads it, and this
+        // scenario's process has one test thread.
         unsafe { std::env::set_var("SHMARRAY_DIR", &elsewhere) };
         assert_eq!(
             Array::attach("camera", Access::ReadOnly).unwrap_err().kind(),

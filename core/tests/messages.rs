@@ -1,4 +1,4 @@
-//! Messages hold their arrays, whoever dies on the way: tickets and the carrying pipe.
+//! Messages hold their arrays, whichever process dies on the way: tickets and the pipe.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
@@ -15,13 +15,13 @@ use shmarray::{
 };
 use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
 
-/// Files of segments and tickets, after the dead are swept away.
+/// Returns the number of files of segments and tickets, after a sweep.
 fn left() -> usize {
     sweep().unwrap();
     segments_in(&directory()).len()
 }
 
-/// A child that says when it has done its part, and waits to be killed.
+/// A child that reports when it has done its part, and waits to be killed.
 fn killed_after(part: impl FnOnce()) {
     let (mut read, write) = std::io::pipe().unwrap();
     let child = fork(|| {
@@ -36,7 +36,7 @@ fn killed_after(part: impl FnOnce()) {
     child.kill();
 }
 
-/// Attaches, discards or sweeps as it is told: a process that is no relative of the test's.
+/// Attaches, discards or sweeps as it is told, in a process unrelated to the test's.
 #[test]
 fn stranger() {
     if !is_peer("stranger") {
@@ -120,7 +120,8 @@ fn a_receiver_killed_with_an_unread_message_leaves_nothing_though_the_pipes_make
                 let (here, there) = Pipe::pair().unwrap();
                 send(&here, &[&marked(size, 1)]);
                 assert_eq!(left(), 1, "we could still receive it");
-                killed_after(|| std::mem::forget(receive(&there))); // took it, and died before it attached
+                // The child took it, and died before it attached.
+                killed_after(|| std::mem::forget(receive(&there)));
                 assert_eq!(left(), 0);
             }
         },
@@ -239,9 +240,9 @@ fn messages_in_pipes_beyond_the_table_hold_as_well() {
 }
 
 #[test]
-fn a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone() {
+fn a_handle_sent_out_of_band_holds_until_it_is_attached_or_discarded_or_the_family_is_gone() {
     scenario(
-        "a_handle_by_an_unknown_way_holds_until_it_is_attached_or_discarded_or_the_family_is_gone",
+        "a_handle_sent_out_of_band_holds_until_it_is_attached_or_discarded_or_the_family_is_gone",
         || {
             for size in [8, ALONE] {
                 let handles: Vec<_> =
@@ -281,7 +282,7 @@ fn a_message_of_a_dead_worker_lives_with_its_family_and_goes_with_it() {
     });
 }
 
-/// A family of one.
+/// A family of one process.
 #[test]
 fn family() {
     if is_peer("family") {

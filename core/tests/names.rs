@@ -1,4 +1,4 @@
-//! What should persist under a name, and never got it, does not stay without one.
+//! An array that shall persist under a name that it does not get does not stay.
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 #![allow(missing_docs)]
 

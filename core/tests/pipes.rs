@@ -1,4 +1,4 @@
-//! What a pipe carries: payloads and arrays of every number, descriptors; and what it refuses.
+//! A pipe carries payloads of every size, arrays in every number and fds, and refuses the rest.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
@@ -53,10 +53,11 @@ fn a_payload_in_pieces_arrives_as_one() {
 fn what_a_small_socket_does_not_take_arrives_all_the_same() {
     scenario("what_a_small_socket_does_not_take_arrives_all_the_same", || {
         let (here, there) = Pipe::pair().unwrap();
-        let size: libc::c_int = 1; // the kernel makes the least of it that it has, some 4 KiB
+        let size: libc::c_int = 1; // the kernel raises it to its minimum, some 4 KiB
         let socket = here.as_fd().as_raw_fd();
         let bytes = size_of_val(&size) as libc::socklen_t;
-        // SAFETY: an open socket, and a number of the length that is said.
+        // SAFETY: the arguments are valid for the call: a socket that is open, and a pointer to a
+        // number of the size that is passed.
         let set = unsafe {
             libc::setsockopt(
                 socket,
@@ -149,8 +150,8 @@ fn a_full_pipe_and_an_empty_one_say_so_in_time() {
 }
 
 #[test]
-fn a_receiver_without_descriptors_is_told_and_the_message_stays() {
-    scenario("a_receiver_without_descriptors_is_told_and_the_message_stays", || {
+fn a_receiver_without_fds_is_told_and_the_message_stays() {
+    scenario("a_receiver_without_fds_is_told_and_the_message_stays", || {
         let (here, there) = Pipe::pair().unwrap();
         send(&here, &[&marked(ALONE, 5)]);
         let mut taken = Vec::new();
@@ -202,7 +203,8 @@ fn an_end_passes_to_another_program_by_its_descriptor() {
         let (here, there) = Pipe::pair().unwrap();
         let copy = there.as_fd().try_clone_to_owned().unwrap();
         drop(there);
-        // SAFETY: the number of a descriptor that is owned here and forgotten.
+        // SAFETY: the fd is owned once only, because the value that owned it is forgotten in this
+        // test.
         let again = unsafe { OwnedFd::from_raw_fd(copy.as_raw_fd()) };
         std::mem::forget(copy);
         let there = Pipe::from_fd(again).unwrap();
@@ -212,8 +214,8 @@ fn an_end_passes_to_another_program_by_its_descriptor() {
 }
 
 #[test]
-fn descriptors_travel_beside_arrays() {
-    scenario("descriptors_travel_beside_arrays", || {
+fn fds_travel_beside_arrays() {
+    scenario("fds_travel_beside_arrays", || {
         let (here, there) = Pipe::pair().unwrap();
         let (mut read, write) = std::io::pipe().unwrap();
         let array = marked(100_000, 7);
@@ -222,19 +224,16 @@ fn descriptors_travel_beside_arrays() {
         let many = vec![write.as_fd(); 65];
         let refused = here.send_with(b"", &[], &many, None);
         assert!(
-            matches!(refused, Err(Error::InvalidArgument { argument: "descriptors", .. })),
+            matches!(refused, Err(Error::InvalidArgument { argument: "fds", .. })),
             "{refused:?}"
         );
         drop(many);
         drop((array, write));
 
         let mut both = receive(&there);
-        let descriptors = both.take_fds();
-        assert_eq!(
-            (descriptors.len(), both.payload(), mark(&take(&both, 0))),
-            (2, &b"both"[..], 7)
-        );
-        drop((descriptors, both));
+        let fds = both.take_fds();
+        assert_eq!((fds.len(), both.payload(), mark(&take(&both, 0))), (2, &b"both"[..], 7));
+        drop((fds, both));
         let mut one = receive(&there);
         let end = std::fs::File::from(one.take_fds().remove(0));
         (&end).write_all(b"!").unwrap();

@@ -1,4 +1,4 @@
-//! What a process keeps for reuse: it is used again, bounded, and goes when memory is wanted.
+//! The pool: its memory is used again, bounded, and given back when memory is wanted.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 #![allow(missing_docs)]
 
@@ -13,10 +13,11 @@ use support::{POOL, Peer, directory, fork, is_peer, scenario, segments_in, serve
 
 const MIB: u64 = 1 << 20;
 
-/// A scenario with a pool of so many bytes.
+/// Runs a scenario with a pool of so many bytes.
 fn pooled(test: &str, limit: &str, body: impl FnOnce()) {
     scenario(test, || {
-        // SAFETY: the scenario's process has no other threads yet.
+        // SAFETY: changing the environment needs a process in which nothing reads it, and the
+        // scenario's process has no other threads yet.
         #[allow(unsafe_code)]
         unsafe {
             std::env::set_var(POOL, limit);
@@ -33,7 +34,7 @@ fn text(array: &Array) -> String {
     array.handle()
 }
 
-/// Bytes of shared memory that there are, in files that have a name.
+/// Returns the bytes of shared memory in files that have a name.
 fn allocated() -> u64 {
     let sizes =
         segments_in(&directory()).into_iter().map(|name| fs::metadata(directory().join(name)));
@@ -44,7 +45,7 @@ fn segment_of(array: &Array) -> String {
     array.descriptor().segment.to_string()
 }
 
-/// An array with a mark at both ends.
+/// Makes an array with a mark at both ends.
 fn marked(count: u64, mark: u8) -> Array {
     let array = bytes(count);
     array.set(&[0], mark).unwrap();
@@ -88,7 +89,7 @@ fn uninitialized_memory_is_what_was_there() {
     });
 }
 
-/// Attaches by lines of handles, and lets go by empty ones. Says what it sees.
+/// Attaches each handle of a line, and drops all at an empty line. Answers with what it sees.
 #[test]
 #[ignore = "it is another process of the tests"]
 fn reader() {

@@ -32,7 +32,7 @@ impl Queue {
         assert_eq!(self.writer.send(&slot.to_bytes(), &[], None).unwrap(), Sent::Sent);
     }
 
-    /// A message's slot, which is not freed yet.
+    /// Receives a message. Returns its slot, which is not freed yet.
     fn receive(&self) -> QueueSlot {
         match self.reader.receive(None).unwrap() {
             Received::Message(message) => {
@@ -53,7 +53,7 @@ impl Queue {
     }
 }
 
-/// A process that does something and is killed.
+/// A process that runs `body` and is killed.
 fn killed_after(body: impl FnOnce()) {
     fork(|| {
         body();
@@ -71,7 +71,7 @@ fn there_are_as_many_slots_as_were_made() {
                 let all: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
                 assert_eq!((all.len(), queue.taken()), (count as usize, count), "{round}");
                 all.iter().for_each(|slot| queue.slots.free(*slot));
-                all.iter().for_each(|slot| queue.slots.free(*slot)); // twice is as good as once
+                all.iter().for_each(|slot| queue.slots.free(*slot)); // a second time has no effect
                 assert_eq!(queue.taken(), 0);
             }
         }
@@ -89,7 +89,7 @@ fn a_slot_goes_with_its_message() {
         queue.slots.free(first);
         assert_eq!(queue.taken(), 1);
         queue.put();
-        queue.slots.free(first); // of an earlier life: nobody's
+        queue.slots.free(first); // of an earlier life, so it frees nothing
         assert_eq!(queue.taken(), 2);
     });
 }
@@ -125,7 +125,7 @@ fn no_slot_is_lost_with_a_process() {
                 let all = [queue.take(), queue.take(), queue.take()];
                 assert!(
                     matches!(all, [Some(_), Some(_), None]),
-                    "who {what} took its slot with it: {all:?}"
+                    "a process that {what} took its slot with it: {all:?}"
                 );
                 all.iter().flatten().for_each(|slot| queue.slots.free(*slot));
             }
@@ -161,14 +161,17 @@ fn a_living_process_keeps_its_slot() {
             queue.slots.take(&queue.reader, Some(Duration::from_millis(250))).unwrap().is_none()
         );
         here.send(b"free it", &[], None).unwrap();
-        assert!(queue.slots.take(&queue.reader, None).unwrap().is_some(), "nobody woke who waited");
+        assert!(
+            queue.slots.take(&queue.reader, None).unwrap().is_some(),
+            "the process that waited was not woken"
+        );
         child.ended();
     });
 }
 
 #[test]
-fn another_process_has_the_same_slots_by_their_descriptor() {
-    scenario("another_process_has_the_same_slots_by_their_descriptor", || {
+fn another_process_has_the_same_slots_by_their_fd() {
+    scenario("another_process_has_the_same_slots_by_their_fd", || {
         let queue = Queue::new(3);
         let same = QueueSlots::from_fd(queue.slots.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let slot = same.take(&queue.reader, NOW).unwrap().unwrap();
@@ -183,9 +186,9 @@ fn what_has_no_slots_is_refused() {
     scenario("what_has_no_slots_is_refused", || {
         let (pipe, _other) = Pipe::pair().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        for descriptor in [pipe.into(), file.into()] {
+        for fd in [pipe.into(), file.into()] {
             assert!(matches!(
-                QueueSlots::from_fd(descriptor),
+                QueueSlots::from_fd(fd),
                 Err(Error::Os { .. } | Error::InvalidArgument { .. })
             ));
         }
@@ -215,7 +218,7 @@ fn processes_that_are_killed_at_any_moment_cost_no_slot() {
 }
 
 impl Queue {
-    /// As `put`, but it waits.
+    /// Does the same as `put`, but waits.
     fn put_one(&self) {
         let slot = self.slots.take(&self.reader, None).unwrap().unwrap();
         self.send(slot);

@@ -1,5 +1,4 @@
-//! Sums, means, extremes and counts of arrays: dtypes, axes, what is refused, and writers
-//! meanwhile.
+//! Sums, means, extremes and counts of arrays: dtypes, axes, refusals, and concurrent writers.
 #![allow(missing_docs)]
 
 mod support;
@@ -21,12 +20,13 @@ fn array(dtype: &str, shape: &[u64], order: Order) -> Array {
     Array::create(DType::parse(dtype).unwrap(), shape, &options).unwrap()
 }
 
-/// 0, 1, 2 … in C order.
+/// Makes an array of 0, 1, 2 … in C order.
 fn bytes(shape: &[u64], order: Order) -> Array {
     let array = array("|u1", shape, order);
     let numbers: Vec<u8> = (0..array.layout().len() as u8).collect();
     let layout = shmarray::Layout::contiguous(shape, 1, Order::C).unwrap();
-    // SAFETY: the vector has the elements of that layout.
+    // SAFETY: every element can be read, because the private vector has all the elements that the
+    // layout describes.
     #[allow(unsafe_code)]
     unsafe {
         array.fill_from(numbers.as_ptr(), &layout).unwrap();
@@ -153,7 +153,7 @@ fn truths_are_counted_and_stay_truths() {
     scenario("truths_are_counted_and_stay_truths", || {
         let a = array("|b1", &[2, 4], Order::C);
         a.set(&[0, 1], true).unwrap();
-        a.whole().set(&[6], 200u8).unwrap(); // as others may write it
+        a.whole().set(&[6], 200u8).unwrap(); // as other processes may write it
         assert_eq!(
             (a.sum().unwrap(), a.mean().unwrap()),
             (Number::Integer(2), Number::Float(0.25))

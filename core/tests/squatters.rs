@@ -1,4 +1,4 @@
-//! Before a user's first use a stranger has taken the place of the user's registry: everything
+//! Before a user's first use another user has taken the name of the user's registry: everything
 //! works.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs)]
@@ -24,7 +24,7 @@ fn stranger() {
     }
 }
 
-/// Nobody will receive it: its sender had both ends.
+/// Nobody will receive the message, because its sender had both ends.
 fn dead_with_a_message_under_way() {
     fork(|| {
         let (_here, there) = Pipe::pair().unwrap();
@@ -34,7 +34,7 @@ fn dead_with_a_message_under_way() {
     .ended();
 }
 
-/// Nobody will attach it, and all of its family are dead.
+/// Nobody will attach the handle, and all processes of its family are dead.
 fn dead_with_a_message_out_of_band() {
     fork(|| {
         let arrays = [bytes(10), bytes(ALONE)];
@@ -45,7 +45,7 @@ fn dead_with_a_message_out_of_band() {
     .ended();
 }
 
-/// From one process to another, which then has the only hold.
+/// An array goes from one process to another, which then has the only hold.
 fn received_from_an_ended_process() {
     let (here, there) = Pipe::pair().unwrap();
     fork(|| {
@@ -63,7 +63,7 @@ fn received_from_an_ended_process() {
     assert_eq!(array.get::<u8>(&[7]).unwrap(), 7);
 }
 
-/// What a child was handed by a fork, and what it made, of which one dies and one lives.
+/// Arrays that a child inherited at a fork, and that it made. One child dies and one lives.
 fn held_beyond_a_fork() {
     let array = bytes(10);
     fork(|| {
@@ -91,7 +91,7 @@ const DEEDS_WITHOUT_A_REGISTRY: &[Deed] = &[
     ("hold what a fork handed on", held_beyond_a_fork),
 ];
 
-/// Before a user's first use somebody else has taken the name that the user's registry has by
+/// Before a user's first use another user has taken the name that the user's registry has by
 /// FORMAT.
 fn beside_a_squatter(user: u32, what: &str, deeds: &[Deed]) {
     open_to_all();
@@ -108,7 +108,8 @@ fn beside_a_squatter(user: u32, what: &str, deeds: &[Deed]) {
     .ended();
     squatter.end();
     let path = directory().join(format!("shmarray-registry-{user}"));
-    let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)); // root may have taken it away
+    // Root may have removed it.
+    let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
 }
 
 fn all_works_beside(squats: [(u32, &str); 2]) {
@@ -170,8 +171,8 @@ fn a_squatters_link_in_the_place_of_the_registry_takes_nothing_from_anybody() {
     );
 }
 
-/// As `dumps` does for a socket of the user's. That the family has gone must be seen without its
-/// registry.
+/// A message as `dumps` makes it for a socket of the user's. That the family has gone must be seen
+/// without its registry.
 #[test]
 fn what_the_dead_left_beside_a_squatter_is_given_back() {
     beside_a_stranger("what_the_dead_left_beside_a_squatter_is_given_back", || {

@@ -1,5 +1,5 @@
-//! What a stranger puts into the directory, or a stopped process leaves locked there, stops and
-//! kills nobody.
+//! Files that a stranger puts into the directory, or that a stopped process has locked there, stop
+//! and kill no process.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -83,7 +83,7 @@ fn what_is_no_file_in_the_place_of_a_segment_stops_nobody() {
     });
 }
 
-/// The name is the stranger's: nobody gets an array by it, and everybody is told so at once.
+/// The name is the stranger's: no process gets an array by it, and each gets an error at once.
 const DEEDS_WITH_CAMERA: &[Deed] = &[
     ("attach by a stranger's name", || {
         drop(Array::attach("camera", Access::ReadOnly).unwrap_err())
@@ -120,7 +120,7 @@ fn what_is_no_file_in_the_place_of_a_name_stops_nobody() {
     });
 }
 
-/// A process that is about to give a segment back has it locked, and is stopped just then.
+/// A process that is about to give a segment back has it locked, and is stopped then.
 #[test]
 fn an_empty_file_that_a_process_of_the_same_user_has_locked_stops_nobody() {
     watched(
@@ -131,13 +131,12 @@ fn an_empty_file_that_a_process_of_the_same_user_has_locked_stops_nobody() {
             let locked = locked_file(&path, 0o600);
             all_end("the same user", || {}, DEEDS);
             drop(locked);
-            let _ = fs::remove_file(path); // a sweep may have been there first
+            let _ = fs::remove_file(path); // a sweep may have removed it
         },
     );
 }
 
-/// The same with what is a segment: one that nobody holds, so that others would give it back as
-/// well.
+/// As before, with a segment that nobody holds, so that others would give it back as well.
 #[test]
 fn a_segment_that_a_process_of_the_same_user_has_locked_stops_nobody() {
     watched(
@@ -158,7 +157,7 @@ fn a_segment_that_a_process_of_the_same_user_has_locked_stops_nobody() {
     );
 }
 
-/// As a process has each of them for a moment that looks whether it can be given back.
+/// Locks all segments, as a process does for a moment that checks whether it can give them back.
 fn all_segments_locked() -> Vec<File> {
     let segments = segments_in(&directory());
     let files = segments.iter().filter(|name| !name.contains("-name-"));
@@ -167,7 +166,7 @@ fn all_segments_locked() -> Vec<File> {
     locked
 }
 
-/// A message alone holds its arrays, and a process is stopped while it looks whether anybody can
+/// A message alone holds its arrays, and a process is stopped while it checks whether anybody can
 /// receive it.
 #[test]
 fn what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_receiver() {
@@ -183,7 +182,7 @@ fn what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_recei
             let Received::Message(message) = here.receive(None).unwrap() else {
                 panic!("nothing came")
             };
-            // It may be an error, as long as it is not for ever.
+            // An error is fine, as long as it does not last.
             [0, 1].into_iter().for_each(|index| drop(message.array(index, Access::ReadOnly)));
         });
         wait_for("a receiver");
@@ -193,16 +192,17 @@ fn what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_recei
     });
 }
 
-/// Sweeps away again and again what nobody holds.
+/// Sweeps in a loop what nobody holds.
 fn sweep_all_the_time() {
-    fs::write(directory().join(format!("shmarray-new-{ID}")), [0; 5000]).unwrap(); // as a creator that died leaves it
+    // As a creator that died leaves it.
+    fs::write(directory().join(format!("shmarray-new-{ID}")), [0; 5000]).unwrap();
     sweep();
 }
 
-/// Makes and takes away the name that all use.
+/// Makes and removes the name that all processes use, in a loop.
 fn take_a_name_away_all_the_time() {
     if let Ok(array) = named("common") {
-        let _ = shmarray::unlink("common"); // another may have been faster
+        let _ = shmarray::unlink("common"); // another process may have been faster
         drop(array);
     }
 }
@@ -222,18 +222,19 @@ const DEEDS_BESIDE_A_STOPPED_PROCESS: &[Deed] = &[
 
 const STOPS: usize = 200;
 
-/// A number that this process and those that it forks see.
+/// Returns a number that this process and its children share.
 fn shared_number() -> &'static AtomicUsize {
     let (anywhere, kind) = (std::ptr::null_mut(), libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, where the kernel likes.
+    // SAFETY: a new mapping replaces no memory in use, because the kernel chooses its address.
     let page =
         unsafe { libc::mmap(anywhere, 4096, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
     assert_ne!(page, libc::MAP_FAILED);
-    // SAFETY: a page of zeros that is never unmapped, large enough and aligned.
+    // SAFETY: the reference is valid for ever, because the page is aligned, large enough, full of
+    // zeros and never unmapped.
     unsafe { &*page.cast() }
 }
 
-/// As a process in a debugger is, at whatever instruction of what it does.
+/// Runs beside a process that is stopped at some instruction, as one in a debugger is.
 fn beside_a_stopped_process(do_it: fn()) {
     let done = shared_number();
     let busy = fork(|| {
@@ -274,36 +275,37 @@ fn a_process_that_is_stopped_at_any_moment_while_it_takes_a_name_away_stops_nobo
 }
 
 fn signal(pid: i32, signal: i32) {
-    // SAFETY: a process that the test started.
+    // SAFETY: the signal reaches no other process, because the pid is of a process that the test
+    // started and has not waited for.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     if signal == libc::SIGSTOP {
-        // SAFETY: no status is asked for.
+        // SAFETY: the pid is of a child of this process, and a null status is not written to.
         let stopped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WUNTRACED) };
         assert_eq!(stopped, pid);
     }
 }
 
-/// So often the file is cut while programs run.
+/// How often the file is cut while programs run.
 const CUTS: usize = 30_000;
 
 fn file_of(array: &Array) -> PathBuf {
     directory().join(format!("shmarray-{}", array.descriptor().segment.id))
 }
 
-/// Cuts its own segment short and makes it whole again. Its process touches none of it meanwhile.
+/// Cuts its own segment short and restores it. Its process touches none of it meanwhile.
 fn cut_and_restore(path: &Path) {
     let whole = fs::read(path).unwrap();
     let file = OpenOptions::new().write(true).open(path).unwrap();
     for round in 0..CUTS {
         file.set_len(0).unwrap();
         file.write_all_at(&whole, 0).unwrap();
-        // Long enough for a look of any length.
+        // Long enough for another process to examine it.
         (0..round % 100 * 10).for_each(|_| std::hint::spin_loop());
     }
 }
 
-/// One process after the other, until the stranger has cut often enough: how many were killed, of
-/// how many.
+/// Runs one process after the other until the stranger has cut often enough. Returns how many were
+/// killed, and how many there were.
 fn sweep_until_told(user: u32, told: &UnixStream) -> (usize, usize) {
     let (mut killed, mut all) = (0, 0);
     told.set_nonblocking(true).unwrap();

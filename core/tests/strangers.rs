@@ -1,4 +1,4 @@
-//! Other users, other pid namespaces, and a registry that somebody broke.
+//! Other users, other pid namespaces, and a broken registry.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use shmarray::{Access, Array, DType, Error, Options};
 use support::{Peer, directory, fork, is_peer, scenario, segments_in, serve};
 
-/// Ten bytes, the first of which is seven.
+/// Makes an array of ten bytes, the first of which is seven.
 fn seven(options: &Options) -> Result<Array, Error> {
     let array = Array::create(DType::parse("|u1").unwrap(), &[10], options)?;
     array.set(&[0], 7u8)?;
@@ -46,19 +46,19 @@ fn swept() -> String {
         .map_or_else(|error| error.to_string(), |swept| format!("swept {}", swept.segments))
 }
 
-/// Whether the array of a handle is there, with what was written.
+/// Whether the array of a handle exists, with what was written.
 fn is_there(handle: &str) -> bool {
     Array::attach(handle, Access::ReadOnly).is_ok_and(|array| first_of(&array) == "holds 7")
 }
 
-/// What is in the directory beside registries, in the order of names.
+/// Returns the files in the directory except registries, sorted by name.
 fn listed() -> Vec<String> {
     let mut files = segments_in(&directory());
     files.sort();
     files
 }
 
-/// Makes, attaches, reads, unlinks and sweeps as it is told, and holds what it got.
+/// Makes, attaches, reads, unlinks and sweeps as it is told, and holds the arrays.
 fn obey(line: &str, held: &mut Vec<Array>) -> String {
     let (command, what) = line.split_once(' ').unwrap_or((line, ""));
     let got = match command {
@@ -105,27 +105,29 @@ fn first() {
     if !is_peer("first") {
         return;
     }
-    // SAFETY: concerns only the processes that this one forks.
+    // SAFETY: the call cannot touch memory, because it takes a number; it concerns only the
+    // processes that this one forks.
     if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
         return serve(|_| format!("unshare(CLONE_NEWPID): {}", Os::last_os_error()));
     }
     let first = fork(|| {
         let mut held = Vec::new();
         serve(|line| match line {
-            // Its pid here, and the one that it has outside, where /proc was mounted.
-            "who" => {
+            // Its pid in the namespace, and its pid outside, where /proc was mounted.
+            "pids" => {
                 format!("{} {}", std::process::id(), fs::read_link("/proc/self").unwrap().display())
             }
             "fork" => second(),
             line => obey(line, &mut held),
         });
     });
-    // SAFETY: a child of ours. However it ended, the kernel has ended its namespace too.
+    // SAFETY: the pid is of a child of this process, and a null status is not written to. However
+    // it ended, the kernel has ended its namespace too.
     unsafe { libc::waitpid(first.id(), std::ptr::null_mut(), 0) };
 }
 
-/// Forks a process that makes an array and holds it until the namespace ends. Its pid, and the
-/// handle.
+/// Forks a process that makes an array and holds it until the namespace ends. Returns its pid and
+/// the handle.
 fn second() -> String {
     let (mut ours, mut its) = UnixStream::pair().unwrap();
     fork(|| {
@@ -141,7 +143,7 @@ fn second() -> String {
     said.trim_end().to_owned()
 }
 
-/// A namespace whose first two processes each made an array; the first holds the shared one too.
+/// A namespace whose first two processes each made an array. The first holds the shared array, too.
 struct Namespace {
     first: Peer,
     outer_pid: i32,
@@ -151,10 +153,10 @@ struct Namespace {
 impl Namespace {
     fn start(shared: &str) -> Result<Self, String> {
         let mut first = Peer::start("first");
-        let who = first.ask("who");
-        let Some(outer_pid) = who.strip_prefix("1 ") else {
+        let pids = first.ask("pids");
+        let Some(outer_pid) = pids.strip_prefix("1 ") else {
             first.end();
-            return Err(who);
+            return Err(pids);
         };
         let outer_pid = outer_pid.parse().unwrap();
         assert_eq!(first.ask(&format!("attach {shared}")), "holds 7");
@@ -165,7 +167,7 @@ impl Namespace {
         Ok(Self { first, outer_pid, made: [made, seconds.to_owned()] })
     }
 
-    /// Kills its first process; the kernel kills the others.
+    /// Kills the first process. The kernel kills the others.
     fn kill(mut self) {
         support::kill(self.outer_pid);
         self.first.process.wait().unwrap();
@@ -173,8 +175,8 @@ impl Namespace {
 }
 
 #[test]
-fn two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid() {
-    scenario("two_pid_namespaces_over_one_directory_keep_apart_who_has_the_same_pid", || {
+fn two_pid_namespaces_over_one_directory_tell_processes_of_the_same_pid_apart() {
+    scenario("two_pid_namespaces_over_one_directory_tell_processes_of_the_same_pid_apart", || {
         let array = sevens();
         let shared = handle_of(&array);
         let (mut a, mut b) = match (Namespace::start(&shared), Namespace::start(&shared)) {
@@ -217,17 +219,19 @@ fn stranger() {
     if !is_peer("stranger") {
         return;
     }
-    // SAFETY: takes no memory; this process has no other groups from now on.
+    // SAFETY: the null list is not read, because its length is zero; this process has no other
+    // groups from now on.
     assert_eq!(unsafe { libc::setgroups(0, std::ptr::null()) }, 0, "needs root");
-    // SAFETY: takes only a number.
+    // SAFETY: the call cannot touch memory, because its only argument is a plain number.
     assert_eq!(unsafe { libc::setgid(NOBODY) }, 0);
-    // SAFETY: takes only a number.
+    // SAFETY: the call cannot touch memory, because its only argument is a plain number.
     assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
     let mut held = Vec::new();
     serve(|line| obey(line, &mut held));
 }
 
-/// As /dev/shm is: all may make files, and only their owners take them away.
+/// Sets the mode of the directory as /dev/shm has it: all may make files, and only their owners
+/// remove them.
 fn open_to_all() {
     fs::set_permissions(directory(), fs::Permissions::from_mode(0o1777)).unwrap();
 }
@@ -247,7 +251,7 @@ fn another_user_gets_into_nothing_and_takes_nothing_away() {
         }
         assert_eq!(stranger.ask("unlink camera"), "PermissionDenied");
         assert_eq!(stranger.ask("list"), "[]");
-        assert_eq!(stranger.ask("sweep"), "swept 0", "also what a dead owner left is not his");
+        assert_eq!(stranger.ask("sweep"), "swept 0", "also what a dead owner left is not its own");
         assert_eq!(listed(), before);
         assert_eq!(Array::attach("camera", Access::ReadOnly).unwrap().handle(), camera.handle());
         assert!(is_there(&handle_of(&array)));
@@ -257,8 +261,8 @@ fn another_user_gets_into_nothing_and_takes_nothing_away() {
 }
 
 #[test]
-fn who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies() {
-    scenario("who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies", || {
+fn a_user_admitted_by_mode_holds_beyond_the_owner_until_it_dies() {
+    scenario("a_user_admitted_by_mode_holds_beyond_the_owner_until_it_dies", || {
         open_to_all();
         let array = seven(&Options { mode: 0o666, ..named("camera") }).unwrap();
         let handle = handle_of(&array);
@@ -287,17 +291,17 @@ fn who_is_let_in_by_mode_holds_beyond_its_owner_until_he_dies() {
 fn what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others() {
     scenario("what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others", || {
         open_to_all();
-        // The stranger's own is in the middle, in whichever order a directory lists its files.
+        // The stranger's process is in the middle, in whichever order a directory lists its files.
         let mut dead = ["servant", "stranger", "servant"].map(Peer::start);
         dead.iter_mut().for_each(|peer| drop(peer.ask("list")));
         let made = [("make-for-all", 0), ("make", 1), ("make-for-all", 2)]
-            .map(|(make, who)| dead[who].ask(make));
+            .map(|(make, index)| dead[index].ask(make));
         dead.into_iter().for_each(Peer::kill);
         let mut stranger = Peer::start("stranger");
         assert_eq!(
             stranger.ask("sweep"),
             "swept 1",
-            "he cannot take away what is another's, and takes his own"
+            "it cannot remove what is another's, and removes its own"
         );
         assert!(!file_of(&made[1]).exists());
         stranger.end();
@@ -315,9 +319,9 @@ fn registry() -> PathBuf {
     all.into_iter().find(|path| path.to_string_lossy().contains("shmarray-registry-")).unwrap()
 }
 
-/// Somebody breaks the registry while it is in use: what is held stays, what is asked for works,
-/// and all of it goes when its holders are gone, although the registry stays as it is. Only a
-/// name may have to wait until the registry is repaired; then the sweep says so.
+/// The registry is broken while it is in use. Everything held stays, every operation works, and all
+/// of it goes with its holders, although the registry stays as it is. Only a name may have to wait
+/// until the registry is repaired; then the sweep reports it.
 fn nothing_is_lost_and_nothing_is_left(break_it: impl FnOnce(&Path)) {
     let (array, camera) = (sevens(), seven(&named("camera")).unwrap());
     let mut holder = Peer::start("servant");
@@ -346,7 +350,7 @@ fn nothing_is_lost_and_nothing_is_left(break_it: impl FnOnce(&Path)) {
     holder.kill();
     newcomer.kill();
     if let Err(error) = shmarray::sweep() {
-        // A name is taken away under a lock of the registry: that is all that may have to wait.
+        // A name is removed under a lock of the registry, so only this may have to wait.
         assert!(error.to_string().contains("shmarray-registry-"), "{error}");
         assert!(
             !unnamed.iter().any(|handle| file_of(handle).exists()),
@@ -367,18 +371,20 @@ fn instead_of_the_registry(make: impl FnOnce(&Path)) {
     });
 }
 
-/// Locks every byte of a file; `None` when somebody has locked one.
+/// Locks every byte of a file. `None` when another process has locked one.
 fn lock_all(path: &Path) -> Option<fs::File> {
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    // SAFETY: plain numbers, for which zeros are valid: from the first byte to the end of all.
+    // SAFETY: zeros are a valid value, because `flock` consists of plain numbers; they stand for
+    // all bytes from the first one on.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
-    // SAFETY: an open descriptor; the command takes a `flock`.
+    // SAFETY: the arguments are valid for the call: an fd that is open, and the `flock` that this
+    // command takes.
     let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0;
     locked.then_some(file)
 }
 
-/// Who may lock its bytes could have everybody who uses it wait for ever.
+/// A user who may lock bytes of the registry could make all its users wait for ever.
 #[test]
 fn a_registry_that_another_user_made_is_not_used() {
     scenario("a_registry_that_another_user_made_is_not_used", || {
@@ -388,7 +394,7 @@ fn a_registry_that_another_user_made_is_not_used() {
         fs::set_permissions(&prepared, fs::Permissions::from_mode(0o666)).unwrap();
         let mut stranger = Peer::start("stranger");
         let made = stranger.ask("make");
-        let trap = lock_all(&prepared).expect("he locks nothing in a file of ours");
+        let trap = lock_all(&prepared).expect("it locks nothing in a file of ours");
         let mut another = Peer::start("stranger");
         assert_eq!(another.ask(&format!("attach {made}")), "holds 7");
         stranger.kill();

@@ -1,5 +1,5 @@
-//! What a program, its shell and its sandbox do around the library: limits, timers, directories,
-//! filters.
+//! The surroundings that a program, its shell and its sandbox give the library: limits, timers,
+//! directories and filters.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -29,41 +29,46 @@ fn named(name: &str) -> Result<Array, Error> {
     Array::create(DType::parse("|u1").unwrap(), &[100], &options)
 }
 
-/// `ulimit -f`, in bytes. What goes beyond it is ended by a signal, unless that is dealt with.
+/// Sets `ulimit -f`, in bytes. A process that goes beyond it is ended by a signal, unless that is
+/// handled.
 fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: a limit of this process, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to a limit that outlives it and
+    // is only read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
 }
 
-/// What this process does at SIGXFSZ.
+/// Returns this process's action for SIGXFSZ.
 fn action() -> libc::sighandler_t {
-    // SAFETY: plain numbers, for which zeros are valid.
+    // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers and
+    // null pointers.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: room for the answer; nothing is changed.
+    // SAFETY: the pointers are valid for the call: null changes nothing, and the other points to
+    // room for the answer.
     assert_eq!(unsafe { libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut action) }, 0);
     action.sa_sigaction
 }
 
-/// An array that goes beyond the limit is an error that does not say that memory is full: there is
-/// plenty. And the program's signals are its own.
+/// An array beyond the limit is an error that does not report full memory, since there is plenty.
+/// The program's signal actions stay its own.
 fn is_refused(what: &str, made: Result<Array, Error>) {
     let error = made.err().unwrap_or_else(|| panic!("{what} goes beyond the limit"));
     if let Error::NoSpace { asked_bytes, free_bytes, .. } = &error {
         panic!(
-            "{what}: it is not memory that is short of {asked_bytes} bytes, {free_bytes} are free: {error}"
+            "{what}: it is not memory that is short of {asked_bytes} bytes, \
+             {free_bytes} are free: {error}"
         );
     }
     assert_eq!(action(), libc::SIG_DFL, "{what} changed what the program does at the signal");
 }
 
-/// In a child, which the signal would end.
+/// Runs in a child, because the signal would end it.
 fn beyond_the_limit(test: &str, pool: Pool, deed: fn()) {
     watched(test, pool, || {
         fork(|| {
             limit_files(2 * MIB);
             deed();
-            drop(bytes(MIB)); // what stays below the limit goes on working
+            drop(bytes(MIB)); // a smaller array is still made
         })
         .ended();
         shmarray::sweep().unwrap();
@@ -89,7 +94,8 @@ fn a_copy_beyond_the_file_size_limit_is_an_error_and_no_death() {
         let source = vec![1u8; 4 << 20];
         let layout = Layout::contiguous(&[4 * MIB], 1, Order::C).unwrap();
         let dtype = DType::parse("|u1").unwrap();
-        // SAFETY: the source has the elements of the layout.
+        // SAFETY: every element can be read, because the private source has all the elements that
+        // the layout describes.
         let shared = unsafe { Array::share(source.as_ptr(), dtype, &layout, &Options::default()) };
         is_refused("a copy of a large array", shared);
     });
@@ -109,14 +115,15 @@ fn a_long_payload_beyond_the_file_size_limit_is_an_error_and_no_death() {
     });
 }
 
-/// The limit came after the pool was warm: memory that was given back is reserved again.
+/// The limit came after the pool was warm, so decommitted memory is reserved again.
 #[test]
 fn a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death() {
     let name = "a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death";
     watched(name, Pool::Bytes(64 * MIB), || {
         fork(|| {
             drop(bytes(8 * MIB));
-            fork(|| assert!(shmarray::sweep().unwrap().bytes >= 8 * MIB)).ended(); // takes the memory, and leaves the segment
+            // The sweep takes the memory, and leaves the segment.
+            fork(|| assert!(shmarray::sweep().unwrap().bytes >= 8 * MIB)).ended();
             limit_files(2 * MIB);
             let again = create(8 * MIB);
             drop(again.inspect(|array| array.set(&[8 * MIB - 1], 1u8).unwrap()));
@@ -128,17 +135,20 @@ fn a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death() {
 
 extern "C" fn count_nothing(_: libc::c_int) {}
 
-/// So often a profiler's timer ends what the kernel does for this process.
+/// Sets a profiler's timer, which interrupts the system calls of this process so often.
 fn set_timer(microseconds: i64) {
     let handler = count_nothing as extern "C" fn(libc::c_int);
-    // SAFETY: plain numbers, for which zeros are valid. Without SA_RESTART.
+    // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers.
+    // They leave SA_RESTART out.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as libc::sighandler_t;
-    // SAFETY: a function that stays, and a structure that is only read.
+    // SAFETY: the handler stays valid, because it is a function of this program, and the structure
+    // is only read.
     assert_eq!(unsafe { libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()) }, 0);
     let often = libc::timeval { tv_sec: 0, tv_usec: microseconds };
     let often = libc::itimerval { it_interval: often, it_value: often };
-    // SAFETY: one structure, which is only read.
+    // SAFETY: the pointer is valid for the call, because it points to one structure, which is only
+    // read.
     assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &often, std::ptr::null_mut()) }, 0);
 }
 
@@ -147,7 +157,7 @@ fn a_fast_timer_does_not_keep_a_large_array_from_being_made() {
     watched("a_fast_timer_does_not_keep_a_large_array_from_being_made", Pool::Off, || {
         for microseconds in [5_000, 1_000, 200] {
             wait_for(format!("an array of 256 MiB beside a timer of {microseconds} µs"));
-            // In a child the thread is the only one, so the signals are its own.
+            // In a child this thread is the only one, so it gets the signals.
             fork(|| {
                 set_timer(microseconds);
                 let array = bytes(256 * MIB);
@@ -159,7 +169,7 @@ fn a_fast_timer_does_not_keep_a_large_array_from_being_made() {
     });
 }
 
-/// A process whose SHMARRAY_DIR is relative, and which goes elsewhere.
+/// A process whose SHMARRAY_DIR is relative, and which changes its working directory.
 #[test]
 fn wanderer() {
     if !is_peer("wanderer") {
@@ -167,19 +177,20 @@ fn wanderer() {
     }
     let home = directory();
     std::env::set_current_dir(&home).unwrap();
-    for place in ["here", "elsewhere", "elsewhere/here"] {
-        fs::create_dir_all(home.join(place)).unwrap();
+    for path in ["here", "elsewhere", "elsewhere/here"] {
+        fs::create_dir_all(home.join(path)).unwrap();
     }
-    // SAFETY: nothing else in this process looks at the environment now.
+    // SAFETY: changing the environment needs a process in which nothing reads it, and nothing else
+    // in this one does now.
     unsafe { std::env::set_var("SHMARRAY_DIR", "here") };
     serve(|_| {
         let wandered = wander();
         let left: Vec<_> = ["here", "elsewhere/here"]
             .iter()
-            .flat_map(|place| segments_in(&home.join(place)))
+            .flat_map(|path| segments_in(&home.join(path)))
             .collect();
         match wandered {
-            // Refused for what it is: that is as good.
+            // An error about the relative directory is as good.
             Err(error) if error.kind() == ErrorKind::InvalidArgument => "fine".to_owned(),
             Err(error) => error.to_string(),
             Ok(()) if left.is_empty() => "fine".to_owned(),
@@ -221,8 +232,9 @@ fn a_relative_directory_is_refused_or_stays_the_same_when_the_process_goes_elsew
     }
 }
 
-/// From now on every `statx` of this process fails, as under a filter that knows it not.
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))] // musl asks by another call
+/// Makes every `statx` of this process fail from now on, as a filter does that does not know the
+/// call.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))] // musl makes another call
 fn refuse_statx() {
     let step = |code: u32, jump_true, jump_false, k| libc::sock_filter {
         code: code as u16,
@@ -237,9 +249,10 @@ fn refuse_statx() {
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-    // SAFETY: a filter that outlives the call.
+    // SAFETY: the pointer is valid for the call, because the filter that it points to outlives it.
     let filtered =
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
     assert_eq!(filtered, 0, "{}", std::io::Error::last_os_error());

@@ -22,7 +22,7 @@ fn named(name: &str) -> Options {
     Options { name: Some(name.to_owned()), ..Options::default() }
 }
 
-/// Runs `body` in many threads that begin each round together, with its thread and its round.
+/// Runs `body` in many threads that begin each round together. It gets the thread and the round.
 fn together(body: impl Fn(u64, u64) + Sync) {
     let start = Barrier::new(THREADS as usize);
     thread::scope(|scope| {

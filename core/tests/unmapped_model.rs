@@ -1,28 +1,30 @@
-//! Closing what only the kernel knows to be unheld, and noticing the dead, searched exhaustively.
+//! Closing a segment of which only the kernel knows that nobody holds it, and finding dead
+//! processes: searched exhaustively.
 //!
-//! PROTOCOL.md, "Without an entry" and "The process list", describes what is modelled here. Of a
-//! LOCK_ONLY segment nobody has an entry: a holder keeps the file's lock, a message keeps a link. A
-//! closer makes the state CLOSING, asks the kernel for the lock, looks for links, and ends the
-//! segment or makes it LIVE again. An attach takes the lock, then looks at the state, and makes
-//! what it finds CLOSING LIVE. No step waits, so a process that stops at any of them stops nobody:
-//! a search of all interleavings has it stand there for as long as the others like.
+//! PROTOCOL.md describes what is modelled here, in "Without an entry" and in its section on the
+//! process list. A LOCK_ONLY segment has no entries: a holder has the file's lock, and a message
+//! has a link. A closer makes the state CLOSING, asks the kernel for the lock, looks for links, and
+//! ends the segment or makes it LIVE again. An attach takes the lock, then looks at the state, and
+//! makes a CLOSING state LIVE. No step waits, so a process that stops at any step stops no other; a
+//! search of all interleavings has it stand there for as long as the others like.
 //!
-//! A process enters the roll before it holds, and whoever closes reads the roll first and takes off
-//! it, in the end, those that it had read as dead. The search looks at every reachable state, with
+//! A process enters the process list before it holds. A closer reads the list first and, in the
+//! end, removes those that it had read as dead. The search visits every reachable state, with
 //! deaths before every step:
 //!
-//! * what is held by a lock or a link is never dead;
-//! * when all have ended or died, one look at the roll is enough: it leaves nothing, or there is
-//!   nobody dead on it and nothing to leave.
+//! * a segment that is held by a lock or a link is never dead;
+//! * when all have exited or died, one check of the process list is enough: it leaves nothing, or
+//!   no dead process is on the list and there is nothing to leave.
 //!
 //! Weaker protocols are searched, too, and each must be caught.
-// It is the same for every backend.
+// The model is the same for every backend.
 #![cfg(all(target_env = "gnu", not(feature = "portable")))]
 #![allow(missing_docs)]
 
 use std::collections::HashSet;
 
-/// One that made the segment and sends it, one that receives it, and two that look after the dead.
+/// A process that made the segment and sends it, one that receives it, and two that close for the
+/// dead.
 const CREATOR: usize = 0;
 const RECEIVER: usize = 1;
 const CLOSERS: [usize; 2] = [2, 3];
@@ -40,16 +42,16 @@ type Word = (State, u8);
 /// The next step of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
-    /// The creator, which holds: sends by a link, lets go of its lock.
+    /// The creator, which holds: sends by a link, gives its lock up.
     Link,
     Send,
     Unlock,
-    /// The receiver: takes the lock, looks at the word, gives the link back, lets go.
+    /// The receiver: takes the lock, looks at the word, gives the link back, gives its lock up.
     Lock,
     Look,
     TakeLink,
-    /// A closer: reads the roll; then as `Leases::close_unmapped`.
-    Roll,
+    /// A closer: reads the process list, then does as `Leases::close_unmapped`.
+    ReadList,
     Load {
         dead: [bool; 2],
     },
@@ -66,7 +68,7 @@ enum At {
         is_unheld: bool,
         dead: [bool; 2],
     },
-    LeaveRoll {
+    LeaveList {
         dead: [bool; 2],
     },
     Done,
@@ -76,11 +78,11 @@ enum At {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct World {
     word: Word,
-    /// Who has the file's lock, of the creator and the receiver.
+    /// Whether the creator and the receiver have the file's lock.
     locks: [bool; 2],
     link: bool,
     is_sent: bool,
-    roll: [bool; 2],
+    process_list: [bool; 2],
     at: [At; PROCESSES],
     /// The receiver was refused an array that a message held.
     is_lost: bool,
@@ -90,7 +92,7 @@ struct World {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Protocol {
     Real,
-    /// Asks the kernel first, and ends the segment in one step after.
+    /// Asks the kernel first, and ends the segment in one step afterwards.
     AsksFirst,
     /// Looks for links before it asks for the lock.
     LinksFirst,
@@ -100,8 +102,8 @@ enum Protocol {
     LooksFirst,
     /// The receiver gives the link back before it has looked.
     LinkFirst,
-    /// The roll is read when all is done.
-    RollLast,
+    /// The process list is read when all is done.
+    ListLast,
     /// A closer that found it unheld and was overtaken does not start over.
     GivesUp,
 }
@@ -113,8 +115,8 @@ impl World {
             locks: [true, false],
             link: false,
             is_sent: false,
-            roll: [true, false],
-            at: [At::Link, At::Lock, At::Roll, At::Roll],
+            process_list: [true, false],
+            at: [At::Link, At::Lock, At::ReadList, At::ReadList],
             is_lost: false,
             is_last: false,
         }
@@ -124,7 +126,7 @@ impl World {
         self.at[process] == At::Crashed
     }
 
-    /// A link is void when nobody can receive it any more.
+    /// Whether a process that can receive the message lives, so that its link counts.
     fn has_message(&self) -> bool {
         let sender_may_send =
             !self.is_sent && !self.is_dead(CREATOR) && self.at[CREATOR] != At::Done;
@@ -147,7 +149,7 @@ struct Search {
 }
 
 impl Search {
-    /// The first fault, and how many states there are.
+    /// Returns the first fault, and the number of states.
     fn run(protocol: Protocol) -> (Option<String>, usize) {
         let mut search = Self { protocol, seen: HashSet::new() };
         let mut todo = vec![World::start()];
@@ -158,7 +160,7 @@ impl Search {
             let next = search.successors(&world);
             if next.is_empty() && !world.is_last {
                 let mut last = world.clone();
-                (last.is_last, last.at[CLOSERS[0]]) = (true, At::Roll); // one more comes and looks
+                (last.is_last, last.at[CLOSERS[0]]) = (true, At::ReadList); // another closer comes
                 todo.push(last);
             }
             todo.extend(next.into_iter().filter(|world| search.seen.insert(world.clone())));
@@ -166,14 +168,15 @@ impl Search {
         (None, search.seen.len())
     }
 
-    /// After the last look there is nothing, unless somebody ended in the ordinary way: that one
-    /// closes.
+    /// Returns a fault if anything is left after the last check, unless a process exited, which
+    /// closes itself.
     fn left(world: &World) -> Option<String> {
         let is_over =
             world.is_last && world.at.iter().all(|at| matches!(at, At::Done | At::Crashed));
         let is_left =
             world.word.0 != State::Dead && (world.is_dead(CREATOR) || world.is_dead(RECEIVER));
-        // A link that nobody can receive any more is on no roll: it waits for a sweep by amount.
+        // A link that nobody can receive any more is on no process list. It waits for a sweep by
+        // amount.
         (is_over && is_left && !world.link).then(|| format!("left behind: {world:?}"))
     }
 
@@ -213,7 +216,7 @@ impl Search {
             }
             At::Unlock => {
                 next.locks[me] = false;
-                At::Roll // and closes
+                At::ReadList // and closes
             }
             At::Lock if !world.is_sent => match world.is_dead(CREATOR) {
                 true => At::Done,
@@ -228,13 +231,13 @@ impl Search {
             at => self.close(&mut next, at),
         };
         if me < 2 && next.at[me] == At::Done {
-            next.roll[me] = false; // an ordinary end, after it has closed
+            next.process_list[me] = false; // an exit, after it has closed
         }
         Some(next)
     }
 
     fn lock(&self, next: &mut World) -> At {
-        next.roll[RECEIVER] = true;
+        next.process_list[RECEIVER] = true;
         if self.protocol == Protocol::LinkFirst {
             next.link = false;
         }
@@ -246,7 +249,7 @@ impl Search {
         if self.protocol == Protocol::LooksFirst { At::TakeLink } else { At::Look }
     }
 
-    /// What is found CLOSING is made LIVE.
+    /// Looks at the state. A CLOSING state is made LIVE.
     fn look(&self, next: &mut World) -> At {
         match next.word.0 {
             State::Dead => {
@@ -262,14 +265,15 @@ impl Search {
         }
     }
 
-    /// `Leases::close_unmapped`, between a look at the roll and its end.
+    /// `Leases::close_unmapped`, between reading the process list and its end.
     fn close(&self, next: &mut World, at: At) -> At {
-        let dead = [CREATOR, RECEIVER].map(|process| next.roll[process] && next.is_dead(process));
+        let dead =
+            [CREATOR, RECEIVER].map(|process| next.process_list[process] && next.is_dead(process));
         match at {
-            At::Roll if next.is_last && dead == [false; 2] => At::Done, // no reason to look further
-            At::Roll => At::Load { dead },
+            At::ReadList if next.is_last && dead == [false; 2] => At::Done, // nothing to do
+            At::ReadList => At::Load { dead },
             At::Load { dead } => match next.word.0 {
-                State::Dead => At::LeaveRoll { dead },
+                State::Dead => At::LeaveList { dead },
                 _ if self.protocol == Protocol::AsksFirst => At::AskLock { word: next.word, dead },
                 State::Live => {
                     next.word = self.moved(next.word, State::Closing);
@@ -291,7 +295,7 @@ impl Search {
             },
             At::Settle { word, is_unheld: true, dead } if next.word != word => {
                 match self.protocol {
-                    Protocol::GivesUp => At::LeaveRoll { dead },
+                    Protocol::GivesUp => At::LeaveList { dead },
                     _ => At::Load { dead },
                 }
             }
@@ -299,18 +303,18 @@ impl Search {
                 if next.word == word && (is_unheld || word.0 == State::Closing) {
                     next.word = self.moved(word, if is_unheld { State::Dead } else { State::Live });
                 }
-                At::LeaveRoll { dead }
+                At::LeaveList { dead }
             }
-            At::LeaveRoll { dead: read } => {
-                let dead = if self.protocol == Protocol::RollLast { dead } else { read };
+            At::LeaveList { dead: read } => {
+                let dead = if self.protocol == Protocol::ListLast { dead } else { read };
                 [CREATOR, RECEIVER]
                     .into_iter()
-                    .for_each(|process| next.roll[process] &= !dead[process]);
-                // The next look is one for which there is a reason.
+                    .for_each(|process| next.process_list[process] &= !dead[process]);
+                // The next check is one for which there is a reason.
                 let is_reason = [CREATOR, RECEIVER]
                     .iter()
-                    .any(|process| next.roll[*process] && next.is_dead(*process));
-                if is_reason { At::Roll } else { At::Done }
+                    .any(|process| next.process_list[*process] && next.is_dead(*process));
+                if is_reason { At::ReadList } else { At::Done }
             }
             _ => unreachable!("{at:?}"),
         }
@@ -334,10 +338,10 @@ fn what_is_held_by_a_lock_or_a_link_is_never_ended_and_one_look_ends_the_rest() 
 
 #[test]
 fn each_part_of_it_is_needed() {
-    use Protocol::{AsksFirst, GivesUp, LinkFirst, LinksFirst, LooksFirst, RollLast, WithoutEpoch};
+    use Protocol::{AsksFirst, GivesUp, LinkFirst, LinksFirst, ListLast, LooksFirst, WithoutEpoch};
     let caught = |protocol: &Protocol| Search::run(*protocol).0.is_some();
     let missed: Vec<_> =
-        [AsksFirst, LinksFirst, WithoutEpoch, LooksFirst, LinkFirst, RollLast, GivesUp]
+        [AsksFirst, LinksFirst, WithoutEpoch, LooksFirst, LinkFirst, ListLast, GivesUp]
             .into_iter()
             .filter(|protocol| !caught(protocol))
             .collect();

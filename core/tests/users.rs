@@ -1,5 +1,5 @@
-//! Users: one that a daemon becomes, one without a number, one with a strange umask; and another's
-//! files beside one's dead.
+//! Users: one that a daemon becomes, one without a number, one with a strange umask; and another
+//! user's files beside dead processes.
 #![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
@@ -22,7 +22,7 @@ use watched::{Pool, become_user, end_abruptly, wait_for, watched_in_own_memory};
 
 const MIB: u64 = 1 << 20;
 
-/// So long that what is asked for now and then is asked for at the next use.
+/// Waits so long that checks which are made now and then are made at the next use.
 fn a_while() {
     let until = Instant::now() + Duration::from_millis(20);
     while Instant::now() < until {
@@ -30,8 +30,8 @@ fn a_while() {
     }
 }
 
-/// How many processes are on the roll of a user's registry.
-fn on_the_roll(user: u32) -> usize {
+/// Returns the number of processes on the process list of a user's registry.
+fn on_the_process_list(user: u32) -> usize {
     let registry = fs::read(directory().join(format!("shmarray-registry-{user}"))).unwrap();
     registry.chunks(8).filter(|entry| entry.iter().any(|byte| *byte != 0)).count()
 }
@@ -44,8 +44,9 @@ fn one_dies() {
     .ended();
 }
 
-/// The dead leave the roll at the next create, whatever lies there besides.
-fn the_dead_leave_the_roll(user: u32) {
+/// Checks that dead processes leave the process list at the next create, whatever else is in the
+/// directory.
+fn the_dead_leave_the_process_list(user: u32) {
     become_user(user);
     let kept = bytes(10);
     one_dies();
@@ -53,13 +54,13 @@ fn the_dead_leave_the_roll(user: u32) {
         a_while();
         drop(bytes(10));
     }
-    assert_eq!(on_the_roll(user), 1, "this process alone");
+    assert_eq!(on_the_process_list(user), 1, "this process alone");
     drop(kept);
 }
 
 #[test]
-fn a_strangers_files_do_not_keep_the_dead_on_the_roll() {
-    let name = "a_strangers_files_do_not_keep_the_dead_on_the_roll";
+fn a_strangers_files_do_not_keep_the_dead_on_the_process_list() {
+    let name = "a_strangers_files_do_not_keep_the_dead_on_the_process_list";
     watched_in_own_memory(name, 64 * MIB, Pool::Off, || {
         open_to_all();
         use_of_another(
@@ -77,7 +78,7 @@ fn a_strangers_files_do_not_keep_the_dead_on_the_roll() {
             |_| {
                 for user in [USER, 0] {
                     wait_for(format!("user {user}"));
-                    fork(|| the_dead_leave_the_roll(user)).ended();
+                    fork(|| the_dead_leave_the_process_list(user)).ended();
                 }
             },
         );
@@ -111,7 +112,8 @@ fn a_user_without_a_number_leaves_strangers_files_alone() {
         assert_eq!(before.len(), 1);
         fork(|| {
             become_user(USER);
-            // SAFETY: takes a number; this process has one thread.
+            // SAFETY: the call cannot touch memory, because it takes a number; it succeeds only in
+            // a process with one thread, as this one.
             assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWUSER) }, 0, "no user namespaces here");
             drop(bytes(100));
             shmarray::sweep().unwrap();
@@ -179,7 +181,8 @@ fn a_umask_does_not_close_a_users_own_files() {
         for mask in [0o777, 0o277] {
             fork(|| {
                 become_user(USER);
-                // SAFETY: takes a number and cannot fail.
+                // SAFETY: the call cannot touch memory, because it takes a plain number, and it
+                // cannot fail.
                 unsafe { libc::umask(mask) };
                 let array = bytes(200_000);
                 let handle = array.handle_to_send().unwrap();
@@ -210,10 +213,12 @@ fn a_mount_for_readers_lets_readers_attach() {
         fork(|| {
             let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
             let flags = libc::MS_REMOUNT | libc::MS_RDONLY | libc::MS_BIND;
-            // SAFETY: concerns this thread's namespace.
+            // SAFETY: the call cannot touch memory, because it takes a number; it concerns this
+            // thread's namespace.
             assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
             let none = c"none".as_ptr();
-            // SAFETY: strings that outlive the call.
+            // SAFETY: the pointers are valid for the call, because they point to C strings that
+            // outlive it.
             let status =
                 unsafe { libc::mount(none, place.as_ptr(), none, flags, std::ptr::null()) };
             assert_eq!(status, 0, "{}", std::io::Error::last_os_error());

@@ -1,25 +1,25 @@
-//! Anything in the registry's place, at any moment: what is held stays, and in the end nothing is
+//! Anything in place of the registry, at any moment: what is held stays, and in the end nothing is
 //! left.
 //!
-//! An input is a list of pairs: what is done, and to what. The first byte of a pair, modulo their
-//! number:
+//! An input is a list of pairs: an operation, and its argument. The first byte of a pair, modulo
+//! the number of operations:
 //!
 //! | | does |
 //! |---|---|
 //! | 0, 1 | makes a small array, or one with a segment to itself |
 //! | 2 | makes one with a name; it may persist |
 //! | 3, 4 | attaches an array once more; drops what this process has of it |
-//! | 5 | puts something in the registry's place: see [`World::replace_registry`] |
+//! | 5 | replaces the registry: see [`World::replace_registry`] |
 //! | 6, 7 | sweeps; lists the segments |
 //! | 8 | unlinks a name |
 //! | 9 | forks a child, which holds what this process holds |
-//! | 10, 11 | has a child look at what it holds and sweep; has it make an array |
-//! | 12, 13 | a child lets go of everything and ends; a child is killed |
+//! | 10, 11 | makes a child check what it holds and sweep; makes it create an array |
+//! | 12, 13 | a child drops everything and ends; a child is killed |
 //!
-//! After each, what anybody holds can be attached and has its value.
+//! After each operation every array that a process holds can be attached and has its value.
 //!
-//! A process registers once for each directory, for good. So all executions have one directory,
-//! and each begins with the registry in which this process registered: a second link keeps it.
+//! A process registers once for each directory, for good. So all executions have one directory, and
+//! each begins with the registry in which this process registered, which a second link keeps.
 #![no_main]
 
 use std::collections::HashSet;
@@ -35,22 +35,24 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use shmarray::{Access, Array, DType, Error, Options};
 
-/// A fork under AddressSanitizer takes milliseconds.
+/// The most operations: a fork under AddressSanitizer takes milliseconds.
 const MOST_STEPS: usize = 24;
 const MOST_CHILDREN: usize = 2;
-/// Too large to share its segment with other arrays.
+/// Too large for a shared slab.
 const ALONE: u64 = 100_000;
 const NAMES: [&str; 3] = ["camera", "lidar", "map"];
 
-/// A fork takes as long as there are pages: AddressSanitizer keeps less of what was freed.
+/// Limits what AddressSanitizer keeps of freed memory, because a fork takes as long as there are
+/// pages.
 #[allow(unsafe_code)] // a function that it looks for by this name
 #[unsafe(no_mangle)]
 extern "C" fn __asan_default_options() -> *const std::ffi::c_char {
-    c"quarantine_size_mb=4:thread_local_quarantine_size_kb=64:malloc_context_size=1:detect_stack_use_after_return=0"
+    c"quarantine_size_mb=4:thread_local_quarantine_size_kb=64:malloc_context_size=1:\
+      detect_stack_use_after_return=0"
         .as_ptr()
 }
 
-/// A private directory, made at the first use. A run that was killed leaves it to ci/fuzz.
+/// Returns a private directory, made at the first use. A run that was killed leaves it to ci/fuzz.
 fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
@@ -59,12 +61,14 @@ fn directory() -> &'static PathBuf {
         let directory = parent.join(format!("shmfuzz-{}", std::process::id()));
         fs::create_dir_all(directory.join("shm")).unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: the fuzzer has one thread that asks, and nothing has read the environment yet.
+        // SAFETY: changing the environment needs a process in which nothing reads it: the fuzzer
+        // calls this from one thread, before the first use of the library.
         unsafe {
             std::env::set_var("SHMARRAY_DIR", directory.join("shm"));
         }
         #[allow(unsafe_code)]
-        // SAFETY: as above. With nothing kept for reuse each file there tells of an array.
+        // SAFETY: changing the environment is sound here for the reason given for the directory
+        // just before. Without a pool each file there shows an array.
         unsafe {
             std::env::set_var("SHMARRAY_POOL_BYTES", "0");
         }
@@ -78,7 +82,7 @@ fn directory() -> &'static PathBuf {
 
 fn registry() -> PathBuf {
     #[allow(unsafe_code)]
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the call cannot touch memory, because it takes no arguments, and it cannot fail.
     let user = unsafe { libc::geteuid() };
     directory().join(format!("shm/shmarray-registry-{user}"))
 }
@@ -86,21 +90,21 @@ fn registry() -> PathBuf {
 fn make_fifo(path: &Path) -> std::io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     #[allow(unsafe_code)]
-    // SAFETY: a C string, which outlives the call.
+    // SAFETY: the pointer is valid for the call, because the C string it points to outlives it.
     match unsafe { libc::mkfifo(path.as_ptr(), 0o600) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
 }
 
-/// Files of segments and names.
+/// Returns the files of segments and names.
 fn listed() -> Vec<String> {
     let entries = fs::read_dir(directory().join("shm")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.starts_with("shmarray-registry-")).collect()
 }
 
-/// An array of bytes, the last of which has that value.
+/// Makes an array of bytes, the last of which has that value.
 fn create(count: u64, value: u8, options: &Options) -> Result<Array, Error> {
     let array = Array::create(DType::parse("|u1")?, &[count], options)?;
     array.set(&[count - 1], value)?;
@@ -111,15 +115,15 @@ fn value_of(array: &Array) -> u8 {
     array.get(&[array.shape()[0] - 1]).unwrap()
 }
 
-/// An array that somebody made.
+/// An array that some process made.
 struct Shared {
     handle: String,
     value: u8,
-    /// This process's.
+    /// The arrays of this process.
     ours: Vec<Array>,
     /// The children that hold it, by pid.
     children: HashSet<i32>,
-    /// It is there while its name is, whoever holds it.
+    /// Whether it stays while its name does, without holders.
     persists: bool,
     name: Option<&'static str>,
 }
@@ -167,17 +171,19 @@ impl Child {
         said.trim_end().to_owned()
     }
 
-    /// Waits until the kernel has taken it down.
+    /// Waits until the kernel has ended it.
     fn wait(self) {
         #[allow(unsafe_code)]
-        // SAFETY: a child of ours that nobody has waited for; its status is not asked for.
+        // SAFETY: the pid is still this process's child, because nobody has waited for it, and a
+        // null status is not written.
         let waited = unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
         assert_eq!(waited, self.pid);
     }
 
     fn kill(self) {
         #[allow(unsafe_code)]
-        // SAFETY: a child of ours that nobody has waited for.
+        // SAFETY: the signal reaches no other process, because the pid is a child that nobody has
+        // waited for.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL)
         };
@@ -212,14 +218,15 @@ fn live(mut held: Vec<(Array, u8)>, line: UnixStream) -> ! {
         writeln!(answer, "{said}").unwrap();
     }
     #[allow(unsafe_code)]
-    // SAFETY: ends this process at once.
+    // SAFETY: the call cannot touch memory, because it takes a number and ends this process at
+    // once.
     unsafe {
         libc::_exit(0)
     }
 }
 
-/// A sweep may meet a name that it cannot take away without the registry; then it says so. Whether
-/// it was whole.
+/// Sweeps. A sweep may meet a name that it cannot remove without the registry, and reports it.
+/// Returns whether the sweep was complete.
 fn sweep() -> bool {
     let swept = shmarray::sweep();
     let of_registry = |error: &Error| error.to_string().contains("shmarray-registry-");
@@ -249,9 +256,9 @@ impl World {
         world
     }
 
-    /// 0 the one in which this process registered; 1 none; 2 and 3 a file of noise, one that cannot
-    /// be written; 4 a directory; 5, 6 and 7 links to nothing, a file and a directory; 8 a FIFO;
-    /// 9 noise in the file that is there.
+    /// Replaces the registry by 0 the one in which this process registered; 1 none; 2 and 3 a file
+    /// of noise, one that cannot be written; 4 a directory; 5, 6 and 7 links to nothing, a file and
+    /// a directory; 8 a FIFO; 9 noise in the file that is there.
     fn replace_registry(&mut self, what: u8) {
         let (path, noise) = (registry(), vec![what; usize::from(what) * 37]);
         if what % 10 == 9 {
@@ -283,7 +290,7 @@ impl World {
         self.shared.push(Shared { ours: vec![array], ..shared });
     }
 
-    /// A name is free when nobody holds what had it; without a registry the dead may keep it.
+    /// A name is free when nobody holds its array. Without a registry the dead may keep it.
     fn make_named(&mut self, what: u8) {
         let name = NAMES[usize::from(what) % NAMES.len()];
         let taken = self.shared.iter().any(|shared| shared.name == Some(name) && shared.is_held());
@@ -343,7 +350,8 @@ impl World {
         }
         let (ours, its) = UnixStream::pair().unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: the child only does what `live` does.
+        // SAFETY: a child of a fork may do little, because it has one thread: it only runs `live`,
+        // which needs no other thread.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {
@@ -406,8 +414,8 @@ impl World {
         self.shared.iter().filter(|shared| shared.is_held()).for_each(Shared::is_intact);
     }
 
-    /// The last holders close; what has no name goes whatever the registry is, if the sweep got so
-    /// far, and with a registry all of it goes.
+    /// Drops all holds. What has no name goes whatever the registry is, if the sweep was complete;
+    /// with a registry all of it goes.
     fn end(mut self) {
         (0..self.children.len()).for_each(|_| self.child_ends(0, true));
         self.shared.iter_mut().for_each(|shared| shared.ours.clear());

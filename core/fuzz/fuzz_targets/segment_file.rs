@@ -1,10 +1,10 @@
 //! Any bytes as a segment's file: refused or attached, never a panic or a signal, and no segment is
 //! left.
 //!
-//! The first byte of an input says what of the file is made right before it is tried, so that
-//! mutations also get behind the first checks; the rest are the file's bytes:
+//! The first byte of an input selects the parts of the file that are corrected before it is tried,
+//! so that mutations also get behind the first checks. The rest are the file's bytes:
 //!
-//! | bit | makes right |
+//! | bit | corrects |
 //! |---|---|
 //! | 0 | magic, major version and required features |
 //! | 1 | the id |
@@ -14,7 +14,7 @@
 //! | 5 | the handle is what the file describes, not all of its data as bytes |
 //! | 6 | the handle is of the first cell, with the generation and the size that its head says |
 //!
-//! Mutations prefer the places where fields stand, since most of a header is zeros.
+//! Mutations prefer the offsets of fields, since most of a header is zeros.
 #![no_main]
 
 use std::fs;
@@ -29,11 +29,11 @@ const ID: &str = "fuzzfuzzfuzzfuzzfuzzfuzz";
 const NAME: &str = "fuzz";
 const GENERATION: u64 = 7;
 const PAGE_BYTES: usize = 4096;
-/// Arrays may be huge without memory: with strides of zero. Copies of these are not made.
+/// The most bytes that are copied: with strides of zero, arrays may be huge without memory.
 const MOST_COPIED_BYTES: u64 = 1 << 20;
-/// Where the lease table stands: to the end of the first page.
+/// The offsets of the lease table, which ends with the first page.
 const LEASES: std::ops::Range<usize> = 2304..PAGE_BYTES;
-/// Where fields stand: identity, words, description, shape, strides, dtype (FORMAT.md).
+/// The offsets of fields: identity, control words, description, shape, strides, dtype (FORMAT.md).
 const FIELDS: [(usize, usize); 8] = [
     (0, 128),
     (128, 160),
@@ -44,10 +44,10 @@ const FIELDS: [(usize, usize); 8] = [
     (HEAD, HEAD + 32),
     (HEAD + 128, HEAD + 160),
 ];
-/// Where the first cell's head stands.
+/// The offset of the first cell's head.
 const HEAD: usize = PAGE_BYTES;
 
-/// A private directory, made at the first use. A run that was killed leaves it to ci/fuzz.
+/// Returns a private directory, made at the first use. A run that was killed leaves it to ci/fuzz.
 fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
@@ -56,7 +56,8 @@ fn directory() -> &'static PathBuf {
         let directory = parent.join(format!("shmfuzz-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         #[allow(unsafe_code)]
-        // SAFETY: the fuzzer has one thread, and nothing has read the environment yet.
+        // SAFETY: changing the environment needs a process in which nothing reads it: the fuzzer
+        // has one thread, and this is its first use of the library.
         unsafe {
             std::env::set_var("SHMARRAY_DIR", &directory);
         }
@@ -74,8 +75,8 @@ fn name_path() -> PathBuf {
 
 /// Overwrites a part of the file, as far as the file reaches.
 fn put(file: &mut [u8], offset: usize, bytes: &[u8]) {
-    for (place, byte) in file.iter_mut().skip(offset).zip(bytes) {
-        *place = *byte;
+    for (to, byte) in file.iter_mut().skip(offset).zip(bytes) {
+        *to = *byte;
     }
 }
 
@@ -83,9 +84,14 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
     let data_bytes = bytes.len().saturating_sub(PAGE_BYTES) as u64;
     let sizes = [PAGE_BYTES as u64, bytes.len() as u64, data_bytes].map(u64::to_le_bytes).concat();
-    let words = [1, GENERATION].map(u64::to_le_bytes).concat();
-    let parts: [(usize, &[u8]); 5] =
-        [(0, b"shmarray\x01\0\0\0"), (32, ID.as_bytes()), (128, &words), (56, &sizes), (144, &[1])];
+    let control = [1, GENERATION].map(u64::to_le_bytes).concat();
+    let parts: [(usize, &[u8]); 5] = [
+        (0, b"shmarray\x01\0\0\0"),
+        (32, ID.as_bytes()),
+        (128, &control),
+        (56, &sizes),
+        (144, &[1]),
+    ];
     for (bit, (offset, part)) in parts.iter().enumerate() {
         if bits & 1 << bit != 0 {
             put(&mut file, *offset, part);
@@ -97,10 +103,10 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Puts the file there under its id and its name, whatever of it the last attempt gave back. An id
-/// is one file's, ever: so what this process kept of the last one, which a sweep forgets, is not
+/// Puts the file under its id and its name, whatever the last attempt gave back of it. An id
+/// belongs to one file, ever, so cached mappings of the last file, which a sweep evicts, are not
 /// this one's.
-fn place(file: &[u8]) {
+fn put_file(file: &[u8]) {
     let _ = shmarray::sweep();
     let _ = fs::remove_file(segment_path());
     let _ = fs::remove_file(name_path());
@@ -111,12 +117,11 @@ fn place(file: &[u8]) {
     fs::hard_link(segment_path(), name_path()).unwrap();
 }
 
-/// A handle of all that the file may hold after one page, as bytes.
+/// Returns a handle of all that the file may hold after one page, as bytes.
 fn handle_of_bytes(file: &[u8]) -> String {
     let count = file.len().saturating_sub(PAGE_BYTES);
-    format!(
-        r#"{{"shmarray":1,"segment":"{ID}","generation":{GENERATION},"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#
-    )
+    let front = format!(r#"{{"shmarray":1,"segment":"{ID}","generation":{GENERATION},"#);
+    format!(r#"{front}"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#)
 }
 
 fn number(file: &[u8], offset: usize) -> u64 {
@@ -124,22 +129,21 @@ fn number(file: &[u8], offset: usize) -> u64 {
     bytes.map_or(0, u64::from_le_bytes)
 }
 
-/// The handle of all of the first cell's array, as bytes.
+/// Returns the handle of all of the first cell's array, as bytes.
 fn handle_of_cell(file: &[u8]) -> String {
     let (generation, count) = (number(file, HEAD + 8), number(file, HEAD + 24));
-    format!(
-        r#"{{"shmarray":1,"segment":"{ID}.0","generation":{generation},"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#
-    )
+    let front = format!(r#"{{"shmarray":1,"segment":"{ID}.0","generation":{generation},"#);
+    format!(r#"{front}"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#)
 }
 
-/// The handle of what the file describes; all of its data when it cannot be attached.
+/// Returns the handle of what the file describes, or of all of its data when it cannot be attached.
 fn described_handle(file: &[u8]) -> String {
-    place(file);
+    put_file(file);
     Array::attach(NAME, Access::ReadOnly)
         .map_or_else(|_| handle_of_bytes(file), |array| array.handle())
 }
 
-fn look_at(array: &Array) {
+fn read_all(array: &Array) {
     let copied = size_bytes(array.shape(), array.dtype().itemsize()).unwrap();
     if copied <= MOST_COPIED_BYTES {
         assert_eq!(array.to_bytes().len() as u64, copied);
@@ -162,17 +166,18 @@ fn reads_back(array: &Array) {
     }
 }
 
-/// Attaches, looks and closes; read-only and read-write must agree. Whether it could be attached.
+/// Attaches, reads and closes. Read-only and read-write must agree. Returns whether it could be
+/// attached.
 fn attempt(file: &[u8], what: &str) -> bool {
     let attached = [Access::ReadOnly, Access::ReadWrite].map(|access| {
-        place(file);
+        put_file(file);
         assert!(shmarray::segments().unwrap().iter().all(|info| info.segment.id.as_str() == ID));
         let Ok(array) = Array::attach(what, access) else { return false };
-        look_at(&array);
+        read_all(&array);
         let is_ours = array.descriptor().segment.id.as_str() == ID;
         drop(array);
-        // Who persists, or seems to have another holder, is not given back by a close.
-        // Of cells the others may be in use.
+        // An array that persists, or seems to have another holder, is not given back by a close.
+        // Other cells of its slab may be in use.
         let stays =
             file[144] & 1 != 0 || file[80] == 2 || file[LEASES].iter().any(|byte| *byte != 0);
         assert!(
@@ -185,15 +190,16 @@ fn attempt(file: &[u8], what: &str) -> bool {
     attached[0]
 }
 
-/// Whether it says that a message holds it, of a registry that is not there: that stays, by design.
+/// Whether the file says that a message holds it, in a registry that does not exist: that stays, by
+/// design.
 fn is_under_way(file: &[u8]) -> bool {
     let header = if file[80] == 2 { LEASES.start..file.len() } else { LEASES };
     let entries = file.get(header).unwrap_or_default().chunks_exact(16);
     entries.into_iter().any(|entry| entry[0] & 1 != 0 && entry[12] != 0)
 }
 
-/// Without its name nothing persists, and nobody holds it: a sweep gives everything back. What is
-/// no segment, so that nobody lists it, stays as it was.
+/// Checks that a sweep gives everything back: without its name nothing persists, and nobody holds
+/// it. A file that is no segment, so that nobody lists it, stays as it was.
 fn nothing_is_left(file: &[u8]) {
     let _ = shmarray::unlink(NAME);
     shmarray::sweep().unwrap();
@@ -228,7 +234,7 @@ fuzz_target!(|input: &[u8]| {
     nothing_is_left(&file);
 });
 
-// Half of the mutations change one field's place; the others do as they like.
+// Half of the mutations change bytes of one field; the others change any.
 fuzz_mutator!(|input: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let (start, end) = FIELDS[seed as usize / 2 % FIELDS.len()];
     if seed % 2 == 0 || size <= end {

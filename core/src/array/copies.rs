@@ -1,4 +1,4 @@
-//! Elements copied out of an array, and into one.
+//! Copying elements out of an array, and into one.
 
 use super::Array;
 use crate::copy::{End, copy_elements, copy_uncounted};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::shape::{Layout, Order};
 
 impl Array {
-    /// Copies the elements out, side by side in C order.
+    /// Returns the elements as bytes, side by side in C order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; (self.layout.len() * self.dtype.itemsize()) as usize];
@@ -17,7 +17,7 @@ impl Array {
     /// Copies the elements into `bytes`, side by side in C order.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not as many bytes.
+    /// [`Error::InvalidArgument`] when the elements do not take as many bytes.
     #[allow(unsafe_code)]
     pub fn read_into(&self, bytes: &mut [u8]) -> Result<()> {
         let itemsize = self.dtype.itemsize();
@@ -30,7 +30,9 @@ impl Array {
                 format!("the elements are {wanted} bytes, and there is room for {found}"),
             ));
         }
-        // SAFETY: one shape; `bytes` has room for all elements, and nobody else has it.
+        // SAFETY: `copy_elements` needs one shape, which the contiguous layout has, and mapped
+        // ends: this array's layout was checked when it was made, and `bytes` is private and just
+        // as long as the elements.
         unsafe {
             copy_elements(End { start: bytes.as_mut_ptr(), layout: &layout }, self.end(), itemsize)
         };
@@ -42,8 +44,8 @@ impl Array {
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when the shapes differ.
     ///
-    /// # Safety
     /// Every element of `layout`, from `source` on, can be read, and none is an element of this
+    /// array.
     /// array.
     #[allow(unsafe_code)]
     pub unsafe fn fill_from(&self, source: *const u8, layout: &Layout) -> Result<()> {
@@ -57,7 +59,9 @@ impl Array {
             ));
         }
         self.segment.prepare_stores(layout.len() * self.dtype.itemsize());
-        // SAFETY: one shape; this array is checked and writable; the caller vouches for the source.
+        // SAFETY: the shapes were just compared; this array's layout was checked when it was made,
+        // and it is not read-only; the caller promises that the source can be read and does not
+        // overlap it.
         unsafe {
             copy_elements(
                 self.end(),
@@ -72,8 +76,8 @@ impl Array {
     /// on. [`copied_bytes`](crate::copied_bytes) does not count them.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when they have no room there, or the array
-    /// is no such one.
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when the bytes have no room there, or the
+    /// array is not a contiguous one of bytes.
     ///
     /// # Safety
     /// None of the bytes is an element of this array.
@@ -96,7 +100,9 @@ impl Array {
         let target = Layout { offset: self.layout.offset + at, ..source.clone() };
         self.segment.prepare_stores(count);
         let to = End { start: self.segment.data_start().as_ptr(), layout: &target };
-        // SAFETY: one shape; there is room, which is writable; the caller vouches for the rest.
+        // SAFETY: both layouts have the shape `[count]`; the target lies inside this array, as was
+        // just checked, which is not read-only; the caller promises that `bytes` does not overlap
+        // it.
         unsafe { copy_uncounted(to, End { start: bytes.as_ptr().cast_mut(), layout: &source }) };
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Where a new array comes from: a free cell, a new slab, or a segment of its own.
+//! Creating an array: in a free cell, in a new slab, or in a segment of its own.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use crate::slab::{Request, Reuse};
 use crate::sweep::{self, Occasion};
 use crate::sys::{Directory, Operation};
 
-/// Memory for a new array, held by this process. No other process sees it before it is whole.
+/// Returns memory for a new array, held by this process. No other process sees it before it is
+/// complete.
 ///
 /// # Safety
-/// The elements that it begins with can be read, and are as many as the layout's.
+/// The elements of `fill` can be read, and are as many as the layout's.
 #[allow(unsafe_code)]
 pub(super) unsafe fn segment(
     dtype: &DType,
@@ -39,17 +40,18 @@ pub(super) unsafe fn segment(
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
     before_growing(&directory, header.segment_bytes());
     let file = match reserve(&directory, &header, options) {
-        // What dead processes left makes room before shared memory is said to be full.
+        // What dead processes left makes room before shared memory is reported as full.
         Err(Error::NoSpace { .. }) if sweep::gives_room(&directory)? => {
             reserve(&directory, &header, options)?
         }
         reserved => reserved?,
     };
-    // SAFETY: the caller vouches for the elements, which are as many as the header's layout has.
+    // SAFETY: the caller promises that the elements of `fill` can be read and are as many as the
+    // layout's, which is the header's.
     unsafe { Segment::create(file, header, options, fill) }
 }
 
-/// An array in a cell; `None` when it needs a segment of its own.
+/// Makes an array in a cell. `None` when it needs a segment of its own.
 fn in_cell(
     directory: &Directory,
     dtype: &DType,

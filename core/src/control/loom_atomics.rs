@@ -1,13 +1,13 @@
 //! Loom's atomics, with the operations that a control word has.
 //!
-//! Loom 0.7 misses orders in which a thread stores to what it has loaded itself
-//! (tokio-rs/loom#166): it remembers one last access of an atomic, and such a thread finds its own
-//! there. So each word has a turn beside it, taken before each operation: two of those never
-//! commute. A turn is Relaxed, so that nothing else is ordered by it. So have fences, which loom
-//! orders as they come.
+//! Loom 0.7 misses interleavings in which a thread stores to an atomic that it has loaded itself
+//! (tokio-rs/loom#166): it remembers one last access of each atomic, and such a thread finds its
+//! own access there. So each word has a turn beside it, which is taken before each operation: two
+//! operations on a turn never commute. A turn is Relaxed, so it orders nothing else. Fences have a
+//! turn, too, because loom orders them as they come.
 //!
-//! A test of the tests makes one operation of `lease` weaker than it is written ([`weaken`]): no
-//! source is changed, and what is weaker is a place in it.
+//! A test of the tests makes one operation of `lease` weaker than it is written ([`weaken`]). No
+//! source is changed: a loss is named by its location in that file.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use std::panic::Location;
 
 pub(crate) use loom::sync::atomic::Ordering;
 
-/// What an operation can lose.
+/// The orderings and fences that an operation can lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Loss {
     Acquire,
@@ -23,7 +23,7 @@ pub(crate) enum Loss {
     Fence,
 }
 
-/// A place in `lease.rs`, line and column, and what is lost there.
+/// A location in `lease.rs`, line and column, and what is lost there.
 pub(crate) type Weaker = (u32, u32, Loss);
 
 std::thread_local! {
@@ -31,31 +31,31 @@ std::thread_local! {
     static POSSIBLE: RefCell<Option<BTreeSet<Weaker>>> = const { RefCell::new(None) };
 }
 
-/// Makes one place weaker for what this thread models from now on.
+/// Makes one location weaker in all that this thread models from now on.
 pub(crate) fn weaken(weaker: Option<Weaker>) {
     WEAKER.set(weaker);
 }
 
-/// All that could be made weaker of what `run` models.
+/// Returns all that could be made weaker in what `run` models.
 pub(crate) fn possible_losses(run: impl FnOnce()) -> BTreeSet<Weaker> {
     POSSIBLE.set(Some(BTreeSet::new()));
     run();
     POSSIBLE.take().unwrap_or_default()
 }
 
-/// Whether the caller's caller keeps this; notes that it could lose it.
+/// Whether the calling operation keeps this ordering or fence. Records that it could lose it.
 #[track_caller]
 fn keeps(loss: Loss) -> bool {
-    let place = Location::caller();
-    if !place.file().ends_with("lease.rs") {
+    let location = Location::caller();
+    if !location.file().ends_with("lease.rs") {
         return true;
     }
-    let weaker = (place.line(), place.column(), loss);
+    let weaker = (location.line(), location.column(), loss);
     POSSIBLE.with_borrow_mut(|possible| possible.as_mut().map(|possible| possible.insert(weaker)));
     WEAKER.get() != Some(weaker)
 }
 
-/// An ordering, or what is left of it here.
+/// The ordering that remains at this location.
 #[track_caller]
 fn left_of(order: Ordering) -> Ordering {
     let acquires = matches!(order, Ordering::Acquire | Ordering::AcqRel) && keeps(Loss::Acquire);
@@ -64,7 +64,7 @@ fn left_of(order: Ordering) -> Ordering {
         (true, true) => Ordering::AcqRel,
         (true, false) => Ordering::Acquire,
         (false, true) => Ordering::Release,
-        (false, false) if order == Ordering::SeqCst => order, // nothing here asks for it
+        (false, false) if order == Ordering::SeqCst => order, // nothing here uses it
         (false, false) => Ordering::Relaxed,
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn fence(order: Ordering) {
 
 type Turn = loom::sync::atomic::AtomicU64;
 
-/// Loom's, with the operations that a `ControlWord` has.
+/// A loom atomic with the operations of a `ControlWord`.
 pub(crate) struct AtomicU64 {
     value: loom::sync::atomic::AtomicU64,
     turn: Turn,

@@ -1,24 +1,24 @@
-//! Control words for loom: a page of its atomics in place of mapped bytes, so that `lease` runs
-//! as it is shipped.
+//! Control words for loom: loom's atomics in place of mapped bytes, so that `lease` runs as it is
+//! shipped.
 
 use std::ptr::NonNull;
 
 use super::word::{ControlWord, Entry};
 use crate::format::SlabLayout;
 
-/// What lies in a header or in a cell's head.
+/// The control words and the entries of a header or of a cell's head.
 struct Page {
     words: [ControlWord; 6],
     entries: Vec<Entry>,
     cells: Vec<ControlWords>,
 }
 
-/// The words of one page. It is never freed: a model's memory is what its process has.
+/// The control words of one page. The page is never freed: it is the shared memory of a model.
 #[derive(Clone, Copy)]
 pub(crate) struct ControlWords(&'static Page);
 
 impl ControlWords {
-    /// A page with so many entries and cells, each of them with so many entries as well.
+    /// Makes a page with so many entries and cells. Each cell has as many entries.
     pub(crate) fn modelled(entries: usize, cells: usize) -> Self {
         let entry = |_| Entry { owner: ControlWord::zero(), owner_info: ControlWord::zero() };
         let words = [(); 6].map(|()| ControlWord::zero());
@@ -27,8 +27,8 @@ impl ControlWords {
     }
 
     /// # Safety
-    /// None is needed: nothing that is mapped can be had here.
-    #[allow(unsafe_code)] // the other body's signature
+    /// None: this body touches no mapped memory.
+    #[allow(unsafe_code)] // it has the signature of the mapped body
     pub(crate) unsafe fn new(
         _header: NonNull<u8>,
         _entries: usize,

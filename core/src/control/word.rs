@@ -1,4 +1,4 @@
-//! A control word, the entry of a lease table, and stores that announce themselves.
+//! A control word, the entry of a lease table, and the announcement of stores.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(loom)]
 use super::loom_atomics::{AtomicU64, Ordering};
 
-/// A word in shared memory. It has the operations that the protocol needs, and no others; each
-/// that stores is announced.
+/// A word in shared memory, with the operations that the protocol needs and no others. Each
+/// operation that stores is announced.
 #[repr(transparent)]
 pub(crate) struct ControlWord(AtomicU64);
 
@@ -23,7 +23,7 @@ impl ControlWord {
         self.0.store(value, order);
     }
 
-    /// Whether it was `from` and is now `to`.
+    /// Replaces `from` by `to`. Returns whether the word was `from`.
     #[cfg_attr(loom, track_caller)]
     pub(crate) fn replace(&self, from: u64, to: u64) -> bool {
         let _around = self.announced();
@@ -42,8 +42,8 @@ impl ControlWord {
         self.0.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// A count that is a hint. Who brings it to zero looks, and sees what the others did before
-    /// they counted: each is the next one's partner.
+    /// Adds to a count, which is a hint. The process that brings it to zero scans the entries, and
+    /// sees what the others did before they counted: each addition is the partner of the next one.
     #[cfg_attr(loom, track_caller)]
     pub(crate) fn add(&self, more: u64) -> u64 {
         let _around = self.announced();
@@ -55,7 +55,7 @@ impl ControlWord {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
     }
 
-    /// A word for loom, which is in no memory.
+    /// A word for loom, which lies in no mapped memory.
     #[cfg(loom)]
     pub(super) fn zero() -> Self {
         Self(AtomicU64::zero())
@@ -66,47 +66,49 @@ impl ControlWord {
     }
 }
 
-/// A store to shared memory is made while one of these lives. With the feature `steps` it is
-/// announced before and after, which is how `tests/crashes` kills a process there; a store that is
-/// not announced fails it.
+/// The time during which a store to shared memory is made. With the feature `steps` the store is
+/// announced before and after, so that `tests/crashes` can kill a process there; a store without an
+/// announcement fails that test.
 #[must_use]
 pub(crate) struct Announced {
-    place: *const u8,
+    address: *const u8,
     bytes: usize,
 }
 
 impl Announced {
-    pub(crate) fn around(place: *const u8, bytes: usize) -> Self {
+    pub(crate) fn around(address: *const u8, bytes: usize) -> Self {
         const BEFORE: u64 = 1;
-        announce(BEFORE, place, bytes);
-        Self { place, bytes }
+        announce(BEFORE, address, bytes);
+        Self { address, bytes }
     }
 }
 
 impl Drop for Announced {
     fn drop(&mut self) {
         const AFTER: u64 = 2;
-        announce(AFTER, self.place, self.bytes);
+        announce(AFTER, self.address, self.bytes);
     }
 }
 
-/// A system call that does nothing, but at which whoever traces this process can stop it.
+/// Makes a system call without effect, at which a tracer can stop this process.
 #[cfg(all(feature = "steps", target_os = "linux"))]
 #[allow(unsafe_code)]
-fn announce(when: u64, place: *const u8, bytes: usize) {
+fn announce(when: u64, address: *const u8, bytes: usize) {
     const MARK: u64 = u64::from_le_bytes(*b"shmarray");
-    // SAFETY: `getppid` takes no arguments; the kernel ignores what else is in the registers.
-    unsafe { libc::syscall(libc::SYS_getppid, MARK, when, place, bytes) };
+    // SAFETY: the call cannot touch memory, because `getppid` takes no arguments and the kernel
+    // ignores what is in the other registers.
+    unsafe { libc::syscall(libc::SYS_getppid, MARK, when, address, bytes) };
 }
 
 #[cfg(not(all(feature = "steps", target_os = "linux")))]
 fn announce(_: u64, _: *const u8, _: usize) {}
 
-/// One holder, in shared memory.
+/// One entry of a lease table, in shared memory.
 #[repr(C)]
 pub(crate) struct Entry {
     /// `owner << 1 | held`; 0 is free.
     pub(crate) owner: ControlWord,
-    /// Who that is, for people and for the check of its life; written before it is first held.
+    /// The owner info, for people and for the liveness check. It is stored before the entry is
+    /// first held.
     pub(crate) owner_info: ControlWord,
 }

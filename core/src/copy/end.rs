@@ -2,7 +2,7 @@
 
 use crate::shape::Layout;
 
-/// Where a copy reads or writes: an address of offset 0, and where the elements are from there.
+/// One side of a copy: the address of offset 0, and the layout of the elements from there.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
     pub(crate) start: *mut u8,
@@ -10,7 +10,7 @@ pub(crate) struct End<'a> {
 }
 
 impl End<'_> {
-    /// The element whose indices are all zero.
+    /// Returns the address of the element whose indices are all zero.
     pub(crate) fn first(self) -> *mut u8 {
         self.start.wrapping_add(self.layout.offset as usize)
     }

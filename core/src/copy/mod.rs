@@ -1,12 +1,10 @@
-//! Copies between memory of any strides, counted: the only copies that core makes.
+//! Copies between memory of any strides, counted: the only copies of array data in this crate.
 //!
-//! | file | |
-//! |---|---|
-//! | `end` | one side of a copy |
-//! | `plan` | in which order a copy walks |
-//! | `walk` | its loops |
-//! | `parts` | its parts, and the threads that copy them |
-//! | `pieces` | the elements as pieces that are written to a file |
+//! * `end`: one side of a copy.
+//! * `plan`: the order in which a copy walks.
+//! * `walk`: its loops.
+//! * `parts`: its parts, and the threads that copy them.
+//! * `pieces`: the elements as pieces that are written to a file.
 
 mod end;
 mod plan;
@@ -28,9 +26,9 @@ use plan::Plan;
 
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of array data that this process has copied with this library so far.
+/// The bytes of array data that this process has copied with this library so far.
 ///
-/// Handing an array over by its handle copies none.
+/// An array that is handed over by its handle is not copied.
 #[must_use]
 pub fn copied_bytes() -> u64 {
     COPIED_BYTES.load(Ordering::Relaxed)
@@ -39,28 +37,29 @@ pub fn copied_bytes() -> u64 {
 /// Copies all elements of `from` to the elements of `to` with the same indices.
 ///
 /// # Safety
-/// The layouts have one shape, both are checked against memory that is mapped at their
-/// `start`, `to`'s is writable, and the two do not overlap. Another process may write to
-/// either meanwhile: then the bytes copied are some of its bytes.
+/// Both layouts have one shape and were checked against memory that is mapped at their `start`.
+/// `to`'s memory is writable, and the two do not overlap. Another process may write to either
+/// meanwhile: then the bytes copied are some of its bytes.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn copy_elements(to: End<'_>, from: End<'_>, itemsize: u64) {
     let bytes = to.layout.len() * itemsize;
-    // SAFETY: the caller's.
+    // SAFETY: the caller makes the same promises about both ends as `copy_in_parts` asks for.
     unsafe { copy_in_parts(to, from, itemsize, parts_of(bytes)) };
     COPIED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// As [`copy_elements`], of what is no array's data: it is not counted.
+/// Copies as [`copy_elements`] does, but bytes that are no array's data: they are not counted.
 ///
 /// # Safety
 /// As [`copy_elements`].
 #[allow(unsafe_code)]
 pub(crate) unsafe fn copy_uncounted(to: End<'_>, from: End<'_>) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller makes the same promises about both ends, of which the items are bytes, as
+    // `copy_in_parts` asks for.
     unsafe { copy_in_parts(to, from, 1, parts_of(to.layout.len())) };
 }
 
-/// As [`copy_elements`], with so many threads.
+/// Copies as [`copy_elements`] does, with so many threads.
 ///
 /// # Safety
 /// As [`copy_elements`].
@@ -68,13 +67,16 @@ pub(crate) unsafe fn copy_uncounted(to: End<'_>, from: End<'_>) {
 pub(crate) unsafe fn copy_in_parts(to: End<'_>, from: End<'_>, itemsize: u64, parts: usize) {
     match dense_bytes(to.layout, from.layout, itemsize) {
         Some(0) => {}
-        // SAFETY: the caller's; the first element of each is where all begin.
+        // SAFETY: the elements of both ends lie side by side in C order from their first on
+        // (`dense_bytes`); the caller promises that they are mapped, that `to` is writable, and
+        // that they do not overlap.
         Some(bytes) if parts == 1 => unsafe {
             std::ptr::copy_nonoverlapping(from.first().cast_const(), to.first(), bytes as usize);
         },
         _ => {
             let plan = Plan::new(to, from, itemsize as usize);
-            // SAFETY: the caller's.
+            // SAFETY: the plan reads and writes elements of the two ends only, which the caller
+            // promises are mapped, writable in `to`, and do not overlap.
             unsafe { run_in_parts(plan, parts) };
         }
     }
@@ -87,22 +89,23 @@ unsafe fn run_in_parts(plan: Plan, parts: usize) {
     let parts = if plan.any_order { parts } else { 1 };
     let plan = Shared(plan);
     in_threads(parts, |part| {
-        // SAFETY: the caller's; the parts have no element in common.
+        // SAFETY: the caller promises what `Plan::run` needs for the whole plan, and `Plan::part`
+        // gives each thread elements that no other part has.
         unsafe { plan.part(part, parts).run() };
     });
 }
 
-/// Calls `write` with all elements, as they lie side by side in C order: pieces of them, with
-/// their offset, address and size in bytes, from several threads and in any order. The first error
-/// ends it.
+/// Calls `write` with all elements, as if they lay side by side in C order: in pieces, each with
+/// its offset, address and size in bytes, from several threads and in any order. Stops after the
+/// first error.
 ///
-/// The pieces are addresses and no slices: the source may change meanwhile.
+/// The pieces are addresses and not slices, because the source may change meanwhile.
 ///
 /// # Errors
 /// Those of `write`.
 ///
 /// # Safety
-/// The layout is checked against memory that is mapped at `start`.
+/// The layout was checked against memory that is mapped at `start`.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn write_elements(
     from: End<'_>,
@@ -110,16 +113,17 @@ pub(crate) unsafe fn write_elements(
     write: impl Fn(u64, *const u8, usize) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
     let bytes = from.layout.len() * itemsize;
-    // The kernel lets one thread at a time write to a file: another can only gather meanwhile.
+    // The kernel lets one thread at a time write to a file. Another can only gather meanwhile.
     let gathers = !from.layout.is_contiguous(itemsize, Order::C);
     let parts = if gathers { parts_of(bytes).min(2) } else { 1 };
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the layout was checked against memory that is mapped at
+    // `start`.
     unsafe { write_in_parts(from, itemsize, parts, write) }?;
     COPIED_BYTES.fetch_add(bytes, Ordering::Relaxed);
     Ok(())
 }
 
-/// As [`write_elements`], with so many threads.
+/// Writes as [`write_elements`] does, with so many threads.
 ///
 /// # Safety
 /// As [`write_elements`].
@@ -139,13 +143,14 @@ pub(crate) unsafe fn write_in_parts(
     let plan = Shared(Plan::new(to, from, itemsize as usize));
     let failed = OnceLock::new();
     in_threads(parts, |part| {
-        // SAFETY: the caller's.
+        // SAFETY: the plan reads elements of `from` only, which the caller promises are mapped;
+        // what it writes are offsets from null, which are not dereferenced.
         unsafe { Pieces::new(&write, &failed).of(&plan.part(part, parts)) };
     });
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// The bytes of all elements, if they lie side by side in C order in both.
+/// Returns the bytes of all elements, if they lie side by side in C order in both layouts.
 fn dense_bytes(to: &Layout, from: &Layout, itemsize: u64) -> Option<u64> {
     if to.is_empty() || itemsize == 0 {
         return Some(0);
@@ -160,7 +165,7 @@ fn dense_bytes(to: &Layout, from: &Layout, itemsize: u64) -> Option<u64> {
     Some(bytes)
 }
 
-/// Strides of elements side by side, of a size that has been checked.
+/// Returns the strides of elements side by side, whose size was checked before.
 fn c_strides(shape: &[u64], itemsize: u64) -> Vec<i64> {
     let mut strides = vec![0; shape.len()];
     let mut step = itemsize;
@@ -174,8 +179,8 @@ fn c_strides(shape: &[u64], itemsize: u64) -> Vec<i64> {
 /// A plan that several threads read.
 struct Shared(Plan);
 
-// SAFETY: the addresses in it are used as its owner vouches for, by threads that end before he
-// returns.
+// SAFETY: sharing the plan's addresses between threads is sound, because their owner promises that
+// they may be used until it returns, and `in_threads` joins its threads before that.
 #[allow(unsafe_code)]
 unsafe impl Sync for Shared {}
 

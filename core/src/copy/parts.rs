@@ -1,18 +1,18 @@
-//! A copy as parts, one for each of several threads.
+//! A copy in parts, one for each of several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, Scope, available_parallelism, scope};
 
 use super::plan::Plan;
 
-/// Below this a thread costs more than it saves.
+/// The least bytes of a part. For less a thread costs more than it saves.
 const PART_BYTES: u64 = 4 << 20;
-/// More threads wait for one memory.
+/// The most threads. More of them would wait for the same memory.
 const MOST_THREADS: usize = 8;
-/// Parts of a run begin with a page.
+/// The page size at which parts of a run begin.
 const PAGE_BYTES: usize = 4096;
 
-/// How many threads copy that many bytes.
+/// Returns the number of threads that copy that many bytes.
 pub(super) fn parts_of(bytes: u64) -> usize {
     match bytes / PART_BYTES {
         0 | 1 => 1,
@@ -20,9 +20,10 @@ pub(super) fn parts_of(bytes: u64) -> usize {
     }
 }
 
-/// How many threads this process may run at once, as it was when it first asked: that reads files.
+/// Returns the number of threads that this process may run at once, as it was at the first call:
+/// finding it out reads files.
 ///
-/// Two threads may both find out. A lock would stay taken in a child that another thread forks
+/// Two threads may both find it out. A lock would stay taken in a child that another thread forks
 /// meanwhile.
 fn parallelism() -> usize {
     static PARALLELISM: AtomicUsize = AtomicUsize::new(0);
@@ -36,8 +37,8 @@ fn parallelism() -> usize {
     }
 }
 
-/// Calls `work` with every part, each in a thread. The caller does the first, and those whose
-/// thread cannot be started.
+/// Calls `work` with every part, each in a thread. The caller does the first part, and those whose
+/// threads could not be started.
 pub(super) fn in_threads(parts: usize, work: impl Fn(usize) + Sync) {
     match parts {
         0 | 1 => work(0),
@@ -49,7 +50,7 @@ pub(super) fn in_threads(parts: usize, work: impl Fn(usize) + Sync) {
     }
 }
 
-/// Small stacks: the loops need a tile and a few frames.
+/// The stack of a thread. The loops need a tile and a few frames.
 const STACK_BYTES: usize = 256 << 10;
 
 fn starts<'scope>(
@@ -62,7 +63,8 @@ fn starts<'scope>(
 }
 
 impl Plan {
-    /// One of so many parts, which together are all of it and have no element in common.
+    /// Returns one of so many parts, which have no element in common and together are the whole
+    /// plan.
     pub(super) fn part(&self, part: usize, parts: usize) -> Self {
         let mut piece = self.clone();
         match self.dim_for(parts) {
@@ -76,7 +78,8 @@ impl Plan {
         piece
     }
 
-    /// The outermost dimension that makes parts of nearly one size; `None` for the run.
+    /// Returns the outermost dimension that gives parts of nearly one size. `None` if the run is
+    /// divided.
     fn dim_for(&self, parts: usize) -> Option<usize> {
         let counts = || self.dims.iter().map(|dim| dim.count).enumerate();
         let largest = || {

@@ -1,7 +1,7 @@
-//! The elements in C order, piece by piece, for a file that is written rather than mapped.
+//! The elements in C order, in pieces, for a file that is written rather than mapped.
 //!
-//! A store to a page that a new file does not have yet is a fault; write(2) makes the page and
-//! fills it in one go.
+//! A store to a page that a new file does not have yet faults first, while write(2) makes the page
+//! and fills it at once.
 #![allow(unsafe_code)] // copies into a buffer
 
 use std::io;
@@ -9,17 +9,17 @@ use std::sync::OnceLock;
 
 use super::plan::{Dim, LINE_BYTES, Plan};
 
-/// What is gathered for one piece.
+/// The size of the buffer in which one piece is gathered.
 const BUFFER_BYTES: usize = if cfg!(miri) { 64 } else { 256 << 10 };
-/// Runs from this size on are pieces themselves.
+/// Runs of this size and more are pieces themselves.
 const DIRECT_BYTES: usize = BUFFER_BYTES / 4;
-/// Where a piece has less than a cache line's half of what is near in the source, that much is
-/// gathered at once, for so many pieces at most.
+/// If a piece has less than half of each cache line that it reads, neighbouring pieces are gathered
+/// together: so many bytes and so many pieces at most.
 const TOGETHER_BYTES: usize = if cfg!(miri) { 256 } else { 1 << 20 };
 const NEAR_BYTES: usize = 4 * LINE_BYTES;
 const MOST_PIECES: usize = if cfg!(miri) { 4 } else { 64 };
 
-/// Calls `write` with pieces until one fails.
+/// Calls `write` with pieces until one call fails.
 pub(super) struct Pieces<'a, W> {
     write: &'a W,
     failed: &'a OnceLock<io::Error>,
@@ -33,23 +33,25 @@ impl<'a, W: Fn(u64, *const u8, usize) -> io::Result<()>> Pieces<'a, W> {
         Self { write, failed, buffer: Vec::new(), together: None }
     }
 
-    /// Writes what the plan copies; its `to` counts from null.
+    /// Writes what the plan copies. Its `to` counts from null.
     ///
     /// # Safety
-    /// All that it reads can be read.
+    /// All addresses from which the plan reads can be read.
     pub(super) unsafe fn of(&mut self, plan: &Plan) {
         match (plan.dims.first(), self.together) {
             _ if self.failed.get().is_some() || plan.bytes() == 0 => {}
             (None, None) => self.piece(plan.to.addr(), plan.from, plan.run_bytes),
-            // SAFETY: the caller's.
+            // SAFETY: the plan is a piece, as was just found, and the caller promises that all it
+            // reads can be read.
             _ if plan.is_piece(self.room()) => unsafe { self.gather(plan) },
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that all the plan reads can be read, and `cut` needs no
+            // more than that.
             (Some(&outer), _) => unsafe { self.cut(plan, outer) },
             (None, Some(_)) => unreachable!("a run of what is near in the source fits the buffer"),
         }
     }
 
-    /// For one piece.
+    /// Returns the bytes of buffer that one piece may have.
     fn room(&self) -> usize {
         self.together.map_or(BUFFER_BYTES, |dim| TOGETHER_BYTES / dim.count)
     }
@@ -65,20 +67,22 @@ impl<'a, W: Fn(u64, *const u8, usize) -> io::Result<()>> Pieces<'a, W> {
         if far_apart && self.together.is_none() {
             for first in (0..outer.count).step_by(near) {
                 self.together = Some(Dim { count: near.min(outer.count - first), ..outer });
-                // SAFETY: the caller's; some of its indices.
+                // SAFETY: the caller promises that all the plan reads can be read; this one reads
+                // some of its indices.
                 unsafe { self.of(&plan.rows(first, 1)) };
             }
             self.together = None;
         } else {
             for first in (0..outer.count).step_by(rows) {
-                // SAFETY: as above.
+                // SAFETY: the caller promises that all the plan reads can be read; this one reads
+                // some of its indices.
                 unsafe { self.of(&plan.rows(first, rows.min(outer.count - first))) };
             }
         }
     }
 
     /// # Safety
-    /// As [`Pieces::of`], and it is a piece.
+    /// As for [`Pieces::of`], and the plan is a piece.
     unsafe fn gather(&mut self, plan: &Plan) {
         self.buffer.reserve(self.room() * self.together.map_or(1, |dim| dim.count));
         let (buffer, bytes) = (self.buffer.as_mut_ptr(), plan.bytes());
@@ -86,7 +90,8 @@ impl<'a, W: Fn(u64, *const u8, usize) -> io::Result<()>> Pieces<'a, W> {
         let side_by_side = Dim { to: bytes as isize, ..pieces };
         let dims =
             [side_by_side].into_iter().filter(|dim| dim.count > 1).chain(plan.dims.iter().copied());
-        // SAFETY: the caller's; the pieces fit the buffer, which is ours.
+        // SAFETY: the caller promises that all the plan reads can be read; what it writes fits the
+        // private buffer, which has room for `count` pieces of `room` bytes.
         unsafe { Plan { to: buffer, dims: dims.collect(), ..plan.clone() }.run() };
         for index in 0..pieces.count {
             let offset = plan.to.wrapping_offset(pieces.to * index as isize).addr();
@@ -96,13 +101,13 @@ impl<'a, W: Fn(u64, *const u8, usize) -> io::Result<()>> Pieces<'a, W> {
 
     fn piece(&self, offset: usize, start: *const u8, bytes: usize) {
         if let Err(error) = (self.write)(offset as u64, start, bytes) {
-            let _: Result<(), io::Error> = self.failed.set(error); // the first stays
+            let _: Result<(), io::Error> = self.failed.set(error); // a later error is dropped
         }
     }
 }
 
 impl Plan {
-    /// Whether what it writes lies side by side in that room, and is worth gathering.
+    /// Whether what the plan writes lies side by side, fits that room, and is worth gathering.
     fn is_piece(&self, room: usize) -> bool {
         let mut bytes = self.run_bytes;
         let dense = self.dims.iter().rev().all(|dim| {
@@ -113,14 +118,14 @@ impl Plan {
         dense && bytes <= room && self.run_bytes < DIRECT_BYTES
     }
 
-    /// How many indices of its outermost dimension are one piece; at least one.
+    /// Returns the number of indices of the outermost dimension that are one piece; at least one.
     fn rows_in(&self, room: usize) -> usize {
         let row = self.rows(0, 1);
         let dense = row.is_piece(room) && self.dims[0].to == row.bytes() as isize;
         if dense { room / row.bytes() } else { 1 }
     }
 
-    /// So many indices of its outermost dimension.
+    /// Returns the plan for `count` indices of the outermost dimension, from `first` on.
     fn rows(&self, first: usize, count: usize) -> Self {
         let mut rows = self.clone();
         rows.skip(0, first);

@@ -1,17 +1,18 @@
-//! In which order a copy walks: pure numbers, but for the two addresses that they move.
+//! The order in which a copy walks: numbers, and the two addresses that they are added to.
 //!
-//! The order of the indices does not matter to a copy, so the dimensions are sorted by the
-//! strides of where it writes; those of one element go; neighbours that are one dimension in both
-//! ends are merged; what is dense in both is a run, copied as one. NumPy's iterator does the same.
+//! The order of the indices does not matter to a copy. So the dimensions are sorted by the strides
+//! of the end that is written; dimensions of one element are dropped; neighbours that are one
+//! dimension in both ends are merged; elements that lie side by side in both ends are a run, which
+//! is copied as one. NumPy's iterator does the same.
 //!
-//! Where the elements written may overlap (a stride of zero), the last in the order of the
-//! indices stays, so there the order is kept, and one thread walks.
+//! Where the elements written may overlap (a stride of zero), the last one in the order of the
+//! indices must stay, so the order is kept and one thread walks.
 
 use std::cmp::Reverse;
 
 use super::end::End;
 
-/// How a dimension steps in both ends, in bytes.
+/// A dimension, and its steps in both ends, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dim {
     pub(super) count: usize,
@@ -22,42 +23,44 @@ pub(super) struct Dim {
 /// How the innermost two dimensions are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inner {
-    /// One after the other.
+    /// The inner one once for each index of the outer one.
     Rows,
-    /// The inner one is long, the other short: pieces of the inner one that stay in the cache.
+    /// The inner one is long and the other short: in pieces of the inner one that stay in the
+    /// cache.
     Strips,
-    /// What is near in the one end is far in the other, and both are long: squares.
+    /// Elements that are near in one end are far apart in the other, and both dimensions are long:
+    /// in squares.
     Tiles,
-    /// The same of items that are large: a few of them along what is near in the source, for all of
-    /// the other.
+    /// As `Tiles`, but the items are large: a few of them along the dimension that is near in the
+    /// source, for all of the other.
     Streams,
 }
 
-/// A copy: `run_bytes` at every index of `dims`, which go from the outermost to the innermost.
+/// A copy of `run_bytes` at every index of `dims`, which go from the outermost to the innermost.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) to: *mut u8,
     pub(super) from: *const u8,
     pub(super) dims: Vec<Dim>,
     pub(super) run_bytes: usize,
-    /// Whether its elements may be written in any order, and at once.
+    /// Whether the elements may be written in any order, and by several threads at once.
     pub(super) any_order: bool,
 }
 
-/// Bytes that a processor's cache takes at once.
+/// The size of a processor's cache line.
 pub(super) const LINE_BYTES: usize = 64;
-/// What stays in a cache that is nearly as fast as the first. Smaller items than a word gain by
-/// tiles even there: four of them are one store.
+/// The size of a cache that is nearly as fast as the first. Items smaller than a word gain by tiles
+/// even there, because four of them are one store.
 const CACHED_BYTES: usize = 256 << 10;
 const WORD_BYTES: usize = 4;
-/// Of items from this size on a line has so few that another copy of them, in a tile, costs more
-/// than it saves.
+/// From this size on a cache line has so few items that copying them once more, in a tile, costs
+/// more than it saves.
 const WIDE_BYTES: usize = 16;
-/// Fewer than these and a loop costs more than its elements.
+/// A loop over fewer indices costs more than its elements.
 const SHORT: usize = 8;
 
 impl Plan {
-    /// The ends have one shape, and there are elements.
+    /// Plans a copy. The ends have one shape, and there are elements.
     pub(super) fn new(to: End<'_>, from: End<'_>, itemsize: usize) -> Self {
         let dims = dims_of(to, from);
         let (to, from) = (to.first(), from.first());
@@ -72,8 +75,8 @@ impl Plan {
         self.dims.iter().map(|dim| dim.count).product::<usize>() * self.run_bytes
     }
 
-    /// Largest steps of the written end first, all of them forward; as it is where that may
-    /// overlap.
+    /// Sorts the dimensions by the steps of the written end, the largest first, and makes those
+    /// steps positive. Where elements written may overlap, the dimensions stay as they are.
     fn sort(&mut self) {
         let mut sorted = self.dims.clone();
         sorted.sort_by_key(|dim| Reverse(dim.to.unsigned_abs()));
@@ -84,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// Writes a dimension from its other end if it goes backwards.
+    /// Walks a dimension from its other end if its step in the written end is negative.
     fn turn_forward(&mut self, dim: usize) {
         let Dim { count, to, from } = self.dims[dim];
         if to < 0 {
@@ -121,7 +124,7 @@ impl Plan {
         }
     }
 
-    /// Brings the two dimensions that are best walked together to the innermost places.
+    /// Makes the two dimensions innermost that are best walked together.
     pub(super) fn arrange(&mut self) -> Inner {
         let count = self.dims.len();
         if !self.any_order || count < 2 {
@@ -147,13 +150,14 @@ impl Plan {
         Inner::Strips
     }
 
-    /// The dimension with the smallest steps where it reads.
+    /// Returns the dimension with the smallest steps in the source.
     pub(super) fn nearest_source(&self) -> usize {
-        let steps = |&dim: &usize| self.dims[dim].from.unsigned_abs().wrapping_sub(1); // a zero is no step
+        // A step of zero is none, so it counts as the largest.
+        let steps = |&dim: &usize| self.dims[dim].from.unsigned_abs().wrapping_sub(1);
         (0..self.dims.len()).rev().min_by_key(steps).unwrap_or(0)
     }
 
-    /// Whether a cache line of the source has elements of several indices of that dimension, and is
+    /// Whether a cache line of the source has elements of several indices of a dimension, and is
     /// worth keeping for them.
     pub(super) fn is_across(&self, dim: usize) -> bool {
         let shared = self.dims[dim].from.unsigned_abs() < LINE_BYTES && self.run_bytes < LINE_BYTES;
@@ -181,7 +185,7 @@ fn dims_of(to: End<'_>, from: End<'_>) -> Vec<Dim> {
     .collect()
 }
 
-/// Whether each step goes over all that lies inside it, so that no two elements share a byte.
+/// Whether each step is larger than all that lies inside it, so that no two elements share a byte.
 fn are_apart(sorted: &[Dim], itemsize: usize) -> bool {
     let mut extent = itemsize;
     sorted.iter().rev().all(|dim| {

@@ -1,4 +1,4 @@
-//! Copies against the obvious one, element by element.
+//! Copies compared with a plain copy, element by element.
 #![allow(unsafe_code)]
 
 use std::io::{Error, ErrorKind};
@@ -10,11 +10,11 @@ use proptest::test_runner::Config;
 use super::plan::Inner;
 use super::*;
 
-/// Dimensions of both ends: elements, what lies between them, which way, and where it stands in
-/// the memory of each.
+/// The dimensions of both ends: the elements, the gaps between them, whether the strides are
+/// negative, and the nesting order in the memory of each end.
 type Dims = Vec<(u64, [u64; 2], [bool; 2], [u8; 2])>;
 
-/// Most elements of a dimension, by how many dimensions there are.
+/// The most elements of a dimension, by the number of dimensions.
 const MOST: [u64; 6] = if cfg!(miri) { [1, 9, 9, 4, 3, 2] } else { [1, 400, 80, 24, 9, 6] };
 const CASES: u32 = if cfg!(miri) { 10 } else { 300 };
 
@@ -27,7 +27,8 @@ fn dims() -> impl Strategy<Value = Dims> {
     })
 }
 
-/// One end: a layout in memory of that many bytes, dimensions nested in the order of their places.
+/// Returns the layout of one end and the bytes of memory it needs. Dimensions are nested in their
+/// order.
 fn end_of(dims: &Dims, end: usize, itemsize: u64) -> (Layout, usize) {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     order.sort_by_key(|&dim| dims[dim].3[end]);
@@ -47,7 +48,7 @@ fn end_of(dims: &Dims, end: usize, itemsize: u64) -> (Layout, usize) {
     (layout, extent as usize)
 }
 
-/// Offsets of all elements in C order.
+/// Returns the offsets of all elements in C order.
 fn offsets(layout: &Layout) -> Vec<usize> {
     let mut all = vec![layout.offset as i64];
     for (&count, &stride) in layout.shape.iter().zip(&layout.strides) {
@@ -74,7 +75,8 @@ fn copied(
     let mut target = vec![0; to_size];
     let to = End { start: target.as_mut_ptr(), layout: to };
     let from = End { start: source.as_ptr().cast_mut(), layout: from };
-    // SAFETY: both vectors have the bytes that the layouts describe.
+    // SAFETY: `copy_in_parts` needs mapped memory for both layouts: each vector has the bytes that
+    // its layout describes, and they do not overlap.
     unsafe { copy_in_parts(to, from, itemsize, parts) };
     target
 }
@@ -96,13 +98,15 @@ fn copied_one_by_one(
 fn written(from: &Layout, source: &[u8], itemsize: u64, parts: usize) -> Vec<u8> {
     let target = Mutex::new(vec![0u8; offsets(from).len() * itemsize as usize]);
     let write = |offset, start, bytes| {
-        // SAFETY: a piece can be read, and nobody writes to it here.
+        // SAFETY: the piece can be read, as `write_in_parts` promises, and no thread writes to it
+        // in this test.
         let piece = unsafe { std::slice::from_raw_parts(start, bytes) };
         target.lock().unwrap()[offset as usize..][..bytes].copy_from_slice(piece);
         Ok(())
     };
     let from = End { start: source.as_ptr().cast_mut(), layout: from };
-    // SAFETY: the vector has the bytes that the layout describes.
+    // SAFETY: `write_in_parts` needs mapped memory for the layout: the vector has all the bytes
+    // that it describes.
     unsafe { write_in_parts(from, itemsize, parts, write) }.unwrap();
     target.into_inner().unwrap()
 }
@@ -131,11 +135,15 @@ proptest! {
     }
 
     #[test]
-    fn one_element_of_a_dimension_may_stand_for_all(dims in dims(), zeros in any::<[[bool; 2]; 5]>(), parts in 1usize..4) {
+    fn one_element_of_a_dimension_may_stand_for_all(
+        dims in dims(),
+        zeros in any::<[[bool; 2]; 5]>(),
+        parts in 1usize..4,
+    ) {
         let [mut to, mut from] = [0, 1].map(|end| end_of(&dims, end, 4));
         for (dim, &[to_zero, from_zero]) in (0..dims.len()).zip(&zeros) {
             for (end, zero) in [(&mut to.0, to_zero && dims.len() < 3), (&mut from.0, from_zero)] {
-                // Where the dimension's first element was stays inside.
+                // The dimension's first element stays where it was, inside the memory.
                 end.strides[dim] = if zero { 0 } else { end.strides[dim] };
             }
         }
@@ -143,7 +151,7 @@ proptest! {
     }
 }
 
-/// Shapes with tiles that are whole and tiles that are cut.
+/// The shapes give whole tiles and tiles that are cut.
 #[test]
 fn transposed_arrays_arrive_in_order() {
     let shapes: &[[u64; 3]] = &[
@@ -180,7 +188,8 @@ fn a_transposed_and_reversed_source_arrives_in_order() {
     let mut copied = vec![0u16; 24];
     let before = copied_bytes();
     let ends = [copied.as_mut_ptr().cast(), source.as_ptr().cast_mut().cast::<u8>()];
-    // SAFETY: both vectors hold the 48 bytes that the layouts describe.
+    // SAFETY: `copy_elements` needs mapped memory for both layouts: each vector holds the 48 bytes
+    // that its layout describes.
     unsafe {
         copy_elements(End { start: ends[0], layout: &to }, End { start: ends[1], layout: &from }, 2)
     };
@@ -192,7 +201,8 @@ fn a_transposed_and_reversed_source_arrives_in_order() {
     assert!(copied_bytes() >= before + 48);
 }
 
-/// A tile is one more copy of each item. Of large items few share a line, and it saves nothing.
+/// A tile copies each item once more. Few large items share a cache line, so tiles save nothing for
+/// them.
 #[test]
 fn small_items_are_transposed_in_tiles_and_large_ones_are_not() {
     for (itemsize, expected) in
@@ -223,7 +233,8 @@ fn the_first_error_of_a_write_ends_it() {
     let from = Layout::contiguous(&[64, 64], 1, Order::F).unwrap();
     let from = End { start: source.as_ptr().cast_mut(), layout: &from };
     let before = copied_bytes();
-    // SAFETY: the vector has the bytes that the layout describes.
+    // SAFETY: `write_elements` needs mapped memory for the layout: the vector has all the bytes
+    // that it describes.
     let failed =
         unsafe { write_elements(from, 1, |_, _, _| Err(Error::from(ErrorKind::StorageFull))) };
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
@@ -239,7 +250,8 @@ fn large_copies_are_counted_once() {
     let before = copied_bytes();
     for from in [&layout, &backwards] {
         let from = End { start: source.as_ptr().cast_mut(), layout: from };
-        // SAFETY: both vectors have the bytes that the layouts describe.
+        // SAFETY: `copy_elements` needs mapped memory for both layouts: each vector has the bytes
+        // that its layout describes.
         unsafe { copy_elements(End { start: target.as_mut_ptr(), layout: &layout }, from, 8) };
     }
     assert!(copied_bytes() >= before + 2 * bytes);

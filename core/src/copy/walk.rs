@@ -1,42 +1,43 @@
 //! The loops of a copy, one of each for the sizes that a processor moves at once.
-#![allow(unsafe_code)] // copies between two addresses that the plan has computed
+#![allow(unsafe_code)] // they copy between addresses that the plan computed
 
 use std::mem::MaybeUninit;
 
 use super::plan::{Dim, Inner, LINE_BYTES, Plan};
 
-/// What is copied at every index.
+/// The item that is copied at every index.
 trait Item: Copy {
     fn of(bytes: usize) -> Self;
 
     fn bytes(self) -> usize;
 
     /// # Safety
-    /// `bytes` can be read and written there, and do not overlap.
+    /// `bytes` can be read at `from` and written at `to`, and do not overlap.
     unsafe fn copy(self, to: *mut u8, from: *const u8);
 
-    /// Four of them that are `step` bytes apart, side by side.
+    /// Copies four items that are `step` bytes apart to four side by side.
     ///
     /// # Safety
-    /// As `copy`, for each.
+    /// As for `copy`, for each of the four.
     #[inline(always)]
     unsafe fn four(self, to: *mut u8, from: *const u8, step: isize) {
         Dim { count: 4, to: self.bytes() as isize, from: step }.each(to, from, |to, from| {
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises what `copy` needs for each of the four items, and the
+            // index is below four.
             unsafe { self.copy(to, from) };
         });
     }
 }
 
-/// Of a size that is known here: one load and one store.
+/// An item of a size that is known here: one load and one store.
 #[derive(Clone, Copy)]
 struct Fixed<const BYTES: usize>;
 
-/// Of one to two times `WORD` bytes: the first and the last word, which may overlap.
+/// An item of one to two times `WORD` bytes: the first and the last word, which may overlap.
 #[derive(Clone, Copy)]
 struct Ends<const WORD: usize>(usize);
 
-/// Of any size.
+/// An item of any size.
 #[derive(Clone, Copy)]
 struct Run(usize);
 
@@ -52,19 +53,22 @@ impl<const BYTES: usize> Item for Fixed<BYTES> {
 
     #[inline(always)]
     unsafe fn copy(self, to: *mut u8, from: *const u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `BYTES` can be read and written there, and do not
+        // overlap.
         unsafe { std::ptr::copy_nonoverlapping(from, to, BYTES) };
     }
 
-    /// All are loaded before one is stored: then it is one store.
+    /// Loads all four before it stores one, so that they become one store.
     #[inline(always)]
     unsafe fn four(self, to: *mut u8, from: *const u8, step: isize) {
         let four: [[MaybeUninit<u8>; BYTES]; 4] = std::array::from_fn(|index| {
             let from = from.wrapping_offset(step * index as isize);
-            // SAFETY: the caller's; bytes need no alignment.
+            // SAFETY: the caller promises that each of the four items can be read; an array of
+            // bytes needs no alignment.
             unsafe { from.cast::<[MaybeUninit<u8>; BYTES]>().read() }
         });
-        // SAFETY: as above.
+        // SAFETY: the caller promises that four items side by side can be written; an array of
+        // bytes needs no alignment.
         unsafe { to.cast::<[[MaybeUninit<u8>; BYTES]; 4]>().write(four) };
     }
 }
@@ -82,9 +86,11 @@ impl<const WORD: usize> Item for Ends<WORD> {
     #[inline(always)]
     unsafe fn copy(self, to: *mut u8, from: *const u8) {
         let last = self.0 - WORD;
-        // SAFETY: the caller's; there are at least `WORD` bytes.
+        // SAFETY: the caller promises that all bytes of the item can be read and written; an item
+        // of `Ends` has at least `WORD` of them.
         unsafe { std::ptr::copy_nonoverlapping(from, to, WORD) };
-        // SAFETY: as above.
+        // SAFETY: the caller promises that all bytes of the item can be read and written; the last
+        // word ends where the item does.
         unsafe {
             std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), WORD)
         };
@@ -101,14 +107,15 @@ impl Item for Run {
     }
 
     unsafe fn copy(self, to: *mut u8, from: *const u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `self.0` bytes can be read and written there, and do not
+        // overlap.
         unsafe { std::ptr::copy_nonoverlapping(from, to, self.0) };
     }
 }
 
 impl Plan {
     /// # Safety
-    /// All that it reads can be read, all that it writes can be written, and the two do not
+    /// All that the plan reads can be read, all that it writes can be written, and the two do not
     /// overlap.
     pub(super) unsafe fn run(mut self) {
         let walk = match self.run_bytes {
@@ -124,15 +131,17 @@ impl Plan {
             _ => Self::walk::<Run>,
         };
         let inner = self.arrange();
-        // SAFETY: the caller's; that item is for such a run.
+        // SAFETY: the caller promises what the walk needs, and the match above chose the item for
+        // runs of this size.
         unsafe { walk(&self, inner) };
     }
 
     /// # Safety
-    /// As [`Plan::run`], and the item is for its run.
+    /// As for [`Plan::run`], and the item is for runs of this size.
     unsafe fn walk<I: Item>(&self, inner: Inner) {
         let walk = Walk { item: I::of(self.run_bytes), inner };
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the elements of all dimensions, from these two addresses
+        // on, can be read and written.
         unsafe { walk.dimensions(&self.dims, self.to, self.from) };
     }
 }
@@ -142,14 +151,14 @@ struct Walk<I> {
     inner: Inner,
 }
 
-/// A tile on its way, in the first cache.
+/// A tile between two ends, which stays in the first-level cache.
 #[repr(align(64))]
 struct Tile([MaybeUninit<u8>; TILE_BYTES]);
 
 const TILE_BYTES: usize = 16 << 10;
-/// Most bytes and elements of a tile along the source, where it is read in rows, and along what is
-/// written: whole cache lines also where it does not begin with one, and few pages, which the
-/// processor has to find. Measured.
+/// The most bytes and elements of a tile along the source, where it is read in rows, and along the
+/// end that is written. They are whole cache lines even where a tile does not begin with one, and
+/// few pages, each of which the processor has to find. Measured.
 const NEAR: Side = Side { bytes: 512, count: 64 };
 const FAR: Side = Side { bytes: 256, count: 128 };
 
@@ -164,45 +173,53 @@ impl Side {
     }
 }
 
-/// How many rows are written at once: so few that their lines stay in the first cache until they
-/// are full, also where strides of a power of two put all of them into one set. Measured.
+/// The number of rows that are written at once: so few that their cache lines stay in the
+/// first-level cache until they are full, even where strides of a power of two put all of them into
+/// one set. Measured.
 const STREAMS: usize = 12;
 
-/// What a strip takes in the end where it is longest.
+/// The bytes that a strip spans in the end where it is longest.
 const STRIP_BYTES: usize = 16 << 10;
 const SHORTEST_STRIP: usize = 64;
 
-// SAFETY of all below: as `Plan::run`; the addresses are those of elements, since every index is
-// below its dimension's count.
+// The functions below have the contract of `Plan::run`. An address that they compute is an
+// element's, because every index is below its dimension's count.
 impl<I: Item> Walk<I> {
     /// # Safety
-    /// As [`Plan::run`], for the elements in `dims` from these addresses on.
+    /// As for [`Plan::run`], for the elements in `dims` from these addresses on.
     unsafe fn dimensions(&self, dims: &[Dim], to: *mut u8, from: *const u8) {
         match (dims, self.inner) {
-            // SAFETY: the caller's.
+            // SAFETY: without dimensions these are the addresses of one element, which the caller
+            // promises can be read and written.
             ([], _) => unsafe { self.item.copy(to, from) },
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that the elements in `dims`, from these addresses on, can
+            // be read and written.
             (&[row], _) => unsafe { self.row(row, to, from) },
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that the elements in `dims`, from these addresses on, can
+            // be read and written.
             (&[short, long], Inner::Strips) => unsafe { self.strips(short, long, to, from) },
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that the elements in `dims`, from these addresses on, can
+            // be read and written.
             (&[near, far], Inner::Tiles) => unsafe { self.tiles(near, far, to, from) },
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that the elements in `dims`, from these addresses on, can
+            // be read and written.
             (&[near, far], Inner::Streams) => unsafe { self.streams(near, far, to, from) },
             ([outer, rest @ ..], _) => outer.each(to, from, |to, from| {
-                // SAFETY: the caller's; an index below the count.
+                // SAFETY: the caller promises that the elements in `dims` can be read and written,
+                // and the index of `outer` is below its count.
                 unsafe { self.dimensions(rest, to, from) };
             }),
         }
     }
 
     /// # Safety
-    /// As [`Walk::dimensions`].
+    /// As for [`Walk::dimensions`].
     unsafe fn strips(&self, short: Dim, long: Dim, to: *mut u8, from: *const u8) {
         let step = long.to.unsigned_abs().max(long.from.unsigned_abs());
         long.cut((STRIP_BYTES / step.max(1)).max(SHORTEST_STRIP), to, from, |strip, to, from| {
             short.each(to, from, |to, from| {
-                // SAFETY: the caller's; a part of the dimension.
+                // SAFETY: the caller promises that the elements of both dimensions can be read and
+                // written; a strip is a part of the long one.
                 unsafe { self.row(strip, to, from) };
             });
         });
@@ -211,44 +228,50 @@ impl<I: Item> Walk<I> {
     /// Reads pieces of rows, and writes each of their items to the end of a row of its own.
     ///
     /// # Safety
-    /// As [`Walk::dimensions`].
+    /// As for [`Walk::dimensions`].
     unsafe fn streams(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
         near.cut(STREAMS, to, from, |near, to, from| {
             far.each(to, from, |to, from| {
-                // SAFETY: the caller's; a part of the dimension.
+                // SAFETY: the caller promises that the elements of both dimensions can be read and
+                // written; this piece is a part of `near`.
                 unsafe { self.row(near, to, from) };
             });
         });
     }
 
     /// # Safety
-    /// As [`Walk::dimensions`].
+    /// As for [`Walk::dimensions`].
     unsafe fn tiles(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
         let bytes = self.item.bytes();
         let mut tile = Tile([MaybeUninit::uninit(); TILE_BYTES]);
         near.cut(NEAR.of(bytes), to, from, |near, to, from| {
             far.cut(FAR.of(bytes), to, from, |far, to, from| {
-                // SAFETY: the caller's; a part of both dimensions, which fits the tile.
+                // SAFETY: the caller promises that the elements of both dimensions can be read and
+                // written; these pieces are parts of them, and `NEAR` times `FAR` elements fit the
+                // tile.
                 unsafe { self.tile(&mut tile, [near, far], to, from) };
             });
         });
     }
 
-    /// Reads along the one dimension and writes along the other, through a tile: no line of either
-    /// end is needed twice, wherever its strides put it in the cache.
+    /// Reads along one dimension and writes along the other, through a tile. No cache line of
+    /// either end is needed twice, wherever its strides put it in the cache.
     ///
     /// # Safety
-    /// As [`Walk::dimensions`], and the tile has room.
+    /// As for [`Walk::dimensions`], and the tile has room.
     unsafe fn tile(&self, tile: &mut Tile, [near, far]: [Dim; 2], to: *mut u8, from: *const u8) {
         let bytes = self.item.bytes() as isize;
         let tile = tile.0.as_mut_ptr().cast::<u8>();
         let (across, along) = (bytes * far.count as isize, bytes);
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the elements of both dimensions can be read, and `touch`
+        // only reads.
         unsafe { touch(near, far, from) };
-        // SAFETY: the caller's; the tile is ours.
+        // SAFETY: the caller promises that the elements of both dimensions can be read and that the
+        // tile, which is private, has room for them.
         unsafe { self.turn(Dim { to: across, ..near }, Dim { to: along, ..far }, tile, from) };
         Dim { from: across, ..near }.each(to, tile, |to, tile| {
-            // SAFETY: the caller's; the tile's elements have been written.
+            // SAFETY: the caller promises that the elements can be written; `turn` has stored all
+            // elements of the tile that are read here.
             unsafe { self.row(Dim { from: along, ..far }, to, tile) };
         });
     }
@@ -256,12 +279,14 @@ impl<I: Item> Walk<I> {
     /// Reads along `near`, four rows at a time, and writes across it.
     ///
     /// # Safety
-    /// As [`Walk::dimensions`], and what `far` writes lies side by side.
+    /// As for [`Walk::dimensions`], and what `far` writes lies side by side.
     unsafe fn turn(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
         let four = Dim { count: far.count / 4, to: 4 * far.to, from: 4 * far.from };
         four.each(to, from, |to, from| {
             near.each(to, from, |to, from| {
-                // SAFETY: the caller's.
+                // SAFETY: the caller promises that the elements of both dimensions can be read and
+                // written; these four are of successive indices of `far`, which it writes side by
+                // side.
                 unsafe { self.item.four(to, from, far.from) };
             });
         });
@@ -270,23 +295,26 @@ impl<I: Item> Walk<I> {
             to.wrapping_offset(four * far.to),
             from.wrapping_offset(four * far.from),
             |to, from| {
-                // SAFETY: the caller's.
+                // SAFETY: the caller promises that the elements of both dimensions can be read and
+                // written; these indices of `far` are the last ones.
                 unsafe { self.row(near, to, from) };
             },
         );
     }
 
     /// # Safety
-    /// As [`Walk::dimensions`].
+    /// As for [`Walk::dimensions`].
     unsafe fn row(&self, row: Dim, to: *mut u8, from: *const u8) {
         let bytes = self.item.bytes() as isize;
         let copy = |to, from| {
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that the row's elements can be read and written, and
+            // `each` calls with addresses of these.
             unsafe { self.item.copy(to, from) };
         };
-        // Steps that are known here make loops with vector instructions.
+        // Steps that are constants here give loops with vector instructions.
         match (row.to, row.from) {
-            // SAFETY: the caller's; they lie side by side in both.
+            // SAFETY: the caller promises that the row's elements can be read and written, and they
+            // lie side by side in both ends.
             (t, f) if (t, f) == (bytes, bytes) => unsafe {
                 std::ptr::copy_nonoverlapping(from, to, bytes as usize * row.count);
             },
@@ -304,27 +332,28 @@ impl<I: Item> Walk<I> {
     }
 }
 
-/// Reads a little of each cache line of the rows along `near`, so that the processor waits for all
-/// of them at once and not for one row after the other.
+/// Reads a byte of each cache line of the rows along `near`, so that the processor waits for all of
+/// them at once and not for one row after the other.
 ///
 /// # Safety
-/// As [`Walk::dimensions`].
+/// As for [`Walk::dimensions`].
 unsafe fn touch(near: Dim, far: Dim, from: *const u8) {
     let step = (LINE_BYTES / near.from.unsigned_abs()).max(1);
     let lines = Dim { count: near.count.div_ceil(step), from: near.from * step as isize, ..near };
     let last = near.from * (near.count as isize - 1);
     let read = |from: *const u8| {
-        // SAFETY: the caller's: a byte of an element, whose value nobody looks at.
+        // SAFETY: the address is of an element, which the caller promises can be read; the value
+        // may be any byte, since nothing uses it.
         unsafe { from.cast::<MaybeUninit<u8>>().read_volatile() };
     };
     far.each(std::ptr::null_mut(), from, |to, from| {
         lines.each(to, from, |_, from| read(from));
-        read(from.wrapping_offset(last)); // a row may end in one line more
+        read(from.wrapping_offset(last)); // a row may end in one more line
     });
 }
 
 impl Dim {
-    /// Calls with the addresses of every index.
+    /// Calls `visit` with the addresses of every index.
     #[inline(always)]
     fn each(self, to: *mut u8, from: *const u8, mut visit: impl FnMut(*mut u8, *const u8)) {
         for index in 0..self.count as isize {
@@ -332,7 +361,7 @@ impl Dim {
         }
     }
 
-    /// Calls with its pieces of at most `most` indices, and where they begin.
+    /// Calls `visit` with pieces of at most `most` indices, and their addresses.
     fn cut(
         self,
         most: usize,

@@ -1,4 +1,4 @@
-//! Heads of cells, and copies of entries: what FORMAT.md says of kind 2.
+//! The heads of cells, and copies of lease entries: kind 2 of FORMAT.md.
 
 use std::mem::size_of;
 
@@ -10,28 +10,28 @@ use super::{
 };
 use crate::dtype::DType;
 
-/// Where the heads of cells start.
+/// The offset of the first head in the header.
 pub(crate) const HEADS_OFFSET: usize = PAGE_BYTES as usize;
-/// Size of a head: words, description, entries. Of a small array's cell, and of one that has its
-/// segment for itself, as many hold what is large.
+/// The size of a head, which is control words, description and entries: in a slab of small cells,
+/// and in a slab with one large cell, since large arrays have as many holders as small ones do.
 pub(crate) const SMALL_HEAD_BYTES: u32 = 512;
 pub(crate) const LARGE_HEAD_BYTES: u32 = 4096;
-/// Where its flags are.
+/// The offset of the flags in a head.
 const CELL_FLAGS_OFFSET: usize = 16;
-/// Where its description starts: for people.
+/// The offset of the description in a head. It is for people.
 pub(crate) const CELL_DESCRIPTION_OFFSET: usize = 32;
-/// Size of that.
+/// The size of the description.
 pub(crate) const CELL_DESCRIPTION_BYTES: usize = size_of::<CellDescription>();
-/// Where its entries start.
+/// The offset of the entries in a head.
 pub(crate) const CELL_ENTRIES_OFFSET: usize = CELL_DESCRIPTION_OFFSET + CELL_DESCRIPTION_BYTES;
-/// The most cells of a segment: their heads fit the largest header.
+/// The most cells of a slab: their heads fit the largest header.
 pub(crate) const CELLS_MOST: u32 = 1024;
 /// The most dimensions of an array in a cell.
 pub(crate) const CELL_NDIM: usize = 8;
-/// The longest dtype of one, as in a handle.
+/// The longest dtype of an array in a cell, as in a handle.
 pub(crate) const CELL_DTYPE_BYTES: usize = 24;
 
-/// The array in a cell, in its head: for people. Its strides are in its handles.
+/// The description of the array in a cell's head, for people. The strides are in the handles.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
 #[repr(C)]
 struct CellDescription {
@@ -41,7 +41,7 @@ struct CellDescription {
     shape: [U64; CELL_NDIM],
 }
 
-/// How the data of a segment of cells is divided.
+/// The slab layout: how the data of a slab is divided into cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlabLayout {
     pub(crate) cell_bytes: u64,
@@ -50,17 +50,17 @@ pub(crate) struct SlabLayout {
 }
 
 impl SlabLayout {
-    /// Bytes of all heads.
+    /// Returns the size of all heads in bytes.
     pub(crate) fn heads_bytes(&self) -> u64 {
         u64::from(self.cells) * u64::from(self.head_bytes)
     }
 
-    /// How many entries each cell has.
+    /// Returns the number of entries of each cell.
     pub(crate) fn entries(&self) -> usize {
         (self.head_bytes as usize - CELL_ENTRIES_OFFSET) / LEASE_BYTES
     }
 
-    /// Where the head of a cell stands.
+    /// Returns the offset of a cell's head.
     pub(crate) fn head_offset(&self, cell: u32) -> usize {
         HEADS_OFFSET + cell as usize * self.head_bytes as usize
     }
@@ -74,7 +74,8 @@ const _: () = {
 };
 
 impl Header {
-    /// The entries of a copy of the header, but for those of its cells.
+    /// Returns the taken entries of the slab or segment itself, from a copy of its header. Those of
+    /// cells are left out.
     pub(crate) fn own_entries<'a>(
         &self,
         bytes: &'a [u8],
@@ -86,11 +87,11 @@ impl Header {
         own.take(self.leases_count as usize).map(EntryCopy::read).filter(|entry| entry.owner != 0)
     }
 
-    /// The entries of a copy of the header, of all its cells.
+    /// Returns all taken entries, from a copy of the header: its own, and those of its cells.
     pub(crate) fn entries<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = EntryCopy> + use<'a> {
-        let (cells, head_bytes) = self.slab_layout.map_or((0, SMALL_HEAD_BYTES), |slab_layout| {
-            (slab_layout.cells, slab_layout.head_bytes)
-        });
+        let (cells, head_bytes) = self
+            .slab_layout
+            .map_or((0, SMALL_HEAD_BYTES), |layout| (layout.cells, layout.head_bytes));
         let heads = bytes
             .get(HEADS_OFFSET..)
             .unwrap_or_default()
@@ -101,31 +102,31 @@ impl Header {
             .chain(of_cells.map(EntryCopy::read).filter(|entry| entry.owner != 0))
     }
 
-    /// The entries of a cell that an array is in, from a copy of its head.
+    /// Returns the taken entries of a cell that holds an array, from a copy of its head.
     pub(crate) fn entries_of_live_cell(head: &[u8]) -> Option<Vec<EntryCopy>> {
         let entries =
             head.get(CELL_ENTRIES_OFFSET..)?.chunks_exact(LEASE_BYTES).map(EntryCopy::read);
         matches!(head[0] & 7, 1 | 2).then(|| entries.filter(|entry| entry.owner != 0).collect())
     }
 
-    /// Whether somebody holds a segment by its lock alone, from a copy of the header: then nobody
-    /// is named.
+    /// Whether a segment is held lock-only, so that its holders are not known. From a copy of its
+    /// header.
     pub(crate) fn is_lock_only(&self, bytes: &[u8]) -> bool {
         self.leases_count == 0 || self.flags(bytes) & LOCK_ONLY != 0
     }
 
-    /// The same of a cell, from a copy of its head.
+    /// Whether a cell is held lock-only. From a copy of its head.
     pub(crate) fn is_cell_lock_only(head: &[u8]) -> bool {
         head.get(CELL_FLAGS_OFFSET).is_some_and(|byte| u64::from(*byte) & LOCK_ONLY != 0)
     }
 
-    /// The flags in a copy of the header.
+    /// Returns the flags, from a copy of the header.
     pub(crate) fn flags(&self, bytes: &[u8]) -> u64 {
         bytes.get(WORDS_OFFSET + 16).map_or(0, |byte| u64::from(*byte))
     }
 }
 
-/// An entry as it was when it was copied.
+/// A copy of a lease entry, as it was when the header was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryCopy {
     pub(crate) owner: u64,
@@ -141,13 +142,13 @@ impl EntryCopy {
         Self { owner: word(0) >> 1, held: word(0) & 1 != 0, owner_info: word(8) }
     }
 
-    /// The process, as it saw itself.
+    /// Returns the pid of the process, as that process saw it.
     pub(crate) fn pid(&self) -> u32 {
         self.owner_info as u32
     }
 }
 
-/// What a cell's head says of its array.
+/// Returns the description of an array for its cell's head. `None` when it does not fit.
 pub(crate) fn cell_description(
     dtype: &DType,
     shape: &[u64],
@@ -163,7 +164,8 @@ pub(crate) fn cell_description(
     description.as_bytes().try_into().ok()
 }
 
-/// A cell's array as a copy of its head has it; `None` when that makes no sense.
+/// Returns the dtype and shape of a cell's array, from a copy of its head. `None` when they make no
+/// sense.
 pub(crate) fn described_cell(head: &[u8]) -> Option<(DType, Vec<u64>)> {
     let (description, _) =
         CellDescription::read_from_prefix(head.get(CELL_DESCRIPTION_OFFSET..)?).ok()?;

@@ -1,12 +1,13 @@
-//! The segment's bytes: what FORMAT.md says, as structs, pure.
+//! The bytes of a segment, as FORMAT.md specifies them: structs and checks, without system calls.
 //!
-//! A segment is a header and then data. The header is written by the creator before the
-//! segment can be seen and then stands still, but for the words (see `words`). A reader
-//! copies the header out, validates the copy here once, and never looks at the original
-//! again: afterwards nothing that another process writes can move a pointer.
+//! A segment is a header and then data. The creator writes the header before the segment can be
+//! seen; afterwards only the control words change (see `control`). A reader copies the header out,
+//! validates the copy here once, and never reads the original again. So nothing that another
+//! process writes later can move a pointer.
 //!
 //! Invariants of a [`Header`], established by [`Header::read`]:
-//! * I1 `header_bytes + data_bytes <= segment_bytes <=` the file's size, all fit an `isize`.
+//! * I1 `header_bytes + data_bytes <= segment_bytes <=` the file's size, and all of them fit an
+//!   `isize`.
 //! * I2 `header_bytes` is a multiple of [`PAGE_BYTES`] and at least that.
 //! * I3 the described array lies inside the data.
 
@@ -31,45 +32,45 @@ pub(crate) use cells::{
 
 /// The first bytes of every segment.
 pub(crate) const MAGIC: [u8; 8] = *b"shmarray";
-/// Readers refuse another major version.
+/// The major version of the layout. Readers refuse any other.
 pub(crate) const LAYOUT_MAJOR: u32 = 1;
-/// Readers accept any minor version: it only adds what may be ignored.
+/// The minor version of the layout. Readers accept any, because it only adds what may be ignored.
 pub(crate) const LAYOUT_MINOR: u32 = 0;
-/// Headers are made of pages of this size on every platform.
+/// The page size of headers, the same on every platform.
 pub(crate) const PAGE_BYTES: u64 = 4096;
-/// The largest header that is read: a huge page.
+/// The largest header that is read: the size of a huge page.
 pub(crate) const MAX_HEADER_BYTES: u64 = 2 << 20;
-/// Required feature bits that this version knows: none are given out yet.
+/// The required feature bits that this version knows. None is assigned yet.
 pub(crate) const KNOWN_FEATURES: u64 = 0;
-/// One array with the whole data.
+/// The kind of a segment with one array, which is the whole data.
 pub(crate) const KIND_ARRAY: u32 = 1;
-/// Many small arrays, each in a cell of the data.
+/// The kind of a slab: several arrays, each in a cell of the data.
 pub(crate) const KIND_CELLS: u32 = 2;
 
-/// Places in the lease table of a new segment of cells: who made it keeps it by one.
-pub(crate) const KEEPERS: u32 = 1;
+/// The number of entries in the lease table of a new slab, for its maker's pool lease.
+pub(crate) const POOL_LEASES: u32 = 1;
 
-/// The array outlives its holders until somebody unlinks its name.
+/// The array outlives its holders until its name is unlinked.
 pub(crate) const PERSIST: u64 = 1;
-/// Somebody holds by the file's lock alone: it is given back when the kernel says that nobody has
-/// that lock.
+/// The segment is held by the file's lock alone. It is given back when the kernel reports that
+/// nobody has that lock.
 pub(crate) const LOCK_ONLY: u64 = 2;
-/// The memory of a cell was given back: it must be reserved before it is touched.
+/// The memory of a cell was given back. It must be reserved before it is touched.
 pub(crate) const DECOMMITTED: u64 = 4;
-/// Where the words start, and where each is; see `words`.
+/// The offset of the control words; see `control`.
 pub(crate) const WORDS_OFFSET: usize = 128;
-/// Where the description of the array stands, unless its dtype is too long for the first page.
+/// The offset of the array's description, unless its dtype is too long for the first page.
 pub(crate) const DESCRIPTION_OFFSET: usize = 256;
-/// Room for the description in the first page; the lease table follows it.
+/// The room for the description in the first page. The lease table follows it.
 pub(crate) const DESCRIPTION_BYTES: usize = 2048;
-/// Where the lease table starts.
+/// The offset of the lease table.
 pub(crate) const LEASES_OFFSET: usize = DESCRIPTION_OFFSET + DESCRIPTION_BYTES;
-/// Size of one lease.
+/// The size of one lease entry.
 pub(crate) const LEASE_BYTES: usize = 16;
-/// As many as the first page has room for.
+/// The most entries that the first page has room for.
 pub(crate) const LEASES_MOST: u32 = ((PAGE_BYTES as usize - LEASES_OFFSET) / LEASE_BYTES) as u32;
 
-/// Bytes 0 to 127: what the segment is. Never changes.
+/// Bytes 0 to 127: the identity and the sizes of the segment. They never change.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
 #[repr(C)]
 struct Preamble {
@@ -94,7 +95,7 @@ struct Preamble {
     head_bytes: U32,
 }
 
-/// The array that lives here; its dtype's text follows the struct.
+/// The description of the segment's array. The text of its dtype follows the struct.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
 #[repr(C)]
 struct Description {
@@ -131,12 +132,12 @@ const _: () = {
     assert!(LEASES_OFFSET % LEASE_BYTES == 0 && LEASES_OFFSET < PAGE_BYTES as usize);
 };
 
-/// A header as a value: validated, and no longer in shared memory.
+/// A validated header, copied out of shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) id: SegmentId,
     pub(crate) header_bytes: u64,
-    /// Places in the lease table; 0 where segments are held by lock alone.
+    /// The number of entries in the lease table; 0 where segments are held by lock alone.
     pub(crate) leases_count: u32,
     pub(crate) data_bytes: u64,
     pub(crate) creator_pid: u32,
@@ -144,13 +145,13 @@ pub(crate) struct Header {
     pub(crate) name: Option<ArrayName>,
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
-    /// Of a segment of cells, which is described as the bytes that it is.
+    /// The layout of a slab. The array that a slab's header describes is its data as bytes.
     pub(crate) slab_layout: Option<SlabLayout>,
 }
 
 impl Header {
-    /// The header of a new segment for one array; whole pages of the system, so that data can
-    /// be protected apart from it.
+    /// Makes the header of a new segment for one array. It takes whole pages of the system, so that
+    /// the data can have another protection.
     pub(crate) fn new(
         id: SegmentId,
         name: Option<ArrayName>,
@@ -180,10 +181,10 @@ impl Header {
         })
     }
 
-    /// The header of a new segment of cells.
-    pub(crate) fn of_slab(id: SegmentId, slab_layout: SlabLayout, page_bytes: u64) -> Result<Self> {
+    /// Makes the header of a new slab.
+    pub(crate) fn of_slab(id: SegmentId, layout: SlabLayout, page_bytes: u64) -> Result<Self> {
         let (dtype, data_bytes) =
-            (DType::parse("|u1")?, slab_layout.cell_bytes * u64::from(slab_layout.cells));
+            (DType::parse("|u1")?, layout.cell_bytes * u64::from(layout.cells));
         let header = Self::new(
             id,
             None,
@@ -192,16 +193,16 @@ impl Header {
             page_bytes,
         )?;
         let header_bytes =
-            (PAGE_BYTES + slab_layout.heads_bytes()).next_multiple_of(page_bytes.max(PAGE_BYTES));
-        Ok(Self { header_bytes, leases_count: KEEPERS, slab_layout: Some(slab_layout), ..header })
+            (PAGE_BYTES + layout.heads_bytes()).next_multiple_of(page_bytes.max(PAGE_BYTES));
+        Ok(Self { header_bytes, leases_count: POOL_LEASES, slab_layout: Some(layout), ..header })
     }
 
-    /// Size of the whole segment in bytes.
+    /// Returns the size of the whole segment in bytes.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.header_bytes + self.data_bytes
     }
 
-    /// The bytes, the words and the lease table zero.
+    /// Returns the header's bytes. The control words and the lease table are zero.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.header_bytes as usize];
         let long = size_of::<Description>() + self.dtype.json().len() > DESCRIPTION_BYTES;
@@ -231,9 +232,9 @@ impl Header {
             description_bytes: (description_bytes as u32).into(),
             leases_offset: (LEASES_OFFSET as u32).into(),
             leases_count: self.leases_count.into(),
-            cell_bytes: self.slab_layout.map_or(0, |slab_layout| slab_layout.cell_bytes).into(),
-            cells: self.slab_layout.map_or(0, |slab_layout| slab_layout.cells).into(),
-            head_bytes: self.slab_layout.map_or(0, |slab_layout| slab_layout.head_bytes).into(),
+            cell_bytes: self.slab_layout.map_or(0, |layout| layout.cell_bytes).into(),
+            cells: self.slab_layout.map_or(0, |layout| layout.cells).into(),
+            head_bytes: self.slab_layout.map_or(0, |layout| layout.head_bytes).into(),
         }
     }
 
@@ -255,7 +256,8 @@ impl Header {
         description
     }
 
-    /// How many bytes [`Header::read`] needs, from the first page of a file of `file_bytes`.
+    /// Returns the number of bytes that [`Header::read`] needs, from the first page of a file of
+    /// `file_bytes`.
     pub(crate) fn bytes_needed(label: &str, first: &[u8], file_bytes: u64) -> Result<u64> {
         let preamble = Preamble::read(label, first, file_bytes)?;
         let end = u64::from(preamble.description_offset.get())
@@ -263,16 +265,19 @@ impl Header {
         Ok(end.clamp(PAGE_BYTES, preamble.header_bytes.get()))
     }
 
-    /// Validates a copy of a header: everything, once.
+    /// Validates all of a copied header.
     pub(crate) fn read(label: &str, bytes: &[u8], file_bytes: u64) -> Result<Self> {
         let preamble = Preamble::read(label, bytes, file_bytes)?;
         let description = preamble.description(label, bytes)?;
         let itemsize = description.dtype.itemsize();
         let fits = description.layout.check(itemsize, preamble.data_bytes.get());
         fits.map_err(|error| invalid(label, "shape", "an array inside the data", error))?;
+        let header_bytes = preamble.header_bytes.get();
+        debug_assert!(header_bytes + preamble.data_bytes.get() <= file_bytes, "I1");
+        debug_assert!(header_bytes >= PAGE_BYTES && header_bytes % PAGE_BYTES == 0, "I2");
         Ok(Self {
             id: preamble.checked_id(label)?,
-            header_bytes: preamble.header_bytes.get(),
+            header_bytes,
             leases_count: preamble.leases_count.get(),
             data_bytes: preamble.data_bytes.get(),
             creator_pid: preamble.creator_pid.get(),
@@ -305,8 +310,8 @@ impl Preamble {
 
     fn slab_layout(&self) -> Option<SlabLayout> {
         let (cells, head_bytes) = (self.cells.get(), self.head_bytes.get());
-        let slab_layout = SlabLayout { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
-        (self.kind.get() == KIND_CELLS).then_some(slab_layout)
+        let layout = SlabLayout { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
+        (self.kind.get() == KIND_CELLS).then_some(layout)
     }
 
     fn check_cells(&self, label: &str) -> Result<()> {
@@ -403,7 +408,7 @@ impl Preamble {
     }
 }
 
-/// A [`Description`] as values.
+/// The values of a [`Description`].
 struct Described {
     name: Option<ArrayName>,
     dtype: DType,

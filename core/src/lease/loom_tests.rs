@@ -1,11 +1,11 @@
-//! Leases in the orders that loom finds, with every value that a load may see: `lease` as it is
-//! shipped.
+//! Leases under loom: every interleaving that it finds, and every value that a load may return,
+//! with `lease` as it is shipped.
 //!
-//! Each scenario is a few threads, one for each process. They do what `segment` does with leases,
-//! and count who was told [`Closed::Last`]: in all, each life has one who was. The memory of a cell
-//! is loom's cell, which says when two lives touch it without being in order. `ci/loom` runs this;
-//! LOOM_MAX_PREEMPTIONS=3 makes it look further, for hours.
-#![allow(unsafe_code)] // one cell of memory is for several threads
+//! Each scenario runs a few threads, each of which stands for a process. They use leases as
+//! `segment` does, and count the calls that returned [`Closed::Last`]: one for each life. The
+//! memory of a cell is a loom cell, which reports two lives that touch it without being ordered.
+//! `ci/loom` runs this; LOOM_MAX_PREEMPTIONS=3 makes it search deeper, for hours.
+#![allow(unsafe_code)] // several threads share one cell of memory
 
 mod weaker;
 
@@ -18,7 +18,7 @@ use loom::thread::{self, JoinHandle};
 use super::*;
 use crate::control::DECOMMITTED;
 
-/// How often a thread is interrupted where it need not be, at the most, and what is modelled.
+/// A scenario, and how often a thread is preempted in it where it need not be, at the most.
 struct Scenario {
     name: &'static str,
     interruptions: usize,
@@ -27,12 +27,16 @@ struct Scenario {
 
 macro_rules! scenarios {
     ($($name:ident: $interruptions:expr;)*) => {
-        const SCENARIOS: &[Scenario] =
-            &[$(Scenario { name: stringify!($name), interruptions: $interruptions, body: bodies::$name }),*];
+        const SCENARIOS: &[Scenario] = &[$(Scenario {
+            name: stringify!($name),
+            interruptions: $interruptions,
+            body: bodies::$name,
+        }),*];
         $(
             #[test]
             fn $name() {
-                let scenario = SCENARIOS.iter().find(|scenario| scenario.name == stringify!($name)).unwrap();
+                let is_it = |scenario: &&Scenario| scenario.name == stringify!($name);
+                let scenario = SCENARIOS.iter().find(is_it).unwrap();
                 println!("{} executions: {}", scenario.explore(), scenario.name);
             }
         )*
@@ -40,27 +44,27 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    the_last_to_leave_and_one_who_enters_do_not_both_win: 3;
-    of_two_who_leave_at_once_one_is_told_that_it_was_the_last: 4;
-    three_who_meet_at_a_closing_end_it_once: 1;
+    the_last_to_leave_and_one_that_enters_do_not_both_win: 3;
+    of_two_that_leave_at_once_one_is_told_that_it_was_the_last: 4;
+    three_that_meet_at_a_closing_end_it_once: 1;
     a_ticket_holds_until_its_receiver_does: 3;
-    a_ticket_is_given_back_once_though_two_try: 3;
+    a_ticket_is_given_back_once_though_two_processes_try: 3;
     a_cell_that_is_used_again_is_one_life_at_a_time: 2;
     a_stale_handle_never_keeps_a_cell_that_nobody_holds: 1;
     of_two_who_claim_a_cell_one_owns_it: 3;
     a_cell_is_trimmed_or_used_and_never_both: 3;
-    no_cell_lives_in_a_dead_file: 3;
-    of_two_who_free_cells_at_once_one_ends_the_file: 4;
-    who_trims_beside_the_last_to_leave_ends_the_file: 2;
-    who_holds_lock_only_is_seen_or_refused: 4;
-    what_no_longer_persists_is_ended_once: 4;
-    a_dead_holders_place_is_cleared_and_its_next_holders_is_not: 1;
-    what_stands_beside_a_holder_is_his: 2;
-    what_the_dead_had_claimed_is_free_and_what_the_living_have_is_not: 1;
+    no_cell_lives_in_a_dead_slab: 3;
+    of_two_processes_that_free_cells_at_once_one_ends_the_slab: 4;
+    a_trim_beside_the_last_to_leave_ends_the_slab: 2;
+    a_lock_only_holder_is_seen_or_refused: 4;
+    a_segment_that_no_longer_persists_is_ended_once: 4;
+    a_dead_owners_entry_is_cleared_and_the_next_owners_is_not: 1;
+    the_info_beside_an_owner_is_its_own: 2;
+    a_cell_claimed_by_a_dead_owner_is_freed_and_a_living_ones_is_not: 1;
 }
 
 impl Scenario {
-    /// Runs it in every order. Returns how many there were.
+    /// Runs the scenario in every order. Returns the number of executions.
     fn explore(&self) -> usize {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = model.preemption_bound.or(Some(self.interruptions));
@@ -78,22 +82,22 @@ impl Scenario {
 mod bodies {
     use super::*;
 
-    pub(super) fn the_last_to_leave_and_one_who_enters_do_not_both_win() {
+    pub(super) fn the_last_to_leave_and_one_that_enters_do_not_both_win() {
         let (segment, first) = held_segment(2);
         let other = spawn(move || visit(segment, 2, |_| ()));
         assert_eq!(leave(segment, first) + other.join().unwrap(), 1);
         assert_eq!(segment.close(), Closed::Gone);
     }
 
-    pub(super) fn of_two_who_leave_at_once_one_is_told_that_it_was_the_last() {
+    pub(super) fn of_two_that_leave_at_once_one_is_told_that_it_was_the_last() {
         let (segment, first) = held_segment(2);
         let second = attach(segment, 2).unwrap();
         let other = spawn(move || leave(segment, second));
         assert_eq!(leave(segment, first) + other.join().unwrap(), 1);
     }
 
-    /// One more began to close, and died.
-    pub(super) fn three_who_meet_at_a_closing_end_it_once() {
+    /// A third process began to close, and died.
+    pub(super) fn three_that_meet_at_a_closing_end_it_once() {
         let (segment, first) = held_segment(3);
         assert!(segment.advance(segment.control.state().load(Acquire), CLOSING));
         let [second, third] = [2, 3].map(|owner| spawn(move || visit(segment, owner, |_| ())));
@@ -112,8 +116,8 @@ mod bodies {
         assert_eq!(leave(segment, sender) + receiver.join().unwrap(), 1);
     }
 
-    /// Of a message that was both attached and discarded, while another is sent.
-    pub(super) fn a_ticket_is_given_back_once_though_two_try() {
+    /// The message was both attached and discarded, while another one is sent.
+    pub(super) fn a_ticket_is_given_back_once_though_two_processes_try() {
         let (segment, sender) = held_segment(4);
         assert!(segment.hold_for_message(50, 0));
         let give_back = move || usize::from(segment.give_back_ticket(50));
@@ -125,9 +129,10 @@ mod bodies {
         assert_eq!(last(segment), 1);
     }
 
-    /// Its maker leaves a cell and uses it again; somebody comes with a handle of the first life.
+    /// The maker leaves a cell and uses it again, while a process attaches by a handle of the first
+    /// life.
     pub(super) fn a_cell_that_is_used_again_is_one_life_at_a_time() {
-        let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
+        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
         let maker = make(cell, 1, memory, 5).unwrap();
         let stale = spawn(move || visit(cell, 2, |_| read_its_life(cell, memory, 5)));
         let ended = leave(cell, maker);
@@ -137,9 +142,9 @@ mod bodies {
         assert_eq!(ended + stale.join().unwrap(), begun);
     }
 
-    /// The same, where another than its maker was the last of the first life.
+    /// As before, but another process than the maker ends the first life.
     pub(super) fn a_stale_handle_never_keeps_a_cell_that_nobody_holds() {
-        let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
+        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
         let first = make(cell, 1, memory, 5).unwrap();
         let maker = spawn(move || make_and_leave(cell, 1, memory, 6));
         let stale = spawn(move || visit(cell, 2, |_| read_its_life(cell, memory, 5)));
@@ -149,7 +154,7 @@ mod bodies {
     }
 
     pub(super) fn of_two_who_claim_a_cell_one_owns_it() {
-        let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
+        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
         let other = spawn(move || make_and_leave(cell, 1, memory, 1));
         let ((here, ended_here), (there, ended_there)) =
             (make_and_leave(cell, 2, memory, 2), other.join().unwrap());
@@ -158,7 +163,7 @@ mod bodies {
     }
 
     pub(super) fn a_cell_is_trimmed_or_used_and_never_both() {
-        let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
+        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
         let trims = spawn(move || {
             let entry = cell.take_entry(1, 10).unwrap();
             if cell.claim() {
@@ -175,65 +180,66 @@ mod bodies {
         assert!(make(cell, 3, memory, 6).is_some());
     }
 
-    /// What its last cell's owner ends, its maker can no longer use; what he uses, nobody ends.
-    pub(super) fn no_cell_lives_in_a_dead_file() {
-        let (file, memory) = (file(2, 1), [Memory::new(), Memory::new()]);
-        let first = make(file.cell(0).unwrap(), 1, memory[0], 5).unwrap();
-        file.control.used().add(1);
+    /// The owner of the last cell ends the slab: then the maker can no longer use it. As long as
+    /// the maker uses it, nobody ends it.
+    pub(super) fn no_cell_lives_in_a_dead_slab() {
+        let (slab, memory) = (slab(2, 1), [Memory::new(), Memory::new()]);
+        let first = make(slab.cell(0).unwrap(), 1, memory[0], 5).unwrap();
+        slab.control.used().add(1);
         let maker = spawn(move || {
-            let cell = file.cell(1).unwrap();
+            let cell = slab.cell(1).unwrap();
             let entry = cell.take_entry(1, 10).unwrap();
             assert!(cell.claim());
-            file.control.used().add(1);
-            if !file.look() {
+            slab.control.used().add(1);
+            if !slab.look() {
                 cell.unclaim();
                 cell.leave(entry);
                 return 0;
             }
             memory[1].clear(false);
             cell.begin(entry, 6, 48);
-            assert!(file.is_live(), "its file has ended");
-            free(file, 1, entry, memory)
+            assert!(slab.is_live(), "its slab has ended");
+            free(slab, 1, entry, memory)
         });
-        assert_eq!(free(file, 0, first, memory) + maker.join().unwrap(), 1);
-        assert!(!file.is_live());
+        assert_eq!(free(slab, 0, first, memory) + maker.join().unwrap(), 1);
+        assert!(!slab.is_live());
     }
 
-    pub(super) fn of_two_who_free_cells_at_once_one_ends_the_file() {
-        let (file, memory) = (file(2, 1), [Memory::new(), Memory::new()]);
+    pub(super) fn of_two_processes_that_free_cells_at_once_one_ends_the_slab() {
+        let (slab, memory) = (slab(2, 1), [Memory::new(), Memory::new()]);
         let [first, second] = [0, 1].map(|cell| {
-            file.control.used().add(1);
-            make(file.cell(cell).unwrap(), 1, memory[cell as usize], 5).unwrap()
+            slab.control.used().add(1);
+            make(slab.cell(cell).unwrap(), 1, memory[cell as usize], 5).unwrap()
         });
-        let there = spawn(move || free(file, 1, second, memory));
-        assert_eq!(free(file, 0, first, memory) + there.join().unwrap(), 1);
+        let there = spawn(move || free(slab, 1, second, memory));
+        assert_eq!(free(slab, 0, first, memory) + there.join().unwrap(), 1);
     }
 
-    /// The last to leave may see a cell that is claimed to be trimmed, and then does not end the
-    /// file.
-    pub(super) fn who_trims_beside_the_last_to_leave_ends_the_file() {
-        let (file, memory) = (file(2, 2), [Memory::new(), Memory::new()]);
-        file.control.used().add(1);
-        let first = make(file.cell(0).unwrap(), 1, memory[0], 5).unwrap();
+    /// The last process to leave may see a cell that was claimed to be trimmed, and then does not
+    /// end the slab.
+    pub(super) fn a_trim_beside_the_last_to_leave_ends_the_slab() {
+        let (slab, memory) = (slab(2, 2), [Memory::new(), Memory::new()]);
+        slab.control.used().add(1);
+        let first = make(slab.cell(0).unwrap(), 1, memory[0], 5).unwrap();
         let trims = spawn(move || {
-            let other = file.cell(1).unwrap();
+            let other = slab.cell(1).unwrap();
             let entry = other.take_entry(3, 30).unwrap();
             if other.claim() {
                 other.unclaim();
             }
             other.leave(entry);
-            last(file)
+            last(slab)
         });
-        assert_eq!(free(file, 0, first, memory) + trims.join().unwrap(), 1);
+        assert_eq!(free(slab, 0, first, memory) + trims.join().unwrap(), 1);
     }
 
-    pub(super) fn who_holds_lock_only_is_seen_or_refused() {
+    pub(super) fn a_lock_only_holder_is_seen_or_refused() {
         let (segment, first) = held_segment(1);
         let lock_only = spawn(move || usize::from(segment.set_lock_only()));
         assert_eq!(leave(segment, first) + lock_only.join().unwrap(), 1);
     }
 
-    pub(super) fn what_no_longer_persists_is_ended_once() {
+    pub(super) fn a_segment_that_no_longer_persists_is_ended_once() {
         let (segment, first) = held_segment(1);
         segment.be_live(PERSIST);
         let unlinks = spawn(move || {
@@ -243,8 +249,8 @@ mod bodies {
         assert_eq!(leave(segment, first) + unlinks.join().unwrap(), 1);
     }
 
-    /// Two who sweep, and one who takes a dead owner's entry meanwhile: the only one there is.
-    pub(super) fn a_dead_holders_place_is_cleared_and_its_next_holders_is_not() {
+    /// Two sweeps, and a process that takes the only entry, a dead owner's, meanwhile.
+    pub(super) fn a_dead_owners_entry_is_cleared_and_the_next_owners_is_not() {
         let segment = Leases::of_segment(ControlWords::modelled(1, 0));
         segment.be_live(0);
         segment.set_held(segment.take_entry(DEAD_OWNER, 0).unwrap());
@@ -259,9 +265,9 @@ mod bodies {
         assert_eq!(sweep() + one.join().unwrap() + next.join().unwrap(), 1);
     }
 
-    /// Who may be dead is asked of the kernel by what stands beside the owner: of one who is seen
-    /// to hold that is his, or he is no longer there.
-    pub(super) fn what_stands_beside_a_holder_is_his() {
+    /// The kernel is asked about an owner by its info. The info of an entry that is seen held is
+    /// its owner's, unless that owner has left.
+    pub(super) fn the_info_beside_an_owner_is_its_own() {
         let (segment, first) = held_segment(2);
         let comes_and_goes = move |owner| {
             let Some(entry) = segment.take_entry(owner, owner * 10) else { return };
@@ -278,8 +284,8 @@ mod bodies {
         assert_eq!(leave(segment, first), 1);
     }
 
-    pub(super) fn what_the_dead_had_claimed_is_free_and_what_the_living_have_is_not() {
-        let (cell, memory) = (file(1, 2).cell(0).unwrap(), Memory::new());
+    pub(super) fn a_cell_claimed_by_a_dead_owner_is_freed_and_a_living_ones_is_not() {
+        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
         cell.take_entry(DEAD_OWNER, 0).unwrap();
         assert!(cell.claim());
         cell.control.flags().set(DECOMMITTED); // before the memory goes
@@ -293,33 +299,34 @@ mod bodies {
         let (ended, (begun, ended_by_maker)) =
             (sweep() + one.join().unwrap(), maker.join().unwrap());
         assert_eq!(ended + ended_by_maker, begun);
-        sweep(); // the others may have met an entry of the living
+        sweep(); // the others may have met an entry of a living owner
         assert!(cell.is_free());
     }
 }
 
-/// A owner that every sweep knows to be dead.
+/// An owner that every sweep knows to be dead.
 const DEAD_OWNER: u64 = 7;
 
 fn spawn<T: 'static>(body: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
     thread::spawn(body)
 }
 
-/// A new segment, and the entry by which its maker holds it.
+/// Makes a segment. Returns it with the entry by which its maker holds it.
 fn held_segment(entries: usize) -> (Leases, EntryIndex) {
     let segment = Leases::of_segment(ControlWords::modelled(entries, 0));
     segment.be_live(0);
     (segment, attach(segment, 1).unwrap())
 }
 
-/// A new segment of cells.
-fn file(cells: usize, entries: usize) -> Leases {
-    let file = Leases::of_slab(ControlWords::modelled(entries, cells));
-    file.be_live(0);
-    file
+/// Makes a slab.
+fn slab(cells: usize, entries: usize) -> Leases {
+    let slab = Leases::of_slab(ControlWords::modelled(entries, cells));
+    slab.be_live(0);
+    slab
 }
 
-/// As `segment::enter`: how it came in, or, since who is refused closes, whether it was the last.
+/// Attaches as `segment::hold::enter` does. Returns the entry or, if it was refused and therefore
+/// closed, whether that close was the last.
 fn attach(leases: Leases, owner: u64) -> Result<EntryIndex, usize> {
     let entry = || leases.take_entry(owner, owner * 10);
     let again = || {
@@ -329,7 +336,7 @@ fn attach(leases: Leases, owner: u64) -> Result<EntryIndex, usize> {
     match entry().or_else(again) {
         Some(entry) if leases.enter(entry) => Ok(entry),
         Some(_) => Err(last(leases)),
-        None => Err(0), // there it would hold by lock
+        None => Err(0), // there it would hold lock-only
     }
 }
 
@@ -337,7 +344,7 @@ fn clear_dead(leases: Leases) {
     leases.clear_dead_entries(|owner, _| owner == DEAD_OWNER);
 }
 
-/// Attaches, looks, and leaves: whether it was the last.
+/// Attaches, looks and leaves. Returns whether it was the last.
 fn visit(leases: Leases, owner: u64, look: impl FnOnce(EntryIndex)) -> usize {
     attach(leases, owner).map_or_else(
         |last| last,
@@ -349,7 +356,7 @@ fn visit(leases: Leases, owner: u64, look: impl FnOnce(EntryIndex)) -> usize {
     )
 }
 
-/// As `segment::leave`: whether it was the last.
+/// Leaves as `Segment::leave` does. Returns whether it was the last.
 fn leave(leases: Leases, entry: EntryIndex) -> usize {
     leases.leave(entry);
     last(leases)
@@ -367,7 +374,7 @@ fn assert_is_its(leases: Leases, entry: EntryIndex, owner: u64) {
     );
 }
 
-/// As `cells::create`: a new life of a cell.
+/// Begins a new life of a cell, as `slab::cell` does.
 fn make(cell: Leases, owner: u64, memory: Memory, generation: u64) -> Option<EntryIndex> {
     let entry = cell.take_entry(owner, owner * 10)?;
     if !cell.claim() {
@@ -380,38 +387,40 @@ fn make(cell: Leases, owner: u64, memory: Memory, generation: u64) -> Option<Ent
     Some(entry)
 }
 
-/// How many lives it began, and how many it ended.
+/// Returns how many lives it began, and how many it ended.
 fn make_and_leave(cell: Leases, owner: u64, memory: Memory, generation: u64) -> (usize, usize) {
     make(cell, owner, memory, generation).map_or((0, 0), |entry| (1, leave(cell, entry)))
 }
 
-/// As a cell's drop and `cells::freed`: whether it ended the file, whose memory goes then.
-fn free(file: Leases, cell: u32, entry: EntryIndex, memory: [Memory; 2]) -> usize {
+/// Frees a cell as its drop and `slab::release::freed` do. Returns whether that ended the slab,
+/// whose memory is released then.
+fn free(slab: Leases, cell: u32, entry: EntryIndex, memory: [Memory; 2]) -> usize {
     memory[cell as usize].read();
-    assert_eq!(leave(file.cell(cell).unwrap(), entry), 1);
-    let ended = file.close_if_unused() == Closed::Last;
+    assert_eq!(leave(slab.cell(cell).unwrap(), entry), 1);
+    let ended = slab.close_if_unused() == Closed::Last;
     if ended {
         memory.iter().for_each(|memory| memory.decommit());
     }
     usize::from(ended)
 }
 
-/// Who is in reads the array of its handle, and knows another by its generation.
+/// Reads the array of a handle. The generation tells another array from it.
 fn read_its_life(cell: Leases, memory: Memory, generation: u64) {
     let found = cell.control.generation();
-    assert_eq!(cell.control.data_bytes().load(Relaxed), found * 8, "of two liveness");
+    assert_eq!(cell.control.data_bytes().load(Relaxed), found * 8, "of two lives");
     if found == generation {
         memory.read();
     }
 }
 
-/// The data of a cell: whether it is there.
+/// The memory of a cell: whether it is there.
 #[derive(Clone, Copy)]
 struct Memory(&'static Shared);
 
 struct Shared(UnsafeCell<bool>);
 
-// SAFETY: loom's cell, which looks at who touches it when.
+// SAFETY: the cell may be shared between threads, because loom's `UnsafeCell` checks every access
+// to it and fails the model when two of them are not ordered.
 unsafe impl Sync for Shared {}
 
 impl Memory {
@@ -420,19 +429,22 @@ impl Memory {
     }
 
     fn read(self) {
-        // SAFETY: loom has seen that nobody writes it meanwhile.
+        // SAFETY: the pointer is valid for a read, because loom's cell is leaked in `new` and fails
+        // the model when a thread writes to it meanwhile.
         assert!(self.0.0.with(|there| unsafe { *there }), "its memory is gone");
     }
 
     fn decommit(self) {
-        // SAFETY: loom has seen that nobody else touches it meanwhile.
+        // SAFETY: the pointer is valid for a write, because loom's cell is leaked in `new` and
+        // fails the model when another thread touches it meanwhile.
         self.0.0.with_mut(|there| unsafe { *there = false });
     }
 
-    /// Reserves it again if it was decommitted; else it must be there.
-    fn clear(self, was_punched: bool) {
-        // SAFETY: as in `decommit`.
+    /// Reserves the memory again if it was decommitted; otherwise it must be there.
+    fn clear(self, was_decommitted: bool) {
+        // SAFETY: the pointer is valid for a write, because loom's cell is leaked in `new` and
+        // fails the model when another thread touches it meanwhile.
         let was_there = self.0.0.with_mut(|there| unsafe { std::mem::replace(&mut *there, true) });
-        assert!(was_there || was_punched, "it is not there");
+        assert!(was_there || was_decommitted, "it is not there");
     }
 }

@@ -1,23 +1,24 @@
-//! Mappings that nobody here uses and that somebody will: of segments of cells, whose arrays come
-//! again.
+//! The cache of mappings that no array of this process uses: mappings of slabs, in which further
+//! arrays will come.
 //!
-//! A cached mapping is no lease: what it maps may end, and its memory go, at any time; who attaches
-//! takes an entry and looks, as through a new mapping. It keeps the kernel's lock on the file, and
-//! so nothing that is held by lock is cached. It pins address space and nothing else: who ends a
-//! segment of cells frees its pages first.
+//! A cached mapping is no lease. Its segment may end, and the memory go, at any time; an attach
+//! through it takes an entry and looks at the state, as through a new mapping. A cached mapping
+//! keeps the kernel's lock on the file, so a slab that is LOCK_ONLY is not cached. It pins address
+//! space and nothing else, because the process that ends a slab releases its pages first.
 //!
-//! A mapping that copies on write is one holder's at a time. Before the next has it, the pages that
-//! the last one wrote are given back, so that it shows what is shared.
+//! A mapping that copies on write has one user at a time. Before the next user gets it, the pages
+//! that the last one wrote are dropped, so that it shows the shared memory again.
 
 use std::sync::Arc;
 
 use super::mapped::Mapped;
 use crate::name::SegmentId;
 
-/// The most mappings of each kind: what a hundred arrays in one message need, and as many again.
+/// The most mappings of each kind: a message with a hundred arrays needs as many, with a hundred to
+/// spare.
 const MOST: usize = 256;
 
-/// Those used last are last.
+/// The cached mappings, the most recently used last.
 #[derive(Default)]
 pub(super) struct Cache {
     shared: Vec<Arc<Mapped>>,
@@ -25,8 +26,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// It was mapped. Returns one to drop when nothing is locked.
-    pub(super) fn keep(&mut self, mapped: &Arc<Mapped>) -> Option<Arc<Mapped>> {
+    /// Adds a new mapping. Returns the one that it evicts, to be dropped when nothing is locked.
+    pub(super) fn insert(&mut self, mapped: &Arc<Mapped>) -> Option<Arc<Mapped>> {
         self.shared.push(Arc::clone(mapped));
         (self.shared.len() > MOST).then(|| self.shared.remove(0))
     }
@@ -37,8 +38,9 @@ impl Cache {
         }
     }
 
-    /// No longer in use, and as if never written to. Returns one to drop.
-    pub(super) fn keep_private(&mut self, mapped: Arc<Mapped>) -> Option<Arc<Mapped>> {
+    /// Adds a mapping that is no longer used and whose written pages were dropped. Returns the one
+    /// that it evicts, to be dropped when nothing is locked.
+    pub(super) fn insert_private(&mut self, mapped: Arc<Mapped>) -> Option<Arc<Mapped>> {
         self.private.push(mapped);
         (self.private.len() > MOST).then(|| self.private.remove(0))
     }
@@ -48,20 +50,21 @@ impl Cache {
         Some(self.private.remove(at))
     }
 
-    /// What is held by lock now. Returns it to be dropped.
-    pub(super) fn forget(&mut self, id: &SegmentId) -> Vec<Arc<Mapped>> {
+    /// Removes the mappings of a file that is LOCK_ONLY now. Returns them, to be dropped.
+    pub(super) fn evict(&mut self, id: &SegmentId) -> Vec<Arc<Mapped>> {
         self.take_out(|one| one.header.id == *id)
     }
 
-    /// Those that nobody uses: all, or of what is held by lock. Returns them to be dropped.
+    /// Removes the mappings that no array uses: all of them, or those of files that are LOCK_ONLY.
+    /// Returns them, to be dropped.
     pub(super) fn empty(&mut self, is_all: bool) -> Vec<Arc<Mapped>> {
         self.take_out(|one| is_all || one.leases().is_lock_only())
     }
 
-    fn take_out(&mut self, goes: impl Fn(&Mapped) -> bool) -> Vec<Arc<Mapped>> {
+    fn take_out(&mut self, is_evicted: impl Fn(&Mapped) -> bool) -> Vec<Arc<Mapped>> {
         let mut gone = Vec::new();
         for kind in [&mut self.shared, &mut self.private] {
-            let (out, stay) = std::mem::take(kind).into_iter().partition(|one| goes(one));
+            let (out, stay) = std::mem::take(kind).into_iter().partition(|one| is_evicted(one));
             *kind = stay;
             gone.extend::<Vec<_>>(out);
         }

@@ -1,4 +1,4 @@
-//! What a new array begins with, and the cheapest way to have it there.
+//! The initial contents of a new array, and the cheapest way to store them.
 #![allow(unsafe_code)] // stores to memory that was just mapped
 
 use std::ptr::NonNull;
@@ -11,16 +11,16 @@ use crate::error::{Error, Result};
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Access};
 
-/// From this size on elements are written to a new file. Less is a page fault or two.
+/// From this size on, elements are written to a new file. Less costs a page fault or two.
 const WRITTEN_BYTES: u64 = 16 << 10;
 
-/// From this size on pages are mapped at once before they are stored to.
+/// From this size on, pages are mapped at once before they are stored to.
 const MAPPED_AT_ONCE_BYTES: u64 = 256 << 10;
 
 impl Mapped {
-    /// Before so many bytes of the data are stored: has their pages mapped, if they are most of it
-    /// and this process has not done so before. A fault for each page takes three times as long as
-    /// the copy.
+    /// Prepares a store of so many bytes of the data: maps their pages at once, if they are at
+    /// least half of the data and this process has not done so before. A fault for each page takes
+    /// three times as long as the copy.
     pub(crate) fn prepare_stores(&self, bytes: u64) {
         let is_most = bytes >= MAPPED_AT_ONCE_BYTES && bytes >= self.header.data_bytes / 2;
         // A forked child has the mapping and none of its pages.
@@ -32,13 +32,13 @@ impl Mapped {
     }
 }
 
-/// What a new array begins with.
+/// The initial contents of a new array.
 pub(crate) enum Fill<'a> {
     /// Zeros.
     Zeros,
-    /// Whatever is there: what an earlier array of this user left, or zeros.
+    /// Whatever the memory holds: what an earlier array of this user left, or zeros.
     Nothing,
-    /// Elements of readable memory, in the order in which they shall lie.
+    /// Elements of readable memory, in the order in which they shall lie, and their size.
     Elements(End<'a>, u64),
 }
 
@@ -52,17 +52,18 @@ impl Fill<'_> {
         }
     }
 
-    /// Fills mapped memory, of which `is_zero` says that it is zero already.
+    /// Fills mapped memory. `is_zero` says that it is zero already.
     ///
     /// # Safety
-    /// The `bytes` from `data` on are mapped writable, and are this thread's alone. The elements
-    /// can be read, and are as many bytes.
+    /// The `bytes` from `data` on are mapped writable, and no other thread uses them. The elements
+    /// can be read, and take as many bytes.
     pub(crate) unsafe fn apply(&self, data: NonNull<u8>, bytes: u64, is_zero: bool) {
         let announced = || Announced::around(data.as_ptr(), bytes as usize);
         match self {
             Self::Zeros if !is_zero => {
                 let _around = announced();
-                // SAFETY: the caller vouches for the memory.
+                // SAFETY: the caller promises that `bytes` from `data` on are mapped writable and
+                // used by no other thread.
                 unsafe { std::ptr::write_bytes(data.as_ptr(), 0, bytes as usize) };
             }
             Self::Elements(from, itemsize) => {
@@ -71,15 +72,17 @@ impl Fill<'_> {
                 };
                 let _around = announced();
                 let to = End { start: data.as_ptr(), layout: &layout };
-                // SAFETY: one shape; the new memory has room for all of them and is ours alone.
+                // SAFETY: both ends have the shape of the source, whose elements the caller lets us
+                // read; the new memory is mapped writable, has room for them and is used by no
+                // other thread, as the caller promises.
                 unsafe { copy_elements(to, *from, *itemsize) };
             }
             _ => {}
         }
     }
 
-    /// The same for a new file that is not mapped yet, where that is cheaper: to write a page is to
-    /// make it, while a store to it is a fault first. Whether it was.
+    /// Fills a new file that is not mapped yet, where that is cheaper: a write makes a page, while
+    /// a store to it faults first. Returns whether it did.
     ///
     /// # Safety
     /// The elements can be read, and the file has room for them from `offset` on.
@@ -89,7 +92,8 @@ impl Fill<'_> {
             return Ok(false);
         }
         let write = |at, bytes: *const u8, count| file.write_at(offset + at, bytes, count);
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: every element of `from` can be read, and the file has room for them, as the
+        // caller of this function promises.
         let written = unsafe { write_elements(*from, *itemsize, write) };
         written.map(|()| true).map_err(|error| Error::os("pwrite", file.path(), error))
     }

@@ -1,4 +1,4 @@
-//! A segment's file in memory, and what its header said.
+//! A segment's file in memory, and its validated header.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,21 +11,23 @@ use crate::lease::Leases;
 use crate::name::SegmentId;
 use crate::sys::{self, Access, Directory, Lookup};
 
-/// One file, mapped once for each access, however many arrays lie in it.
+/// A file, mapped once for each access, however many arrays lie in it.
 pub(crate) struct Mapped {
-    // In the order in which they go: the lock goes with the mapping.
+    // Fields are dropped in this order: `last` looks for other holders after the mapping's lock has
+    // gone.
     pub(crate) mapping: sys::Mapping,
     last: LastLockOnly,
     pub(crate) header: Header,
     pub(crate) access: Access,
-    /// The process whose pages of it were mapped at once (`fill`); 0 for none.
+    /// The process for which `prepare_stores` mapped the pages at once; 0 for none.
     pub(crate) stored_in: AtomicU32,
 }
 
 /// Reads and validates the header of an open file. Most headers are one page, which is read once.
 ///
-/// # Errors
-/// [`Error::InvalidSegment`], also when the file was looked up by another id than its header's.
+/// [`Error::InvalidSegment`], also when a file that was looked up by id has another id in its
+/// header.
+/// The result of a lookup by id is refused if the header has another id.
 pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result<Header> {
     let (label, page) = (lookup.to_string(), file.read_front(PAGE_BYTES)?);
     let header = match Header::bytes_needed(&label, &page, file.bytes())? {
@@ -45,7 +47,7 @@ pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result
     }
 }
 
-/// Gives a segment back that was held by its lock, if its mapping was the last.
+/// Gives a LOCK_ONLY segment back when it is dropped, if no other mapping holds its lock.
 struct LastLockOnly {
     id: SegmentId,
     directory: Directory,
@@ -81,21 +83,22 @@ impl Mapped {
         self.mapping.header_is_writable()
     }
 
-    /// The leases of the file as a whole.
+    /// Returns the leases of the segment or slab as a whole.
     #[allow(unsafe_code)]
     pub(crate) fn leases(&self) -> Leases {
         let entries = self.header.leases_count as usize;
-        // SAFETY: a mapping starts at a page, and every segment has at least its header page, with
-        // room for the entries and heads: `create` made it, or `Header::read` checked both.
-        let words =
+        // SAFETY: the header is mapped and aligned, because a mapping starts at a page and lives as
+        // long as `self`. It has room for the entries and the heads, because `Header::new` or
+        // `Header::of_slab` made it so, or `Header::read` checked both.
+        let control =
             unsafe { ControlWords::new(self.mapping.header(), entries, self.header.slab_layout) };
         match self.header.slab_layout {
-            Some(_) => Leases::of_slab(words),
-            None => Leases::of_segment(words),
+            Some(_) => Leases::of_slab(control),
+            None => Leases::of_segment(control),
         }
     }
 
-    /// The leases of a cell, or of the segment as a whole.
+    /// Returns the leases of a cell, or of the segment as a whole.
     pub(crate) fn leases_of(&self, cell: Option<u32>) -> Leases {
         let whole = self.leases();
         let Some(number) = cell else { return whole };
@@ -105,42 +108,44 @@ impl Mapped {
         leases
     }
 
-    /// Where the data of a cell starts in the data, and how many bytes it has room for.
+    /// Returns the offset of a cell in the data, and its size; or those of all data.
     pub(crate) fn part(&self, cell: Option<u32>) -> (u64, u64) {
         match (self.header.slab_layout, cell) {
-            (Some(slab_layout), Some(cell)) => {
-                (u64::from(cell) * slab_layout.cell_bytes, slab_layout.cell_bytes)
+            (Some(layout), Some(cell)) => {
+                debug_assert!(cell < layout.cells, "I3 of `segment`: the number was validated");
+                (u64::from(cell) * layout.cell_bytes, layout.cell_bytes)
             }
             _ => (0, self.header.data_bytes),
         }
     }
 
-    /// The first byte of the data of a cell, or of the segment's.
+    /// Returns the first byte of the data of a cell, or of the segment.
     pub(crate) fn data(&self, cell: Option<u32>) -> NonNull<u8> {
         let start = self.mapping.data().wrapping_add(self.part(cell).0 as usize);
         NonNull::new(start).unwrap_or(NonNull::dangling()) // a mapping is never at 0
     }
 
-    /// The header's bytes, before anybody else can see them.
+    /// Writes the header of a new file, before any other process can see it.
     #[allow(unsafe_code)]
     pub(crate) fn write_header(&self) {
         let bytes = self.header.write();
-        let place = self.mapping.header().as_ptr();
-        let _around = Announced::around(place, bytes.len());
-        // SAFETY: the file was made as long as the header says, which is at least its own bytes;
-        // nobody else has the mapping yet.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        let start = self.mapping.header().as_ptr();
+        let _around = Announced::around(start, bytes.len());
+        // SAFETY: the mapping has room for the bytes, because the file was made as long as the
+        // header says, which is no less than the header itself; no other thread or process has it
+        // yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
     }
 
-    /// Unlinks what the caller ended. A close has nobody to tell: what stays, because it is another
-    /// user's or for a crash, a sweep takes.
+    /// Unlinks a segment that the caller has ended. Returns whether it did. A close has no caller
+    /// to report an error to: a sweep takes what stays because of another user or a crash.
     pub(crate) fn discard(&self) -> bool {
         sys::discard(self.directory(), &self.header.id, self.header.name.as_ref())
             .unwrap_or_default()
     }
 
-    /// Of a mapping that copies on write: the pages that were written here go, so that it shows
-    /// what is shared. `false` where that cannot be done.
+    /// Drops the pages that were written through a mapping that copies on write, so that it shows
+    /// the shared memory again. `false` where that cannot be done.
     pub(crate) fn drop_written_pages(&self, cell: Option<u32>, data_bytes: u64) -> bool {
         self.mapping.drop_written_pages(self.part(cell).0, data_bytes)
     }

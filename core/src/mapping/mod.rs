@@ -1,4 +1,4 @@
-//! Files of segments that this process has mapped, and mappings that it keeps for later.
+//! The segment files that this process has mapped, and the mappings that it caches.
 //!
 //! A file is mapped once for each [`Access`](crate::sys::Access), however many arrays lie in it.
 
@@ -11,6 +11,6 @@ mod table;
 pub(crate) use fill::Fill;
 pub(crate) use mapped::{Mapped, read_header};
 pub(crate) use table::{
-    MAPPINGS, cache_private, empty_cache, find, forget_cached, insert, keep_if_reusable,
+    MAPPINGS, cache_if_reusable, cache_private, empty_cache, evict_cached, find, insert,
 };
 pub(crate) use usage::{PrivateBytes, mappings};

@@ -9,28 +9,29 @@ use super::mapped::Mapped;
 use crate::name::SegmentId;
 use crate::sys::{Access, Mutex};
 
-/// Entries whose mapping is gone are removed when there are as many as this, and then whenever
-/// half of all entries may be such.
+/// The table is pruned when it has as many entries as this, and then whenever half of its entries
+/// may be dead.
 const LEAST_PRUNED: usize = 64;
 
-/// Files that hold several arrays: a further array of the file is found here.
+/// The mapped files that hold several arrays: further arrays of a file are found here.
 #[derive(Default)]
 pub(crate) struct Mappings {
     by_id: FxHashMap<(SegmentId, Access), Weak<Mapped>>,
-    /// The number of entries that were left when it was pruned last.
+    /// The number of entries that were left when the table was pruned last.
     left: usize,
     cache: Cache,
 }
 
-/// Locked by a fork: after the free lists, and never while another lock of this library is taken.
+/// Locked before a fork: after the free lists, and never while another lock of this library is
+/// taken.
 pub(crate) static MAPPINGS: Mutex<Option<Mappings>> = Mutex::new(None);
 
 fn with<T>(change: impl FnOnce(&mut Mappings) -> T) -> T {
     change(MAPPINGS.lock().get_or_insert_default())
 }
 
-/// The mapping of that file, if this process has one: a shared one, or an unused one that copies
-/// on write.
+/// Returns the mapping of a file, if this process has one: a shared one, or an unused one that
+/// copies on write.
 pub(crate) fn find(id: &SegmentId, access: Access) -> Option<Arc<Mapped>> {
     with(|mappings| match access {
         Access::CopyOnWrite => mappings.cache.take_private(id),
@@ -42,7 +43,8 @@ pub(crate) fn find(id: &SegmentId, access: Access) -> Option<Arc<Mapped>> {
     })
 }
 
-/// Lets later attaches of the same file find this mapping. One that copies on write has one user.
+/// Lets later attaches of the same file find this mapping. A mapping that copies on write is left
+/// out, because it has one user.
 pub(crate) fn insert(mapped: &Arc<Mapped>) {
     let key = (mapped.header.id, mapped.access);
     if mapped.access != Access::CopyOnWrite {
@@ -62,27 +64,27 @@ impl Mappings {
     }
 }
 
-/// Keeps a new mapping after its arrays have gone, if further arrays may come in the same file.
-pub(crate) fn keep_if_reusable(mapped: &Arc<Mapped>) {
+/// Caches a new mapping, if further arrays may come in the same file.
+pub(crate) fn cache_if_reusable(mapped: &Arc<Mapped>) {
     let is_reusable = mapped.header.slab_layout.is_some()
         && !mapped.leases().is_lock_only()
         && mapped.access != Access::CopyOnWrite;
     if is_reusable {
-        drop(with(|mappings| mappings.cache.keep(mapped)));
+        drop(with(|mappings| mappings.cache.insert(mapped)));
     }
 }
 
-/// Keeps a mapping that copies on write and whose written pages were dropped.
+/// Caches a mapping that copies on write and whose written pages were dropped.
 pub(crate) fn cache_private(mapped: Arc<Mapped>) {
-    drop(with(|mappings| mappings.cache.keep_private(mapped)));
+    drop(with(|mappings| mappings.cache.insert_private(mapped)));
 }
 
-/// Evicts the mappings of a file that is LOCK_ONLY: its mapping would hold it.
-pub(crate) fn forget_cached(id: &SegmentId) {
-    drop(with(|mappings| mappings.cache.forget(id)));
+/// Evicts the mappings of a file that is LOCK_ONLY: a cached mapping would hold it.
+pub(crate) fn evict_cached(id: &SegmentId) {
+    drop(with(|mappings| mappings.cache.evict(id)));
 }
 
-/// Evicts what the cache holds: all of it, or the mappings of files that are LOCK_ONLY.
+/// Evicts cached mappings: all of them, or those of files that are LOCK_ONLY.
 pub(crate) fn empty_cache(is_all: bool) {
     drop(with(|mappings| mappings.cache.empty(is_all))); // unmapped when nothing is locked
 }

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Mapped files.
+/// The number of mapped files.
 static FILES: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of arrays that are mapped copy-on-write.
+/// The bytes of arrays that are mapped copy-on-write.
 static PRIVATE_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// A file takes two mappings at most: its header, and its data with another protection.
+/// The most mappings of a file: its header, and its data with another protection.
 const MAPPINGS_OF_A_FILE: usize = 2;
 
 pub(super) fn file_was_mapped() {
@@ -18,12 +18,12 @@ pub(super) fn file_was_unmapped() {
     FILES.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The number of mappings that this library has in this process, at most.
+/// Returns an upper bound of the mappings that this library has in this process.
 pub(crate) fn mappings() -> usize {
     FILES.load(Ordering::Relaxed).saturating_mul(MAPPINGS_OF_A_FILE)
 }
 
-/// The bytes of shared memory that one copy-on-write array keeps, counted while this lives.
+/// Counts the bytes of shared memory that one copy-on-write array keeps, while it lives.
 pub(crate) struct PrivateBytes(u64);
 
 impl PrivateBytes {
@@ -32,7 +32,7 @@ impl PrivateBytes {
         Self(bytes)
     }
 
-    /// The bytes of all such arrays of this process.
+    /// Returns the bytes of all such arrays of this process.
     pub(crate) fn total() -> u64 {
         PRIVATE_BYTES.load(Ordering::Relaxed)
     }

@@ -7,13 +7,13 @@ pub(super) const HEADER_BYTES: usize = socket::FRONT_BYTES;
 const MAGIC: &[u8; 4] = b"shmm";
 const VERSION: u16 = 1;
 const BODY_IN_ARRAY: u8 = 1;
-/// Beside that flag: how many fds keep its tickets, 64 at most.
+/// The rest of that byte: the number of fds that keep the tickets, 64 at most.
 const LOCKS_SHIFT: u8 = 1;
-/// In the byte of the sender's fds: the body is a file, whose fd is the last.
+/// A bit of the byte with the number of the sender's fds: the body is a file, whose fd is the last.
 const BODY_IN_FILE: u8 = 1 << 7;
 
-/// The most bytes of a message that travel in the socket: the kernel copies them faster than shared
-/// memory is had.
+/// The most bytes of a message that travel in the socket. The kernel copies them faster than shared
+/// memory can be allocated.
 pub(super) const INLINE_BYTES: usize = 160 << 10;
 
 /// Where the handles and the payload are.
@@ -27,11 +27,12 @@ pub(super) enum Body {
     File,
 }
 
-/// The front of a packet, without what is the same in all of them.
+/// The front of a packet, without the magic and the version.
 pub(super) struct Head {
-    /// How many fds keep its tickets.
+    /// The number of fds that keep the tickets.
     pub(super) locks: usize,
-    /// How many the sender added. Of more than a message has none is sent.
+    /// The number of fds that the sender added. A message with more than the byte holds is never
+    /// sent.
     pub(super) fds: usize,
     pub(super) body: Body,
     pub(super) arrays: usize,
@@ -79,13 +80,13 @@ impl Head {
     }
 }
 
-/// What its receiver prepares: room for the fds that come with it, and for one to open a
-/// body. It keeps a payload that is behind the handles.
+/// Returns what the receiver of a packet has to prepare: room for the fds that come with it, and
+/// for one more to open a body. A payload behind the handles is received apart.
 pub(super) fn expected(front: &[u8]) -> Expected {
     let all = usize::MAX;
     let Some(&[_, _, _, _, _, _, flags, added, _, _, _, _, b0, b1, b2, b3]) = front.first_chunk()
     else {
-        return Expected { fds: 0, first_bytes: all }; // the end, or no message of ours
+        return Expected { fds: 0, first_bytes: all }; // the end of the pipe, or not a message
     };
     let (in_array, in_file) = (flags & BODY_IN_ARRAY, added & BODY_IN_FILE);
     let body = usize::from(in_array) + usize::from(in_file > 0);
@@ -96,7 +97,7 @@ pub(super) fn expected(front: &[u8]) -> Expected {
     }
 }
 
-/// A message that breaks the format.
+/// Returns the error for a message that breaks the format.
 pub(super) fn no_message(reason: &str) -> Error {
     Error::argument("message", reason)
 }

@@ -8,27 +8,28 @@ use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::sys::{self, Access, socket};
 
-/// Arrays and bytes that were received.
+/// The arrays and bytes of a received message.
 ///
-/// It holds its arrays until it is dropped; those that were attached by then live on by themselves. It is the message
-/// of the process that received it: what a forked child does with its copy is of no account.
+/// It holds its arrays until it is dropped; an array that was attached by then lives on by itself.
+/// It belongs to the process that received it: what a forked child does with its copy has no
+/// effect.
 #[derive(Debug)]
 pub struct Message {
     payload: Vec<u8>,
     descriptors: Vec<Descriptor>,
-    /// The handle of the body, where that came in shared memory.
+    /// The handle of the body, if the body came in shared memory.
     body: Option<Descriptor>,
-    /// Those that the sender added.
+    /// The fds that the sender added.
     fds: Vec<OwnedFd>,
-    /// What keeps the tickets; closed after they were given back.
+    /// The fds that keep the tickets. They are closed after the tickets were given back.
     _locks: Vec<OwnedFd>,
-    /// Which process received it: a forked child's copy gives nothing back.
+    /// The number of forks when it was received: a forked child's copy gives nothing back.
     forks: u32,
 }
 
 impl Message {
-    /// That of a packet's two parts: its head and handles, or all that is no payload; and the
-    /// payload behind them.
+    /// Reads a packet, which was received in two parts: the head and the handles, or all that is no
+    /// payload; and the payload behind them.
     pub(super) fn read(packet: &[u8], payload: Vec<u8>, mut locks: Vec<OwnedFd>) -> Result<Self> {
         let Head { body, fds, arrays, handles_bytes, .. } = Head::read(packet)?;
         let file = if body == Body::File { locks.pop() } else { None };
@@ -46,8 +47,8 @@ impl Message {
             }
             None if body == Body::Array => {
                 let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
-                // A mapping to read and write is kept for the next message, and one to read only is
-                // not.
+                // A mapping to read and write is cached for the next message, and a read-only one
+                // is not.
                 message.payload = Array::attach_descriptor(handle, Access::ReadWrite)?.to_bytes();
                 message.split_handles(handles_bytes)?
             }
@@ -57,7 +58,8 @@ impl Message {
             return Err(no_message("its handles are cut"));
         }
         for line in text(&handles)?.lines() {
-            message.descriptors.push(Descriptor::parse(line)?); // what follows an error is given back by a sweep
+            // Tickets of handles that follow an error are given back by a sweep.
+            message.descriptors.push(Descriptor::parse(line)?);
         }
         match message.descriptors.len() == arrays {
             true => Ok(message),
@@ -65,7 +67,7 @@ impl Message {
         }
     }
 
-    /// The handles before a payload, which stays.
+    /// Takes the handles off the front of a payload.
     fn split_handles(&mut self, bytes: usize) -> Result<Vec<u8>> {
         match bytes <= self.payload.len() {
             true => Ok(self.payload.drain(..bytes).collect()),
@@ -73,28 +75,28 @@ impl Message {
         }
     }
 
-    /// The bytes.
+    /// Returns the payload.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The handles of the arrays.
+    /// Returns the descriptors of the arrays.
     #[must_use]
     pub fn descriptors(&self) -> &[Descriptor] {
         &self.descriptors
     }
 
-    /// The fds that the sender added, which are the caller's from now on.
+    /// Takes the fds that the sender added. They are the caller's from now on.
     #[must_use]
     pub fn take_fds(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.fds)
     }
 
-    /// One of the arrays.
+    /// Attaches one of the arrays.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfBounds`], or as [`Array::attach`].
+    /// [`Error::IndexOutOfBounds`], or as for [`Array::attach`].
     pub fn array(&self, index: usize, access: Access) -> Result<Array> {
         let (at, count) = (index as i128, self.descriptors.len() as u64);
         let handle =
@@ -107,7 +109,8 @@ impl Drop for Message {
     fn drop(&mut self) {
         let is_own = self.forks == sys::fork::forks();
         for descriptor in self.descriptors.iter().chain(&self.body).filter(|_| is_own) {
-            let _ = Array::discard_descriptor(descriptor); // of one that is gone there is nothing to give back
+            // An array that is gone has nothing to give back.
+            let _ = Array::discard_descriptor(descriptor);
         }
         socket::take_back(std::mem::take(&mut self.payload), INLINE_BYTES);
     }

@@ -14,35 +14,35 @@ use crate::error::Result;
 use crate::name::SegmentText;
 use crate::sys::{self, Directory, Owner, socket};
 
-/// What keeps a message's tickets.
+/// The holder of a message's tickets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// With the fds that keep its tickets.
+    /// The fds that go with it.
     Pipe,
-    /// Without: the family of this process keeps them.
+    /// The family of this process. The message is sent without such fds.
     Unknown,
 }
 
-/// How a message will go.
+/// How a message is sent.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     pub(super) way: Way,
-    /// A longer packet goes in shared memory, too.
+    /// The most bytes of a packet. A longer body goes through shared memory.
     pub(super) inline_bytes: usize,
 }
 
-/// A message that is being made. Dropped before it is sent it gives its tickets back.
+/// A message that is being made. If it is dropped before it is sent it gives its tickets back.
 pub(super) struct Outgoing<'a> {
     head: [u8; HEADER_BYTES],
-    /// The handles, or that of the body.
+    /// The handles, or the handle of the body.
     handles: Vec<u8>,
-    /// Where it goes behind the handles.
+    /// The payload, if it goes behind the handles.
     payload: &'a [&'a [u8]],
-    /// What keeps the tickets, one for each directory.
+    /// The fds that keep the tickets, one for each directory.
     pub(super) locks: Vec<OwnedFd>,
     /// A long body that found no room in shared memory.
     pub(super) file: Option<OwnedFd>,
-    /// Of each directory.
+    /// The ticket for each directory.
     tickets: Vec<(Directory, Owner)>,
     pub(super) held: FxHashMap<SegmentText, (Array, u64)>,
     way: Way,
@@ -76,7 +76,7 @@ impl<'a> Outgoing<'a> {
         Ok(outgoing)
     }
 
-    /// What goes into the socket.
+    /// Returns the bytes that go into the socket.
     pub(super) fn pieces(&self) -> Vec<IoSlice<'_>> {
         [&self.head, &*self.handles]
             .into_iter()
@@ -85,7 +85,7 @@ impl<'a> Outgoing<'a> {
             .collect()
     }
 
-    /// Holds them all, and has their handles. How many bytes those are.
+    /// Holds all arrays and stores their handles. Returns the size of the handles in bytes.
     fn hold_all(&mut self, arrays: &[&Array]) -> Result<usize> {
         let mut handles = String::with_capacity(arrays.len() * 256);
         for array in arrays {
@@ -97,7 +97,7 @@ impl<'a> Outgoing<'a> {
         Ok(self.handles.len())
     }
 
-    /// The handle of an array that this message holds from now on.
+    /// Makes the message hold an array. Returns its descriptor with the ticket.
     fn hold(&mut self, array: &Array) -> Result<Descriptor> {
         let descriptor = array.descriptor();
         let ticket = match self.held.get(&descriptor.segment) {
@@ -114,7 +114,8 @@ impl<'a> Outgoing<'a> {
                 self.held.insert(array.descriptor().segment, (array.clone(), ticket.id));
                 return Ok(ticket.id);
             }
-            self.tickets.retain(|(directory, _)| directory != array.directory()); // that number is taken: another
+            // A hold with that number exists already: another number is needed.
+            self.tickets.retain(|(directory, _)| directory != array.directory());
         }
     }
 
@@ -137,8 +138,8 @@ impl<'a> Outgoing<'a> {
         Ok(ticket)
     }
 
-    /// Puts a long body in shared memory, and its handle in its place; or, where there is no room,
-    /// in a file without a name, that no file system limits.
+    /// Moves a long body to shared memory and leaves its handle. If there is no room, moves it to a
+    /// file without a name, which no file system limits.
     fn place(&mut self, bytes: usize) -> Result<Body> {
         match self.share(bytes) {
             Ok(handle) => {
@@ -156,14 +157,15 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// The handle of shared memory with a body of so many bytes.
+    /// Copies the body, of so many bytes, to shared memory. Returns its handle.
     #[allow(unsafe_code)]
     fn share(&mut self, bytes: usize) -> Result<String> {
         let options = Options { uninitialized: true, ..Options::default() };
         let shared = Array::create(DType::parse("|u1")?, &[bytes as u64], &options)?;
         let mut at = 0;
         for piece in [&*self.handles].into_iter().chain(self.payload.iter().copied()) {
-            // SAFETY: the array is new, and nobody else has it.
+            // SAFETY: `write_bytes` needs a piece that does not overlap the array: the array was
+            // created here, and no other thread or process has it yet.
             unsafe { shared.write_bytes(at, piece) }?;
             at += piece.len() as u64;
         }
@@ -171,11 +173,11 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-/// See [`in_band_bytes`].
+/// The count that [`in_band_bytes`] returns.
 static IN_BAND: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of messages that this process sent beside shared memory so far, because that had no room
-/// for them. They arrive all the same, and are copied once more.
+/// Returns the bytes of messages that this process has sent without shared memory so far, because
+/// there was no room for them. They arrive as well, and are copied once more.
 #[must_use]
 pub fn in_band_bytes() -> u64 {
     IN_BAND.load(Ordering::Relaxed)

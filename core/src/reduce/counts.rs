@@ -1,9 +1,9 @@
-//! How many elements are 0, 1, 2 …: a row of counts for each result.
+//! Counts of the elements that are 0, 1, 2 …: a row of counts for each result.
 //!
-//! The rows grow with the numbers, so that each element is read once: a maximum that was found in a
+//! The rows grow with the numbers, so that each element is read once. A maximum that was found in a
 //! pass before need not hold in the next one, because another process may write meanwhile.
 
-#![allow(unsafe_code)] // zeros that the system gives
+#![allow(unsafe_code)] // memory that the system zeroes
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// Rows of equally many counts.
 pub(super) struct Counts {
     rows: usize,
-    /// The length of a row in memory, and of the row that is given.
+    /// The length of a row in memory; `columns` is the length of the rows that are returned.
     room: usize,
     columns: usize,
     counts: Vec<u64>,
@@ -24,7 +24,7 @@ pub(super) struct Counts {
 
 /// A number that can be counted.
 pub(super) trait Countable: Copy + Display {
-    /// The place of its count; `None` if it is negative.
+    /// Returns the column of its count. `None` if the number is negative.
     fn column(self) -> Option<usize>;
 
     /// Counts a run of one result.
@@ -58,10 +58,10 @@ impl Countable for u8 {
     }
 }
 
-/// Runs from this length on.
+/// Runs of this length and more are counted in several tables.
 const WORTH_TABLES: usize = 1 << 10;
-/// Equal neighbours are common, and an increment that follows another one of the same count waits
-/// for it.
+/// The number of tables. Equal neighbours are common, and an increment waits for another one of the
+/// same count just before it.
 const TABLES: usize = 4;
 
 fn counted_by_tables(run: &[u8]) -> [u32; 256] {
@@ -79,7 +79,7 @@ fn counted_by_tables(run: &[u8]) -> [u32; 256] {
 }
 
 impl Counts {
-    /// Rows of that many zeros.
+    /// Makes rows of that many zeros.
     pub(super) fn new(rows: usize, columns: usize) -> Result<Self> {
         let mut counts = Self { rows, room: 0, columns: 0, counts: vec![] };
         counts.widen(columns)?;
@@ -94,12 +94,12 @@ impl Counts {
         self.columns = rows.map(used).max().unwrap_or(0).max(least);
     }
 
-    /// The length of the rows that [`Counts::numbers`] gives.
+    /// Returns the length of the rows that [`Counts::numbers`] returns.
     pub(super) fn columns(&self) -> usize {
         self.columns
     }
 
-    /// All counts in C order, [`AT_ONCE`] at a time.
+    /// Returns all counts in C order, [`AT_ONCE`] at a time.
     pub(super) fn numbers(&self) -> impl Iterator<Item = Vec<Number>> {
         let rows = self.counts.chunks_exact(self.room.max(1)).map(|row| &row[..self.columns]);
         let number = |&count: &u64| Number::Integer(count.into());
@@ -126,7 +126,7 @@ impl Counts {
         Ok(())
     }
 
-    /// At least doubles the rows, so that ever larger numbers move them seldom.
+    /// Widens the rows. It at least doubles them, so that ever larger numbers move them seldom.
     #[cold]
     fn widen_for(&mut self, column: usize) -> Result<()> {
         let columns = column.saturating_add(1);
@@ -159,17 +159,18 @@ impl<N: Countable> Sink<N> for Counts {
     }
 }
 
-/// Zeros that the system provides page by page, when they are written: one large number makes a
-/// long row. `None` if there is not enough memory.
+/// Returns zeros that the system provides page by page, when they are written: one large number
+/// makes a long row. `None` if there is not enough memory.
 fn zeros(count: usize) -> Option<Vec<u64>> {
     let layout = Layout::array::<u64>(count).ok().filter(|layout| layout.size() > 0);
     let Some(layout) = layout else {
         return (count == 0).then(Vec::new);
     };
-    // SAFETY: the layout has a size.
+    // SAFETY: `alloc_zeroed` needs a layout with a size that is not zero, which the filter above
+    // has checked.
     let start = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-    // SAFETY: the global allocator gave it with this layout, that of `count` numbers, and zeros are
-    // numbers.
+    // SAFETY: the vector may own this memory: the global allocator returned it, not null, with the
+    // layout of `count` numbers, all of which the zeros initialise.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, count, count) })
 }
 

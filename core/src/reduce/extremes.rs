@@ -47,10 +47,12 @@ macro_rules! float_extremes {
                 self.0 = if stays { self.0 } else { number };
             }
 
-            /// Two passes: no comparison finds a NaN, and the block is in the cache.
+            /// Compares in two passes, because no comparison finds a NaN and the block is in the
+            /// cache.
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
-                self.take(found_in_lanes(run, <$type>::$start, |number, found| number $better found));
+                let start = <$type>::$start;
+                self.take(found_in_lanes(run, start, |number, found| number $better found));
                 let nan = found_in_lanes(run, <$type>::$start, |number, _| number.is_nan());
                 self.0 = if nan.is_nan() { nan } else { self.0 };
             }
@@ -65,10 +67,10 @@ macro_rules! float_extremes {
 float_extremes!(Least, INFINITY, <: f32, f64);
 float_extremes!(Greatest, NEG_INFINITY, >: f32, f64);
 
-/// Numbers that are compared at once.
+/// The numbers that are compared at once.
 const LANES: usize = 32;
 
-/// The number that is better than all others, found lane by lane.
+/// Returns the number that is better than all others, found lane by lane.
 #[inline(always)]
 fn found_in_lanes<N: Copy>(run: &[N], start: N, better: impl Fn(N, N) -> bool) -> N {
     let pick = |found, number| if better(number, found) { number } else { found };

@@ -9,7 +9,7 @@ pub(super) trait Item: FromBytes + Immutable + KnownLayout + Copy {
     /// The number that is reduced.
     type Number: Copy;
 
-    /// The numbers of elements: the elements themselves, or numbers in `space`.
+    /// Returns the numbers of elements: the elements themselves, or numbers stored in `space`.
     fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<Self::Number>) -> &'a [Self::Number];
 }
 
@@ -27,7 +27,7 @@ macro_rules! numbers {
 
 numbers!(i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
 
-/// A byte of a `bool` array: all but 0 are true.
+/// A byte of a `bool` array. Every byte but 0 is true.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
 #[repr(transparent)]
 pub(super) struct Truth(u8);
@@ -44,7 +44,7 @@ impl Item for Truth {
 }
 
 impl Item for f16 {
-    /// It holds each `f16` exactly.
+    /// `f32` represents every `f16` exactly.
     type Number = f32;
 
     fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<f32>) -> &'a [f32] {
@@ -73,7 +73,7 @@ macro_rules! with_integers {
     };
 }
 
-/// As [`with_integers`], also for floats, and for complex numbers with the type of their parts.
+/// Does the same also for floats and, with the type of their parts, for complex numbers.
 macro_rules! with_numbers {
     ($code:expr, $item:ident => $body:expr, else $other:expr) => {
         match $code {

@@ -9,22 +9,21 @@
 //! | complex64, complex128 | same | complex128 | refused: they have no order | refused |
 //! | any other | refused | refused | refused | refused |
 //!
-//! The table gives the dtype of the results along axes, which are a new array; an integer sum that
-//! does not fit its dtype is an error. Over all elements the result is a [`Number`], which is not
+//! The table gives the dtype of results along axes, which are a new array. An integer sum that does
+//! not fit its dtype is an error. Over all elements the result is a [`Number`], which is not
 //! rounded to a dtype.
 //!
 //! The sum of no elements is 0 and all their counts are 0; their mean, minimum and maximum are
 //! errors. A NaN among the elements makes their sum, mean, minimum and maximum NaN.
 //!
-//! | file | |
-//! |---|---|
-//! | `reduction` | the reductions, and how one ends early |
-//! | `request` | which dimensions are kept, and which loop reduces the others |
-//! | `item` | elements as numbers |
-//! | `walk` | the order in which elements are read, and how: another process may write to them |
-//! | `sums`, `extremes`, `counts` | the loops, with their sources and bounds |
-//! | `vectors` | those loops compiled for wider vector instructions |
-//! | `results` | a number, or a new array of them |
+//! * `reduction`: the reductions, and how one ends early.
+//! * `request`: the dimensions that are kept, and the loop that reduces the others.
+//! * `item`: elements as numbers.
+//! * `walk`: the order in which elements are read, and how, since other processes may write to
+//!   them.
+//! * `sums`, `extremes`, `counts`: the loops, with their sources and bounds.
+//! * `vectors`: those loops compiled for wider vector instructions.
+//! * `results`: a number, or a new array of them.
 
 mod reduction;
 mod vectors;
@@ -59,8 +58,8 @@ pub enum Reduced {
 
 /// Reductions. The table in the source of this module gives the dtype of each result.
 impl Array {
-    /// The sum of all elements: exact for integers; for floats its error is at most 2⁻⁴⁸ times the
-    /// sum of their magnitudes, for up to 10¹¹ of them.
+    /// Returns the sum of all elements. It is exact for integers; for floats its error is at most
+    /// 2⁻⁴⁸ times the sum of their magnitudes, for up to 10¹¹ of them.
     ///
     /// ```
     /// use shmarray::{Array, DType, Number, Options};
@@ -78,31 +77,33 @@ impl Array {
         self.over_all(Reduction::Sum)
     }
 
-    /// The mean of all elements.
+    /// Returns the mean of all elements.
     ///
     /// # Errors
-    /// As [`Array::sum`], and [`Error::InvalidArgument`] if there are none.
+    /// As for [`Array::sum`], and [`Error::InvalidArgument`] if there are none.
     pub fn mean(&self) -> Result<Number> {
         self.over_all(Reduction::Mean)
     }
 
-    /// The minimum of all elements.
+    /// Returns the minimum of all elements.
     ///
     /// # Errors
-    /// As [`Array::mean`], and [`Error::DTypeMismatch`] for complex numbers: they have no order.
+    /// As for [`Array::mean`], and [`Error::DTypeMismatch`] for complex numbers, which have no
+    /// order.
     pub fn min(&self) -> Result<Number> {
         self.over_all(Reduction::Min)
     }
 
-    /// The maximum of all elements.
+    /// Returns the maximum of all elements.
     ///
     /// # Errors
-    /// As [`Array::min`].
+    /// As for [`Array::min`].
     pub fn max(&self) -> Result<Number> {
         self.over_all(Reduction::Max)
     }
 
-    /// How many of all elements are 0, 1, 2 …, up to their maximum; at least `min_length` counts.
+    /// Returns how many of all elements are 0, 1, 2 …, up to their maximum; at least `min_length`
+    /// counts.
     ///
     /// # Errors
     /// [`Error::DTypeMismatch`] unless they are integers or `bool`; [`Error::InvalidArgument`] for
@@ -112,40 +113,40 @@ impl Array {
         self.along(Reduction::Bincount { min_length }, None)
     }
 
-    /// The sums along these axes: a new array with the other dimensions.
+    /// Returns the sums along these axes: a new array with the other dimensions.
     ///
     /// # Errors
-    /// As [`Array::sum`]; [`Error::InvalidArgument`] for an axis that does not exist or is named
-    /// twice, and for a sum that does not fit its dtype; [`Error::NoSpace`].
+    /// As for [`Array::sum`]; [`Error::InvalidArgument`] for an axis that does not exist or is
+    /// named twice, and for a sum that does not fit its dtype; [`Error::NoSpace`].
     pub fn sum_along(&self, axes: &[usize]) -> Result<Self> {
         self.along(Reduction::Sum, Some(axes))
     }
 
-    /// The means along these axes.
+    /// Returns the means along these axes.
     ///
     /// # Errors
-    /// As [`Array::mean`] and [`Array::sum_along`].
+    /// As for [`Array::mean`] and [`Array::sum_along`].
     pub fn mean_along(&self, axes: &[usize]) -> Result<Self> {
         self.along(Reduction::Mean, Some(axes))
     }
 
-    /// The minima along these axes.
+    /// Returns the minima along these axes.
     ///
     /// # Errors
-    /// As [`Array::min`] and [`Array::sum_along`].
+    /// As for [`Array::min`] and [`Array::sum_along`].
     pub fn min_along(&self, axes: &[usize]) -> Result<Self> {
         self.along(Reduction::Min, Some(axes))
     }
 
-    /// The maxima along these axes.
+    /// Returns the maxima along these axes.
     ///
     /// # Errors
-    /// As [`Array::min`] and [`Array::sum_along`].
+    /// As for [`Array::min`] and [`Array::sum_along`].
     pub fn max_along(&self, axes: &[usize]) -> Result<Self> {
         self.along(Reduction::Max, Some(axes))
     }
 
-    /// The counts along these axes. They are the last dimension of the result.
+    /// Returns the counts along these axes. They are the last dimension of the result.
     ///
     /// ```
     /// use shmarray::{Array, DType, Options};
@@ -158,7 +159,7 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// As [`Array::bincount`] and [`Array::sum_along`].
+    /// As for [`Array::bincount`] and [`Array::sum_along`].
     pub fn bincount_along(&self, axes: &[usize], min_length: u64) -> Result<Self> {
         self.along(Reduction::Bincount { min_length }, Some(axes))
     }
@@ -177,12 +178,12 @@ impl Array {
         }
     }
 
-    /// Any reduction, over all elements or along `axes`, which the caller can stop: it calls
-    /// `go_on` before each block of elements, which takes microseconds. Returns `None` if `go_on`
-    /// returned `false`.
+    /// Reduces all elements, or those along `axes`. The caller can stop it: it calls `go_on` before
+    /// each block of elements, which takes microseconds, and returns `None` if `go_on` returned
+    /// `false`.
     ///
     /// # Errors
-    /// As the method of the reduction's name.
+    /// As for the method of the reduction's name.
     #[allow(unsafe_code)]
     pub fn reduce(
         &self,
@@ -191,7 +192,8 @@ impl Array {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Reduced>> {
         let dtype = dtype_of(reduction, self.dtype())?;
-        // SAFETY: the layout was checked against the segment, which this array keeps.
+        // SAFETY: the elements can be read while the request lives: the layout was checked against
+        // the segment when this array was made, and this array keeps the segment mapped.
         let request = unsafe { Request::new(self.end(), self.dtype().code(), reduction, axes)? };
         let reduced = match (reduction, axes) {
             (Reduction::Bincount { min_length }, _) => counted(&request, dtype, min_length, go_on),
@@ -219,7 +221,8 @@ fn counted(
     Ok(Reduced::Array(results.into_array()))
 }
 
-/// The results are allocated first: that fails with a clear error when there is no room.
+/// Folds into a new array. It is allocated first, which fails with a clear error when there is no
+/// room.
 fn folded(request: &Request<'_>, dtype: DType, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
     let mut results = Results::new(dtype, &request.kept_shape())?;
     request.fold(go_on, &mut |numbers| results.push(numbers))?;

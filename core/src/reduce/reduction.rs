@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::Error;
 
-/// How elements are reduced.
+/// A reduction of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// Their sum.
@@ -49,5 +49,5 @@ impl From<Error> for Stop {
 
 pub(super) type Ended<T = ()> = std::result::Result<T, Stop>;
 
-/// How many results are passed on at once.
+/// The number of results that are passed on at once.
 pub(super) const AT_ONCE: usize = 256;

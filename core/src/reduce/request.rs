@@ -1,4 +1,4 @@
-//! One reduction of an array's elements: the dimensions that are kept, and the loop for the others.
+//! A reduction of an array's elements: the dimensions that are kept, and the loop for the others.
 
 use half::f16;
 
@@ -15,7 +15,7 @@ use crate::dtype::TypeCode;
 use crate::error::{Error, Result};
 use crate::shape::Layout;
 
-/// A reduction of elements whose dtype it takes.
+/// A reduction of elements of a dtype that it accepts.
 pub(super) struct Request<'a> {
     from: End<'a>,
     code: TypeCode,
@@ -28,7 +28,7 @@ type GoOn<'a> = &'a mut dyn FnMut() -> bool;
 type Give<'a> = &'a mut dyn FnMut(&[Number]) -> Result<()>;
 
 impl<'a> Request<'a> {
-    /// `None` stands for all axes. `dtype_of` accepted the dtype.
+    /// Makes a request. `axes` of `None` stands for all axes. `dtype_of` has accepted the dtype.
     ///
     /// # Safety
     /// The layout was checked against memory that stays mapped at its start, and its items are of
@@ -51,7 +51,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Elements along each dimension that is kept.
+    /// Returns the number of elements along each dimension that is kept.
     pub(super) fn kept_shape(&self) -> Vec<u64> {
         let dims = self.from.layout.shape.iter().zip(&self.kept);
         dims.filter(|(_, kept)| **kept).map(|(&count, _)| count).collect()
@@ -61,7 +61,7 @@ impl<'a> Request<'a> {
         self.kept_shape().iter().product::<u64>() as usize
     }
 
-    /// Elements of each result.
+    /// Returns the number of elements of each result.
     fn of_each(&self) -> u64 {
         let dims = self.from.layout.shape.iter().zip(&self.kept);
         dims.filter(|(_, kept)| !**kept).map(|(&count, _)| count).product()
@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
         Ok(counts)
     }
 
-    /// The result over all elements.
+    /// Returns the result over all elements.
     pub(super) fn one(&self, go_on: GoOn<'_>) -> Ended<Number> {
         let mut found = Number::Integer(0);
         self.fold(go_on, &mut |numbers| {
@@ -89,13 +89,25 @@ impl<'a> Request<'a> {
     pub(super) fn fold(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         match self.reduction {
             Reduction::Min => {
-                with_numbers!(self.code, T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give), else self.refused())
+                with_numbers!(
+                    self.code,
+                    T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give),
+                    else self.refused()
+                )
             }
             Reduction::Max => {
-                with_numbers!(self.code, T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give), else self.refused())
+                with_numbers!(
+                    self.code,
+                    T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give),
+                    else self.refused()
+                )
             }
             _ => {
-                with_numbers!(self.code, T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give), else self.refused())
+                with_numbers!(
+                    self.code,
+                    T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give),
+                    else self.refused()
+                )
             }
         }
     }
@@ -132,7 +144,7 @@ impl<'a> Request<'a> {
         unreachable!("{:?} has no {}, as `dtype_of` says", self.code, self.reduction)
     }
 
-    /// Numbers in an element: two in a complex one.
+    /// Returns the numbers in an element: two in a complex one.
     fn parts(&self) -> usize {
         if matches!(self.code, TypeCode::Complex64 | TypeCode::Complex128) { 2 } else { 1 }
     }
@@ -145,13 +157,14 @@ impl<'a> Request<'a> {
         let (layout, steps) = self.numbers(size_of::<T>());
         let walk =
             Walk::new(End { start: self.from.start, layout: &layout }, size_of::<T>(), &steps);
-        // SAFETY: the caller of `new` vouched for the elements; a complex element is two numbers,
-        // side by side.
+        // SAFETY: the elements can be read, as the caller of `new` promised, and have the size of
+        // `T`: `with_numbers` chose it for their dtype, and a complex element is two numbers side
+        // by side.
         unsafe { walk.run::<T>(sink, go_on) }
     }
 
-    /// Where the numbers are, and how many results each dimension steps over. The parts of complex
-    /// elements are one more dimension, which is kept.
+    /// Returns the layout of the numbers, and how many results each dimension steps over. The parts
+    /// of complex elements are one more dimension, which is kept.
     fn numbers(&self, number_bytes: usize) -> (Layout, Vec<isize>) {
         let (mut layout, parts) = (self.from.layout.clone(), self.parts());
         let mut kept_steps = c_steps(&self.kept_shape(), parts as i64).into_iter();
@@ -166,7 +179,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether each dimension is kept: all but the axes.
+/// Returns whether each dimension is kept: all but the axes.
 fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
     let Some(axes) = axes else {
         return Ok(vec![false; ndim]);

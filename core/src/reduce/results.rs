@@ -34,8 +34,8 @@ impl fmt::Display for Number {
     }
 }
 
-/// The dtype of results along axes: NumPy's, except that means of `float16` and `float32` are
-/// `float64`.
+/// Returns the dtype of results along axes: NumPy's, except that means of `float16` and `float32`
+/// are `float64`.
 ///
 /// # Errors
 /// [`Error::DTypeMismatch`] where the reduction is not defined.
@@ -60,7 +60,7 @@ pub(super) fn dtype_of(reduction: Reduction, dtype: &DType) -> Result<DType> {
     DType::from_code(code).map_or_else(|| refused("numbers"), Ok)
 }
 
-/// Kinds of numbers that are reduced alike.
+/// The kinds of numbers that are reduced alike.
 enum Kind {
     None,
     /// `bool` counts as signed, as in NumPy.
@@ -104,7 +104,7 @@ impl Results {
         Ok(Self { array, next, missing })
     }
 
-    /// The array, after all elements were pushed.
+    /// Returns the array, after all elements were pushed.
     pub(super) fn into_array(self) -> Array {
         debug_assert_eq!(self.missing, 0);
         self.array
@@ -143,7 +143,7 @@ impl Results {
         }
     }
 
-    /// `Item` is the bytes of one element.
+    /// Writes the next elements. `Item` is the bytes of one element.
     fn store<Item>(
         &mut self,
         numbers: &[Number],
@@ -151,8 +151,8 @@ impl Results {
     ) -> Result<()> {
         debug_assert_eq!(size_of::<Item>() as u64, self.array.dtype().itemsize());
         for &number in &numbers[..numbers.len().min(self.missing)] {
-            // SAFETY: the elements of a new array lie side by side, and `missing` of them begin at
-            // `next`.
+            // SAFETY: an element can be written at `next`: the elements of a new array lie side by
+            // side, `missing` of them begin there, and the loop writes no more than these.
             unsafe { self.next.cast::<Item>().write_unaligned(item(number)?) };
             self.next = self.next.wrapping_add(size_of::<Item>());
             self.missing -= 1;
@@ -183,7 +183,7 @@ fn parts(number: Number) -> [f64; 2] {
     }
 }
 
-/// The bytes of an integer that fits them: the lower ones.
+/// Returns the lower bytes of an integer that fits them.
 fn element<const BYTES: usize>(number: Number) -> [u8; BYTES] {
     let bytes = whole(number).to_le_bytes();
     std::array::from_fn(|at| bytes[at])

@@ -4,20 +4,20 @@
 //!
 //! All floats are added as binary64. The numbers of a block are added in pairs of pairs (pairwise
 //! summation; Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993).
-//! The rounding error of each addition of a block to the total is kept, and added in the end (Sum2
-//! of Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26, 2005, with
-//! Knuth's TwoSum). Let u = 2⁻⁵³. A number takes part in at most 16 + 4 additions in its leaf and
-//! in 6 above it, so the error of a block's sum is at most 26 u times the sum of the magnitudes of
-//! its numbers; the totals add 2 u, and (u m)² for m blocks. Together, for fewer than 2²⁶ blocks
-//! (10¹¹ numbers side by side), the error is at most [`ERROR_BOUND`] times the sum of the
-//! magnitudes.
+//! The rounding error of each addition of a block to the total is kept, and the errors are added to
+//! the total last (Sum2 of Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci.
+//! Comput. 26, 2005, with Knuth's TwoSum). Let u = 2⁻⁵³. A number takes part in at most 16 + 4
+//! additions in its leaf and in 6 above it, so the error of a block's sum is at most 26 u times the
+//! sum of the magnitudes of its numbers; the totals add 2 u, and (u m)² for m blocks. Together, for
+//! fewer than 2²⁶ blocks (10¹¹ numbers side by side), the error is at most [`ERROR_BOUND`] times
+//! the sum of the magnitudes.
 
 use half::f16;
 
 use super::results::Number;
 use super::walk::BLOCK_BYTES;
 
-/// The module's comment derives it; the tests check it.
+/// The bound that the module's comment derives. The tests check it.
 #[cfg(test)]
 pub(super) const ERROR_BOUND: f64 = 32.0 * (f64::EPSILON / 2.0);
 
@@ -30,7 +30,7 @@ pub(super) trait Fold<N>: Copy {
 
     fn take_run(&mut self, run: &[N]);
 
-    /// The result; with `mean_of` the sum divided by that count.
+    /// Returns the result; with `mean_of`, the sum divided by that count.
     fn number(self, mean_of: Option<u64>) -> Number;
 }
 
@@ -67,7 +67,8 @@ macro_rules! whole_summands {
             /// A block has too few numbers for the wider type to overflow ([`BLOCK_BYTES`]).
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
-                self.0 += i128::from(run.iter().map(|&number| <$wide>::from(number)).sum::<$wide>());
+                let sum = run.iter().map(|&number| <$wide>::from(number)).sum::<$wide>();
+                self.0 += i128::from(sum);
             }
 
             fn number(self, mean_of: Option<u64>) -> Number {
@@ -93,7 +94,7 @@ macro_rules! long_summands {
                 self.0 += i128::from(number);
             }
 
-            /// The lower and the upper halves apart: their sums fit.
+            /// Adds the lower and the upper halves apart, because their sums fit.
             #[inline(always)]
             fn take_run(&mut self, run: &[$type]) {
                 let low: u64 = run.iter().map(|&number| number as u64 & u64::from(u32::MAX)).sum();
@@ -158,18 +159,18 @@ impl Compensated {
         self.sum = sum;
     }
 
-    /// The rounding errors of an infinite sum are NaN, and are left out.
+    /// Returns the sum. The rounding errors of an infinite sum are NaN, and are left out.
     fn sum(self) -> f64 {
         if self.rest.is_finite() { self.sum + self.rest } else { self.sum }
     }
 }
 
-/// Partial sums of a leaf.
+/// The number of partial sums of a leaf.
 const LANES: usize = 16;
-/// Numbers that are added to the lanes one after the other.
+/// The numbers of a leaf, which are added to the lanes one after the other.
 const LEAF: usize = 16 * LANES;
 
-/// At least as many leaves as a block has.
+/// At least the number of leaves of a block.
 const MOST_LEAVES: usize = BLOCK_BYTES / size_of::<f16>() / LEAF + 1;
 
 #[inline(always)]
@@ -190,7 +191,7 @@ fn leaf<N: Copy + Into<f64>>(run: &[N]) -> f64 {
     in_pairs(&mut lanes)
 }
 
-/// The sum of a power of two of numbers.
+/// Returns the sum of a power of two of numbers.
 #[inline(always)]
 fn in_pairs(sums: &mut [f64]) -> f64 {
     let mut count = sums.len();

@@ -1,4 +1,4 @@
-//! Reductions against the obvious ones: every element read by its own offset, one after the other.
+//! Reductions compared with plain ones, which read every element by its own offset.
 #![allow(unsafe_code)]
 
 use proptest::prelude::*;
@@ -11,11 +11,11 @@ use crate::copy::End;
 use crate::dtype::TypeCode;
 use crate::shape::Layout;
 
-/// Dimensions: elements, what lies between them, which way, where they stand in memory, whether
-/// they stay.
+/// Dimensions: the elements, the gap between them, whether the stride is negative, the nesting
+/// order in memory, and whether the dimension is kept.
 type Dims = Vec<(u64, u64, bool, u8, bool)>;
 
-/// Most elements of a dimension, by how many dimensions there are.
+/// The most elements of a dimension, by the number of dimensions.
 const MOST: [u64; 6] = if cfg!(miri) { [1, 40, 9, 4, 3, 2] } else { [1, 9000, 150, 30, 9, 6] };
 const CASES: u32 = if cfg!(miri) { 4 } else { 400 };
 
@@ -30,7 +30,7 @@ fn dims() -> impl Strategy<Value = Dims> {
 /// A gap that stands for a stride of zero.
 const NOT_MOVING: u64 = 9;
 
-/// A layout in memory of that many bytes: dimensions nested in the order of their places.
+/// Returns a layout, and the bytes of memory that it needs. Dimensions are nested in their order.
 fn layout_of(dims: &Dims, itemsize: u64) -> (Layout, usize) {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     order.sort_by_key(|&dim| dims[dim].3);
@@ -53,7 +53,7 @@ fn layout_of(dims: &Dims, itemsize: u64) -> (Layout, usize) {
     (layout, extent as usize)
 }
 
-/// For each result in C order the offsets of its elements.
+/// Returns the offsets of the elements of each result, in C order.
 fn offsets(layout: &Layout, kept: &[bool]) -> Vec<Vec<usize>> {
     let along = |chosen: bool, start: Vec<i64>| {
         let dims =
@@ -76,7 +76,7 @@ fn axes(dims: &Dims) -> Vec<usize> {
     (0..dims.len()).filter(|&dim| !dims[dim].4).collect()
 }
 
-/// Any bytes.
+/// Returns pseudo-random bytes.
 fn bytes_of(size: usize, seed: u64) -> Vec<u8> {
     let mix = |at: u64| {
         (at ^ seed)
@@ -87,7 +87,7 @@ fn bytes_of(size: usize, seed: u64) -> Vec<u8> {
     (0..size as u64).map(|at| (mix(at) >> 56) as u8).collect()
 }
 
-/// What a reduction gives of elements that lie in these bytes.
+/// Reduces the elements that lie in these bytes.
 fn reduced(
     bytes: &[u8],
     layout: &Layout,
@@ -96,7 +96,8 @@ fn reduced(
     axes: &[usize],
 ) -> Result<Vec<Number>> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
-    // SAFETY: the bytes have all that the layout describes, and any bytes are elements.
+    // SAFETY: `Request::new` needs readable elements: the bytes hold all that the layout describes,
+    // and any bytes are elements.
     let request = unsafe { Request::new(from, code, reduction, Some(axes))? };
     let mut results = vec![];
     let ended = request.fold(&mut || true, &mut |numbers| {
@@ -117,7 +118,8 @@ fn counted(
     axes: &[usize],
 ) -> Result<(usize, Vec<u64>)> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
-    // SAFETY: as in `reduced`.
+    // SAFETY: `Request::new` needs readable elements: the bytes hold all that the layout describes,
+    // and any bytes are elements.
     let request =
         unsafe { Request::new(from, code, Reduction::Bincount { min_length }, Some(axes))? };
     match request.count(min_length, &mut || true) {
@@ -130,7 +132,7 @@ fn counted(
     }
 }
 
-/// An element as it is written in the format document.
+/// Reads an element as the format document specifies it.
 fn read(bytes: &[u8], code: TypeCode) -> Number {
     macro_rules! as_number {
         ($kind:ident, $type:ty) => {
@@ -177,8 +179,8 @@ fn whole(number: Number) -> i128 {
     }
 }
 
-/// The exact sum of finite numbers, rounded once more than needed: Shewchuk's expansions, as in
-/// Python's `fsum`.
+/// Returns the exact sum of finite numbers, rounded once more than needed: Shewchuk's expansions,
+/// as in Python's `fsum`.
 fn exact_sum(numbers: &[f64]) -> f64 {
     let mut partials: Vec<f64> = vec![];
     for &number in numbers {
@@ -254,7 +256,7 @@ fn assert_sums(
     Ok(())
 }
 
-/// The least or the greatest, one after the other.
+/// Returns the least or the greatest number, found one after the other.
 fn extreme(numbers: &[Number], least: bool) -> Number {
     let mut found = numbers[0];
     for &number in numbers {
@@ -294,25 +296,37 @@ proptest! {
     #![proptest_config(Config { cases: CASES, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn sums_and_means_are_those_of_the_elements(dims in dims(), code in numeric(), seed: u64, mean: bool) {
+    fn sums_and_means_are_those_of_the_elements(
+        dims in dims(),
+        code in numeric(),
+        seed: u64,
+        mean: bool,
+    ) {
         let itemsize = DType::from_code(code).unwrap().itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
         let bytes = bytes_of(size, seed);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
+        let element = |&at: &usize| read(&bytes[at..][..itemsize as usize], code);
         let elements: Vec<Vec<_>> = offsets(&layout, &kept).iter()
-            .map(|of_one| of_one.iter().map(|&at| read(&bytes[at..][..itemsize as usize], code)).collect())
+            .map(|of_one| of_one.iter().map(element).collect())
             .collect();
         let reduction = if mean { Reduction::Mean } else { Reduction::Sum };
         let found = reduced(&bytes, &layout, code, reduction, &axes(&dims));
         if mean && elements.first().is_some_and(Vec::is_empty) {
-            prop_assert!(found.unwrap_err().to_string().contains("no elements to take the mean of"));
+            let error = found.unwrap_err().to_string();
+            prop_assert!(error.contains("no elements to take the mean of"));
         } else {
             assert_sums(&found.unwrap(), &elements, mean)?;
         }
     }
 
     #[test]
-    fn extremes_are_those_of_the_elements(dims in dims(), code in numeric(), seed: u64, least: bool) {
+    fn extremes_are_those_of_the_elements(
+        dims in dims(),
+        code in numeric(),
+        seed: u64,
+        least: bool,
+    ) {
         prop_assume!(!matches!(code, TypeCode::Complex64 | TypeCode::Complex128));
         let itemsize = DType::from_code(code).unwrap().itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
@@ -328,35 +342,44 @@ proptest! {
         let found = found.unwrap();
         prop_assert_eq!(found.len(), elements.len());
         for (found, of_one) in found.into_iter().zip(elements) {
-            let numbers: Vec<_> = of_one.iter().map(|&at| read(&bytes[at..][..itemsize as usize], code)).collect();
+            let element = |&at: &usize| read(&bytes[at..][..itemsize as usize], code);
+            let numbers: Vec<_> = of_one.iter().map(element).collect();
             prop_assert!(same(found, extreme(&numbers, least)), "{found:?}");
         }
     }
 
     #[test]
-    fn counts_are_those_of_the_elements(dims in dims(), row in 0..9usize, seed: u64, greatest in 1..400u64, least in 0..9u64) {
+    fn counts_are_those_of_the_elements(
+        dims in dims(),
+        row in 0..9usize,
+        seed: u64,
+        greatest in 1..400u64,
+        least in 0..9u64,
+    ) {
         let (code, itemsize) = (DType::ALL[row].code(), DType::ALL[row].itemsize());
         let (layout, size) = layout_of(&dims, itemsize);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
         let elements = offsets(&layout, &kept);
         let mut bytes = vec![0; size];
-        for (at, noise) in elements.iter().flatten().zip(bytes_of(elements.iter().map(Vec::len).sum(), seed)) {
+        let item = itemsize as usize;
+        let noise = bytes_of(elements.iter().map(Vec::len).sum(), seed);
+        for (at, noise) in elements.iter().flatten().zip(noise) {
             let number = u64::from(noise) * greatest / 256;
-            bytes[*at..][..itemsize as usize].copy_from_slice(&number.to_le_bytes()[..itemsize as usize]);
+            bytes[*at..][..item].copy_from_slice(&number.to_le_bytes()[..item]);
         }
-        let numbers = elements.iter().map(|of_one| {
-            of_one.iter().map(|&at| whole(read(&bytes[at..][..itemsize as usize], code))).collect::<Vec<_>>()
-        });
-        let numbers: Vec<_> = numbers.collect();
+        let element = |&at: &usize| whole(read(&bytes[at..][..item], code));
+        let numbers: Vec<Vec<_>> =
+            elements.iter().map(|of_one| of_one.iter().map(element).collect()).collect();
         let found = counted(&bytes, &layout, code, least, &axes(&dims));
         if let Some(negative) = numbers.iter().flatten().find(|number| **number < 0) {
             prop_assert!(found.unwrap_err().to_string().contains("is negative"), "{negative}");
             return Ok(());
         }
-        let columns = numbers.iter().flatten().max().map_or(0, |greatest| *greatest as usize + 1).max(least as usize);
+        let used = numbers.iter().flatten().max().map_or(0, |greatest| *greatest as usize + 1);
+        let columns = used.max(least as usize);
         let mut expected = vec![0; columns * numbers.len()];
-        for (row, number) in numbers.iter().enumerate().flat_map(|(row, all)| all.iter().map(move |number| (row, number))) {
-            expected[row * columns + *number as usize] += 1;
+        for (row, all) in numbers.iter().enumerate() {
+            all.iter().for_each(|number| expected[row * columns + *number as usize] += 1);
         }
         prop_assert_eq!(found.unwrap(), (columns, expected));
     }
@@ -373,7 +396,7 @@ fn many_floats_are_added_up_as_well_as_few() {
         (0..count).map(|at| if at % 3 == 1 { 0.1 } else { 1e9 * f64::from(at % 3 - 1) }).collect();
     let bytes: Vec<u8> = numbers.iter().copied().flat_map(f64::to_le_bytes).collect();
     for axes in [&[0][..], &[0, 1]] {
-        // As rows of one element each result is added to one by one.
+        // In rows of one element, each result is added to one by one.
         let mut layout = row(numbers.len(), 8);
         if axes.len() == 1 {
             layout = Layout {
@@ -439,7 +462,7 @@ fn a_reduction_can_be_stopped_before_each_block() {
     let bytes = vec![1; 10 * walk::BLOCK_BYTES];
     let layout = row(bytes.len(), 1);
     let from = End { start: bytes.as_ptr().cast_mut(), layout: &layout };
-    // SAFETY: the bytes have all that the layout describes.
+    // SAFETY: `Request::new` needs readable elements: the bytes hold all that the layout describes.
     let request = unsafe { Request::new(from, TypeCode::UInt8, Reduction::Sum, None) }.unwrap();
     let mut asked = 0;
     let stopped = request.one(&mut || {

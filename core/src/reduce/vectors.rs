@@ -1,7 +1,7 @@
 //! Loops compiled twice: for every processor of the architecture, and for those with AVX2.
 #![allow(unsafe_code)] // calls of a function that needs AVX2
 
-/// A loop whose `run`, and whatever that calls, is always inlined: so it is compiled with the
+/// A loop whose `run`, and all that it calls, is always inlined, so that it is compiled with the
 /// instructions of the function that runs it. The order of its additions is the same in both.
 pub(super) trait Loop {
     fn run(self);
@@ -14,7 +14,8 @@ pub(super) fn run(work: impl Loop) {
         work.run();
     }
     match std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it.
+        // SAFETY: `with_avx2` may only run on a processor with AVX2, and `is_x86_feature_detected`
+        // has just found it.
         true => unsafe { with_avx2(work) },
         false => work.run(),
     }

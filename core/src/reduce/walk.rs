@@ -2,13 +2,13 @@
 //!
 //! As in NumPy's iterator, a reduction is an assignment to results whose step is zero along the
 //! reduced dimensions. The dimensions are sorted by the strides of the elements, so that memory is
-//! read in its own order; dimensions of one element are dropped, and neighbours that are one
+//! read in its own order; dimensions of one element are dropped; and neighbours that are one
 //! dimension in both the elements and the results are merged.
 //!
 //! Another process may write to the elements meanwhile, so no slice is made of them. A block of
-//! elements that fits the first-level cache is copied into private memory, and ordinary loops,
-//! which the compiler vectorises, reduce that. Each element is read once, so a value that was
-//! checked cannot change before it is used.
+//! elements that fits the first-level cache is copied to private memory, where ordinary loops,
+//! which the compiler vectorises, reduce it. Each element is read once, so a value that was checked
+//! cannot change before it is used.
 #![allow(unsafe_code)] // copies out of the memory of an array
 
 use std::cmp::Reverse;
@@ -21,10 +21,10 @@ use super::reduction::{Ended, Stop};
 use crate::copy::{End, copy_in_parts};
 use crate::shape::Layout;
 
-/// Size of a block.
+/// The size of a block in bytes.
 pub(super) const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 16 << 10 };
-/// A loop over a shorter innermost dimension costs more than its elements: then the next one
-/// becomes innermost.
+/// A loop over a shorter innermost dimension costs more than its elements. Then the next dimension
+/// becomes the innermost.
 const SHORT: usize = 8;
 
 /// Takes the numbers of a walk.
@@ -36,7 +36,7 @@ pub(super) trait Sink<N> {
     fn take_each(&mut self, result: usize, step: isize, row: &[N]) -> Ended;
 }
 
-/// How a dimension steps: `from` bytes among the elements, `to` places among the results.
+/// A dimension, and its steps: `from` bytes among the elements, `to` indices among the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Dim {
     count: usize,
@@ -44,7 +44,7 @@ struct Dim {
     to: isize,
 }
 
-/// Part of a walk: the dimensions from the outermost to the innermost, and where they begin.
+/// A part of a walk: the dimensions from the outermost to the innermost, and where they begin.
 #[derive(Debug, Clone)]
 struct Part {
     from: *const u8,
@@ -59,8 +59,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// `steps` are the places by which each dimension moves among the results: 0 where it is
-    /// reduced. There is at least one element.
+    /// Plans a walk. `steps` are the indices by which each dimension moves among the results: 0
+    /// where it is reduced. There is at least one element.
     pub(super) fn new(from: End<'_>, itemsize: usize, steps: &[isize]) -> Self {
         let strides = from.layout.strides.iter().zip(steps);
         let dims = from.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
@@ -76,12 +76,12 @@ impl Walk {
         Self { whole, itemsize }
     }
 
-    /// Gives the sink all elements. Calls `go_on` before each block, and stops if it returns
+    /// Passes all elements to the sink. Calls `go_on` before each block, and stops if it returns
     /// `false`.
     ///
     /// # Safety
-    /// The layout was checked against memory that is mapped at its start, and its items have that
-    /// size.
+    /// The layout was checked against memory that is mapped at its start, and its items have the
+    /// size of `T`.
     pub(super) unsafe fn run<T: Item>(
         &self,
         sink: &mut impl Sink<T::Number>,
@@ -96,7 +96,8 @@ impl Walk {
             }
             let part = part.with_long_rows();
             let bytes = &mut buffer.as_mut_bytes()[..part.count() * self.itemsize];
-            // SAFETY: the caller vouches for all elements, and those of a part are among them.
+            // SAFETY: the caller promises that all elements can be read, those of a part are among
+            // them, and the buffer was cut to their size.
             unsafe { part.read_into(bytes, self.itemsize) };
             let (items, _) = <[T]>::ref_from_prefix_with_elems(bytes, part.count())
                 .expect("a block begins at a word and has bytes for all its elements");
@@ -104,13 +105,14 @@ impl Walk {
         })
     }
 
-    /// Elements of a block along each dimension: as many as fit, the innermost dimension first.
+    /// Returns the elements of a block along each dimension: as many as fit, the innermost
+    /// dimension first.
     fn block_counts(&self) -> Vec<usize> {
         let mut room = BLOCK_BYTES / self.itemsize;
         let mut counts: Vec<_> = self.whole.dims.iter().map(|dim| dim.count).collect();
         for count in counts.iter_mut().rev() {
             let pieces = count.div_ceil(room);
-            *count = count.div_ceil(pieces); // nearly equal ones
+            *count = count.div_ceil(pieces); // pieces of nearly one size
             room = if pieces > 1 { 1 } else { room / *count };
         }
         counts
@@ -151,7 +153,7 @@ impl Part {
         self.dims = merged;
     }
 
-    /// Calls with parts of at most so many indices along each dimension, from `dim` on.
+    /// Calls `visit` with parts of at most `most` indices along each dimension, from `dim` on.
     fn cut(&self, dim: usize, most: &[usize], visit: &mut dyn FnMut(&Self) -> Ended) -> Ended {
         let Some(&step) = most.get(dim) else {
             return visit(self);
@@ -165,7 +167,8 @@ impl Part {
         Ok(())
     }
 
-    /// The same elements, those of the next dimension side by side if the innermost is short.
+    /// Returns the same elements, those of the next dimension side by side if the innermost is
+    /// short.
     fn with_long_rows(&self) -> Self {
         let mut part = self.clone();
         if let [.., outer, inner] = &mut part.dims[..] {
@@ -183,8 +186,8 @@ impl Part {
     /// The elements can be read, and take as many bytes as the buffer has.
     unsafe fn read_into(&self, bytes: &mut [u8], itemsize: usize) {
         if self.is_dense(itemsize) {
-            // SAFETY: the caller vouches for so many bytes, which lie side by side; the buffer is
-            // private.
+            // SAFETY: the caller promises that so many bytes can be read, which lie side by side
+            // from `from` on (`is_dense`); the buffer is private.
             unsafe { std::ptr::copy_nonoverlapping(self.from, bytes.as_mut_ptr(), bytes.len()) };
         } else {
             let shape: Vec<_> = self.dims.iter().map(|dim| dim.count as u64).collect();
@@ -197,8 +200,8 @@ impl Part {
             let from = Layout { shape, strides, offset: 0 };
             let to = End { start: bytes.as_mut_ptr(), layout: &to };
             let from = End { start: self.from.cast_mut(), layout: &from };
-            // SAFETY: the caller vouches for the elements; the buffer is private, and `to` are its
-            // bytes.
+            // SAFETY: the caller promises that the elements can be read; the buffer is private, and
+            // `to` is the dense layout of all its bytes.
             unsafe { copy_in_parts(to, from, itemsize as u64, 1) };
         }
         // The compiler must not replace a read of the copy by another read of the elements.
@@ -217,14 +220,14 @@ impl Part {
 }
 
 impl Dim {
-    /// Whether the two are one dimension in both ends.
+    /// Whether the two are one dimension in the elements and in the results.
     fn goes_on_in(&self, inner: Self) -> bool {
         let count = inner.count as isize;
         self.from == inner.from * count && self.to == inner.to * count
     }
 }
 
-/// Gives the sink numbers that lie side by side, in the order of the dimensions.
+/// Passes numbers that lie side by side to the sink, in the order of the dimensions.
 fn reduce<N>(dims: &[Dim], result: isize, run: &[N], sink: &mut impl Sink<N>) -> Ended {
     match dims {
         _ if dims.iter().all(|dim| dim.to == 0) => sink.take_run(result as usize, run),
@@ -237,12 +240,12 @@ fn reduce<N>(dims: &[Dim], result: isize, run: &[N], sink: &mut impl Sink<N>) ->
     }
 }
 
-/// The step of each dimension in C order: `item` for the last.
+/// Returns the step of each dimension in C order: `item` for the last.
 pub(super) fn c_steps(shape: &[u64], item: i64) -> Vec<i64> {
     let mut steps = vec![0; shape.len()];
     let mut step = item;
-    for (place, &count) in steps.iter_mut().zip(shape).rev() {
-        *place = step;
+    for (slot, &count) in steps.iter_mut().zip(shape).rev() {
+        *slot = step;
         step = step.saturating_mul(count as i64);
     }
     steps

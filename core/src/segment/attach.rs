@@ -1,4 +1,4 @@
-//! Attaching a segment of another process, or one of this process that is found again.
+//! Attaching a segment of another process, or one that this process has already.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::mapping::{self, Mapped, PrivateBytes, read_header};
 use crate::name::{ArrayName, SegmentText};
 use crate::sys::{self, Access, Directory, Lookup, Operation};
 
-/// What a lookup has found.
+/// The result of a lookup.
 enum Found {
     /// A segment that this process holds already.
     Segment(Arc<Segment>),
@@ -22,7 +22,7 @@ enum Found {
 }
 
 impl Segment {
-    /// The segment of a descriptor, mapped now or found in the table.
+    /// Returns the segment of a descriptor, mapped now or found in the table.
     pub(crate) fn attach(descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
         let (text, expected) = (&descriptor.segment, descriptor.generation);
         let segment = match find(text, access) {
@@ -36,7 +36,7 @@ impl Segment {
         }
     }
 
-    /// The segment that has a name.
+    /// Returns the segment that has a name.
     pub(crate) fn attach_name(name: &ArrayName, access: Access) -> Result<Arc<Self>> {
         Self::open(Lookup::Name(name), None, access)
     }
@@ -46,15 +46,15 @@ impl Segment {
         sys::note_user();
         let directory = Directory::current();
         let (mapped, is_new) = match map(&directory, lookup, access)? {
-            Found::Segment(segment) => return Ok(segment), // a name led to what is mapped already
+            Found::Segment(segment) => return Ok(segment), // a name of what is mapped already
             Found::Known(mapped) => (mapped, false),
             Found::New(mapped) => (mapped, true),
         };
         let leases = leases_of(&mapped, cell, &lookup.to_string())?;
         let Some(hold) = enter(&leases, &mapped, cell) else {
             if !mapped.header_is_writable() && !leases.is_lock_only() {
-                // A process that cannot take a lease holds by lock; but whoever closes a segment
-                // that is not LOCK_ONLY does not ask for locks.
+                // A process that cannot take an entry holds lock-only. A segment that is not
+                // LOCK_ONLY is closed without a look at locks, so such a hold would have no effect.
                 let error = std::io::ErrorKind::ReadOnlyFilesystem.into();
                 return Err(Error::os("attach", directory.path(), error));
             }
@@ -65,7 +65,7 @@ impl Segment {
             });
         };
         if is_new {
-            mapping::keep_if_reusable(&mapped);
+            mapping::cache_if_reusable(&mapped);
         }
         let generation = leases.control.generation();
         let room = mapped.part(cell).1;
@@ -78,7 +78,7 @@ impl Segment {
     }
 }
 
-/// The leases of the segment or cell that a handle names.
+/// Returns the leases of the segment or cell that a handle names.
 fn leases_of(mapped: &Mapped, cell: Option<u32>, label: &str) -> Result<Leases> {
     let whole = mapped.leases();
     let leases = match (mapped.header.slab_layout, cell) {
@@ -109,10 +109,10 @@ fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<Foun
     Ok(Found::New(mapped))
 }
 
-/// Gives back what a message holds of an array, which this process need not have.
+/// Gives back what a message holds of an array. This process need not have attached it.
 ///
 /// # Errors
-/// As attaching it.
+/// As for attaching it.
 pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u64) -> Result<()> {
     let (text, access) = (&descriptor.segment, Access::ReadWrite);
     if let Some(segment) = find(text, access).or_else(|| find(text, Access::ReadOnly)) {
@@ -129,15 +129,17 @@ pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u6
     Ok(())
 }
 
-/// The part of a process's mappings beyond which received arrays are copied.
+/// A process attaches received arrays until this library uses this part of the process's mappings
+/// (one fourth), and copies them from then on.
 const MAPPINGS_PART: usize = 4;
-/// The part of shared memory that one process keeps of arrays which were sent to it alone.
+/// The part of shared memory that one process may keep in arrays that were sent to it alone (one
+/// eighth).
 const PRIVATE_PART: u64 = 8;
-/// The part of shared memory that stays free for others.
+/// The part of shared memory that stays free for others (one fourth).
 const FREE_PART: u64 = 4;
 
-/// Whether a quarter of shared memory would still be free with so many more bytes in use: for
-/// memory that can as well be elsewhere. A new array may have the last byte.
+/// Whether a quarter of shared memory would still be free with so many more bytes in use. For
+/// memory that could as well be private; a new array may use the last byte.
 #[must_use]
 pub fn has_room(bytes: u64) -> bool {
     let directory = Directory::current();
@@ -147,14 +149,14 @@ pub fn has_room(bytes: u64) -> bool {
     free.saturating_sub(bytes) >= total / FREE_PART
 }
 
-/// Whether a receiver that wants the array of a descriptor for itself alone had better copy it to
-/// memory of its own than attach it copy-on-write.
+/// Whether a receiver that wants the array of a descriptor for itself alone should copy it to
+/// private memory rather than attach it copy-on-write.
 ///
-/// A mapping that copies on write costs no copy, but it keeps shared memory, of which a container
-/// may have 64 MB, and a process may have `vm.max_map_count` mappings, 65,530 by default. Without
-/// a free mapping it can neither open a file nor start a thread. So the answer is yes when this
+/// A copy-on-write mapping costs no copy. But it keeps shared memory, of which a container may have
+/// 64 MB, and a process may have `vm.max_map_count` mappings, 65,530 by default. Without a free
+/// mapping a process can neither open a file nor start a thread. So the answer is yes when this
 /// library uses a quarter of this process's mappings, when the process would keep more than an
-/// eighth of shared memory so, or when less than a quarter of shared memory is free.
+/// eighth of shared memory in this way, or when less than a quarter of shared memory is free.
 #[must_use]
 pub fn is_better_copied(descriptor: &Descriptor) -> bool {
     if sys::is_orphaned() {

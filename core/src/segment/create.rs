@@ -1,4 +1,4 @@
-//! A new segment with one array.
+//! Creating a segment with one array.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::mapping::{Fill, Mapped};
 use crate::name::{ArrayName, random_generation};
 use crate::sys::{self, Access, Directory};
 
-/// The options of a new array that its segment has to know.
+/// The options of a new array that its segment needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CreationOptions {
     pub(crate) name: Option<ArrayName>,
@@ -33,7 +33,7 @@ impl CreationOptions {
     }
 }
 
-/// A new file for a segment, which no other process can see, with its memory reserved.
+/// Makes a file for a segment, with its memory reserved. No other process can see it.
 ///
 /// # Errors
 /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::Os`](crate::Error::Os).
@@ -47,11 +47,11 @@ pub(crate) fn reserve(
 }
 
 impl Segment {
-    /// Makes a segment of a file that [`reserve`] made. No other process sees it before it is
-    /// whole.
+    /// Makes a segment from a file that [`reserve`] made. No other process sees it before it is
+    /// complete.
     ///
     /// # Safety
-    /// The elements that it begins with can be read, and are as many as the header's layout has.
+    /// The elements of `fill` can be read, and are as many as the header's layout has.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn create(
         file: sys::SegmentFile,
@@ -59,31 +59,33 @@ impl Segment {
         options: &CreationOptions,
         fill: &Fill<'_>,
     ) -> Result<Arc<Self>> {
-        // SAFETY: the caller vouches for the elements; the file has room for them, since `reserve`
-        // made it as large as the header says.
+        // SAFETY: the elements can be read, as the caller promises, and the file has room for them,
+        // since `reserve` made it as large as the header says.
         let is_filled = unsafe { fill.write(&file, header.header_bytes)? };
         let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
         mapped.write_header();
         if !is_filled {
-            // SAFETY: the data of a new segment is as large as its array, mapped writable, and no
-            // other thread has it; the caller vouches for the elements.
+            // SAFETY: the data is mapped writable, is as large as the array, and is used by no
+            // other thread, because the segment is not published yet. The elements can be read, as
+            // the caller promises.
             unsafe { fill.apply(mapped.data(None), mapped.header.data_bytes, true) };
         }
         let generation = random_generation()?;
         let leases = mapped.leases();
         leases.control.set_generation(generation);
         leases.be_live(options.flags());
-        // Nobody else has seen it, so it is alive.
+        // No other process has seen the segment, so it is alive.
         let hold = enter(&leases, &mapped, None).unwrap_or(Hold::LockOnly);
         file.publish(&mapped.header.id)?;
         let linked = mapped.header.name.as_ref().map_or(Ok(()), |name| {
             file.link_name(name)?;
-            // Set last: a crash before it leaves nothing that persists without a name.
+            // PERSIST is set last, so that a crash before it leaves nothing that persists without a
+            // name.
             let persist = || leases.control.flags().set(control::PERSIST);
             if options.persist { file.mark_named(name, persist) } else { Ok(()) }
         });
-        // The open file holds the segment, too. It is closed first, so that when the name is taken
-        // the drop of the segment is that of the last holder.
+        // The open file holds the segment as well. It is closed first, so that if the name was
+        // taken, dropping the segment finds no other holder.
         drop(file);
         let data_bytes = mapped.header.data_bytes;
         let segment = Self::new(Arc::new(mapped), None, data_bytes, generation, hold);

@@ -1,11 +1,11 @@
-//! The exit of a process: its leases are given back while the memory stays mapped.
+//! The exit of a process: it gives its leases back while the memory stays mapped.
 
 use super::held::{TABLE, Table};
 use crate::slab;
 use crate::sys;
 
-/// Gives back all that this process holds, after other threads have ended their operations.
-/// Returns whether nothing of it stays that a sweep must take.
+/// Gives back all that this process holds, after other threads have ended their operations. Returns
+/// whether nothing is left for a sweep.
 pub(crate) fn leave_all() -> bool {
     sys::operations::wait_for_others();
     let table = TABLE.lock();

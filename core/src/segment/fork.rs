@@ -1,14 +1,14 @@
-//! What a forked child inherits.
+//! Forks: what a child inherits.
 //!
-//! A child holds what its parent held from its first instruction on: the parent makes the
-//! child's entries before the fork, with every lock of this library taken, so that the child
-//! finds whole tables. PROTOCOL.md says what a crash at each step leaves.
+//! A child holds what its parent held from its first instruction on. The parent makes the child's
+//! entries before the fork, with every lock of this library taken, so that the child finds
+//! consistent tables. PROTOCOL.md describes what a crash at each step leaves.
 //!
-//! | handler | does |
-//! |---|---|
-//! | `before` | takes the locks, registers the child, makes its entries, waits until no descriptor of ours is open |
-//! | `in_parent` | leaves the child's registration to the child, gives the locks back |
-//! | `in_child` | takes the entries and the registration over; frees the locks. Allocates nothing |
+//! * `before` takes the locks, registers the child, makes its entries, and waits until no fd of
+//!   this library is open.
+//! * `in_parent` leaves the child's registration to the child, and releases the locks.
+//! * `in_child` takes over the entries and the registration, and frees the locks. It allocates
+//!   nothing.
 
 use super::held::{Segment, TABLE, Table};
 use super::hold::{Hold, hold_lock_only};
@@ -36,11 +36,14 @@ pub(crate) extern "C" fn in_parent() {
         return;
     }
     fork::after_in_parent();
-    // SAFETY: `before` locked it in this thread, and nobody has unlocked it since.
+    // SAFETY: this thread owns the lock: `before` locked it here and leaked the guard, and nobody
+    // has unlocked it since.
     unsafe { MAPPINGS.force_unlock() };
-    // SAFETY: `before` locked it in this thread, and nobody has unlocked it since.
+    // SAFETY: this thread owns the lock: `before` locked it here and leaked the guard, and nobody
+    // has unlocked it since.
     unsafe { FREE_LISTS.force_unlock() };
-    // SAFETY: `before` locked it in this thread, and nobody has unlocked it since.
+    // SAFETY: this thread owns the lock: `before` locked it here and leaked the guard, and nobody
+    // has unlocked it since.
     unsafe { TABLE.force_unlock() };
 }
 
@@ -51,9 +54,11 @@ pub(crate) extern "C" fn in_child() {
     }
     fork::after_in_child();
     sys::operations::forget_others();
-    // SAFETY: `before` locked it in this thread, the only one of this process.
+    // SAFETY: nothing else accesses the data, because `before` took its lock in this thread, which
+    // is the only one of this process.
     Table::for_each(unsafe { &*TABLE.data_ptr() }, Segment::become_childs);
-    // SAFETY: `before` locked it in this thread, the only one of this process.
+    // SAFETY: nothing else accesses the data, because `before` took its lock in this thread, which
+    // is the only one of this process.
     if let Some(lists) = unsafe { &mut *FREE_LISTS.data_ptr() } {
         lists.leave_to_parent();
     }
@@ -63,26 +68,26 @@ pub(crate) extern "C" fn in_child() {
 }
 
 impl Segment {
-    /// Makes the child hold what this process holds, before a fork. Allocates nothing.
+    /// Takes an entry for the child that is about to be forked. Allocates nothing.
     fn lend_to_child(&self) {
         let leases = self.leases();
         let owner = fork::child_owner(self.directory()).filter(|_| !self.is_lock_only());
         let entry = owner.and_then(|child| {
             leases.take_entry(child.id, child.info).or_else(|| {
                 let is_dead = |owner, info| fork::is_known_dead(self.directory(), owner, info);
-                leases.clear_dead_entries(is_dead); // those of earlier children
+                leases.clear_dead_entries(is_dead); // of earlier children
                 leases.take_entry(child.id, child.info)
             })
         });
         match entry {
-            Some(entry) => leases.set_held(entry), // we hold meanwhile, so it is alive
+            Some(entry) => leases.set_held(entry), // this process holds meanwhile, so it is alive
             None if self.mapped.header_is_writable() => hold_lock_only(&leases, &self.mapped),
             None => {} // a reader's segment is LOCK_ONLY already
         }
         self.set_childs_hold(entry.map_or(Hold::LockOnly, Hold::Entry));
     }
 
-    /// Takes over what the parent has made for this process, in the child. Allocates nothing.
+    /// Takes over, in the child, the entry that the parent made for it. Allocates nothing.
     fn become_childs(&self) {
         let Hold::Entry(entry) = self.take_childs_hold() else { return };
         if let Some(me) = fork::registered(self.directory()) {

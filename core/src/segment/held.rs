@@ -1,4 +1,4 @@
-//! The segments that this process holds, and the table that finds them.
+//! The segments that this process holds, and the table in which they are found.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -18,19 +18,19 @@ use crate::shape::Layout;
 use crate::slab::{CellArray, Slab};
 use crate::sys::{self, Access, Directory, Mutex, Operation, Owner};
 
-/// A piece of shared memory with an array in it, mapped and held.
+/// A segment with one array, or a cell with one, mapped and held by this process.
 pub(crate) struct Segment {
     pub(super) mapped: Arc<Mapped>,
     cell: Option<u32>,
     data_bytes: u64,
     generation: u64,
     hold: HoldCell,
-    /// The child's, while a fork is under way.
+    /// The child's hold, while a fork is under way.
     childs_hold: HoldCell,
     _private_bytes: Option<PrivateBytes>,
 }
 
-/// A [`Hold`] that threads may read while another one changes it.
+/// A [`Hold`] that threads may read while another thread changes it.
 struct HoldCell(AtomicUsize);
 
 impl HoldCell {
@@ -68,7 +68,7 @@ impl HoldCell {
 }
 
 impl Segment {
-    /// Enters a segment that this process holds into the table.
+    /// Makes a segment that this process holds, and enters it into the table.
     pub(super) fn new(
         mapped: Arc<Mapped>,
         cell: Option<u32>,
@@ -90,13 +90,14 @@ impl Segment {
         segment
     }
 
-    /// The segment of a new array in a cell.
+    /// Makes the segment of a new array in a cell.
     pub(crate) fn in_cell(array: CellArray) -> Arc<Self> {
         let CellArray { mapped, cell, entry, generation, data_bytes } = array;
         Self::new(mapped, Some(cell), data_bytes, generation, Hold::Entry(entry))
     }
 
-    /// Refuses a segment whose generation no handle can name: no process of ours made it.
+    /// Refuses a generation that no handle can name: no process of this library made such a
+    /// segment.
     pub(super) fn check_generation(&self, label: &str) -> Result<()> {
         if self.generation < GENERATION_LIMIT {
             return Ok(());
@@ -106,7 +107,8 @@ impl Segment {
         Err(Error::InvalidSegment { segment, field, expected, found })
     }
 
-    /// The array that its header describes. The header of a slab describes no array of it.
+    /// Returns the array that the header describes. The header of a slab describes none of its
+    /// arrays.
     pub(crate) fn described(&self) -> (&DType, &Layout) {
         (&self.mapped.header.dtype, &self.mapped.header.layout)
     }
@@ -127,22 +129,22 @@ impl Segment {
         self.mapped.directory()
     }
 
-    /// The first byte of the data (I2).
+    /// Returns the first byte of the data (I2).
     pub(crate) fn data_start(&self) -> NonNull<u8> {
         self.mapped.data(self.cell)
     }
 
-    /// The size of the data.
+    /// Returns the size of the data in bytes.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.data_bytes
     }
 
-    /// Prepares the data for stores of so many bytes.
+    /// Prepares the data for a store of so many bytes.
     pub(crate) fn prepare_stores(&self, bytes: u64) {
         self.mapped.prepare_stores(bytes);
     }
 
-    /// Its key in the table by address.
+    /// Returns the key in the table by address.
     fn address(&self) -> (usize, usize) {
         (self.data_start().as_ptr() as usize, std::ptr::from_ref(self) as usize)
     }
@@ -151,8 +153,8 @@ impl Segment {
         self.mapped.leases_of(self.cell)
     }
 
-    /// Gives our lease back, and the segment if that was the last one. From then on only the
-    /// mapping's lock holds it. Returns a slab that this process needs no longer.
+    /// Gives this process's lease back, and the segment if that was the last lease. From then on
+    /// only the mapping's lock holds it. Returns a slab that this process no longer needs.
     fn leave(&self) -> Option<Slab> {
         let Hold::Entry(entry) = self.hold.take() else { return None };
         let leases = self.leases();
@@ -160,8 +162,8 @@ impl Segment {
         give_back_if_last(&self.mapped, self.cell, &leases)
     }
 
-    /// Does the same at the exit of this process, whose threads may still touch the memory: a cell
-    /// is not used again before the process is dead.
+    /// Gives the lease back at the exit of this process, whose threads may still touch the memory:
+    /// a cell is not used again before the process is dead (I4 of `lease`).
     pub(super) fn leave_at_exit(&self) -> Option<Slab> {
         let Hold::Entry(entry) = self.hold.take() else { return None };
         let leases = self.leases();
@@ -172,14 +174,14 @@ impl Segment {
         give_back_if_last(&self.mapped, self.cell, &leases)
     }
 
-    /// Keeps the mapping for the next array in the same slab, unless that is LOCK_ONLY.
-    fn keep_mapping(&self) {
+    /// Caches the mapping for the next array in the same slab, unless the slab is LOCK_ONLY.
+    fn cache_mapping(&self) {
         let mapped = &self.mapped;
         if mapped.header.slab_layout.is_none() {
             return;
         }
         if mapped.leases().is_lock_only() {
-            mapping::forget_cached(&mapped.header.id);
+            mapping::evict_cached(&mapped.header.id);
         } else if mapped.access == Access::CopyOnWrite
             && mapped.drop_written_pages(self.cell, self.data_bytes)
         {
@@ -187,16 +189,16 @@ impl Segment {
         }
     }
 
-    /// Gives the ticket of a message back that was received, or is unwanted.
+    /// Gives back the ticket of a message that was received or is unwanted.
     pub(crate) fn give_back_ticket(&self, ticket: u64) {
         if sys::is_orphaned() {
-            return; // it is its parent's
+            return; // the ticket is its parent's
         }
         let _operation = Operation::begin();
         give_back_ticket(&self.mapped, &self.leases(), ticket);
     }
 
-    /// Holds for a message, by an entry or by a link. `false` when there is such a ticket.
+    /// Holds for a message, by an entry or by a link. `false` when such a ticket exists already.
     pub(crate) fn hold_for_message(&self, ticket: Owner) -> Result<bool> {
         sys::refuse_orphan()?;
         let leases = self.leases();
@@ -207,23 +209,23 @@ impl Segment {
         sys::link_ticket(self.directory(), &self.mapped.header.id, ticket.id, ticket.info)
     }
 
-    /// Whether its file has no other array.
+    /// Whether its file holds no other array.
     fn is_alone(&self) -> bool {
         self.mapped.header.slab_layout.is_none_or(|layout| layout.cells == 1)
     }
 
-    /// Whether only its mapping holds it.
+    /// Whether only its mapping's lock holds it.
     pub(super) fn is_lock_only(&self) -> bool {
         self.hold.get() == Hold::LockOnly
     }
 
-    /// Sets what the child will hold it by, before a fork.
+    /// Sets the child's hold, before a fork.
     #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
     pub(super) fn set_childs_hold(&self, hold: Hold) {
         self.childs_hold.set(hold);
     }
 
-    /// Makes the child's hold that of this process, in the child. Returns it.
+    /// Makes the child's hold that of this process, in the child, and returns it.
     #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
     pub(super) fn take_childs_hold(&self) -> Hold {
         let hold = self.childs_hold.get();
@@ -235,14 +237,14 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if sys::is_orphaned() {
-            // Its tables may not be whole, and its leases are its parent's.
+            // The tables may be inconsistent, and the leases are the parent's.
             std::mem::forget(Arc::clone(&self.mapped));
             return;
         }
         let _operation = Operation::begin();
         remove(self);
         drop(self.leave());
-        self.keep_mapping();
+        self.cache_mapping();
     }
 }
 
@@ -250,30 +252,30 @@ impl Drop for Segment {
 #[derive(Default)]
 pub(super) struct Table {
     by_id: FxHashMap<(SegmentText, Access), Weak<Segment>>,
-    /// By where the data starts, and by the segment: without data, two may start at one address.
+    /// Keyed by the start of the data and by the segment: segments without data may share a start.
     by_address: BTreeMap<(usize, usize), Weak<Segment>>,
 }
 
-/// Locked by a fork before every other lock of this library.
+/// Locked before a fork, before every other lock of this library.
 pub(super) static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
 fn with<T>(change: impl FnOnce(&mut Table) -> T) -> T {
     change(TABLE.lock().get_or_insert_default())
 }
 
-/// Whether a later attach of the same handle gets the same memory.
+/// Whether later attaches of the same handle share this memory.
 fn is_common(access: Access) -> bool {
     access != Access::CopyOnWrite
 }
 
 impl Table {
-    /// Visits every segment in the table, while it is locked.
+    /// Visits every segment in the table, whose lock the caller holds.
     #[allow(unsafe_code)]
     pub(super) fn for_each(table: &Option<Self>, mut visit: impl FnMut(&Segment)) {
         for entry in table.iter().flat_map(|table| table.by_address.values()) {
-            // SAFETY: the pointer is to a live `Segment`: `Segment::drop` takes it out of the table
-            // before anything of it is dropped, waits for the table's lock to do so, and its
-            // memory stays as long as this weak pointer.
+            // SAFETY: the pointer is valid for the visit: `Segment::drop` removes the entry before
+            // any field is dropped and waits for the table's lock to do so, which the caller holds;
+            // the allocation lives as long as this weak pointer.
             visit(unsafe { &*entry.as_ptr() });
         }
     }
@@ -289,7 +291,7 @@ fn insert(segment: &Arc<Segment>) {
     });
 }
 
-/// Removes only the entries that are this segment's own: a later mapping may have taken the key.
+/// Removes the entries of this segment. A later mapping may have taken its key.
 fn remove(segment: &Segment) {
     let key = (segment.text(), segment.access());
     let own = |entry: &Weak<Segment>| std::ptr::eq(entry.as_ptr(), segment);
@@ -301,27 +303,28 @@ fn remove(segment: &Segment) {
     });
 }
 
-/// The segment of a handle, if this process holds it with that access.
+/// Returns the segment of a handle, if this process holds it with that access.
 pub(super) fn find(text: &SegmentText, access: Access) -> Option<Arc<Segment>> {
     with(|table| table.by_id.get(&(*text, access))?.upgrade())
 }
 
-/// Whether this process holds every array of a segment: then no death changes anything there.
+/// Whether this process holds every array of a segment: then no other process's death changes
+/// anything there.
 pub(crate) fn holds_all_of(id: &SegmentId) -> bool {
     let only = |cell| find(&SegmentText { id: *id, cell }, Access::ReadWrite);
     only(None).or_else(|| only(Some(0))).is_some_and(|segment| segment.is_alone())
 }
 
 impl Segment {
-    /// The segment of this process that the byte at an address belongs to. The byte behind the
-    /// last one counts, too: a view without elements may stand there.
+    /// Returns the segment of this process that contains an address. The byte behind the last one
+    /// counts as well, because a view without elements may start there.
     pub(crate) fn containing(address: usize) -> Option<Arc<Self>> {
         let (start, there) = with(|table| {
             let ((start, _), _) = table.by_address.range(..=(address, usize::MAX)).next_back()?;
-            let there = table.by_address.range((*start, 0)..=(*start, usize::MAX));
-            Some((*start, there.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
+            let candidates = table.by_address.range((*start, 0)..=(*start, usize::MAX));
+            Some((*start, candidates.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
         })?;
-        let common = there.into_iter().filter(|segment| is_common(segment.access()));
+        let common = candidates.into_iter().filter(|segment| is_common(segment.access()));
         let largest = common.max_by_key(|segment| segment.data_bytes())?;
         (address - start <= largest.data_bytes() as usize).then_some(largest)
     }

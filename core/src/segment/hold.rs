@@ -1,4 +1,4 @@
-//! Holding a segment or a cell, and giving it back: a lease and what follows from it.
+//! Holding a segment or a cell and giving it back: a lease and what follows from it.
 
 use crate::lease::{Closed, EntryIndex, Leases};
 use crate::mapping::Mapped;
@@ -8,14 +8,14 @@ use crate::sys::{self, Directory, Liveness, Owner};
 /// How a process holds a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// By this entry of its lease table.
+    /// By an entry of the lease table.
     Entry(EntryIndex),
-    /// By its mapping's lock alone: no entry was free, or none can be written.
+    /// By the mapping's lock alone: no entry was free, or the table is not writable.
     LockOnly,
 }
 
-/// Holds what is mapped: by an entry, or if none can be had by the mapping's lock alone. `None`
-/// when it is not alive.
+/// Holds a mapped segment or cell: by an entry, or by the mapping's lock alone if there is none.
+/// `None` when it is not alive.
 pub(super) fn enter(leases: &Leases, mapped: &Mapped, cell: Option<u32>) -> Option<Hold> {
     if !mapped.header_is_writable() {
         return (leases.is_lock_only() && leases.is_live()).then_some(Hold::LockOnly);
@@ -30,7 +30,8 @@ pub(super) fn enter(leases: &Leases, mapped: &Mapped, cell: Option<u32>) -> Opti
     match sys::process_owner(directory).and_then(take_entry) {
         Some(entry) if leases.enter(entry) => Some(Hold::Entry(entry)),
         Some(_) => {
-            // The next life of a cell may have ended meanwhile, and been kept by our entry.
+            // The next life of a cell may have ended meanwhile, and this entry kept it from being
+            // freed.
             drop(give_back_if_last(mapped, cell, leases));
             None
         }
@@ -41,7 +42,7 @@ pub(super) fn enter(leases: &Leases, mapped: &Mapped, cell: Option<u32>) -> Opti
     }
 }
 
-/// Makes what is alive meanwhile LOCK_ONLY: the segment or cell, and the file that it lies in.
+/// Makes a segment or cell LOCK_ONLY, and the file that it lies in. It is alive meanwhile.
 pub(super) fn hold_lock_only(leases: &Leases, mapped: &Mapped) {
     leases.set_lock_only();
     mapped.leases().set_lock_only();
@@ -53,14 +54,14 @@ fn clear_dead(leases: &Leases, directory: &Directory) {
     }
 }
 
-/// Closes a segment after it has cleared the entries of dead processes.
+/// Clears the entries of dead processes, and closes.
 pub(crate) fn close_without_the_dead(leases: &Leases, directory: &Directory) -> Closed {
     clear_dead(leases, directory);
     leases.close()
 }
 
-/// Ends a segment or a cell that nobody holds any more. Returns a slab that this process needs no
-/// longer; the caller drops it when nothing is locked.
+/// Ends a segment or a cell that nothing holds any more. Returns a slab that this process no longer
+/// needs; the caller drops it when nothing is locked.
 pub(super) fn give_back_if_last(
     mapped: &Mapped,
     cell: Option<u32>,
@@ -76,13 +77,13 @@ pub(super) fn give_back_if_last(
     match (closed, cell) {
         (Closed::Last, None) => drop(mapped.discard()),
         (Closed::Last, Some(cell)) => return slab::freed(mapped, cell),
-        (Closed::Held, Some(_)) if leases.is_lock_only() => return slab::let_go_of(mapped),
+        (Closed::Held, Some(_)) if leases.is_lock_only() => return slab::forget(mapped),
         _ => {}
     }
     None
 }
 
-/// Gives a message's ticket back: its entry, or its link.
+/// Gives back a message's ticket: its entry, or its link.
 pub(super) fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
     if !leases.give_back_ticket(ticket) && leases.is_lock_only() {
         sys::unlink_ticket(mapped.directory(), &mapped.header.id, ticket);

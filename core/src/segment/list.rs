@@ -1,6 +1,6 @@
-//! A look at what there is: every byte of shared memory that this library has, and who holds it.
+//! The list of segments: every byte of shared memory that this library uses, and who holds it.
 //!
-//! Files are read, never mapped: they may be another user's.
+//! Files are read and never mapped, because they may be another user's.
 
 use crate::control::PERSIST;
 use crate::descriptor::Descriptor;
@@ -11,14 +11,14 @@ use crate::mapping::read_header;
 use crate::name::{SegmentId, SegmentText};
 use crate::sys::{self, Access, Directory, Liveness, Lookup};
 
-/// What a part of shared memory is there for.
+/// The use of a part of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentKind {
     /// An array that a process or a message holds, or that persists.
     Array,
-    /// Memory that processes keep for their next arrays.
+    /// Memory that processes keep in their pools for their next arrays.
     Pool,
-    /// What dead processes left. The next use of the library by its owner gives it back.
+    /// Left by dead processes. The next use of the library by its owner gives it back.
     Remains,
 }
 
@@ -34,35 +34,37 @@ impl SegmentKind {
     }
 }
 
-/// What there is to know of an array without attaching it, or of memory that is no array now.
+/// The description of an array that need not be attached, or of memory that is no array now.
 #[derive(Debug, Clone)]
 pub struct SegmentInfo {
-    /// Its segment, and its cell there. What is no array is the rest of a segment, without a cell.
+    /// Its segment, and its cell there. Memory that is no array is the rest of a segment, without a
+    /// cell.
     pub segment: SegmentText,
-    /// The name a person gave it.
+    /// The name that a person gave it.
     pub name: Option<String>,
-    /// Size in bytes of shared memory, with the header where that is not shared with other arrays.
+    /// Its size in shared memory, in bytes. The header counts where other arrays do not share it.
     pub segment_bytes: u64,
-    /// Element type; `|u1` of what is no array.
+    /// The dtype; `|u1` for memory that is no array.
     pub dtype: DType,
-    /// Shape, in elements.
+    /// The number of elements along each dimension.
     pub shape: Vec<u64>,
-    /// The pids of the living processes that hold it by a lease, or keep it in their pool, as each
-    /// saw itself. Who holds by lock alone is not among them.
+    /// The pids of the living processes that hold it by a lease or keep it in their pool, as each
+    /// process sees its own pid. Lock-only holders are not listed.
     pub holders: Vec<u32>,
-    /// SweepMode many messages that can still be received hold it.
+    /// The number of messages that can still be received and hold it.
     pub tickets: u64,
     /// Whether it stays without holders until its name is unlinked.
     pub persists: bool,
-    /// The process that made it, as that process saw itself.
+    /// The pid of the process that made it, as that process saw it.
     pub creator_pid: u32,
-    /// When it was made: nanoseconds since 1970. Of a cell, when its segment was.
+    /// When it was made, in nanoseconds since 1970. For a cell, when its segment was made.
     pub created_ns: u64,
     /// Whether it is an array, memory of a pool, or what dead processes left.
     pub kind: SegmentKind,
 }
 
-/// What exists and we may look into: arrays, messages' arrays, pools, and what dead processes left.
+/// Returns all that exists and that this user may read: arrays, arrays of messages, pools, and what
+/// dead processes left.
 ///
 /// # Errors
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read;
@@ -74,12 +76,12 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
     let liveness = Liveness::look(&directory);
-    let look = |id: &SegmentId| look_into(&directory, id, liveness.as_ref()).ok();
-    Ok(ids.iter().filter_map(look).flatten().collect())
+    let describe = |id: &SegmentId| describe(&directory, id, liveness.as_ref()).ok();
+    Ok(ids.iter().filter_map(describe).flatten().collect())
 }
 
-/// Whether a process lives of the family that sent a handle by a way of the user's, as far as the
-/// registry of this process's directory tells: else nothing of that message is held there any more.
+/// Whether a process of the family that sent a handle out of band is alive, as far as the registry
+/// of this process's directory shows. If none is, that message holds nothing there any more.
 ///
 /// # Errors
 /// [`Error::InvalidHandle`](crate::Error::InvalidHandle);
@@ -92,18 +94,18 @@ pub fn is_family_alive(handle: &str) -> Result<bool> {
     Ok(known.is_some_and(|(ticket, own)| !liveness.is_dead_owner(ticket, own.info)))
 }
 
-/// One file, as it was when it was read.
+/// A copy of one file, as it was when it was read.
 struct Copied<'a> {
     header: Header,
     bytes: Vec<u8>,
-    /// What the file has of memory.
+    /// The bytes of memory that the file has.
     allocated_bytes: u64,
-    /// Whether a process has it mapped: else no entry of a process counts.
+    /// Whether any process has it mapped. If none has, no entry of a process counts.
     is_mapped: bool,
     liveness: Option<&'a Liveness>,
 }
 
-fn look_into(
+fn describe(
     directory: &Directory,
     id: &SegmentId,
     liveness: Option<&Liveness>,
@@ -114,7 +116,7 @@ fn look_into(
     let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
     let copied = Copied { header, bytes, allocated_bytes, is_mapped, liveness };
     Ok(match copied.header.slab_layout {
-        Some(slab_layout) => copied.cells(slab_layout),
+        Some(layout) => copied.cells(layout),
         None => vec![copied.whole(file.links())],
     })
 }
@@ -135,12 +137,12 @@ impl Copied<'_> {
         SegmentInfo { name, persists, tickets, kind, ..info }
     }
 
-    /// The arrays in cells, and the rest.
-    fn cells(&self, slab_layout: SlabLayout) -> Vec<SegmentInfo> {
+    /// Returns the arrays in cells, and the rest.
+    fn cells(&self, layout: SlabLayout) -> Vec<SegmentInfo> {
         let mut infos: Vec<_> =
-            (0..slab_layout.cells).filter_map(|cell| self.cell(slab_layout, cell)).collect();
+            (0..layout.cells).filter_map(|cell| self.cell(layout, cell)).collect();
         match infos.first_mut() {
-            Some(only) if slab_layout.cells == 1 => only.segment_bytes = self.allocated_bytes,
+            Some(only) if layout.cells == 1 => only.segment_bytes = self.allocated_bytes,
             _ => {
                 let arrays_bytes = infos.iter().map(|info| info.segment_bytes).sum();
                 infos.push(self.rest(self.allocated_bytes.saturating_sub(arrays_bytes)));
@@ -149,19 +151,20 @@ impl Copied<'_> {
         infos
     }
 
-    fn cell(&self, slab_layout: SlabLayout, cell: u32) -> Option<SegmentInfo> {
-        let start = slab_layout.head_offset(cell);
-        let head = self.bytes.get(start..start + slab_layout.head_bytes as usize)?;
+    fn cell(&self, layout: SlabLayout, cell: u32) -> Option<SegmentInfo> {
+        let start = layout.head_offset(cell);
+        let head = self.bytes.get(start..start + layout.head_bytes as usize)?;
         let entries = Header::entries_of_live_cell(head)?;
-        let info = self.info(Some(cell), slab_layout.cell_bytes, described_cell(head)?, &entries);
+        let info = self.info(Some(cell), layout.cell_bytes, described_cell(head)?, &entries);
         let is_lock_only = self.is_mapped && Header::is_cell_lock_only(head);
         let is_held = !info.holders.is_empty() || info.tickets > 0 || is_lock_only;
         let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
         Some(SegmentInfo { kind, ..info })
     }
 
-    /// Of a segment of cells, what no array has: its header, and cells that are free. It is what
-    /// dead processes left when no living one keeps it and none of its cells is in use.
+    /// Returns the memory of a slab that no array has: its header and its free cells. Dead
+    /// processes left it if no living process has a pool lease on it and none of its cells is in
+    /// use.
     fn rest(&self, bytes: u64) -> SegmentInfo {
         let all: Vec<_> = self.header.entries(&self.bytes).collect();
         let own: Vec<_> = self.header.own_entries(&self.bytes).collect();

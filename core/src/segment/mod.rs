@@ -1,4 +1,4 @@
-//! A segment, or a cell of a slab, held by this process.
+//! A segment, or a cell of a slab, that this process holds.
 //!
 //! The table finds a segment by id when a handle arrives, and by address when a binding asks for
 //! the handle of memory that it has. The table owns nothing: an array's `Arc<Segment>` does.
@@ -6,8 +6,8 @@
 //! Invariants:
 //! * I1 a `Segment` was LIVE with its generation while this process already held it.
 //! * I2 its data is mapped from `data_start()` for `data_bytes` until it is dropped.
-//! * I3 what its header says was validated when it was copied out, and the original is not read
-//!   again. Of a cell the same holds for its number and its `data_bytes`.
+//! * I3 its header was copied out, the copy was validated, and the original is not read again. The
+//!   same holds for a cell's number and its `data_bytes`.
 
 mod hold;
 mod held;

@@ -1,4 +1,4 @@
-//! Taking a name away, and with it what keeps an array that persists.
+//! Removing a name, and with it the persistence of an array.
 
 use super::hold::close_without_the_dead;
 use crate::control;
@@ -8,7 +8,7 @@ use crate::lease::Closed;
 use crate::mapping::{Mapped, read_header};
 use crate::sys::{self, Access, Directory, Lookup};
 
-/// Takes a name away. The array itself goes with its last holder.
+/// Removes a name. The array itself goes with its last holder.
 ///
 /// # Errors
 /// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
@@ -19,7 +19,8 @@ pub fn unlink(name: &str) -> Result<()> {
     let file = sys::unlink_name(&directory, &name, |file| {
         match read_header(Lookup::Name(&name), file) {
             Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
-            header => persistent = Some(no_longer_persistent(file, header?)?), // else the name stays
+            // After an error the name stays.
+            header => persistent = Some(no_longer_persistent(file, header?)?),
         }
         Ok(())
     })?;
@@ -33,7 +34,8 @@ pub fn unlink(name: &str) -> Result<()> {
     sys::give_back(&directory, &id).map(drop)
 }
 
-/// Before the name goes: a crash in between must not leave what persists without a name.
+/// Clears PERSIST. This comes before the name is removed, so that a crash in between leaves no
+/// array that persists without a name.
 fn no_longer_persistent(file: &sys::SegmentFile, header: Header) -> Result<Mapped> {
     let mapped = Mapped::map(file, header, Access::ReadWrite)?;
     mapped.leases().control.flags().clear(control::PERSIST);

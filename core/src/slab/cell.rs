@@ -1,4 +1,4 @@
-//! A cell that this process has claimed and that is not yet an array.
+//! A cell that this process has claimed and that holds no array yet.
 
 use std::sync::Arc;
 
@@ -17,12 +17,14 @@ pub(super) struct Claimed {
     pub(super) mapped: Arc<Mapped>,
     pub(super) cell: u32,
     pub(super) entry: EntryIndex,
-    /// As the kernel made it.
+    /// Whether its memory is as the kernel made it.
     pub(super) is_zero: bool,
+    /// Whether the initial contents were written to the file before it was mapped.
     pub(super) is_filled: bool,
 }
 
-/// Claims that cell of a slab. `None` when another process has it, or has all of its entries.
+/// Claims a cell of a slab. `None` when another process has claimed it, or all of its entries are
+/// taken.
 pub(super) fn claim_cell(mapped: &Arc<Mapped>, cell: u32, me: Owner) -> Option<Claimed> {
     let whole = mapped.leases();
     let leases = whole.cell(cell)?;
@@ -43,10 +45,11 @@ impl Claimed {
         self.mapped.leases_of(Some(self.cell))
     }
 
-    /// Gives the cell memory that may be touched, with the contents that the array begins with.
+    /// Reserves the cell's memory if it was decommitted, and stores the initial contents of the
+    /// array.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] when its memory was decommitted and there is no room for it now.
+    /// [`Error::NoSpace`] when there is no room for memory that was decommitted.
     #[allow(unsafe_code)]
     pub(super) fn fill(&self, data_bytes: u64, fill: &Fill<'_>) -> Result<()> {
         if self.leases().control.flags().load(Ordering::Acquire) & DECOMMITTED != 0 {
@@ -58,8 +61,9 @@ impl Claimed {
         if !self.is_filled {
             let data = self.mapped.data(Some(self.cell));
             self.mapped.prepare_stores(if fill.stores(self.is_zero) { data_bytes } else { 0 });
-            // SAFETY: the cell is mapped writable in the process that made its slab, has room for
-            // `data_bytes` (`cell_bytes_for`), and is this thread's alone while it is CLAIMED.
+            // SAFETY: `apply` needs writable memory for one thread alone. The process that made the
+            // slab mapped it writable, the cell has room for `data_bytes` (`cell_bytes_for`), and
+            // it is this thread's while it is CLAIMED (I3 of `lease`).
             unsafe { fill.apply(data, data_bytes, self.is_zero) };
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! The cells that this process can give out: a free list for each size class, and the pool.
 //!
-//! A slab that is pooled has this process's entry in its own table, the pool lease, so that it
-//! stays while all of its cells are free. A cell that this process freed is known at once. One that
-//! another process freed is found by a search of the slabs' states, over as many slabs as making
-//! a new one would cost.
+//! The process that made a pooled slab holds an entry in the slab's own table, the pool lease, so
+//! that the slab stays while all of its cells are free. A cell that this process freed is in the
+//! free list at once. A cell that another process freed is found by a search of the slabs' states,
+//! which takes no longer than making a new slab would.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,19 +19,20 @@ use crate::mapping::Mapped;
 use crate::name::SegmentId;
 use crate::sys::{Directory, Mutex, MutexGuard, Owner};
 
-/// Slabs that are searched for cells which others have freed, before a new slab is made: a search
-/// takes as long as a new slab of this size.
+/// The number of slabs that are searched, before a new slab is made, for cells that other processes
+/// freed; and one more for each so many bytes of the cell. A search takes as long as making a slab
+/// of this size.
 const SEARCHED: usize = 64;
 const BYTES_OF_A_SEARCH: u64 = 1 << 10;
 
-/// The slabs of one cell size in one directory.
+/// A size class: the slabs of one cell size in one directory.
 struct SizeClass {
     directory: Directory,
     cell_bytes: u64,
     slabs: FxHashMap<SegmentId, Slab>,
-    /// Cells that this process itself has freed.
+    /// The free list: cells that this process freed.
     free: Vec<(SegmentId, u32)>,
-    /// The order in which slabs are searched.
+    /// The slabs in the order in which they are searched.
     ring: VecDeque<SegmentId>,
     /// The slab that has cells which were never used.
     newest: Option<SegmentId>,
@@ -43,18 +44,18 @@ struct SizeClass {
 #[derive(Default)]
 pub(crate) struct FreeLists {
     all: Vec<SizeClass>,
-    /// How often a cell was used or freed.
+    /// The number of times that a cell was used or freed.
     events: u64,
-    /// How often the pool was trimmed.
+    /// The number of times that the pool was trimmed.
     trims: u64,
-    /// Set in a forked child: the slabs are its parent's.
+    /// Set in a forked child, where the slabs are the parent's.
     are_of_parent: bool,
 }
 
-/// Locked by a fork, after the table of segments and before that of mappings.
+/// Locked before a fork, after the table of segments and before the table of mappings.
 pub(crate) static FREE_LISTS: Mutex<Option<FreeLists>> = Mutex::new(None);
 
-/// A slab to be made. Its room in the pool is taken until this is dropped.
+/// A slab to be made. It reserves room in the pool until it is dropped.
 pub(super) struct NewSlab {
     directory: Directory,
     pub(super) layout: SlabLayout,
@@ -80,7 +81,7 @@ pub(super) fn claim(directory: &Directory, cell_bytes: u64, me: Owner) -> Option
     claimed
 }
 
-/// Makes room in the pool, within that limit, for another slab of that size.
+/// Makes room in the pool, within the limit, for another slab of that size.
 pub(super) fn plan(directory: &Directory, cell_bytes: u64, limit: u64) -> NewSlab {
     let (evicted, new) = with(|lists| {
         let slabs = lists.of(directory, cell_bytes).slabs.len();
@@ -108,11 +109,11 @@ impl Drop for NewSlab {
     }
 }
 
-/// Gives cells out of a new slab from now on. Its first cell is in use.
+/// Gives out cells of a new slab from now on. Its first cell is in use.
 pub(super) fn insert(new: NewSlab, mapped: &Arc<Mapped>, pool_lease: Option<EntryIndex>) {
     let Some(layout) = mapped.header.slab_layout else { return };
     let directory = new.directory.clone();
-    drop(new); // the slab may have become smaller than planned
+    drop(new); // the slab may be smaller than planned
     with(|lists| {
         lists.events += 1;
         let (used_at, trims) = (lists.events, lists.trims);
@@ -145,7 +146,7 @@ pub(super) fn take(id: &SegmentId) -> Option<Slab> {
     with(|lists| lists.all.iter_mut().find_map(|class| class.remove(id)))
 }
 
-/// Takes all slabs out of the lists but those that meet a condition.
+/// Takes all slabs out of the lists for which `unless` is false.
 pub(super) fn take_all(unless: impl Fn(&Slab) -> bool) -> Vec<Slab> {
     with(|lists| {
         let mut gone: Vec<_> = lists.take_of_parent().collect();
@@ -158,7 +159,7 @@ pub(super) fn take_all(unless: impl Fn(&Slab) -> bool) -> Vec<Slab> {
     })
 }
 
-/// Trims the pool: takes the unused slabs of which no cell was given out since the last trim.
+/// Trims the pool: takes out the unused slabs of which no cell was given out since the last trim.
 pub(super) fn take_idle() -> Vec<Slab> {
     let trims = with(|lists| {
         lists.trims += 1;
@@ -189,8 +190,8 @@ impl FreeLists {
         self.are_of_parent = true;
     }
 
-    /// The slabs that a child has inherited: it gives no cells out of them, and their pool leases
-    /// are its parent's.
+    /// Takes out the slabs that a child has inherited: it gives out none of their cells, and their
+    /// pool leases are the parent's.
     fn take_of_parent(&mut self) -> impl Iterator<Item = Slab> + use<> {
         let inherited = if std::mem::take(&mut self.are_of_parent) {
             std::mem::take(&mut self.all)
@@ -205,7 +206,7 @@ impl FreeLists {
     }
 
     /// Evicts free slabs, the least recently used first, until `wanted` bytes have room within the
-    /// limit. Returns those, and whether there is room.
+    /// limit. Returns the evicted slabs, and whether there is room.
     fn make_room(&mut self, directory: &Directory, wanted: u64, limit: u64) -> (Vec<Slab>, bool) {
         let mut evicted = Vec::new();
         let here = |class: &&mut SizeClass| class.directory.path() == directory.path();
@@ -269,7 +270,7 @@ impl SizeClass {
         }
     }
 
-    /// Searches slabs, the oldest first, for cells that other processes have freed.
+    /// Searches slabs, the oldest first, for cells that other processes freed.
     fn search(&mut self) {
         let most = SEARCHED + (self.cell_bytes / BYTES_OF_A_SEARCH) as usize;
         for _ in 0..self.ring.len().min(most) {
@@ -283,7 +284,7 @@ impl SizeClass {
         }
     }
 
-    /// Claims that cell. A slab that other processes have ended leaves the lists.
+    /// Claims one cell. A slab that other processes have ended leaves the lists.
     fn try_claim(
         &mut self,
         id: &SegmentId,

@@ -10,13 +10,13 @@ use crate::mapping::Mapped;
 /// A slab, until this process gives no more cells out of it.
 pub(crate) struct Slab {
     pub(super) mapped: Arc<Mapped>,
-    /// Cells from this one on were never used.
+    /// The first of the cells that were never used.
     pub(super) unused: u32,
-    /// The pool lease: this process's entry in the slab's own table, if the slab is pooled.
+    /// The pool lease, this process's entry in the slab's own table, if the slab is pooled.
     pub(super) pool_lease: Option<EntryIndex>,
-    /// When a cell of it was last used or freed here, in `FreeLists::events`.
+    /// The count `FreeLists::events` when a cell of the slab was last used or freed here.
     pub(super) used_at: u64,
-    /// The number of trims of the pool when a cell of it was last given out.
+    /// The number of trims of the pool when a cell of the slab was last given out.
     pub(super) trims: u64,
 }
 
@@ -25,12 +25,12 @@ impl Slab {
         self.mapped.header.slab_layout.map_or(0, |layout| layout.cells)
     }
 
-    /// The size of its file.
+    /// Returns the size of its file.
     pub(super) fn bytes(&self) -> u64 {
         self.mapped.header.segment_bytes()
     }
 
-    /// Whether an array of this process, or of another one, lies in it.
+    /// Whether an array of this or of another process lies in it.
     pub(super) fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.mapped) > 1 || self.pool_lease.is_some() && !self.is_spare()
     }
@@ -41,7 +41,7 @@ impl Slab {
             && !self.mapped.leases().cells().any(|cell| cell.is_used() || cell.is_retired())
     }
 
-    /// The cells that are free now, other processes' work included.
+    /// Returns the cells that are free now, those that other processes freed included.
     pub(super) fn free_cells(&self) -> impl Iterator<Item = u32> {
         let leases = self.mapped.leases();
         let is_any = leases.control.used().load(Ordering::Relaxed) < u64::from(self.unused);

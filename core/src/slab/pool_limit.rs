@@ -1,32 +1,32 @@
 //! The pool's limit: how much memory of slabs a process may keep for its next arrays.
 //!
-//! A process keeps the slabs that it made, to use them again: their pages are there, and they are
-//! mapped, here and in the processes that had their arrays. What it keeps, in use or free, is never
-//! more than the limit, so an idle process does not keep more either. A slab beyond the limit is
-//! made for one array and goes with it. All pools together leave the last quarter of the file
-//! system to others: a process that makes a slab when less is free does not keep it.
+//! A process keeps the slabs that it made, to use them again. Their pages exist already, and they
+//! are mapped, here and in the processes that had their arrays. What a process keeps, in use or
+//! free, is never more than the limit, so an idle process does not keep more either. A slab beyond
+//! the limit is made for one array and goes with it. All pools together leave the last quarter of
+//! the file system to others: a process that makes a slab when less is free does not keep it.
 
 use crate::error::{Error, Result};
 use crate::sys::Directory;
 
 const VARIABLE: &str = "SHMARRAY_POOL_BYTES";
-/// Without the variable: this part of the file system.
+/// The default limit is this part of the file system (one fourth).
 const DEFAULT_PART: u64 = 4;
 
-/// No pool grows into this part of a file system.
+/// The part of a file system that no pool grows into (one fourth).
 const FREE_PART: u64 = 4;
 
-/// The bytes that this process may keep in a directory when it makes `wanted` more; 0 when it may
-/// keep nothing of them, or the pool is off.
+/// Returns the bytes that this process may keep in a directory when it makes `wanted` more. 0 when
+/// it may keep none of them, or the pool is off.
 pub(super) fn limit(directory: &Directory, wanted: u64) -> Result<u64> {
     let limit = own_limit(directory)?;
     Ok(if limit > 0 && find_room(directory, wanted).is_ok() { limit } else { 0 })
 }
 
-/// Whether a pool may grow by so many bytes.
+/// Checks that a pool may grow by so many bytes.
 ///
 /// # Errors
-/// [`Error::NoSpace`] when it may not: the memory is there, but not for a pool.
+/// [`Error::NoSpace`] when it may not: there may be memory, but not for a pool.
 pub(super) fn find_room(directory: &Directory, wanted: u64) -> Result<()> {
     let (free_bytes, total_bytes) = (directory.free_bytes()?, directory.total_bytes()?);
     if free_bytes.saturating_sub(wanted) >= total_bytes / FREE_PART {

@@ -1,27 +1,29 @@
-//! What goes back to the system of a slab: what the dead had, memory of free cells, all of it.
+//! Giving memory of a slab back to the system: what dead processes had, free cells, the whole slab.
 
 use crate::control::{DECOMMITTED, Ordering};
 use crate::lease::Leases;
 use crate::mapping::Mapped;
 use crate::sys;
 
-/// What a sweep takes.
+/// The extent of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SweepMode {
-    /// What dead processes held.
+    /// It takes what dead processes held.
     DeadOnly,
-    /// Also what living processes keep in their pools and do not use: memory is wanted.
+    /// Also memory that living processes keep in their pools and do not use, because memory is
+    /// wanted.
     AlsoIdle,
 }
 
-/// The free cells that give their memory back.
+/// Which free cells give their memory back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decommit {
-    /// Those that were used.
+    /// Cells that were used.
     Warm,
-    /// Also those that never were.
+    /// Also cells that were never used.
     All,
-    /// Also those that are DECOMMITTED already: a process died between the flag and the release.
+    /// Also cells that are DECOMMITTED already, because a process died between the flag and the
+    /// release.
     EvenFlagged,
 }
 
@@ -34,7 +36,7 @@ impl Decommit {
     }
 }
 
-/// Gives the memory of free cells back to the system. Returns its bytes.
+/// Gives the memory of free cells back to the system. Returns the number of bytes.
 pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
     let owner = sys::process_owner(mapped.directory());
     let Some(me) = owner.filter(|_| mapped.header_is_writable()) else { return 0 };
@@ -51,7 +53,7 @@ pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
         }
     }
     whole.control.warm().store(0, Ordering::Relaxed);
-    // DECOMMITTED is set before the memory is released: a process that finds the flag in between
+    // DECOMMITTED is set before the memory is released. A process that sees the flag in between
     // reserves memory that is there already.
     claimed.iter().for_each(|(_, leases, _)| leases.control.flags().set(DECOMMITTED));
     let start = mapped.header.header_bytes;
@@ -65,8 +67,8 @@ pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
     released.map_or(0, |()| parts.iter().map(|(_, bytes)| bytes).sum())
 }
 
-/// Frees what dead processes had in a slab. Returns whether one died between the flag DECOMMITTED
-/// and the release of the memory ([`Leases::recover`]).
+/// Frees what dead processes had in a slab. Returns whether one of them died between setting
+/// DECOMMITTED and releasing the memory ([`Leases::recover`]).
 pub(super) fn recover_all(mapped: &Mapped) -> bool {
     let whole = mapped.leases();
     let Some(liveness) = sys::Liveness::look(mapped.directory()) else { return false };
@@ -81,12 +83,12 @@ pub(super) fn recover_all(mapped: &Mapped) -> bool {
     is_flagged_in_vain
 }
 
-/// Releases a slab that has ended, whoever has it mapped. Memory that the threads of a process
-/// which is exiting may still touch goes with that process.
+/// Releases a slab that has ended, though other processes may have it mapped. Memory that the
+/// threads of an exiting process may still touch is released with that process.
 pub(super) fn end_slab(mapped: &Mapped) {
     let is_touched = || mapped.leases().cells().any(|cell| cell.is_retired());
     if is_touched() {
-        recover_all(mapped); // of those that have ended by now
+        recover_all(mapped); // some of those processes may have ended by now
     }
     if !is_touched() {
         let data = (mapped.header.header_bytes, mapped.part(None).1);

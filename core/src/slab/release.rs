@@ -1,4 +1,4 @@
-//! Cells that have become free, and slabs that this process needs no longer.
+//! Cells that have become free, and slabs that this process no longer needs.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::lease::{Closed, Leases};
 use crate::mapping::Mapped;
 use crate::sys::{self, Directory};
 
-/// Free cells that keep their memory in a slab that is not pooled.
+/// The most free cells that keep their memory in a slab that is not pooled.
 const WARM_MOST: u64 = 16;
 
-/// Counts a cell that this process has freed, and ends its slab with the last one. Returns a slab
-/// that this process needs no longer; the caller drops it when nothing is locked.
+/// Counts a cell that this process has freed, and ends the slab if that was its last. Returns a
+/// slab that this process no longer needs; the caller drops it when nothing is locked.
 pub(crate) fn freed(mapped: &Mapped, cell: u32) -> Option<Slab> {
     let whole = mapped.leases();
     if whole.close_if_unused() == Closed::Last {
@@ -23,7 +23,7 @@ pub(crate) fn freed(mapped: &Mapped, cell: u32) -> Option<Slab> {
     if whole.control.warm().add(1) > WARM_MOST && !whole.is_pooled() {
         decommit(mapped, Decommit::Warm);
         if whole.close() == Closed::Last {
-            return end(mapped); // another process had freed the last one, and saw ours claimed
+            return end(mapped); // another process freed the last cell while ours were claimed
         }
     }
     free_lists::put_back(&mapped.header.id, cell);
@@ -32,27 +32,28 @@ pub(crate) fn freed(mapped: &Mapped, cell: u32) -> Option<Slab> {
 
 fn end(mapped: &Mapped) -> Option<Slab> {
     end_slab(mapped);
-    let_go_of(mapped)
+    forget(mapped)
 }
 
-/// Gives no more cells out of a slab that is LOCK_ONLY: its maker's own mapping would hold it.
-pub(crate) fn let_go_of(mapped: &Mapped) -> Option<Slab> {
+/// Stops giving cells out of a slab that is LOCK_ONLY, because its maker's own mapping would hold
+/// it.
+pub(crate) fn forget(mapped: &Mapped) -> Option<Slab> {
     free_lists::take(&mapped.header.id)
 }
 
-/// Releases pooled slabs without arrays: all of them, or those not used since the last call.
-/// Returns the bytes of what has ended.
-pub(crate) fn let_go_of_idle(is_all: bool) -> u64 {
+/// Releases pooled slabs without arrays: all of them, or those that were not used since the last
+/// call. Returns the bytes of the slabs that ended.
+pub(crate) fn release_idle(is_all: bool) -> u64 {
     match is_all {
         true => end_all(free_lists::take_all(Slab::is_in_use)),
         false => end_all(free_lists::take_idle()),
     }
 }
 
-/// Releases slabs that are LOCK_ONLY, those that are not pooled and that only the free lists have
-/// mapped, and when memory is wanted all that only the free lists have. Returns the bytes of what
-/// has ended.
-pub(crate) fn let_go(mode: SweepMode) -> u64 {
+/// Releases slabs that are LOCK_ONLY, slabs that are not pooled and that only the free lists have
+/// mapped, and, when memory is wanted, pooled ones that only the free lists have mapped. Returns
+/// the bytes of the slabs that ended.
+pub(crate) fn release_unused(mode: SweepMode) -> u64 {
     end_all(free_lists::take_all(|slab| {
         let in_use = Arc::strong_count(&slab.mapped) > 1;
         let is_pooled = slab.pool_lease.is_some() && mode == SweepMode::DeadOnly;
@@ -64,8 +65,8 @@ fn end_all(slabs: Vec<Slab>) -> u64 {
     slabs.into_iter().map(|mut slab| if slab.leave() { slab.bytes() } else { 0 }).sum()
 }
 
-/// Gives all pool leases back at the exit of this process. Its threads may still run, so nothing
-/// is unmapped.
+/// Gives back all pool leases at the exit of this process. Nothing is unmapped, because its threads
+/// may still run.
 pub(crate) fn leave_at_exit() {
     for mut slab in free_lists::take_all(|_| false) {
         slab.leave();
@@ -73,9 +74,9 @@ pub(crate) fn leave_at_exit() {
     }
 }
 
-/// Takes slabs out of the free lists whose files another program has removed, or which belong to
-/// another user since this process has become one: nobody would find a new array there by its
-/// handle. Returns whether there were any.
+/// Takes slabs out of the free lists whose files cannot be found any more: another program removed
+/// them, or they belong to another user since this process has become one. A new array there could
+/// not be found by its handle. Returns whether there were any.
 pub(super) fn forget_removed(directory: &Directory) -> bool {
     let is_findable =
         |slab: &Slab| sys::is_findable(slab.mapped.directory(), &slab.mapped.header.id);
@@ -86,15 +87,15 @@ pub(super) fn forget_removed(directory: &Directory) -> bool {
     !gone.is_empty()
 }
 
-/// Frees what dead processes left in a slab, and as the mode says memory of its free cells. Returns
-/// the bytes that went back, and whether the slab ended.
+/// Frees what dead processes left in a slab and, as the mode says, memory of its free cells.
+/// Returns the bytes that went back, and whether the slab ended.
 pub(crate) fn sweep(mapped: &Mapped, mode: SweepMode) -> (u64, bool) {
     let whole = mapped.leases();
     let counted_before = whole.control.used().load(Ordering::Relaxed);
     let is_flagged_in_vain = recover_all(mapped);
     let used = whole.cells().filter(Leases::is_used).count();
-    // Not over what others have counted meanwhile: the process that frees the last cell must see
-    // that it is the last.
+    // Stored only if no process has counted meanwhile: the process that frees the last cell must
+    // see that it is the last.
     let _ = whole.control.used().replace(counted_before, used as u64);
     let bytes = match mode {
         _ if is_flagged_in_vain => decommit(mapped, Decommit::EvenFlagged),
@@ -102,8 +103,9 @@ pub(crate) fn sweep(mapped: &Mapped, mode: SweepMode) -> (u64, bool) {
         SweepMode::DeadOnly if whole.is_pooled() => 0,
         SweepMode::DeadOnly => decommit(mapped, Decommit::Warm),
     };
-    // A process that freed the last cell meanwhile saw those claimed that were decommitted here.
-    // Or the slab is DEAD, and the process that ended it died before it unlinked it.
+    // A process that freed the last cell meanwhile found those claimed that are decommitted here,
+    // and left the slab to this close. Or the slab is DEAD, and the process that ended it died
+    // before it unlinked it.
     let ends = whole.close() == Closed::Last || whole.is_dead();
     if ends {
         drop(end(mapped));

@@ -1,4 +1,4 @@
-//! A new array in a cell: in one that is free, or in the first of a new slab.
+//! A request for an array in a cell: in a free one, or in the first cell of a new slab.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::name::SegmentId;
 use crate::shape::{Layout, size_bytes};
 use crate::sys::{self, Access, Directory, Owner};
 
-/// An array that shall lie in a cell.
+/// A request for an array in a cell.
 pub(crate) struct Request<'a> {
     directory: &'a Directory,
     me: Owner,
@@ -25,7 +25,7 @@ pub(crate) struct Request<'a> {
     fill: &'a Fill<'a>,
 }
 
-/// A new array in a cell, which this process holds.
+/// A new array in a cell, held by this process.
 pub(crate) struct CellArray {
     pub(crate) mapped: Arc<Mapped>,
     pub(crate) cell: u32,
@@ -39,7 +39,7 @@ pub(crate) enum Reuse {
     Made(CellArray),
     /// No cell of that size is free.
     NoneFree,
-    /// The array cannot lie in a cell: it needs a segment of its own.
+    /// The array cannot lie in a cell and needs a segment of its own.
     Impossible,
 }
 
@@ -66,8 +66,8 @@ impl<'a> Request<'a> {
         Ok(me.map(|me| Self { directory, me, cell_bytes, data_bytes, description, fill }))
     }
 
-    /// Makes the array in a free cell. `must_check`: whether its slab can still be found by id is
-    /// looked up first.
+    /// Makes the array in a free cell. With `must_check` it first looks up whether the slab can
+    /// still be found by its id.
     pub(crate) fn reuse(&self, must_check: bool) -> Result<Reuse> {
         let claimed = free_lists::claim(self.directory, self.cell_bytes, self.me);
         let claimed = match claimed {
@@ -87,8 +87,8 @@ impl<'a> Request<'a> {
         None
     }
 
-    /// Plans a new slab. `None` when the array had better have a segment of its own, which is
-    /// smaller, and whose creation reports a full memory.
+    /// Plans a new slab. `None` when the array should have a segment of its own, which is smaller
+    /// and whose creation reports a full memory.
     pub(crate) fn grow(&self) -> Result<Option<Growth>> {
         let limit = pool_limit::limit(self.directory, self.cell_bytes)?;
         let new = free_lists::plan(self.directory, self.cell_bytes, limit);
@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
         Ok((new.is_pooled || is_small).then_some(Growth(new)))
     }
 
-    /// The size of the request's cell.
+    /// Returns the size of the request's cell.
     pub(crate) fn cell_bytes(&self) -> u64 {
         self.cell_bytes
     }
@@ -127,7 +127,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A new slab, with a pool lease if it shall be pooled, and its first cell: claimed before
+    /// Makes a slab, with a pool lease if it shall be pooled. Its first cell is claimed before
     /// another process can see it.
     #[allow(unsafe_code)]
     fn make_slab(
@@ -139,8 +139,8 @@ impl<'a> Request<'a> {
         let header = Header::of_slab(SegmentId::random()?, layout, directory.page_bytes())?;
         let bytes = header.segment_bytes();
         let file = sys::SegmentFile::create(directory.clone(), &header.id, bytes, 0o600)?;
-        // SAFETY: the elements can be read, as `Segment::create`'s caller promised; the first cell
-        // has room for them, since `cell_bytes_for` is more than `data_bytes`.
+        // SAFETY: the elements can be read, as the caller of `Array::create_filled` promised; the
+        // first cell has room for them, since `cell_bytes_for` returns more than `data_bytes`.
         let is_filled = unsafe { self.fill.write(&file, header.header_bytes)? };
         let mapped = Arc::new(Mapped::map(&file, header, Access::ReadWrite)?);
         mapped.write_header();
@@ -156,7 +156,7 @@ impl<'a> Request<'a> {
         Ok((Claimed { is_filled, ..claimed }, pool_lease))
     }
 
-    /// Makes an array of a claimed cell. `None` when there is no memory for it there, or its slab
+    /// Makes an array in a claimed cell. `None` when there is no memory for it there, or its slab
     /// was removed.
     fn finish(&self, claimed: Claimed) -> Result<Option<CellArray>> {
         let error = match claimed.fill(self.data_bytes, self.fill) {

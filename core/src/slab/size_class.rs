@@ -1,25 +1,26 @@
-//! The sizes that cells come in, and how many of a size the next slab holds.
+//! The sizes of cells, and the number of cells in the next slab of a size.
 
 use crate::format::{LARGE_HEAD_BYTES, PAGE_BYTES, SMALL_HEAD_BYTES, SlabLayout};
 use crate::sys::Directory;
 
-/// Cells of small arrays, in pages: an array of a power of two of bytes fits one of them with
+/// The sizes of small cells, in pages. An array of a power of two of bytes fits one of them with
 /// little left over.
 const SMALL_PAGES: [u64; 6] = [1, 2, 3, 5, 9, 17];
-/// Sizes of larger cells between one power of two and the next: at most an eighth is unused.
+/// The number of large cell sizes between one power of two and the next: at most an eighth is
+/// unused.
 const STEPS: u64 = 8;
 
-/// Cells of the first slab of small ones that a process makes, and of its largest. Each slab that
+/// The number of cells in a process's first slab of small cells, and in its largest. Each slab that
 /// the process has of a size doubles the next.
 const FIRST_CELLS: u32 = 4;
 const MOST_CELLS: u32 = 256;
 /// The most data of one slab of small cells, in bytes.
 const MOST_BYTES: u64 = 2 << 20;
 
-/// The size of the cell for an array: at least one byte larger, so that no data starts where
-/// another's ends. `None` when no memory is so large.
+/// Returns the size of the cell for an array. It is at least one byte larger than the array, so
+/// that no data starts where another's ends. `None` when no memory is that large.
 pub(super) fn cell_bytes_for(data_bytes: u64, page_bytes: u64) -> Option<u64> {
-    let full = data_bytes / page_bytes; // one less than it needs
+    let full = data_bytes / page_bytes; // one less than the array needs
     let small = SMALL_PAGES.into_iter().find(|small| full < *small);
     small
         .unwrap_or_else(|| full.next_multiple_of((1 << full.ilog2()) / STEPS) + 1)
@@ -31,8 +32,8 @@ pub(super) fn is_small(cell_bytes: u64, page_bytes: u64) -> bool {
     cell_bytes <= SMALL_PAGES[SMALL_PAGES.len() - 1] * page_bytes
 }
 
-/// The layout of a process's next slab for cells of that size, after `slabs` of them. A large cell
-/// has its slab for itself.
+/// Returns the layout of a process's next slab for cells of that size, after `slabs` of them. A
+/// large cell has a slab for itself.
 pub(super) fn next_layout(cell_bytes: u64, page_bytes: u64, slabs: usize) -> SlabLayout {
     if !is_small(cell_bytes, page_bytes) {
         return SlabLayout { cell_bytes, cells: 1, head_bytes: LARGE_HEAD_BYTES };
@@ -42,7 +43,7 @@ pub(super) fn next_layout(cell_bytes: u64, page_bytes: u64, slabs: usize) -> Sla
     SlabLayout { cell_bytes, cells, head_bytes: SMALL_HEAD_BYTES }
 }
 
-/// The size of a slab's file.
+/// Returns the size of a slab's file.
 pub(super) fn slab_bytes(directory: &Directory, layout: SlabLayout) -> u64 {
     let header_bytes = (PAGE_BYTES + layout.heads_bytes()).next_multiple_of(directory.page_bytes());
     header_bytes + layout.cell_bytes * u64::from(layout.cells)

@@ -1,4 +1,4 @@
-//! What the operations of the table do: each prepares, and returns what is traced.
+//! The operations of the table: each function prepares one, and returns what is traced.
 
 use std::cell::RefCell;
 use std::os::fd::AsRawFd;
@@ -38,7 +38,8 @@ pub(crate) fn sweep() -> Traced {
     })
 }
 
-/// Another may have been faster, if there is another, or stands still with the name's lock.
+/// The name may be gone: another process, if there is one, was faster or is stopped with the name's
+/// lock.
 pub(crate) fn unlink(name: &'static str) -> Traced {
     Box::new(move || match shmarray::unlink(name) {
         Ok(()) | Err(Error::NameNotFound { .. }) => Kept::default(),
@@ -56,9 +57,10 @@ pub(crate) fn fork(handles: &[String]) -> Traced {
     })
 }
 
-/// Whether this is the child.
+/// Forks. Returns whether this is the child.
 fn forked() -> bool {
-    // SAFETY: both go on as a process of this test does.
+    // SAFETY: a child of a fork has one thread, and in this test its parent has no other one whose
+    // locks it could need.
     match unsafe { libc::fork() } {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
         child => child == 0,
@@ -77,7 +79,7 @@ pub(crate) fn fork_and_create(handles: &[String]) -> Traced {
     })
 }
 
-/// With exit handlers, and with everything still held.
+/// Exits with exit handlers, while everything is still held.
 pub(crate) fn end(handles: &[String]) -> Traced {
     let arrays = hold(handles);
     Box::new(move || {
@@ -86,7 +88,7 @@ pub(crate) fn end(handles: &[String]) -> Traced {
     })
 }
 
-/// Whoever comes too late is told so; who does not has all of it.
+/// Returns the array, checked, or nothing if it was gone. Any other error fails.
 pub(crate) fn if_there(attached: shmarray::Result<Array>) -> Kept {
     match attached {
         Ok(array) => vec![array].into(),
@@ -100,7 +102,7 @@ pub(crate) fn attach_if_there(stage: &Stage, what: &str) -> Traced {
     Box::new(move || if_there(Array::attach(&handle, Access::ReadWrite)))
 }
 
-/// Or somebody has the name.
+/// Returns the array, or nothing if another process has the name.
 pub(crate) fn if_free(created: shmarray::Result<Array>) -> Kept {
     match created {
         Ok(array) => vec![array].into(),
@@ -109,28 +111,30 @@ pub(crate) fn if_free(created: shmarray::Result<Array>) -> Kept {
     }
 }
 
-/// So that what follows is not the first use of the library.
+/// Uses the library, so that the operation is not the first use.
 pub(crate) fn warm_up() {
     drop([NEW, NEW_FILE].map(|bytes| new(bytes, &options("")).unwrap()));
 }
 
-/// With a pool in this process, in which something lies that was used.
+/// Runs an operation with a pool in this process, in which a used slab lies.
 pub(crate) fn with_pool(limit: &str, operation: impl FnOnce() -> Traced) -> Traced {
-    // SAFETY: no other thread of this process looks at its environment.
+    // SAFETY: changing the environment needs a process in which nothing reads it, and no other
+    // thread of this one does.
     unsafe { std::env::set_var(POOL, limit) };
     warm_up();
     operation()
 }
 
-/// The same, when nothing lies in it yet.
+/// Runs an operation with an empty pool in this process.
 pub(crate) fn with_empty_pool(limit: &str, operation: impl FnOnce() -> Traced) -> Traced {
-    // SAFETY: as above.
+    // SAFETY: changing the environment needs a process in which nothing reads it, and no other
+    // thread of this one does.
     unsafe { std::env::set_var(POOL, limit) };
     operation()
 }
 
-/// What lies in the pool has no memory any more.
-pub(crate) fn create_where_it_was_punched(bytes: u64) -> Traced {
+/// The slabs in the pool are decommitted.
+pub(crate) fn create_where_it_was_decommitted(bytes: u64) -> Traced {
     let mut other = start(|line| {
         shmarray::sweep().unwrap();
         line.tell("swept");
@@ -154,13 +158,13 @@ fn another_lets_go_last(array: Array) {
     wait(other.pid);
 }
 
-/// What is kept is free by another process's hand.
+/// Another process has freed what is pooled.
 pub(crate) fn create_where_another_freed_all() -> Traced {
     another_lets_go_last(new(NEW_FILE, &options("")).unwrap());
     create(NEW_FILE, options(""))
 }
 
-/// Lets go of what it made: it stays for the next.
+/// Drops an array that this process made. Its slab stays in the pool.
 pub(crate) fn close_new(bytes: u64) -> Traced {
     let array = new(bytes, &options("")).unwrap();
     Box::new(move || {
@@ -169,13 +173,13 @@ pub(crate) fn close_new(bytes: u64) -> Traced {
     })
 }
 
-/// By a mapping that is kept from the last time.
+/// Attaches through a cached mapping.
 pub(crate) fn attach_again(handle: String, access: Access) -> Traced {
     drop(Array::attach(&handle, access).unwrap());
     attach(handle, access)
 }
 
-/// Holds that many in cells, and lets all but the first go.
+/// Makes that many arrays in cells, and drops all but the first.
 pub(crate) fn close_cells(count: usize) -> Traced {
     let mut arrays: Vec<_> = (0..count).map(|_| new(NEW, &options("")).unwrap()).collect();
     Box::new(move || {
@@ -184,7 +188,7 @@ pub(crate) fn close_cells(count: usize) -> Traced {
     })
 }
 
-/// A cell of a file that this process has already: never used, or freed by this process before.
+/// Creates in a cell of a slab that this process has: never used, or freed by this process before.
 pub(crate) fn create_in_cell(there: usize, freed: usize) -> Traced {
     let mut arrays: Vec<_> = (0..there + freed).map(|_| new(NEW, &options("")).unwrap()).collect();
     arrays.truncate(there);
@@ -194,7 +198,7 @@ pub(crate) fn create_in_cell(there: usize, freed: usize) -> Traced {
     })
 }
 
-/// A cell that another process was the last to hold: only a look at the cells finds it.
+/// Creates in a cell that another process was the last to hold, so that only a search finds it.
 pub(crate) fn create_where_another_freed() -> Traced {
     let mut arrays: Vec<_> = (0..4).map(|_| new(NEW, &options("")).unwrap()).collect();
     another_lets_go_last(arrays.remove(1));
@@ -204,7 +208,7 @@ pub(crate) fn create_where_another_freed() -> Traced {
     })
 }
 
-/// The message holds what the sender lets go.
+/// Sends arrays that the sender drops: the message holds them.
 pub(crate) fn send(stage: &Stage, whats: &[&str]) -> Traced {
     let arrays = hold(&whats.iter().map(|what| stage.handle(what)).collect::<Vec<_>>());
     let end = stage.end(false);
@@ -220,7 +224,7 @@ fn send_all(end: &Pipe, arrays: &[Array]) {
     assert_eq!(end.send(b"a message", &arrays, None).unwrap(), Sent::Sent);
 }
 
-/// So many are under way that the next finds no entry in the cell.
+/// Sends so many messages that the next finds no entry in the cell.
 pub(crate) fn send_by_link(stage: &Stage) -> Traced {
     let arrays = hold(&[stage.handle("given cell")]);
     let end = stage.end(false);
@@ -232,7 +236,7 @@ pub(crate) fn send_by_link(stage: &Stage) -> Traced {
     })
 }
 
-/// Everything that was sent, if nobody else was faster.
+/// Receives everything that was sent, unless another process was faster.
 pub(crate) fn receive(stage: &Stage) -> Traced {
     let end = stage.end(true);
     Box::new(move || match end.receive(Some(Duration::ZERO)).unwrap() {
@@ -245,7 +249,7 @@ pub(crate) fn receive(stage: &Stage) -> Traced {
     })
 }
 
-/// Received and dropped.
+/// Receives a message and drops it.
 pub(crate) fn receive_in_vain(stage: &Stage) -> Traced {
     let end = stage.end(true);
     Box::new(move || {
@@ -255,19 +259,19 @@ pub(crate) fn receive_in_vain(stage: &Stage) -> Traced {
 }
 
 thread_local! {
-    /// A handle by an unknown way, until it has come: its message holds as long as this family
-    /// lives.
+    /// A handle that was sent out of band and has not arrived yet: its message holds as long as
+    /// this family lives.
     static UNUSED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// After an operation that failed.
+/// Discards the handle after an operation that failed.
 pub(crate) fn discard_what_is_unused() {
     if let Some(text) = UNUSED.take() {
         shmarray::discard(&text).unwrap();
     }
 }
 
-/// A handle by an unknown way, which holds until it is discarded.
+/// Discards a handle that was sent out of band, which holds until then.
 pub(crate) fn discard(stage: &Stage, what: &str) -> Traced {
     let arrays = hold(&[stage.handle(what)]);
     Box::new(move || {
@@ -280,7 +284,7 @@ pub(crate) fn discard(stage: &Stage, what: &str) -> Traced {
     })
 }
 
-/// The same, and it is attached.
+/// Sends a handle out of band, and attaches it.
 pub(crate) fn send_to_oneself(stage: &Stage, what: &str) -> Traced {
     let arrays = hold(&[stage.handle(what)]);
     Box::new(move || {
@@ -293,7 +297,7 @@ pub(crate) fn send_to_oneself(stage: &Stage, what: &str) -> Traced {
     })
 }
 
-/// As on a file system that has no unnamed files: from now on this process makes none.
+/// Makes this process make no unnamed files from now on, as on a file system that has none.
 pub(crate) fn without_unnamed_files(traced: Traced) -> Traced {
     let jump = |code: u32, value: u32, no: u8| libc::sock_filter {
         code: code as u16,
@@ -314,16 +318,18 @@ pub(crate) fn without_unnamed_files(traced: Traced) -> Traced {
         answer(libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    // SAFETY: a filter of as many instructions as it says.
+    // SAFETY: the program is valid for the call, because it points to a filter of as many
+    // instructions as it says, which outlives it.
     let set =
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
     assert_eq!(set, 0, "seccomp: {}", std::io::Error::last_os_error());
     traced
 }
 
-pub(crate) fn close_held_by_lock() -> Traced {
+pub(crate) fn close_held_lock_only() -> Traced {
     let array = new(NEW, &Options { mode: 0o644, ..options("new") }).unwrap();
     Box::new(move || {
         drop(array);
@@ -331,7 +337,7 @@ pub(crate) fn close_held_by_lock() -> Traced {
     })
 }
 
-/// To a reserved word of a header, by an instruction that is not core's.
+/// Stores to a reserved word of a header, by an instruction that is not core's.
 pub(crate) fn store_unannounced(stage: &Stage) -> Traced {
     const RESERVED: usize = 248;
     let id = shmarray::Descriptor::parse(&stage.handle("kept")).unwrap().segment.id;
@@ -339,7 +345,8 @@ pub(crate) fn store_unannounced(stage: &Stage) -> Traced {
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
     let word = map(&file).wrapping_add(RESERVED / 8);
     Box::new(move || {
-        // SAFETY: the page was mapped to be written, and stays.
+        // SAFETY: the address is valid for a store, because its page was mapped writable here and
+        // is never unmapped.
         unsafe { word.write_volatile(1) };
         Kept::default()
     })
@@ -347,9 +354,9 @@ pub(crate) fn store_unannounced(stage: &Stage) -> Traced {
 
 fn map(file: &std::fs::File) -> *mut u64 {
     let (anywhere, writable) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a new mapping, where the kernel likes.
-    let place =
+    // SAFETY: a new mapping replaces no memory in use, because the kernel chooses its address.
+    let start =
         unsafe { libc::mmap(anywhere, 4096, writable, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-    place.cast()
+    assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    start.cast()
 }

@@ -1,4 +1,4 @@
-//! A process that operates: started, prepared, and taken from step to step.
+//! A process that operates: it is started, prepared, and taken from step to step.
 
 use crate::actions::warm_up;
 use crate::operations::{Operation, Traced};
@@ -9,16 +9,16 @@ use crate::tracer::{self, Step, Stop, Tracee};
 /// A process that operates, stopped before its first step.
 pub(crate) struct Actor {
     pub(crate) process: Process,
-    /// To the child that it may fork.
+    /// The line to the child that it may fork.
     pub(crate) child: Option<Line>,
     pub(crate) tracee: Tracee,
     pub(crate) is_done: bool,
-    /// Its last step was to wait.
+    /// Whether its last step was to wait.
     waits: bool,
 }
 
 impl Actor {
-    /// Up to where it has used the library, if it is to.
+    /// Starts it and lets it use the library, if it shall have done so before.
     pub(crate) fn start(
         operation: &'static Operation,
         stage: &Stage,
@@ -48,7 +48,8 @@ impl Actor {
         Ok(Self::new(process, child, tracee))
     }
 
-    /// To its next step; `None` at its end. While it waits the other goes on, if there is one.
+    /// Takes it to its next step; `None` at its end. While it waits the other process goes on, if
+    /// there is one.
     pub(crate) fn step(&mut self, mut beside: Option<&mut Self>) -> Outcome<Option<Step>> {
         while !self.is_done {
             let stop = self.tracee.next();
@@ -61,7 +62,7 @@ impl Actor {
                     })?;
                     other.step(None)?;
                 }
-                Stop::Fault(place) => return Err(format!("a fault at {place:#x}")),
+                Stop::Fault(address) => return Err(format!("a fault at {address:#x}")),
                 Stop::End | Stop::Gone(_) => self.has_ended(&stop)?,
                 _ if stop.step().is_some() => return Ok(stop.step()),
                 _ => {}
@@ -85,8 +86,8 @@ impl Actor {
         Ok(())
     }
 
-    /// The child that it forked, which has not begun yet, and who else is there. It has gone on to
-    /// its own end.
+    /// Returns the child that it forked, which has not begun yet, and the other processes. This
+    /// process has gone on to its own end.
     pub(crate) fn into_child(mut self) -> Outcome<(Self, Vec<Process>)> {
         self.run_to_end()?;
         let tracee = self.tracee.take_child().ok_or("it forked no child")?;
@@ -94,7 +95,7 @@ impl Actor {
         Ok((Self::new(Process { pid, line }, None, tracee), self.survivors(true)))
     }
 
-    /// Who is still there of it and its child, no longer traced.
+    /// Returns the processes that are left of it and its child, no longer traced.
     pub(crate) fn survivors(mut self, lives: bool) -> Vec<Process> {
         let child = self.tracee.take_child().map(|child| {
             let pid = child.pid;
@@ -109,8 +110,8 @@ impl Actor {
     }
 }
 
-/// In the process that operates, and in its child. `run` runs the operation, and has the tracer be
-/// there; what it says beside is told before all else.
+/// Runs in the process that operates, and in its child. `run` runs the operation and starts the
+/// tracing; what it returns besides is told first.
 fn perform(
     operation: &Operation,
     stage: &Stage,
@@ -138,9 +139,10 @@ fn perform(
     keep(kept, line);
 }
 
-/// From the first step to the last.
+/// Traces from the first step to the last.
 pub(crate) fn in_steps<T>(traced: impl FnOnce() -> T) -> T {
-    drop(std::hint::black_box(vec![0u8; 100 << 10])); // room, so that no step is the allocator's own
+    // Room, so that no step is the allocator's own.
+    drop(std::hint::black_box(vec![0u8; 100 << 10]));
     tracer::begin();
     let done = traced();
     tracer::end();

@@ -1,8 +1,7 @@
 //! What the threads of a process wait for, as /proc shows it, and whether any of them will go on.
 //!
-//! A process in which all threads sleep, twice in a row and without having run in between, goes on
-//! only when somebody outside does something. So a hang is found as soon as it is there, without a
-//! limit in time.
+//! A process whose threads all sleep, twice in a row and without having run in between, goes on
+//! only when another process does something. So a hang is found at once, without a time limit.
 
 use std::fmt;
 use std::fs;
@@ -19,11 +18,11 @@ pub(crate) struct Thread {
     state: char,
     /// The system call that it is in, and its first argument.
     call: Option<(i64, u64)>,
-    /// How often it has stopped to run.
+    /// How often it has stopped running.
     switches: String,
 }
 
-/// All threads of some processes; who ends meanwhile is left out.
+/// Returns all threads of some processes. Threads that end meanwhile are left out.
 pub(crate) fn threads_of(processes: impl IntoIterator<Item = Pid>) -> Vec<Thread> {
     let ids = |process: Pid| names(&format!("/proc/{process}/task")).map(move |id| (process, id));
     processes
@@ -33,8 +32,8 @@ pub(crate) fn threads_of(processes: impl IntoIterator<Item = Pid>) -> Vec<Thread
         .collect()
 }
 
-/// Ids of the processes of a scene, in memory that all of them share. To look at every process of
-/// the machine for them would keep the memory, and with it the locks, of those that die elsewhere.
+/// The ids of the processes of a scene, in memory that all of them share. A search of every process
+/// of the machine would keep the memory, and with it the locks, of processes that die elsewhere.
 struct Family {
     count: AtomicUsize,
     ids: [AtomicI32; 500],
@@ -43,31 +42,32 @@ struct Family {
 static FAMILY: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
 
 fn family() -> Option<&'static Family> {
-    // SAFETY: null, or what `begin_family` mapped, which stays; its numbers are valid in any state.
+    // SAFETY: the pointer is null or valid: `begin_family` mapped what it points to and never
+    // unmaps it, and its atomics are valid in any state.
     unsafe { FAMILY.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Nobody is in the family of this process, until processes enter it.
+/// Begins a family without processes.
 pub(crate) fn begin_family() {
     if let Some(family) = family() {
         return family.count.store(0, Ordering::Relaxed);
     }
     let (anywhere, writable) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
     let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping of zeros, where the kernel likes.
-    let place = unsafe { libc::mmap(anywhere, size_of::<Family>(), writable, shared, -1, 0) };
-    assert_ne!(place, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-    FAMILY.store(place.cast(), Ordering::Relaxed);
+    // SAFETY: a new mapping replaces no memory in use, because the kernel chooses its address.
+    let start = unsafe { libc::mmap(anywhere, size_of::<Family>(), writable, shared, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    FAMILY.store(start.cast(), Ordering::Relaxed);
 }
 
 pub(crate) fn enter_family(process: Pid) {
     if let Some(family) = family() {
-        let place = family.ids.get(family.count.fetch_add(1, Ordering::Relaxed));
-        place.expect("no scene has so many processes").store(process, Ordering::Relaxed);
+        let slot = family.ids.get(family.count.fetch_add(1, Ordering::Relaxed));
+        slot.expect("no scene has so many processes").store(process, Ordering::Relaxed);
     }
 }
 
-/// All that have entered.
+/// Returns all processes that have entered.
 pub(crate) fn all_of_family() -> Vec<Pid> {
     let ids = |family: &'static Family| {
         let count = family.count.load(Ordering::Relaxed).min(family.ids.len());
@@ -102,19 +102,19 @@ impl Thread {
         matches!(self.state, 'S' | 't' | 'T' | 'Z')
     }
 
-    /// Whoever traces it has stopped it.
+    /// Whether its tracer has stopped it.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state == 't'
     }
 
-    /// The futex that it sleeps in.
+    /// Returns the futex that it sleeps in.
     pub(crate) fn futex(&self) -> Option<u64> {
-        let (call, place) = self.call.filter(|_| self.state == 'S')?;
-        (call == libc::SYS_futex).then_some(place)
+        let (call, address) = self.call.filter(|_| self.state == 'S')?;
+        (call == libc::SYS_futex).then_some(address)
     }
 }
 
-/// "202 0x7f… …"; "running" of who is in no call.
+/// Parses "202 0x7f… …"; "running" stands for no call.
 fn call(text: &str) -> Option<(i64, u64)> {
     let mut fields = text.split(' ');
     let number = fields.next()?.parse().ok()?;
@@ -122,19 +122,19 @@ fn call(text: &str) -> Option<(i64, u64)> {
     Some((number, first))
 }
 
-/// Whether none of them runs, and none has since they were looked at before.
+/// Whether none of them runs, and none has run since `before`.
 pub(crate) fn nobody_moves(now: &[Thread], before: &[Thread]) -> bool {
     !now.is_empty() && now == before && now.iter().all(Thread::is_at_rest)
 }
 
-/// Whether that address is a static of this program: a lock of the library, as it is linked here,
-/// and not one of the C library's.
-pub(crate) fn is_of_this_program(place: u64) -> bool {
+/// Whether an address is a static of this program: a lock of the library, which is linked here, and
+/// not one of the C library's.
+pub(crate) fn is_of_this_program(address: u64) -> bool {
     unsafe extern "C" {
         static __data_start: u8;
         static _end: u8;
     }
-    (&raw const __data_start as u64..&raw const _end as u64).contains(&place)
+    (&raw const __data_start as u64..&raw const _end as u64).contains(&address)
 }
 
 impl fmt::Display for Thread {

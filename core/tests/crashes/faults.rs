@@ -1,8 +1,9 @@
 //! System calls fail at every step of every operation: nothing breaks, and nothing stays.
 //!
-//! The call is not done, or is done where a real one would be, and the process sees the error:
-//! once, or from there on each time. Then the operation works all the same, or says an error that
-//! names what went wrong. Its process goes on, uses the library, and has what it had; survivors and
+//! The call is skipped, or done where a real one would be, and the process gets the error: once, or
+//! from there on each time. Then the operation works all the same, or returns an error that names
+//! what went wrong. Its process goes on, uses the library, and has what it had. Survivors and a
+//! newcomer see what they see after a crash (`stage`).
 //! a newcomer see what they see after a crash (`stage`).
 
 use std::fmt;
@@ -16,14 +17,15 @@ use crate::run::{Case, Counts, Worker, spread};
 use crate::stage::{Kept, Stage};
 use crate::tracer::{Call, Step, call_name};
 
-/// What a call can fail with. `None`: this table does not know the call.
+/// Returns the errors that a call can fail with. `None` for a call that this table does not know.
 #[allow(non_upper_case_globals, reason = "libc's names of system calls")]
 fn errors_of(call: &Call) -> Option<&'static [i32]> {
     use libc::*;
     let [first, second, third, fourth, ..] = call.arguments;
     let has = |flags: i32| third & flags as u64 != 0;
     Some(match call.number {
-        // What may exist already does: the registry of the others, who are in it. It needs no room.
+        // A file that may exist already does: the registry, which other processes are in. It needs
+        // no room.
         SYS_openat if has(O_CREAT) && !has(O_EXCL) => &[EMFILE, ENFILE, EACCES, ENOMEM, EINTR, EIO],
         SYS_openat if has(O_CREAT | O_TMPFILE & !O_DIRECTORY) => {
             &[EMFILE, ENFILE, ENOSPC, EACCES, ENOMEM, EINTR, EIO]
@@ -45,20 +47,20 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
         SYS_renameat2 | SYS_rename => &[ENOSPC, EACCES, EIO],
         SYS_unlink | SYS_unlinkat => &[EACCES, EIO, ENOMEM],
         SYS_fchmod => &[EPERM, EIO],
-        // A new page of the allocator's own is none of ours.
+        // A new page of the allocator's own is not the library's.
         SYS_mmap if fourth as i32 & MAP_ANONYMOUS != 0 => &[],
         SYS_mmap => &[ENOMEM, ENFILE, EAGAIN],
         SYS_mprotect | SYS_madvise => &[ENOMEM, EAGAIN],
         SYS_getrandom => &[EINTR],
-        // EIO is not to be had of what is in memory; of a directory std takes it for a broken
-        // program.
+        // EIO cannot come from a file in memory, and std takes it for a broken program if it comes
+        // from a directory.
         SYS_close => &[EINTR],
         SYS_socketpair | SYS_pipe2 => &[EMFILE, ENFILE, ENOMEM],
         SYS_sendmsg => &[EINTR, ENOMEM, ENOBUFS, ETOOMANYREFS],
         SYS_recvmsg | SYS_recvfrom => &[EINTR, ENOMEM],
         SYS_ppoll => &[EINTR, ENOMEM],
         SYS_clone => &[EAGAIN, ENOMEM],
-        // Announcements; what cannot fail; and what is the allocator's or the C library's own.
+        // Announcements, calls that cannot fail, and calls of the allocator or the C library.
         SYS_getppid | SYS_getpid | SYS_gettid | SYS_geteuid | SYS_getuid | SYS_exit_group => &[],
         SYS_clock_gettime | SYS_prlimit64 | SYS_futex | SYS_sysinfo => &[],
         SYS_brk | SYS_mremap | SYS_munmap | SYS_rt_sigprocmask | SYS_sigaltstack
@@ -68,23 +70,23 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
     })
 }
 
-/// A close that fails has closed.
+/// Whether the call takes effect although it fails: a close that fails has closed.
 fn is_done_though_it_fails(call: &Call) -> bool {
     call.number == libc::SYS_close
 }
 
-/// What a caller does again: from there on it would do so for ever.
+/// Errors after which a caller repeats the call: it would do so for ever.
 const ONLY_ONCE: [i32; 2] = [libc::EINTR, libc::EAGAIN];
-/// Nobody is refused once, and then not.
+/// Errors that do not come once and then no more.
 const ONLY_LASTING: [i32; 2] = [libc::EACCES, libc::EPERM];
 
-/// An error that is to come at a step.
+/// An error that shall come at a step.
 #[derive(Clone, Copy)]
 struct Fault {
     step: usize,
     number: i64,
     error: i32,
-    /// Each such call from there on fails.
+    /// Whether each such call from there on fails.
     lasts: bool,
 }
 
@@ -95,10 +97,10 @@ impl Fault {
     }
 }
 
-/// The steps of an operation, and where it can meet which error.
+/// The steps of an operation, and the errors that it can meet at each.
 struct Plan {
     steps: usize,
-    /// `None`: no call of the operation can fail.
+    /// `None` if no call of the operation can fail.
     faults: Vec<Option<Fault>>,
 }
 
@@ -159,7 +161,7 @@ fn plan(operation: &'static Operation) -> Outcome<Plan> {
     Ok(Plan { steps, faults })
 }
 
-/// The process in which calls fail, and others that are there.
+/// Returns the stage, the process in which calls fail, and other processes.
 fn set_up(operation: &'static Operation) -> Outcome<(Stage, Actor, Vec<Process>)> {
     let case = Case { first: operation, beside: None };
     let (stage, actor, _) = case.set_up(survive_errors)?;
@@ -169,8 +171,7 @@ fn set_up(operation: &'static Operation) -> Outcome<(Stage, Actor, Vec<Process>)
     }
 }
 
-/// After an error the process goes on, and uses the library. Its word: the error, or that there was
-/// none.
+/// Goes on after an error, and uses the library. Returns also the error, or that there was none.
 fn survive_errors(stage: &Stage, traced: Traced) -> (Kept, Option<String>) {
     let outcome = in_steps(|| unwound(traced));
     let word = outcome.as_ref().err().map_or(DONE.to_owned(), |what| format!("{ERROR}{what}"));
@@ -191,7 +192,7 @@ fn survive_errors(stage: &Stage, traced: Traced) -> (Kept, Option<String>) {
 const DONE: &str = "done";
 const ERROR: &str = "error: ";
 
-/// What a fault had come of it.
+/// The outcomes of a fault.
 const WORKED: &str = "an operation did without a call that failed";
 const SAID: &str = "an operation said what failed";
 
@@ -222,7 +223,7 @@ fn run(operation: &'static Operation, fault: Option<Fault>, steps: usize) -> Out
     Ok(met)
 }
 
-/// As many times the steps that an operation has without faults: then it goes round and round.
+/// An operation with so many times its steps without faults runs in a loop.
 const MANY_STEPS: usize = 20;
 
 fn fail(victim: &mut Actor, made: usize, fault: Option<Fault>) {
@@ -234,13 +235,14 @@ fn fail(victim: &mut Actor, made: usize, fault: Option<Fault>) {
     }
 }
 
-/// An error of the library, and one that tells of this fault.
+/// Checks that an error is one of the library's and reports this fault.
 fn is_clear(error: &str, fault: Option<Fault>) -> Outcome<()> {
     let number = fault.map_or(0, |fault| fault.error);
     let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
     let is_full =
         [libc::ENOSPC, libc::EFBIG].contains(&number) && says(&["NoSpace {", "FileTooLarge {"]);
-    let is_taken = says(&["NameExists {"]); // by the dead; whom nothing can be asked of or taken from
+    // Names are taken by dead processes from which nothing can be asked or taken.
+    let is_taken = says(&["NameExists {"]);
     let names_it = says(&[&format!("code: {number},"), &format!("(os error {number})")]);
     if is_full || is_taken || names_it { Ok(()) } else { Err(format!("not clear: {error}")) }
 }

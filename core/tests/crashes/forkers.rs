@@ -1,4 +1,4 @@
-//! In the process that operates: threads, and a signal handler, that fork beside its operation; and
+//! Threads and a signal handler in the process that operates, which fork beside its operation, and
 //! what the forked children do.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,21 +11,22 @@ use crate::operations::Operation;
 use crate::process::{FAILED, Line, Outcome, Process, said, start, unwound, wait};
 use crate::stage::{NEW, NEW_FILE, Stage, check, new, options};
 
-/// What a thread is told.
+/// The orders for a thread.
 pub(crate) const USE: &str = "use";
 pub(crate) const FORK: &str = "fork";
 
-/// All of this process and of its children are one group, so that they can be ended together.
+/// Makes this process lead a group with all of its children, so that they can be ended together.
 pub(crate) fn lead_group() {
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     unsafe { libc::setpgid(0, 0) };
 }
 
-/// A thread that says its id, and then does what it is told.
+/// Starts a thread that reports its id, and then does as it is told.
 pub(crate) fn start_thread(mut line: Line, stage: &Stage) {
     let kept = stage.handle("kept");
     thread::spawn(move || {
-        // SAFETY: takes nothing and cannot fail.
+        // SAFETY: the call cannot touch memory, because it takes no arguments, and it cannot fail.
         line.tell(&unsafe { libc::gettid() }.to_string());
         while let Ok(told) = line.hear() {
             let done =
@@ -35,7 +36,7 @@ pub(crate) fn start_thread(mut line: Line, stage: &Stage) {
     });
 }
 
-/// Says the child's id as soon as the fork has come back, and returns when the child has ended.
+/// Reports the child's id as soon as the fork has returned, and returns when the child has ended.
 fn fork_one(kept: &str, line: &mut Line) -> Outcome<()> {
     let child = start(|line| {
         live(kept);
@@ -67,7 +68,7 @@ fn live(kept: &str) {
     has_ended_well(grandchild).unwrap();
 }
 
-/// Makes arrays in a cell and in a file of their own, attaches them, and lets go of them.
+/// Makes arrays in a cell and in a file of their own, attaches them, and drops them.
 pub(crate) fn use_it(kept: &str) {
     for bytes in [NEW, NEW_FILE] {
         let array = new(bytes, &options("")).unwrap();
@@ -91,11 +92,11 @@ fn send_and_receive() {
 /// What the handler's child uses, made before.
 struct Before {
     kept: String,
-    /// Unless the operation is to be the first use.
+    /// `None` if the operation shall be the first use.
     held: Mutex<Option<Array>>,
     pipe: (Pipe, Pipe),
     line: Mutex<Line>,
-    /// The operation ends the process.
+    /// Whether the operation ends the process.
     ends: bool,
 }
 
@@ -106,7 +107,7 @@ pub(crate) const CALLS: &str = "calls ";
 
 pub(crate) const SIGNAL: libc::c_int = libc::SIGUSR1;
 
-/// Has the signal fork a child of this process, which says by the line what became of its calls.
+/// Makes the signal fork a child of this process, which reports by the line what its calls did.
 pub(crate) fn fork_at_signal(line: Line, stage: &Stage, operation: &Operation) {
     let kept = stage.handle("kept");
     let held = operation.warm.then(|| new(NEW_FILE, &options("")).unwrap());
@@ -114,55 +115,63 @@ pub(crate) fn fork_at_signal(line: Line, stage: &Stage, operation: &Operation) {
     let ends = operation.name.starts_with("end of a process");
     let before = Before { kept, held: Mutex::new(held), pipe, line: Mutex::new(line), ends };
     assert!(BEFORE.set(before).is_ok(), "once in a process");
-    // SAFETY: plain numbers, for which zeros are valid.
+    // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers and
+    // null pointers.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = fork_in_handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: a function that stays.
+    // SAFETY: the handler stays valid, because it is a function of this program, and the structure
+    // is only read.
     let set = unsafe { libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut()) };
     assert_eq!(set, 0, "sigaction: {}", std::io::Error::last_os_error());
 }
 
-/// What is held for the handler's child to drop, and what its parent has still.
+/// Returns the array that the handler's child drops, while its parent still holds it.
 pub(crate) fn held_for_the_child() -> Option<Array> {
     BEFORE.get()?.held().take()
 }
 
 extern "C" fn fork_in_handler(_: libc::c_int) {
-    // SAFETY: this thread's own.
+    // SAFETY: the pointer is valid in this thread, because the C library returns the address of its
+    // own errno.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the same.
+    // SAFETY: the pointer is valid in this thread, because the C library returned the address of
+    // its own errno just before.
     let interrupted = unsafe { *errno };
-    // SAFETY: that the child may call the library is what is tested.
+    // SAFETY: a child of a fork in a signal handler may do little; the test is whether it may call
+    // the library.
     let child = unsafe { libc::fork() };
     if child == 0 {
         live_in_handler();
     }
-    // SAFETY: the same.
+    // SAFETY: the pointer is valid in this thread, because the C library returned the address of
+    // its own errno just before.
     unsafe { *errno = interrupted };
 }
 
-/// In the child: every call comes back. Then it forks, and becomes another program.
+/// Runs in the child: every call returns. Then the child forks, and becomes another program.
 fn live_in_handler() -> ! {
     let before = BEFORE.get().expect("set before any signal");
     let mut line = before.line.lock().unwrap_or_else(PoisonError::into_inner);
     let said = unwound(|| refused_calls(before, &mut line)).and_then(|refused| refused);
     line.tell(&said.map_or_else(|what| format!("{FAILED}{what}"), |refused| refused.to_string()));
-    // SAFETY: the child ends at once.
+    // SAFETY: a child of a fork may do little, and this one only ends at once.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: takes a number and does not return.
+        // SAFETY: the call cannot touch memory, because it takes a plain number and does not
+        // return.
         unsafe { libc::_exit(0) };
     }
     let status = wait(child);
     let (program, nothing) = (c"/bin/true".as_ptr(), std::ptr::null::<libc::c_char>());
-    // SAFETY: C strings, and the null that ends them.
+    // SAFETY: the arguments are valid for the call: they are C strings that outlive it, and the
+    // null that ends the list.
     unsafe { libc::execl(program, program, nothing) };
-    // SAFETY: takes a number and does not return.
+    // SAFETY: the call cannot touch memory, because it takes a plain number and does not return.
     unsafe { libc::_exit(100 + status) }
 }
 
-/// How many are refused; all others work.
+/// Returns how many calls are refused. All others work.
 fn refused_calls(before: &Before, line: &mut Line) -> Outcome<usize> {
     let mut refused = 0;
     for (name, call) in EVERY_CALL {

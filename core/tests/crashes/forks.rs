@@ -1,9 +1,9 @@
-//! A process forks while one of its threads stands still at a step of its operation.
+//! A process forks while one of its threads is stopped at a step of its operation.
 //!
-//! The thread that operates is traced, and nobody else. What its lock or its open descriptor would
-//! break in a child, the thread that forks must wait for: then the traced thread goes on, step by
-//! step, until the fork has come back. Nothing else may wait for the thread that stands still, and
-//! nothing for anything that never comes: when nobody moves any more, that is a failure.
+//! Only the thread that operates is traced. A fork must wait for it if its lock or its open fd
+//! would break a child: then the traced thread goes on, step by step, until the fork has returned.
+//! Nothing else may wait for the stopped thread, and nothing for what never comes: if no thread
+//! moves any more, that is a failure.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -23,21 +23,22 @@ use crate::stage::Stage;
 use crate::tracer::Step;
 use crate::watched::patience;
 
-/// Who forks.
+/// Which thread forks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forks {
     AnotherThread,
-    /// The same while a third thread uses the library, and waits where it must; then that one, too.
+    /// As before, while a third thread uses the library, and waits where it must. Then that one
+    /// forks, too.
     BesideAThirdThread,
     /// A signal handler in the thread that operates.
     ASignalHandler,
 }
 
-/// Forks that waited for a lock of the library which the thread that stood still had.
+/// Counts forks that waited for a lock of the library which the stopped thread had.
 pub(crate) const WAITED: &str = "a fork waited for the thread that stood still";
-/// Uses by a third thread, which waited as well.
+/// Counts uses by a third thread that waited as well.
 pub(crate) const USE_WAITED: &str = "a third thread waited beside the fork";
-/// Children of signal handlers that could use the library, and that could not.
+/// Count children of signal handlers that could use the library, and that could not.
 pub(crate) const WORKED: &str = "a signal handler's child could use the library";
 pub(crate) const REFUSED: &str =
     "a signal handler's child could not use the library, and was told so";
@@ -84,7 +85,7 @@ struct Scene {
     forks: Forks,
 }
 
-/// Until the fork, and what was met at it.
+/// A run until the fork, and what it met there.
 #[derive(Default)]
 struct Ran {
     steps: Vec<Step>,
@@ -92,8 +93,8 @@ struct Ran {
 }
 
 impl Scene {
-    /// After how many steps the fork may come. A signal comes too late for a process that ends, and
-    /// the C library cannot fork inside of its own fork.
+    /// Returns the numbers of steps after which the fork may come. A signal comes too late for a
+    /// process that ends, and the C library cannot fork inside its own fork.
     fn moments(self, steps: &[Step]) -> Vec<usize> {
         let is_too_late =
             |step: &Step| [libc::SYS_clone, libc::SYS_exit_group].map(Step::Enter).contains(step);
@@ -104,7 +105,7 @@ impl Scene {
         (1..=most).collect()
     }
 
-    /// Forks after so many steps, if it is to, lets the operation end, and checks what must hold.
+    /// Forks after so many steps, if it shall, lets the operation end, and checks what must hold.
     fn run(self, fork_at: Option<usize>) -> Outcome<Ran> {
         let ran = caught(|| self.try_run(fork_at)).and_then(|ran| ran);
         ran.inspect_err(|_| process::end_all())
@@ -170,8 +171,8 @@ impl Scene {
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 
-/// A thread beside the traced one, in the same process, and the line to it; or a handler's child's
-/// line.
+/// A thread beside the traced one, in the same process, and the line to it; or the line to a
+/// handler's child.
 struct Beside {
     id: Pid,
     line: Line,
@@ -185,7 +186,7 @@ struct Both {
 }
 
 impl Both {
-    /// The traced thread goes on only for the fork to come back. Then the child lives, alone.
+    /// Forks. The traced thread goes on only for the fork to return. Then the child lives, alone.
     fn fork(&mut self, thread: usize) -> Outcome<()> {
         self.threads[thread].line.tell(FORK);
         let waited = self.watch("the fork of a thread", Some(thread), |both, most| {
@@ -237,7 +238,8 @@ impl Both {
         Ok(())
     }
 
-    /// How many calls were refused: the child says each before it makes it, and then their number.
+    /// Returns how many calls were refused. The child reports each call before it makes it, and
+    /// then their number.
     fn refused_calls(&mut self) -> Outcome<String> {
         let mut what = "the signal handler's child".to_owned();
         loop {
@@ -255,7 +257,8 @@ impl Both {
         self.threads[thread].line.has_word(most)
     }
 
-    /// `None` when the operation was to end the process, and did: its threads go with it.
+    /// Returns what a thread says. `None` when the operation was to end the process, and did: its
+    /// threads go with it.
     fn word(&mut self, thread: usize) -> Outcome<Option<String>> {
         match self.threads[thread].line.hear() {
             Err(_) if !self.actor.tracee.is_there => Ok(None),
@@ -263,7 +266,8 @@ impl Both {
         }
     }
 
-    /// Until the thread has said that it has done it, or waits; whether it waits for the library.
+    /// Waits until the thread has reported that it is done, or waits itself. Returns whether it
+    /// waits for the library.
     fn uses_or_waits(&self, thread: usize) -> Outcome<bool> {
         let (mut before, until) = (Vec::new(), Instant::now() + patience());
         while !self.has_word(thread, GLANCE) {
@@ -277,8 +281,8 @@ impl Both {
         Ok(false)
     }
 
-    /// Until something is there. When nobody moves, and a thread may wait, the traced thread goes
-    /// on. Whether it had to, for the library.
+    /// Waits until something is there. If no thread moves, and a thread may wait, the traced thread
+    /// goes on. Returns whether it had to, for the library.
     fn watch(
         &mut self,
         what: &str,
@@ -319,24 +323,27 @@ fn hang(what: &str, threads: &[Thread]) -> String {
     format!("waited for {what}; {}", said.join(", "))
 }
 
-/// Between two looks at who moves: threads of one process, and processes.
+/// The time between two checks whether threads of one process move, or processes.
 const GLANCE: Duration = Duration::from_micros(200);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A descriptor that is ready when the process has ended.
+/// Returns an fd that is ready when the process has ended.
 fn life(pid: Pid) -> Outcome<OwnedFd> {
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     let life = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
     if life < 0 {
         return Err(format!("pidfd_open: {}", std::io::Error::last_os_error()));
     }
-    // SAFETY: a new descriptor.
+    // SAFETY: the fd is owned here and nowhere else, because the system call has just returned it
+    // as a new one.
     Ok(unsafe { OwnedFd::from_raw_fd(life) })
 }
 
 fn is_over(life: &OwnedFd, most: Duration) -> bool {
     let mut ended = libc::pollfd { fd: life.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one structure, which outlives the call.
+    // SAFETY: the pointer is valid for the call, because it points to the one structure that the
+    // count says, which outlives it.
     unsafe { libc::poll(&raw mut ended, 1, most.as_millis() as i32) > 0 }
 }
 

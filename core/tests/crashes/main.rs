@@ -1,11 +1,11 @@
 //! A process is killed at every step of every operation: no survivor loses anything, and nothing
-//! stays. It forks at every step, too, by another thread or in a signal handler: the child goes on.
+//! stays. It also forks at every step, by another thread or in a signal handler: the child goes on.
 //!
 //! A step is a system call (before it, and after it) or a store to shared memory, as core with the
-//! feature `steps` announces it. `operations` is the table, to which rows are added; `stage` says
-//! what must hold after each death; `tracer` counts and kills; `watch` shows that nothing was left
-//! uncounted; `forks` has the process fork, and `asleep` finds who hangs then; `faults` has system
-//! calls fail. `tracer` changes registers, so all of this is for x86-64.
+//! feature `steps` announces it. `operations` is the table, to which rows are added. `stage` says
+//! what must hold after each death. `tracer` counts and kills. `watch` shows that no store was left
+//! uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `faults` makes
+//! system calls fail. `tracer` changes registers, so all of this is for x86-64.
 #![cfg(all(
     target_os = "linux",
     not(feature = "portable"),
@@ -38,17 +38,17 @@ use operations::{OPERATIONS, Operation, UNANNOUNCED, Victim};
 use pairs::PAIRS;
 use run::{Counts, WAITS, every_step, every_step_beside_another, in_workers, watched};
 
-/// At so many of its steps, evenly spread, a process is killed beside another, which stands at so
-/// many of its own.
+/// A process is killed at so many of its steps, evenly spread, beside another, which is stopped at
+/// so many of its own.
 const BESIDE: (usize, usize) = (10, 24);
-/// With SHMARRAY_LONG=1: killed at every step. (Both at every step takes over half an hour.)
+/// With SHMARRAY_LONG=1 it is killed at every step. (Both at every step takes over half an hour.)
 const LONG_BESIDE: (usize, usize) = (usize::MAX, 32);
 
-/// At so many steps of each operation, evenly spread, its process forks. With SHMARRAY_LONG=1: at
+/// The process forks at so many steps of each operation, evenly spread; with SHMARRAY_LONG=1 at
 /// every step.
 const FORKS: usize = 6;
 
-/// So many calls of each operation fail. With SHMARRAY_LONG=1: each, with every error that it can
+/// So many calls of each operation fail; with SHMARRAY_LONG=1 each, with every error that it can
 /// have.
 const FAULTS: usize = 12;
 
@@ -110,8 +110,8 @@ fn a_store_that_is_not_announced_is_found() {
     });
 }
 
-/// Those whose process has further threads, and for which nothing must be left that a forked child
-/// sweeps.
+/// Returns the operations whose process may have further threads, and that need not leave anything
+/// for a forked child to sweep.
 fn operations_beside_threads() -> impl Iterator<Item = &'static Operation> + Clone {
     let is_beside = |operation: &&Operation| operation.victim == Victim::Itself;
     OPERATIONS

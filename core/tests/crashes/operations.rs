@@ -1,9 +1,9 @@
 //! The table of operations. To add one is to add a row.
 //!
-//! A row's `prepare` runs in the process that will be killed, before the first step counts. What
-//! it returns is the operation, every step of which is a place to die; what that returns is what
-//! the process holds afterwards. What must hold when it is dead is the same for all operations
-//! (`stage`); a row says what is peculiar to it.
+//! A row's `prepare` runs in the process that will be killed, before the first step counts. It
+//! returns the operation, at every step of which the process may die; the operation returns what
+//! the process holds afterwards. What must hold when the process is dead is the same for all
+//! operations (`stage`); a row states what is special to it.
 
 use shmarray::{Access, Error, Options};
 
@@ -18,7 +18,7 @@ pub(crate) type Traced = Box<dyn FnOnce() -> Kept>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Victim {
     Itself,
-    /// The child that it forks; it survives.
+    /// The child that it forks. The process itself survives.
     ItsChild,
 }
 
@@ -26,10 +26,10 @@ pub(crate) struct Operation {
     pub(crate) name: &'static str,
     pub(crate) props: &'static [Prop],
     pub(crate) prepare: fn(&Stage) -> Traced,
-    /// Whether its process has used the library before. Else its first use is part of it.
+    /// Whether its process has used the library before. If not, its first use is part of it.
     pub(crate) warm: bool,
     pub(crate) victim: Victim,
-    /// Names that it may take away, and names of what it may make to persist.
+    /// Names that it may remove, and names of arrays that it may make persistent.
     pub(crate) may_go: &'static [&'static str],
     pub(crate) may_last: &'static [&'static str],
     /// What else must hold, seen by a newcomer after the sweep.
@@ -38,7 +38,7 @@ pub(crate) struct Operation {
     pub(crate) least: usize,
 }
 
-/// What most rows have: a warm process that is killed itself, in a stage with nothing special.
+/// The defaults of a row: a warm process that is killed itself, in a stage with nothing special.
 pub(crate) const PLAIN: Operation = Operation {
     name: "",
     props: &[],
@@ -177,7 +177,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
         ..PLAIN
     },
     Operation {
-        name: "close as the last who lives",
+        name: "close as the last that lives",
         props: &[Contested, Leftovers],
         prepare: |stage| close(&[stage.handle("contested")]),
         least: 20,
@@ -186,7 +186,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     Operation {
         name: "close what is held by lock, as the last",
         props: &[Contested],
-        prepare: |_| close_held_by_lock(),
+        prepare: |_| close_held_lock_only(),
         ..PLAIN
     },
     Operation {
@@ -340,7 +340,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "create where memory was taken from the pool",
-        prepare: |_| with_pool(POOL_BYTES, || create_where_it_was_punched(NEW_FILE)),
+        prepare: |_| with_pool(POOL_BYTES, || create_where_it_was_decommitted(NEW_FILE)),
         ..PLAIN
     },
     Operation {
@@ -503,6 +503,6 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// A store that nobody announces, to show that it is found.
+/// A store that is not announced, to show that it is found.
 pub(crate) static UNANNOUNCED: Operation =
     Operation { name: "an unannounced store", prepare: store_unannounced, ..PLAIN };

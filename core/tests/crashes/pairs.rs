@@ -7,8 +7,8 @@ use crate::operations::{Operation, PLAIN, POOL_BYTES, Traced};
 use crate::stage::Prop::{Contested, Given, GivenCell, Leftovers, Named, Sent};
 use crate::stage::{NEW, NEW_FILE, Stage, new, options};
 
-/// Two at once, on the same array where that makes sense: the first is killed at each of its
-/// steps, while the second stands still at each of its own.
+/// Two operations at once, on the same array where that makes sense. The first process is killed at
+/// each of its steps, while the second is stopped at each of its own.
 pub(crate) static PAIRS: &[[Operation; 2]] = &[
     [on_contested("attach", attach_contested), on_contested("close", close_contested)],
     [on_contested("close", close_contested), on_contested("attach", attach_contested)],

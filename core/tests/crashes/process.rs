@@ -1,4 +1,4 @@
-//! Processes that talk by lines, and what becomes of them.
+//! Processes that talk by lines, and their ends.
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Write};
@@ -21,10 +21,11 @@ impl Line {
     }
 
     pub(crate) fn tell(&mut self, line: &str) {
-        let _ = self.0.get_mut().write_all(format!("{line}\n").as_bytes()); // who is dead is noticed by what he does not say
+        // A dead process is noticed by what it does not say.
+        let _ = self.0.get_mut().write_all(format!("{line}\n").as_bytes());
     }
 
-    /// `Err` with what failed in the other process, or that it ended.
+    /// Returns the next line. `Err` with what failed in the other process, or that it ended.
     pub(crate) fn hear(&mut self) -> Outcome<String> {
         let mut line = String::new();
         match self.0.read_line(&mut line) {
@@ -36,7 +37,7 @@ impl Line {
         }
     }
 
-    /// Whether something can be heard, perhaps that the other has ended, within that time.
+    /// Whether something can be heard within that time, perhaps that the other process has ended.
     pub(crate) fn has_word(&self, most: Duration) -> bool {
         let mut heard =
             libc::pollfd { fd: self.0.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -44,7 +45,8 @@ impl Line {
             tv_sec: most.as_secs() as i64,
             tv_nsec: i64::from(most.subsec_nanos()),
         };
-        // SAFETY: one structure, and a time; both outlive the call.
+        // SAFETY: the pointers are valid for the call, because they point to one structure, as the
+        // count says, and a time, which outlive it.
         let ready = unsafe { libc::ppoll(&raw mut heard, 1, &raw const most, std::ptr::null()) };
         ready > 0 || !self.0.buffer().is_empty()
     }
@@ -65,27 +67,29 @@ pub(crate) struct Process {
     pub(crate) line: Line,
 }
 
-/// Forks; the child does `role` and ends in the ordinary way, with its exit handlers.
+/// Forks. The child does `role` and exits, with its exit handlers.
 pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
     let (here, mut there) = Line::pair();
-    // SAFETY: the child does what the test wants to see; only this thread uses the library.
+    // SAFETY: a child of a fork has only the thread that forked: only this thread uses the library,
+    // so the child needs no other one.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
-        STARTED.take(); // those of our parent are not ours to end
+        STARTED.take(); // the parent's children are not this process's to end
         drop(here);
         let outcome = caught(|| role(&mut there));
         outcome.as_ref().inspect_err(|what| there.tell(&format!("{FAILED}{what}"))).ok();
-        // std's own exit would wait in a child for the thread of its parent that was in it.
-        // SAFETY: takes a number and does not return.
+        // In a child, std's own exit would wait for the thread of its parent that was in it.
+        // SAFETY: the call cannot touch memory, because it takes a plain number and does not
+        // return.
         unsafe { libc::exit(i32::from(outcome.is_err())) };
     }
-    enter_family(pid); // by its parent, which moves until then: a child may not have run yet
+    enter_family(pid); // the parent enters it: a child may not have run yet
     is_started(pid);
     Process { pid, line: here }
 }
 
-/// A panic as an error, with where it was.
+/// Returns a panic as an error, with its location.
 pub(crate) fn caught<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(|info| {
@@ -96,7 +100,7 @@ pub(crate) fn caught<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     done
 }
 
-/// The same in a further thread of a process whose first thread is inside of [`caught`].
+/// Does the same in a further thread of a process whose first thread is inside [`caught`].
 pub(crate) fn unwound<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     done.map_err(|_| LAST_PANIC.take().unwrap_or_default())
@@ -104,13 +108,13 @@ pub(crate) fn unwound<T>(body: impl FnOnce() -> T) -> Outcome<T> {
 
 thread_local! {
     static LAST_PANIC: Cell<Option<String>> = const { Cell::new(None) };
-    /// Nobody has waited for them yet.
+    /// Children that nobody has waited for yet.
     static STARTED: RefCell<Vec<Pid>> = const { RefCell::new(Vec::new()) };
-    /// Somebody else's child, killed by us.
+    /// Another process's child, killed by this one.
     static KILLED: Cell<Pid> = const { Cell::new(0) };
 }
 
-/// A process that was killed, or that has ended.
+/// Forgets a process that was killed, or that has ended.
 pub(crate) fn is_over(pid: Pid) {
     STARTED.with_borrow_mut(|started| started.retain(|one| *one != pid));
 }
@@ -123,10 +127,11 @@ pub(crate) fn is_killed_orphan(pid: Pid) {
     KILLED.set(pid);
 }
 
-/// After a failure: nobody of this stage stays.
+/// Ends all processes of this stage after a failure.
 pub(crate) fn end_all() {
     for pid in STARTED.take() {
-        // SAFETY: a process of this stage, for which nobody has waited.
+        // SAFETY: the signal reaches no other process, because the pid is of a process of this
+        // stage that nobody has waited for.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
     let _ = all_ended_well();
@@ -134,24 +139,27 @@ pub(crate) fn end_all() {
 
 /// Kills a process that leads a group, and all of the group.
 pub(crate) fn end_group(leader: Pid) {
-    // SAFETY: a process of this stage, and those that it has forked.
+    // SAFETY: the signal reaches no other process, because the group consists of a process of this
+    // stage and those that it has forked.
     unsafe { libc::kill(-leader, libc::SIGKILL) };
 }
 
-/// Kills a child of ours.
+/// Kills a child of this process.
 pub(crate) fn kill(pid: Pid) {
-    // SAFETY: a process that this one started and has not waited for.
+    // SAFETY: the signal reaches no other process, because the pid is of a child that this process
+    // has not waited for.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     wait(pid);
     is_over(pid);
 }
 
-/// Waits for every child, and for orphans that became ours.
+/// Waits for every child, and for orphans that became children of this process.
 pub(crate) fn all_ended_well() -> Outcome<()> {
     let mut outcome = Ok(());
     loop {
         let mut status = 0;
-        // SAFETY: room for the status.
+        // SAFETY: the pointer is valid for the call, because it points to room for the status,
+        // which outlives it.
         match unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) } {
             -1 => {
                 STARTED.take();
@@ -166,7 +174,8 @@ pub(crate) fn all_ended_well() -> Outcome<()> {
 
 pub(crate) fn wait(pid: Pid) -> i32 {
     let mut status = 0;
-    // SAFETY: room for the status; `__WALL` also waits for what is not our child but traced.
+    // SAFETY: the pointer is valid for the call, because it points to room for the status, which
+    // outlives it. `__WALL` also waits for a process that is traced and no child.
     let waited = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
     assert_eq!(waited, pid, "waitpid: {}", std::io::Error::last_os_error());
     status

@@ -11,7 +11,7 @@ use crate::stage::{Kept, Prop, Stage};
 use crate::tracer::Step;
 use crate::watch::{Watched, watch};
 
-/// Who operates: one, or one beside another that stands still after so many steps.
+/// The processes that operate: one, or one beside another that is stopped after so many steps.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) first: &'static Operation,
@@ -19,8 +19,8 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Runs, kills the victim at that step if there is one, and checks what must hold. Returns
-    /// the steps of the victim.
+    /// Runs, kills the victim at that step if there is one, and checks what must hold. Returns the
+    /// steps of the victim.
     fn run(self, kill_at: Option<usize>) -> Outcome<Vec<Step>> {
         let ran = caught(|| self.try_run(kill_at)).and_then(|ran| ran);
         ran.inspect_err(|_| process::end_all())
@@ -58,7 +58,7 @@ impl Case {
         Ok(steps)
     }
 
-    /// `run`: how the first's process runs its operation.
+    /// `run` is how the first process runs its operation.
     pub(crate) fn set_up(
         self,
         run: impl FnOnce(&Stage, Traced) -> (Kept, Option<String>),
@@ -82,12 +82,12 @@ impl Case {
     }
 }
 
-/// The operation, and nothing beside it.
+/// Runs the operation, and nothing beside it.
 fn alone(_: &Stage, traced: Traced) -> (Kept, Option<String>) {
     (in_steps(traced), None)
 }
 
-/// The steps of the first, until it is killed or at its end; and who survives of it.
+/// Returns the steps of the first process, until it is killed or at its end, and its survivors.
 fn die(
     mut first: Actor,
     mut second: Option<&mut Actor>,
@@ -108,7 +108,7 @@ fn die(
     Ok((steps, first.survivors(false)))
 }
 
-/// The same for its child. The parent has gone on meanwhile.
+/// Does the same for its child. The parent has gone on meanwhile.
 fn child_dies(parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, Vec<Process>)> {
     let (child, mut survivors) = parent.into_child()?;
     if kill_at.is_some() {
@@ -119,7 +119,7 @@ fn child_dies(parent: Actor, kill_at: Option<usize>) -> Outcome<(Vec<Step>, Vec<
     Ok((steps, survivors))
 }
 
-/// Whether all stores of an operation are announced.
+/// Checks that all stores of an operation are announced.
 pub(crate) fn watched(operation: &'static Operation, counts: &mut Counts) {
     let case = Case { first: operation, beside: None };
     let watch = || -> Outcome<Watched> {
@@ -164,7 +164,7 @@ pub(crate) fn every_step(operation: &'static Operation, worker: Worker, counts: 
     counts.row(operation.name, steps, runs);
 }
 
-/// Kills the first at `kills` of its steps, while the second stands still at `most` of its own.
+/// Kills the first at `kills` of its steps, while the second is stopped at `most` of its own.
 pub(crate) fn every_step_beside_another(
     [first, second]: &'static [Operation; 2],
     (kills, most): (usize, usize),
@@ -189,8 +189,8 @@ pub(crate) fn every_step_beside_another(
     counts.row(&name, steps, runs);
 }
 
-/// At how many steps the victim is to be killed, all or `most`, and how many of them were this
-/// worker's.
+/// Runs at every step at which the victim shall be killed, all or `most`, that is this worker's.
+/// Returns the number of steps, and of the worker's.
 fn at_every_step(
     case: Case,
     name: &str,
@@ -232,8 +232,8 @@ pub(crate) fn difference(one: &[Step], other: &[Step]) -> String {
     format!("step {} is {}, and in another run {}", at + 1, said(one), said(other))
 }
 
-/// After how many of its steps the other may stand still: none, and those that others can see or
-/// that come before such a step. What it asks of its allocator is no such step.
+/// Returns after how many of its steps the other process may be stopped: none, those that other
+/// processes can see, and those before such a step. Requests to its allocator are no such steps.
 fn stands(steps: &[Step]) -> Vec<usize> {
     const OWN: [i64; 5] = [
         libc::SYS_brk,
@@ -249,7 +249,7 @@ fn stands(steps: &[Step]) -> Vec<usize> {
     [0].into_iter().chain(seen).collect()
 }
 
-/// At most so many, evenly, the first and the last included.
+/// Returns at most so many, evenly spread, with the first and the last.
 pub(crate) fn spread(all: &[usize], most: usize) -> Vec<usize> {
     if all.len() <= most {
         return all.to_vec();
@@ -273,7 +273,7 @@ impl Worker {
 /// How often the victim had to wait for the other.
 pub(crate) const WAITS: &str = "somebody waited for a process that stood still";
 
-/// Runs of each row: how many there are to be, and how many there were.
+/// The runs of each row: how many there shall be, and how many there were.
 #[derive(Default)]
 pub(crate) struct Counts {
     rows: BTreeMap<String, (usize, usize)>,
@@ -317,7 +317,7 @@ impl Counts {
         &self.failures
     }
 
-    /// Also when some row was not run, or some step was nobody's.
+    /// Fails also when some row was not run, or some step was nobody's.
     pub(crate) fn fail_unless_well(mut self, rows: usize) {
         for (name, (steps, runs)) in &self.rows {
             eprintln!("{steps:6} steps, {runs:6} runs: {name}");
@@ -347,7 +347,7 @@ impl Counts {
         line.tell("done");
     }
 
-    /// `false` at the end.
+    /// Returns `false` at the end.
     fn hear(&mut self, said: &str) -> bool {
         match said.splitn(4, '\t').collect::<Vec<_>>().as_slice() {
             ["row", name, steps, runs] => {
@@ -362,8 +362,8 @@ impl Counts {
     }
 }
 
-/// Shares the work among as many processes as there are processors, each on its own: who traces
-/// and who is traced take turns anyway.
+/// Shares the work among as many processes as there are processors, each on its own: tracer and
+/// tracee take turns anyway.
 pub(crate) fn in_workers(work: impl Fn(Worker, &mut Counts)) -> Counts {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let start_worker = |index| {
@@ -388,30 +388,36 @@ pub(crate) fn in_workers(work: impl Fn(Worker, &mut Counts)) -> Counts {
 }
 
 fn adopt_orphans() {
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// The index-th of those that this process may use. It is only faster.
+/// Keeps this process on one of the processors that it may use. It is only faster.
 fn stay_on_processor(index: usize) {
-    // SAFETY: a set of bits, for which zeros are valid.
+    // SAFETY: zeros are a valid value, because the structure is a set of bits and nothing else.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: room for as many bytes as are said.
+    // SAFETY: the pointer is valid for the call, because the set has the size that is passed and
+    // outlives it.
     unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
-    // SAFETY: every index is inside the set.
+    // SAFETY: the access stays in bounds, because the range below has only indices that are inside
+    // the set.
     let is_ours = |processor: &usize| unsafe { libc::CPU_ISSET(*processor, &set) };
     let Some(ours) = (0..libc::CPU_SETSIZE as usize).filter(is_ours).nth(index) else { return };
-    // SAFETY: as above.
+    // SAFETY: zeros are a valid value, because the structure is a set of bits and nothing else.
     let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: inside the set.
+    // SAFETY: the access stays in bounds, because `ours` is the index of a bit that was found in
+    // such a set.
     unsafe { libc::CPU_SET(ours, &mut one) };
-    // SAFETY: as many bytes as are said.
+    // SAFETY: the pointer is valid for the call, because the set has the size that is passed and is
+    // only read.
     unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
 }
 
-/// Stages are made in the directory of the scenario.
+/// Makes stages in the directory of the scenario.
 pub(crate) fn make_stages_here() {
     adopt_orphans();
-    // SAFETY: no other thread of this process looks at its environment.
+    // SAFETY: changing the environment needs a process in which nothing reads it, and no other
+    // thread of this one does.
     unsafe { std::env::set_var("SHMARRAY_STAGES", crate::support::directory()) };
 }

@@ -1,7 +1,8 @@
-//! What a crash happens in: a directory of its own, a survivor with arrays, and what the dead left.
+//! The stage of a crash: a directory of its own, a survivor with arrays, and what dead processes
+//! left.
 //!
-//! Every process is a fork of one that has never used the library. It talks by lines: first it
-//! says the handles of the arrays that it holds, then it does what it is told.
+//! Every process is a fork of one that has never used the library. It talks by lines: first it says
+//! the handles of the arrays that it holds, then it does as it is told.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -21,35 +22,36 @@ use crate::support::segments_in;
 pub(crate) enum Prop {
     /// An array with a name, which the survivor holds.
     Named,
-    /// One that others may read (0644), and that is held by lock therefore.
+    /// An array that others may read (0644), and that is held lock-only therefore.
     Shared,
-    /// One with a name, which the survivor makes and lets go before the first step: the processes
-    /// that attached it meanwhile are its only holders.
+    /// An array with a name, which the survivor makes and drops before the first step: the
+    /// processes that attached it meanwhile are its only holders.
     Contested,
-    /// The same without a name.
+    /// As `Contested`, without a name.
     Given,
-    /// A small one, in a cell.
+    /// A small array, in a cell.
     Cell,
-    /// A small one that is let go as well.
+    /// A small array that the survivor drops as well.
     GivenCell,
     /// A message with what is given, which nobody has received.
     Sent,
-    /// Nobody receives what is under way, ever.
+    /// A message that nobody receives, ever.
     Forgotten,
-    /// One that persists, and that nobody holds.
+    /// An array that persists, and that nobody holds.
     Lasting,
     /// What a killed process left: an array, one with a name, and entries in those of the survivor.
     Leftovers,
 }
 
-/// Bytes of an array that the operation makes, in a cell or in a file of its own: zeros. All
+/// The bytes of an array that the operation makes, in a cell or in a file of its own: zeros. All
 /// others have a pattern.
 pub(crate) const NEW: u64 = 64;
 pub(crate) const NEW_FILE: u64 = 71_000;
 const OLD: u64 = 200;
 const OLD_FILE: u64 = 70_000;
 
-/// What an array of that length is made with. Worked out once, before any process is forked.
+/// Returns the initial contents of an array of that length. Computed once, before any process is
+/// forked.
 fn expected(length: u64) -> &'static [u8] {
     static PATTERN: LazyLock<Vec<u8>> =
         LazyLock::new(|| (0..OLD_FILE).map(|index| (index % 251) as u8 + 1).collect());
@@ -70,17 +72,18 @@ fn old(bytes: u64, options: &Options) -> Array {
     let (dtype, layout) =
         (DType::parse("|u1").unwrap(), Layout::contiguous(&[bytes], 1, Order::C).unwrap());
     let pattern = expected(bytes);
-    // SAFETY: as many bytes as the layout says.
+    // SAFETY: every element can be read, because the private memory has as many bytes as the layout
+    // describes.
     unsafe { Array::share(pattern.as_ptr(), dtype, &layout, options) }.unwrap()
 }
 
-/// Every element is what was written first.
+/// Checks that every element is what was written first.
 pub(crate) fn check(array: &Array) {
     let (found, expected) = (array.to_bytes(), expected(array.shape()[0]));
     assert!(found == expected, "the data of {} is not what it was", array.descriptor().segment);
 }
 
-/// Its data is what it was, it can be written, and it can be attached again, as the same memory.
+/// Checks that the data is unchanged, can be written, and can be attached again as the same memory.
 fn check_held(array: &Array) {
     check(array);
     let handle = array.handle();
@@ -125,19 +128,20 @@ pub(crate) struct Stage {
     props: &'static [Prop],
     handles: RefCell<Vec<(&'static str, String)>>,
     survivor: Option<Process>,
-    /// Every process has both ends.
+    /// Both ends, which every process has.
     pipe: Option<(Pipe, Pipe)>,
 }
 
 impl Stage {
-    /// `number`: of this stage, in this process.
+    /// `number` is the number of this stage in this process.
     pub(crate) fn new(props: &'static [Prop], number: usize) -> Outcome<Self> {
         let above = PathBuf::from(std::env::var_os("SHMARRAY_STAGES").unwrap());
-        // Always as long: what is allocated for a path is then always as much.
+        // The path always has the same length, so what is allocated for it does not vary.
         expected(OLD_FILE);
         let directory = above.join(format!("stage-{:08}-{number:08}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
-        // SAFETY: no other thread of this process looks at its environment.
+        // SAFETY: changing the environment needs a process in which nothing reads it, and no other
+        // thread of this one does.
         unsafe { std::env::set_var("SHMARRAY_DIR", &directory) };
         let mut stage = Self {
             directory,
@@ -169,22 +173,23 @@ impl Stage {
         self.props.contains(&prop)
     }
 
-    /// An end of the pipe: to send, or to receive what was sent.
+    /// Returns an end of the pipe: to send, or to receive what was sent.
     pub(crate) fn end(&self, receives: bool) -> Pipe {
         let (sends, received) = self.pipe.as_ref().expect("is there until all have ended");
         let end = if receives { received } else { sends };
         Pipe::from_fd(end.as_fd().try_clone_to_owned().unwrap()).unwrap()
     }
 
-    /// The handle of an array of the stage: "kept", or as [`Prop::held`], or "left", "left cell".
+    /// Returns the handle of an array of the stage: "kept", or as [`Prop::held`], or "left", "left
+    /// cell".
     pub(crate) fn handle(&self, what: &str) -> String {
         let handles = self.handles.borrow();
         let found = handles.iter().find(|(name, _)| *name == what);
         found.unwrap_or_else(|| panic!("this stage has no {what}")).1.clone()
     }
 
-    /// What the first uses of all who are warm must not sweep away: so it comes after them.
-    /// Returns what a process that was there before is to be told.
+    /// Makes what the first uses of all warm processes must not sweep away, so it comes after them.
+    /// Returns what a process that was there before shall be told.
     pub(crate) fn leave_leftovers(&self) -> Outcome<String> {
         if !self.has(Prop::Leftovers) {
             return Ok(String::new());
@@ -205,14 +210,14 @@ impl Stage {
         Ok(left)
     }
 
-    /// In a process that was there before: where what the dead left is.
+    /// Tells a process that was there before where the leftovers are.
     pub(crate) fn know(&self, left: &str) {
         self.handles
             .borrow_mut()
             .extend(["left", "left cell"].into_iter().zip(left.split('\t').map(str::to_owned)));
     }
 
-    /// In the survivor.
+    /// Runs in the survivor.
     fn survive(&self, line: &mut Line) {
         let kept = old(OLD_FILE, &options(""));
         let held = self.props.iter().filter(|prop| prop.held().is_some());
@@ -240,15 +245,15 @@ impl Stage {
         }
     }
 
-    /// The survivor no longer holds what is contested or given.
+    /// Makes the survivor drop what is contested or given.
     pub(crate) fn let_go(&mut self) -> Outcome<()> {
         let survivor = self.survivor.as_mut().expect("furnished");
         survivor.line.tell("let go");
         survivor.line.hear().map(drop)
     }
 
-    /// Everything that must hold when the dead are dead. `may_go`: names that the operation may
-    /// take away; `may_last`: names of what it may have made to persist.
+    /// Checks everything that must hold when the dead are dead. `may_go` are names that the
+    /// operation may remove; `may_last` are names of arrays that it may have made persistent.
     pub(crate) fn survives(
         mut self,
         mut others: Vec<Process>,
@@ -304,7 +309,7 @@ fn ask(process: &mut Process, line: &str) -> Outcome<String> {
 }
 
 impl Prop {
-    /// What it is called, if the survivor has it at first.
+    /// Returns its name on the stage, if the survivor has it at first.
     fn held(&self) -> Option<&'static str> {
         match self {
             Self::Named => Some("named"),
@@ -368,8 +373,8 @@ impl Seen<'_> {
         );
     }
 
-    /// Messages that are still under way hold what is in them, and the files that their bodies are
-    /// in, which are taken out of the list.
+    /// Receives the messages in the pipe, which hold what is in them, and the files of their
+    /// bodies, which are taken out of the list.
     fn receive_all(&self, files: &mut Vec<String>) -> Vec<Array> {
         let (end, mut arrays) = (self.stage.end(true), Vec::new());
         let contents: HashMap<_, _> =
@@ -388,7 +393,8 @@ impl Seen<'_> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Files are those of what is held, their names, and what persists with its name.
+    /// Checks that the files are those of what is held, their names, and what persists with its
+    /// name.
     fn nothing_else_is_left(&self, files: &[String], held: &BTreeSet<String>) {
         let files: Vec<_> =
             files.iter().filter(|file| !file.starts_with("shmarray-ticket-")).collect();
@@ -408,7 +414,8 @@ impl Seen<'_> {
         }
     }
 
-    /// By its maker, for the next array; who is dead keeps nothing after a sweep (FORMAT.md).
+    /// Whether a segment is pooled by its maker. A dead process keeps nothing after a sweep
+    /// (FORMAT.md).
     fn is_kept(&self, segment: &str) -> bool {
         let bytes = std::fs::read(self.stage.directory.join(segment)).unwrap_or_default();
         let is_odd = |at: usize| bytes.get(at).is_some_and(|byte| byte % 2 == 1);
@@ -419,7 +426,8 @@ impl Seen<'_> {
         name == "lasting" || self.may_last.contains(&name)
     }
 
-    /// What has the name is whole; it can be unlinked, and the name used for something new.
+    /// Checks that what has the name is complete, that it can be unlinked, and that the name can be
+    /// used again.
     fn can_be_used(&self, name: &str) {
         match Array::attach(name, Access::ReadOnly) {
             Ok(array) => {
@@ -447,7 +455,7 @@ impl Seen<'_> {
 
 const NAME_PREFIX: &str = "shmarray-name-";
 
-/// Their files.
+/// Returns their files.
 fn ids(arrays: &[Array]) -> BTreeSet<String> {
     arrays.iter().map(|array| format!("shmarray-{}", array.descriptor().segment.id)).collect()
 }

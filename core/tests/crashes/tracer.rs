@@ -1,7 +1,7 @@
 //! Stops a process at every step it makes: a system call, or a store to shared memory.
 //!
-//! The kernel itself stops it before and after each system call, so none can be missed. Stores
-//! are announced by core with the feature `steps`; `watch` finds one that is not.
+//! The kernel itself stops it before and after each system call, so none can be missed. Stores are
+//! announced by core with the feature `steps`; `watch` finds one that is not.
 
 use std::fmt;
 use std::io;
@@ -19,24 +19,24 @@ pub(crate) struct Call {
 pub(crate) enum Stop {
     Enter(Call),
     Leave(Call),
-    /// It was to touch this address, and may not.
+    /// It was about to touch this address, which is protected.
     Fault(u64),
-    /// Said by the process: what was to be traced is over.
+    /// The process says that the traced part is over.
     End,
-    /// It has exited, or was killed: its status.
+    /// It has exited, or was killed. Its status.
     Gone(i32),
     /// It is in a call that waits for another process, and has not stopped.
     Waits(Call),
 }
 
-/// What is counted.
+/// A step that is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Enter(i64),
     Leave(i64),
-    /// Asleep in it, until another process does something.
+    /// It sleeps in a call, until another process does something.
     Wait(i64),
-    /// Announced: before or after it, and at which byte of its page.
+    /// An announced store: before or after it, and at which byte of its page.
     Store {
         before: bool,
         offset: u64,
@@ -44,16 +44,16 @@ pub(crate) enum Step {
     },
 }
 
-/// As core/src/words.rs announces.
+/// As core/src/control/word.rs announces.
 const MARK: u64 = u64::from_le_bytes(*b"shmarray");
 const BEFORE: u64 = 1;
 const AFTER: u64 = 2;
-/// Ours alone.
+/// Used by this test alone.
 const END: u64 = 3;
 const PAGE: u64 = 4096;
 
 impl Stop {
-    /// `None` for what is no step: the end of an announcement.
+    /// Returns `None` for what is no step: the end of an announcement.
     pub(crate) fn step(&self) -> Option<Step> {
         match self {
             Self::Enter(call) => call.announced().or(Some(Step::Enter(call.number))),
@@ -66,17 +66,17 @@ impl Stop {
 
 impl Call {
     fn announced(&self) -> Option<Step> {
-        let [mark, when, place, bytes, ..] = self.arguments;
+        let [mark, when, address, bytes, ..] = self.arguments;
         let announces =
             self.number == libc::SYS_getppid && mark == MARK && [BEFORE, AFTER].contains(&when);
-        announces.then_some(Step::Store { before: when == BEFORE, offset: place % PAGE, bytes })
+        announces.then_some(Step::Store { before: when == BEFORE, offset: address % PAGE, bytes })
     }
 
-    /// Where a store is announced.
+    /// Returns the addresses of an announced store.
     pub(crate) fn announces(&self) -> Option<std::ops::Range<u64>> {
-        let [_, _, place, bytes, ..] = self.arguments;
+        let [_, _, address, bytes, ..] = self.arguments;
         matches!(self.announced(), Some(Step::Store { before: true, .. }))
-            .then(|| place..place + bytes)
+            .then(|| address..address + bytes)
     }
 
     fn is_end(&self) -> bool {
@@ -103,18 +103,18 @@ pub(crate) struct Tracee {
     pub(crate) pid: Pid,
     inside: Option<Call>,
     runs: bool,
-    /// A signal to hand on.
+    /// A signal to pass on.
     signal: i32,
-    /// What the call that it is in is to fail with.
+    /// The error that the call it is in shall fail with.
     error: Option<i32>,
-    /// Forked under our eyes; it has not done anything yet.
+    /// A child that it forked while it was traced, and that has not done anything yet.
     child: Option<Pid>,
-    /// It has not ended.
+    /// Whether it has not ended.
     pub(crate) is_there: bool,
 }
 
 impl Tracee {
-    /// A child of ours that stops itself by [`begin`].
+    /// Attaches to a child that stops itself by [`begin`].
     pub(crate) fn attach(pid: Pid) -> Result<Self, String> {
         let status = wait(pid);
         if !libc::WIFSTOPPED(status) || libc::WSTOPSIG(status) != libc::SIGSTOP {
@@ -131,12 +131,12 @@ impl Tracee {
         Self { pid, inside: None, runs: false, signal: 0, error: None, child: None, is_there: true }
     }
 
-    /// The child that it forked, if it did: traced as well, and not yet begun.
+    /// Returns the child that it forked, if it did: traced as well, and not yet begun.
     pub(crate) fn take_child(&mut self) -> Option<Self> {
         self.child.take().map(Self::stopped)
     }
 
-    /// To the next system call, in or out.
+    /// Takes it to the next system call, in or out.
     pub(crate) fn next(&mut self) -> Stop {
         loop {
             if !self.runs {
@@ -157,7 +157,7 @@ impl Tracee {
         }
     }
 
-    /// One instruction, and no signal.
+    /// Executes one instruction, without a signal.
     pub(crate) fn instruction(&mut self) {
         self.signal = 0;
         self.resume(libc::PTRACE_SINGLESTEP);
@@ -166,7 +166,7 @@ impl Tracee {
         self.runs = false;
     }
 
-    /// Has it do a system call of ours, between two of its own instructions.
+    /// Makes it do a system call of the tracer's, between two of its own instructions.
     pub(crate) fn call(&self, number: i64, [first, second, third]: [u64; 3]) -> Result<(), String> {
         let before = self.registers();
         let call = libc::user_regs_struct {
@@ -188,7 +188,8 @@ impl Tracee {
     }
 
     fn registers(&self) -> libc::user_regs_struct {
-        // SAFETY: plain numbers, for which zeros are valid.
+        // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers
+        // and null pointers.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         let got = self.request(libc::PTRACE_GETREGS, (&raw mut registers) as usize);
         got.expect("a stopped tracee has registers");
@@ -218,22 +219,23 @@ impl Tracee {
         }
     }
 
-    /// Which address it was that could not be used.
+    /// Returns the address that could not be used.
     fn fault(&self) -> u64 {
-        // SAFETY: plain numbers, for which zeros are valid.
-        let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let got = self.request(libc::PTRACE_GETSIGINFO, (&raw mut about) as usize);
+        // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers
+        // and null pointers.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let got = self.request(libc::PTRACE_GETSIGINFO, (&raw mut info) as usize);
         got.expect("a signal says why");
-        // SAFETY: a SIGSEGV says the address.
-        (unsafe { about.si_addr() }) as u64
+        // SAFETY: the field of the union may be read, because the kernel sets the address for a
+        // SIGSEGV, which this is.
+        (unsafe { info.si_addr() }) as u64
     }
 
     fn call_stop(&mut self) -> Stop {
-        let about = self.about();
-        match about.kind {
+        let info = self.syscall_info();
+        match info.kind {
             ENTRY => {
-                let call =
-                    Call { number: about.number_or_result as i64, arguments: about.arguments };
+                let call = Call { number: info.number_or_result as i64, arguments: info.arguments };
                 self.inside = Some(call);
                 if call.is_end() { Stop::End } else { Stop::Enter(call) }
             }
@@ -254,12 +256,12 @@ impl Tracee {
         }
     }
 
-    /// The call that it is to enter, or has entered.
+    /// Returns the call that it is about to enter, or has entered.
     pub(crate) fn call_inside(&self) -> Option<Call> {
         self.inside
     }
 
-    /// Has the call that it is to enter fail, whether or not it is done.
+    /// Makes the call that it is about to enter fail, whether or not it is done.
     pub(crate) fn fail_call(&mut self, error: i32, is_done: bool) {
         self.error = Some(error);
         if !is_done {
@@ -277,18 +279,20 @@ impl Tracee {
         pid
     }
 
-    /// Where its next instruction is.
-    pub(crate) fn place(&self) -> u64 {
-        self.about().instruction
+    /// Returns the address of its next instruction.
+    pub(crate) fn instruction_address(&self) -> u64 {
+        self.syscall_info().instruction
     }
 
-    fn about(&self) -> About {
-        let mut about = About::default();
-        // SAFETY: a tracee of this thread that has stopped; the room is as large as is said.
-        let got =
-            unsafe { libc::ptrace(GET_SYSCALL_INFO, self.pid, size_of::<About>(), &raw mut about) };
+    fn syscall_info(&self) -> SyscallInfo {
+        let mut info = SyscallInfo::default();
+        // SAFETY: the request is allowed and writes in bounds: the pid is of a tracee of this
+        // thread that has stopped, and the room has the size that is passed.
+        let got = unsafe {
+            libc::ptrace(GET_SYSCALL_INFO, self.pid, size_of::<SyscallInfo>(), &raw mut info)
+        };
         assert!(got > 0, "PTRACE_GET_SYSCALL_INFO: {}", io::Error::last_os_error());
-        about
+        info
     }
 
     fn resume(&mut self, how: u32) {
@@ -297,18 +301,21 @@ impl Tracee {
         self.runs = true;
     }
 
-    /// `kill -9` where it stands: the system call that it was to enter does not happen.
+    /// Does `kill -9` where it is stopped: the system call that it was about to enter does not
+    /// happen.
     pub(crate) fn kill(&self) -> Result<(), String> {
-        // SAFETY: a process of this test that nobody has waited for.
+        // SAFETY: the signal reaches no other process, because the pid is of a process of this test
+        // that nobody has waited for.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         let status = wait(self.pid);
         let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
         if killed { Ok(()) } else { Err(format!("it was to die by SIGKILL, but {}", said(status))) }
     }
 
-    /// A signal to this thread of its process, which comes when the thread goes on.
+    /// Sends a signal to this thread of its process. It comes when the thread goes on.
     pub(crate) fn send_signal(&self, signal: libc::c_int) {
-        // SAFETY: takes numbers only.
+        // SAFETY: the call cannot touch this process's memory, because all of its arguments are
+        // plain numbers.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.pid, signal) };
         assert_eq!(sent, 0, "tgkill: {}", io::Error::last_os_error());
     }
@@ -319,7 +326,8 @@ impl Tracee {
     }
 
     fn request(&self, request: u32, data: usize) -> io::Result<()> {
-        // SAFETY: a tracee of this thread; what `data` points to, where it does, has room.
+        // SAFETY: the request is for a tracee of this thread, and where it takes `data` as a
+        // pointer, the callers pass one to a structure of the right type.
         match unsafe { libc::ptrace(request, self.pid, 0usize, data) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -327,39 +335,45 @@ impl Tracee {
     }
 }
 
-/// In the traced process: from here on its steps count.
+/// Runs in the traced process: its steps count from here on.
 pub(crate) fn begin() {
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     let traced = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0usize, 0usize) };
     assert!(traced == 0, "{}", not_permitted(io::Error::last_os_error()));
     stop_this_thread();
 }
 
-/// This very thread and no other, if there are others, until whoever traces it lets it go on.
+/// Stops this thread and no other until its tracer lets it go on.
 fn stop_this_thread() {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the call cannot touch memory, because it takes no arguments, and it cannot fail.
     let own = unsafe { libc::gettid() };
-    // SAFETY: takes numbers only.
+    // SAFETY: the call cannot touch this process's memory, because all of its arguments are plain
+    // numbers.
     unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), own, libc::SIGSTOP) };
 }
 
-/// In the traced process: to here.
+/// Runs in the traced process: its steps count to here.
 pub(crate) fn end() {
-    // SAFETY: `getppid` takes no arguments; the kernel ignores what else is in the registers.
+    // SAFETY: the call cannot touch memory, because `getppid` takes no arguments and the kernel
+    // ignores what is in the other registers.
     unsafe { libc::syscall(libc::SYS_getppid, MARK, END) };
 }
 
 fn not_permitted(error: io::Error) -> String {
     format!(
-        "ptrace is not permitted here ({error}), so no crash could be tested: allow it (docker: --cap-add=SYS_PTRACE)"
+        "ptrace is not permitted here ({error}), so no crash could be tested: \
+         allow it (docker: --cap-add=SYS_PTRACE)"
     )
 }
 
-/// A system call's instruction, which stands at the same place in every fork of this process.
+/// Returns the address of a system call's instruction, which is the same in every fork of this
+/// process.
 fn call_instruction() -> u64 {
     let syscall = libc::syscall as *const () as *const u8;
-    // SAFETY: the first bytes of a function, which are there to be executed.
-    let is_call = |place: &*const u8| unsafe { place.cast::<[u8; 2]>().read() } == [0x0f, 0x05];
+    // SAFETY: the two bytes can be read, because they belong to a function of the C library, which
+    // is mapped to be executed.
+    let is_call = |address: &*const u8| unsafe { address.cast::<[u8; 2]>().read() } == [0x0f, 0x05];
     let found = (0..64).map(|offset| syscall.wrapping_add(offset)).find(is_call);
     found.expect("the C library's `syscall` has a system call") as u64
 }
@@ -367,7 +381,7 @@ fn call_instruction() -> u64 {
 /// `struct ptrace_syscall_info`, which is the same on every machine.
 #[repr(C)]
 #[derive(Default)]
-struct About {
+struct SyscallInfo {
     kind: u8,
     padding: [u8; 3],
     machine: u32,
@@ -381,11 +395,13 @@ struct About {
 const GET_SYSCALL_INFO: u32 = 0x420e;
 const ENTRY: u8 = 1;
 
-/// `None` when it sleeps in the kernel. Nobody else runs meanwhile, so it will not wake by itself.
+/// Waits for a stop. `None` when it sleeps in the kernel: nobody else runs meanwhile, so it will
+/// not wake by itself.
 fn wait_unless_asleep(pid: Pid) -> Option<i32> {
     loop {
         let mut status = 0;
-        // SAFETY: as in `wait`.
+        // SAFETY: the pointer is valid for the call, because it points to room for the status,
+        // which outlives it.
         match unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
             0 if state(pid) == 'S' => return None,
             0 => std::thread::yield_now(),

@@ -1,9 +1,9 @@
 //! Finds stores that core does not announce: all segments that a process maps are write-protected
-//! under its feet. Each store to one is then a fault, at which the process stops: was it announced,
-//! and there? If so it is let through, alone.
+//! while it runs. Each store to one is then a fault, at which the process stops. If the store was
+//! announced, at that address, it is let through, alone.
 //!
-//! Nothing is exempt, not even what has no name yet. Compared with a run instruction by instruction
-//! this misses nothing either, says which byte it was, and takes a hundredth of the time.
+//! Nothing is exempt, not even a segment without a name. Compared with a run instruction by
+//! instruction this misses nothing either, reports the byte, and takes a hundredth of the time.
 
 use crate::process::{Outcome, said};
 use crate::tracer::{Call, Step, Stop, Tracee};
@@ -15,7 +15,7 @@ pub(crate) struct Watched {
     pub(crate) stores: usize,
 }
 
-/// Runs to the end of what is traced. `Err` when a header is written to unannounced.
+/// Runs to the end of the traced part. `Err` when a header is written to unannounced.
 pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
     let (mut watched, mut announced, mut stores_before) = (Watched::default(), 0..0, 0);
     protect(tracee)?;
@@ -35,10 +35,11 @@ pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
             }
             Stop::Leave(call) if makes_writable(&call) => protect(tracee)?,
             Stop::Leave(_) => {}
-            Stop::Fault(place) => {
-                let mapped = segment_at(tracee, place)?;
-                if !announced.contains(&place) {
-                    let (byte, by) = (place - mapped.start + mapped.offset, tracee.place());
+            Stop::Fault(address) => {
+                let mapped = segment_at(tracee, address)?;
+                if !announced.contains(&address) {
+                    let (byte, by) =
+                        (address - mapped.start + mapped.offset, tracee.instruction_address());
                     return Err(format!(
                         "byte {byte} of {} is stored to unannounced, at {by:#x}",
                         mapped.file
@@ -60,7 +61,8 @@ pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
 
 const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Between this call and its end no instruction of the process runs, so none can store yet.
+/// Whether a call makes memory writable. Between it and its end no instruction of the process runs,
+/// so none can store yet.
 fn makes_writable(call: &Call) -> bool {
     let writable = call.arguments[2] & libc::PROT_WRITE as u64 != 0;
     writable && [libc::SYS_mmap, libc::SYS_mprotect].contains(&call.number)
@@ -72,7 +74,7 @@ struct Mapped {
     bytes: u64,
     is_writable: bool,
     file: String,
-    /// Of the first byte, in the file.
+    /// The offset of the first byte in the file.
     offset: u64,
 }
 
@@ -89,11 +91,11 @@ fn protect(tracee: &Tracee) -> Outcome<()> {
     Ok(())
 }
 
-fn segment_at(tracee: &Tracee, place: u64) -> Outcome<Mapped> {
+fn segment_at(tracee: &Tracee, address: u64) -> Outcome<Mapped> {
     let found = segments(tracee)
         .into_iter()
-        .find(|mapped| (mapped.start..mapped.start + mapped.bytes).contains(&place));
-    found.ok_or_else(|| format!("a fault at {place:#x}, which is in no segment"))
+        .find(|mapped| (mapped.start..mapped.start + mapped.bytes).contains(&address));
+    found.ok_or_else(|| format!("a fault at {address:#x}, which is in no segment"))
 }
 
 fn segments(tracee: &Tracee) -> Vec<Mapped> {
@@ -106,7 +108,7 @@ fn segments(tracee: &Tracee) -> Vec<Mapped> {
         let (start, end) = range.split_once('-')?;
         let number = |hexadecimal| u64::from_str_radix(hexadecimal, 16).ok();
         let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-        // A process's life is mapped from there, too, but for nobody to touch.
+        // A process's life is mapped from there, too, but without access.
         let is_ours = file.starts_with(&directory) && access.starts_with('r');
         let is_writable = access.starts_with("rw");
         is_ours.then(|| Mapped {

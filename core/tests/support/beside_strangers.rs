@@ -1,4 +1,4 @@
-//! A stranger, what it puts into the directory, and what a user does with the library beside it.
+//! A stranger, its files in the directory, and what a user does with the library beside it.
 #![allow(dead_code, unsafe_code, reason = "each test uses some of it")]
 
 use std::fs::{self, File, OpenOptions};
@@ -35,12 +35,13 @@ pub(crate) fn text(array: &Array) -> String {
     array.handle()
 }
 
-/// A name of this process.
+/// Returns a name of this process.
 pub(crate) fn own_name() -> String {
     format!("own.{}", std::process::id())
 }
 
-/// Uses what another process makes and holds, and says how to find: a handle or a name.
+/// Uses what another process makes and holds. The process says how to find it: by a handle or a
+/// name.
 pub(crate) fn use_of_another(make: impl FnOnce() -> (Array, String), use_it: impl FnOnce(&str)) {
     let (ours, its) = UnixStream::pair().unwrap();
     let maker = fork(|| {
@@ -67,7 +68,7 @@ pub(crate) fn sweep() {
     shmarray::sweep().unwrap();
 }
 
-/// What a user does with the library. In each the first use, and the end of the process.
+/// What a user does with the library. Each is a first use, and the exit of the process.
 pub(crate) const DEEDS: &[Deed] = &[
     ("create a small array", || drop(bytes(10))),
     ("create a large array", || drop(bytes(ALONE))),
@@ -103,31 +104,36 @@ pub(crate) const DEEDS: &[Deed] = &[
     }),
 ];
 
-/// As /dev/shm is: all may make files, and only their owners take them away.
+/// Sets the mode of the directory as /dev/shm has it: all may make files, and only their owners
+/// remove them.
 pub(crate) fn open_to_all() {
     fs::set_permissions(directory(), fs::Permissions::from_mode(0o1777)).unwrap();
 }
 
-/// A file that this process made, locked from its first byte to the end of all.
+/// Makes a file, locked from its first byte to the largest offset.
 pub(crate) fn locked_file(path: &Path, mode: u32) -> File {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
     file.set_permissions(fs::Permissions::from_mode(mode)).unwrap();
-    // SAFETY: plain numbers, for which zeros are valid.
+    // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers and
+    // null pointers.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
-    // SAFETY: an open descriptor; the command takes a `flock`.
+    // SAFETY: the arguments are valid for the call: an fd that is open, and the `flock` that this
+    // command takes.
     let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
     assert_eq!(locked, 0, "{}: {}", path.display(), Os::last_os_error());
     file
 }
 
-/// Whoever opens it without O_NONBLOCK waits for its maker, up to the system's time.
+/// Makes a file that a process which opens it without O_NONBLOCK waits for, up to the system's
+/// limit.
 pub(crate) fn leased_file(path: &Path, mode: u32) -> File {
     let file = locked_file(path, mode);
-    // SAFETY: an open descriptor and numbers. The signal that tells of an open is ignored.
+    // SAFETY: the call cannot touch memory, because it takes plain numbers. The signal that reports
+    // an open is ignored.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
-    // SAFETY: the same.
+    // SAFETY: the call cannot touch memory, because it takes an fd that is open and plain numbers.
     let leased = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
     assert_eq!(leased, 0, "{}: {}", path.display(), Os::last_os_error());
     file
@@ -166,7 +172,7 @@ pub(crate) fn be_stranger() {
 
 pub(crate) const ID: &str = "abcdefghijklmnopqrstuvwx";
 
-/// All of a user's deeds beside what a stranger has put there.
+/// Does all of a user's deeds beside what a stranger has put there.
 pub(crate) fn beside(user: u32, traps: &[&str], deeds: &[Deed]) {
     open_to_all();
     let mut stranger = Peer::start("stranger");

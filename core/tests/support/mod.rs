@@ -5,13 +5,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Runs `body` in a process of its own whose `SHMARRAY_DIR` is new, and checks afterwards that
-/// the process succeeded and that the directory holds no segment.
+/// Runs `body` in a process of its own whose `SHMARRAY_DIR` is new, and checks afterwards that the
+/// process succeeded and that the directory holds no segment.
 ///
 /// `test` is the name of the calling test.
 ///
-/// Nothing is kept for reuse there, so that each file tells of an array: `pool.rs` sets its own
-/// limit.
+/// The pool is off there, so that each file shows an array. `pool.rs` sets its own limit.
 ///
 /// Under Miri there is one process: one scenario after the other, each with a directory of its own.
 pub fn scenario(test: &str, body: impl FnOnce()) {
@@ -33,23 +32,25 @@ pub fn scenario(test: &str, body: impl FnOnce()) {
     assert_eq!(segments_in(directory.path()), Vec::<String>::new(), "{test} left segments");
 }
 
-/// How many bytes may be kept for reuse.
+/// The variable with the pool's limit in bytes.
 pub const POOL: &str = "SHMARRAY_POOL_BYTES";
 
 fn alone(test: &str, body: impl FnOnce()) {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // SAFETY: no other scenario runs, and no thread of this one yet.
+    // SAFETY: changing the environment needs a process in which nothing reads it: no other scenario
+    // runs, and no thread of this one yet.
     unsafe { std::env::set_var("SHMARRAY_DIR", format!("/memory/{test}")) };
-    // SAFETY: the same.
+    // SAFETY: changing the environment needs a process in which nothing reads it: no other scenario
+    // runs, and no thread of this one yet.
     unsafe { std::env::set_var(POOL, "0") };
     body();
     assert!(shmarray::segments().unwrap().is_empty(), "{test} left arrays");
     assert_eq!(shmarray::sweep().unwrap(), shmarray::Swept::default(), "{test} left segments");
 }
 
-/// Files of segments and names; the registry, an empty file of locks, stays. Under Miri there are
-/// no files: the arrays that are listed.
+/// Returns the files of segments and names. The registry, an empty file of locks, stays. Under Miri
+/// there are no files, so these are the arrays that are listed.
 pub fn segments_in(directory: &Path) -> Vec<String> {
     if cfg!(miri) {
         return shmarray::segments().unwrap().iter().map(|info| info.segment.to_string()).collect();
@@ -59,7 +60,7 @@ pub fn segments_in(directory: &Path) -> Vec<String> {
     names.filter(|name| !name.starts_with("shmarray-registry-")).collect()
 }
 
-/// The directory of the scenario.
+/// Returns the directory of the scenario.
 pub fn directory() -> PathBuf {
     std::env::var_os("SHMARRAY_DIR").unwrap().into()
 }
@@ -76,8 +77,8 @@ fn rerun(test: &str, directory: &Path) -> Command {
     command
 }
 
-/// By a way that a process has which has become another user, too, to whom the home of this one is
-/// closed.
+/// Returns a path to this program that works also in a process that has become another user, to
+/// whom this user's home is closed.
 fn this_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         "/proc/self/exe".into()
@@ -109,7 +110,7 @@ impl Peer {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// The next line that the peer says.
+    /// Returns the next line that the peer says.
     pub fn hear(&mut self) -> String {
         loop {
             let mut line = String::new();
@@ -125,7 +126,7 @@ impl Peer {
         self.hear()
     }
 
-    /// `kill -9`, and waits until the kernel has taken it down.
+    /// Does `kill -9`, and waits until the kernel has ended it.
     pub fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -138,12 +139,12 @@ impl Peer {
     }
 }
 
-/// In the peer: whether this process is it.
+/// Runs in the peer: whether this process is it.
 pub fn is_peer(role: &str) -> bool {
     std::env::var("SHMARRAY_PEER").as_deref() == Ok(role)
 }
 
-/// In the peer: answers each line until there are no more.
+/// Runs in the peer: answers each line until there are no more.
 pub fn serve(mut answer: impl FnMut(&str) -> String) {
     for line in std::io::stdin().lines() {
         println!("{MARK}{}", answer(&line.unwrap()));
@@ -154,10 +155,11 @@ pub fn serve(mut answer: impl FnMut(&str) -> String) {
 #[cfg(target_os = "linux")]
 pub struct Forked(i32);
 
-/// Forks; the child does `body` and ends in the ordinary way, with its exit handlers.
+/// Forks. The child does `body` and exits, with its exit handlers.
 #[cfg(target_os = "linux")]
 pub fn fork(body: impl FnOnce()) -> Forked {
-    // SAFETY: the child does what the test wants to see done after a fork.
+    // SAFETY: a child of a fork has only the thread that forked, and the callers pass a body that
+    // needs no other one.
     let pid = unsafe { c::fork() };
     assert!(pid >= 0);
     if pid == 0 {
@@ -169,24 +171,25 @@ pub fn fork(body: impl FnOnce()) -> Forked {
 
 #[cfg(target_os = "linux")]
 impl Forked {
-    /// Waits for it, and that it did well.
+    /// Waits for it, and checks that it succeeded.
     pub fn ended(self) {
         assert_eq!(self.wait(), 0, "the child failed");
     }
 
-    /// `kill -9`, and waits until the kernel has taken it down.
+    /// Does `kill -9`, and waits until the kernel has ended it.
     pub fn kill(self) {
-        // SAFETY: a child of ours that nobody has waited for.
+        // SAFETY: the signal reaches no other process, because the pid is a child that nobody has
+        // waited for.
         unsafe { c::kill(self.0, 9) };
         self.killed();
     }
 
-    /// Waits for it, and that it was killed.
+    /// Waits for it, and checks that it was killed.
     pub fn killed(self) {
         self.ended_by(9);
     }
 
-    /// Waits for it, and that this signal ended it.
+    /// Waits for it, and checks that this signal ended it.
     pub fn ended_by(self, signal: i32) {
         assert_eq!(self.wait() & 0x7f, signal);
     }
@@ -195,36 +198,39 @@ impl Forked {
         self.0
     }
 
-    /// Waits for it. Returns its status as the system tells it.
+    /// Waits for it. Returns its status as the system reports it.
     pub fn wait(&self) -> i32 {
         let mut status = 0;
-        // SAFETY: a child of ours, and room for its status.
+        // SAFETY: the pointer is valid for the call, because it points to room for the status of a
+        // child of this process.
         let waited = unsafe { c::waitpid(self.0, &mut status, 0) };
         assert_eq!(waited, self.0);
         status
     }
 }
 
-/// `kill -9` of somebody else's child.
+/// Does `kill -9` of another process's child.
 #[cfg(target_os = "linux")]
 pub fn kill(pid: i32) {
-    // SAFETY: a process that the test started.
+    // SAFETY: the signal reaches no other process, because the pid is of a process that the test
+    // started and has not waited for.
     unsafe { c::kill(pid, 9) };
 }
 
-/// Closes a descriptor behind everybody's back.
+/// Closes an fd without its owner's knowledge.
 #[cfg(target_os = "linux")]
-pub fn close(descriptor: i32) {
-    // SAFETY: the test says that nobody uses it.
-    unsafe { c::close(descriptor) };
+pub fn close(fd: i32) {
+    // SAFETY: closing an fd is sound when nothing uses it any more, which the test that calls this
+    // makes sure of.
+    unsafe { c::close(fd) };
 }
 
-/// Only what these tests need of libc, which is not a dev-dependency for four calls.
+/// The part of libc that these tests need. It is not a dev-dependency for four calls.
 #[cfg(target_os = "linux")]
 mod c {
     unsafe extern "C" {
         pub(super) fn fork() -> i32;
-        pub(super) fn close(descriptor: i32) -> i32;
+        pub(super) fn close(fd: i32) -> i32;
         pub(super) fn kill(pid: i32, signal: i32) -> i32;
         pub(super) fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
     }

@@ -1,4 +1,5 @@
-//! Scenarios under a watchdog: what hangs is killed, and the test says what it waited for.
+//! Scenarios under a watchdog: a process that hangs is killed, and the test says what it waited
+//! for.
 #![allow(dead_code, unsafe_code, reason = "each test uses some of it")]
 
 use std::ffi::CString;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Forked, POOL, directory, fork, scenario, segments_in};
 
-/// What a process keeps for reuse in a scenario.
+/// The pool of the processes in a scenario.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pool {
     Off,
@@ -24,11 +25,12 @@ pub(crate) enum Pool {
     Default,
 }
 
-/// A scenario that must come to an end. When it waits for one thing for longer than the watchdog
-/// allows, or fails, all of its processes are killed.
+/// Runs a scenario that must come to an end. When it waits for one thing for longer than the
+/// watchdog allows, or fails, all of its processes are killed.
 pub(crate) fn watched(test: &str, pool: Pool, body: impl FnOnce()) {
     scenario(test, || {
-        // SAFETY: takes numbers only. All processes of the scenario are in its group.
+        // SAFETY: the call cannot touch memory, because it takes plain numbers. All processes of
+        // the scenario are in its group.
         unsafe { libc::setpgid(0, 0) };
         set_pool(pool);
         wait_for("the beginning of the scenario");
@@ -43,25 +45,26 @@ pub(crate) fn watched(test: &str, pool: Pool, body: impl FnOnce()) {
 
 fn set_pool(pool: Pool) {
     let limit = match pool {
-        Pool::Default => "", // as good as unset
+        Pool::Default => "", // the same as unset
         Pool::Off => "0",
         Pool::Bytes(bytes) => &bytes.to_string(),
     };
-    // SAFETY: no other thread of the scenario's process looks at the environment yet.
+    // SAFETY: changing the environment needs a process in which nothing reads it, and no other
+    // thread of the scenario's process does so yet.
     unsafe { std::env::set_var(POOL, limit) };
 }
 
 /// What the scenario waits for now, and since when.
 static WAITED_FOR: Mutex<Option<(String, Instant)>> = Mutex::new(None);
 
-/// Says what the scenario waits for from now on. The watchdog starts anew.
+/// Records what the scenario waits for from now on. The watchdog starts anew.
 pub(crate) fn wait_for(what: impl Into<String>) {
     *WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner) =
         Some((what.into(), Instant::now()));
 }
 
-/// Two minutes, for what takes no second. `SHMARRAY_WATCHDOG_SECONDS` is for those who expect a
-/// hang.
+/// Returns two minutes, for what takes less than a second. `SHMARRAY_WATCHDOG_SECONDS` is for runs
+/// in which a hang is expected.
 pub(crate) fn patience() -> Duration {
     let seconds =
         std::env::var("SHMARRAY_WATCHDOG_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -85,13 +88,14 @@ fn watch() {
 }
 
 fn kill_group() {
-    // SAFETY: the group that `watched` has made, this process with it.
+    // SAFETY: the signal reaches no other process, because the group is the one that `watched`
+    // made, with this process in it.
     unsafe { libc::kill(0, libc::SIGKILL) };
 }
 
-/// Whether this process may become other users and mount. If not, says that the test is skipped.
+/// Whether this process may become other users and mount. If not, prints that the test is skipped.
 pub(crate) fn is_root_or_skips(test: &str) -> bool {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the call cannot touch memory, because it takes no arguments, and it cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root {
         eprintln!("\nskipped {test}: it needs root");
@@ -99,45 +103,46 @@ pub(crate) fn is_root_or_skips(test: &str) -> bool {
     is_root
 }
 
-/// From now on another user, without other groups.
+/// Makes this process another user's from now on, without other groups.
 pub(crate) fn become_user(user: u32) {
-    // SAFETY: takes no memory.
+    // SAFETY: the null list of groups is not read, because the length that is passed is zero.
     assert_eq!(unsafe { libc::setgroups(0, std::ptr::null()) }, 0, "needs root");
-    // SAFETY: takes only a number.
+    // SAFETY: the call cannot touch memory, because its only argument is a plain number.
     assert_eq!(unsafe { libc::setgid(user) }, 0);
-    // SAFETY: takes only a number.
+    // SAFETY: the call cannot touch memory, because its only argument is a plain number.
     assert_eq!(unsafe { libc::setuid(user) }, 0);
 }
 
-/// Mounts a file system of this many bytes where the scenario has its directory, for this thread
-/// and its children alone. What has no name counts there, too.
+/// Mounts a file system of this many bytes at the directory of the scenario, for this thread and
+/// its children alone. Files without a name count there, too.
 pub(crate) fn mount_own(bytes: u64) -> Result<(), Os> {
-    // SAFETY: concerns this thread and those that it starts.
+    // SAFETY: the call cannot touch memory, because it takes a number; it concerns this thread and
+    // those that it starts.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(Os::last_os_error());
     }
     mount(c"none", c"/", c"", libc::MS_REC | libc::MS_PRIVATE, c"")?;
-    let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
-    mount(c"tmpfs", &place, c"tmpfs", 0, &CString::new(format!("mode=1777,size={bytes}")).unwrap())
+    let path = CString::new(directory().as_os_str().as_bytes()).unwrap();
+    mount(c"tmpfs", &path, c"tmpfs", 0, &CString::new(format!("mode=1777,size={bytes}")).unwrap())
 }
 
 fn mount(
     what: &std::ffi::CStr,
-    place: &std::ffi::CStr,
+    path: &std::ffi::CStr,
     kind: &std::ffi::CStr,
     flags: libc::c_ulong,
     options: &std::ffi::CStr,
 ) -> Result<(), Os> {
-    // SAFETY: strings that outlive the call.
+    // SAFETY: the pointers are valid for the call, because they point to C strings that outlive it.
     match unsafe {
-        libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
+        libc::mount(what.as_ptr(), path.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
     } {
         0 => Ok(()),
         _ => Err(Os::last_os_error()),
     }
 }
 
-/// A scenario in a file system of its own, which is empty at the end.
+/// Runs a scenario in a file system of its own, which is empty at the end.
 pub(crate) fn watched_in_own_memory(test: &str, bytes: u64, pool: Pool, body: impl FnOnce()) {
     if !is_root_or_skips(test) {
         return;
@@ -151,18 +156,20 @@ pub(crate) fn watched_in_own_memory(test: &str, bytes: u64, pool: Pool, body: im
     });
 }
 
-/// Shared memory in use in the file system of the scenario, named or not.
+/// Returns the shared memory in use in the file system of the scenario, named or not.
 pub(crate) fn used_in_own_memory() -> u64 {
-    let place = CString::new(directory().as_os_str().as_bytes()).unwrap();
+    let path = CString::new(directory().as_os_str().as_bytes()).unwrap();
     let mut facts = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: a C string, and room for the answer.
-    assert_eq!(unsafe { libc::statvfs(place.as_ptr(), facts.as_mut_ptr()) }, 0);
-    // SAFETY: the call filled it.
+    // SAFETY: the pointers are valid for the call: a C string, and room for the answer, which
+    // outlive it.
+    assert_eq!(unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) }, 0);
+    // SAFETY: the structure is initialised, because the call before this has succeeded and filled
+    // it.
     let facts = unsafe { facts.assume_init() };
     (facts.f_blocks - facts.f_bfree) * facts.f_frsize
 }
 
-/// Shared memory of the files in the scenario's directory, each file once.
+/// Returns the shared memory of the files in the scenario's directory, each file once.
 pub(crate) fn used() -> u64 {
     let files =
         fs::read_dir(directory()).unwrap().filter_map(|entry| entry.unwrap().metadata().ok());
@@ -192,35 +199,36 @@ impl Gate {
 
 /// Ends this process as `os._exit` does: no exit handler runs.
 pub(crate) fn end_abruptly() -> ! {
-    // SAFETY: takes a number and does not return.
+    // SAFETY: the call cannot touch memory, because it takes a plain number and does not return.
     unsafe { libc::_exit(0) }
 }
 
-/// Until somebody kills this process.
+/// Waits until another process kills this one.
 pub(crate) fn rest() -> ! {
     loop {
         thread::park();
     }
 }
 
-/// Something that must come to an end, and how it is called.
+/// Something that must come to an end, and its name.
 pub(crate) type Deed = (&'static str, fn());
 
-/// Does each in a process of its own, all at once, after `become_who`. Says which of them hang
+/// Does each in a process of its own, all at once, after `become_it`. Reports which of them hang
 /// (they are killed) and which failed.
-pub(crate) fn all_end(who: &str, become_who: impl Fn(), deeds: &[Deed]) {
-    wait_for(format!("{who}: {}", names(deeds.iter().map(|(name, _)| *name))));
+pub(crate) fn all_end(whose: &str, become_it: impl Fn(), deeds: &[Deed]) {
+    wait_for(format!("{whose}: {}", names(deeds.iter().map(|(name, _)| *name))));
     let begin = |deed: fn()| {
         fork(|| {
-            become_who();
+            become_it();
             deed();
         })
     };
-    all_have_ended(who, deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect());
+    all_have_ended(whose, deeds.iter().map(|(name, deed)| (*name, begin(*deed))).collect());
 }
 
-/// Waits for processes by their names. Says which of them hang (they are killed) and which failed.
-pub(crate) fn all_have_ended(who: &str, running: Vec<(&str, Forked)>) {
+/// Waits for processes by their names. Reports which of them hang (they are killed) and which
+/// failed.
+pub(crate) fn all_have_ended(whose: &str, running: Vec<(&str, Forked)>) {
     let until = Instant::now() + patience() / 2; // before the watchdog, which knows no names
     let (mut failed, mut hang) = (Vec::new(), Vec::new());
     for (name, child) in running {
@@ -236,11 +244,11 @@ pub(crate) fn all_have_ended(who: &str, running: Vec<(&str, Forked)>) {
     let (failed, hang) = (names(failed), names(hang));
     assert!(
         failed.is_empty() && hang.is_empty(),
-        "{who}: these hang: {hang}; these failed: {failed}"
+        "{whose}: these hang: {hang}; these failed: {failed}"
     );
 }
 
-/// Each once, with how many there are of it.
+/// Returns each name once, with its count.
 fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
     let mut counted: Vec<(&str, usize)> = Vec::new();
     for name in all {
@@ -257,12 +265,14 @@ fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Whether a child ends in time. It is not waited for.
 fn ends_in_time(child: &Forked, until: Instant) -> bool {
-    // SAFETY: a child that nobody has waited for; a new descriptor, or -1.
+    // SAFETY: the call cannot touch memory, because it takes plain numbers: the pid of a child that
+    // nobody has waited for. It returns a new fd, or -1.
     let life = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } as i32;
     assert!(life >= 0, "pidfd_open: {}", Os::last_os_error());
     let left = until.saturating_duration_since(Instant::now()).as_millis() as i32;
     let mut ended = libc::pollfd { fd: life, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one structure, which outlives the call.
+    // SAFETY: the pointer is valid for the call, because it points to the one structure that the
+    // count says, which outlives it.
     let ready = unsafe { libc::poll(&mut ended, 1, left) };
     crate::support::close(life);
     ready > 0

@@ -1,17 +1,16 @@
-//! Tests of the tests: what `lease` does with an ordering, a fence or a step left out must be
-//! caught.
+//! Tests of the tests: an ordering, a fence or a step that is left out of `lease` must be caught.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
 use crate::control::loom_atomics::{Loss, Weaker, possible_losses, weaken};
 
-/// What must not be left out of `lease.rs`, by its line there, and which scenario fails without it.
-/// What is not here is stronger than the scenarios need, most of it because a fence or another
-/// operation beside it does the same.
+/// What must not be left out of `lease.rs`: the line there, what it loses, and the scenario that
+/// fails without it. Whatever is not listed is stronger than the scenarios need, mostly because a
+/// fence or another operation nearby does the same.
 const NEEDED: &[(&str, Loss, &str)] = &[
-    ("fence(SeqCst); // F1", Loss::Fence, "the_last_to_leave_and_one_who_enters_do_not_both_win"),
-    ("fence(SeqCst); // F2", Loss::Fence, "the_last_to_leave_and_one_who_enters_do_not_both_win"),
+    ("fence(SeqCst); // F1", Loss::Fence, "the_last_to_leave_and_one_that_enters_do_not_both_win"),
+    ("fence(SeqCst); // F2", Loss::Fence, "the_last_to_leave_and_one_that_enters_do_not_both_win"),
     (
         "fence(SeqCst); // F2: the load is that of the close",
         Loss::Fence,
@@ -20,7 +19,7 @@ const NEEDED: &[(&str, Loss, &str)] = &[
     (
         "self.control.entries()[entry].owner.set(HELD);",
         Loss::Release,
-        "what_stands_beside_a_holder_is_his",
+        "the_info_beside_an_owner_is_its_own",
     ),
     (
         "self.control.entries()[entry].owner.store(0, Release);",
@@ -41,7 +40,7 @@ fn fails_without(weaker: Weaker, scenario: &Scenario) -> bool {
     fails
 }
 
-/// What these scenarios could lose, and its line.
+/// All that these scenarios could lose, each with its line.
 fn possible(scenarios: &[&Scenario]) -> Vec<(Weaker, &'static str)> {
     let source: Vec<_> = include_str!("../../lease.rs").lines().collect();
     let losses =
@@ -49,40 +48,40 @@ fn possible(scenarios: &[&Scenario]) -> Vec<(Weaker, &'static str)> {
     losses.into_iter().map(|weaker| (weaker, source[weaker.0 as usize - 1].trim())).collect()
 }
 
-/// Each ordering that `lease` asks for, and each fence, is left out in turn.
+/// Leaves out each ordering that `lease` asks for, and each fence, in turn.
 #[test]
 #[ignore = "takes minutes; says what no scenario needs"]
 fn census() {
-    std::panic::set_hook(Box::new(|_| ())); // of those that are to come
-    for (weaker, entry) in possible(&SCENARIOS.iter().collect::<Vec<_>>()) {
+    std::panic::set_hook(Box::new(|_| ())); // the panics to come are expected
+    for (weaker, line) in possible(&SCENARIOS.iter().collect::<Vec<_>>()) {
         let catcher = SCENARIOS.iter().find(|scenario| fails_without(weaker, scenario));
         println!(
-            "without {:?} {}: {entry}",
+            "without {:?} {}: {line}",
             weaker.2,
             catcher.map_or("NOT CAUGHT", |scenario| scenario.name)
         );
     }
 }
 
-/// So the scenarios can fail, and fail for each part of the protocol's order.
+/// Shows that the scenarios can fail, and that they fail for each part of the protocol's ordering.
 #[test]
 fn what_must_not_be_left_out_is_caught() {
     let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ())); // of those that are to come
+    std::panic::set_hook(Box::new(|_| ())); // the panics to come are expected
     let is_catcher =
         |scenario: &&Scenario| NEEDED.iter().any(|(_, _, catcher)| *catcher == scenario.name);
     let catchers: Vec<_> = SCENARIOS.iter().filter(is_catcher).collect();
     let possible = possible(&catchers);
-    let is_caught = |(entry, loss, catcher): &(&str, Loss, &str)| {
+    let is_caught = |(line, loss, catcher): &(&str, Loss, &str)| {
         let Some(catcher) = catchers.iter().find(|scenario| scenario.name == *catcher) else {
             return false;
         };
         let mut there =
-            possible.iter().filter(|(weaker, at)| at == entry && weaker.2 == *loss).peekable();
+            possible.iter().filter(|(weaker, at)| at == line && weaker.2 == *loss).peekable();
         there.peek().is_some() && there.all(|(weaker, _)| fails_without(*weaker, catcher))
     };
     let missed: Vec<_> =
-        NEEDED.iter().filter(|needed| !is_caught(needed)).map(|(entry, ..)| entry).collect();
+        NEEDED.iter().filter(|needed| !is_caught(needed)).map(|(line, ..)| line).collect();
     std::panic::set_hook(usual);
     assert!(missed.is_empty(), "not caught when it is left out: {missed:?}");
 }
