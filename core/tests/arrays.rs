@@ -34,6 +34,7 @@ fn values(array: &Array) -> Vec<i32> {
 /// Attaches each handle of a line, answers with the values, and doubles the last element if asked
 /// to.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn reader() {
     if !is_peer("reader") {
         return;
@@ -305,6 +306,7 @@ fn read_only_is_refused_by_the_library() {
 
 /// Writes through a read-only mapping, which must end this process.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn trespasser() {
     if !is_peer("trespasser") {
         return;

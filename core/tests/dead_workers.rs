@@ -276,6 +276,7 @@ fn the_end_of_a_supervisor_takes_the_memory_of_its_dead_workers_back() {
 
 /// Makes an array of the size that it is told, in bytes, drops it, and is idle then.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn idler() {
     if !is_peer("idler") {
         return;
@@ -367,6 +368,7 @@ fn segments_accounts_for_what_a_dead_process_left() {
 
 /// Attaches each handle of a line and drops all of them, so that its process may keep them mapped.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn reader() {
     if !is_peer("reader") {
         return;

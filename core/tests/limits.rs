@@ -95,6 +95,7 @@ fn survive(array: &Array, member: u64) {
 
 /// A member of the crowd that was not forked by its first process.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn member() {
     if !is_peer("member") {
         return;
@@ -270,6 +271,7 @@ impl Hoard {
 
 /// Holds every array that it is told, within the same limits.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn hoarder() {
     if !is_peer("hoarder") {
         return;
@@ -422,6 +424,7 @@ fn what_the_workers_of_a_forkserver_leave_stays_within_the_sweep_interval() {
 
 /// Sweeps until it is killed, and counts its sweeps in the array that it is told.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn sweeper() {
     if !is_peer("sweeper") {
         return;

@@ -38,6 +38,7 @@ fn killed_after(part: impl FnOnce()) {
 
 /// Attaches, discards or sweeps as it is told, in a process unrelated to the test's.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn stranger() {
     if !is_peer("stranger") {
         return;

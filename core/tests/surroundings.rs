@@ -171,6 +171,7 @@ fn a_fast_timer_does_not_keep_a_large_array_from_being_made() {
 
 /// A process whose SHMARRAY_DIR is relative, and which changes its working directory.
 #[test]
+#[ignore = "it is another process of the tests"]
 fn wanderer() {
     if !is_peer("wanderer") {
         return;
