@@ -158,10 +158,10 @@ fn read_all(array: &Array) {
 
 /// Its handle finds it again, unless there is no file of the id that it says.
 fn reads_back(array: &Array) {
-    let handle = array.handle();
-    match Array::attach(&handle.to_handle(), Access::ReadOnly) {
-        Ok(again) => assert_eq!(again.handle(), handle),
-        Err(Error::SegmentNotFound { .. }) if handle.segment.id.as_str() != ID => {}
+    let descriptor = array.descriptor();
+    match Array::attach(&descriptor.to_handle(), Access::ReadOnly) {
+        Ok(again) => assert_eq!(again.descriptor(), descriptor),
+        Err(Error::SegmentNotFound { .. }) if descriptor.segment.id.as_str() != ID => {}
         Err(error) => panic!("its own handle is refused: {error}"),
     }
 }

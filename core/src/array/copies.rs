@@ -44,8 +44,8 @@ impl Array {
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] when the shapes differ.
     ///
+    /// # Safety
     /// Every element of `layout`, from `source` on, can be read, and none is an element of this
-    /// array.
     /// array.
     #[allow(unsafe_code)]
     pub unsafe fn fill_from(&self, source: *const u8, layout: &Layout) -> Result<()> {

@@ -16,9 +16,13 @@ mod slab;
 mod header;
 mod entries;
 
+#[cfg(miri)]
+pub(crate) use constants::DESCRIPTION_OFFSET;
+#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
+pub(crate) use constants::MAGIC;
 pub(crate) use constants::{
-    DECOMMITTED, DESCRIPTION_OFFSET, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY,
-    PAGE_BYTES, PERSIST, WORDS_OFFSET,
+    DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY, PAGE_BYTES, PERSIST,
+    WORDS_OFFSET,
 };
 pub(crate) use entries::EntryCopy;
 pub(crate) use header::Header;

@@ -319,7 +319,7 @@ impl Segment {
     /// Returns the segment of this process that contains an address. The byte behind the last one
     /// counts as well, because a view without elements may start there.
     pub(crate) fn containing(address: usize) -> Option<Arc<Self>> {
-        let (start, there) = with(|table| {
+        let (start, candidates) = with(|table| {
             let ((start, _), _) = table.by_address.range(..=(address, usize::MAX)).next_back()?;
             let candidates = table.by_address.range((*start, 0)..=(*start, usize::MAX));
             Some((*start, candidates.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))

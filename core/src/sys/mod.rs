@@ -67,7 +67,7 @@ pub(crate) use memory::{Mutex, MutexGuard};
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub use interface::Access;
-pub(crate) use interface::{LastCheck, Lookup};
+pub(crate) use interface::Lookup;
 
 pub(crate) use backend::{
     Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard, family_message,

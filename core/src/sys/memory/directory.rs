@@ -127,7 +127,7 @@ impl Links {
         if bytes.persists() || self.is_held(id, bytes) || bytes.is_under_way() {
             return None;
         }
-        bytes.be_dead();
+        bytes.mark_dead();
         self.unlink(id)
     }
 

@@ -171,7 +171,7 @@ impl MessageObject {
     }
 
     fn count(ruby: &Ruby, this: &Self) -> Result<usize, Error> {
-        this.with(ruby, |message| Ok(message.handles().len()))
+        this.with(ruby, |message| Ok(message.descriptors().len()))
     }
 
     /// Returns one of the arrays. Negative indices count from the end.
@@ -179,7 +179,7 @@ impl MessageObject {
         let scanned = scan_args::<(Integer,), (), (), (), RHash, ()>(arguments)?;
         let (index, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
         let array = this.with(ruby, |message| {
-            let count = message.handles().len() as i64;
+            let count = message.descriptors().len() as i64;
             let position =
                 index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
             let none = || {

@@ -60,7 +60,7 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let access = if is_frozen { Access::ReadOnly } else { asked };
     let array = match array_of(ruby, value).transpose()? {
         Some(found) if found.is_readonly() || access == Access::ReadWrite => Array::clone(&found),
-        Some(found) => Array::attach_descriptor(&found.handle(), access).or_raise(ruby)?,
+        Some(found) => Array::attach_descriptor(&found.descriptor(), access).or_raise(ruby)?,
         None => Array::attach(&arguments::handle_or_name(ruby, value)?, access).or_raise(ruby)?,
     };
     make(ruby, numo(ruby)?, array)
@@ -84,7 +84,7 @@ fn handle(ruby: &Ruby, value: Value) -> Result<String, Error> {
 }
 
 fn handle_to_send(ruby: &Ruby, value: Value) -> Result<String, Error> {
-    Ok(shared_array(ruby, value)?.handle_to_send().or_raise(ruby)?.to_handle())
+    Ok(shared_array(ruby, value)?.handle_to_send().or_raise(ruby)?)
 }
 
 /// Returns whether Numo is bound and this is a Numo array.
