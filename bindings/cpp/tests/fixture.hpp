@@ -35,12 +35,12 @@ class SmallDirectory {
     SmallDirectory &operator=(const SmallDirectory &) = delete;
     ~SmallDirectory();
 
-    /// Where it is; empty when this process may not mount one.
-    const std::string &place() const { return place_; }
+    /// Returns its path; empty if this process may not mount a file system.
+    const std::string &path() const { return path_; }
     std::uint64_t free_bytes() const;
 
   private:
-    std::string before_, place_;
+    std::string before_, path_;
 };
 
 /// Runs `body` in a forked child, which leaves with what it returns, and gives the wait status.

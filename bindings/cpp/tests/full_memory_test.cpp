@@ -21,15 +21,15 @@ constexpr std::int64_t sizes[] = {8, 4 << 10, 64 << 10, 1 << 20};
 /// The text says what was asked, what is free and where, and all of it is so.
 void check_facts(const shmarray::error &error, std::int64_t size, const SmallDirectory &small) {
     unsigned long long asked = 0, left = 0;
-    char place[512] = "";
+    char directory[512] = "";
     INFO(std::string(error.what()));
     CHECK(error.status() == SHMA_ERROR_NO_SPACE);
     const char *format = "shared memory is full: %llu bytes asked, %llu bytes free in %511[^;];";
-    REQUIRE(std::sscanf(error.what(), format, &asked, &left, place) == 3);
+    REQUIRE(std::sscanf(error.what(), format, &asked, &left, directory) == 3);
     CHECK(asked >= static_cast<unsigned long long>(size));
     CHECK(asked > left);
     CHECK(left == small.free_bytes());
-    CHECK(place == small.place());
+    CHECK(directory == small.path());
     CHECK(std::string(error.what()).find("--shm-size") != std::string::npos);
 }
 
@@ -97,7 +97,7 @@ void drop_every_second(std::vector<bytes> &made) {
 void fill_drop_and_fill(std::int64_t size, bool named) {
     INFO("size ", size, named ? ", named" : "");
     const SmallDirectory small("size=4m");
-    if (small.place().empty())
+    if (small.path().empty())
         return;
     make(1, false); // makes the registry, which stays
     const auto empty = small.free_bytes();
@@ -134,7 +134,7 @@ TEST_CASE("memory_fills_with_named_arrays_and_no_name_of_a_failure_stays") {
 TEST_CASE("what_is_larger_than_all_is_an_exception_and_nothing_else") {
     const LeavesNothing leaves_nothing;
     const SmallDirectory small("size=4m");
-    if (small.place().empty())
+    if (small.path().empty())
         return;
     auto first = make(1000, false);
     const auto before = names_in_directory();
@@ -159,7 +159,7 @@ TEST_CASE("what_is_larger_than_all_is_an_exception_and_nothing_else") {
 TEST_CASE("a_child_of_a_full_one_has_all_of_it_and_is_told_the_same") {
     const LeavesNothing leaves_nothing;
     const SmallDirectory small("size=4m");
-    if (small.place().empty())
+    if (small.path().empty())
         return;
     auto made = fill_memory(64 << 10, false, small);
     const auto before = small.free_bytes();
@@ -181,13 +181,13 @@ TEST_CASE("a_child_of_a_full_one_has_all_of_it_and_is_told_the_same") {
 void fill_files_and_drop(bool named, const std::string &options) {
     INFO(options, named ? ", named" : "");
     const SmallDirectory small(options);
-    if (small.place().empty())
+    if (small.path().empty())
         return;
     shmarray::error why(SHMA_OK, 0, "");
     auto made = fill(1 << 20, named, why);
     const std::size_t count = made.size();
     REQUIRE(count >= 2);
-    CHECK(std::string(why.what()).find(small.place()) != std::string::npos);
+    CHECK(std::string(why.what()).find(small.path()) != std::string::npos);
     check_each_byte(made);
     drop_every_second(made);
     auto again = fill(1 << 20, named, why);
@@ -210,7 +210,7 @@ TEST_CASE("a_file_system_without_room_for_files_is_no_space") {
     const LeavesNothing leaves_nothing;
     for (const bool named : {false, true}) {
         const SmallDirectory small("size=64m,nr_inodes=21");
-        if (small.place().empty())
+        if (small.path().empty())
             return;
         shmarray::error why(SHMA_OK, 0, "");
         fill(1 << 20, named, why);

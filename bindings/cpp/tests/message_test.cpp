@@ -1,4 +1,4 @@
-// Messages: pipes between processes, handles that hold, and what becomes of them.
+// Messages: pipes between processes, handles with a ticket, and what happens to both.
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using shmarray::array;
 using shmarray::outcome;
 
-/// Too large for a cell.
+/// The shape of an array that is too large for a cell.
 constexpr std::int64_t alone = 100000;
 
 array<std::uint8_t> marked(std::int64_t size, std::uint8_t mark) {
@@ -160,7 +160,7 @@ TEST_CASE("what_nobody_can_receive_is_given_back") {
     CHECK(shmarray::sweep().segments == 2);
 }
 
-TEST_CASE("an_end_passes_on_by_its_descriptor") {
+TEST_CASE("an_end_passes_on_by_its_fd") {
     const LeavesNothing leaves_nothing;
     auto ends = shmarray::pipe::pair();
     const auto copy = shmarray::pipe::from_fd(dup(ends.second.fd()));

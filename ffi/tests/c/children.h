@@ -52,7 +52,9 @@ static inline void end_by(enum ending how, int status) {
 }
 
 // The wait status of who ended in that way with 0.
-static inline int status_of(enum ending how) { return how == BY_KILL ? SIGKILL : how == BY_ABORT ? SIGABRT : 0; }
+static inline int status_of(enum ending how) {
+    return how == BY_KILL ? SIGKILL : how == BY_ABORT ? SIGABRT : 0;
+}
 
 static inline void say(int64_t number) {
     if (write(1, &number, sizeof number) != sizeof number)

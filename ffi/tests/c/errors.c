@@ -1,4 +1,4 @@
-// Failures in C: which status, which field the message names, and NULL in every place.
+// Failures in C: which status, which field the message names, and NULL for every pointer.
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,18 +120,18 @@ static void a_system_error_has_its_number(void **state) {
 // `text` with its one `from` made `to`.
 static const char *changed(const char *text, const char *from, const char *to) {
     static char made[4096];
-    const char *place = strstr(text, from);
-    assert_non_null(place);
-    snprintf(made, sizeof made, "%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
+    const char *found = strstr(text, from);
+    assert_non_null(found);
+    snprintf(made, sizeof made, "%.*s%s%s", (int)(found - text), text, to, found + strlen(from));
     return made;
 }
 
 static const char *of_another_generation(const char *handle) {
     unsigned long long generation = 0;
     char from[64], to[64];
-    const char *place = strstr(handle, "\"generation\":");
-    assert_non_null(place);
-    assert_int_equal(sscanf(place, "\"generation\":%llu", &generation), 1);
+    const char *found = strstr(handle, "\"generation\":");
+    assert_non_null(found);
+    assert_int_equal(sscanf(found, "\"generation\":%llu", &generation), 1);
     snprintf(from, sizeof from, "\"generation\":%llu", generation);
     snprintf(to, sizeof to, "\"generation\":%llu", generation ^ 1);
     return changed(handle, from, to);

@@ -251,7 +251,7 @@ static int see_make_and_end(void *turn) {
     static shma_array *own, *again;
     char handle[2048];
     // A thread of the parent may be giving something back: its lock must not live on in a child.
-    if (descriptors_in_directory() != 0 || write_and_see(number) != number ||
+    if (fds_in_directory() != 0 || write_and_see(number) != number ||
         shma_array_create(SHMA_INT64, 1, shape, NULL, &own, NULL) != SHMA_OK ||
         shma_array_handle(own, handle, sizeof handle, NULL, NULL) != SHMA_OK ||
         shma_array_attach(handle, SHMA_READ_ONLY, &again, NULL) != SHMA_OK)

@@ -62,15 +62,15 @@ static uint64_t free_bytes(void) {
 // The message says what was asked, what is free and where, and all of it is so.
 static void expect_facts(const shma_error *error, int64_t bytes) {
     unsigned long long asked = 0, left = 0;
-    char place[512] = "";
+    char directory[512] = "";
     assert_int_equal(error->status, SHMA_ERROR_NO_SPACE);
     const char *format = "shared memory is full: %llu bytes asked, %llu bytes free in %511[^;];";
-    if (sscanf(error->message, format, &asked, &left, place) != 3)
+    if (sscanf(error->message, format, &asked, &left, directory) != 3)
         fail_msg("\"%s\" lacks a fact", error->message);
     assert_true(asked >= (unsigned long long)bytes);
     assert_true(asked > left);
     assert_int_equal(left, free_bytes());
-    assert_string_equal(place, getenv("SHMARRAY_DIR"));
+    assert_string_equal(directory, getenv("SHMARRAY_DIR"));
     assert_non_null(strstr(error->message, "--shm-size"));
 }
 
@@ -317,17 +317,17 @@ static struct filling few_files[] = {
 };
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, mount_small, unmount_small)
-#define FILL(what, place)                                                                          \
+#define FILL(what, index)                                                                          \
     {                                                                                              \
         "memory_full_of_" what "_keeps_them_and_has_room_again", fills_keeps_and_has_room_again,   \
-            mount_small, unmount_small, &fillings[place]                                           \
+            mount_small, unmount_small, &fillings[index]                                           \
     }
-#define FILES(what, place)                                                                         \
+#define FILES(what, index)                                                                         \
     {"few_files_for_" what "_keep_what_is_there", without_room_for_files_keeps_and_has_room_again, \
-     mount_small, unmount_small, &few_files[place]},                                               \
+     mount_small, unmount_small, &few_files[index]},                                               \
     {                                                                                              \
         "few_files_for_" what "_are_no_space", without_room_for_files_is_no_space, mount_small,    \
-            unmount_small, &few_files[place]                                                       \
+            unmount_small, &few_files[index]                                                       \
     }
 
 int main(void) {

@@ -107,11 +107,11 @@ static int64_t nobody_does(int what, const char *text, int64_t value) {
 // A directory as the system's shared memory is: everybody may make files, and unlink his own.
 static int begin(void **state) {
     (void)state;
-    char place[] = "/dev/shm/shmarray-test-users-XXXXXX";
+    char directory[] = "/dev/shm/shmarray-test-users-XXXXXX";
     snprintf(of_all_tests, sizeof of_all_tests, "%s", getenv("SHMARRAY_DIR"));
-    if (geteuid() != 0 || !mkdtemp(place) || chmod(place, 01777) != 0)
+    if (geteuid() != 0 || !mkdtemp(directory) || chmod(directory, 01777) != 0)
         return 0;
-    setenv("SHMARRAY_DIR", place, 1);
+    setenv("SHMARRAY_DIR", directory, 1);
     nobody = start_child(be_nobody, NULL);
     return 0;
 }
@@ -125,14 +125,14 @@ static void need_root(void) {
 
 static int finish(void **state) {
     (void)state;
-    const char *place = getenv("SHMARRAY_DIR");
-    if (strcmp(place, of_all_tests) == 0)
+    const char *directory = getenv("SHMARRAY_DIR");
+    if (strcmp(directory, of_all_tests) == 0)
         return 0;
     const int status = nobody.pid ? ended(&nobody) : 0;
     if (shma_sweep(NULL, NULL, NULL) != SHMA_OK || files_in_directory() != 0 || status != 0)
         return 1;
-    remove_registries(place);
-    const int removed = rmdir(place);
+    remove_registries(directory);
+    const int removed = rmdir(directory);
     setenv("SHMARRAY_DIR", of_all_tests, 1);
     return removed;
 }
