@@ -1,4 +1,5 @@
-// Children of a test: each says what it sees on its descriptor 1, and waits at 0 until it may go on.
+// Children of a test: each says what it sees on its descriptor 1, and waits at 0 until it may go
+// on.
 #ifndef SHMARRAY_TESTS_CHILDREN_H
 #define SHMARRAY_TESTS_CHILDREN_H
 
@@ -14,7 +15,8 @@
 // Set in children: an assertion of cmocka's would go on there with the next test.
 static int is_child;
 
-// LeakSanitizer asks this. A child that forked and exits has frames and threads of its parent's no more.
+// LeakSanitizer asks this. A child that forked and exits has frames and threads of its parent's no
+// more.
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return is_child; }
 

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Returns the number of segments and names in SHMARRAY_DIR, or -1 if it cannot be read. The registry
-// is not counted: it stays by design.
+// Returns the number of segments and names in SHMARRAY_DIR, or -1 if it cannot be read. The
+// registry is not counted: it stays by design.
 static inline int files_in_directory(void) {
     const char *path = getenv("SHMARRAY_DIR");
     DIR *directory = path ? opendir(path) : NULL;
@@ -80,8 +80,9 @@ static inline void remove_registries(const char *path) {
 // The value of SHMARRAY_DIR before begin_small_directory.
 static char large_directory[4096];
 
-// Mounts a small file system ("size=1m,nr_inodes=20") and points SHMARRAY_DIR to it. Returns 0 or the
-// error number. Each mount has a path of its own, because a process identifies its registry by path.
+// Mounts a small file system ("size=1m,nr_inodes=20") and points SHMARRAY_DIR to it. Returns 0 or
+// the error number. Each mount has a path of its own, because a process identifies its registry by
+// path.
 static inline int begin_small_directory(const char *options) {
     char path[sizeof large_directory + 16];
     snprintf(large_directory, sizeof large_directory, "%s", getenv("SHMARRAY_DIR"));
