@@ -1,4 +1,4 @@
-// Full shared memory in C++: an exception with the facts, never a bus error, and nothing half-made.
+// Full shared memory in C++: an exception with the sizes, never a bus error, nothing half-made.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +18,7 @@ using bytes = array<std::uint8_t>;
 constexpr std::int64_t small_bytes = 4 << 20;
 constexpr std::int64_t sizes[] = {8, 4 << 10, 64 << 10, 1 << 20};
 
-/// The text says what was asked, what is free and where, and all of it is so.
+/// Checks that the text has the requested bytes, the free bytes and the directory, all correct.
 void check_facts(const shmarray::error &error, std::int64_t size, const SmallDirectory &small) {
     unsigned long long asked = 0, left = 0;
     char directory[512] = "";
@@ -40,15 +40,16 @@ bytes make(std::int64_t size, bool named) {
 
 std::uint8_t value_of(std::size_t number) { return static_cast<std::uint8_t>(number % 251); }
 
-/// By memset and memcmp: nearly as fast without optimization.
+/// Uses memset and memcmp, which are nearly as fast without optimization.
 void make_all(const bytes &a, std::uint8_t value) { std::memset(a.data(), value, a.size()); }
 
 bool is_all(const bytes &a, std::uint8_t value) {
     return *a.data() == value && std::memcmp(a.data(), a.data() + 1, a.size() - 1) == 0;
 }
 
-/// Arrays until it fails; nothing comes of a failure. And why. Each has its number as its value,
-/// and none is touched before the last is made: each has its memory from the beginning.
+/// Creates arrays until it fails, and checks that the failure leaves nothing behind. Each array is
+/// filled with its number, none before the last is created, because creation reserves the memory.
+/// Returns the arrays and the error.
 std::vector<bytes> fill(std::int64_t size, bool named, shmarray::error &why) {
     std::vector<bytes> made;
     try {
@@ -67,7 +68,7 @@ std::vector<bytes> fill(std::int64_t size, bool named, shmarray::error &why) {
     return made;
 }
 
-/// The same, where the reason must be that memory is full.
+/// Does the same and checks that memory is full.
 std::vector<bytes> fill_memory(std::int64_t size, bool named, const SmallDirectory &small) {
     shmarray::error why(SHMA_OK, 0, "");
     auto made = fill(size, named, why);
@@ -75,7 +76,7 @@ std::vector<bytes> fill_memory(std::int64_t size, bool named, const SmallDirecto
     return made;
 }
 
-/// Every byte of every array has its array's value, and takes another.
+/// Checks that every byte has its array's value, and changes it.
 void check_each_byte(std::vector<bytes> &made) {
     bool good = true;
     for (std::size_t i = 0; i < made.size(); ++i) {
@@ -99,7 +100,7 @@ void fill_drop_and_fill(std::int64_t size, bool named) {
     const SmallDirectory small("size=4m");
     if (small.path().empty())
         return;
-    make(1, false); // makes the registry, which stays
+    make(1, false); // creates the registry, which stays
     const auto empty = small.free_bytes();
     auto made = fill_memory(size, named, small);
     const std::size_t count = made.size();
@@ -202,8 +203,8 @@ void fill_files_and_drop(bool named, const std::string &options) {
 TEST_CASE("a_file_system_without_room_for_files_keeps_what_is_there_and_has_room_again") {
     const LeavesNothing leaves_nothing;
     fill_files_and_drop(false, "size=64m,nr_inodes=21");
-    fill_files_and_drop(true, "size=64m,nr_inodes=21"); // an array finds no room, or
-    fill_files_and_drop(true, "size=64m,nr_inodes=22"); // its name
+    fill_files_and_drop(true, "size=64m,nr_inodes=21"); // no room for an array
+    fill_files_and_drop(true, "size=64m,nr_inodes=22"); // no room for its name
 }
 
 TEST_CASE("a_file_system_without_room_for_files_is_no_space") {

@@ -1,4 +1,4 @@
-// The test program: runs the tests, or is the second process that one of them started.
+// The test program: runs the tests, or the task of a second process that a test started.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "fixture.hpp"
 

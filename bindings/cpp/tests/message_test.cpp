@@ -29,7 +29,7 @@ array<std::uint8_t> marked(std::int64_t size, std::uint8_t mark) {
     return made;
 }
 
-/// Runs a part of a test in a forked child, and gives its wait status.
+/// Runs a part of a test in a forked child and returns its wait status.
 template <class Part>
 int in_child(Part part) {
     std::fflush(nullptr);
@@ -170,7 +170,7 @@ TEST_CASE("an_end_passes_on_by_its_fd") {
     std::array<int, 2> no_end{};
     REQUIRE(::pipe(no_end.data()) == 0);
     CHECK_THROWS_AS(shmarray::pipe::from_fd(no_end[0]), shmarray::invalid_argument);
-    CHECK(close(no_end[0]) == 0); // still ours
+    CHECK(close(no_end[0]) == 0); // not taken over
     CHECK_THROWS_AS(shmarray::pipe::from_fd(no_end[0]), shmarray::error);
     CHECK(close(no_end[1]) == 0);
 }

@@ -1,6 +1,6 @@
 //! The files in the directory of segments, and whether a process holds them.
 //!
-//! No lock is taken: F_GETLK only asks the kernel for the owner of a lock.
+//! No lock is taken: F_OFD_GETLK only asks the kernel for the owner of a lock.
 
 use std::collections::HashSet;
 use std::fs;
