@@ -85,7 +85,8 @@ fn is_root_or_skips(test: &str) -> bool {
     is_root
 }
 
-/// Asserts that each command ends, that `ls` and `sweep` succeed, and that `doctor` prints findings.
+/// Asserts that each command ends, that `ls` and `sweep` succeed, and that `doctor` prints
+/// findings.
 fn all_commands_end_beside(test: &str, file: &str) {
     if !is_root_or_skips(test) {
         return;

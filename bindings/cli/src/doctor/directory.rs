@@ -168,8 +168,8 @@ pub(crate) fn file_system(directory: &Directory) -> Finding {
         _ if NETWORK.contains(&kind) => Finding::problem(
             CHECK,
             format!(
-                "{kind}, over a network: memory is not shared between machines, and holds may outlive \
-                 a crash"
+                "{kind}, over a network: memory is not shared between machines, and holds may \
+                 outlive a crash"
             ),
             directory.elsewhere(),
         ),

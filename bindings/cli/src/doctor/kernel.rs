@@ -14,16 +14,16 @@ pub(crate) fn release(release: &str) -> Finding {
         Some((..=2, _) | (3, ..11)) => Finding::problem(
             CHECK,
             format!(
-                "Linux {release}: it has no unnamed files (3.11), so arrays are seen half-made, nor \
-                 locks that end with their holder (3.15)"
+                "Linux {release}: it has no unnamed files (3.11), so arrays are seen half-made, \
+                 nor locks that end with their holder (3.15)"
             ),
             "use Linux 3.15 or later",
         ),
         Some((3, ..15)) => Finding::problem(
             CHECK,
             format!(
-                "Linux {release}: it has no locks that end with their holder (3.15), so no array can \
-                 be held"
+                "Linux {release}: it has no locks that end with their holder (3.15), so no array \
+                 can be held"
             ),
             "use Linux 3.15 or later",
         ),

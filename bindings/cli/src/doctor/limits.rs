@@ -61,8 +61,8 @@ fn files(limits: &Limits) -> Finding {
         (Some(..FEW_FILES), Some(..FEW_FILES)) => Finding::look(
             CHECK,
             format!("{found}{flight}: few"),
-            "raise nofile: in /etc/security/limits.conf, as LimitNOFILE= of a service, by docker run \
-             --ulimit nofile=65536",
+            "raise nofile: in /etc/security/limits.conf, as LimitNOFILE= of a service, by docker \
+             run --ulimit nofile=65536",
         ),
         (Some(..FEW_FILES), hard) => {
             let enough = hard.map_or(ENOUGH_FILES, |hard| hard.min(ENOUGH_FILES));
