@@ -151,14 +151,14 @@ fn bytes_of(all: &[serde_json::Value], kind: &str) -> u64 {
 #[test]
 fn ls_tells_arrays_from_what_pools_keep() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let keeper = maker::IdlePool::new(directory.path(), None);
+    let idle_pool = maker::IdlePool::new(directory.path(), None);
     let all = all_in(directory.path());
     assert!(
-        all.iter().all(|one| one["kind"] == "pool" && one["holders"][0]["pid"] == keeper.pid()),
+        all.iter().all(|one| one["kind"] == "pool" && one["holders"][0]["pid"] == idle_pool.pid()),
         "{all:?}"
     );
     assert!(bytes_of(&all, "pool") >= 80_000, "{all:?}");
-    drop(keeper);
+    drop(idle_pool);
     assert_eq!(all_in(directory.path()), [] as [serde_json::Value; 0]);
 }
 

@@ -156,11 +156,11 @@ fn what_dead_processes_left_is_for_sweep() {
 #[test]
 fn what_pools_keep_is_told_with_the_processes_that_keep_it() {
     let directory = tempfile::tempdir_in(home()).unwrap();
-    let keeper = maker::IdlePool::new(directory.path(), None);
+    let idle_pool = maker::IdlePool::new(directory.path(), None);
     let found = finding(directory.path(), "segments");
     says(&found, "ok", "no arrays; pools keep ");
-    says(&found, "ok", &format!(": {} doctor-", keeper.pid()));
-    drop(keeper);
+    says(&found, "ok", &format!(": {} doctor-", idle_pool.pid()));
+    drop(idle_pool);
     says(&finding(directory.path(), "segments"), "ok", "none");
 }
 
