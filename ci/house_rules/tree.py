@@ -55,7 +55,12 @@ class Tree:
                 yield path
 
     def has_text(self, path):
-        return not (self.root / path).is_symlink() and b"\0" not in self.bytes(path)
+        if (self.root / path).is_symlink():
+            return False
+        try:
+            return "\0" not in self.bytes(path).decode()
+        except UnicodeDecodeError:
+            return False
 
     def bytes(self, path):
         return (self.root / path).read_bytes()

@@ -65,7 +65,9 @@ class Worker
 
   def check(array, seed)
     count = array.size
-    indices(count).each { |index| fault("#{index} of #{count}") unless array[index] == seed + index }
+    indices(count).each do |index|
+      fault("#{index} of #{count}") unless array[index] == seed + index
+    end
     @checked += 1
   end
 

@@ -44,8 +44,22 @@ def seeds():
 
 def lives(kind):
     """A child holds, makes, sweeps and dies while the registry is that, and others go on."""
-    yield from [("small", 5), ("alone", 6), ("name", 7), ("fork", 0), ("registry", 50 + kind), ("look", 0)]
-    yield from [("child-makes", 9), ("drop", 0), ("drop", 2), ("attach", 0), ("kill", 0), ("name", 0x88)]
+    yield from [
+        ("small", 5),
+        ("alone", 6),
+        ("name", 7),
+        ("fork", 0),
+        ("registry", 50 + kind),
+        ("look", 0),
+    ]
+    yield from [
+        ("child-makes", 9),
+        ("drop", 0),
+        ("drop", 2),
+        ("attach", 0),
+        ("kill", 0),
+        ("name", 0x88),
+    ]
     yield from [("sweep", 0), ("registry", 0), ("unlink", 0x88)]
 
 

@@ -1,10 +1,9 @@
-// The second stage: finds the edges in photographs, in place. C++ with the memory of the others.
+// The second stage of the pipeline: finds the edges in photographs, in place, in C++.
 //
-//     filter           a handle a line on standard input; when the array is filtered it answers
-//     with the nanoseconds
-//                      that this took, and in the end with the bytes that were copied
-//     filter --bytes   the same work the old way: "HEIGHT WIDTH" and a pickle of bytes; a pickle
-//     back, nanoseconds
+//     filter           Reads a handle from each line of standard input. For each array it prints
+//                      the nanoseconds that the filter took, and at the end the bytes copied.
+//     filter --bytes   Does the same without shared memory: reads "HEIGHT WIDTH" and a pickle of
+//                      bytes, and writes a pickle and the nanoseconds.
 #include <shmarray.hpp>
 
 #include <algorithm>
@@ -20,7 +19,7 @@
 namespace {
 
 // Sobel's gradient (Sobel and Feldman 1968), (|gx| + |gy|) / 2, of each channel. The rows above and
-// at the pixel are kept aside, so that the result can replace the photograph as we go.
+// at the pixel are copied first, so that the result can replace the photograph row by row.
 void find_edges(std::uint8_t *pixels, std::size_t height, std::size_t width) {
     const std::size_t row_bytes = width * 3;
     std::vector<std::uint8_t> above(pixels, pixels + row_bytes), here(above);
@@ -41,7 +40,7 @@ void find_edges(std::uint8_t *pixels, std::size_t height, std::size_t width) {
     }
 }
 
-// The nanoseconds that it took.
+// Runs find_edges and returns the nanoseconds that it took.
 long long find_edges_timed(std::uint8_t *pixels, std::size_t height, std::size_t width) {
     const auto began = std::chrono::steady_clock::now();
     find_edges(pixels, height, width);
@@ -59,8 +58,8 @@ void filter_handles() {
     std::cout << shmarray::copied_bytes() << std::endl;
 }
 
-// What pickle.dumps(bytes, protocol=5) writes for more than 64 KiB: PROTO 5, BINBYTES, size, bytes,
-// MEMOIZE, STOP.
+// Reads the output of pickle.dumps(bytes, protocol=5) for more than 64 KiB: PROTO 5, BINBYTES,
+// size, bytes, MEMOIZE, STOP.
 bool read_pickle(std::vector<std::uint8_t> &bytes) {
     std::uint8_t head[7];
     std::uint32_t size;

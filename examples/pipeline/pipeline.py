@@ -1,10 +1,10 @@
 """Photographs through three languages: Python tones down, C++ filters in place, Ruby counts, Python
 draws.
 
-Every photograph is one array in shared memory, from Python's own stage on; what goes through the
-pipes is a line of text. The same work with pickled bytes through pipes runs beside it, round by
-round, and a table compares the two: each process says how long it worked, and all the rest of the
-time goes into handing over. Ruby does its part with Numo, where that is installed, and without.
+From Python's first stage on, every photograph is one array in shared memory, and only its handle
+goes through the pipes. In each round the same work is also done with pickled bytes through pipes,
+and a table compares the two. Each process reports the time of its work; the rest of the time is
+that of handing over. Ruby does its part without Numo and, if it is installed, with Numo.
 """
 
 import argparse
@@ -32,18 +32,18 @@ PHOTOS = (
     "motorcycle_left.png",
 )
 ROUNDS, QUICK_ROUNDS = 20, 5
-# Python's stage: what is brighter becomes this.
+# The highest brightness after Python's stage.
 BRIGHTEST = 235
-# How many times as fast as by pickled bytes it is to be.
+# The speed that handles must reach, as a multiple of that of pickled bytes.
 TARGETS = {"handing over": 5.0, "end to end": 1.5}
-# Ruby's part may take at most so many times as long without Numo. A loop in Ruby takes a hundred
-# times as long.
+# The most that Ruby's part may take without Numo, as a multiple of the time with it. A loop in Ruby
+# takes a hundred times as long.
 WITHOUT_NUMO = 3.0
 
 
 @dataclass
 class Round:
-    """Seconds of one round of all photographs."""
+    """The times of one round of all photographs, in seconds."""
 
     end_to_end: float = 0.0
     toning: float = 0.0
@@ -56,14 +56,14 @@ class Round:
 
 
 def tone_down(frame, photo):
-    """Writes Python's stage into memory that is there. The seconds that it took."""
+    """Runs Python's stage with existing output memory. Returns the seconds that it took."""
     began = time.perf_counter()
     np.minimum(frame, BRIGHTEST, out=photo)
     return time.perf_counter() - began
 
 
 class Worker:
-    """A stage in another language: lines or bytes in, lines or bytes out."""
+    """A process that runs a stage in another language, with lines or bytes as input and output."""
 
     def __init__(self, *command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -79,11 +79,11 @@ class Worker:
         self.process.stdin.flush()
 
     def seconds(self):
-        """The seconds of work that it reports after each photograph."""
+        """Reads the time of work that it reports after each photograph, in seconds."""
         return int(self.line()) / 1e9
 
     def end(self):
-        """The array bytes that it copied, which it reports last."""
+        """Reads the number of array bytes that it copied, which it reports at the end."""
         self.process.stdin.close()
         copied = int(self.line())
         if self.process.wait() != 0:
@@ -94,7 +94,7 @@ class Worker:
 
 
 class ByHandle:
-    """The pipeline as it is meant: arrays stay where they are."""
+    """The pipeline with handles: the arrays are not copied."""
 
     def __init__(self, filter_command, *ruby_arguments):
         self.edges = Worker(filter_command)
@@ -103,7 +103,7 @@ class ByHandle:
         self.copied = self.through_pipes = 0
 
     def photograph(self, frame):
-        """The edges, their counts, and the seconds that toning down, filtering and counting took."""
+        """Returns the edges, their counts, and the seconds of toning down, filtering, counting."""
         copied_before = shmarray.copied_bytes()
         photo, counts = shmarray.empty(frame.shape, frame.dtype), shmarray.zeros((3, 256), "<u8")
         toning = tone_down(frame, photo)
@@ -119,7 +119,7 @@ class ByHandle:
 
 
 class ByPickle:
-    """The same work, with pickled bytes through pipes."""
+    """The same work with pickled bytes through pipes."""
 
     def __init__(self, filter_command, *ruby_arguments):
         self.edges = Worker(filter_command, "--bytes")
@@ -128,7 +128,7 @@ class ByPickle:
         self.copied = self.through_pipes = 0
 
     def photograph(self, frame):
-        """As ByHandle's."""
+        """Returns the same as the method of ByHandle."""
         toned = np.empty(frame.shape, frame.dtype)
         toning = tone_down(frame, toned)
         self.send(self.edges, toned)
@@ -148,7 +148,7 @@ class ByPickle:
 
 
 class Comparison:
-    """Both ways with one kind of Ruby, one after the other in each round."""
+    """Both ways with one kind of Ruby, run in turn in each round."""
 
     def __init__(self, filter_command, *ruby_arguments):
         self.ways = (
@@ -173,11 +173,11 @@ class Comparison:
             way.end()
 
     def median(self, part):
-        """Seconds of a round by handle and by pickle."""
+        """Returns the median seconds of a round, by handle and by pickle."""
         return [statistics.median(getattr(one, part) for one in rounds) for rounds in self.rounds]
 
     def times(self, part):
-        """How many times as fast handles are, by the median of the rounds."""
+        """Returns how many times as fast handles are: the median of the rounds."""
         pairs = zip(*self.rounds, strict=True)
         return statistics.median(
             getattr(pickled, part) / getattr(handled, part) for handled, pickled in pairs
@@ -209,7 +209,7 @@ def load_photographs():
 
 
 def check(photographs, handled, pickled):
-    """Both ways have the same pixels and counts, and the counts are NumPy's."""
+    """Checks that both ways have the same pixels and counts, and that NumPy counts the same."""
     for frame, (photo, counts), (other_photo, other_counts) in zip(
         photographs, handled, pickled, strict=True
     ):
@@ -223,7 +223,7 @@ def check(photographs, handled, pickled):
 
 
 def compare(photographs, filter_command, rounds):
-    """With Numo and without it; where it is not installed only without."""
+    """Returns the comparisons without Numo and, if it is installed, with Numo."""
     comparisons = [Comparison(filter_command)]
     if comparisons[0].ruby.startswith("Numo"):
         comparisons.append(Comparison(filter_command, "--without-numo"))
@@ -285,21 +285,27 @@ def print_table(comparison, rounds):
 
 
 def missed(comparisons):
-    """A line for each target that is missed."""
+    """Yields a line for each target that is missed."""
     for comparison in comparisons:
         for title, target in TARGETS.items():
             times = comparison.times(title.replace(" ", "_"))
             if times < target:
-                yield f"{title}, Ruby with {comparison.ruby}: {times:.2f} times as fast, the target is {target}"
+                yield (
+                    f"{title}, Ruby with {comparison.ruby}: {times:.2f} times as fast, "
+                    f"the target is {target}"
+                )
 
 
 def slow_without_numo(comparisons):
-    """A line if Ruby's part takes too long without Numo."""
+    """Yields a line if Ruby's part takes too long without Numo."""
     if len(comparisons) == 2:
         with_numo, without = (comparison.median("counting")[0] for comparison in comparisons)
         print(f"\nRuby's part takes {without / with_numo:.2f} times as long without Numo.")
         if without > WITHOUT_NUMO * with_numo:
-            yield f"Ruby's part without Numo must take at most {WITHOUT_NUMO} times what it takes with Numo"
+            yield (
+                f"Ruby's part without Numo must take at most {WITHOUT_NUMO} times "
+                "what it takes with Numo"
+            )
 
 
 def main():

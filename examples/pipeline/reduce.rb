@@ -1,18 +1,21 @@
 # frozen_string_literal: true
 
-# The third stage: counts how often each value stands in each channel of a photograph.
+# The third stage of the pipeline: counts how often each value occurs in each channel of a
+# photograph.
 #
-#     reduce.rb          two handles a line, tab between: a photograph, and where its counts go. Answers with the
-#                        nanoseconds that counting took, and in the end with the bytes that were copied
-#     reduce.rb --bytes  the same work the old way: "HEIGHT WIDTH", a pickle of bytes; counts as bytes, nanoseconds
+#     reduce.rb          Reads two handles from each line, separated by a tab: a photograph, and an
+#                        array for its counts. For each line it prints the nanoseconds that
+#                        counting took, and at the end the bytes copied.
+#     reduce.rb --bytes  Does the same without shared memory: reads "HEIGHT WIDTH" and a pickle of
+#                        bytes, and writes the counts as bytes and the nanoseconds.
 #
-# It uses Numo where numo-narray or numo-narray-alt is installed. Where not, and with --without-numo, it uses
-# Shmarray::Array.
+# It uses Numo if numo-narray or numo-narray-alt is installed. If not, or with --without-numo, it
+# uses Shmarray::Array.
 
 begin
   require "numo/shared" unless ARGV.include?("--without-numo")
 rescue LoadError
-  # then without
+  # Numo is not installed, so NUMO is nil.
 end
 require "fiddle"
 require "shmarray"
@@ -23,21 +26,23 @@ def attach(handle, readonly:)
   (NUMO ? Numo::Shared : Shmarray::Array).attach(handle, readonly: readonly)
 end
 
-# A private photograph. Without Numo the arrays that can count lie in shared memory: a copy goes there.
+# Returns a photograph of private bytes. Without Numo it is copied to shared memory, because only
+# arrays there have bincount.
 def from_bytes(bytes, shape)
   return Numo::UInt8.from_binary(bytes, shape) if NUMO
 
   Shmarray::Array.wrap(Fiddle::Pointer[bytes]).view(shape, [shape[1] * 3, 3, 1])
 end
 
-# [3, 256] counts of an [HEIGHT, WIDTH, 3] photograph.
+# Returns the [3, 256] counts of a [HEIGHT, WIDTH, 3] photograph.
 def counts_of(photo)
   return photo.bincount(axis: [0, 1], minlength: 256) unless NUMO
 
-  Numo::UInt64[*(0..2).map { |channel| photo[true, true, channel].flatten.bincount(minlength: 256) }]
+  count = ->(channel) { photo[true, true, channel].flatten.bincount(minlength: 256) }
+  Numo::UInt64[*(0..2).map(&count)]
 end
 
-# The block's value, and the nanoseconds that it took.
+# Returns the block's value and the nanoseconds that it took.
 def timed
   began = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
   [yield, Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) - began]

@@ -1,12 +1,11 @@
-"""Runs an example as it was and as it is with shmarray, in turn, and says how much faster it
-became.
+"""Runs an example with and without shmarray, in turn, and prints how much faster it is with it.
 
     . ci/env; python examples/python/compare.py [--small] [--rounds N] [EXAMPLE …]
 
-Each folder is an example: original.py, changed.py, and other ways to do the same if there are any
-(shared_memory.py: the standard SharedMemory and pickle 5, see pickle5.py). All must print the same
-result. The time is what the programs print themselves: the median of the rounds, and of the ratios
-of each round the median, the least and the most.
+Each folder is an example: original.py, changed.py, and in some folders shared_memory.py, which does
+the same with the standard SharedMemory and pickle 5 (see pickle5.py). All must print the same
+result. The programs print the time that they took. compare.py prints its median over the rounds,
+and the median, minimum and maximum of the ratios of the rounds.
 """
 
 import argparse
@@ -31,7 +30,7 @@ def run(program, small):
 
 
 def measure(example, small, rounds):
-    """The result, and the seconds of each round of each program."""
+    """Returns the result, and the seconds of each round of each program."""
     programs = sorted((HERE / example).glob("*.py"))
     results, seconds = set(), {program.stem: [] for program in programs}
     for _ in range(rounds):
@@ -52,7 +51,8 @@ def compare(example, small, rounds):
     for way, theirs in sorted(seconds.items()):
         ratios = sorted(their / our for their, our in zip(theirs, ours, strict=True))
         print(
-            f"  {statistics.median(theirs) * 1e3:.0f} ms {way}: {statistics.median(ratios):.1f} times as long"
+            f"  {statistics.median(theirs) * 1e3:.0f} ms {way}:"
+            f" {statistics.median(ratios):.1f} times as long"
             f" ({ratios[0]:.1f} to {ratios[-1]:.1f} in {rounds} rounds)",
             flush=True,
         )

@@ -1,9 +1,9 @@
-"""What shared_memory.py of the examples sends: pickle protocol 5, and the memory of the arrays in a
-SharedMemory.
+"""The messages of the examples' shared_memory.py: pickle protocol 5, and the out-of-band buffers of
+the arrays in a SharedMemory.
 
-It is what a proposal for joblib wrote, with what it needs to be right: segments are unlinked when
-they arrive and closed when the object is no longer used, and one resource tracker knows of all of
-them.
+The code follows a proposal for joblib and adds what it lacks to be correct: a segment is unlinked
+when it arrives and closed when the object is no longer used, and a single resource tracker knows
+all segments.
 """
 
 import pickle
@@ -12,13 +12,13 @@ from multiprocessing.shared_memory import SharedMemory
 
 
 def prepare():
-    """To be called before processes start: trackers of their own would say that segments leak."""
+    """Starts the resource tracker. Call it first: a tracker of a worker would report leaks."""
     resource_tracker.ensure_running()
 
 
 def dumps(obj):
-    """Its pickle, the name of a segment with the memory of its arrays one behind the other, and
-    their sizes.
+    """Returns the pickle, the name of a segment with the buffers one after the other, and the
+    sizes of the buffers.
     """
     buffers = []
     data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
@@ -34,7 +34,7 @@ def dumps(obj):
 
 
 class Received:
-    """`obj` over its segment, until `close`, when nobody else may have its arrays."""
+    """An object whose arrays are in its segment. Drop all references to them before `close`."""
 
     def __init__(self, data, name, sizes):
         self._segment = SharedMemory(name)

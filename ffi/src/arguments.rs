@@ -1,4 +1,4 @@
-//! C arguments as Rust values: NULL, text, shapes, outputs.
+//! Converts C arguments to Rust values, and writes outputs.
 
 use std::ffi::{CStr, c_char};
 
@@ -6,7 +6,7 @@ use shmarray::{Error, MAX_NDIM};
 
 use crate::error::Failure;
 
-/// A borrowed object that must be there.
+/// Returns the borrowed object, or an error if it is NULL.
 pub(crate) fn needed<'a, T>(
     argument: &'static str,
     object: Option<&'a T>,
@@ -14,23 +14,24 @@ pub(crate) fn needed<'a, T>(
     object.ok_or(Failure::Null(argument))
 }
 
-/// Text that must be there and be UTF-8.
+/// Returns the text, or an error if it is NULL or is not UTF-8.
 ///
 /// # Safety
-/// `text` is NULL or ends in a zero, and lives as long as `'a`.
+/// `text` is NULL or ends in a zero byte, and is live and unchanged for `'a`.
 pub(crate) unsafe fn text<'a>(
     argument: &'static str,
     text: *const c_char,
 ) -> Result<&'a str, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `optional_text` needs NULL or a zero-terminated text that lives for `'a`, which the
+    // caller of this function guarantees by its own `# Safety` section.
     let text = unsafe { optional_text(argument, text) }?;
     text.ok_or(Failure::Null(argument))
 }
 
-/// Text that may be NULL.
+/// Returns the text, `None` if it is NULL, or an error if it is not UTF-8.
 ///
 /// # Safety
-/// As [`text`].
+/// `text` is NULL or ends in a zero byte, and is live and unchanged for `'a`.
 pub(crate) unsafe fn optional_text<'a>(
     argument: &'static str,
     text: *const c_char,
@@ -38,15 +39,16 @@ pub(crate) unsafe fn optional_text<'a>(
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: not NULL, so it ends in a zero and lives long enough (the caller's promise).
+    // SAFETY: `CStr::from_ptr` needs a zero-terminated text that lives for `'a`. `text` is not NULL
+    // (checked above), so the caller guarantees that by the `# Safety` section.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map(Some).map_err(|error| invalid(argument, error.to_string()))
 }
 
-/// `count` numbers; NULL is right when there are none.
+/// Returns `count` numbers, at most MAX_NDIM; `numbers` may be NULL if `count` is 0.
 ///
 /// # Safety
-/// `numbers` is NULL or has `count` of them, and lives as long as `'a`.
+/// `numbers` is NULL or points to `count` numbers, which are live and unchanged for `'a`.
 pub(crate) unsafe fn numbers<'a, T>(
     argument: &'static str,
     numbers: *const T,
@@ -55,14 +57,16 @@ pub(crate) unsafe fn numbers<'a, T>(
     if count > MAX_NDIM {
         return Err(invalid("ndim", format!("{count} dimensions, at most {MAX_NDIM}")));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `list` needs NULL or `count` live elements, which the caller of this function
+    // guarantees by its own `# Safety` section; `count` is passed on unchanged.
     unsafe { list(argument, numbers, count) }
 }
 
-/// `count` items; NULL is right when there are none.
+/// Returns `count` elements; `first` may be NULL if `count` is 0.
 ///
 /// # Safety
-/// `first` is NULL or the first of `count`, which live as long as `'a`.
+/// `first` is NULL or points to the first of `count` elements, which are live and unchanged for
+/// `'a`.
 pub(crate) unsafe fn list<'a, T>(
     argument: &'static str,
     first: *const T,
@@ -71,89 +75,102 @@ pub(crate) unsafe fn list<'a, T>(
     match count {
         0 => Ok(&[]),
         _ if first.is_null() => Err(Failure::Null(argument)),
-        // SAFETY: not NULL, so `count` of them are there (the caller's promise).
+        // SAFETY: `from_raw_parts` needs `count` live elements. `first` is not NULL (checked in the
+        // arm above), so the caller guarantees them by the `# Safety` section.
         _ => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
     }
 }
 
-/// A shape: numbers that are not negative.
+/// Returns a shape, or an error if a dimension is negative.
 ///
 /// # Safety
-/// As [`numbers`].
+/// `shape` is NULL or points to `ndim` numbers, which are not changed during the call.
 pub(crate) unsafe fn shape(shape: *const i64, ndim: usize) -> Result<Vec<u64>, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `numbers` needs NULL or `ndim` live numbers, which the caller of this function
+    // guarantees by its own `# Safety` section; the slice is dropped before it returns.
     let counts = unsafe { numbers("shape", shape, ndim) }?;
     let counted = counts.iter().map(|&count| u64::try_from(count).ok()).collect::<Option<_>>();
     counted.ok_or_else(|| invalid("shape", format!("{counts:?} has a negative dimension")))
 }
 
-/// Puts an object where the caller wants it; it is made when there is such a place.
+/// Makes an object and writes its pointer to `output`. Makes none if `output` is NULL.
 ///
 /// # Safety
-/// `place`, which the header calls `argument`, is NULL or can be written.
+/// `output`, which the header calls `argument`, is NULL or valid for a write.
 pub(crate) unsafe fn produce<T>(
     argument: &'static str,
-    place: *mut *mut T,
+    output: *mut *mut T,
     make: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<(), Failure> {
-    if place.is_null() {
+    if output.is_null() {
         return Err(Failure::Null(argument));
     }
     let object = make()?;
-    // SAFETY: not NULL, so it can be written (the caller's promise).
-    unsafe { put(place, object) };
+    // SAFETY: `put` needs an output that is valid for a write. `output` is not NULL (checked
+    // above), so the caller guarantees that by the `# Safety` section.
+    unsafe { put(output, object) };
     Ok(())
 }
 
-/// Puts an object where the caller wants it, who closes it.
+/// Writes the pointer of an object to `output`. The C caller owns the object and closes it.
 ///
 /// # Safety
-/// `place` can be written.
-pub(crate) unsafe fn put<T>(place: *mut *mut T, object: T) {
-    // SAFETY: the caller's promise.
-    unsafe { place.write(Box::into_raw(Box::new(object))) };
+/// `output` is valid for a write.
+pub(crate) unsafe fn put<T>(output: *mut *mut T, object: T) {
+    // SAFETY: `write` needs a pointer that is aligned and valid for a write, which the caller of
+    // this function guarantees by the `# Safety` section.
+    unsafe { output.write(Box::into_raw(Box::new(object))) };
 }
 
-/// Whether the caller's room is enough for a text and its final zero; says how much that needs.
+/// Returns an error if the caller's buffer is too short for a text and its terminating zero. Writes
+/// the number of bytes that they need to `needed_bytes_out`.
 ///
 /// # Safety
-/// `needed_bytes_out` is NULL or can be written.
-pub(crate) unsafe fn room_for_text(
+/// `needed_bytes_out` is NULL or valid for a write.
+pub(crate) unsafe fn check_text_buffer(
     text: &str,
-    room: *mut c_char,
-    room_bytes: usize,
+    buffer: *mut c_char,
+    buffer_bytes: usize,
     needed_bytes_out: *mut usize,
 ) -> Result<(), Failure> {
     let needed = text.len() + 1;
     if !needed_bytes_out.is_null() {
-        // SAFETY: not NULL, so it can be written (the caller's promise).
+        // SAFETY: `write` needs a pointer that is valid for a write. It is not NULL (checked
+        // above), so the caller guarantees that by the `# Safety` section.
         unsafe { needed_bytes_out.write(needed) };
     }
-    match room.is_null() || room_bytes < needed {
+    match buffer.is_null() || buffer_bytes < needed {
         true => Err(Failure::TextTooShort(needed)),
         false => Ok(()),
     }
 }
 
-/// Copies a text and its final zero into the caller's room, and says how much it needs.
+/// Copies a text and its terminating zero into the caller's buffer. Writes the number of bytes that
+/// they need to `needed_bytes_out`, also when the buffer is too short.
 ///
 /// # Safety
-/// `room` is NULL or has `room_bytes`; `needed_bytes_out` is NULL or can be written.
+/// `buffer` is NULL or valid for writes of `buffer_bytes`; `needed_bytes_out` is NULL or valid for
+/// a write.
 pub(crate) unsafe fn put_text(
     text: &str,
-    room: *mut c_char,
-    room_bytes: usize,
+    buffer: *mut c_char,
+    buffer_bytes: usize,
     needed_bytes_out: *mut usize,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { room_for_text(text, room, room_bytes, needed_bytes_out) }?;
-    // SAFETY: the room has at least one byte more than the text.
-    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), room.cast(), text.len()) };
-    // SAFETY: the last of them.
-    unsafe { room.wrapping_add(text.len()).write(0) };
+    // SAFETY: `check_text_buffer` needs `needed_bytes_out` to be NULL or valid for a write, which
+    // the caller of this function guarantees by the `# Safety` section.
+    unsafe { check_text_buffer(text, buffer, buffer_bytes, needed_bytes_out) }?;
+    // SAFETY: the buffer must be valid for writes of `text.len()` bytes. It is for `buffer_bytes`
+    // by the `# Safety` section, and `check_text_buffer` has checked that they are enough. The
+    // caller owns the buffer and this library owns `text`, so they do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len()) };
+    // SAFETY: the byte after the text must be valid for a write: `check_text_buffer` has checked
+    // that the buffer has at least `text.len() + 1` bytes.
+    unsafe { buffer.wrapping_add(text.len()).write(0) };
     Ok(())
 }
 
+/// Returns the failure for an invalid argument.
 pub(crate) fn invalid(argument: &'static str, reason: String) -> Failure {
     Failure::Core(Error::InvalidArgument { argument, reason })
 }

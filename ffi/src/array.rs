@@ -1,24 +1,24 @@
-//! `shma_array_*`: arrays for C.
+//! `shma_array_*`: the C functions on arrays.
 
 use std::ffi::{c_char, c_void};
 
 use shmarray::{Access, Array, Descriptor, Layout, Options, Order};
 
 use crate::arguments::{
-    invalid, needed, numbers, optional_text, produce, put_text, room_for_text, shape as shape_of,
-    text as text_of,
+    check_text_buffer, invalid, needed, numbers, optional_text, produce, put_text,
+    shape as shape_of, text as text_of,
 };
 use crate::dtype::{SHMA_OPAQUE, resolve, shma_dtype};
 use crate::error::{Failure, guard, shma_error};
 
-/// An array: typed n-dimensional memory that several processes see at once.
+/// An array: typed n-dimensional memory that several processes can have mapped at once.
 pub struct shma_array(pub(crate) Array);
 
-/// What an attached array may be used for: SHMA_READ_WRITE or SHMA_READ_ONLY.
+/// The access to an attached array: SHMA_READ_WRITE or SHMA_READ_ONLY.
 pub type shma_access = i32;
-/// Loads and stores.
+/// The memory may be read and written.
 pub const SHMA_READ_WRITE: shma_access = 0;
-/// Loads; the memory is protected, a store is a fault.
+/// The memory may be read. It is mapped read-only, so a store faults.
 pub const SHMA_READ_ONLY: shma_access = 1;
 
 /// The order of elements in memory: SHMA_ORDER_C or SHMA_ORDER_F.
@@ -28,36 +28,36 @@ pub const SHMA_ORDER_C: shma_order = 0;
 /// The first dimension varies fastest.
 pub const SHMA_ORDER_F: shma_order = 1;
 
-/// A bound of a slice that is not given: the far end in the step's direction.
+/// The bound of a slice that extends to the end of the dimension, in the direction of the step.
 pub const SHMA_END: i64 = i64::MIN;
 
-/// How a new array is made. Start from SHMA_OPTIONS_INIT; all zeros is the ordinary array.
+/// Creation options. Initialize them with SHMA_OPTIONS_INIT. All zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct shma_options {
-    /// sizeof(shma_options), which tells the library which fields there are; 0 for all of this
-    /// version.
+    /// sizeof(shma_options), by which the library knows which fields the caller has; 0 stands for
+    /// those of the library's version.
     pub struct_bytes: usize,
-    /// A name to find the array by, 1 to 64 of A-Z a-z 0-9 . _ -, or NULL.
+    /// A name for the array, 1 to 64 characters of A-Z a-z 0-9 . _ -, or NULL.
     pub name: *const c_char,
-    /// Not 0: the array outlives every process until its name is unlinked.
+    /// If not 0, the array lives until its name is unlinked, even without a holder.
     pub persist: i32,
-    /// Permission bits of the segment; 0 for 0600.
+    /// The permission bits of the segment; 0 stands for 0600.
     pub mode: u32,
     /// SHMA_ORDER_C or SHMA_ORDER_F.
     pub order: shma_order,
-    /// Not 0: the memory may hold what this user's earlier arrays left there, instead of zeros.
+    /// If not 0, the memory is not zeroed and may have bytes of this user's earlier arrays.
     pub uninitialized: u32,
-    /// For SHMA_OPAQUE: the size of one item.
+    /// The size of one element in bytes, for SHMA_OPAQUE.
     pub itemsize: u64,
-    /// For SHMA_OPAQUE: the dtype's text as a handle has it, or NULL for items without a meaning.
+    /// The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize.
     pub dtype_text: *const c_char,
 }
 
-/// The options as core has them, and the dtype.
+/// Converts a dtype and options to those of core.
 ///
 /// # Safety
-/// The texts in `options` are NULL or end in a zero.
+/// The texts in `options` are as P2 of the crate requires.
 unsafe fn read_options(
     dtype: shma_dtype,
     options: Option<&shma_options>,
@@ -69,9 +69,11 @@ unsafe fn read_options(
             format!("struct_bytes {} is of no version", options.struct_bytes),
         ));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
+    // function guarantees for `options.name` by the `# Safety` section.
     let name = unsafe { optional_text("name", options.name) }?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
+    // function guarantees for `options.dtype_text` by the `# Safety` section.
     let dtype_text = unsafe { optional_text("dtype_text", options.dtype_text) }?;
     let read = Options {
         order: order_of(options.order)?,
@@ -91,7 +93,7 @@ fn order_of(order: shma_order) -> Result<Order, Failure> {
     }
 }
 
-/// Strides as given; those of elements side by side in C order when NULL.
+/// Returns the given strides, or those of a contiguous array in C order if `strides` is NULL.
 ///
 /// # Safety
 /// `strides` is NULL or has as many numbers as `shape`.
@@ -103,7 +105,8 @@ unsafe fn strides_of(
     if strides.is_null() {
         return Ok(Layout::contiguous(shape, dtype.itemsize(), Order::C)?.strides);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `numbers` needs NULL or as many numbers as `shape` has, which the caller of this
+    // function guarantees by the `# Safety` section; they are copied before it returns.
     Ok(unsafe { numbers("strides", strides, shape.len()) }?.to_vec())
 }
 
@@ -118,13 +121,14 @@ pub(crate) fn access_of(access: shma_access) -> Result<Access, Failure> {
     }
 }
 
-/// A new array, of zeros unless they are not asked for; its memory is reserved now.
+/// Creates an array. It is filled with zeros unless options->uninitialized is set. All its memory
+/// is reserved by this call.
 ///
-/// shape has ndim numbers of elements; options may be NULL. Fails with SHMA_ERROR_NO_SPACE,
-/// SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
+/// shape has ndim numbers; options may be NULL. Fails with SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS,
+/// SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_create(
     dtype: shma_dtype,
@@ -135,10 +139,12 @@ pub unsafe extern "C" fn shma_array_create(
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` zero-terminated texts: P3 and
+        // P2 of the crate, which the C caller guarantees.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
-        // SAFETY: as above.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `array_out`.
         unsafe {
             produce("array_out", array_out, || {
                 Ok(shma_array(Array::create(dtype, &shape, &options)?))
@@ -147,13 +153,14 @@ pub unsafe extern "C" fn shma_array_create(
     })
 }
 
-/// A new array with a copy of private memory, whose first element is at data.
+/// Creates an array and copies private memory into it. data points to the first element.
 ///
-/// strides has ndim numbers of bytes; NULL for elements side by side in C order.
-/// Fails as shma_array_create.
+/// strides has ndim numbers of bytes; NULL stands for contiguous elements in C order.
+/// Fails like shma_array_create.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say; every element can be read.
+/// The pointers are as P1 to P4 of the crate require; `data`, `shape` and `strides` describe
+/// elements that can all be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_share(
     data: *const c_void,
@@ -166,30 +173,35 @@ pub unsafe extern "C" fn shma_array_share(
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` zero-terminated texts: P3 and
+        // P2 of the crate, which the C caller guarantees.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
-        // SAFETY: as above.
+        // SAFETY: `strides_of` needs NULL or as many numbers as `shape` has, which is `ndim`: P3 of
+        // the crate, which the C caller guarantees.
         let strides = unsafe { strides_of(strides, &shape, &dtype) }?;
         let layout = Layout { shape, strides, offset: 0 };
         if data.is_null() && !layout.is_empty() {
             return Err(Failure::Null("data"));
         }
-        // SAFETY: as above; the elements can be read.
+        // SAFETY: `Array::share` needs readable memory for every element of `layout`, which the C
+        // caller guarantees by the `# Safety` section. `data` is NULL only if there is no element
+        // (checked above).
         let make =
             || Ok(shma_array(unsafe { Array::share(data.cast(), dtype, &layout, &options) }?));
-        // SAFETY: as above.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `array_out`.
         unsafe { produce("array_out", array_out, make) }
     })
 }
 
-/// The array of a handle, or of a name.
+/// Attaches the array that has this handle or this name.
 ///
 /// Fails with SHMA_ERROR_NOT_FOUND, SHMA_ERROR_STALE_HANDLE, SHMA_ERROR_INVALID_HANDLE,
 /// SHMA_ERROR_INVALID_SEGMENT, SHMA_ERROR_PERMISSION_DENIED.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_attach(
     handle_or_name: *const c_char,
@@ -198,10 +210,12 @@ pub unsafe extern "C" fn shma_array_attach(
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees for `handle_or_name`.
         let handle_or_name = unsafe { text_of("handle_or_name", handle_or_name) }?;
         let access = access_of(access)?;
-        // SAFETY: as above.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `array_out`.
         unsafe {
             produce("array_out", array_out, || {
                 Ok(shma_array(Array::attach(handle_or_name, access)?))
@@ -210,13 +224,14 @@ pub unsafe extern "C" fn shma_array_attach(
     })
 }
 
-/// The same memory with another shape, strides and offset; the offset counts bytes from the
-/// first element of the array. Stays inside what the array spans, else SHMA_ERROR_OUT_OF_BOUNDS.
+/// Creates a view: the same memory with another shape, strides and offset. The offset is in bytes
+/// from the first element of the array. Fails with SHMA_ERROR_OUT_OF_BOUNDS if an element of the
+/// view is outside the memory that the array spans.
 ///
-/// strides has ndim numbers of bytes; NULL for elements side by side in C order.
+/// strides has ndim numbers of bytes; NULL stands for contiguous elements in C order.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_view(
     array: Option<&shma_array>,
@@ -229,11 +244,14 @@ pub unsafe extern "C" fn shma_array_view(
 ) -> i32 {
     guard(error, || {
         let array = needed("array", array)?;
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `shape_of` needs NULL or `ndim` numbers: P3 of the crate, which the C caller
+        // guarantees for `shape`.
         let shape = unsafe { shape_of(shape, ndim) }?;
-        // SAFETY: as above.
+        // SAFETY: `strides_of` needs NULL or as many numbers as `shape` has, which is `ndim`: P3 of
+        // the crate, which the C caller guarantees.
         let strides = unsafe { strides_of(strides, &shape, array.0.dtype()) }?;
-        // SAFETY: as above.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `view_out`.
         unsafe {
             produce("view_out", view_out, || {
                 Ok(shma_array(array.0.view(&shape, &strides, offset)?))
@@ -242,11 +260,12 @@ pub unsafe extern "C" fn shma_array_view(
     })
 }
 
-/// The elements start, start + step, … before stop along one dimension. Negative bounds count
-/// from the end; SHMA_END is the far end in the step's direction.
+/// Creates a view of the elements start, start + step, … before stop along one dimension. Negative
+/// bounds count from the end of the dimension; SHMA_END stands for its end in the direction of
+/// step.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_slice(
     array: Option<&shma_array>,
@@ -261,15 +280,17 @@ pub unsafe extern "C" fn shma_array_slice(
     guard(error, || {
         let array = needed("array", array)?;
         let slice = || Ok(shma_array(array.0.slice(dimension, bound(start), bound(stop), step)?));
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `view_out`.
         unsafe { produce("view_out", view_out, slice) }
     })
 }
 
-/// The elements at one index of a dimension, which goes away. Negative counts from the end.
+/// Creates a view of the elements at one index of a dimension. The view does not have that
+/// dimension. A negative index counts from the end.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_select(
     array: Option<&shma_array>,
@@ -280,18 +301,20 @@ pub unsafe extern "C" fn shma_array_select(
 ) -> i32 {
     guard(error, || {
         let array = needed("array", array)?;
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `view_out`.
         unsafe {
             produce("view_out", view_out, || Ok(shma_array(array.0.select(dimension, index)?)))
         }
     })
 }
 
-/// The same elements with the dimensions in another order: dimension i of the view is dimension
-/// number `axes[i]` of the array. NULL reverses them.
+/// Creates a view with the dimensions in another order: dimension i of the view is dimension
+/// `axes[i]` of the array. If axes is NULL, the order is reversed.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say; axes has as many numbers as the array dimensions.
+/// The pointers are as P1 to P4 of the crate require; `axes` is NULL or has a number for each
+/// dimension of the array.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_transpose(
     array: Option<&shma_array>,
@@ -302,23 +325,27 @@ pub unsafe extern "C" fn shma_array_transpose(
     guard(error, || {
         let array = &needed("array", array)?.0;
         if axes.is_null() {
-            // SAFETY: C's caller promises what the header says.
+            // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+            // which the C caller guarantees for `view_out`.
             return unsafe { produce("view_out", view_out, || Ok(shma_array(array.transpose()))) };
         }
-        // SAFETY: as above.
+        // SAFETY: `numbers` needs a number for each dimension of the array, which the C caller
+        // guarantees for `axes` by the `# Safety` section; it is not NULL (checked above).
         let axes = unsafe { numbers("axes", axes, array.shape().len()) }?;
-        // SAFETY: as above.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `view_out`.
         unsafe { produce("view_out", view_out, || Ok(shma_array(array.permute(axes)?))) }
     })
 }
 
-/// The array's handle: one line of text for any process on this machine.
+/// Writes the array's handle to text: one line of UTF-8 that any process on this machine can
+/// attach.
 ///
-/// When text_bytes is too few: SHMA_ERROR_TEXT_TOO_SHORT. needed_bytes_out, which may be NULL,
-/// is told how many are needed, the final zero included, in every case.
+/// Fails with SHMA_ERROR_TEXT_TOO_SHORT if text_bytes is too small. In that case, too, the needed
+/// size with the terminating zero is written to needed_bytes_out, which may be NULL.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_handle(
     array: Option<&shma_array>,
@@ -329,20 +356,23 @@ pub unsafe extern "C" fn shma_array_handle(
 ) -> i32 {
     guard(error, || {
         let handle = needed("array", array)?.0.handle();
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
+        // for writes: P3 and P4 of the crate, which the C caller guarantees.
         unsafe { put_text(&handle, text, text_bytes, needed_bytes_out) }
     })
 }
 
-/// The array's handle for a way of your own: a socket, a file, a database. From now on a ticket
-/// holds the array, also when this process ends: until the handle is attached or given to
-/// shma_handle_discard, or until all processes that descend from this one's oldest ancestor with this
-/// library are gone. Each successful call makes one ticket; a failure makes none.
+/// Writes a handle to be sent out of band, such as over a socket or in a file or a database. The
+/// handle has a ticket, which holds the array even after this process ends. The ticket is released
+/// when the handle is attached or passed to shma_handle_discard, or when the last process of this
+/// process's family ends: its oldest ancestor that has used this library, and all descendants of
+/// that one. Each successful call creates one ticket; a failing call creates none.
 ///
-/// Room as in shma_array_handle. Fails with SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
+/// text, text_bytes and needed_bytes_out are as in shma_array_handle. Fails with
+/// SHMA_ERROR_TEXT_TOO_SHORT, SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_handle_to_send(
     array: Option<&shma_array>,
@@ -354,21 +384,24 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
     guard(error, || {
         let array = &needed("array", array)?.0;
         let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.descriptor() }.to_handle();
-        // SAFETY: C's caller promises what the header says.
-        unsafe { room_for_text(&longest, text, text_bytes, needed_bytes_out) }?;
-        // SAFETY: as above.
+        // SAFETY: `check_text_buffer` needs an output that is NULL or valid for a write: P4 of the
+        // crate, which the C caller guarantees for `needed_bytes_out`.
+        unsafe { check_text_buffer(&longest, text, text_bytes, needed_bytes_out) }?;
+        // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
+        // for writes: P3 and P4 of the crate, which the C caller guarantees.
         unsafe { put_text(&array.handle_to_send()?, text, text_bytes, needed_bytes_out) }
     })
 }
 
-/// A ticket of as many digits as any: they stay below 2^53, as generations do.
+/// The ticket with the most digits: tickets are below 2^53, as generations are. The buffer is
+/// checked for it before a ticket is created.
 const LONGEST_TICKET: u64 = (1 << 53) - 1;
 
-/// The dtype's text as a handle has it: "<i4", or a structured type's JSON. Room as in
-/// shma_array_handle.
+/// Writes the dtype's text as in a handle: "<i4", or the JSON of a structured type. text,
+/// text_bytes and needed_bytes_out are as in shma_array_handle.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_dtype_text(
     array: Option<&shma_array>,
@@ -379,68 +412,72 @@ pub unsafe extern "C" fn shma_array_dtype_text(
 ) -> i32 {
     guard(error, || {
         let dtype = needed("array", array)?.0.dtype();
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
+        // for writes: P3 and P4 of the crate, which the C caller guarantees.
         unsafe { put_text(dtype.text(), text, text_bytes, needed_bytes_out) }
     })
 }
 
-/// The first element. Valid until the array is closed; in a read-only array only for loads.
+/// Returns a pointer to the first element. It is valid until the array is closed. The elements of a
+/// read-only array must not be written.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_data(array: Option<&shma_array>) -> *mut c_void {
     array.map_or(std::ptr::null_mut(), |array| array.0.as_ptr().cast())
 }
 
-/// The number of dimensions.
+/// Returns the number of dimensions.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_ndim(array: Option<&shma_array>) -> usize {
     array.map_or(0, |array| array.0.shape().len())
 }
 
-/// Elements along each dimension. Lives as long as the array.
+/// Returns the number of elements along each dimension. The pointer is valid until the array is
+/// closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_shape(array: Option<&shma_array>) -> *const i64 {
-    // Core checked that each is at most INT64_MAX, so the unsigned numbers read as signed ones.
+    // Core has checked that each is at most INT64_MAX, so u64 and i64 have the same bits.
     array.map_or(std::ptr::null(), |array| array.0.shape().as_ptr().cast())
 }
 
-/// Bytes between elements along each dimension. Lives as long as the array.
+/// Returns the stride in bytes along each dimension. The pointer is valid until the array is
+/// closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_strides(array: Option<&shma_array>) -> *const i64 {
     array.map_or(std::ptr::null(), |array| array.0.strides().as_ptr())
 }
 
-/// The number of elements.
+/// Returns the number of elements.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_size(array: Option<&shma_array>) -> usize {
     array.map_or(0, |array| array.0.layout().len() as usize)
 }
 
-/// The element type; SHMA_OPAQUE for one that C has no type for.
+/// Returns the dtype; SHMA_OPAQUE if C has no type for it.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_dtype(array: Option<&shma_array>) -> shma_dtype {
     array.map_or(SHMA_OPAQUE, |array| array.0.dtype().code() as i32)
 }
 
-/// Size of one element in bytes.
+/// Returns the size of one element in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_itemsize(array: Option<&shma_array>) -> usize {
     array.map_or(0, |array| array.0.dtype().itemsize() as usize)
 }
 
-/// 1 when the array was attached read-only, else 0.
+/// Returns 1 if the array was attached read-only, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_is_readonly(array: Option<&shma_array>) -> i32 {
     array.map_or(0, |array| array.0.is_readonly().into())
 }
 
-/// 1 when the elements lie side by side in that order, else 0.
+/// Returns 1 if the elements are contiguous in that order, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_is_contiguous(array: Option<&shma_array>, order: shma_order) -> i32 {
     let order = order_of(order).ok();
     array.zip(order).map_or(0, |(array, order)| array.0.is_contiguous(order).into())
 }
 
-/// Lets the array go. The memory is given back when nobody holds it any more, in any process.
+/// Closes the array. Its memory is given back when no process holds it any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_close(array: Option<Box<shma_array>>) {
     guard(None, || {

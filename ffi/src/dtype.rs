@@ -1,4 +1,4 @@
-//! dtypes as C numbers. The numbers are those of core's table.
+//! The dtypes as C constants, with the numbers of core's dtype table.
 
 use std::ffi::{CString, c_char};
 use std::sync::OnceLock;
@@ -7,10 +7,10 @@ use shmarray::{DType, Error, TypeCode};
 
 use crate::error::Failure;
 
-/// An element type: one of the numbers below.
+/// A dtype: one of the numbers below.
 pub type shma_dtype = i32;
 
-/// Items of a size, which C has no type for: see shma_options.itemsize and shma_array_dtype_text.
+/// A dtype that C has no type for: see shma_options.itemsize and shma_array_dtype_text.
 pub const SHMA_OPAQUE: shma_dtype = 0;
 /// One byte, 0 or 1.
 pub const SHMA_BOOL: shma_dtype = 1;
@@ -36,17 +36,17 @@ pub const SHMA_FLOAT16: shma_dtype = 10;
 pub const SHMA_FLOAT32: shma_dtype = 11;
 /// double.
 pub const SHMA_FLOAT64: shma_dtype = 12;
-/// Two float: real, imaginary.
+/// Two of float: real part, imaginary part.
 pub const SHMA_COMPLEX64: shma_dtype = 13;
-/// Two double: real, imaginary.
+/// Two of double: real part, imaginary part.
 pub const SHMA_COMPLEX128: shma_dtype = 14;
 
-/// The row of core's table, if the number is one.
+/// Returns the row of core's table that has this number.
 pub(crate) fn row(dtype: shma_dtype) -> Option<&'static DType> {
     DType::ALL.iter().find(|row| row.code() as i32 == dtype)
 }
 
-/// A dtype from a number and, for SHMA_OPAQUE, a text or an item size.
+/// Returns the dtype of a number; that of a text or of an itemsize for SHMA_OPAQUE.
 pub(crate) fn resolve(
     dtype: shma_dtype,
     text: Option<&str>,
@@ -63,21 +63,21 @@ pub(crate) fn resolve(
     Ok(opaque)
 }
 
-/// Size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.
+/// Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_dtype_itemsize(dtype: shma_dtype) -> usize {
     row(dtype).map_or(0, |row| row.itemsize() as usize)
 }
 
-/// Its name, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no dtype. Lives for
-/// ever.
+/// Returns the name of the dtype, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no
+/// dtype. The text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_dtype_name(dtype: shma_dtype) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
     let names =
         || DType::ALL.iter().map(|row| CString::new(row.name()).unwrap_or_default()).collect();
-    let place = DType::ALL.iter().position(|row| row.code() as i32 == dtype);
-    place.map_or(std::ptr::null(), |place| NAMES.get_or_init(names)[place].as_ptr())
+    let index = DType::ALL.iter().position(|row| row.code() as i32 == dtype);
+    index.map_or(std::ptr::null(), |index| NAMES.get_or_init(names)[index].as_ptr())
 }
 
 #[cfg(test)]

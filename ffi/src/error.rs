@@ -1,4 +1,4 @@
-//! Statuses, the caller's error struct, and the one guard that everything fallible goes through.
+//! Statuses, the caller's error struct, and the guard that wraps every fallible function.
 
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,59 +7,59 @@ use shmarray::{Error, ErrorKind};
 
 /// Done.
 pub const SHMA_OK: i32 = 0;
-/// It did not come about in the time given.
+/// The timeout passed before the operation could be done.
 pub const SHMA_TIMED_OUT: i32 = 1;
-/// Nobody has the other end.
+/// No process has the other end of the pipe open.
 pub const SHMA_CLOSED: i32 = 2;
 
-/// No such segment or name: given back, or never on this machine.
+/// The segment or name does not exist: its memory was given back, or it was never on this machine.
 pub const SHMA_ERROR_NOT_FOUND: i32 = -1;
-/// The name exists.
+/// The name already exists.
 pub const SHMA_ERROR_EXISTS: i32 = -2;
-/// The handle is of an earlier life of its segment.
+/// The handle has an earlier generation than its segment: that array no longer exists.
 pub const SHMA_ERROR_STALE_HANDLE: i32 = -3;
-/// The text is not a handle; the message names the field.
+/// The text is not a valid handle; the message names the field.
 pub const SHMA_ERROR_INVALID_HANDLE: i32 = -4;
-/// The file is not a segment that can be trusted; the message names the field.
+/// The file is not a valid segment; the message names the field.
 pub const SHMA_ERROR_INVALID_SEGMENT: i32 = -5;
-/// A bad name, shape, stride, offset or option, or NULL where something is needed.
+/// A name, shape, stride, offset or option is invalid, or a required pointer is NULL.
 pub const SHMA_ERROR_INVALID_ARGUMENT: i32 = -6;
-/// The dtype cannot be in shared memory.
+/// The dtype cannot be stored in shared memory.
 pub const SHMA_ERROR_INVALID_DTYPE: i32 = -7;
-/// The array has another dtype than asked for.
+/// The dtype of the array differs from the requested one.
 pub const SHMA_ERROR_DTYPE_MISMATCH: i32 = -8;
-/// A view or index that leaves its array.
+/// A view or an index is outside its array.
 pub const SHMA_ERROR_OUT_OF_BOUNDS: i32 = -9;
-/// A write to a read-only array.
+/// The operation would write to a read-only array.
 pub const SHMA_ERROR_READ_ONLY: i32 = -10;
-/// Shared memory is full; the message says how much was asked and is free.
+/// Shared memory is full; the message says how many bytes were requested and how many are free.
 pub const SHMA_ERROR_NO_SPACE: i32 = -11;
-/// The system or the owner says no.
+/// The operating system or the owner of the memory refuses access.
 pub const SHMA_ERROR_PERMISSION_DENIED: i32 = -12;
-/// Not available on this platform.
+/// The operation is not available on this platform.
 pub const SHMA_ERROR_UNSUPPORTED: i32 = -13;
-/// Another failure of a system call; os_errno says which.
+/// A system call failed for another reason; os_errno has its error number.
 pub const SHMA_ERROR_OS: i32 = -14;
-/// The caller's room for a text is too short; needed_bytes_out says how long it must be.
+/// The text buffer is too short; needed_bytes_out says how long it must be.
 pub const SHMA_ERROR_TEXT_TOO_SHORT: i32 = -15;
-/// A bug in shmarray; nothing was changed that the message does not tell of.
+/// A bug in shmarray. Nothing was changed except what the message reports.
 pub const SHMA_ERROR_PANIC: i32 = -16;
 
-/// Room for a message, its final zero included. Longer messages are cut.
+/// Size of shma_error.message, including the terminating zero. Longer messages are truncated.
 pub const SHMA_MESSAGE_BYTES: usize = 1016;
 
-/// What went wrong. The caller owns it; it needs no release.
+/// Describes a failure. The caller owns the struct; it needs no cleanup.
 #[repr(C)]
 pub struct shma_error {
     /// The status that was returned.
     pub status: i32,
     /// The operating system's error number, or 0.
     pub os_errno: i32,
-    /// What went wrong, with the facts: one line of text.
+    /// One line of text that says what failed, with the values involved.
     pub message: [c_char; SHMA_MESSAGE_BYTES],
 }
 
-/// Why a call did not do what it was asked.
+/// The reason why a call failed.
 pub(crate) enum Failure {
     Core(Error),
     Null(&'static str),
@@ -100,7 +100,7 @@ impl Failure {
     }
 }
 
-/// The one table from core's kinds to this ABI's numbers. A number, once given, stays.
+/// Maps each error kind of core to its number in this ABI. A number never changes once assigned.
 fn status_of(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::NotFound => SHMA_ERROR_NOT_FOUND,
@@ -117,11 +117,12 @@ fn status_of(kind: ErrorKind) -> i32 {
         ErrorKind::PermissionDenied => SHMA_ERROR_PERMISSION_DENIED,
         ErrorKind::Unsupported => SHMA_ERROR_UNSUPPORTED,
         ErrorKind::Os => SHMA_ERROR_OS,
-        _ => SHMA_ERROR_PANIC, // a kind without a number: the test below fails
+        _ => SHMA_ERROR_PANIC, // a kind without a number, which the test below rejects
     }
 }
 
-/// Runs the body of an exported function: nothing unwinds into C, every failure is told.
+/// Runs the body of an exported function. A panic does not unwind into C; every failure is reported
+/// through `error` and the status.
 pub(crate) fn guard(
     error: Option<&mut shma_error>,
     body: impl FnOnce() -> Result<(), Failure>,
@@ -129,33 +130,32 @@ pub(crate) fn guard(
     guard_outcome(error, || body().map(|()| SHMA_OK))
 }
 
-/// As [`guard`], for a body with ordinary outcomes besides SHMA_OK.
+/// Like [`guard`], for a body that has ordinary outcomes besides SHMA_OK.
 pub(crate) fn guard_outcome(
     error: Option<&mut shma_error>,
     body: impl FnOnce() -> Result<i32, Failure>,
 ) -> i32 {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let outcome = outcome.unwrap_or_else(|panic| Err(Failure::Panic(text_of(&*panic))));
-    outcome.unwrap_or_else(|failure| tell(&failure, error))
+    outcome.unwrap_or_else(|failure| report(&failure, error))
 }
 
-fn tell(failure: &Failure, error: Option<&mut shma_error>) -> i32 {
+fn report(failure: &Failure, error: Option<&mut shma_error>) -> i32 {
     let status = failure.status();
     if let Some(error) = error {
         let message = failure.message();
         *error =
             shma_error { status, os_errno: failure.os_errno(), message: [0; SHMA_MESSAGE_BYTES] };
-        for (place, byte) in
-            error.message.iter_mut().zip(cut(&message, SHMA_MESSAGE_BYTES - 1).bytes())
-        {
-            *place = byte as c_char;
+        let kept = truncated(&message, SHMA_MESSAGE_BYTES - 1);
+        for (to, byte) in error.message.iter_mut().zip(kept.bytes()) {
+            *to = byte as c_char;
         }
     }
     status
 }
 
-/// The longest start of a text that fits and ends with a whole character.
-fn cut(text: &str, most_bytes: usize) -> &str {
+/// Returns the longest prefix of at most `most_bytes` that ends at a character boundary.
+fn truncated(text: &str, most_bytes: usize) -> &str {
     let fits = text
         .char_indices()
         .map(|(start, c)| start + c.len_utf8())
@@ -202,7 +202,7 @@ mod tests {
         let mut error = empty();
         let reason = "ä".repeat(SHMA_MESSAGE_BYTES);
         let failure = Failure::Panic(reason);
-        tell(&failure, Some(&mut error));
+        report(&failure, Some(&mut error));
         assert!(failure.message().starts_with(&message(&error)));
         assert!((SHMA_MESSAGE_BYTES - 3..SHMA_MESSAGE_BYTES).contains(&message(&error).len()));
     }

@@ -1,13 +1,20 @@
 //! The C ABI of shmarray: `include/shmarray.h` is generated from here.
 //!
-//! Every exported function is a few lines: arguments are checked and borrowed, core is
-//! called, the result is put where the caller said. Panics are caught in one place,
-//! [`error`]'s guard. What pointers mean is told by their Rust types: `Option<&T>` is
-//! borrowed and may be NULL, `Option<Box<T>>` is consumed, `*mut T` is written last.
+//! An exported function checks and borrows its arguments, calls core, and writes the result to the
+//! caller's outputs. Only the guard in [`error`] catches panics. The Rust type of a pointer says
+//! how it is used: `Option<&T>` is borrowed and may be NULL, `Option<Box<T>>` is consumed, and
+//! `*mut T` is an output that is written last.
+//!
+//! SAFETY comments cite these obligations of a C caller, which the header states:
+//!
+//! - P1: a pointer is NULL or points to a live, aligned object of its type.
+//! - P2: a text is NULL or ends in a zero byte, and is not changed during the call.
+//! - P3: a list or a buffer is NULL or has as many elements as the count that is passed with it.
+//! - P4: an output pointer is NULL or is valid for a write of its type.
 //!
 //! The symbols are listed in `include/shmarray.map`; a test compares map, header and library.
-#![allow(non_camel_case_types)] // the names are C's
-#![allow(unsafe_code)] // the whole crate is a boundary; each block says why it holds
+#![allow(non_camel_case_types)] // the type names follow C's convention
+#![allow(unsafe_code)] // every function here takes C pointers; each block states why it is sound
 
 mod arguments;
 pub mod array;

@@ -1,4 +1,4 @@
-//! `shma_pipe_*` and `shma_message_*`: arrays on their way to another process, for C.
+//! `shma_pipe_*` and `shma_message_*`: the C functions that send arrays to other processes.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -12,28 +12,28 @@ use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error,
 };
 
-/// One end of a pipe that carries arrays and bytes, both ways.
+/// One end of a bidirectional pipe for arrays and bytes. Only on Linux.
 ///
-/// Any number of processes may share an end, by fork, exec or a socket: each message is received
-/// once, and whole. A message that nobody can receive any more gives its arrays back. On Linux.
+/// Any number of processes may share an end, by fork, exec or a socket. Each message is received
+/// whole and by one process. A message that no process can receive any more releases its arrays.
 pub struct shma_pipe(Pipe);
 
-/// Arrays and bytes that were received. It holds its arrays until it is closed.
+/// A received message: arrays and bytes. It holds its arrays until it is closed.
 pub struct shma_message(Message);
 
-/// For timeout_ns: as long as it takes. So does any other negative number.
+/// The timeout_ns that waits without a limit, as any negative number does.
 pub const SHMA_NO_TIMEOUT: i64 = -1;
 
 fn timeout_of(timeout_ns: i64) -> Option<Duration> {
     u64::try_from(timeout_ns).ok().map(Duration::from_nanos)
 }
 
-/// A new pipe: its two ends. Their fds close on exec.
+/// Creates a pipe and returns its two ends. Their fds are close-on-exec.
 ///
 /// Fails with SHMA_ERROR_OS.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_pair(
     one_out: *mut *mut shma_pipe,
@@ -46,22 +46,25 @@ pub unsafe extern "C" fn shma_pipe_pair(
         }
         let make = || {
             let (one, other) = Pipe::pair()?;
-            // SAFETY: not NULL, so C's caller promises that it can be written.
+            // SAFETY: `put` needs an output that is valid for a write: `one_out` is not NULL
+            // (checked above), so P4 of the crate applies.
             unsafe { put(one_out, shma_pipe(one)) };
             Ok(shma_pipe(other))
         };
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `other_out`.
         unsafe { produce("other_out", other_out, make) }
     })
 }
 
-/// An end that came from another process: by exec, or over a socket.
+/// Makes a pipe of an fd that came from another process, by exec or over a socket.
 ///
-/// The fd is the pipe's from then on. When this fails it is still yours. Fails with
-/// SHMA_ERROR_INVALID_ARGUMENT when it is no end of such a pipe, SHMA_ERROR_OS when it is not open.
+/// If the call succeeds, the pipe owns the fd; if it fails, the caller does. Fails with
+/// SHMA_ERROR_INVALID_ARGUMENT if the fd is not the end of such a pipe, SHMA_ERROR_OS if it is not
+/// open.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say; the fd is the caller's to give.
+/// The pointers are as P1 to P4 of the crate require; the caller owns the fd if it is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_from_fd(
     fd: c_int,
@@ -69,49 +72,54 @@ pub unsafe extern "C" fn shma_pipe_from_fd(
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `take_over` needs an fd that the caller owns if it is open, which the C caller
+        // guarantees by the `# Safety` section.
         let make = || unsafe { take_over(fd) }.map(shma_pipe);
-        // SAFETY: as above.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `pipe_out`.
         unsafe { produce("pipe_out", pipe_out, make) }
     })
 }
 
-/// The pipe of an fd, which is taken only when there is one: first a copy is tried.
+/// Makes a pipe of an fd. A duplicate of the fd is tried first, so that a failure leaves it open.
 ///
 /// # Safety
-/// The fd is the caller's to give.
+/// The caller owns the fd if it is open.
 unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
     if fd < 0 {
         return Err(invalid("fd", format!("{fd} is no fd")));
     }
-    // SAFETY: not negative; where it is not open the kernel says so.
+    // SAFETY: `borrow_raw` needs an fd that is not -1 (checked above) and that stays open, as the
+    // caller owns it. If it is not open, only the duplication below uses it, and fails with EBADF.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
     Pipe::from_fd(copy.map_err(|source| Error::Os {
         call: "fcntl(F_DUPFD_CLOEXEC)",
         path: "".into(),
         source,
     })?)?;
-    // SAFETY: it is open and the caller's to give.
+    // SAFETY: `from_raw_fd` needs an open fd that the caller owns: its duplication above has shown
+    // that it is open, and the `# Safety` section requires the ownership.
     Ok(Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })?)
 }
 
-/// The pipe's fd, which stays the pipe's: to poll, and to hand a copy of to other
-/// processes. It is readable when a message can be received, or none will ever be. -1 for NULL.
+/// Returns the pipe's fd, or -1 for NULL. The pipe owns it; use it to poll, and to pass a duplicate
+/// to another process. It is readable if a message can be received or none can arrive any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
     pipe.map_or(-1, |pipe| pipe.0.as_fd().as_raw_fd())
 }
 
-/// Sends arrays and bytes. Until they are received the message holds the arrays, whoever ends.
+/// Sends arrays and bytes. The message holds the arrays until it is received, even if this process
+/// ends.
 ///
-/// arrays has count of them, and may be NULL when there are none; so may payload. timeout_ns is in
-/// nanoseconds; SHMA_NO_TIMEOUT waits until there is room. SHMA_TIMED_OUT when there was no room in
-/// that time, SHMA_CLOSED when nobody has the other end. Fails with SHMA_ERROR_NO_SPACE, and with
-/// SHMA_ERROR_OS and os_errno EINTR when a signal's handler ran meanwhile. Unless the status is 0
-/// nothing was sent.
+/// arrays has count elements and payload has payload_bytes; each may be NULL if its size is 0.
+/// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until the pipe has room.
+/// Returns SHMA_TIMED_OUT if it had none in that time, SHMA_CLOSED if no process has the other end.
+/// Fails with SHMA_ERROR_NO_SPACE, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler
+/// ran during the wait. Nothing was sent unless the status is 0.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say; there are count arrays and payload_bytes bytes.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_send(
     pipe: Option<&shma_pipe>,
@@ -124,11 +132,13 @@ pub unsafe extern "C" fn shma_pipe_send(
 ) -> i32 {
     guard_outcome(error, || {
         let pipe = &needed("pipe", pipe)?.0;
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `list` needs NULL or `count` pointers that are NULL or to live arrays: P1 and P3
+        // of the crate, which the C caller guarantees.
         let arrays = unsafe { list("arrays", arrays, count) }?;
         let arrays = arrays.iter().map(|&array| Ok(&needed("arrays", array)?.0));
         let arrays = arrays.collect::<Result<Vec<_>, Failure>>()?;
-        // SAFETY: as above.
+        // SAFETY: `list` needs NULL or `payload_bytes` bytes that do not change during the call: P3
+        // of the crate, which the C caller guarantees.
         let payload = unsafe { list("payload", payload.cast::<u8>(), payload_bytes) }?;
         Ok(match pipe.send(payload, &arrays, timeout_of(timeout_ns))? {
             Sent::Sent => SHMA_OK,
@@ -138,16 +148,16 @@ pub unsafe extern "C" fn shma_pipe_send(
     })
 }
 
-/// Receives a message, which is yours until shma_message_close.
+/// Receives a message. The caller owns it and closes it with shma_message_close.
 ///
-/// timeout_ns is in nanoseconds; SHMA_NO_TIMEOUT waits until there is a message, or there can be
-/// none. SHMA_TIMED_OUT when none came in that time, SHMA_CLOSED when nobody has the other end and
-/// all that was sent has been received. Fails with SHMA_ERROR_OS: os_errno EINTR when a signal's
-/// handler ran meanwhile, EMFILE when this process has no fd left. With
-/// SHMA_ERROR_INVALID_ARGUMENT when what came is no message.
+/// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a message arrives or
+/// none can arrive any more. Returns SHMA_TIMED_OUT if none arrived in that time, SHMA_CLOSED if no
+/// process has the other end and every message has been received. Fails with SHMA_ERROR_OS
+/// (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
+/// fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_receive(
     pipe: Option<&shma_pipe>,
@@ -162,7 +172,8 @@ pub unsafe extern "C" fn shma_pipe_receive(
         }
         Ok(match pipe.receive(timeout_of(timeout_ns))? {
             Received::Message(message) => {
-                // SAFETY: not NULL, so C's caller promises that it can be written.
+                // SAFETY: `put` needs an output that is valid for a write: `message_out` is not
+                // NULL (checked above), so P4 of the crate applies.
                 unsafe { put(message_out, shma_message(message)) };
                 SHMA_OK
             }
@@ -172,8 +183,9 @@ pub unsafe extern "C" fn shma_pipe_receive(
     })
 }
 
-/// Lets this end go. When no process has it any more, the other end is told; when none has
-/// either, what was not received is given back.
+/// Closes this end of the pipe. If no process has it any more, calls at the other end return
+/// SHMA_CLOSED once the messages for it have been received. If no process has either end, messages
+/// that were not received are released.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_close(pipe: Option<Box<shma_pipe>>) {
     guard(None, || {
@@ -182,7 +194,8 @@ pub extern "C" fn shma_pipe_close(pipe: Option<Box<shma_pipe>>) {
     });
 }
 
-/// The bytes of a message, and how many: bytes_out may be NULL. They live as long as the message.
+/// Returns the bytes of a message and writes their number to bytes_out, which may be NULL. The
+/// pointer is valid until the message is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_message_payload(
     message: Option<&shma_message>,
@@ -193,19 +206,19 @@ pub extern "C" fn shma_message_payload(
     payload.map_or(std::ptr::null(), |payload| payload.as_ptr().cast())
 }
 
-/// The number of arrays in a message.
+/// Returns the number of arrays in a message.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_message_count(message: Option<&shma_message>) -> usize {
     message.map_or(0, |message| message.0.descriptors().len())
 }
 
-/// One of a message's arrays, counted from 0. It is yours until shma_array_close, and outlives the
-/// message.
+/// Attaches an array of a message; index counts from 0. The caller owns the array and closes it
+/// with shma_array_close. It stays valid after the message is closed.
 ///
-/// Fails with SHMA_ERROR_OUT_OF_BOUNDS, or as shma_array_attach.
+/// Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_message_array(
     message: Option<&shma_message>,
@@ -216,12 +229,13 @@ pub unsafe extern "C" fn shma_message_array(
 ) -> i32 {
     guard(error, || {
         let (message, access) = (&needed("message", message)?.0, access_of(access)?);
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `array_out`.
         unsafe { produce("array_out", array_out, || Ok(shma_array(message.array(index, access)?))) }
     })
 }
 
-/// Lets a message go, and with it those of its arrays that were not asked for.
+/// Closes a message and releases those of its arrays that were not attached.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_message_close(message: Option<Box<shma_message>>) {
     guard(None, || {

@@ -1,4 +1,4 @@
-//! Segments: listed, unlinked, swept; and facts about the library.
+//! The C functions that list, unlink and sweep segments, and those on the library itself.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -7,51 +7,51 @@ use shmarray::{SegmentInfo, SegmentKind};
 use crate::arguments::{produce, text as text_of};
 use crate::error::{guard, shma_error};
 
-/// What a segment, or a cell of one, is: one of the numbers below.
+/// The kind of a segment or of a cell: one of the numbers below.
 pub type shma_segment_kind = i32;
 
-/// An array that a process or a message holds, or that persists.
+/// An array that a process or a message holds, or that persists without a holder.
 pub const SHMA_SEGMENT_ARRAY: shma_segment_kind = 0;
-/// Memory that living processes keep for their next arrays.
+/// Free memory that living processes keep in their pool for new arrays.
 pub const SHMA_SEGMENT_POOL: shma_segment_kind = 1;
-/// Memory that dead processes left. The next use of the library by its owner gives it back.
+/// Memory that dead processes left behind. It is given back when its owner next uses the library.
 pub const SHMA_SEGMENT_REMAINS: shma_segment_kind = 2;
 
-/// Facts about an array that need not be attached, or about memory that is no array now.
+/// Describes an array, which need not be attached, or memory that is not an array at present.
 ///
 /// Later versions add members at the end.
 #[repr(C)]
 pub struct shma_segment_info {
-    /// The segment's id; of an array in a cell, with the cell's number, as in "id.17".
+    /// The segment's id. For an array in a cell, it includes the number of the cell, as in "id.17".
     pub segment: *const c_char,
-    /// The name that a person gave it, or NULL.
+    /// The name that was given on creation, or NULL.
     pub name: *const c_char,
     /// SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL or SHMA_SEGMENT_REMAINS.
     pub kind: shma_segment_kind,
-    /// 1 if it stays without holders until its name is unlinked, else 0.
+    /// 1 if the array lives until its name is unlinked, even without a holder; else 0.
     pub persists: i32,
-    /// Bytes of shared memory, with the header unless other arrays share it.
+    /// The bytes of shared memory that it uses. They include the header, unless arrays share it.
     pub segment_bytes: u64,
-    /// The dtype as in a handle; "|u1" of memory that is no array.
+    /// The dtype's text as in a handle; "|u1" for memory that is not an array.
     pub dtype: *const c_char,
-    /// Number of dimensions.
+    /// The number of dimensions.
     pub ndim: usize,
-    /// Elements along each dimension.
+    /// The number of elements along each dimension.
     pub shape: *const i64,
-    /// Number of holders.
+    /// The number of holders.
     pub holders_count: usize,
-    /// The pids of the living processes that hold it by a lease or keep it in their pool, as each
-    /// process sees itself.
+    /// The pids of the living processes that have a lease on it or have it in their pool, each in
+    /// the pid namespace of that process.
     pub holders: *const u32,
-    /// Number of messages that hold it and can still be received.
+    /// The number of messages that hold it and can still be received.
     pub tickets: u64,
-    /// The process that made it, as that process saw itself.
+    /// The pid of the process that created it, in the pid namespace of that process.
     pub creator_pid: u32,
-    /// When it was made, in nanoseconds since 1970. Of a cell, when its segment was.
+    /// The time when it was created, in nanoseconds since 1970. For a cell, that of its segment.
     pub created_ns: u64,
 }
 
-/// The memory that one [`shma_segment_info`] points into.
+/// The memory that the pointers of one [`shma_segment_info`] refer to.
 struct Row {
     segment: CString,
     name: Option<CString>,
@@ -60,9 +60,9 @@ struct Row {
     holders: Vec<u32>,
 }
 
-/// A listing of the shared memory that this library has on this machine.
+/// A list of the shared memory that this library uses on this machine.
 pub struct shma_segment_list {
-    /// Never read: the infos point into it.
+    /// Owns the memory that `infos` point to, and is never read.
     _rows: Vec<Row>,
     infos: Vec<shma_segment_info>,
 }
@@ -77,7 +77,7 @@ impl shma_segment_list {
 
 impl Row {
     fn new(info: &SegmentInfo) -> Self {
-        // Ids, names and dtypes have no NUL: their formats forbid it.
+        // Ids, names and dtypes have no zero byte: their formats do not allow it.
         let text = |text: String| CString::new(text).unwrap_or_default();
         Self {
             segment: text(info.segment.to_string()),
@@ -111,20 +111,21 @@ impl Row {
     }
 }
 
-/// Lists the shared memory that this library has: arrays, pools, and what dead processes left; but
-/// for what other users have not shared.
+/// Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
+/// Memory that this user has no permission to open is left out.
 ///
 /// Fails with SHMA_ERROR_OS.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_segment_list_create(
     list_out: *mut *mut shma_segment_list,
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: C's caller promises that `list_out` is NULL or has room for a pointer.
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `list_out`.
         unsafe {
             produce("list_out", list_out, || Ok(shma_segment_list::new(&shmarray::segments()?)))
         }
@@ -137,7 +138,7 @@ pub extern "C" fn shma_segment_list_count(list: Option<&shma_segment_list>) -> u
     list.map_or(0, |list| list.infos.len())
 }
 
-/// Returns an info, or NULL beyond the last one. It lives as long as the list.
+/// Returns an info, or NULL if there is none of that index. It is valid until the list is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_segment_list_get(
     list: Option<&shma_segment_list>,
@@ -146,55 +147,57 @@ pub extern "C" fn shma_segment_list_get(
     list.and_then(|list| list.infos.get(index)).map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
-/// Frees a listing.
+/// Frees a list and its infos.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_segment_list_close(list: Option<Box<shma_segment_list>>) {
     drop(list);
 }
 
-/// Takes a name away. The array goes with its last holder.
+/// Removes the name of an array. The array is given back when its last holder releases it.
 ///
 /// Fails with SHMA_ERROR_NOT_FOUND, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_PERMISSION_DENIED.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_segment_unlink(
     name: *const c_char,
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees for `name`.
         let name = unsafe { text_of("name", name) }?;
         Ok(shmarray::unlink(name)?)
     })
 }
 
-/// Gives back what an unwanted message holds: a handle that shma_array_handle_to_send made and
-/// that nobody will attach. Twice is as good as once, and of an array that is gone or of a plain
-/// handle there is nothing to give back.
+/// Releases the ticket of a handle that shma_array_handle_to_send wrote and that no process will
+/// attach. The call does nothing if the ticket was released before, the array no longer exists, or
+/// the handle has no ticket.
 ///
 /// Fails with SHMA_ERROR_INVALID_HANDLE, SHMA_ERROR_INVALID_SEGMENT, SHMA_ERROR_PERMISSION_DENIED.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_handle_discard(
     handle: *const c_char,
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: C's caller promises what the header says.
+        // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees for `handle`.
         let handle = unsafe { text_of("handle", handle) }?;
         Ok(shmarray::discard(handle)?)
     })
 }
 
-/// Gives back what dead processes held, and says how much. Nobody needs to call it: the first
-/// use of the library in each process does. Both outputs may be NULL.
+/// Gives back the memory that dead processes held, and writes how much it was. Both outputs may be
+/// NULL. Programs need not call it: the first use of the library in each process sweeps.
 ///
 /// # Safety
-/// Pointers are NULL or to what their types say.
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_sweep(
     segments_out: Option<&mut u64>,
@@ -211,13 +214,14 @@ pub unsafe extern "C" fn shma_sweep(
     })
 }
 
-/// Bytes of array data that this process has copied with this library. A handle copies none.
+/// Returns the number of bytes of array data that this library has copied in this process. Passing
+/// a handle copies none.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_copied_bytes() -> u64 {
     shmarray::copied_bytes()
 }
 
-/// The library's version, such as "0.1.0". Lives for ever.
+/// Returns the version of the library, such as "0.1.0". The text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_version() -> *const c_char {
     const VERSION: &CStr =

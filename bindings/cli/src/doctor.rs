@@ -1,8 +1,8 @@
-//! `shmarray doctor`: what this machine's settings mean for arrays, and what to do about it.
+//! `shmarray doctor`: checks this machine's settings for shared memory.
 //!
-//! Facts are read in `read`; each check is a pure function from facts to a [`Finding`]. It
-//! attaches nothing and creates nothing, since the first attach of a process sweeps and
-//! would clear away what is to be reported.
+//! `read` reads the facts; each check is a pure function from facts to a [`Finding`]. The command
+//! neither attaches nor creates anything, because the first attach of a process sweeps, and would
+//! give back the memory that is to be reported.
 
 #[cfg(target_os = "linux")]
 mod directory;
@@ -46,14 +46,14 @@ pub(crate) fn print(json: bool, out: &mut dyn Write) -> Result<u8> {
     Ok(u8::from(report::has_problem(&findings)))
 }
 
-/// Where segments live, and how much room there is.
+/// Returns the directory of segments and the room in it.
 #[cfg(target_os = "linux")]
 pub(crate) fn room() -> (std::path::PathBuf, directory::Room) {
     let directory = read::directory(&read::System::this());
     (directory.path, directory.room)
 }
 
-/// All checks, in the order in which a person wants to read them.
+/// Returns the findings of all checks, the most general first.
 #[cfg(target_os = "linux")]
 fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
     let read::Facts {
@@ -68,7 +68,7 @@ fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
         entries,
         registry,
     } = facts;
-    let mut findings = vec![kernel::release(release), directory::place(directory)];
+    let mut findings = vec![kernel::release(release), directory::location(directory)];
     if directory.is_usable() {
         findings.extend([
             directory::file_system(directory),

@@ -1,7 +1,7 @@
-//! The command line: what is in shared memory, what is in an array, giving back.
+//! The command line: lists shared memory, shows arrays, and gives memory back.
 //!
-//! Two programs have it: `shmarray` (`main.rs`), and the Python package's `shmarray` and
-//! `python -m shmarray`. Both give their arguments to [`run`], and end with what it returns.
+//! Two programs use it: `shmarray` (`main.rs`), and the Python package's `shmarray` and `python -m
+//! shmarray`. Both pass their arguments to [`run`] and exit with the code that it returns.
 
 mod doctor;
 mod list;
@@ -13,9 +13,9 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-/// What a program ends with whose output nobody reads any more: as a shell says it of SIGPIPE.
-const NOBODY_READS: u8 = 128 + 13;
-/// Each command's, when nothing went wrong.
+/// The exit code if the reader of the output has closed it: the one that a shell gives for SIGPIPE.
+const OUTPUT_CLOSED: u8 = 128 + 13;
+/// The exit code of a command that succeeded.
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
 
@@ -29,61 +29,61 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List all shared memory that the library has: arrays and who holds them, what pools keep,
-    /// what dead processes left.
+    /// List the shared memory of the library: arrays with their holders, memory of pools, and
+    /// memory that dead processes left behind.
     Ls {
-        /// As JSON, for programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show an array: its dtype, shape and strides, its values, and their statistics.
+    /// Show an array: its dtype, shape, strides, values, and statistics of the values.
     Show {
-        /// A handle, or a name.
+        /// The array's handle or name.
         handle_or_name: String,
     },
-    /// Give back what dead processes held, and say how much.
+    /// Give back the memory that dead processes held, and print how much it was.
     Sweep,
-    /// Take a name away. The array goes with its last holder.
+    /// Remove the name of an array. The array is given back when its last holder releases it.
     Rm {
         /// The array's name.
         name: String,
     },
-    /// Look at this machine's settings for shared memory, and say what to do. Fails when there is a
-    /// problem.
+    /// Check this machine's settings for shared memory, and print what to change. Fails if there is
+    /// a problem.
     Doctor {
-        /// As JSON, for programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Runs the command with these arguments, the program's own name not among them. Returns the exit
-/// code.
+/// Runs the command with these arguments, without the program's own name. Returns the exit code.
 ///
 /// It prints to this process's standard output and standard error.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    // The name is ours whatever the program was started as, such as `python -m shmarray`.
+    // Messages have this name, also when the program was started as `python -m shmarray`.
     let with_name = std::iter::once(OsString::from("shmarray")).chain(arguments);
     let done = match Arguments::try_parse_from(with_name) {
         Ok(arguments) => perform(arguments.command, &mut io::stdout().lock()),
-        Err(told) => told
+        Err(message) => message
             .print()
-            .map(|()| u8::try_from(told.exit_code()).unwrap_or(FAILED))
+            .map(|()| u8::try_from(message.exit_code()).unwrap_or(FAILED))
             .map_err(Into::into),
     };
-    done.unwrap_or_else(|error| tell(&error))
+    done.unwrap_or_else(|error| report(&error))
 }
 
-/// Says what went wrong, unless it is that nobody reads. Returns the exit code.
-fn tell(error: &anyhow::Error) -> u8 {
-    if nobody_reads(error) {
-        return NOBODY_READS;
+/// Prints an error, unless it is that the output was closed. Returns the exit code.
+fn report(error: &anyhow::Error) -> u8 {
+    if is_closed_output(error) {
+        return OUTPUT_CLOSED;
     }
-    let _ = writeln!(io::stderr(), "Error: {error:?}"); // where that is closed, too, nobody can be told
+    // Standard error may be closed as well; the exit code then is the only report.
+    let _ = writeln!(io::stderr(), "Error: {error:?}");
     FAILED
 }
 
-fn nobody_reads(error: &anyhow::Error) -> bool {
+fn is_closed_output(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 

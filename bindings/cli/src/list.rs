@@ -1,4 +1,4 @@
-//! `shmarray ls`: every byte of shared memory that the library has, and who has it.
+//! `shmarray ls`: the shared memory that the library uses, with its holders.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,8 @@ use shmarray::{SegmentInfo, SegmentKind};
 
 pub(crate) fn print(as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut segments = shmarray::segments()?;
-    segments.sort_by_key(|segment| (segment.created_ns, segment.segment.cell)); // the rest of a segment is before its cells
+    // A slab's free memory, which has no cell number, is before its cells.
+    segments.sort_by_key(|segment| (segment.created_ns, segment.segment.cell));
     match as_json {
         true => print_json(&segments, out),
         false => print_table(&segments, out),
@@ -23,6 +24,7 @@ fn print_json(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
 }
 
 fn to_json(segment: &SegmentInfo) -> serde_json::Value {
+    let holder = |pid: &u32| json!({ "pid": pid, "command": command(*pid) });
     json!({
         "segment": segment.segment.to_string(),
         "kind": segment.kind.as_str(),
@@ -30,7 +32,7 @@ fn to_json(segment: &SegmentInfo) -> serde_json::Value {
         "segment_bytes": segment.segment_bytes,
         "dtype": segment.dtype.text(),
         "shape": segment.shape,
-        "holders": segment.holders.iter().map(|pid| json!({"pid": pid, "command": command(*pid)})).collect::<Vec<_>>(),
+        "holders": segment.holders.iter().map(holder).collect::<Vec<_>>(),
         "tickets": segment.tickets,
         "persists": segment.persists,
         "creator_pid": segment.creator_pid,
@@ -71,7 +73,7 @@ fn print_row(row: &[String; 10], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of each kind, and what there is to have.
+/// Returns the line with the bytes of each kind and the free memory.
 fn totals(segments: &[SegmentInfo]) -> String {
     let total = |kind| bytes_of(segments, kind);
     let [arrays, pools, remains] =
@@ -82,7 +84,7 @@ fn totals(segments: &[SegmentInfo]) -> String {
     )
 }
 
-/// What all of one kind take.
+/// Returns the number of bytes that the segments of one kind use.
 pub(crate) fn bytes_of(segments: &[SegmentInfo], kind: SegmentKind) -> u64 {
     segments
         .iter()
@@ -104,8 +106,8 @@ fn room() -> Option<String> {
     None
 }
 
-/// A process of this pid namespace with its command, as in `4711 python`; `?` where that cannot be
-/// known.
+/// Returns a pid with the command of that process in this pid namespace, as in `4711 python`; `?`
+/// if the command cannot be read.
 pub(crate) fn process(pid: u32) -> String {
     format!("{pid} {}", command(pid))
 }
@@ -115,7 +117,7 @@ fn command(pid: u32) -> String {
     command.map_or_else(|_| "?".to_owned(), |command| command.trim_end().to_owned())
 }
 
-/// Whole seconds, minutes, hours or days since then.
+/// Returns the time since then in whole seconds, minutes, hours or days.
 fn age(created_ns: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = now.saturating_sub(Duration::from_nanos(created_ns)).as_secs();

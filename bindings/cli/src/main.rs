@@ -1,4 +1,4 @@
-//! The command `shmarray`: all that it does is in the library beside it.
+//! The program `shmarray`, which runs the command line of this crate's library.
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use half::f16;
 use num_complex::Complex;
 use shmarray::{Access, Array, Element, Number, TypeCode};
 
-/// Values printed; of a larger array only the first.
+/// The number of values printed; of a larger array, the first ones are.
 const SHOWN: u64 = 100;
 
 pub(crate) fn print(handle_or_name: &str, out: &mut dyn Write) -> Result<()> {
@@ -45,7 +45,8 @@ fn print_values(array: &Array, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// Minimum, mean and maximum; complex numbers have only a mean, opaque elements none of them.
+/// Prints minimum, mean and maximum. Complex numbers have only a mean, opaque elements none of
+/// these.
 fn print_statistics(array: &Array, out: &mut dyn Write) -> Result<()> {
     let code = array.dtype().code();
     if array.layout().is_empty() || code == TypeCode::Opaque {
@@ -62,7 +63,7 @@ fn print_statistics(array: &Array, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The number with the digits that the values above have.
+/// Returns the number with as many digits as `print_values` prints for that dtype.
 fn as_element(code: TypeCode, number: Number) -> String {
     match (code, number) {
         (TypeCode::Float16 | TypeCode::Float32, Number::Float(float)) => (float as f32).to_string(),
@@ -85,7 +86,7 @@ fn bytes(array: &Array, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The indices of the element that is number k in C order.
+/// Returns the indices of the element at position k in C order.
 fn index(array: &Array, mut k: u64) -> Vec<u64> {
     let mut index = vec![0; array.shape().len()];
     for (at, count) in index.iter_mut().zip(array.shape()).rev() {

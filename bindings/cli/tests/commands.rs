@@ -1,4 +1,4 @@
-//! What the commands print, of arrays that another process holds.
+//! The output of the commands, for arrays that another process holds.
 #![allow(missing_docs)]
 
 mod maker;
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use num_complex::Complex;
 use shmarray::{Array, DType, Element, Options};
 
-/// The command, in this process's directory of segments.
+/// Runs the command in this process's directory of segments.
 fn shmarray(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_shmarray")).args(arguments).output().unwrap()
 }
@@ -26,8 +26,8 @@ fn printed(arguments: &[&str]) -> String {
 fn named(name: &str) -> Array {
     let options = Options { name: Some(name.to_owned()), ..Options::default() };
     let array = Array::create(DType::parse("<i2").unwrap(), &[2, 2], &options).unwrap();
-    for (place, value) in [1i16, -2, 3, 6].into_iter().enumerate() {
-        array.set(&[place as u64 / 2, place as u64 % 2], value).unwrap();
+    for (index, value) in [1i16, -2, 3, 6].into_iter().enumerate() {
+        array.set(&[index as u64 / 2, index as u64 % 2], value).unwrap();
     }
     array
 }
@@ -37,7 +37,7 @@ fn maker() {
     maker::run();
 }
 
-/// A name that no other test or run of it has.
+/// Returns a name that no other test or run uses.
 fn unique(name: &str) -> String {
     format!("{name}.{}", std::process::id())
 }
@@ -46,18 +46,18 @@ fn unique(name: &str) -> String {
 fn show_prints_values_and_statistics() {
     let name = unique("cli.show");
     let array = named(&name);
-    for how in [name, array.transpose().handle()] {
-        let shown = printed(&["show", &how]);
+    for text in [name, array.transpose().handle()] {
+        let shown = printed(&["show", &text]);
         assert!(shown.contains("minimum  -2\nmean     2\nmaximum  6"), "{shown}");
     }
     assert!(printed(&["show", &array.transpose().handle()]).contains("values   1 3 -2 6"));
 }
 
-/// What is shown after the values of an array with these elements.
+/// Returns the text that `show` prints after the values of an array with these elements.
 fn statistics<T: Element>(elements: &[T]) -> String {
     let array = Array::create(T::dtype(), &[elements.len() as u64], &Options::default()).unwrap();
-    for (place, &value) in elements.iter().enumerate() {
-        array.set(&[place as u64], value).unwrap();
+    for (index, &value) in elements.iter().enumerate() {
+        array.set(&[index as u64], value).unwrap();
     }
     let shown = printed(&["show", &array.handle()]);
     shown.split_once("values ").unwrap().1.split_once('\n').unwrap().1.replace('\n', "; ")
@@ -113,7 +113,7 @@ fn ls_lists_an_array_and_rm_takes_its_name_away() {
     assert_eq!(array.get::<i16>(&[1, 1]).unwrap(), 6);
 }
 
-/// What `ls --json` says of an array.
+/// Returns the entry of an array in `ls --json`.
 fn listed(array: &Array) -> Option<serde_json::Value> {
     let all: Vec<serde_json::Value> = serde_json::from_str(&printed(&["ls", "--json"])).unwrap();
     all.into_iter().find(|one| one["segment"] == array.descriptor().segment.to_string())
@@ -132,7 +132,7 @@ fn ls_tells_a_cell_by_its_number_and_counts_the_messages_that_hold() {
     assert_eq!(listed(&array).unwrap()["tickets"], 0);
 }
 
-/// All that `ls --json` lists in a directory.
+/// Returns all entries of `ls --json` in a directory.
 fn all_in(directory: &Path) -> Vec<serde_json::Value> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
     serde_json::from_slice(
@@ -151,14 +151,14 @@ fn bytes_of(all: &[serde_json::Value], kind: &str) -> u64 {
 #[test]
 fn ls_tells_arrays_from_what_pools_keep() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let keeper = maker::Keeper::new(directory.path(), None);
+    let idle_pool = maker::IdlePool::new(directory.path(), None);
     let all = all_in(directory.path());
     assert!(
-        all.iter().all(|one| one["kind"] == "pool" && one["holders"][0]["pid"] == keeper.pid()),
+        all.iter().all(|one| one["kind"] == "pool" && one["holders"][0]["pid"] == idle_pool.pid()),
         "{all:?}"
     );
     assert!(bytes_of(&all, "pool") >= 80_000, "{all:?}");
-    drop(keeper);
+    drop(idle_pool);
     assert_eq!(all_in(directory.path()), [] as [serde_json::Value; 0]);
 }
 
@@ -182,7 +182,7 @@ fn ls_shows_what_a_dead_process_held_or_sent_as_held_by_nobody() {
 #[test]
 fn ls_shows_what_a_dead_process_sent_to_its_living_family_as_held_by_a_message() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let _living = maker::Keeper::new(directory.path(), Some(FAMILY));
+    let _living = maker::IdlePool::new(directory.path(), Some(FAMILY));
     maker::dies("send out of band", directory.path(), Some(FAMILY));
     let mut all = all_in(directory.path());
     all.retain(|one| one["tickets"] == 1);
@@ -192,13 +192,13 @@ fn ls_shows_what_a_dead_process_sent_to_its_living_family_as_held_by_a_message()
     );
 }
 
-/// As core/FORMAT.md has them.
+/// Constants of core/FORMAT.md.
 const FAMILY: u64 = 1 << 52 | 7 << 32;
 
 #[test]
 fn the_last_line_of_ls_sums_up_all_bytes() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let _keeper = maker::Keeper::new(directory.path(), None);
+    let _keeper = maker::IdlePool::new(directory.path(), None);
     maker::dies("hold", directory.path(), None);
     let output = Command::new(env!("CARGO_BIN_EXE_shmarray"))
         .arg("ls")
@@ -217,7 +217,7 @@ fn the_last_line_of_ls_sums_up_all_bytes() {
     assert_eq!(bytes.iter().sum::<u64>(), allocated_bytes(directory.path()), "{text}");
 }
 
-/// What the files there take, but for the registry.
+/// Returns the bytes that the files there use, without the registry.
 fn allocated_bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
     let files =
@@ -245,7 +245,7 @@ fn a_mistake_is_told_and_fails() {
     assert!(printed(&["sweep"]).starts_with("gave back "));
 }
 
-/// How a command ends whose output goes there, and what it says of that.
+/// Returns the exit status and standard error of a command whose output goes to that file.
 fn ended(arguments: &[&str], stdout: impl Into<Stdio>) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
     let output = command.args(arguments).stdout(stdout).output().unwrap();

@@ -1,4 +1,4 @@
-//! What doctor says of this machine and of directories made for it.
+//! The findings of doctor for this machine and for directories that the tests make.
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ fn shmarray(directory: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).env("SHMARRAY_DIR", directory).output().unwrap()
 }
 
-/// Doctor's findings, and whether it succeeded.
+/// Returns doctor's findings, and whether it succeeded.
 fn findings(output: &Output) -> Vec<Value> {
     let read: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = read.as_array().unwrap().clone();
@@ -46,19 +46,20 @@ fn says(finding: &Value, verdict: &str, found: &str) {
     assert!(finding["found"].as_str().unwrap().contains(found), "{finding}");
 }
 
-/// Where this process's segments are.
+/// Returns the directory of this process's segments.
 fn home() -> PathBuf {
     std::env::var_os("SHMARRAY_DIR")
         .filter(|path| !path.is_empty())
         .map_or("/dev/shm".into(), PathBuf::from)
 }
 
-/// An array, its file's name, and a directory beside it on the same file system.
+/// Returns an array, the name of its file, and a directory on the same file system.
 fn array_and_directory() -> (Array, String, TempDir) {
     let dtype =
         DType::parse(r#"{"descr":[["first","<i2"],["second","<i2"]],"itemsize":4}"#).unwrap();
     let array = Array::create(dtype, &[200, 200], &Options::default()).unwrap();
-    let file = format!("shmarray-{}", array.descriptor().segment); // its dtype is too long for a cell
+    // The array has a segment of its own, because its dtype is too long for a cell.
+    let file = format!("shmarray-{}", array.descriptor().segment);
     (array, file, tempfile::tempdir_in(home()).unwrap())
 }
 
@@ -155,11 +156,11 @@ fn what_dead_processes_left_is_for_sweep() {
 #[test]
 fn what_pools_keep_is_told_with_the_processes_that_keep_it() {
     let directory = tempfile::tempdir_in(home()).unwrap();
-    let keeper = maker::Keeper::new(directory.path(), None);
+    let idle_pool = maker::IdlePool::new(directory.path(), None);
     let found = finding(directory.path(), "segments");
     says(&found, "ok", "no arrays; pools keep ");
-    says(&found, "ok", &format!(": {} doctor-", keeper.pid()));
-    drop(keeper);
+    says(&found, "ok", &format!(": {} doctor-", idle_pool.pid()));
+    drop(idle_pool);
     says(&finding(directory.path(), "segments"), "ok", "none");
 }
 
@@ -237,7 +238,7 @@ fn a_registry_that_is_none_is_no_problem_since_the_library_uses_another() {
     says(&finding(directory.path(), "segments"), "look", "dead processes left");
 }
 
-/// Where this user's registry should be.
+/// Returns the path of this user's registry.
 fn registry(directory: &Path) -> PathBuf {
     directory.join(format!("shmarray-registry-{}", fs::metadata(directory).unwrap().uid()))
 }

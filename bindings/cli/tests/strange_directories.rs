@@ -1,5 +1,5 @@
-//! What the commands say, and that they end, where strangers, idle pools and dead processes have
-//! left something.
+//! The commands end, and report, in directories that have files of other users, idle pools and
+//! memory of dead processes.
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
@@ -23,10 +23,11 @@ const MIB: u64 = 1 << 20;
 const ID: &str = "abcdefghijklmnopqrstuvwx";
 const STRANGER: u32 = 65_534;
 
-/// Two minutes, for what takes no second: what hangs is killed, and named.
+/// A command that takes longer than two minutes, where it needs less than a second, is killed and
+/// reported as hanging.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// The command, which must end.
+/// Runs the command, which must end.
 fn shmarray(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
     let running =
@@ -61,8 +62,7 @@ fn bytes(count: u64) -> Array {
     Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
 }
 
-/// A file of another user, of which everybody may know, and which is locked from its first byte to
-/// its last.
+/// Creates a file of another user, which this user can list, and locks all its bytes.
 fn strangers_locked_file(name: &str) -> File {
     let path = directory().join(name);
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
@@ -85,7 +85,8 @@ fn is_root_or_skips(test: &str) -> bool {
     is_root
 }
 
-/// Each of these ends, whatever it says; `ls` and `doctor` have something to say.
+/// Asserts that each command ends, that `ls` and `sweep` succeed, and that `doctor` prints
+/// findings.
 fn all_commands_end_beside(test: &str, file: &str) {
     if !is_root_or_skips(test) {
         return;
@@ -124,7 +125,7 @@ fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_the_registr
     all_commands_end_beside(name, "shmarray-registry-0");
 }
 
-/// Has what it is told, and is idle or killed then.
+/// Makes what it is told to, then is idle or is killed.
 #[test]
 #[ignore = "it is another process of the tests"]
 fn another() {
@@ -145,10 +146,11 @@ fn another() {
     });
 }
 
-/// A scenario with a pool.
+/// Runs a scenario with a pool.
 fn pooled(test: &str, body: impl FnOnce()) {
     scenario(test, || {
-        // SAFETY: no other thread of the scenario's process looks at the environment.
+        // SAFETY: `set_var` needs that no other thread reads the environment. This process was
+        // started for this scenario alone and has no other thread that does.
         #[allow(unsafe_code)]
         unsafe {
             std::env::set_var(POOL, (64 * MIB).to_string());

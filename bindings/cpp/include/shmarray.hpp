@@ -1,18 +1,18 @@
 // shmarray: typed n-dimensional arrays in shared memory, the same in every language.
 //
 //     auto a = shmarray::array<std::int32_t>::create({2, 3, 3});
-//     send(a.handle());       // one line of text, to any process …
-//     auto b = shmarray::array<std::int32_t>::attach(received); // … which has the same memory
+//     send(a.handle());                                         // one line of text
+//     auto b = shmarray::array<std::int32_t>::attach(received); // the same memory, elsewhere
 //     a(0, 1, 2) = 5;
 //
-// An array object is a hold on memory, not the memory: moving it is cheap, and copying it does
-// not compile, since a reader could take the copy for a copy of the elements. view() says "the
-// same memory once more". As with std::span, const is in the element type: array<const T> reads,
-// and attached as such its pages refuse a store. A moved-from or default-made array is empty: it
-// can be destroyed, assigned to, and asked for its size.
+// An array object owns a hold on memory, not the memory itself. Moving it is cheap. Copying it does
+// not compile, because a copy could be mistaken for a copy of the elements; view() returns a second
+// object for the same memory. As with std::span, the element type has the const: array<const T> is
+// read-only, and attach() of such a type maps the pages read-only. An array that was moved from or
+// default-constructed is empty: it can be destroyed, assigned to, and asked for its size.
 //
-// Another process may write an element while this one reads it. Hand data over by writing it
-// first and sending the handle then.
+// Another process may write an element while this one reads it. To avoid data races, write the data
+// first and send the handle afterwards.
 #ifndef SHMARRAY_HPP
 #define SHMARRAY_HPP
 
@@ -30,7 +30,8 @@
 
 namespace shmarray {
 
-/// A new array with a copy of private memory. Strides (C order if not given) are in bytes.
+/// Creates an array and copies private memory into it. Strides are in bytes; the default is C
+/// order.
 template <class T>
 array<T> share(const T *data, const std::vector<std::int64_t> &shape,
                const std::vector<std::int64_t> &strides = {}, const options &chosen = {}) {
@@ -41,16 +42,16 @@ array<T> share(const T *data, const std::vector<std::int64_t> &shape,
                                     &made));
 }
 
-/// A new array of one dimension with a copy of a vector.
+/// Creates an array of one dimension and copies a vector into it.
 template <class T>
 array<T> share(const std::vector<T> &values, const options &chosen = {}) {
     return share(values.data(), {static_cast<std::int64_t>(values.size())}, {}, chosen);
 }
 
-/// Bytes of array data that this process has copied with this library.
+/// Returns the number of bytes of array data that this library has copied in this process.
 inline std::uint64_t copied_bytes() noexcept { return shma_copied_bytes(); }
 
-/// The library's version, such as "0.1.0".
+/// Returns the version of the library, such as "0.1.0".
 inline std::string version() { return shma_version(); }
 
 } // namespace shmarray

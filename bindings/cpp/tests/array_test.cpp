@@ -1,4 +1,4 @@
-// Arrays of every element type: making, attaching, elements, what they say of themselves.
+// Arrays of every element type: creation, attaching, elements and properties.
 #include <complex>
 #include <limits>
 #include <string>
@@ -97,7 +97,7 @@ TEST_CASE("moving_leaves_an_empty_array") {
     a(3) = 3;
     const auto b = std::move(a);
     CHECK(b(3) == 3);
-    CHECK(a.get() == nullptr); // NOLINT: what a moved-from array is, is documented
+    CHECK(a.get() == nullptr); // NOLINT: the state after a move is documented
     CHECK(a.size() == 0);
     CHECK(array<int>().ndim() == 0);
     CHECK_THROWS_AS(array<int>().handle(), shmarray::invalid_argument);
@@ -193,7 +193,8 @@ TEST_CASE("dtypes_that_cpp_lacks_are_any_arrays") {
     CHECK(any_array::create("<i4", {2}).as<std::int32_t>()(1) == 0);
 }
 
-/// The handle of int32 elements 5 bytes apart, from a byte on, as of a field in packed structures.
+/// Returns the handle of int32 elements with a stride of 5 bytes, as of a field in packed
+/// structures.
 std::string packed_handle(const any_array &bytes, int offset) {
     std::string handle = bytes.handle();
     handle.replace(handle.find(R"("offset":0)"), 10, R"("offset":)" + std::to_string(offset));
@@ -213,7 +214,7 @@ TEST_CASE("elements_out_of_alignment_are_refused_and_read_as_bytes") {
         CHECK((any_array::attach(handle).bytes()[0] == 0x2a) == (offset == 1));
     }
     const auto one = any_array::attach(packed_handle(packed, 0)).slice(0, 0, 1);
-    CHECK(one.as<std::int32_t>()(0) == 0x2a00); // one element is aligned whatever its stride
+    CHECK(one.as<std::int32_t>()(0) == 0x2a00); // a single element is aligned with any stride
 }
 
 TEST_CASE("facts_of_the_library") {

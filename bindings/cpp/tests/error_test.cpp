@@ -1,4 +1,4 @@
-// Exceptions: their types, their facts, and that a failure leaves nothing behind.
+// Exceptions: their types and values, and that a failure leaves nothing behind.
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -14,7 +14,7 @@ namespace {
 
 using shmarray::array;
 
-/// What each status is thrown as.
+/// The exception type of each status.
 const std::map<std::string, std::type_index> &types() {
     static const std::map<std::string, std::type_index> rows{
         {"NOT_FOUND", typeid(shmarray::not_found)},

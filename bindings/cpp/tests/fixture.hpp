@@ -1,4 +1,4 @@
-// What the tests stand on: the directory of segments, and this program as a second process.
+// Helpers of the tests: the directory of segments, and this program as a second process.
 #ifndef SHMARRAY_TESTS_FIXTURE_HPP
 #define SHMARRAY_TESTS_FIXTURE_HPP
 
@@ -9,10 +9,10 @@
 
 #include <doctest/doctest.h>
 
-/// Segments and names in SHMARRAY_DIR. The registry stays by design.
+/// Returns the number of segments and names in SHMARRAY_DIR, without the registry, which stays.
 int files_in_directory();
 
-/// Checks that a test leaves as much as it found.
+/// Checks that a test leaves as many files as it found.
 class LeavesNothing {
   public:
     LeavesNothing() : before_(files_in_directory()) {}
@@ -24,10 +24,10 @@ class LeavesNothing {
     int before_;
 };
 
-/// Names in SHMARRAY_DIR, in order: the same ones mean that nothing came and nothing went.
+/// Returns the sorted names in SHMARRAY_DIR. If they are equal, nothing was added or removed.
 std::vector<std::string> names_in_directory();
 
-/// Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20") while it lives.
+/// While it lives, SHMARRAY_DIR is a small file system ("size=1m,nr_inodes=20").
 class SmallDirectory {
   public:
     explicit SmallDirectory(const std::string &options);
@@ -35,21 +35,21 @@ class SmallDirectory {
     SmallDirectory &operator=(const SmallDirectory &) = delete;
     ~SmallDirectory();
 
-    /// Where it is; empty when this process may not mount one.
-    const std::string &place() const { return place_; }
+    /// Returns its path; empty if this process may not mount a file system.
+    const std::string &path() const { return path_; }
     std::uint64_t free_bytes() const;
 
   private:
-    std::string before_, place_;
+    std::string before_, path_;
 };
 
-/// Runs `body` in a forked child, which leaves with what it returns, and gives the wait status.
+/// Runs `body` in a forked child, which exits with its result. Returns the wait status.
 int run_forked(const std::function<int()> &body);
 
-/// Starts this program anew with `child ROLE ARGUMENT`, and gives its wait status.
+/// Runs this program again with `child ROLE ARGUMENT`. Returns its wait status.
 int run_child(const std::string &role, const std::string &argument);
 
-/// What a child does, by its role; the exit code. In process_test.cpp.
+/// Runs the task of a child's role and returns the exit code. Defined in process_test.cpp.
 int be_child(const std::string &role, const std::string &argument);
 
 #endif

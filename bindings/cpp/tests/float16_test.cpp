@@ -1,4 +1,4 @@
-// float16: every pattern of bits, and how numbers between them round.
+// float16: every bit pattern, and the rounding of numbers between them.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -45,10 +45,12 @@ TEST_CASE("what_lies_between_rounds_to_nearest_even") {
     CHECK(float16(65519.996F).bits() == 0x7bff);
     CHECK(float16(65520.0F).bits() == 0x7c00);
     CHECK(float16(std::numeric_limits<float>::max()).bits() == 0x7c00);
-    CHECK(float16(2.98023223876953125e-08F).bits() == 0); // half of the smallest number: to even
+    CHECK(float16(2.98023223876953125e-08F).bits() ==
+          0); // half of the smallest number rounds to even
     CHECK(float16(2.9802325e-08F).bits() == 1);
-    CHECK(float16(8.94069671630859375e-08F).bits() == 2); // one and a half of it
-    CHECK(float16(6.1005353e-05F).bits() == 0x0400);      // up into the normal numbers
+    CHECK(float16(8.94069671630859375e-08F).bits() ==
+          2);                                        // one and a half times the smallest number
+    CHECK(float16(6.1005353e-05F).bits() == 0x0400); // rounds up to a normal number
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// Full shared memory in C++: an exception with the facts, never a bus error, and nothing half-made.
+// Full shared memory in C++: an exception with the sizes, never a bus error, nothing half-made.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,18 +18,18 @@ using bytes = array<std::uint8_t>;
 constexpr std::int64_t small_bytes = 4 << 20;
 constexpr std::int64_t sizes[] = {8, 4 << 10, 64 << 10, 1 << 20};
 
-/// The text says what was asked, what is free and where, and all of it is so.
+/// Checks that the text has the requested bytes, the free bytes and the directory, all correct.
 void check_facts(const shmarray::error &error, std::int64_t size, const SmallDirectory &small) {
     unsigned long long asked = 0, left = 0;
-    char place[512] = "";
+    char directory[512] = "";
     INFO(std::string(error.what()));
     CHECK(error.status() == SHMA_ERROR_NO_SPACE);
     const char *format = "shared memory is full: %llu bytes asked, %llu bytes free in %511[^;];";
-    REQUIRE(std::sscanf(error.what(), format, &asked, &left, place) == 3);
+    REQUIRE(std::sscanf(error.what(), format, &asked, &left, directory) == 3);
     CHECK(asked >= static_cast<unsigned long long>(size));
     CHECK(asked > left);
     CHECK(left == small.free_bytes());
-    CHECK(place == small.place());
+    CHECK(directory == small.path());
     CHECK(std::string(error.what()).find("--shm-size") != std::string::npos);
 }
 
@@ -40,15 +40,16 @@ bytes make(std::int64_t size, bool named) {
 
 std::uint8_t value_of(std::size_t number) { return static_cast<std::uint8_t>(number % 251); }
 
-/// By memset and memcmp: nearly as fast without optimization.
+/// Uses memset and memcmp, which are nearly as fast without optimization.
 void make_all(const bytes &a, std::uint8_t value) { std::memset(a.data(), value, a.size()); }
 
 bool is_all(const bytes &a, std::uint8_t value) {
     return *a.data() == value && std::memcmp(a.data(), a.data() + 1, a.size() - 1) == 0;
 }
 
-/// Arrays until it fails; nothing comes of a failure. And why. Each has its number as its value,
-/// and none is touched before the last is made: each has its memory from the beginning.
+/// Creates arrays until it fails, and checks that the failure leaves nothing behind. Each array is
+/// filled with its number, none before the last is created, because creation reserves the memory.
+/// Returns the arrays and the error.
 std::vector<bytes> fill(std::int64_t size, bool named, shmarray::error &why) {
     std::vector<bytes> made;
     try {
@@ -67,7 +68,7 @@ std::vector<bytes> fill(std::int64_t size, bool named, shmarray::error &why) {
     return made;
 }
 
-/// The same, where the reason must be that memory is full.
+/// Does the same and checks that memory is full.
 std::vector<bytes> fill_memory(std::int64_t size, bool named, const SmallDirectory &small) {
     shmarray::error why(SHMA_OK, 0, "");
     auto made = fill(size, named, why);
@@ -75,7 +76,7 @@ std::vector<bytes> fill_memory(std::int64_t size, bool named, const SmallDirecto
     return made;
 }
 
-/// Every byte of every array has its array's value, and takes another.
+/// Checks that every byte has its array's value, and changes it.
 void check_each_byte(std::vector<bytes> &made) {
     bool good = true;
     for (std::size_t i = 0; i < made.size(); ++i) {
@@ -97,9 +98,9 @@ void drop_every_second(std::vector<bytes> &made) {
 void fill_drop_and_fill(std::int64_t size, bool named) {
     INFO("size ", size, named ? ", named" : "");
     const SmallDirectory small("size=4m");
-    if (small.place().empty())
+    if (small.path().empty())
         return;
-    make(1, false); // makes the registry, which stays
+    make(1, false); // creates the registry, which stays
     const auto empty = small.free_bytes();
     auto made = fill_memory(size, named, small);
     const std::size_t count = made.size();
@@ -134,7 +135,7 @@ TEST_CASE("memory_fills_with_named_arrays_and_no_name_of_a_failure_stays") {
 TEST_CASE("what_is_larger_than_all_is_an_exception_and_nothing_else") {
     const LeavesNothing leaves_nothing;
     const SmallDirectory small("size=4m");
-    if (small.place().empty())
+    if (small.path().empty())
         return;
     auto first = make(1000, false);
     const auto before = names_in_directory();
@@ -159,7 +160,7 @@ TEST_CASE("what_is_larger_than_all_is_an_exception_and_nothing_else") {
 TEST_CASE("a_child_of_a_full_one_has_all_of_it_and_is_told_the_same") {
     const LeavesNothing leaves_nothing;
     const SmallDirectory small("size=4m");
-    if (small.place().empty())
+    if (small.path().empty())
         return;
     auto made = fill_memory(64 << 10, false, small);
     const auto before = small.free_bytes();
@@ -181,13 +182,13 @@ TEST_CASE("a_child_of_a_full_one_has_all_of_it_and_is_told_the_same") {
 void fill_files_and_drop(bool named, const std::string &options) {
     INFO(options, named ? ", named" : "");
     const SmallDirectory small(options);
-    if (small.place().empty())
+    if (small.path().empty())
         return;
     shmarray::error why(SHMA_OK, 0, "");
     auto made = fill(1 << 20, named, why);
     const std::size_t count = made.size();
     REQUIRE(count >= 2);
-    CHECK(std::string(why.what()).find(small.place()) != std::string::npos);
+    CHECK(std::string(why.what()).find(small.path()) != std::string::npos);
     check_each_byte(made);
     drop_every_second(made);
     auto again = fill(1 << 20, named, why);
@@ -202,15 +203,15 @@ void fill_files_and_drop(bool named, const std::string &options) {
 TEST_CASE("a_file_system_without_room_for_files_keeps_what_is_there_and_has_room_again") {
     const LeavesNothing leaves_nothing;
     fill_files_and_drop(false, "size=64m,nr_inodes=21");
-    fill_files_and_drop(true, "size=64m,nr_inodes=21"); // an array finds no room, or
-    fill_files_and_drop(true, "size=64m,nr_inodes=22"); // its name
+    fill_files_and_drop(true, "size=64m,nr_inodes=21"); // no room for an array
+    fill_files_and_drop(true, "size=64m,nr_inodes=22"); // no room for its name
 }
 
 TEST_CASE("a_file_system_without_room_for_files_is_no_space") {
     const LeavesNothing leaves_nothing;
     for (const bool named : {false, true}) {
         const SmallDirectory small("size=64m,nr_inodes=21");
-        if (small.place().empty())
+        if (small.path().empty())
             return;
         shmarray::error why(SHMA_OK, 0, "");
         fill(1 << 20, named, why);

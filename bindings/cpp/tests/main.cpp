@@ -1,4 +1,4 @@
-// The test program: runs the tests, or is the second process that one of them started.
+// The test program: runs the tests, or the task of a second process that a test started.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "fixture.hpp"
 
@@ -27,29 +27,28 @@ std::vector<std::string> names_in_directory() {
 }
 
 SmallDirectory::SmallDirectory(const std::string &options) : before_(std::getenv("SHMARRAY_DIR")) {
-    std::string place =
-        before_ + "/small-XXXXXX"; // a place of its own: a process knows its registry by it
-    REQUIRE(mkdtemp(place.data()) != nullptr);
-    if (mount("tmpfs", place.c_str(), "tmpfs", 0, options.c_str()) != 0) {
+    std::string path = before_ + "/small-XXXXXX"; // a path of its own: it identifies the registry
+    REQUIRE(mkdtemp(path.data()) != nullptr);
+    if (mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) != 0) {
         MESSAGE("skipped: a small file system cannot be mounted here: ", std::strerror(errno));
-        rmdir(place.c_str());
+        rmdir(path.c_str());
         return;
     }
-    place_ = place;
-    setenv("SHMARRAY_DIR", place.c_str(), 1);
+    path_ = path;
+    setenv("SHMARRAY_DIR", path.c_str(), 1);
 }
 
 SmallDirectory::~SmallDirectory() {
-    if (place_.empty())
+    if (path_.empty())
         return;
-    umount2(place_.c_str(), MNT_DETACH); // lazily: this process has its registry mapped for good
-    rmdir(place_.c_str());
+    umount2(path_.c_str(), MNT_DETACH); // lazily: this process keeps its registry mapped
+    rmdir(path_.c_str());
     setenv("SHMARRAY_DIR", before_.c_str(), 1);
 }
 
 std::uint64_t SmallDirectory::free_bytes() const {
     struct statvfs facts {};
-    REQUIRE(statvfs(place_.c_str(), &facts) == 0);
+    REQUIRE(statvfs(path_.c_str(), &facts) == 0);
     return std::uint64_t{facts.f_bavail} * facts.f_frsize;
 }
 

@@ -1,4 +1,4 @@
-// Messages: pipes between processes, handles that hold, and what becomes of them.
+// Messages: pipes between processes, handles with a ticket, and what happens to both.
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using shmarray::array;
 using shmarray::outcome;
 
-/// Too large for a cell.
+/// The shape of an array that is too large for a cell.
 constexpr std::int64_t alone = 100000;
 
 array<std::uint8_t> marked(std::int64_t size, std::uint8_t mark) {
@@ -29,7 +29,7 @@ array<std::uint8_t> marked(std::int64_t size, std::uint8_t mark) {
     return made;
 }
 
-/// Runs a part of a test in a forked child, and gives its wait status.
+/// Runs a part of a test in a forked child and returns its wait status.
 template <class Part>
 int in_child(Part part) {
     std::fflush(nullptr);
@@ -160,7 +160,7 @@ TEST_CASE("what_nobody_can_receive_is_given_back") {
     CHECK(shmarray::sweep().segments == 2);
 }
 
-TEST_CASE("an_end_passes_on_by_its_descriptor") {
+TEST_CASE("an_end_passes_on_by_its_fd") {
     const LeavesNothing leaves_nothing;
     auto ends = shmarray::pipe::pair();
     const auto copy = shmarray::pipe::from_fd(dup(ends.second.fd()));
@@ -170,7 +170,7 @@ TEST_CASE("an_end_passes_on_by_its_descriptor") {
     std::array<int, 2> no_end{};
     REQUIRE(::pipe(no_end.data()) == 0);
     CHECK_THROWS_AS(shmarray::pipe::from_fd(no_end[0]), shmarray::invalid_argument);
-    CHECK(close(no_end[0]) == 0); // still ours
+    CHECK(close(no_end[0]) == 0); // not taken over
     CHECK_THROWS_AS(shmarray::pipe::from_fd(no_end[0]), shmarray::error);
     CHECK(close(no_end[1]) == 0);
 }

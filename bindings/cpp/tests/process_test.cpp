@@ -1,4 +1,4 @@
-// Two processes over one array: this program, and itself started anew with a handle.
+// Two processes with one array: this program, and a second run of it that gets a handle.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -14,7 +14,7 @@ namespace {
 
 using shmarray::array;
 
-/// Reads what the parent wrote: element (i, j) is 10 i + j.
+/// Checks what the parent wrote: element (i, j) is 10 i + j.
 int read_tens(const std::string &handle) {
     const auto a = array<const std::int32_t>::attach(handle);
     for (std::int64_t i = 0; i < a.shape()[0]; ++i)
@@ -31,7 +31,7 @@ int double_all(const std::string &handle) {
 }
 
 int store_to_readonly(const std::string &handle) {
-    std::signal(SIGSEGV, SIG_DFL); // a sanitizer would make a report of it
+    std::signal(SIGSEGV, SIG_DFL); // a sanitizer would report it
     const auto a = array<const std::int32_t>::attach(handle);
     *const_cast<volatile std::int32_t *>(a.data()) = 1;
     return 0;

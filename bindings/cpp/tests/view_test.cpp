@@ -1,4 +1,4 @@
-// Views: the same memory in another shape, and ways through its elements.
+// Views: the same memory with another shape, and iteration over its elements.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -13,7 +13,7 @@ using shmarray::array;
 using shmarray::far_end;
 using numbers = std::vector<std::int64_t>;
 
-/// Element (i, j) of 3 by 4 is 10 i + j.
+/// Returns an array of 3 × 4 whose element (i, j) is 10 i + j.
 array<int> tens() {
     auto a = array<int>::create({3, 4});
     for (int i = 0; i < 3; ++i)
@@ -66,9 +66,9 @@ TEST_CASE("a_view_is_the_same_memory_and_stays_inside") {
     CHECK_THROWS_AS(a.view({13}), shmarray::out_of_bounds);
     CHECK_THROWS_AS(a.view({2}, {4}, -4), shmarray::out_of_bounds);
     CHECK_THROWS_AS(a.view({2}, {4, 4}), shmarray::invalid_argument);
-    CHECK_THROWS_AS(a.view({2}, {4}, 1), shmarray::invalid_argument); // out of alignment
+    CHECK_THROWS_AS(a.view({2}, {4}, 1), shmarray::invalid_argument); // not aligned
     a = {};
-    CHECK(corner(1, 1) == 23); // a view keeps the memory
+    CHECK(corner(1, 1) == 23); // the view holds the memory
 }
 
 TEST_CASE("views_of_views_travel_by_handle") {

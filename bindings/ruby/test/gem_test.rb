@@ -3,8 +3,8 @@
 require_relative "helper"
 require "rubygems/package"
 
-# The contents of the gem that `stage` and `gem build` make. Nothing is compiled: ci/shell/setup.sh does
-# that.
+# The contents of the gem that `stage` and `gem build` make. Nothing is compiled: ci/shell/setup.sh
+# does that.
 class GemTest < SharedMemoryTest
   BINDING = File.expand_path("..", __dir__)
   REPOSITORY = File.expand_path("../..", BINDING)

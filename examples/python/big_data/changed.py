@@ -1,7 +1,4 @@
-"""Chunks of an interpolation by a pool:
-
-the data is shared once, and the workers write their part of the result in place.
-"""
+"""A pool interpolates in chunks: the data is shared once, and workers write results in place."""
 
 import itertools
 import sys
@@ -47,7 +44,8 @@ def main(points, chunks):
         zi = data.do_parallel(xi, pool, chunks)
         seconds = time.perf_counter() - began
     print(
-        f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data in {chunks} chunks"
+        f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data"
+        f" in {chunks} chunks"
     )
     print(f"seconds {seconds:.4f}")
 

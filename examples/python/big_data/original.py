@@ -1,7 +1,4 @@
-"""Chunks of an interpolation by a pool:
-
-the object with the data goes with every chunk, results come back as copies.
-"""
+"""A pool interpolates in chunks: every task has a copy of the data, and results are copied back."""
 
 import itertools
 import multiprocessing as mp
@@ -45,7 +42,8 @@ def main(points, chunks):
         zi = data.do_parallel(xi, pool, chunks)
         seconds = time.perf_counter() - began
     print(
-        f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data in {chunks} chunks"
+        f"result {zi.sum():.6f} of {points} points with {points * 48 / 1e6:.0f} MB of data"
+        f" in {chunks} chunks"
     )
     print(f"seconds {seconds:.4f}")
 

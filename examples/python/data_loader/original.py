@@ -1,7 +1,4 @@
-"""A data loader in PyTorch's manner:
-
-workers make batches of NumPy arrays, the trainer takes them in order.
-"""
+"""A data loader like PyTorch's: workers make batches of arrays, the trainer takes them in order."""
 
 import multiprocessing as mp
 import sys
@@ -77,7 +74,8 @@ def main(count, side, batch_size):
         for pictures, labels in Loader(Images(count, side), batch_size)
     )
     print(
-        f"result {brightness:.1f} of {count} pictures of 3 × {side} × {side}, {batch_size} in a batch"
+        f"result {brightness:.1f} of {count} pictures of 3 × {side} × {side},"
+        f" {batch_size} in a batch"
     )
     print(f"seconds {time.perf_counter() - began:.4f}")
 

@@ -1,4 +1,4 @@
-"""A pool of workers whose results are objects with big arrays in them."""
+"""A pool of workers whose results are objects with large arrays."""
 
 import sys
 import time

@@ -1,7 +1,4 @@
-"""A pool of workers whose results are objects with big arrays in them:
-
-pickle 5, with the arrays in SharedMemory.
-"""
+"""A pool of workers whose results are objects with large arrays, by pickle 5 and SharedMemory."""
 
 import sys
 import time

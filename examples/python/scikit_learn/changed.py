@@ -1,7 +1,4 @@
-"""Cross-validation of naive Bayes classifiers by joblib:
-
-the data is shared once, and goes by handle.
-"""
+"""Cross-validation of naive Bayes classifiers by joblib: data is shared once, sent by handle."""
 
 import sys
 import time
@@ -35,7 +32,8 @@ def main(samples, features):
         ]
         seconds = time.perf_counter() - began
     print(
-        f"result {max(scores):.6f} of {samples} samples with {features} features, {values.nbytes / 1e6:.0f} MB"
+        f"result {max(scores):.6f} of {samples} samples with {features} features,"
+        f" {values.nbytes / 1e6:.0f} MB"
     )
     print(f"seconds {seconds:.4f}")
 

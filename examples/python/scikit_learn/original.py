@@ -1,7 +1,4 @@
-"""Cross-validation of naive Bayes classifiers by joblib:
-
-the data is written to files for every call.
-"""
+"""Cross-validation of naive Bayes classifiers by joblib, which writes the data to files."""
 
 import sys
 import time
@@ -31,7 +28,8 @@ def main(samples, features):
         ]
         seconds = time.perf_counter() - began
     print(
-        f"result {max(scores):.6f} of {samples} samples with {features} features, {values.nbytes / 1e6:.0f} MB"
+        f"result {max(scores):.6f} of {samples} samples with {features} features,"
+        f" {values.nbytes / 1e6:.0f} MB"
     )
     print(f"seconds {seconds:.4f}")
 

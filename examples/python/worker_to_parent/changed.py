@@ -1,4 +1,4 @@
-"""A worker reads fields and hands each to its parent, as a data loader's worker does."""
+"""A worker reads fields and sends each to its parent, as a data loader's worker does."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ import shmarray.multiprocessing as mp
 
 
 def read(number, shape):
-    """Stands for a file: a field, and what is known of it."""
+    """Returns a field with its metadata, in place of reading a file."""
     return {"number": number, "field": np.full(shape, number, dtype=np.float32), "units": "K"}
 
 

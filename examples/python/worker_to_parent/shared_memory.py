@@ -1,4 +1,4 @@
-"""A worker reads fields and hands each to its parent: pickle 5, with the arrays in SharedMemory."""
+"""A worker reads fields and sends each to its parent, by pickle 5 and SharedMemory."""
 
 import multiprocessing as mp
 import sys
@@ -9,7 +9,7 @@ import pickle5
 
 
 def read(number, shape):
-    """Stands for a file: a field, and what is known of it."""
+    """Returns a field with its metadata, in place of reading a file."""
     return {"number": number, "field": np.full(shape, number, dtype=np.float32), "units": "K"}
 
 

@@ -1,4 +1,4 @@
-// The ABI as numbers: sizes, offsets, constants. What stands here never changes within ABI 0.
+// The ABI as numbers: sizes, offsets and constants. None of them ever changes within ABI 0.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -88,7 +88,7 @@ _Static_assert(SHMA_SEGMENT_POOL == 1, "SHMA_SEGMENT_POOL");
 _Static_assert(SHMA_SEGMENT_REMAINS == 2, "SHMA_SEGMENT_REMAINS");
 _Static_assert(SHMA_END == INT64_MIN, "SHMA_END");
 
-// The initialisers fill what they say.
+// The initializers set every field.
 static const shma_error no_error = SHMA_ERROR_INIT;
 static const shma_options no_options = SHMA_OPTIONS_INIT;
 

@@ -1,4 +1,4 @@
-// Arrays in C: making, attaching, viewing, and what they say of themselves.
+// Arrays in C: creation, attaching, views and properties.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static int32_t element(const shma_array *array, int64_t i, int64_t j) {
     return value;
 }
 
-// 3 by 4, where element (i, j) is 10 i + j.
+// Returns an array of 3 × 4 whose element (i, j) is 10 i + j.
 static shma_array *make_tens(void) {
     shma_array *array = make(SHMA_INT32, 2, (int64_t[]){3, 4});
     int32_t *values = shma_array_data(array);
@@ -144,7 +144,7 @@ static void a_slice_steps_and_reverses(void **state) {
     expect_numbers(shma_array_shape(view), 2, (int64_t[]){3, 1});
     assert_int_equal(element(view, 1, 0), 12);
     shma_array_close(array);
-    assert_int_equal(element(view, 1, 0), 12); // a view keeps the memory
+    assert_int_equal(element(view, 1, 0), 12); // the view holds the memory
     shma_array_close(view);
 }
 
@@ -193,7 +193,7 @@ static void a_view_has_its_own_shape_strides_and_offset(void **state) {
     shma_array_close(view);
     assert_int_equal(
         shma_array_view(array, 2, (int64_t[]){5, 5}, (int64_t[]){0, 0}, 4, &view, NULL), SHMA_OK);
-    assert_int_equal(element(view, 4, 4), 1); // strides of zero repeat an element
+    assert_int_equal(element(view, 4, 4), 1); // a stride of zero repeats an element
     shma_array_close(view);
     shma_array_close(array);
 }
@@ -325,7 +325,8 @@ static void options_of_zeros_are_the_ordinary_array(void **state) {
     shma_array_close(array);
 }
 
-// Of 5: another array of this size with these options, as the first and the last byte tell.
+// Creates an array with these options and closes it. Returns the first byte that it had, or -1 if
+// the last one differed. Both bytes are set to 5 before the array is closed.
 static int begins_with(const shma_options *options, int64_t bytes) {
     shma_array *array = NULL;
     assert_int_equal(shma_array_create(SHMA_UINT8, 1, &bytes, options, &array, NULL), SHMA_OK);

@@ -1,4 +1,5 @@
-// Children of a test: each says what it sees on its descriptor 1, and waits at 0 until it may go on.
+// Child processes of a test. Each writes what it observes to fd 1, and waits at fd 0 for permission
+// to continue.
 #ifndef SHMARRAY_TESTS_CHILDREN_H
 #define SHMARRAY_TESTS_CHILDREN_H
 
@@ -11,14 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Set in children: an assertion of cmocka's would go on there with the next test.
+// Set in children, where a failed assertion of cmocka would continue with the next test.
 static int is_child;
 
-// LeakSanitizer asks this. A child that forked and exits has frames and threads of its parent's no more.
+// Called by LeakSanitizer. It is off in a forked child, which no longer has the stacks and threads
+// of its parent.
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return is_child; }
 
-// An assertion that holds in a child as well.
+// An assertion that can be used in a child as well.
 static inline void must(int holds) {
     if (!holds && is_child)
         _exit(93);
@@ -27,7 +29,7 @@ static inline void must(int holds) {
 
 enum ending { BY_EXIT, BY__EXIT, BY_QUICK_EXIT, BY_KILL, BY_ABORT, ENDINGS };
 
-// Room for a handle.
+// A buffer for a handle.
 struct text {
     char bytes[2048];
 };
@@ -38,7 +40,7 @@ struct child {
     int hear;
 };
 
-// In a child: ends with a status, or by a signal.
+// In a child: ends the process with a status or by a signal.
 static inline void end_by(enum ending how, int status) {
     if (how == BY_EXIT)
         exit(status);
@@ -51,8 +53,10 @@ static inline void end_by(enum ending how, int status) {
     _exit(status);
 }
 
-// The wait status of who ended in that way with 0.
-static inline int status_of(enum ending how) { return how == BY_KILL ? SIGKILL : how == BY_ABORT ? SIGABRT : 0; }
+// Returns the wait status of a process that ended in that way with status 0.
+static inline int status_of(enum ending how) {
+    return how == BY_KILL ? SIGKILL : how == BY_ABORT ? SIGABRT : 0;
+}
 
 static inline void say(int64_t number) {
     if (write(1, &number, sizeof number) != sizeof number)
@@ -60,20 +64,20 @@ static inline void say(int64_t number) {
 }
 
 static inline void say_text(const char *text) {
-    struct text room = {""};
-    snprintf(room.bytes, sizeof room.bytes, "%s", text);
-    if (write(1, &room, sizeof room) != sizeof room)
+    struct text buffer = {""};
+    snprintf(buffer.bytes, sizeof buffer.bytes, "%s", text);
+    if (write(1, &buffer, sizeof buffer) != sizeof buffer)
         _exit(91);
 }
 
-// In a child: until it may go on. Who asks no more wants it to end.
+// In a child: waits for permission to continue. It ends if the parent has closed the pipe.
 static inline void wait_for_go(void) {
     char byte;
     if (read(0, &byte, 1) != 1)
         _exit(92);
 }
 
-// Starts a child that runs `body` and leaves by _exit with what that returns.
+// Starts a child that calls `body` and passes its result to _exit.
 static inline struct child start_child(int (*body)(void *), void *argument) {
     int asks[2], answers[2];
     if (pipe(asks) != 0 || pipe(answers) != 0)
@@ -95,21 +99,21 @@ static inline struct child start_child(int (*body)(void *), void *argument) {
     return child;
 }
 
-// What a child said; -1 when it ended without a word.
+// Returns the number that a child wrote; -1 if it ended without writing one.
 static inline int64_t hear(const struct child *child) {
     int64_t number = -1;
     return read(child->hear, &number, sizeof number) == sizeof number ? number : -1;
 }
 
 static inline struct text hear_text(const struct child *child) {
-    struct text room = {""};
-    for (size_t got = 0; got < sizeof room;) {
-        const ssize_t more = read(child->hear, room.bytes + got, sizeof room - got);
+    struct text buffer = {""};
+    for (size_t got = 0; got < sizeof buffer;) {
+        const ssize_t more = read(child->hear, buffer.bytes + got, sizeof buffer - got);
         if (more <= 0)
             return (struct text){"nothing was said"};
         got += (size_t)more;
     }
-    return room;
+    return buffer;
 }
 
 static inline void let_go(const struct child *child) {
@@ -117,7 +121,7 @@ static inline void let_go(const struct child *child) {
         abort();
 }
 
-// Its wait status, when the kernel has taken back what it had.
+// Waits for a process and returns its wait status. The kernel has released its locks by then.
 static inline int status_of_process(pid_t pid) {
     int status = -1;
     return waitpid(pid, &status, 0) == pid ? status : -1;
@@ -129,7 +133,7 @@ static inline int ended(const struct child *child) {
     return status_of_process(child->pid);
 }
 
-// Orphans of this process's become its children, so that it can wait for them.
+// Makes orphaned descendants children of this process, so that it can wait for them.
 static inline void adopt_orphans(void) {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         abort();

@@ -1,4 +1,5 @@
-// What lies in SHMARRAY_DIR: for tests that nothing is left behind. And a small one that can be full.
+// Reads SHMARRAY_DIR, so that tests can check that nothing is left behind, and replaces it with a
+// small file system that can be filled.
 #ifndef SHMARRAY_TESTS_DIRECTORY_H
 #define SHMARRAY_TESTS_DIRECTORY_H
 
@@ -11,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Segments and names there, or -1 when it cannot be read. The registry stays by design.
+// Returns the number of segments and names in SHMARRAY_DIR, or -1 if it cannot be read. The
+// registry is not counted: it stays by design.
 static inline int files_in_directory(void) {
     const char *path = getenv("SHMARRAY_DIR");
     DIR *directory = path ? opendir(path) : NULL;
@@ -26,8 +28,8 @@ static inline int files_in_directory(void) {
     return count;
 }
 
-// How many descriptors this process has of files there, and of the directory itself.
-static inline int descriptors_in_directory(void) {
+// Returns the number of fds that this process has open on files there and on the directory itself.
+static inline int fds_in_directory(void) {
     const char *path = getenv("SHMARRAY_DIR");
     DIR *directory = path ? opendir("/proc/self/fd") : NULL;
     if (!directory)
@@ -43,10 +45,12 @@ static inline int descriptors_in_directory(void) {
 }
 
 static inline int is_no_registry(const struct dirent *entry) {
-    return strncmp(entry->d_name, "shmarray-", 9) == 0 && strncmp(entry->d_name, "shmarray-registry-", 18) != 0;
+    return strncmp(entry->d_name, "shmarray-", 9) == 0 &&
+           strncmp(entry->d_name, "shmarray-registry-", 18) != 0;
 }
 
-// Their names in order, a line each: the same text means that nothing came and nothing went. Yours to free.
+// Returns their sorted names, one on each line; equal texts mean that nothing was added or removed.
+// The caller frees the text.
 static inline char *names_in_directory(void) {
     char *names = NULL;
     size_t bytes = 0;
@@ -62,43 +66,45 @@ static inline char *names_in_directory(void) {
     return names;
 }
 
-// Of whoever had one there.
+// Unlinks the registries of all users there.
 static inline void remove_registries(const char *path) {
     DIR *directory = opendir(path);
-    for (struct dirent *entry = directory ? readdir(directory) : NULL; entry; entry = readdir(directory))
+    for (struct dirent *entry = directory ? readdir(directory) : NULL; entry;
+         entry = readdir(directory))
         if (strncmp(entry->d_name, "shmarray-registry-", 18) == 0)
             unlinkat(dirfd(directory), entry->d_name, 0);
     if (directory)
         closedir(directory);
 }
 
-// Where SHMARRAY_DIR was before it became small.
+// The value of SHMARRAY_DIR before begin_small_directory.
 static char large_directory[4096];
 
-// Makes SHMARRAY_DIR a small file system ("size=1m,nr_inodes=20"). 0, or the error number. Each is
-// mounted at a place of its own, for a process knows its registry by the place.
+// Mounts a small file system ("size=1m,nr_inodes=20") and points SHMARRAY_DIR to it. Returns 0 or
+// the error number. Each mount has a path of its own, because a process identifies its registry by
+// path.
 static inline int begin_small_directory(const char *options) {
-    char place[sizeof large_directory + 16];
+    char path[sizeof large_directory + 16];
     snprintf(large_directory, sizeof large_directory, "%s", getenv("SHMARRAY_DIR"));
-    snprintf(place, sizeof place, "%s/small-XXXXXX", large_directory);
-    if (!mkdtemp(place))
+    snprintf(path, sizeof path, "%s/small-XXXXXX", large_directory);
+    if (!mkdtemp(path))
         return errno;
-    if (mount("tmpfs", place, "tmpfs", 0, options) != 0) {
+    if (mount("tmpfs", path, "tmpfs", 0, options) != 0) {
         const int why = errno;
-        rmdir(place);
+        rmdir(path);
         return why;
     }
-    setenv("SHMARRAY_DIR", place, 1);
+    setenv("SHMARRAY_DIR", path, 1);
     return 0;
 }
 
-// Lazily, for this process has its registry mapped for good.
+// Unmounts lazily, because this process keeps its registry mapped until it ends.
 static inline void end_small_directory(void) {
-    const char *place = getenv("SHMARRAY_DIR");
-    if (!place || !strstr(place, "/small-"))
+    const char *path = getenv("SHMARRAY_DIR");
+    if (!path || !strstr(path, "/small-"))
         return;
-    umount2(place, MNT_DETACH);
-    rmdir(place);
+    umount2(path, MNT_DETACH);
+    rmdir(path);
     setenv("SHMARRAY_DIR", large_directory, 1);
 }
 

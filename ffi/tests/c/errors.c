@@ -1,4 +1,4 @@
-// Failures in C: which status, which field the message names, and NULL in every place.
+// Failures in C: the status, the field that the message names, and NULL for every pointer.
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "directory.h"
 
 static const int64_t two_by_three[] = {2, 3};
-// What outputs hold before a call: a failure leaves them alone.
+// The value of each output before a call; a failing call leaves it unchanged.
 static shma_array *const untouched = (shma_array *)&two_by_three;
 
 static shma_array *make(void) {
@@ -29,7 +29,7 @@ static int nothing_is_left(void **state) {
     return files_in_directory();
 }
 
-// The status came back, stands in the error, and the message has the words.
+// Asserts that the status was returned and is in the error, and that the message has these words.
 static void expect_failure(int32_t status, int32_t expected, const shma_error *error,
                            const char *words) {
     assert_int_equal(status, expected);
@@ -117,21 +117,21 @@ static void a_system_error_has_its_number(void **state) {
     assert_int_equal(error.os_errno, ENOENT);
 }
 
-// `text` with its one `from` made `to`.
+// Returns `text` with its only `from` replaced by `to`.
 static const char *changed(const char *text, const char *from, const char *to) {
     static char made[4096];
-    const char *place = strstr(text, from);
-    assert_non_null(place);
-    snprintf(made, sizeof made, "%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
+    const char *found = strstr(text, from);
+    assert_non_null(found);
+    snprintf(made, sizeof made, "%.*s%s%s", (int)(found - text), text, to, found + strlen(from));
     return made;
 }
 
 static const char *of_another_generation(const char *handle) {
     unsigned long long generation = 0;
     char from[64], to[64];
-    const char *place = strstr(handle, "\"generation\":");
-    assert_non_null(place);
-    assert_int_equal(sscanf(place, "\"generation\":%llu", &generation), 1);
+    const char *found = strstr(handle, "\"generation\":");
+    assert_non_null(found);
+    assert_int_equal(sscanf(found, "\"generation\":%llu", &generation), 1);
     snprintf(from, sizeof from, "\"generation\":%llu", generation);
     snprintf(to, sizeof to, "\"generation\":%llu", generation ^ 1);
     return changed(handle, from, to);
@@ -190,7 +190,7 @@ static void a_view_cannot_leave_its_array(void **state) {
     const int64_t four = 4, step = 4;
     int32_t status = shma_array_view(row, 1, &four, &step, 0, &view, &error);
     expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error,
-                   "the view"); // though the array goes on
+                   "the view"); // although the array itself is longer
     status = shma_array_view(row, 1, &step, &step, -4, &view, &error);
     expect_failure(status, SHMA_ERROR_OUT_OF_BOUNDS, &error, "the view");
     status = shma_array_select(array, 0, 2, &view, &error);
@@ -292,7 +292,7 @@ static void null_where_a_text_is_written(void **state) {
         assert_int_equal(writers[which](NULL, NULL, 0, NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
         assert_int_equal(writers[which](array, NULL, 0, NULL, NULL), SHMA_ERROR_TEXT_TOO_SHORT);
     }
-    assert_int_equal(shma_handle_discard(text, NULL), SHMA_OK); // the last was a handle to send
+    assert_int_equal(shma_handle_discard(text, NULL), SHMA_OK); // it was a handle with a ticket
     shma_array_close(array);
 }
 
@@ -349,7 +349,8 @@ static void null_where_a_message_is_received(void **state) {
     assert_int_equal(shma_pipe_receive(NULL, 0, &message, NULL), needed);
     assert_ptr_equal(message, untouched);
     assert_int_equal(shma_pipe_receive(there, 0, NULL, NULL), needed);
-    assert_int_equal(shma_pipe_receive(there, 0, &message, NULL), SHMA_OK); // it is still there
+    assert_int_equal(shma_pipe_receive(there, 0, &message, NULL),
+                     SHMA_OK); // the failed call left it in the pipe
     assert_non_null(shma_message_payload(message, NULL));
     assert_int_equal(shma_message_array(NULL, 0, SHMA_READ_WRITE, &array, NULL), needed);
     assert_int_equal(shma_message_array(message, 0, SHMA_READ_WRITE, NULL, NULL), needed);

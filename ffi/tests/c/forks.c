@@ -1,5 +1,5 @@
-// Forks in C: whoever of a family dies first, and however, the others keep what they hold, and no
-// more.
+// Forks in C: in whatever order and way the processes of a family end, the others keep what they
+// hold, and nothing else is left.
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #include "children.h"
 #include "directory.h"
 
-// One array of 3 × 4, and three more ways to have its element (1, 2).
+// An array of 3 × 4, and three further objects that reach its element (1, 2).
 static struct {
     shma_array *array, *view, *reader, *turned;
     char handle[2048];
@@ -52,7 +52,7 @@ static int64_t element(const shma_array *array, int64_t first, int64_t second) {
     return *(const int64_t *)(data + first * strides[0] + second * strides[1]);
 }
 
-// Writes by one, and reads by all and by the handle: the value, or -1.
+// Writes by one object and reads by all and by the handle. Returns the value, or -1 if they differ.
 static int64_t write_and_see(int64_t value) {
     shma_array *again = NULL;
     ((int64_t *)shma_array_data(held.array))[6] = value;
@@ -81,7 +81,7 @@ static void expect_held(const char *handle) {
     assert_true(files_in_directory() > 0);
 }
 
-// After an ordinary end nothing is left; after another one a sweep gives it back.
+// After an ordinary end nothing is left. After any other end, a sweep gives the memory back.
 static void expect_nothing_left(enum ending how) {
     if (how != BY_EXIT)
         swept();
@@ -154,8 +154,8 @@ static void a_parent_keeps_its_views_when_its_child_ends_first(void **state) {
     }
 }
 
-// Each of three generations waits at a pipe of its own, and has the end of another that closes with
-// it.
+// Each of three generations of processes waits at a pipe of its own, and has the end of another
+// pipe, which closes when it ends.
 struct generations {
     int waits[3][2];
     int lives[3][2];
@@ -196,12 +196,12 @@ static void let_three_end(struct generations *three, const struct child *first,
         pids[facts[0]] = (pid_t)facts[1];
     }
     for (int i = 0; i < 3; i++) {
-        swept(); // what the dead alone held, and no more
+        swept(); // gives back only what the dead processes held
         assert_int_equal(write(three->waits[order[i]][1], ".", 1), 1);
         assert_int_equal(hear(first), 70 + order[i]);
         assert_int_equal(read(three->lives[order[i]][0], &byte, 1), 0); // it has ended
     }
-    for (int i = 0; i < 3; i++) // each is ours when its parent is gone
+    for (int i = 0; i < 3; i++) // an orphan is a child of this process
         assert_int_equal(status_of_process(pids[i]), status_of(three->how));
 }
 
@@ -250,8 +250,9 @@ static int see_make_and_end(void *turn) {
     const int64_t number = *(int64_t *)turn, shape[] = {1000};
     static shma_array *own, *again;
     char handle[2048];
-    // A thread of the parent may be giving something back: its lock must not live on in a child.
-    if (descriptors_in_directory() != 0 || write_and_see(number) != number ||
+    // A thread of the parent may be releasing memory at the fork; the child must not inherit its
+    // lock.
+    if (fds_in_directory() != 0 || write_and_see(number) != number ||
         shma_array_create(SHMA_INT64, 1, shape, NULL, &own, NULL) != SHMA_OK ||
         shma_array_handle(own, handle, sizeof handle, NULL, NULL) != SHMA_OK ||
         shma_array_attach(handle, SHMA_READ_ONLY, &again, NULL) != SHMA_OK)
@@ -311,7 +312,7 @@ static void a_process_may_exit_while_its_threads_make_and_close(void **state) {
         const struct child child = start_child(exit_beside_threads, NULL);
         assert_int_equal(ended(&child), 0);
     }
-    expect_nothing_left(BY__EXIT); // what a thread made while its process ended waits for a sweep
+    expect_nothing_left(BY__EXIT); // what a thread created during the exit needs a sweep
 }
 
 static void *fork_in_a_thread(void *status) {
@@ -353,7 +354,7 @@ static int end_the_first_thread(void *unused) {
     pthread_exit(NULL);
 }
 
-// Its process looks dead to who looks at its pid.
+// To a process that tests its pid, such a process looks dead.
 static void a_process_whose_first_thread_ended_holds_on(void **state) {
     (void)state;
     const struct child child = start_child(end_the_first_thread, NULL);

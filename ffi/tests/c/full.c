@@ -1,4 +1,4 @@
-// Full shared memory in C: a status with the facts, never a bus error, and nothing half-made.
+// Full shared memory in C: a status with the sizes, never a bus error, and nothing half-made.
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 
 enum { SMALL_BYTES = 4 << 20, MOST = 1 << 18 };
 
-// One test is run for each: how large the arrays are, whether they have names, and where.
+// The parameters of a test: the size of the arrays, whether they have names, and the file system.
 struct filling {
     int64_t bytes;
     int named;
@@ -59,18 +59,18 @@ static uint64_t free_bytes(void) {
     return (uint64_t)facts.f_bavail * facts.f_frsize;
 }
 
-// The message says what was asked, what is free and where, and all of it is so.
+// Asserts that the message has the requested bytes, the free bytes and the directory, all correct.
 static void expect_facts(const shma_error *error, int64_t bytes) {
     unsigned long long asked = 0, left = 0;
-    char place[512] = "";
+    char directory[512] = "";
     assert_int_equal(error->status, SHMA_ERROR_NO_SPACE);
     const char *format = "shared memory is full: %llu bytes asked, %llu bytes free in %511[^;];";
-    if (sscanf(error->message, format, &asked, &left, place) != 3)
+    if (sscanf(error->message, format, &asked, &left, directory) != 3)
         fail_msg("\"%s\" lacks a fact", error->message);
     assert_true(asked >= (unsigned long long)bytes);
     assert_true(asked > left);
     assert_int_equal(left, free_bytes());
-    assert_string_equal(place, getenv("SHMARRAY_DIR"));
+    assert_string_equal(directory, getenv("SHMARRAY_DIR"));
     assert_non_null(strstr(error->message, "--shm-size"));
 }
 
@@ -83,7 +83,7 @@ static int32_t make(int64_t bytes, int named, shma_array **array, shma_error *er
     return shma_array_create(SHMA_UINT8, 1, &bytes, &options, array, error);
 }
 
-// Fails once more, and nothing comes of it.
+// Asserts that another call fails, and that it leaves nothing behind.
 static void expect_nothing_of_a_failure(int64_t bytes, int named, int32_t status) {
     shma_array *array = NULL;
     shma_error error = SHMA_ERROR_INIT;
@@ -102,8 +102,8 @@ static int is_all(const shma_array *array, unsigned char value) {
     return data[0] == value && memcmp(data, data + 1, bytes - 1) == 0;
 }
 
-// Arrays after those there are, until it fails: the status, and how many. None is touched before
-// the last is made: each has its memory from the beginning.
+// Creates further arrays until it fails. Returns the status and their number. None is written to
+// before the last is created, because creation reserves the memory.
 static int32_t fill(const struct filling *filling, shma_error *error, size_t *more) {
     const size_t before = count;
     int32_t status = SHMA_OK;
@@ -119,7 +119,7 @@ static int32_t fill(const struct filling *filling, shma_error *error, size_t *mo
     return status;
 }
 
-// Every byte has its array's value, and takes another: the value plus one.
+// Asserts that every byte has its array's value, and adds one to it.
 static void expect_each_byte(size_t first) {
     for (size_t i = first; i < count; i++) {
         assert_true(is_all(made[i], (unsigned char)(i % 251)));
@@ -150,7 +150,7 @@ static void fills_keeps_and_has_room_again(void **state) {
     const struct filling *filling = *state;
     shma_error error = SHMA_ERROR_INIT;
     size_t first = 0, more = 0;
-    assert_int_equal(make(1, 0, &made[0], &error), SHMA_OK); // makes the registry, which stays
+    assert_int_equal(make(1, 0, &made[0], &error), SHMA_OK); // creates the registry, which stays
     shma_array_close(made[0]);
     const uint64_t empty = free_bytes();
     assert_int_equal(fill(filling, &error, &first), SHMA_ERROR_NO_SPACE);
@@ -236,7 +236,7 @@ static int fill_with_four_threads(void *unused) {
     return files_in_directory();
 }
 
-// In a child: a bus error of a thread would end the program.
+// Runs in a child, because a bus error of a thread would end the program.
 static void threads_that_fill_it_together_keep_what_each_has(void **state) {
     (void)state;
     need_small_directory();
@@ -245,7 +245,7 @@ static void threads_that_fill_it_together_keep_what_each_has(void **state) {
     assert_int_equal(ended(&child), 0);
 }
 
-// A child has what its parent has, and is told as its parent is.
+// A child has the arrays of its parent and gets the same error.
 static int use_all_and_ask_for_more(void *unused) {
     (void)unused;
     shma_error error = SHMA_ERROR_INIT;
@@ -309,7 +309,8 @@ static struct filling fillings[] = {
     {8, 0, "size=4m"}, {4 << 10, 0, "size=4m"}, {64 << 10, 0, "size=4m"}, {1 << 20, 0, "size=4m"},
     {8, 1, "size=4m"}, {4 << 10, 1, "size=4m"}, {64 << 10, 1, "size=4m"}, {1 << 20, 1, "size=4m"},
 };
-// With names, a name is what finds no room in one of the two: each is a file, too.
+// A name is a file as well: with names, one of the two limits leaves no room for the name of an
+// array.
 static struct filling few_files[] = {
     {1 << 20, 0, "size=64m,nr_inodes=21"},
     {1 << 20, 1, "size=64m,nr_inodes=21"},
@@ -317,17 +318,17 @@ static struct filling few_files[] = {
 };
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, mount_small, unmount_small)
-#define FILL(what, place)                                                                          \
+#define FILL(what, index)                                                                          \
     {                                                                                              \
         "memory_full_of_" what "_keeps_them_and_has_room_again", fills_keeps_and_has_room_again,   \
-            mount_small, unmount_small, &fillings[place]                                           \
+            mount_small, unmount_small, &fillings[index]                                           \
     }
-#define FILES(what, place)                                                                         \
+#define FILES(what, index)                                                                         \
     {"few_files_for_" what "_keep_what_is_there", without_room_for_files_keeps_and_has_room_again, \
-     mount_small, unmount_small, &few_files[place]},                                               \
+     mount_small, unmount_small, &few_files[index]},                                               \
     {                                                                                              \
         "few_files_for_" what "_are_no_space", without_room_for_files_is_no_space, mount_small,    \
-            unmount_small, &few_files[place]                                                       \
+            unmount_small, &few_files[index]                                                       \
     }
 
 int main(void) {

@@ -1,4 +1,4 @@
-// The shared library loaded at run time, as an interpreter's foreign-function module does it.
+// Loads the shared library at run time, as the foreign-function module of an interpreter does.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include "directory.h"
 
-// The functions that a list of symbols names, one in a line; each must be there.
+// Returns the number of functions in a list of symbols, one on each line. Each must exist.
 static int find_listed(void *library, const char *list) {
     FILE *lines = fopen(list, "r");
     assert_non_null(lines);

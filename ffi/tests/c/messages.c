@@ -1,5 +1,5 @@
-// Messages in C: pipes that carry arrays, handles that hold, and what becomes of them when somebody
-// dies.
+// Messages in C: pipes that carry arrays, handles with a ticket, and what happens to both when a
+// process dies.
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -20,10 +20,10 @@
 
 #include "directory.h"
 
-// In a cell, and in a segment of its own.
+// An array in a cell, and one in a segment of its own.
 static const int64_t sizes[] = {8, 100000};
 static const int64_t soon = 1000 * 1000;
-// What outputs hold before a call: a failure leaves them alone.
+// The value of each output before a call; a failing call leaves it unchanged.
 static shma_array *const untouched = (shma_array *)&sizes;
 
 static int nothing_is_left(void **state) {
@@ -193,7 +193,7 @@ static void a_killed_receiver_leaves_nothing(void **state) {
         fflush(NULL);
         const pid_t child = fork();
         if (child == 0) {
-            receive(there); // and dies before it asks for the array
+            receive(there); // and ends before it attaches the array
             raise(SIGKILL);
         }
         wait_for(child, SIGKILL);
@@ -227,7 +227,7 @@ static void a_closed_end_is_an_outcome_and_not_an_error(void **state) {
     assert_int_equal(send_one(there, array, SHMA_NO_TIMEOUT), SHMA_OK);
     shma_pipe_close(there);
     assert_int_equal(shma_pipe_send(here, &array, 1, "x", 1, SHMA_NO_TIMEOUT, &error), SHMA_CLOSED);
-    shma_message_close(receive(here)); // what was sent before is still received
+    shma_message_close(receive(here)); // sent before the close
     shma_message *message = (shma_message *)untouched;
     assert_int_equal(shma_pipe_receive(here, SHMA_NO_TIMEOUT, &message, &error), SHMA_CLOSED);
     assert_ptr_equal(message, untouched);
@@ -278,7 +278,7 @@ static void an_empty_pipe_and_a_full_one_time_out(void **state) {
 
 static void do_nothing(int signal) { (void)signal; }
 
-// The timer goes on: a signal that comes before the wait does no harm.
+// The timer repeats, so a signal that arrives before the wait does not matter.
 static void a_signal_ends_a_wait(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
@@ -299,7 +299,7 @@ static void a_signal_ends_a_wait(void **state) {
     shma_pipe_close(there);
 }
 
-// This program, started anew with a descriptor: answers what it receives.
+// This program, executed again with an fd: it sends back what it receives.
 static int answer(const char *fd) {
     shma_pipe *pipe = NULL;
     if (shma_pipe_from_fd(atoi(fd), &pipe, NULL) != SHMA_OK || shma_pipe_fd(pipe) != atoi(fd))
@@ -314,7 +314,7 @@ static int answer(const char *fd) {
     return status;
 }
 
-static void an_end_passes_to_another_program_by_its_descriptor(void **state) {
+static void an_end_passes_to_another_program_by_its_fd(void **state) {
     (void)state;
     char program[4096] = "", fd[16];
     shma_pipe *here, *there;
@@ -410,7 +410,8 @@ static void a_handle_to_send_holds_until_it_is_attached_or_discarded(void **stat
         assert_int_equal(left_after_sweep(), 1);
         assert_int_equal(shma_handle_discard(second, NULL), SHMA_OK);
         assert_int_equal(files_in_directory(), 0);
-        assert_int_equal(shma_handle_discard(second, NULL), SHMA_OK); // twice is as good as once
+        assert_int_equal(shma_handle_discard(second, NULL),
+                         SHMA_OK); // a second discard does nothing
     }
 }
 
@@ -427,7 +428,7 @@ static void a_room_that_is_too_short_leaves_no_ticket(void **state) {
     assert_int_equal(text[0], '#');
     shma_array_close(array);
     assert_int_equal(files_in_directory(), 0);
-    array = marked(sizes[1], 8); // another, whose generation may have more digits
+    array = marked(sizes[1], 8); // a new array, whose generation may have more digits
     assert_int_equal(shma_array_handle_to_send(array, NULL, 0, &needed, NULL),
                      SHMA_ERROR_TEXT_TOO_SHORT);
     assert_int_equal(shma_array_handle_to_send(array, text, needed, &written, NULL), SHMA_OK);
@@ -469,7 +470,7 @@ int main(int count, char **arguments) {
         TEST(an_answer_arrives_though_its_sender_left_a_task_unread),
         TEST(an_empty_pipe_and_a_full_one_time_out),
         TEST(a_signal_ends_a_wait),
-        TEST(an_end_passes_to_another_program_by_its_descriptor),
+        TEST(an_end_passes_to_another_program_by_its_fd),
         TEST(what_is_no_end_of_a_pipe_is_refused_and_stays_open),
         TEST(what_is_no_message_is_refused),
         TEST(an_array_that_a_message_has_not_is_out_of_bounds),

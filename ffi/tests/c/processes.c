@@ -1,4 +1,4 @@
-// Arrays between processes in C: fork, exec, names, what a dead process leaves.
+// Arrays between processes in C: fork, exec, names, and the memory of dead processes.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static int nothing_is_left(void **state) {
     return files_in_directory();
 }
 
-// Runs `body` in a forked child and gives its wait status.
+// Runs `body` in a forked child and returns its wait status.
 static int in_child(int (*body)(shma_array *), shma_array *array) {
     fflush(NULL);
     const pid_t child = fork();
@@ -80,7 +80,7 @@ static void a_child_that_closes_takes_nothing_from_its_parent(void **state) {
 }
 
 static int store(shma_array *array) {
-    signal(SIGSEGV, SIG_DFL); // a sanitizer would make a report of it
+    signal(SIGSEGV, SIG_DFL); // a sanitizer would report it
     *(volatile int64_t *)shma_array_data(array) = 1;
     return 0;
 }
@@ -99,7 +99,7 @@ static void a_store_to_readonly_pages_is_a_fault(void **state) {
     shma_array_close(array);
 }
 
-// This program, started anew with a handle: doubles what is there.
+// The task of this program when executed again with a handle: doubles the elements.
 static int double_in_place(const char *handle) {
     shma_array *array = NULL;
     if (shma_array_attach(handle, SHMA_READ_WRITE, &array, NULL) != SHMA_OK)
@@ -113,7 +113,7 @@ static int double_in_place(const char *handle) {
 
 static char handle_for_exec[4096];
 
-// By its path: under valgrind the link itself leads to valgrind.
+// Resolved to a path, because under valgrind the link itself leads to valgrind.
 static int start_anew(shma_array *array) {
     (void)array;
     char program[4096] = "";
@@ -209,7 +209,7 @@ static void a_persistent_array_outlives_its_processes_until_unlinked(void **stat
     assert_int_equal(shma_segment_unlink("table", NULL), SHMA_OK);
 }
 
-// The info of the segment with that name.
+// Returns the info of the segment that has this name.
 static const shma_segment_info *info_of(const shma_segment_list *list, const char *name) {
     for (size_t index = 0; index < shma_segment_list_count(list); index++) {
         const shma_segment_info *info = shma_segment_list_get(list, index);
@@ -240,7 +240,7 @@ static void segments_are_listed_with_their_holders(void **state) {
     assert_true(info->created_ns > UINT64_C(1700000000000000000));
     assert_int_equal(strlen(info->segment), 24);
     assert_null(shma_segment_list_get(list, shma_segment_list_count(list)));
-    shma_array_close(array); // the listing is as it was
+    shma_array_close(array); // the list does not change
     assert_string_equal(info->name, "camera-3");
     shma_segment_list_close(list);
     assert_int_equal(shma_segment_list_create(NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);

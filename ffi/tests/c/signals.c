@@ -1,5 +1,5 @@
-// Signals in C: a limit of file sizes is an error and no death, and a fork in a signal handler does
-// not hang.
+// Signals in C: exceeding the limit of file sizes is an error and not fatal, and a fork in a signal
+// handler does not hang.
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static void limit_files(void) {
     must(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
-// It is not memory that is short, and the message does not say so.
+// Memory is not short, and the message must not say that it is.
 static void must_be_refused(int32_t status, const shma_error *error) {
     must(status < 0);
     must(!strstr(error->message, "shared memory is full"));
@@ -69,7 +69,7 @@ static void an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death(voi
 
 static volatile sig_atomic_t forked, refused;
 
-// As crash reporters and profilers do it.
+// Forks in a signal handler, as crash reporters and profilers do.
 static void fork_in_handler(int unused) {
     (void)unused;
     const pid_t child = fork();
@@ -81,7 +81,7 @@ static void fork_in_handler(int unused) {
         refused++;
 }
 
-// One signal comes soon.
+// Requests one signal, which arrives soon.
 static void set_timer(suseconds_t microseconds) {
     const struct itimerval once = {{0, 0}, {0, microseconds}};
     must(setitimer(ITIMER_REAL, &once, NULL) == 0);
@@ -96,7 +96,7 @@ static void use_the_library(void) {
     }
 }
 
-// The only thread of its process: what the C library itself does in a fork waits for nobody then.
+// It runs as the only thread of a process, so that the fork of the C library waits for no thread.
 static int work_beside_a_timer(void *unused) {
     (void)unused;
     signal(SIGALRM, fork_in_handler);
@@ -108,11 +108,11 @@ static int work_beside_a_timer(void *unused) {
     }
     set_timer(0);
     while (waitpid(-1, NULL, 0) > 0)
-        ; // a child that lives has what it inherited
+        ; // a child that still runs holds the arrays that it inherited
     return 0;
 }
 
-// Whether a child ends in time. It is killed if not.
+// Returns whether a child ends in time, else kills it.
 static int ends_in_time(pid_t pid) {
     struct pollfd end = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
     const int ends = end.fd >= 0 && poll(&end, 1, WATCHDOG_SECONDS * 1000) > 0;
@@ -122,7 +122,7 @@ static int ends_in_time(pid_t pid) {
     return ends;
 }
 
-// It may be refused, or end the process with a word about why; it must not hang without one.
+// The call may fail, or end the process with a message; it must not hang.
 static void a_fork_in_a_signal_handler_works_or_is_refused(void **state) {
     (void)state;
     FILE *said = tmpfile();

@@ -1,5 +1,5 @@
-// Started programs in C: exec lets go, whoever does it and however; a daemon holds as any process
-// does.
+// Executed programs in C: every kind of exec releases the arrays; a daemon holds its arrays as any
+// process does.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <spawn.h>
@@ -45,7 +45,7 @@ static int nothing_is_left(void **state) {
     return files_in_directory();
 }
 
-// Puts a pipe's ends where a program has its standard ones.
+// Moves the ends of a pipe to the fds of standard input and output.
 struct ends {
     int in, out;
 };
@@ -84,7 +84,7 @@ static pid_t by_posix_spawn(const struct ends *ends) {
     return child;
 }
 
-// The program runs when it answers; then it holds nothing, and it took nothing.
+// When the program answers, it runs, and it neither holds nor inherited an array.
 static void expect_no_hold_of(pid_t (*start)(const struct ends *)) {
     int asks[2], answers[2];
     char answer[4];
@@ -149,7 +149,7 @@ static pid_t vfork_and_leave(void) {
     return child;
 }
 
-// Under valgrind the child tells that it failed, as after a fork.
+// Under valgrind the child reports its failure as after a fork.
 static int is_not_spawned(void) {
     char *arguments[] = {"program", NULL};
     pid_t child = -1;
@@ -186,7 +186,7 @@ static int hold_and_exec(void *unused) {
     return 127;
 }
 
-// The program answers: it runs, and its process has done with the memory of before.
+// When the program answers, it runs, and its process no longer has the previous memory.
 static void expect_echo(const struct child *program) {
     char answer[4] = "";
     assert_int_equal(write(program->ask, "here", 4), 4);
@@ -203,7 +203,7 @@ static void a_process_that_execs_holds_no_longer_though_it_lives(void **state) {
     assert_int_equal(swept(), 0);
     assert_true(files_in_directory() > 0);
     let_go(&child);
-    // What let it go is no longer in its pipe: the old program read it.
+    // The permission to continue is no longer in the pipe, because the old program read it.
     expect_echo(&child);
     assert_int_equal(swept(), 1);
     assert_int_equal(files_in_directory(), 0);
@@ -223,7 +223,7 @@ static void what_a_process_held_that_execs_stays_with_who_else_holds_it(void **s
     expect_echo(&child);
     assert_int_equal(swept(), 0);
     assert_int_equal(last(array), 5);
-    shma_array_close(array); // the last holder, who finds that the other one is no more
+    shma_array_close(array); // the last holder: the other one no longer exists
     assert_int_equal(files_in_directory(), 0);
     assert_int_equal(ended(&child), 0);
 }
@@ -248,7 +248,7 @@ static void however_a_process_ends_what_it_held_is_given_back(void **state) {
     }
 }
 
-// Says by the starter's pipes, which outlive it; its standard ends lead nowhere.
+// Writes to the pipes of its starter, which outlive it; its standard fds lead to /dev/null.
 static int become_daemon(void *how) {
     static shma_array *before, *after;
     const int ask = dup(0), hear = dup(1);

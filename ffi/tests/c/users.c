@@ -1,4 +1,4 @@
-// A second user of the same shared memory gets in where he was let in, and nowhere else. Needs
+// A second user of the same shared memory has access where it was granted, and nowhere else. Needs
 // root.
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ enum { NOBODY = 65534 };
 static const int64_t hundred[] = {100};
 static char of_all_tests[4096];
 
-// What the other user is asked to do.
+// The tasks of the other user's process.
 struct question {
     enum {
         ATTACH,
@@ -82,7 +82,7 @@ static int64_t answer(const struct question *question) {
     }
 }
 
-// Another user, who has no rights, and has not used the library when the test begins.
+// The process of another user without privileges, which has not used the library before the test.
 static int be_nobody(void *unused) {
     (void)unused;
     struct question question;
@@ -104,14 +104,14 @@ static int64_t nobody_does(int what, const char *text, int64_t value) {
     return hear(&nobody);
 }
 
-// A directory as the system's shared memory is: everybody may make files, and unlink his own.
+// A directory with the mode of /dev/shm: every user may create files and unlink their own.
 static int begin(void **state) {
     (void)state;
-    char place[] = "/dev/shm/shmarray-test-users-XXXXXX";
+    char directory[] = "/dev/shm/shmarray-test-users-XXXXXX";
     snprintf(of_all_tests, sizeof of_all_tests, "%s", getenv("SHMARRAY_DIR"));
-    if (geteuid() != 0 || !mkdtemp(place) || chmod(place, 01777) != 0)
+    if (geteuid() != 0 || !mkdtemp(directory) || chmod(directory, 01777) != 0)
         return 0;
-    setenv("SHMARRAY_DIR", place, 1);
+    setenv("SHMARRAY_DIR", directory, 1);
     nobody = start_child(be_nobody, NULL);
     return 0;
 }
@@ -125,14 +125,14 @@ static void need_root(void) {
 
 static int finish(void **state) {
     (void)state;
-    const char *place = getenv("SHMARRAY_DIR");
-    if (strcmp(place, of_all_tests) == 0)
+    const char *directory = getenv("SHMARRAY_DIR");
+    if (strcmp(directory, of_all_tests) == 0)
         return 0;
     const int status = nobody.pid ? ended(&nobody) : 0;
     if (shma_sweep(NULL, NULL, NULL) != SHMA_OK || files_in_directory() != 0 || status != 0)
         return 1;
-    remove_registries(place);
-    const int removed = rmdir(place);
+    remove_registries(directory);
+    const int removed = rmdir(directory);
     setenv("SHMARRAY_DIR", of_all_tests, 1);
     return removed;
 }
@@ -304,7 +304,7 @@ static void a_mode_that_lets_him_read_lets_him_only_read(void **state) {
     assert_int_equal(files_in_directory(), 0);
 }
 
-// Who locks bytes of a file that he owns could have us wait for him for ever.
+// A user who locks bytes of a file of their own must not be able to make others wait without end.
 static void a_registry_that_another_user_put_there_is_not_trusted(void **state) {
     (void)state;
     need_root();

@@ -1,10 +1,10 @@
-//! The directory of segments: is it there, is it memory, is it large enough.
+//! The directory of segments: whether it exists, is in memory, and is large enough.
 
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, quoted, size as text};
 
-/// Below this, one array of a common size fills it.
+/// The size below which one array of a common size fills the directory.
 const SMALL_BYTES: u64 = 1 << 30;
 const DOCKER_DEFAULT_BYTES: u64 = 64 << 20;
 const NETWORK: [&str; 10] = [
@@ -20,18 +20,18 @@ const NETWORK: [&str; 10] = [
     "fuse.glusterfs",
 ];
 
-/// What is at the path.
+/// The kind of file that is at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Is {
     Missing,
     NoDirectory,
     ReadOnly,
     Forbidden,
-    /// A directory that we may write to, and its mode.
+    /// A directory that this user may write to, with its mode.
     Ours(u32),
 }
 
-/// Who runs us, and so who sets the size of shared memory.
+/// The container that this process runs in, whose settings have the size of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Container {
     None,
@@ -40,7 +40,7 @@ pub(crate) enum Container {
     Kubernetes,
 }
 
-/// The mounted file system that the directory is in.
+/// The mounted file system that has the directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) point: PathBuf,
@@ -62,22 +62,22 @@ impl Mount {
     }
 }
 
-/// Bytes and files of the file system.
+/// The bytes and files of the file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// 0: no limit of its own.
+    /// 0 if the file system has no limit of its own.
     pub(crate) total_bytes: u64,
     pub(crate) used_bytes: u64,
     pub(crate) free_bytes: u64,
-    /// `None` where files are not counted.
+    /// `None` if the file system does not count files.
     pub(crate) free_files: Option<u64>,
 }
 
-/// Where segments live.
+/// The directory of segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
-    /// By `SHMARRAY_DIR`.
+    /// Whether `SHMARRAY_DIR` names it.
     pub(crate) chosen: bool,
     pub(crate) is: Is,
     pub(crate) mount: Mount,
@@ -85,7 +85,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// On the mount whose size a container's settings say.
+    /// Returns whether it is on the mount whose size a container's settings have.
     pub(crate) fn is_on_dev_shm(&self) -> bool {
         self.mount.point == Path::new("/dev/shm")
     }
@@ -103,7 +103,7 @@ impl Directory {
     }
 }
 
-pub(crate) fn place(directory: &Directory) -> Finding {
+pub(crate) fn location(directory: &Directory) -> Finding {
     const CHECK: &str = "directory";
     let path = directory.path.display();
     match directory.is {
@@ -168,7 +168,8 @@ pub(crate) fn file_system(directory: &Directory) -> Finding {
         _ if NETWORK.contains(&kind) => Finding::problem(
             CHECK,
             format!(
-                "{kind}, over a network: memory is not shared between machines, and holds may outlive a crash"
+                "{kind}, over a network: memory is not shared between machines, and holds may \
+                 outlive a crash"
             ),
             directory.elsewhere(),
         ),
@@ -220,7 +221,7 @@ fn more_files(directory: &Directory) -> String {
     }
 }
 
-/// How to make it larger here.
+/// Returns how to make it larger in this environment.
 fn grow(directory: &Directory, container: Container) -> String {
     let docker = "docker run --shm-size=2g … (in a compose file shm_size: 2gb)";
     match container {
@@ -240,7 +241,7 @@ fn has_docker_default(directory: &Directory) -> bool {
     directory.is_on_dev_shm() && directory.room.total_bytes == DOCKER_DEFAULT_BYTES
 }
 
-/// For tests: 8 GiB of shared memory with nothing in it.
+/// Returns a directory with 8 GiB of free shared memory, for tests.
 #[cfg(test)]
 pub(crate) fn in_memory() -> Directory {
     Directory {
@@ -285,38 +286,38 @@ mod tests {
         let named = |is| Directory { path: "/x y".into(), chosen: true, is, ..in_memory() };
         let plain = |is| Directory { is, ..in_memory() };
         says(
-            &place(&named(Is::Missing)),
+            &location(&named(Is::Missing)),
             Verdict::Problem,
             "/x y does not exist",
             "mkdir -p '/x y', or unset",
         );
         says(
-            &place(&plain(Is::Missing)),
+            &location(&plain(Is::Missing)),
             Verdict::Problem,
             "does not exist",
             "mount -t tmpfs -o mode=1777",
         );
         says(
-            &place(&named(Is::NoDirectory)),
+            &location(&named(Is::NoDirectory)),
             Verdict::Problem,
             "not a directory",
             "unset SHMARRAY_DIR",
         );
         says(
-            &place(&plain(Is::NoDirectory)),
+            &location(&plain(Is::NoDirectory)),
             Verdict::Problem,
             "not a directory",
             "export SHMARRAY_DIR=",
         );
         says(
-            &place(&plain(Is::ReadOnly)),
+            &location(&plain(Is::ReadOnly)),
             Verdict::Problem,
             "read-only",
             "sudo mount -o remount,rw /dev/shm",
         );
-        says(&place(&named(Is::Forbidden)), Verdict::Problem, "not ours", "unset SHMARRAY_DIR");
+        says(&location(&named(Is::Forbidden)), Verdict::Problem, "not ours", "unset SHMARRAY_DIR");
         says(
-            &place(&plain(Is::Forbidden)),
+            &location(&plain(Is::Forbidden)),
             Verdict::Problem,
             "not ours",
             "sudo chmod 1777 /dev/shm",
@@ -326,21 +327,21 @@ mod tests {
 
     #[test]
     fn a_directory_that_can_be_used_may_still_be_odd() {
-        says(&place(&in_memory()), Verdict::Ok, "/dev/shm, ours to write", "");
+        says(&location(&in_memory()), Verdict::Ok, "/dev/shm, ours to write", "");
         says(
-            &place(&Directory { is: Is::Ours(0o40700), ..in_memory() }),
+            &location(&Directory { is: Is::Ours(0o40700), ..in_memory() }),
             Verdict::Ok,
             "ours to write",
             "",
         );
         says(
-            &place(&Directory { path: "x".into(), ..in_memory() }),
+            &location(&Directory { path: "x".into(), ..in_memory() }),
             Verdict::Look,
             "relative",
             "from the root",
         );
         let open = Directory { is: Is::Ours(0o40777), ..in_memory() };
-        says(&place(&open), Verdict::Look, "every user", "sudo chmod +t /dev/shm");
+        says(&location(&open), Verdict::Look, "every user", "sudo chmod +t /dev/shm");
     }
 
     #[test]

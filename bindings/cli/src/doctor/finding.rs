@@ -1,12 +1,12 @@
-//! A finding: what one check saw, how bad that is, and what to do about it.
+//! A finding: the result of a check, its verdict, and the remedy.
 
 use std::path::Path;
 
-/// How bad.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok,
-    /// Works, but somebody should know.
+    /// It works, but the user should know about it.
     Look,
     /// Something will not work.
     Problem,
@@ -22,7 +22,7 @@ impl Verdict {
     }
 }
 
-/// One line of the report, and for look and problem the line with the remedy.
+/// One line of the report; for look and problem, also the line with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) check: &'static str,
@@ -55,10 +55,10 @@ impl Finding {
 
 const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/// A size for people: 64 MiB, 1.5 GiB.
+/// Returns a size with its unit, such as 64 MiB or 1.5 GiB.
 pub(crate) fn size(bytes: u64) -> String {
     let (mut value, mut unit) = (bytes as f64, 0);
-    // What would be printed as 1024 is one of the next unit.
+    // A number that would be printed as 1024 becomes 1 of the next unit.
     while value.round() >= 1024.0 && unit + 1 < UNITS.len() {
         (value, unit) = (value / 1024.0, unit + 1);
     }
@@ -67,12 +67,12 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
-/// `1 segment`, `2 segments`.
+/// Returns a number with its noun, such as `1 segment` or `2 segments`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A path as a shell takes it.
+/// Returns a path that is quoted for a shell if necessary.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
@@ -82,7 +82,7 @@ pub(crate) fn quoted(path: &Path) -> String {
     }
 }
 
-/// A finding has a verdict, and these words in what was found and in the remedy.
+/// Asserts a finding's verdict, and that its text and its remedy contain these words.
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn says(finding: &Finding, verdict: Verdict, found: &str, remedy: &str) {

@@ -1,4 +1,4 @@
-//! The kernel: whether it has what holding an array needs.
+//! The kernel: whether it has the features that leases need.
 
 use super::finding::Finding;
 
@@ -14,14 +14,16 @@ pub(crate) fn release(release: &str) -> Finding {
         Some((..=2, _) | (3, ..11)) => Finding::problem(
             CHECK,
             format!(
-                "Linux {release}: it has no unnamed files (3.11), so arrays are seen half-made, nor locks that end with their holder (3.15)"
+                "Linux {release}: it has no unnamed files (3.11), so arrays are seen half-made, \
+                 nor locks that end with their holder (3.15)"
             ),
             "use Linux 3.15 or later",
         ),
         Some((3, ..15)) => Finding::problem(
             CHECK,
             format!(
-                "Linux {release}: it has no locks that end with their holder (3.15), so no array can be held"
+                "Linux {release}: it has no locks that end with their holder (3.15), so no array \
+                 can be held"
             ),
             "use Linux 3.15 or later",
         ),
@@ -29,7 +31,7 @@ pub(crate) fn release(release: &str) -> Finding {
     }
 }
 
-/// The first two numbers.
+/// Returns the first two numbers of a release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,19 +1,19 @@
-//! Shared memory that is in use, kept or left over; files that are none of ours; and the registry.
+//! Shared memory in use, pooled or left over; files that are not of this library; and the registry.
 
 use shmarray::SegmentKind;
 
 use super::finding::{Finding, count, size};
 
-/// A part of shared memory, as `shmarray::segments` says it.
+/// A segment or a cell, as `shmarray::segments` lists it.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) kind: SegmentKind,
     pub(crate) bytes: u64,
-    /// Living processes, each with its command.
+    /// The living processes, each with its command.
     pub(crate) holders: Vec<String>,
-    /// Messages that hold it.
+    /// The number of messages that hold it.
     pub(crate) tickets: u64,
-    /// Outlives its holders, as somebody asked.
+    /// Whether it was created to live without a holder.
     pub(crate) persists: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn segments(parts: &[Part]) -> Finding {
         many => format!("{}, {}{}", count(many, "array"), total(&arrays), special(&arrays)),
     };
     if !pools.is_empty() {
-        found += &format!("; pools keep {}: {}", total(&pools), keepers(&pools));
+        found += &format!("; pools keep {}: {}", total(&pools), holders_of(&pools));
     }
     match (remains.is_empty(), parts.is_empty()) {
         (true, true) => Finding::ok(CHECK, "none"),
@@ -47,7 +47,7 @@ fn total(parts: &[&Part]) -> String {
     size(parts.iter().map(|part| part.bytes).sum())
 }
 
-/// Arrays that no process holds.
+/// Describes the arrays that no process holds.
 fn special(arrays: &[&Part]) -> String {
     let is_under_way =
         |part: &&&Part| part.holders.is_empty() && !part.persists && part.tickets > 0;
@@ -62,34 +62,34 @@ fn special(arrays: &[&Part]) -> String {
         .collect()
 }
 
-/// Each once.
-fn keepers(pools: &[&Part]) -> String {
-    let mut keepers: Vec<_> =
+/// Returns the holders of all parts, each once.
+fn holders_of(pools: &[&Part]) -> String {
+    let mut holders: Vec<_> =
         pools.iter().flat_map(|part| &part.holders).map(String::as_str).collect();
-    keepers.sort_unstable();
-    keepers.dedup();
-    keepers.join(", ")
+    holders.sort_unstable();
+    holders.dedup();
+    holders.join(", ")
 }
 
-/// What a file is by its name; a name itself is without the prefix.
+/// The kind of a file according to its name. The name of a `Name` has no prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Segment,
     HalfMade,
-    /// A link by a person's name.
+    /// A link that has the name of an array.
     Name(String),
 }
 
-/// A file in the directory that is named like one of ours.
+/// A file in the directory whose name is like that of a file of this library.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) file: String,
     pub(crate) kind: Kind,
     pub(crate) bytes: u64,
-    /// A whole segment by its header, as core reads it.
+    /// Whether core reads its header as that of a whole segment.
     pub(crate) is_segment: bool,
     pub(crate) is_regular: bool,
-    /// By a process. `None` when we may not look.
+    /// Whether a process holds it. `None` if this user may not read it.
     pub(crate) held: Option<bool>,
     pub(crate) links: u64,
 }
@@ -123,8 +123,8 @@ fn half_made(entries: &[Entry]) -> Finding {
     }
 }
 
-/// Named like segments, and none: a sweep leaves them alone. What a running process holds may be of
-/// a newer version.
+/// Describes the files that are named like segments but are not. A sweep leaves them in place. One
+/// that a process holds may be of a newer version.
 fn strangers(entries: &[Entry]) -> Finding {
     const CHECK: &str = "strange files";
     let is_strange = |entry: &&Entry| match entry.is_regular {
@@ -141,7 +141,8 @@ fn strangers(entries: &[Entry]) -> Finding {
     )
 }
 
-/// A name is a second link: one that is the only link leads to no segment that a handle finds.
+/// Describes names without a segment. A name is a second link to a segment, so a handle cannot find
+/// the segment of a name that is the only link.
 fn names(entries: &[Entry]) -> Finding {
     const CHECK: &str = "names";
     let names =
@@ -157,13 +158,13 @@ fn names(entries: &[Entry]) -> Finding {
         (Some(first), given) => Finding::look(
             CHECK,
             format!("{given} given; {} of them without a segment: {first}", astray.len()),
-            // A name may begin like an option.
+            // `--` is needed because a name may begin like an option.
             format!("shmarray rm {}{first}", if first.starts_with('-') { "-- " } else { "" }),
         ),
     }
 }
 
-/// The file that tells which processes of this user live, by its usual name.
+/// The file that shows which processes of this user live, by its usual name.
 #[derive(Debug, Clone)]
 pub(crate) struct Registry {
     pub(crate) path: String,
@@ -172,7 +173,7 @@ pub(crate) struct Registry {
     pub(crate) user: u32,
     pub(crate) mode: u32,
     pub(crate) links: u64,
-    /// The name of one that is used in its place.
+    /// The name of the registry that is used instead.
     pub(crate) instead: Option<String>,
 }
 

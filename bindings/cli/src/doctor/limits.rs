@@ -1,30 +1,30 @@
-//! Limits of the process: open files, mappings, address space, file size, locked memory.
+//! Limits of a process: open files, mappings, address space, file size, locked memory.
 
 use super::finding::{Finding, size};
 
-/// Fewer open files than nearly every system gives.
+/// A limit of open files below that of nearly every system.
 const FEW_FILES: u64 = 1024;
 const ENOUGH_FILES: u64 = 65_536;
-/// The kernel's default.
+/// The kernel's default limit.
 const USUAL_MAPPINGS: u64 = 65_530;
 
-/// A soft and a hard limit; `None` is no limit.
+/// A soft and a hard limit; `None` means that there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Limit {
     pub(crate) soft: Option<u64>,
     pub(crate) hard: Option<u64>,
 }
 
-/// Those that matter, and one of which people ask.
+/// The limits that matter to this library, and that of locked memory, which does not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
     pub(crate) files: Limit,
     pub(crate) address_space: Limit,
     pub(crate) file_bytes: Limit,
     pub(crate) locked: Limit,
-    /// `vm.max_map_count`.
+    /// The value of `vm.max_map_count`.
     pub(crate) mappings: Option<u64>,
-    /// The process with the most arrays mapped, of those that may be asked.
+    /// The process with the most arrays mapped, of those whose mappings this user may read.
     pub(crate) most_mapped: Option<Mapped>,
     pub(crate) is_root: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Limits {
 pub(crate) struct Mapped {
     pub(crate) pid: u64,
     pub(crate) all: u64,
-    /// Those of segments.
+    /// The number of mappings of segments.
     pub(crate) segments: u64,
 }
 
@@ -61,7 +61,8 @@ fn files(limits: &Limits) -> Finding {
         (Some(..FEW_FILES), Some(..FEW_FILES)) => Finding::look(
             CHECK,
             format!("{found}{flight}: few"),
-            "raise nofile: in /etc/security/limits.conf, as LimitNOFILE= of a service, by docker run --ulimit nofile=65536",
+            "raise nofile: in /etc/security/limits.conf, as LimitNOFILE= of a service, by docker \
+             run --ulimit nofile=65536",
         ),
         (Some(..FEW_FILES), hard) => {
             let enough = hard.map_or(ENOUGH_FILES, |hard| hard.min(ENOUGH_FILES));
@@ -81,8 +82,8 @@ fn mappings(limits: &Limits) -> Finding {
     let mapped = limits.most_mapped.map_or(String::new(), |Mapped { pid, all, segments }| {
         format!("; process {pid} has {all}, {segments} of them of segments")
     });
-    // From a quarter on what is received for one process alone is copied (core's
-    // `is_better_copied`).
+    // Above a quarter of the limit, core copies an array that only this process receives
+    // (`is_better_copied`).
     let are_short = |most| limits.most_mapped.is_some_and(|mapped| mapped.all > most / 4 * 3);
     match limits.mappings {
         Some(most @ ..USUAL_MAPPINGS) => Finding::look(
@@ -124,7 +125,7 @@ fn file_size(limits: &Limits) -> Finding {
     }
 }
 
-/// The command, where the hard limit lets us; else where an administrator sets it.
+/// Returns the command to raise a limit if the hard limit allows it, else where it is set.
 fn raise(command: &str, item: &str, limit: Limit) -> String {
     match limit.hard {
         None => command.to_owned(),

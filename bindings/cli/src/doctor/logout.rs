@@ -1,24 +1,24 @@
-//! Logout: whether systemd-logind then deletes the user's segments.
+//! Logout: whether systemd-logind deletes the user's segments when the user logs out.
 
 use std::path::PathBuf;
 
 use super::finding::Finding;
 
-/// The highest uid of a system user, where `/etc/login.defs` does not say.
+/// The highest uid of a system user, unless `/etc/login.defs` has another.
 pub(crate) const SYSTEM_UID_MAX: u32 = 999;
 const TURN_OFF: &str = "sudo mkdir -p /etc/systemd/logind.conf.d && \
     printf '[Login]\\nRemoveIPC=no\\n' | sudo tee /etc/systemd/logind.conf.d/99-shmarray.conf && \
     sudo systemctl kill -s HUP systemd-logind";
 
-/// What decides it.
+/// The facts that decide it.
 #[derive(Debug, Clone)]
 pub(crate) struct Logout {
     pub(crate) logind_runs: bool,
-    /// logind looks nowhere else.
+    /// logind deletes files only there.
     pub(crate) in_dev_shm: bool,
     pub(crate) user: u32,
     pub(crate) system_uid_max: u32,
-    /// The setting, and the file that has it; `None` when no file says.
+    /// The setting and the file that has it; `None` if no file has it.
     pub(crate) setting: Option<(bool, PathBuf)>,
 }
 
@@ -47,7 +47,7 @@ fn deletes(why: &str) -> String {
     format!("deletes your segments, also those that programs left running still use: {why}")
 }
 
-/// The last valid `RemoveIPC` in the files' order.
+/// Returns the last valid `RemoveIPC` in the order of the files.
 pub(crate) fn setting(files: &[(PathBuf, String)]) -> Option<(bool, PathBuf)> {
     let last = |(path, text): &(PathBuf, String)| Some((setting_in(text)?, path.clone()));
     files.iter().filter_map(last).next_back()
@@ -67,7 +67,7 @@ fn setting_in(text: &str) -> Option<bool> {
     last
 }
 
-/// systemd's words for yes and no; it ignores others.
+/// Parses systemd's words for yes and no. systemd ignores others.
 fn truth(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
         "1" | "yes" | "y" | "true" | "t" | "on" => Some(true),
@@ -76,7 +76,7 @@ fn truth(word: &str) -> Option<bool> {
     }
 }
 
-/// `SYS_UID_MAX` in the text of `/etc/login.defs`.
+/// Returns `SYS_UID_MAX` of the text of `/etc/login.defs`.
 pub(crate) fn system_uid_max(login_defs: &str) -> u32 {
     let value = |line: &str| {
         line.split_whitespace().skip_while(|word| *word != "SYS_UID_MAX").nth(1)?.parse().ok()

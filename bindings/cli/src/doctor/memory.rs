@@ -1,4 +1,4 @@
-//! Memory: the limit that shared memory counts against, and huge pages.
+//! Memory: the limit that shared memory is charged to, and huge pages.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +7,19 @@ use super::finding::{Finding, count, size};
 
 const SHMEM_ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
-/// What shared memory counts against.
+/// The limits that shared memory is charged to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
-    /// The machine's memory and swap.
+    /// The memory and swap of the machine.
     pub(crate) machine_bytes: u64,
-    /// The least that a control group above us sets, and the file that says so.
+    /// The lowest limit of this process's control groups, and the file that has it.
     pub(crate) group: Option<(u64, PathBuf)>,
 }
 
-/// What the kernel says of huge pages.
+/// The kernel's settings for huge pages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Huge {
-    /// The word in brackets in `shmem_enabled`; `None` in a kernel that has no such file.
+    /// The word in brackets in `shmem_enabled`; `None` if the kernel has no such file.
     pub(crate) shmem_enabled: Option<String>,
     pub(crate) page_bytes: u64,
     pub(crate) reserved: u64,
@@ -67,7 +67,7 @@ fn killed(whose: &str, bytes: u64, directory: &Directory) -> String {
     format!("{whose} has {limit}, shared memory included: the kernel kills before {path} is full")
 }
 
-/// How to make the directory half as large as the limit.
+/// Returns how to make the directory half as large as the limit.
 fn shrink(limit: u64, directory: &Directory, container: Container) -> String {
     let half = (limit / 2) >> 20;
     match container {
@@ -114,7 +114,7 @@ pub(crate) fn huge_pages(huge: &Huge, directory: &Directory, container: Containe
     }
 }
 
-/// From deny back to what each mount says, and what this mount is to say.
+/// Returns the commands that make the setting of each mount valid again, and set it for this one.
 fn allow(directory: &Directory) -> String {
     let remount = directory.mount.remount("huge=within_size");
     format!("echo never | sudo tee {SHMEM_ENABLED} && {remount}")

@@ -17,7 +17,7 @@ use super::limits::Limits;
 use super::logout::Logout;
 use super::memory::{Huge, Memory};
 
-/// All that the checks look at.
+/// The input of the checks.
 pub(crate) struct Facts {
     pub(crate) directory: Directory,
     pub(crate) container: Container,
@@ -31,7 +31,7 @@ pub(crate) struct Facts {
     pub(crate) registry: Option<Registry>,
 }
 
-/// The files of a system: this one's, or for a test those under another root.
+/// The files of a system: this machine's, or those under another root in a test.
 pub(crate) struct System {
     root: PathBuf,
 }
@@ -50,7 +50,7 @@ impl System {
         self.path(path).exists()
     }
 
-    /// The text of a file that is there and that we may read.
+    /// Returns the text of a file, or `None` if it does not exist or may not be read.
     fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         fs::read_to_string(self.path(path)).ok().map(|text| text.trim_end().to_owned())
     }
@@ -60,12 +60,15 @@ impl System {
     }
 }
 
+/// Reads the facts.
+///
 /// # Errors
-/// When what exists cannot be asked.
+/// If something exists but cannot be read.
 pub(crate) fn facts(system: &System) -> Result<Facts> {
     let user = nix::unistd::geteuid().as_raw();
     let directory = mounts::directory(system);
-    let registry = entries::registry(&directory.path, user); // as it was before this process used it
+    // Before `segments`, by which this process uses the registry itself.
+    let registry = entries::registry(&directory.path, user);
     let segments = if directory.is_usable() { shmarray::segments()? } else { Vec::new() };
     Ok(Facts {
         container: machine::container(
@@ -88,7 +91,7 @@ pub(crate) fn facts(system: &System) -> Result<Facts> {
     })
 }
 
-/// For tests: a system of these files.
+/// Returns a system that has only these files, for tests.
 #[cfg(test)]
 fn made_up(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
     let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Another process, which makes an array in a directory of its own and dies, or keeps its memory.
-#![allow(dead_code)] // no test uses all of it
+//! A second process, which makes an array in a directory and dies, or keeps its memory in its pool.
+#![allow(dead_code)] // no test file uses all of it
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,8 @@ use shmarray::{Array, DType, Options, Pipe, Sent};
 const DEED: &str = "SHMARRAY_TEST_DEED";
 const READY: &str = "the maker is ready";
 
-/// What the test `maker` of each file runs: nothing, unless it is that other process.
+/// The body of the test `maker` of each file. It does nothing unless it runs in that second
+/// process.
 pub(crate) fn run() {
     let Ok(deed) = std::env::var(DEED) else { return };
     let array =
@@ -47,17 +48,17 @@ fn command(deed: &str, directory: &Path, family: Option<u64>) -> Command {
     command
 }
 
-/// A process makes an array, does that with it, and dies. `family`: that of the process, if not one
-/// of its own.
+/// Runs a process that makes an array, does `deed` with it, and dies. `family` is the family of the
+/// process, or `None` for a new one.
 pub(crate) fn dies(deed: &str, directory: &Path, family: Option<u64>) {
     let output = command(deed, directory, family).output().unwrap();
     assert!(output.status.signal().is_some(), "{output:?}");
 }
 
-/// A process that keeps the memory of an array that is gone, until it is dropped.
-pub(crate) struct Keeper(Child);
+/// A process that keeps the memory of a closed array in its pool, until this object is dropped.
+pub(crate) struct IdlePool(Child);
 
-impl Keeper {
+impl IdlePool {
     pub(crate) fn new(directory: &Path, family: Option<u64>) -> Self {
         let mut command = command("keep", directory, family);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -71,7 +72,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for IdlePool {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         self.0.wait().unwrap();

@@ -1,4 +1,4 @@
-// An array whose dtype is known when the program runs: all that needs no element type.
+// An array whose dtype is known only at run time, with all members that need no element type.
 #ifndef SHMARRAY_ANY_ARRAY_HPP
 #define SHMARRAY_ANY_ARRAY_HPP
 
@@ -14,25 +14,25 @@
 
 namespace shmarray {
 
-/// What an untyped attach may do with the memory. A typed one says it by const.
+/// The access to an array that is attached without an element type. array<T> has it in its const.
 enum class access : std::int32_t { read_write = SHMA_READ_WRITE, read_only = SHMA_READ_ONLY };
 
-/// Which dimension varies fastest: the last (c) or the first (f).
+/// The order of elements in memory: the last (c) or the first (f) dimension varies fastest.
 enum class order : std::int32_t { c = SHMA_ORDER_C, f = SHMA_ORDER_F };
 
-/// A bound of a slice that is not given: the far end in the step's direction.
+/// The bound of a slice that extends to the end of the dimension, in the direction of the step.
 inline constexpr std::int64_t far_end = SHMA_END;
 
-/// How a new array is made.
+/// Creation options.
 struct options {
-    std::string name = {};     ///< a name to find it by, or none
-    bool persist = false;      ///< outlives every process until its name is unlinked
+    std::string name = {};     ///< a name for the array, or none
+    bool persist = false;      ///< lives until its name is unlinked, even without a holder
     std::uint32_t mode = 0600; ///< permission bits of the segment
     shmarray::order order = shmarray::order::c; ///< order of the elements in memory
-    bool uninitialized = false; ///< may hold what earlier arrays left there, instead of zeros
+    bool uninitialized = false;                 ///< not zeroed: may have bytes of earlier arrays
 };
 
-/// A shape or strides, as numbers that live as long as their array.
+/// A shape or strides: numbers that are valid as long as their array.
 class dimensions {
   public:
     dimensions() = default;
@@ -56,7 +56,7 @@ class array;
 
 namespace detail {
 
-/// Goes through elements of any strides in C order: which one it is, and where.
+/// Walks through elements of any strides in C order. It has the position and the byte offset.
 class cursor {
   public:
     cursor() = default;
@@ -66,7 +66,8 @@ class cursor {
     std::size_t position() const noexcept { return position_; }
     std::int64_t offset() const noexcept { return offset_; }
 
-    /// A dimension is at its end when the position, counted in its steps, divides by its count.
+    /// A dimension is at its end if the position, counted in steps of it, is a multiple of its
+    /// count.
     void next() noexcept {
         std::size_t steps = ++position_;
         for (std::size_t dimension = shape_.size(); dimension-- > 0;) {
@@ -86,7 +87,7 @@ class cursor {
     std::int64_t offset_ = 0;
 };
 
-/// A vector's numbers for the C ABI; NULL for strides that are not given.
+/// Returns the numbers of a vector for the C ABI; NULL for strides that are not given.
 inline const std::int64_t *numbers(const std::vector<std::int64_t> &strides, std::size_t ndim) {
     if (!strides.empty() && strides.size() != ndim)
         raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
@@ -104,7 +105,7 @@ inline shma_options plain(const options &chosen) {
     return made;
 }
 
-/// Whether there is such an element.
+/// Returns whether the array has an element at that index.
 inline bool inside(dimensions shape, const std::int64_t *index, std::size_t count) noexcept {
     bool in = count == shape.size();
     for (std::size_t dimension = 0; in && dimension < count; ++dimension)
@@ -118,7 +119,7 @@ std::string text_of(Function function, const shma_array *from) {
     function(from, nullptr, 0, &needed, nullptr);
     std::string text(needed, '\0');
     call(function, from, text.data(), text.size(), &needed);
-    text.resize(needed - 1); // without C's final zero
+    text.resize(needed - 1); // without the terminating zero
     return text;
 }
 
@@ -127,15 +128,16 @@ any_array produce(Function function, Arguments... arguments);
 
 } // namespace detail
 
-/// An array whose dtype is known when the program runs: all that needs no element type.
+/// An array whose dtype is known only at run time, with all members that need no element type.
 class any_array {
   public:
     any_array() = default;
 
-    /// Takes over what the C ABI produced.
+    /// Takes ownership of an array of the C ABI.
     explicit any_array(shma_array *produced) noexcept : held_(produced) {}
 
-    /// A new array of zeros of a dtype's text, such as "<i4", "|V3" or a structured type's JSON.
+    /// Creates an array of zeros. The dtype's text is such as "<i4", "|V3" or a structured type's
+    /// JSON.
     static any_array create(const std::string &dtype_text, const std::vector<std::int64_t> &shape,
                             const options &chosen = {}) {
         shma_options with_dtype = detail::plain(chosen);
@@ -144,10 +146,10 @@ class any_array {
                                &with_dtype);
     }
 
-    /// The array of a handle, or of a name.
-    static any_array attach(const std::string &handle_or_name, access how = access::read_write) {
+    /// Attaches the array that has this handle or this name.
+    static any_array attach(const std::string &handle_or_name, access wanted = access::read_write) {
         return detail::produce(shma_array_attach, handle_or_name.c_str(),
-                               static_cast<shma_access>(how));
+                               static_cast<shma_access>(wanted));
     }
 
     std::size_t ndim() const noexcept { return shma_array_ndim(get()); }
@@ -163,37 +165,41 @@ class any_array {
         return shma_array_is_contiguous(get(), static_cast<shma_order>(in)) != 0;
     }
 
-    /// One line of text for any process on this machine.
+    /// Returns the handle: one line of text that any process on this machine can attach.
     std::string handle() const { return detail::text_of(shma_array_handle, get()); }
 
-    /// The handle for a way of your own: a socket, a file, a database. From now on a ticket holds
-    /// the array, also when this process ends: until the handle is attached or discarded, or this
-    /// process's family has gone. Each call is a message of its own.
+    /// Returns a handle to be sent out of band, such as over a socket or in a file or a database.
+    /// Its ticket holds the array even after this process ends. The ticket is released when the
+    /// handle is attached or discarded, or when the last process of this process's family ends.
+    /// Each call creates a ticket of its own.
     std::string handle_to_send() const { return detail::text_of(shma_array_handle_to_send, get()); }
 
-    /// The same memory once more.
+    /// Returns a second object for the same memory.
     any_array view() const { return view(shape(), strides()); }
 
-    /// The same memory with another shape. Strides (C order if not given) and offset are in bytes,
-    /// from the first element; the view stays inside what the array spans.
+    /// Returns a view: the same memory with another shape. Strides (by default C order) and offset,
+    /// from the first element, are in bytes. Throws out_of_bounds if an element of the view is
+    /// outside the memory that the array spans.
     any_array view(const std::vector<std::int64_t> &shape,
                    const std::vector<std::int64_t> &strides = {}, std::int64_t offset = 0) const {
         const std::int64_t *steps = detail::numbers(strides, shape.size());
         return detail::produce(shma_array_view, get(), shape.size(), shape.data(), steps, offset);
     }
 
-    /// The elements start, start + step, … before stop. Negative bounds count from the end.
+    /// Returns a view of the elements start, start + step, … before stop. Negative bounds count
+    /// from the end.
     any_array slice(std::size_t dimension, std::int64_t start = far_end,
                     std::int64_t stop = far_end, std::int64_t step = 1) const {
         return detail::produce(shma_array_slice, get(), dimension, start, stop, step);
     }
 
-    /// The elements at one index of a dimension, which goes away. Negative counts from the end.
+    /// Returns a view of the elements at one index of a dimension, without that dimension. A
+    /// negative index counts from the end.
     any_array select(std::size_t dimension, std::int64_t index) const {
         return detail::produce(shma_array_select, get(), dimension, index);
     }
 
-    /// The dimensions in the reverse order, or in that of axes.
+    /// Returns a view with the dimensions in reverse order, or in the order of axes.
     any_array transpose(const std::vector<std::size_t> &axes = {}) const {
         if (!axes.empty() && axes.size() != ndim())
             detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
@@ -201,7 +207,7 @@ class any_array {
         return detail::produce(shma_array_transpose, get(), axes.empty() ? nullptr : axes.data());
     }
 
-    /// A copy of the elements' bytes, in C order.
+    /// Returns a copy of the elements' bytes, in C order.
     std::vector<unsigned char> bytes() const {
         std::vector<unsigned char> copy(size() * itemsize());
         detail::cursor from(shape(), strides(), 0);
@@ -211,11 +217,11 @@ class any_array {
         return copy;
     }
 
-    /// The same memory as elements of T: dtype_mismatch if it has others.
+    /// Returns the same memory as elements of T. Throws dtype_mismatch if the dtype differs.
     template <class T>
     array<T> as() const;
 
-    /// For calls of the C ABI; stays ours.
+    /// Returns the array for calls of the C ABI; this object keeps its ownership.
     const shma_array *get() const noexcept { return held_.get(); }
 
   private:

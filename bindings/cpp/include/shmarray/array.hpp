@@ -1,4 +1,4 @@
-// An array of an element type: what C++ adds to any_array, which is access to elements.
+// An array with an element type, which adds access to elements to any_array.
 #ifndef SHMARRAY_ARRAY_HPP
 #define SHMARRAY_ARRAY_HPP
 
@@ -57,8 +57,8 @@ template <> struct dtype_of<std::complex<double>>
 
 } // namespace detail
 
-/// An array of T; of const T to read only. Its elements can be reached while it, or a view of it,
-/// lives.
+/// An array of T, or a read-only one of const T. References to its elements are valid as long as
+/// the array or a view of it lives.
 template <class T>
 class array : public any_array {
   public:
@@ -68,36 +68,36 @@ class array : public any_array {
 
     array() = default;
 
-    /// An array to write is one to read.
+    /// Converts a writable array to a read-only one.
     template <class Other, class = std::enable_if_t<std::is_same_v<const Other, T>>>
     array(array<Other> &&writable) : array(static_cast<any_array &&>(writable)) {}
 
-    /// Takes over an array of this dtype: dtype_mismatch if it has another, read_only if T is not
-    /// const.
-    /// Only from any_array itself: a typed array would otherwise lose its const here.
+    /// Takes ownership of an array of this dtype. Throws dtype_mismatch if it has another dtype,
+    /// and read_only if it is read-only and T is not const. The argument must be an any_array
+    /// itself: a typed array would lose its const here.
     template <class Untyped, std::enable_if_t<std::is_same_v<Untyped, any_array>, int> = 0>
     explicit array(Untyped &&untyped) : any_array(std::move(checked(untyped))) {
         first_ = static_cast<unsigned char *>(any_array::data());
         steps_ = any_array::strides().begin();
     }
 
-    /// A new array of zeros.
+    /// Creates an array of zeros.
     static array create(const std::vector<std::int64_t> &shape, const options &chosen = {}) {
         const shma_options made = detail::plain(chosen);
         return array(
             detail::produce(shma_array_create, dtype_number, shape.size(), shape.data(), &made));
     }
 
-    /// The array of a handle, or of a name. With const T its pages are read-only.
+    /// Attaches the array that has this handle or this name. With const T its pages are read-only.
     static array attach(const std::string &handle_or_name) {
         return array(any_array::attach(handle_or_name, std::is_const_v<T> ? access::read_only
                                                                           : access::read_write));
     }
 
-    /// The first element.
+    /// Returns a pointer to the first element.
     T *data() const noexcept { return reinterpret_cast<T *>(first_); }
 
-    /// The element at an index, one number for each dimension. Checked by assert alone.
+    /// Returns the element at an index, one number for each dimension. Only an assert checks it.
     template <class... Index>
     T &operator()(Index... index) const noexcept {
         static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
@@ -107,7 +107,7 @@ class array : public any_array {
         return element(numbers, sizeof...(index));
     }
 
-    /// The element at an index, or out_of_bounds.
+    /// Returns the element at an index. Throws out_of_bounds if the array has none there.
     template <class... Index>
     T &at(Index... index) const {
         static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
@@ -134,7 +134,7 @@ class array : public any_array {
         return array(any_array::transpose(axes));
     }
 
-    /// Over the elements in C order, whatever the strides. Where they are contiguous, data() is
+    /// Iterates over the elements in C order, for any strides. For a contiguous array, data() is
     /// faster.
     class iterator {
       public:
@@ -170,7 +170,7 @@ class array : public any_array {
     iterator end() const noexcept { return {first_, {shape(), strides(), size()}}; }
 
 #ifdef __cpp_lib_span
-    /// All elements of a contiguous array; invalid_argument of another.
+    /// Returns all elements of a contiguous array. Throws invalid_argument if it is not contiguous.
     std::span<T> span() const {
         if (!is_contiguous())
             detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
@@ -180,8 +180,9 @@ class array : public any_array {
 #endif
 
 #ifdef __cpp_lib_mdspan
-    /// The array as a std::mdspan of that many dimensions; invalid_argument if it has others, or
-    /// strides that std::layout_stride cannot have (not positive, or no whole elements).
+    /// Returns the array as a std::mdspan of that many dimensions. Throws invalid_argument if it
+    /// has another number of them, or strides that std::layout_stride cannot represent: those that
+    /// are not positive, or not a multiple of the itemsize.
     template <std::size_t Rank>
     auto mdspan() const {
         using extents = std::dextents<std::int64_t, Rank>;
@@ -209,7 +210,7 @@ class array : public any_array {
         return *reinterpret_cast<T *>(first_ + offset);
     }
 
-    /// Throws before anything is taken over.
+    /// Returns the array if T can be its element type, else throws and leaves it unchanged.
     static any_array &checked(any_array &untyped) {
         if (untyped.dtype() != dtype_number)
             detail::raise(SHMA_ERROR_DTYPE_MISMATCH, 0,
@@ -225,7 +226,8 @@ class array : public any_array {
         return untyped;
     }
 
-    /// Other languages make arrays of the fields of packed structures.
+    /// Returns whether all elements are aligned. They may not be: other languages make arrays of
+    /// the fields of packed structures.
     static bool is_aligned(const any_array &untyped) noexcept {
         constexpr auto step = static_cast<std::int64_t>(alignof(T));
         bool aligned = reinterpret_cast<std::uintptr_t>(untyped.data()) % alignof(T) == 0;

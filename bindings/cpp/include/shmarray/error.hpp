@@ -1,4 +1,4 @@
-// What goes wrong, as C++ exceptions: one base, one child for what a program may want to catch.
+// Exceptions: a base class, and a derived class for each failure that programs want to catch.
 #ifndef SHMARRAY_ERROR_HPP
 #define SHMARRAY_ERROR_HPP
 
@@ -10,16 +10,16 @@
 
 namespace shmarray {
 
-/// Whatever fails throws this or a child of it. what() is one line with the facts.
+/// The base of all exceptions of this library. what() is one line with the values involved.
 class error : public std::runtime_error {
   public:
     error(std::int32_t status, std::int32_t os_errno, const std::string &message)
         : std::runtime_error(message), status_(status), os_errno_(os_errno) {}
 
-    /// One of the C header's SHMA_ERROR_ numbers.
+    /// Returns one of the SHMA_ERROR_ numbers of the C header.
     std::int32_t status() const noexcept { return status_; }
 
-    /// The operating system's error number, or 0.
+    /// Returns the operating system's error number, or 0.
     std::int32_t os_errno() const noexcept { return os_errno_; }
 
   private:
@@ -27,59 +27,59 @@ class error : public std::runtime_error {
     std::int32_t os_errno_;
 };
 
-/// No such segment or name: given back, or never on this machine.
+/// The segment or name does not exist: its memory was given back, or it was never on this machine.
 struct not_found : error {
     using error::error;
 };
 
-/// The name exists.
+/// The name already exists.
 struct already_exists : error {
     using error::error;
 };
 
-/// The handle is of an earlier life of its segment.
+/// The handle has an earlier generation than its segment: that array no longer exists.
 struct stale_handle : error {
     using error::error;
 };
 
-/// The text is not a handle; what() names the field.
+/// The text is not a valid handle; what() names the field.
 struct invalid_handle : error {
     using error::error;
 };
 
-/// A bad name, shape, stride, offset or option.
+/// A name, shape, stride, offset or option is invalid.
 struct invalid_argument : error {
     using error::error;
 };
 
-/// The array has another dtype than asked for.
+/// The dtype of the array differs from the requested one.
 struct dtype_mismatch : error {
     using error::error;
 };
 
-/// A view or an index that leaves its array.
+/// A view or an index is outside its array.
 struct out_of_bounds : error {
     using error::error;
 };
 
-/// A writable type for a read-only array.
+/// The array is read-only and the requested element type is not const.
 struct read_only : error {
     using error::error;
 };
 
-/// Shared memory is full; what() says how much was asked and is free.
+/// Shared memory is full; what() says how many bytes were requested and how many are free.
 struct no_space : error {
     using error::error;
 };
 
-/// The system or the owner says no.
+/// The operating system or the owner of the memory refuses access.
 struct permission_denied : error {
     using error::error;
 };
 
 namespace detail {
 
-/// The one table from statuses to exceptions.
+/// Throws the exception for a status.
 [[noreturn]] inline void raise(std::int32_t status, std::int32_t os_errno,
                                const std::string &message) {
     switch (status) {
@@ -108,11 +108,11 @@ namespace detail {
     }
 }
 
-/// Calls a function of the C ABI whose last parameter is the error; throws when it fails. Gives
-/// the status: 0, or that of an ordinary outcome.
+/// Calls a function of the C ABI whose last parameter is the error. Throws if it fails, else
+/// returns the status: 0, or that of an ordinary outcome.
 template <class Function, class... Arguments>
 std::int32_t call(Function function, Arguments... arguments) {
-    shma_error why; // written when the status is negative, and only then
+    shma_error why; // written only if the status is negative
     const std::int32_t status = function(arguments..., &why);
     if (status < 0)
         raise(why.status, why.os_errno, why.message);

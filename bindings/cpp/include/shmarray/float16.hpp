@@ -1,4 +1,4 @@
-// IEEE 754 binary16 as two bytes of storage: C++17 has no such type.
+// IEEE 754 binary16 stored in two bytes, because C++17 has no such type.
 #ifndef SHMARRAY_FLOAT16_HPP
 #define SHMARRAY_FLOAT16_HPP
 
@@ -7,8 +7,8 @@
 
 namespace shmarray {
 
-/// An element of dtype float16. Calculate in float: it converts both ways, rounding to nearest
-/// even.
+/// An element of dtype float16. It has no arithmetic: it converts to float and from it, rounding to
+/// nearest even.
 class float16 {
   public:
     float16() = default;
@@ -42,7 +42,7 @@ class float16 {
     }
 
     static std::uint32_t narrow_magnitude(std::uint32_t bits) noexcept {
-        if (bits > 0x7f800000U) // not a number: stays one, and quiet
+        if (bits > 0x7f800000U) // NaN: it stays one and becomes quiet
             return 0x7e00U | (bits >> 13 & 0x3ffU);
         if (bits >= 0x477ff000U) // 65520 and more round to infinity
             return 0x7c00U;

@@ -1,10 +1,10 @@
-// Messages: arrays on their way to another process, held until they are received. On Linux.
+// Messages: arrays that are sent to other processes and held until they are received. Linux only.
 //
-//     auto [here, there] = shmarray::pipe::pair(); // there goes to another process, by fork or socket
+//     auto [here, there] = shmarray::pipe::pair(); // another process gets `there`, such as by fork
 //     auto frame = shmarray::array<float>::create({480, 640});
-//     here.send("frame 1", {frame});                      // the message holds it from now on
+//     here.send("frame 1", {frame});                      // the message holds the array
 //
-//     if (auto received = there.receive(100ms))           // else received.outcome() says why not
+//     if (auto received = there.receive(100ms))           // else see received.outcome()
 //         auto frame = received->array<const float>(0);   // received->payload() is "frame 1"
 #ifndef SHMARRAY_MESSAGE_HPP
 #define SHMARRAY_MESSAGE_HPP
@@ -28,18 +28,18 @@
 
 namespace shmarray {
 
-/// What came of an attempt to send or to receive.
+/// The outcome of a call of send or receive that did not fail.
 enum class outcome : std::int32_t {
     done = SHMA_OK,
     timed_out = SHMA_TIMED_OUT,
     closed = SHMA_CLOSED
 };
 
-/// As long as it takes, or no longer than that. Any duration of whole ticks will do; a negative one
-/// is zero.
+/// The longest time to wait; without a value there is no limit. It converts from any duration of
+/// whole ticks. A negative one counts as zero.
 using timeout = std::optional<std::chrono::nanoseconds>;
 
-/// An array to send: any of them.
+/// A reference to an array of any type, for pipe::send.
 class sendable {
   public:
     sendable(const any_array &array) noexcept : held_(array.get()) {}
@@ -49,37 +49,37 @@ class sendable {
     const shma_array *held_;
 };
 
-/// Bytes and arrays that were received. It holds its arrays; those that were asked for live on by
-/// themselves.
+/// A received message: bytes and arrays. It holds its arrays as long as it lives. An array that was
+/// attached has a hold of its own.
 class message {
   public:
-    /// Takes over what the C ABI produced.
+    /// Takes ownership of a message of the C ABI.
     explicit message(shma_message *produced) noexcept : held_(produced) {}
 
-    /// The bytes. They live as long as the message.
+    /// Returns the bytes. They are valid as long as the message.
     std::string_view payload() const noexcept {
         std::size_t bytes = 0;
         const void *const first = shma_message_payload(get(), &bytes);
         return {static_cast<const char *>(first), bytes};
     }
 
-    /// The number of arrays.
+    /// Returns the number of arrays.
     std::size_t size() const noexcept { return shma_message_count(get()); }
 
-    /// One of the arrays: out_of_bounds if there is none of that index, dtype_mismatch if it has
-    /// another dtype. With const T its pages are read-only.
+    /// Attaches one of the arrays. Throws out_of_bounds if there is none of that index,
+    /// dtype_mismatch if it has another dtype. With const T its pages are read-only.
     template <class T>
     shmarray::array<T> array(std::size_t index) const {
         return shmarray::array<T>(
             array(index, std::is_const_v<T> ? access::read_only : access::read_write));
     }
 
-    /// One of the arrays, of whatever dtype.
-    any_array array(std::size_t index, access how) const {
-        return detail::produce(shma_message_array, get(), index, static_cast<shma_access>(how));
+    /// Attaches one of the arrays, of any dtype.
+    any_array array(std::size_t index, access wanted) const {
+        return detail::produce(shma_message_array, get(), index, static_cast<shma_access>(wanted));
     }
 
-    /// For calls of the C ABI; stays ours.
+    /// Returns the message for calls of the C ABI; this object keeps its ownership.
     const shma_message *get() const noexcept { return held_.get(); }
 
   private:
@@ -89,7 +89,7 @@ class message {
     std::unique_ptr<shma_message, closer> held_;
 };
 
-/// A message, or why there is none.
+/// A message, or the reason why there is none.
 class received {
   public:
     explicit received(message arrived) noexcept : message_(std::move(arrived)) {}
@@ -99,7 +99,7 @@ class received {
     message &operator*() noexcept { return *message_; }
     message *operator->() noexcept { return &*message_; }
 
-    /// done, timed_out, or closed: nobody has the other end, and all that was sent has been
+    /// Returns done, timed_out, or closed: no process has the other end and every message has been
     /// received.
     shmarray::outcome outcome() const noexcept { return outcome_; }
 
@@ -108,37 +108,39 @@ class received {
     shmarray::outcome outcome_ = shmarray::outcome::done;
 };
 
-/// One end of a pipe that carries arrays and bytes, both ways.
+/// One end of a bidirectional pipe for arrays and bytes.
 ///
-/// Any number of processes may share an end: each message is received once, and whole. A message
-/// that nobody can receive any more gives its arrays back.
+/// Any number of processes may share an end. Each message is received whole and by one process. A
+/// message that no process can receive any more releases its arrays.
 class pipe {
   public:
-    /// Takes over what the C ABI produced.
+    /// Takes ownership of a pipe of the C ABI.
     explicit pipe(shma_pipe *produced) noexcept : held_(produced) {}
 
-    /// A new pipe: its two ends. Their descriptors close on exec.
+    /// Creates a pipe and returns its two ends. Their fds are close-on-exec.
     static std::pair<pipe, pipe> pair() {
         shma_pipe *one = nullptr, *other = nullptr;
         detail::call(shma_pipe_pair, &one, &other);
         return {pipe(one), pipe(other)};
     }
 
-    /// An end that came from another process. Its descriptor is the pipe's from then on; when this
-    /// throws (invalid_argument if it is no end of such a pipe) it is still the caller's.
+    /// Makes a pipe of an fd that came from another process, and takes ownership of the fd. Throws
+    /// invalid_argument if it is not the end of such a pipe; after an exception the caller still
+    /// owns the fd.
     static pipe from_fd(int fd) {
         shma_pipe *produced = nullptr;
         detail::call(shma_pipe_from_fd, fd, &produced);
         return pipe(produced);
     }
 
-    /// The descriptor, which stays the pipe's. Readable when receive would not wait.
+    /// Returns the fd, which the pipe owns. It is readable if receive would not wait.
     int fd() const noexcept { return shma_pipe_fd(held_.get()); }
 
-    /// Sends bytes and arrays, which the message holds from then on. timed_out when there was no
-    /// room in that time, closed when nobody has the other end: then nothing was sent.
+    /// Sends bytes and arrays; the message holds the arrays until it is received. Returns timed_out
+    /// if the pipe had no room in that time, closed if no process has the other end. Nothing was
+    /// sent unless it returns done.
     ///
-    /// Throws error with os_errno() EINTR when a signal's handler ran meanwhile.
+    /// Throws error with os_errno() EINTR if a signal handler ran during the wait.
     outcome send(std::string_view payload, const std::vector<sendable> &arrays = {},
                  timeout longest = {}) const {
         std::vector<const shma_array *> plain(arrays.size());
@@ -149,8 +151,8 @@ class pipe {
             static_cast<const void *>(payload.data()), payload.size(), nanoseconds(longest)));
     }
 
-    /// A message, or why there is none. Throws as send, and invalid_argument when what came is no
-    /// message.
+    /// Receives a message, or returns why there is none. Throws like send, and invalid_argument if
+    /// the received bytes are not a message.
     received receive(timeout longest = {}) const {
         shma_message *produced = nullptr;
         const auto status =
@@ -170,9 +172,11 @@ class pipe {
     std::unique_ptr<shma_pipe, closer> held_;
 };
 
-/// Gives back what an unwanted message holds: a handle_to_send() that nobody will attach. Twice is
-/// as good as once.
-inline void discard(const std::string &handle) { detail::call(shma_handle_discard, handle.c_str()); }
+/// Releases the ticket of a handle_to_send() that no process will attach. A second call does
+/// nothing.
+inline void discard(const std::string &handle) {
+    detail::call(shma_handle_discard, handle.c_str());
+}
 
 } // namespace shmarray
 

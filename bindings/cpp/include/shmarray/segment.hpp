@@ -1,4 +1,4 @@
-// Segments: listed, unlinked, swept.
+// Functions that list, unlink and sweep segments.
 #ifndef SHMARRAY_SEGMENT_HPP
 #define SHMARRAY_SEGMENT_HPP
 
@@ -13,26 +13,26 @@
 
 namespace shmarray {
 
-/// What a segment, or a cell of one, is.
+/// The kind of a segment or of a cell.
 enum class segment_kind : shma_segment_kind {
-    array = SHMA_SEGMENT_ARRAY,    ///< an array that a process or a message holds, or that persists
-    pool = SHMA_SEGMENT_POOL,      ///< memory that living processes keep for their next arrays
-    remains = SHMA_SEGMENT_REMAINS ///< memory that dead processes left
+    array = SHMA_SEGMENT_ARRAY,    ///< an array that has a holder, or that persists without one
+    pool = SHMA_SEGMENT_POOL,      ///< free memory that living processes keep for new arrays
+    remains = SHMA_SEGMENT_REMAINS ///< memory that dead processes left behind
 };
 
-/// Facts about an array that need not be attached, or about memory that is no array now.
+/// Describes an array, which need not be attached, or memory that is not an array at present.
 struct segment_info {
-    std::string segment;                ///< its id; of an array in a cell, as in "id.17"
-    std::string name;                   ///< the name that a person gave it, or ""
-    segment_kind kind;                  ///< an array, a pool's memory, or what the dead left
-    bool persists;                      ///< stays without holders until its name is unlinked
+    std::string segment;                ///< its id; with a cell's number, as in "id.17"
+    std::string name;                   ///< the name that was given on creation, or ""
+    segment_kind kind;                  ///< an array, memory of a pool, or of dead processes
+    bool persists;                      ///< lives until its name is unlinked
     std::uint64_t segment_bytes;        ///< bytes of shared memory
-    std::string dtype;                  ///< as in a handle; "|u1" of memory that is no array
+    std::string dtype;                  ///< as in a handle; "|u1" for memory without an array
     std::vector<std::int64_t> shape;    ///< elements along each dimension
-    std::vector<std::uint32_t> holders; ///< pids of living processes, as each sees itself
+    std::vector<std::uint32_t> holders; ///< pids of living processes, in their pid namespaces
     std::uint64_t tickets;              ///< messages that hold it and can still be received
-    std::uint32_t creator_pid;          ///< the process that made it, as it saw itself
-    std::uint64_t created_ns;           ///< nanoseconds since 1970; of a cell, its segment's
+    std::uint32_t creator_pid;          ///< the pid of its creator, in its pid namespace
+    std::uint64_t created_ns;           ///< nanoseconds since 1970; for a cell, its segment's
 };
 
 namespace detail {
@@ -53,7 +53,7 @@ inline segment_info info(const shma_segment_info &from) {
 
 } // namespace detail
 
-/// Lists the shared memory that the library has on this machine.
+/// Lists the shared memory that this library uses on this machine.
 inline std::vector<segment_info> segments() {
     shma_segment_list *produced = nullptr;
     detail::call(shma_segment_list_create, &produced);
@@ -65,17 +65,17 @@ inline std::vector<segment_info> segments() {
     return infos;
 }
 
-/// Takes a name away. The array goes with its last holder.
+/// Removes the name of an array. The array is given back when its last holder releases it.
 inline void unlink(const std::string &name) { detail::call(shma_segment_unlink, name.c_str()); }
 
-/// What a sweep gave back.
+/// The number of segments and bytes that a sweep gave back.
 struct swept {
     std::uint64_t segments = 0;
     std::uint64_t bytes = 0;
 };
 
-/// Gives back what dead processes held. No program needs to call it: the first use of the library
-/// in each process does.
+/// Gives back the memory that dead processes held. Programs need not call it: the first use of the
+/// library in each process sweeps.
 inline swept sweep() {
     swept done;
     detail::call(shma_sweep, &done.segments, &done.bytes);

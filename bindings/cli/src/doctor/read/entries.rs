@@ -1,6 +1,6 @@
-//! The files in the directory of segments, and whether somebody holds them.
+//! The files in the directory of segments, and whether a process holds them.
 //!
-//! Nothing is locked: the kernel is only asked who has a lock.
+//! No lock is taken: F_OFD_GETLK only asks the kernel for the owner of a lock.
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,7 +31,7 @@ pub(super) fn part(info: &SegmentInfo) -> Part {
     }
 }
 
-/// The files there that are named like ours. `segments`: those that are some.
+/// Returns the files whose names are like those of this library. `segments` lists the valid ones.
 pub(super) fn entries(directory: &Path, user: u32, segments: &[SegmentInfo]) -> Result<Vec<Entry>> {
     let ids: HashSet<_> = segments.iter().map(|info| info.segment.id.to_string()).collect();
     let names = names(directory).with_context(|| format!("cannot list {}", directory.display()))?;
@@ -44,7 +44,8 @@ fn names(directory: &Path) -> io::Result<impl Iterator<Item = String>> {
     Ok(fs::read_dir(directory)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()))
 }
 
-/// `None` when it is not named like one of ours, or is gone by now.
+/// Returns `None` if its name is not like that of a file of this library, or if it no longer
+/// exists.
 fn entry(directory: &Path, file: String, user: u32, segments: &HashSet<String>) -> Option<Entry> {
     let rest = file.strip_prefix(PREFIX)?;
     let kind = kind(rest)?;
@@ -63,7 +64,7 @@ fn entry(directory: &Path, file: String, user: u32, segments: &HashSet<String>) 
     })
 }
 
-/// By what stands behind the prefix.
+/// Returns the kind of a file by its name without the prefix.
 fn kind(rest: &str) -> Option<Kind> {
     match (rest.strip_prefix("name-"), rest.strip_prefix("new-")) {
         (Some(name), _) => {
@@ -71,7 +72,7 @@ fn kind(rest: &str) -> Option<Kind> {
         }
         (_, Some(id)) if is_id(id) => Some(Kind::HalfMade),
         _ if is_id(rest) => Some(Kind::Segment),
-        _ => None, // the registry, and what a later version may add
+        _ => None, // the registry, and files of later versions
     }
 }
 
@@ -84,7 +85,7 @@ fn open(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Whether anybody has a lock on byte 0, which holders share.
+/// Returns whether a process has a lock on byte 0, which all holders share.
 fn is_held(file: &fs::File) -> Option<bool> {
     let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
     let mut lock = libc::flock { l_type, l_whence, l_start: 0, l_len: 1, l_pid: 0 };
@@ -92,7 +93,7 @@ fn is_held(file: &fs::File) -> Option<bool> {
     Some(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// The file that should be this user's registry, as a shell takes its name.
+/// Returns the file that should be this user's registry, with its path quoted for a shell.
 pub(super) fn registry(directory: &Path, user: u32) -> Option<Registry> {
     let name = format!("{PREFIX}registry-{user}");
     let path = directory.join(&name);
@@ -108,8 +109,8 @@ pub(super) fn registry(directory: &Path, user: u32) -> Option<Registry> {
     })
 }
 
-/// The registry that the library uses when that file cannot be one: the first of this user's by
-/// name.
+/// Returns the registry that the library uses if that file is not a valid one: the first by name of
+/// this user's registries.
 fn others(directory: &Path, start: &str, user: u32) -> Option<String> {
     let is_ours = |name: &String| {
         let facts = fs::symlink_metadata(directory.join(name));

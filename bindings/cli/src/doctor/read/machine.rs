@@ -13,9 +13,9 @@ use crate::doctor::limits::{Limit, Limits, Mapped};
 use crate::doctor::logout::{self, Logout};
 use crate::doctor::memory::{Huge, Memory};
 
-/// What cgroup v1 says for no limit is a little less than 2^63.
+/// A limit at or above this means none: cgroup v1 shows a number a little below 2^63 then.
 const NO_LIMIT: u64 = 1 << 62;
-/// Where systemd looks for settings, the weightiest last.
+/// The directories of systemd's settings, that of the highest priority last.
 const SYSTEMD_FOLDERS: [&str; 4] =
     ["/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"];
 
@@ -38,7 +38,7 @@ pub(super) fn memory(system: &System) -> Memory {
     }
 }
 
-/// A number of /proc/meminfo, in the unit that stands there.
+/// Returns a number of /proc/meminfo, in the unit of that file.
 fn meminfo(text: &str, key: &str) -> u64 {
     let value = |line: &str| {
         line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok()
@@ -46,7 +46,8 @@ fn meminfo(text: &str, key: &str) -> u64 {
     text.lines().find_map(value).unwrap_or(0)
 }
 
-/// The least limit on the way up from the group that a line of /proc/self/cgroup names.
+/// Returns the lowest limit of the group that a line of /proc/self/cgroup names and of its
+/// ancestors.
 fn group_limit(system: &System, line: &str) -> Option<(u64, PathBuf)> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, group) = (fields.next()?, fields.next()?);
@@ -64,7 +65,8 @@ fn group_limit(system: &System, line: &str) -> Option<(u64, PathBuf)> {
     below_root(group).ancestors().filter_map(limit).min()
 }
 
-/// Without what leads above the mount: in a container the group may be named from outside.
+/// Removes the parts of a path that lead above the mount. In a container, the name of the group may
+/// be relative to a directory outside.
 fn below_root(group: &str) -> PathBuf {
     Path::new(group).components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
@@ -80,7 +82,7 @@ pub(super) fn huge(system: &System) -> Huge {
     }
 }
 
-/// The word in brackets.
+/// Returns the word in brackets.
 fn chosen(modes: &str) -> Option<&str> {
     Some(modes.split_once('[')?.1.split_once(']')?.0)
 }
@@ -100,8 +102,8 @@ pub(super) fn logout(system: &System, user: u32, directory: &Path) -> Logout {
     }
 }
 
-/// In systemd's order: the weightiest main file, then the drop-ins by name. A drop-in hides
-/// one of the same name in a folder of less weight.
+/// Returns the files in systemd's order: the main file of the highest priority, then the drop-ins
+/// by name. A drop-in hides one of the same name in a directory of lower priority.
 fn logind_files(system: &System) -> Vec<PathBuf> {
     let mains = SYSTEMD_FOLDERS.iter().rev().map(|folder| Path::new(folder).join("logind.conf"));
     let main = mains.into_iter().find(|path| system.path(path).exists());
@@ -131,7 +133,7 @@ pub(super) fn limits(system: &System, user: u32, segments: &Path) -> Result<Limi
     })
 }
 
-/// Of the processes whose mappings this user may read.
+/// Returns the process with the most arrays mapped, of those whose mappings this user may read.
 fn most_mapped(system: &System, segments: &Path) -> Option<Mapped> {
     let processes = fs::read_dir(system.path("/proc")).ok()?.flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

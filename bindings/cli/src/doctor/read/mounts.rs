@@ -1,4 +1,4 @@
-//! Where segments live, on which mount, and how much room there is.
+//! The directory of segments, its mount, and the room in it.
 
 use std::fs;
 use std::io;
@@ -41,7 +41,7 @@ fn what_is(path: &Path) -> Is {
     }
 }
 
-/// Zeros where it cannot be asked; then the directory itself is the finding.
+/// Returns zeros if the file system cannot be asked; another check then reports the directory.
 fn room(path: &Path) -> Room {
     let Ok(facts) = statvfs(path) else { return Room::default() };
     let unit = facts.fragment_size();
@@ -53,7 +53,8 @@ fn room(path: &Path) -> Room {
     }
 }
 
-/// The longest mount point that leads to the path; of two on one another, the later.
+/// Returns the mount whose mount point is the longest prefix of the path; of several at the same
+/// mount point, the last.
 fn mount_of(path: &Path, mountinfo: &str) -> Option<Mount> {
     let mounts = mountinfo.lines().filter_map(parse);
     mounts
@@ -61,18 +62,19 @@ fn mount_of(path: &Path, mountinfo: &str) -> Option<Mount> {
         .max_by_key(|mount| mount.point.as_os_str().len())
 }
 
-/// One line of mountinfo: five fields, options, fields up to a dash, then kind, source, options.
+/// Parses a line of mountinfo: five fields, options, fields up to a dash, then kind, source,
+/// options.
 fn parse(line: &str) -> Option<Mount> {
-    let (place, file_system) = line.split_once(" - ")?;
+    let (mount, file_system) = line.split_once(" - ")?;
     let mut file_system = file_system.split(' ');
     Some(Mount {
-        point: unescaped(place.split(' ').nth(4)?).into(),
+        point: unescaped(mount.split(' ').nth(4)?).into(),
         kind: file_system.next()?.to_owned(),
         options: file_system.nth(1).unwrap_or_default().to_owned(),
     })
 }
 
-/// The kernel writes white space and backslashes as three octal digits.
+/// Reverses the kernel's escapes: it writes white space and backslashes as three octal digits.
 fn unescaped(field: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(field.to_owned(), |text, (escape, plain)| text.replace(escape, plain))

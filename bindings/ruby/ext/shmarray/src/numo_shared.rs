@@ -84,7 +84,7 @@ fn handle(ruby: &Ruby, value: Value) -> Result<String, Error> {
 }
 
 fn handle_to_send(ruby: &Ruby, value: Value) -> Result<String, Error> {
-    Ok(shared_array(ruby, value)?.handle_to_send().or_raise(ruby)?)
+    shared_array(ruby, value)?.handle_to_send().or_raise(ruby)
 }
 
 /// Returns whether Numo is bound and this is a Numo array.

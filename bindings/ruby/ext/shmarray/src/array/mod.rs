@@ -190,7 +190,7 @@ impl ArrayObject {
     }
 
     fn handle_to_send(ruby: &Ruby, this: &Self) -> Result<String, Error> {
-        Ok(this.array(ruby)?.handle_to_send().or_raise(ruby)?)
+        this.array(ruby)?.handle_to_send().or_raise(ruby)
     }
 
     fn is_readonly(ruby: &Ruby, this: &Self) -> Result<bool, Error> {

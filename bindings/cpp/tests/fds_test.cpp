@@ -1,5 +1,5 @@
-// Every descriptor closed behind the library's back, in C++: what is held stays held, and all goes
-// on working.
+// A program closes every fd behind the library's back: its arrays stay held and every call still
+// works.
 #include <csignal>
 #include <cstdint>
 #include <functional>
@@ -17,11 +17,11 @@ using shmarray::array;
 using ints = array<std::int32_t>;
 
 void close_from(int first) {
-    for (int descriptor = first; descriptor < 4096; ++descriptor)
-        close(descriptor);
+    for (int fd = first; fd < 4096; ++fd)
+        close(fd);
 }
 
-/// One array, and three more ways to have it.
+/// One array, and three further objects that reach the same memory.
 struct held {
     ints whole = ints::create({3, 4}, {"cpp-held"});
     ints view = whole.slice(1, 0, shmarray::far_end, 2);
@@ -29,7 +29,7 @@ struct held {
     ints turned = ints::attach(whole.transpose().handle());
 };
 
-/// Whether all see what one writes, by handle and by name as well.
+/// Writes by one object; returns whether all others, a handle and a name see the value.
 bool all_see(held &mine, std::int32_t value) {
     mine.whole(1, 2) = value;
     return mine.view(1, 1) == value && mine.reader(1, 2) == value && mine.turned(2, 1) == value &&
@@ -37,7 +37,7 @@ bool all_see(held &mine, std::int32_t value) {
            ints::attach("cpp-held")(1, 2) == value;
 }
 
-/// All that a program does with the library.
+/// Calls each kind of function that a program uses, and returns whether all is as expected.
 bool does_everything(held &mine) {
     auto made = array<double>::create({1000}, {"cpp-made"});
     made(999) = 0.5;
@@ -61,9 +61,9 @@ int close_and_end(const std::function<void()> &end) {
     });
 }
 
-TEST_CASE("a_process_without_descriptors_holds_makes_and_gives_back") {
+TEST_CASE("a_process_without_fds_holds_makes_and_gives_back") {
     const LeavesNothing leaves_nothing;
-    CHECK(close_and_end([] {}) == 0); // _exit: nothing of the held is destroyed before
+    CHECK(close_and_end([] {}) == 0); // it ends by _exit, without destructors
     shmarray::sweep();
     CHECK(files_in_directory() == 0);
     const int status = close_and_end([] { std::raise(SIGKILL); });
@@ -71,7 +71,7 @@ TEST_CASE("a_process_without_descriptors_holds_makes_and_gives_back") {
     shmarray::sweep();
 }
 
-/// A pipe that outlives the closing of descriptors, at 0 and 1.
+/// Two pipes, which a child has at fds 0 and 1, so that they outlive the closing of the others.
 struct talk {
     int asks[2], answers[2];
     talk() {
@@ -98,7 +98,7 @@ pid_t start_holder(const talk &pipes) {
     _exit(told && mine.reader(1, 2) == 6 && does_everything(mine) ? 0 : 1);
 }
 
-TEST_CASE("others_cannot_take_what_a_process_without_descriptors_holds") {
+TEST_CASE("others_cannot_take_what_a_process_without_fds_holds") {
     const LeavesNothing leaves_nothing;
     const talk pipes;
     char byte = 0;
@@ -110,7 +110,7 @@ TEST_CASE("others_cannot_take_what_a_process_without_descriptors_holds") {
     REQUIRE(read(pipes.answers[0], &byte, 1) == 1);
     const auto before = names_in_directory();
     for (int turn = 0; turn < 3; ++turn) {
-        CHECK(ints::attach("cpp-held")(1, 2) == 5); // attached, and let go
+        CHECK(ints::attach("cpp-held")(1, 2) == 5); // the temporary attaches and closes
         CHECK(shmarray::sweep().segments == 0);
     }
     CHECK(names_in_directory() == before);
@@ -121,7 +121,7 @@ TEST_CASE("others_cannot_take_what_a_process_without_descriptors_holds") {
     shmarray::sweep();
 }
 
-TEST_CASE("a_forked_child_without_descriptors_holds_what_its_parent_drops") {
+TEST_CASE("a_forked_child_without_fds_holds_what_its_parent_drops") {
     const LeavesNothing leaves_nothing;
     const int status = run_forked([] {
         auto mine = std::make_unique<held>();

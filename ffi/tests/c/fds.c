@@ -1,5 +1,5 @@
-// Every descriptor closed behind the library's back, in C: what is held stays held, and all goes on
-// working.
+// A program closes every fd behind the library's back: its arrays stay held and every call still
+// works.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@ static const int64_t hundred[] = {100};
 static struct { shma_array *array, *named, *view, *reader; } held;
 
 static void close_with_a_loop(int first) {
-    for (int descriptor = first; descriptor < 4096; descriptor++)
-        close(descriptor);
+    for (int fd = first; fd < 4096; fd++)
+        close(fd);
 }
 
 static void close_as_a_range(int first) {
@@ -66,7 +66,7 @@ static void let_all_go(void) {
     shma_array_close(held.reader);
 }
 
-// All that a program does with the library.
+// Calls each kind of function that a program uses.
 static void do_everything(void) {
     shma_array *again = NULL, *copy = NULL, *second = make("second", 9);
     const struct text first = handle_of(held.view), other = handle_of(second);
@@ -120,7 +120,7 @@ static int close_all_and_go_on(void *argument) {
     return 1;
 }
 
-// Whoever else looks, attaches, lets go and sweeps leaves it there.
+// Another process that lists, attaches, closes and sweeps leaves the array in place.
 static void expect_held(const char *handle) {
     char *before = names_in_directory(), *after;
     for (int turn = 0; turn < 3; turn++) {
@@ -138,7 +138,7 @@ static void expect_held(const char *handle) {
     free(after);
 }
 
-static void a_process_without_descriptors_holds_makes_and_gives_back(void **state) {
+static void a_process_without_fds_holds_makes_and_gives_back(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         const struct child child = start_child(close_all_and_go_on, (void *)&ways[i]);
@@ -165,7 +165,7 @@ static int close_even_the_standard_ones(void *unused) {
     return files_in_directory() == 0 ? 0 : 1;
 }
 
-static void even_the_standard_descriptors_may_be_closed(void **state) {
+static void even_the_standard_fds_may_be_closed(void **state) {
     (void)state;
     const struct child child = start_child(close_even_the_standard_ones, NULL);
     assert_int_equal(ended(&child), 0);
@@ -180,13 +180,13 @@ static int close_before_the_first_use(void *unused) {
     return 0;
 }
 
-static void the_first_use_may_come_after_every_descriptor_was_closed(void **state) {
+static void the_first_use_may_come_after_every_fd_was_closed(void **state) {
     (void)state;
     const struct child child = start_child(close_before_the_first_use, NULL);
     assert_int_equal(ended(&child), 0);
 }
 
-static int fork_without_descriptors(void *how) {
+static int fork_without_fds(void *how) {
     hold();
     close_as_a_range(3);
     const pid_t child = fork();
@@ -202,10 +202,10 @@ static int fork_without_descriptors(void *how) {
     return 0;
 }
 
-static void a_child_without_descriptors_outlives_its_parent(void **state) {
+static void a_child_without_fds_outlives_its_parent(void **state) {
     (void)state;
     for (enum ending how = 0; how < ENDINGS; how++) {
-        const struct child parent = start_child(fork_without_descriptors, &how);
+        const struct child parent = start_child(fork_without_fds, &how);
         const struct text handle = hear_text(&parent);
         const pid_t child = (pid_t)hear(&parent);
         assert_int_equal(status_of_process(parent.pid), 0);
@@ -225,12 +225,12 @@ static void a_child_without_descriptors_outlives_its_parent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_use_may_come_after_every_descriptor_was_closed), // before this program's own
-                                                                        // first use
-        TEST(a_process_without_descriptors_holds_makes_and_gives_back),
-        TEST(even_the_standard_descriptors_may_be_closed),
-        TEST(a_child_without_descriptors_outlives_its_parent),
+        // The first test, so that it runs before this program has used the library.
+        TEST(the_first_use_may_come_after_every_fd_was_closed),
+        TEST(a_process_without_fds_holds_makes_and_gives_back),
+        TEST(even_the_standard_fds_may_be_closed),
+        TEST(a_child_without_fds_outlives_its_parent),
     };
     adopt_orphans();
-    return cmocka_run_group_tests_name("descriptors", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("fds", tests, NULL, NULL);
 }
