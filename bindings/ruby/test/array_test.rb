@@ -235,8 +235,8 @@ class ArrayTest < SharedMemoryTest
     assert_equal JSON.parse(a.handle)["segment"], facts[:segment]
     assert_equal [:array, nil, "<f4", [2, 3], Process.pid],
                  facts.values_at(:kind, :name, :dtype, :shape, :creator_pid)
-    assert_kind_of Time, facts[:created_at]
-    assert_operator facts[:bytes], :>=, 24
+    assert_operator Time.at(0, facts[:created_ns], :nsec), :<=, Time.now
+    assert_operator facts[:segment_bytes], :>=, 24
     assert_equal 0o640,
                  File.stat(File.join(ENV.fetch("SHMARRAY_DIR"), segments_in.first)).mode & 0o777
   end

@@ -12,7 +12,7 @@ class NumoDeadWorkersTest < NumoTest
   end
 
   def listed_bytes
-    Shmarray.segments.sum { |facts| facts[:bytes] }
+    Shmarray.segments.sum { |facts| facts[:segment_bytes] }
   end
 
   def test_nothing_is_left_of_a_worker_that_dies_with_arrays

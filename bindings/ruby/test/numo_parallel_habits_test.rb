@@ -53,7 +53,7 @@ class NumoParallelHabitsTest < NumoTest
   end
 
   def bytes_held
-    listed_arrays.sum { |facts| facts[:bytes] }
+    listed_arrays.sum { |facts| facts[:segment_bytes] }
   end
 
   def test_results_of_many_small_arrays_go_in_band

@@ -1,7 +1,5 @@
 //! `Shmarray.sweep`, `.segments`, `.unlink`, `.discard` and `.copied_bytes`: thin calls of core.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
 use shmarray::SegmentInfo;
 
@@ -50,14 +48,14 @@ fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
     facts.aset(ruby.to_symbol("segment"), info.segment.to_string())?;
     facts.aset(ruby.to_symbol("kind"), ruby.to_symbol(info.kind.as_str()))?;
     facts.aset(ruby.to_symbol("name"), info.name)?;
-    facts.aset(ruby.to_symbol("bytes"), info.segment_bytes)?;
+    facts.aset(ruby.to_symbol("segment_bytes"), info.segment_bytes)?;
     facts.aset(ruby.to_symbol("dtype"), info.dtype.text())?;
     facts.aset(ruby.to_symbol("shape"), info.shape)?;
     facts.aset(ruby.to_symbol("holders"), info.holders)?;
     facts.aset(ruby.to_symbol("tickets"), info.tickets)?;
     facts.aset(ruby.to_symbol("persists"), info.persists)?;
     facts.aset(ruby.to_symbol("creator_pid"), info.creator_pid)?;
-    facts.aset(ruby.to_symbol("created_at"), UNIX_EPOCH + Duration::from_nanos(info.created_ns))?;
+    facts.aset(ruby.to_symbol("created_ns"), info.created_ns)?;
     Ok(facts)
 }
 
