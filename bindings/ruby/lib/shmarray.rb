@@ -23,8 +23,8 @@ module Shmarray
   #   memory for a process's next arrays) or +:remains+ (dead processes left it, and the next use of
   #   the library frees it). The other keys are +:segment+ and +:name+ (Strings; the name may be
   #   nil), +:segment_bytes+ (of shared memory), +:dtype+, +:shape+, +:holders+ (pids of live
-  #   processes), +:tickets+ (messages that hold it and can still be received), +:persists+, +:creator_pid+ and
-  #   +:created_ns+ (nanoseconds since 1970: <tt>Time.at(0, ns, :nsec)</tt>).
+  #   processes), +:tickets+ (messages that hold it and can still be received), +:persists+,
+  #   +:creator_pid+ and +:created_ns+ (nanoseconds since 1970: <tt>Time.at(0, ns, :nsec)</tt>).
   #   @return [::Array<Hash{Symbol => Object}>]
   #   @raise [SystemCallError] if the directory cannot be read
   #   @example
