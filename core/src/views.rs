@@ -18,7 +18,7 @@ impl Array {
     /// use shmarray::{Array, DType, Options};
     /// let a = Array::create(DType::parse("<f4")?, &[2, 3], &Options::default())?;
     /// a.set(&[1, 0], 2.5f32)?;
-    /// SAFETY: no other process writes to this array, because nobody else has its handle.
+    /// // SAFETY: no other process writes to this array, because nobody else has its handle.
     /// let view = unsafe { a.raw_view::<f32>()?.deref_into_view() };
     /// assert_eq!(view[[1, 0]], 2.5);
     /// # Ok::<(), shmarray::Error>(())
