@@ -6,7 +6,6 @@ Each function takes the log and whether the command succeeded, and returns a Cou
 import re
 from dataclasses import dataclass, field
 
-
 PEER = "it is another process of the tests"
 
 

@@ -42,6 +42,8 @@ pub use results::Number;
 
 use crate::array::Array;
 use crate::dtype::DType;
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use reduction::{Ended, Stop};
 use request::Request;

@@ -360,6 +360,10 @@ static void null_where_a_message_is_received(void **state) {
     assert_null(shma_message_payload(NULL, NULL));
     assert_int_equal(shma_message_count(NULL), 0);
     assert_int_equal(shma_handle_discard(NULL, NULL), needed);
+    assert_int_equal(shma_segment_list_create(NULL, NULL), SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_segment_list_count(NULL), 0);
+    assert_null(shma_segment_list_get(NULL, 0));
+    shma_segment_list_close(NULL);
     shma_message_close(NULL);
     shma_message_close(message);
     shma_pipe_close(here);
