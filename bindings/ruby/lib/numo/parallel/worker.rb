@@ -24,8 +24,9 @@ module Numo
           ends.each { |one| @ends[one] = true }
         end
 
+        # An interrupt between the two would leave an end open that no later call closes.
         def close(ends)
-          ends.each { |one| @ends.delete(one) && one.close }
+          Interrupts.hold { ends.each { |one| @ends.delete(one) && one.close } }
         end
 
         def begin_child
