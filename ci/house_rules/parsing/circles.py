@@ -13,9 +13,9 @@ def circles(edges):
 
 
 def _reached(graph, node):
-    found, todo = set(), [node]
-    while todo:
-        new = graph[todo.pop()] - found
+    found, pending = set(), [node]
+    while pending:
+        new = graph[pending.pop()] - found
         found |= new
-        todo += new
+        pending += new
     return found
