@@ -416,6 +416,11 @@ typedef struct {
 #define SHMA_COMPLEX128 14
 
 /**
+ * The number of dtypes above: they are 1 to SHMA_DTYPE_COUNT. Later versions may have more.
+ */
+#define SHMA_DTYPE_COUNT 14
+
+/**
  * An array that a process or a message holds, or that persists without a holder.
  */
 #define SHMA_SEGMENT_ARRAY 0

@@ -9,7 +9,7 @@ from running import ROOT
 BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
 EVERY_CRATE = ["-p", "shmarray", *BINDINGS, "-p", "shmarray-python", "-p", "shmarray-ruby"]
 # All tests of core are built with the same features, so that its dependencies are compiled once.
-FEATURES = "half,num-complex,ndarray"
+FEATURES = "ndarray"
 # Shows what a test prints when it finds that it cannot run here.
 SAYING = ["--", "--show-output"]
 MUSL = "x86_64-unknown-linux-musl"

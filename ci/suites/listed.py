@@ -126,6 +126,7 @@ HOUSE = [
     ("house rules", bash("ci/tidy"), counted_line),
     ("house rules: what they refuse", pytest("ci/house_rules"), pytest_line),
     ("suites and watch", pytest(*WATCH_TESTS), pytest_line),
+    ("a new dtype", pytest("ci/new_dtype/test_refusals.py"), pytest_line),
     ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
     ("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES], one_check),
     ("format: C and C++", bash_line(CLANG_FORMAT), one_check),
@@ -217,6 +218,7 @@ EVERYTHING = [
 SHORT = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
 LONG = [
+    ("a new dtype", pytest("ci/new_dtype/test_added.py"), pytest_line),
     ("core, crashes", long_form(crashes(*CRASH_LONG)), rust_tests),
     ("core, faults", bash("ci/inject"), counted_line),
     (

@@ -9,6 +9,7 @@
 
 mod copies;
 mod create;
+mod elements;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use crate::copy::End;
 use crate::descriptor::{Descriptor, JSON_SPACE};
 use crate::dtype::DType;
-use crate::element::{Element, count_down};
+use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::mapping::Fill;
 use crate::name::ArrayName;
@@ -442,71 +443,6 @@ impl Array {
     #[must_use]
     pub fn segment_data(&self) -> (NonNull<u8>, u64) {
         (self.segment.data_start(), self.segment.data_bytes())
-    }
-
-    /// Reads one element.
-    ///
-    /// # Errors
-    /// [`Error::DTypeMismatch`], or as for [`Layout::element_offset`].
-    #[allow(unsafe_code)]
-    pub fn get<T: Element>(&self, index: &[u64]) -> Result<T> {
-        let address = self.element_address::<T>(index)?;
-        // SAFETY: one element can be read at the address: `element_address` checked that `T` has
-        // the array's dtype and that the index lies in its checked layout.
-        Ok(unsafe { T::read(address) })
-    }
-
-    /// Writes one element.
-    ///
-    /// # Errors
-    /// [`Error::ReadOnly`], [`Error::DTypeMismatch`], or as for [`Layout::element_offset`].
-    #[allow(unsafe_code)]
-    pub fn set<T: Element>(&self, index: &[u64], value: T) -> Result<()> {
-        if self.is_readonly() {
-            return Err(Error::ReadOnly);
-        }
-        let address = self.element_address::<T>(index)?;
-        // SAFETY: one element can be written at the address: `element_address` checked the dtype
-        // and the index, and the pages are writable, since the array is not read-only.
-        unsafe { T::write(address, value) };
-        Ok(())
-    }
-
-    /// Subtracts one from an element of type `<u8` that is not zero, atomically for all processes,
-    /// and returns the result.
-    ///
-    /// # Errors
-    /// As for [`Array::set`]; [`Error::InvalidArgument`] where the element is not aligned.
-    #[allow(unsafe_code)]
-    pub fn count_down(&self, index: &[u64]) -> Result<u64> {
-        if self.is_readonly() {
-            return Err(Error::ReadOnly);
-        }
-        let address = self.element_address::<u64>(index)?;
-        // SAFETY: 8 bytes can be read and written at the address: `element_address` checked the
-        // dtype `<u8` and the index, and the array is not read-only.
-        unsafe { count_down(address) }
-            .ok_or_else(|| Error::argument("index", "the element is not aligned"))
-    }
-
-    fn element_address<T: Element>(&self, index: &[u64]) -> Result<*mut u8> {
-        self.expect_dtype(T::dtype())?;
-        let offset = self.layout.element_offset(index)?;
-        Ok(self.segment.data_start().as_ptr().wrapping_add(offset as usize))
-    }
-
-    /// Refuses a dtype other than the array's.
-    ///
-    /// # Errors
-    /// [`Error::DTypeMismatch`].
-    pub fn expect_dtype(&self, expected: DType) -> Result<()> {
-        match self.dtype == expected {
-            true => Ok(()),
-            false => Err(Error::DTypeMismatch {
-                expected: expected.to_string(),
-                found: self.dtype.to_string(),
-            }),
-        }
     }
 
     pub(crate) fn end(&self) -> End<'_> {

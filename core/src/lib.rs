@@ -46,6 +46,7 @@ pub(crate) mod slab;
 pub(crate) mod segment;
 pub(crate) mod sweep;
 pub(crate) mod process;
+pub(crate) mod number;
 pub(crate) mod element;
 pub(crate) mod array;
 pub(crate) mod reduce;
@@ -59,15 +60,16 @@ mod views;
 pub use array::{Array, Options, discard};
 pub use copy::copied_bytes;
 pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
-pub use dtype::{DType, MAX_ITEM_BYTES, TypeCode};
+pub use dtype::{DType, DTypeKind, MAX_ITEM_BYTES, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use name::{ArrayName, SegmentId, SegmentText};
+pub use number::Number;
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub use queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
-pub use reduce::{Number, Reduced, Reduction};
+pub use reduce::{Reduced, Reduction};
 pub use segment::{
     SegmentInfo, SegmentKind, has_room, is_better_copied, is_family_alive, segments, unlink,
 };

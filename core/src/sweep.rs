@@ -24,6 +24,31 @@ use crate::segment::{close_without_the_dead, holds_all_of};
 use crate::slab::{self, SweepMode};
 use crate::sys::{self, Dead, Directory, Liveness, Lookup, Operation};
 
+/// Whether this process, or the one that forked it, has made or attached anything.
+static WAS_USED: AtomicBool = AtomicBool::new(false);
+/// The number of segments that this process's last sweep examined and left.
+static SEEN_BY_SWEEP: AtomicUsize = AtomicUsize::new(0);
+/// The number of files that this process has made since its last sweep.
+static CREATES: AtomicUsize = AtomicUsize::new(0);
+/// The bytes of these files.
+static MADE_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The least number of files between two sweeps. It is at least the number of segments that the
+/// last one examined, so that a sweep costs each create no more than one examination.
+const CREATES_BETWEEN_SWEEPS: usize = 64;
+/// The least number of bytes between two sweeps.
+const BYTES_BETWEEN_SWEEPS: u64 = 64 << 20;
+/// The least number of bytes between two sweeps for each segment that the last one examined: to
+/// make so many bytes takes longer than to examine a segment.
+const BYTES_OF_AN_EXAMINATION: u64 = 1 << 20;
+/// The time for which a file is taken to exist after a lookup: a hundred times what the lookup
+/// takes.
+const CHECK_NS: u64 = 50_000;
+/// The most segments that are swept at an exit, so that it takes no more than a few milliseconds
+/// longer.
+#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+const SEEN_AT_EXIT: usize = 256;
+
 /// The result of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
@@ -75,7 +100,7 @@ pub fn empty_pool() -> u64 {
 }
 
 /// Sweeps because memory is wanted. Returns whether any was given back.
-pub(crate) fn gives_room(directory: &Directory) -> Result<bool> {
+pub(crate) fn sweep_for_room(directory: &Directory) -> Result<bool> {
     Ok(sweep_directory(directory, SweepMode::AlsoIdle)?.bytes > 0)
 }
 
@@ -87,13 +112,13 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
     if let Some(liveness) = Liveness::look(directory) {
         sys::sweep_tickets(directory, &liveness);
     }
-    let (mut seen, mut is_whole) = (0, true); // seen: segments that stay
+    let (mut seen, mut is_whole) = (0, true);
     for id in &ids {
-        match sweep_one(directory, id, mode, &mut seen) {
-            Ok((bytes, ended)) => {
-                seen += usize::from(!ended);
-                swept.segments += u64::from(ended);
-                swept.bytes += bytes;
+        match sweep_one(directory, id, mode) {
+            Ok(outcome) => {
+                seen += outcome.cost;
+                swept.segments += u64::from(outcome.is_gone);
+                swept.bytes += outcome.bytes;
             }
             // A segment that is not this user's to give back does not stop the sweep.
             Err(error) => is_whole &= !is_shortage(&error),
@@ -114,58 +139,58 @@ fn is_shortage(error: &Error) -> bool {
     matches!(error, Error::Os { source, .. } if !sys::is_none_of_ours(source))
 }
 
-/// Sweeps one segment. Returns the bytes that went back, and whether the segment is gone.
-fn sweep_one(
-    directory: &Directory,
-    id: &SegmentId,
-    mode: SweepMode,
-    seen: &mut usize,
-) -> Result<(u64, bool)> {
+/// The outcome of the sweep of one segment.
+struct Outcome {
+    /// The bytes given back.
+    bytes: u64,
+    is_gone: bool,
+    /// The cost of examining it again in the next sweep, in segments. None for one that is gone.
+    cost: usize,
+}
+
+impl Outcome {
+    const STAYS: Self = Self { bytes: 0, is_gone: false, cost: 1 };
+
+    fn gone(bytes: u64) -> Self {
+        Self { bytes, is_gone: true, cost: 0 }
+    }
+}
+
+fn sweep_one(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<Outcome> {
     if mode == SweepMode::DeadOnly && holds_all_of(id) {
-        return Ok((0, false));
+        return Ok(Outcome::STAYS);
     }
     match sys::give_back(directory, id)? {
-        Some(bytes) => Ok((bytes, true)),
-        None => sweep_mapped(directory, id, mode, seen),
+        Some(bytes) => Ok(Outcome::gone(bytes)),
+        None => sweep_mapped(directory, id, mode),
     }
 }
 
 /// Sweeps a segment that some process has mapped, but perhaps none that still holds it.
-fn sweep_mapped(
-    directory: &Directory,
-    id: &SegmentId,
-    mode: SweepMode,
-    seen: &mut usize,
-) -> Result<(u64, bool)> {
-    let Some(file) = sys::SegmentFile::open_own(directory, id)? else { return Ok((0, false)) };
+fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<Outcome> {
+    let Some(file) = sys::SegmentFile::open_own(directory, id)? else {
+        return Ok(Outcome::STAYS);
+    };
     let header = read_header(Lookup::Id(id), &file)?;
     let mapped = Mapped::map(&file, header, sys::Access::ReadWrite)?;
     drop(file); // the mapping holds it: if that is the last hold, its drop gives the segment back
     let leases = mapped.leases();
     let segment_bytes = mapped.header.segment_bytes();
     if let Some(layout) = mapped.header.slab_layout {
-        *seen += layout.cells as usize / 4; // a cell costs less than a file
-        let (bytes, ended) = slab::sweep(&mapped, mode);
-        return Ok((if ended { segment_bytes } else { bytes }, ended));
+        let cost = 1 + layout.cells as usize / 4; // a cell costs less than a file
+        return Ok(match slab::sweep(&mapped, mode) {
+            (_, true) => Outcome::gone(segment_bytes),
+            (bytes, false) => Outcome { bytes, is_gone: false, cost },
+        });
     }
     let closed =
         !leases.is_lock_only() && close_without_the_dead(&leases, directory) == Closed::Last;
     let dead = closed || leases.is_dead(); // by a process that died before it unlinked it
-    let ended = dead && mapped.discard();
-    Ok((if ended { segment_bytes } else { 0 }, ended))
+    match dead && mapped.discard() {
+        true => Ok(Outcome::gone(segment_bytes)),
+        false => Ok(Outcome::STAYS),
+    }
 }
-
-/// The number of segments that this process's last sweep examined, and the number of files and
-/// bytes that it has made since.
-static SEEN_BY_SWEEP: AtomicUsize = AtomicUsize::new(0);
-static CREATES: AtomicUsize = AtomicUsize::new(0);
-static MADE_BYTES: AtomicU64 = AtomicU64::new(0);
-/// The least number of files between two sweeps, the least number of bytes, and the bytes for each
-/// segment that the last sweep examined: to make so many bytes takes longer than to examine a
-/// segment.
-const CREATES_BETWEEN_SWEEPS: usize = 64;
-const BYTES_BETWEEN_SWEEPS: u64 = 64 << 20;
-const BYTES_OF_A_LOOK: u64 = 1 << 20;
 
 /// Counts a create that is about to make a file of so many bytes, and sweeps when it is time.
 pub(crate) fn before_file(directory: &Directory, bytes: u64) {
@@ -173,15 +198,12 @@ pub(crate) fn before_file(directory: &Directory, bytes: u64) {
     let seen = SEEN_BY_SWEEP.load(Ordering::Relaxed);
     let creates = CREATES.fetch_add(1, Ordering::Relaxed);
     let made_bytes = MADE_BYTES.fetch_add(bytes, Ordering::Relaxed);
-    let is_much = made_bytes >= BYTES_BETWEEN_SWEEPS.max(seen as u64 * BYTES_OF_A_LOOK);
+    let is_much = made_bytes >= BYTES_BETWEEN_SWEEPS.max(seen as u64 * BYTES_OF_AN_EXAMINATION);
     if is_much || creates >= CREATES_BETWEEN_SWEEPS.max(seen) {
         // A directory that cannot be read is reported by the operation that follows.
         let _ = sweep_directory(directory, SweepMode::DeadOnly);
     }
 }
-
-/// Whether this process, or the one that forked it, has made or attached anything.
-static WAS_USED: AtomicBool = AtomicBool::new(false);
 
 /// Sweeps at the first use in a process. No other thread waits for it, and a forked child does not
 /// repeat it, because its parent has.
@@ -193,7 +215,8 @@ pub(crate) fn at_first_use() {
 }
 
 /// The operation that a check comes before or after. Its number limits how often: the time between
-/// two checks is at least so many times what the last one took.
+/// two checks is at least so many times what the last one took, so a check takes at most that part
+/// of a thread's time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Occasion {
     /// A create that takes memory from the system.
@@ -222,16 +245,12 @@ pub(crate) fn check_before_reuse(directory: &Directory) -> bool {
     is_due
 }
 
-/// The time for which a file is taken to exist after a lookup: a hundred times what the lookup
-/// takes.
-const CHECK_NS: u64 = 50_000;
-
 /// Returns whether it checked.
 fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
     let last = directory.last_check();
     let rest_ns = || (when as u64).saturating_mul(last.took_ns.load(Ordering::Relaxed));
     let due_ns = || last.ended_ns.load(Ordering::Relaxed).saturating_add(rest_ns());
-    // each run takes the same steps where they are counted
+    // With `steps`, tests/crashes counts steps, so whether it checks must not depend on the time.
     if !cfg!(feature = "steps") && now_ns < due_ns() {
         return false;
     }
@@ -260,8 +279,3 @@ pub(crate) fn at_exit(is_clean: bool) {
         sys::leave_process_lists();
     }
 }
-
-/// The most segments that are swept at an exit, so that it takes no more than a few milliseconds
-/// longer.
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
-const SEEN_AT_EXIT: usize = 256;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use shmarray::{
-    Access, Array, DType, Error, ErrorKind, Number, Options, Order, Reduced, Reduction,
+    Access, Array, DType, DTypeKind, Error, ErrorKind, Number, Options, Order, Reduced, Reduction,
 };
 use support::{Peer, is_peer, scenario, serve};
 
@@ -101,16 +101,18 @@ fn an_element_that_repeats_counts_as_often() {
     });
 }
 
-/// The dtypes that each reduction gives, in the order of `DType::ALL`.
 #[test]
 fn every_dtype_gives_what_numpy_gives_or_says_why_not() {
     scenario("every_dtype_gives_what_numpy_gives_or_says_why_not", || {
-        let sums = "<i8 <i8 <i8 <i8 <i8 <u8 <u8 <u8 <u8 <f2 <f4 <f8 <c8 <c16";
-        assert_eq!(sums.split(' ').count(), DType::ALL.len());
-        for (dtype, sum) in DType::ALL.iter().zip(sums.split(' ')) {
+        for dtype in DType::ALL {
             let a = array(dtype.text(), &[2, 3], Order::C);
-            let complex = dtype.text().starts_with("<c");
-            let float = dtype.text().starts_with("<f");
+            let complex = dtype.kind() == Some(DTypeKind::Complex);
+            let float = dtype.kind() == Some(DTypeKind::Float);
+            let sum = match dtype.kind() {
+                Some(DTypeKind::Bool | DTypeKind::Signed) => "<i8",
+                Some(DTypeKind::Unsigned) => "<u8",
+                _ => dtype.text(),
+            };
             let mean = if complex { "<c16" } else { "<f8" };
             assert_eq!(along(&a, Reduction::Sum, &[0]).dtype().text(), sum);
             assert_eq!(along(&a, Reduction::Mean, &[0]).dtype().text(), mean);

@@ -3,9 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use half::f16;
-use num_complex::Complex;
-use shmarray::{Access, Array, Element, Number, TypeCode};
+use shmarray::{Access, Array, DType, DTypeKind, Number};
 
 /// The number of values printed; of a larger array, the first ones are.
 const SHOWN: u64 = 100;
@@ -26,54 +24,46 @@ pub(crate) fn print(handle_or_name: &str, out: &mut dyn Write) -> Result<()> {
 }
 
 fn print_values(array: &Array, out: &mut dyn Write) -> Result<()> {
-    match array.dtype().code() {
-        TypeCode::Bool => values::<bool>(array, out),
-        TypeCode::Int8 => values::<i8>(array, out),
-        TypeCode::Int16 => values::<i16>(array, out),
-        TypeCode::Int32 => values::<i32>(array, out),
-        TypeCode::Int64 => values::<i64>(array, out),
-        TypeCode::UInt8 => values::<u8>(array, out),
-        TypeCode::UInt16 => values::<u16>(array, out),
-        TypeCode::UInt32 => values::<u32>(array, out),
-        TypeCode::UInt64 => values::<u64>(array, out),
-        TypeCode::Float16 => values::<f16>(array, out),
-        TypeCode::Float32 => values::<f32>(array, out),
-        TypeCode::Float64 => values::<f64>(array, out),
-        TypeCode::Complex64 => values::<Complex<f32>>(array, out),
-        TypeCode::Complex128 => values::<Complex<f64>>(array, out),
-        TypeCode::Opaque => bytes(array, out),
+    match array.dtype().kind() {
+        Some(_) => values(array, out),
+        None => bytes(array, out),
     }
 }
 
 /// Prints minimum, mean and maximum. Complex numbers have only a mean, opaque elements none of
 /// these.
 fn print_statistics(array: &Array, out: &mut dyn Write) -> Result<()> {
-    let code = array.dtype().code();
-    if array.layout().is_empty() || code == TypeCode::Opaque {
+    let dtype = array.dtype();
+    let Some(kind) = dtype.kind().filter(|_| !array.layout().is_empty()) else {
         return Ok(());
-    }
-    let ordered = !matches!(code, TypeCode::Complex64 | TypeCode::Complex128);
+    };
+    let ordered = kind != DTypeKind::Complex;
     if ordered {
-        writeln!(out, "minimum  {}", as_element(code, array.min()?))?;
+        writeln!(out, "minimum  {}", as_element(dtype, array.min()?))?;
     }
     writeln!(out, "mean     {}", array.mean()?)?;
     if ordered {
-        writeln!(out, "maximum  {}", as_element(code, array.max()?))?;
+        writeln!(out, "maximum  {}", as_element(dtype, array.max()?))?;
     }
     Ok(())
 }
 
-/// Returns the number with as many digits as `print_values` prints for that dtype.
-fn as_element(code: TypeCode, number: Number) -> String {
-    match (code, number) {
-        (TypeCode::Float16 | TypeCode::Float32, Number::Float(float)) => (float as f32).to_string(),
+/// Returns the number with as many digits as an element has: those of `f32` for `float32` and for
+/// the parts of `complex64`.
+fn as_element(dtype: &DType, number: Number) -> String {
+    match number {
+        Number::Float(float) if dtype.itemsize() <= 4 => (float as f32).to_string(),
+        Number::Complex(re, im) if dtype.itemsize() <= 8 => {
+            format!("{}{:+}i", re as f32, im as f32)
+        }
         _ => number.to_string(),
     }
 }
 
-fn values<T: Element + std::fmt::Display>(array: &Array, out: &mut dyn Write) -> Result<()> {
+fn values(array: &Array, out: &mut dyn Write) -> Result<()> {
     let count = array.layout().len();
-    let shown = (0..count.min(SHOWN)).map(|k| Ok(array.get::<T>(&index(array, k))?.to_string()));
+    let shown = (0..count.min(SHOWN))
+        .map(|k| Ok(as_element(array.dtype(), array.get_number(&index(array, k))?)));
     let shown = shown.collect::<Result<Vec<_>>>()?;
     let more = if count > SHOWN { format!(" … ({count} values)") } else { String::new() };
     writeln!(out, "values   {}{more}", shown.join(" "))?;

@@ -91,6 +91,13 @@ fn statistics_are_of_the_elements_as_they_are() {
 }
 
 #[test]
+fn values_have_as_many_digits_as_the_elements() {
+    let array = Array::create(DType::parse("<c8").unwrap(), &[1], &Options::default()).unwrap();
+    array.set(&[0], Complex::new(0.1f32, -2.5)).unwrap();
+    assert!(printed(&["show", &array.handle()]).contains("values   0.1-2.5i\n"));
+}
+
+#[test]
 fn an_array_of_bytes_without_a_meaning_has_no_statistics() {
     let array = Array::create(DType::parse("|S3").unwrap(), &[2], &Options::default()).unwrap();
     let shown = printed(&["show", &array.handle()]);

@@ -3,9 +3,7 @@
 
 use std::io::{BufRead, Write};
 
-use half::f16;
-use num_complex::Complex;
-use shmarray::{Access, Array, DType, Element, Error, Options, Order, TypeCode};
+use shmarray::{Access, Array, DType, DTypeKind, Error, Number, Options, Order};
 
 fn main() {
     let mut driver = Driver { array: None };
@@ -46,12 +44,9 @@ impl Driver {
         match command {
             "handle" => Ok(format!("ok {}", array.handle())),
             "bytes" => Ok(format!("ok {}", hex(&array.to_bytes()))),
-            "compare" => with_elements(array, Compare),
-            "write" => match with_elements(array, WriteLast) {
-                Err(Error::ReadOnly) => Ok(format!("refused {}", Error::ReadOnly)),
-                done => done,
-            },
-            "written" => with_elements(array, Written),
+            "compare" => compare(array),
+            "write" => write_last(array),
+            "written" => written(array),
             _ => panic!("no such command: {command}"),
         }
     }
@@ -59,7 +54,7 @@ impl Driver {
     fn create(&mut self, rest: &str) -> Result<String, Error> {
         let (dtype, layout) = rest.split_once(' ').expect("a dtype and a layout");
         let array = make(DType::parse(dtype)?, layout)?;
-        with_elements(&array, Fill)?;
+        fill(&array)?;
         let handle = array.handle();
         self.array = Some(array);
         Ok(format!("ok {handle}"))
@@ -91,73 +86,54 @@ fn make(dtype: DType, layout: &str) -> Result<Array, Error> {
     }
 }
 
-/// An operation on all elements of an array, whatever their type.
-trait Visit {
-    fn visit<T: Pattern>(self, array: &Array) -> Result<String, Error>;
+fn fill(array: &Array) -> Result<(), Error> {
+    let mut positions = indices(array.shape()).enumerate();
+    positions.try_for_each(|(k, index)| array.set_number(&index, pattern(array.dtype(), k as i64)))
 }
 
-fn with_elements(array: &Array, visit: impl Visit) -> Result<String, Error> {
-    match array.dtype().code() {
-        TypeCode::Bool => visit.visit::<bool>(array),
-        TypeCode::Int8 => visit.visit::<i8>(array),
-        TypeCode::Int16 => visit.visit::<i16>(array),
-        TypeCode::Int32 => visit.visit::<i32>(array),
-        TypeCode::Int64 => visit.visit::<i64>(array),
-        TypeCode::UInt8 => visit.visit::<u8>(array),
-        TypeCode::UInt16 => visit.visit::<u16>(array),
-        TypeCode::UInt32 => visit.visit::<u32>(array),
-        TypeCode::UInt64 => visit.visit::<u64>(array),
-        TypeCode::Float16 => visit.visit::<f16>(array),
-        TypeCode::Float32 => visit.visit::<f32>(array),
-        TypeCode::Float64 => visit.visit::<f64>(array),
-        TypeCode::Complex64 => visit.visit::<Complex<f32>>(array),
-        TypeCode::Complex128 => visit.visit::<Complex<f64>>(array),
-        TypeCode::Opaque => panic!("items without a meaning have no elements"),
-    }
-}
-
-struct Fill;
-impl Visit for Fill {
-    fn visit<T: Pattern>(self, array: &Array) -> Result<String, Error> {
-        for (k, index) in indices(array.shape()).enumerate() {
-            array.set(&index, T::pattern(k as i64))?;
-        }
-        Ok("ok".to_owned())
-    }
-}
-
-struct Compare;
-impl Visit for Compare {
-    fn visit<T: Pattern>(self, array: &Array) -> Result<String, Error> {
-        let mut count = 0;
-        for (k, index) in indices(array.shape()).enumerate() {
-            let found: T = array.get(&index)?;
-            if found != T::pattern(k as i64) {
-                return Ok(format!("bad {k} {found:?}"));
-            }
-            count += 1;
-        }
-        Ok(format!("ok {count}"))
-    }
-}
-
-struct WriteLast;
-impl Visit for WriteLast {
-    fn visit<T: Pattern>(self, array: &Array) -> Result<String, Error> {
-        array.set(&last(array), T::pattern(100))?;
-        Ok("ok".to_owned())
-    }
-}
-
-struct Written;
-impl Visit for Written {
-    fn visit<T: Pattern>(self, array: &Array) -> Result<String, Error> {
-        let found: T = array.get(&last(array))?;
-        match found == T::pattern(100) {
-            true => Ok("ok".to_owned()),
-            false => Ok(format!("bad {} {found:?}", array.layout().len() - 1)),
+fn compare(array: &Array) -> Result<String, Error> {
+    for (k, index) in indices(array.shape()).enumerate() {
+        let found = array.get_number(&index)?;
+        if found != pattern(array.dtype(), k as i64) {
+            return Ok(format!("bad {k} {found}"));
         }
     }
+    Ok(format!("ok {}", array.layout().len()))
+}
+
+fn write_last(array: &Array) -> Result<String, Error> {
+    match array.set_number(&last(array), pattern(array.dtype(), 100)) {
+        Err(Error::ReadOnly) => Ok(format!("refused {}", Error::ReadOnly)),
+        done => done.map(|()| "ok".to_owned()),
+    }
+}
+
+fn written(array: &Array) -> Result<String, Error> {
+    let found = array.get_number(&last(array))?;
+    match found == pattern(array.dtype(), 100) {
+        true => Ok("ok".to_owned()),
+        false => Ok(format!("bad {} {found}", array.layout().len() - 1)),
+    }
+}
+
+/// Returns the value of element k.
+fn pattern(dtype: &DType, k: i64) -> Number {
+    let bits = 8 * dtype.itemsize();
+    let real = k as f64 / 2.0 - 3.25;
+    match dtype.kind() {
+        Some(DTypeKind::Bool) => Number::Bool(k % 3 == 0),
+        Some(DTypeKind::Signed) => Number::Integer(wrap(7 * k + 3 - 20, bits)),
+        Some(DTypeKind::Unsigned) => Number::Integer(wrap(7 * k + 3, bits).rem_euclid(1 << bits)),
+        Some(DTypeKind::Float) => Number::Float(real),
+        Some(DTypeKind::Complex) => Number::Complex(real, 2.5 - k as f64),
+        None => panic!("items without a meaning have no elements"),
+    }
+}
+
+/// Returns the signed number of so many bits that has the lowest bits of `whole`.
+fn wrap(whole: i64, bits: u64) -> i128 {
+    let unused = 128 - bits;
+    i128::from(whole) << unused >> unused
 }
 
 fn last(array: &Array) -> Vec<u64> {
@@ -174,36 +150,6 @@ fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> {
         index.reverse();
         index
     })
-}
-
-/// The value that stands in element k.
-trait Pattern: Element + PartialEq + std::fmt::Debug {
-    fn pattern(k: i64) -> Self;
-}
-
-macro_rules! patterns {
-    ($($type:ty: $k:ident => $value:expr;)*) => {$(
-        impl Pattern for $type {
-            fn pattern($k: i64) -> Self { $value }
-        }
-    )*};
-}
-
-patterns! {
-    bool: k => k % 3 == 0;
-    i8: k => (7 * k + 3 - 20) as i8;
-    i16: k => (7 * k + 3 - 20) as i16;
-    i32: k => (7 * k + 3 - 20) as i32;
-    i64: k => 7 * k + 3 - 20;
-    u8: k => (7 * k + 3) as u8;
-    u16: k => (7 * k + 3) as u16;
-    u32: k => (7 * k + 3) as u32;
-    u64: k => (7 * k + 3) as u64;
-    f16: k => f16::from_f64(k as f64 / 2.0 - 3.25);
-    f32: k => k as f32 / 2.0 - 3.25;
-    f64: k => k as f64 / 2.0 - 3.25;
-    Complex<f32>: k => Complex::new(f32::pattern(k), 2.5 - k as f32);
-    Complex<f64>: k => Complex::new(f64::pattern(k), 2.5 - k as f64);
 }
 
 fn hex(bytes: &[u8]) -> String {

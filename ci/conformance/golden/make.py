@@ -172,6 +172,10 @@ def golden_segments():
         "structured_long": Segment(11, long_dtype, [2], ramp(960)),
         "with_a_dead_holder": Segment(13, "<i2", [2], struct.pack("<2h", 300, -300), leases=112),
         "sixty_four_dimensions": Segment(12, "|i1", [1] * 63 + [2], b"\x05\xfb"),
+        "uint32": Segment(16, "<u4", [2], struct.pack("<2I", 7, 2**32 - 1)),
+        "uint64": Segment(17, "<u8", [2], struct.pack("<2Q", 7, 2**64 - 1)),
+        "float32": Segment(18, "<f4", [3], struct.pack("<3f", 0.5, -2, float("-inf"))),
+        "complex64": Segment(19, "<c8", [2], struct.pack("<4f", 2.5, -1.5, 0, 96)),
         "cells": Cells(
             14,
             [

@@ -39,13 +39,12 @@ pub(super) unsafe fn segment(
     let (id, page_bytes) = (SegmentId::random()?, directory.page_bytes());
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
     before_growing(&directory, header.segment_bytes());
-    let file = match reserve(&directory, &header, options) {
-        // What dead processes left makes room before shared memory is reported as full.
-        Err(Error::NoSpace { .. }) if sweep::gives_room(&directory)? => {
-            reserve(&directory, &header, options)?
-        }
-        reserved => reserved?,
-    };
+    let mut file = reserve(&directory, &header, options);
+    // What dead processes left makes room before shared memory is reported as full.
+    if matches!(file, Err(Error::NoSpace { .. })) && sweep::sweep_for_room(&directory)? {
+        file = reserve(&directory, &header, options);
+    }
+    let file = file?;
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as the
     // layout's, which is the header's.
     unsafe { Segment::create(file, header, options, fill) }

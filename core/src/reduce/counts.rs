@@ -9,9 +9,9 @@ use std::alloc::{Layout, alloc_zeroed};
 use std::fmt::Display;
 
 use super::reduction::{AT_ONCE, Ended};
-use super::results::Number;
 use super::walk::Sink;
 use crate::error::{Error, Result};
+use crate::number::Number;
 
 /// Rows of equally many counts.
 pub(super) struct Counts {

@@ -1,7 +1,7 @@
 //! Minimum and maximum. A NaN makes the result NaN, as in NumPy.
 
-use super::results::Number;
 use super::sums::Fold;
+use crate::number::Number;
 
 /// The minimum so far.
 #[derive(Clone, Copy)]

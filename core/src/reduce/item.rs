@@ -1,8 +1,10 @@
 //! Elements as they are stored, and the numbers that are reduced.
 
-use half::f16;
 use half::slice::HalfFloatSliceExt;
+use num_complex::Complex;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use crate::dtype::with_dtypes;
 
 /// An element of a dtype with arithmetic, or a part of a complex one.
 pub(super) trait Item: FromBytes + Immutable + KnownLayout + Copy {
@@ -12,20 +14,6 @@ pub(super) trait Item: FromBytes + Immutable + KnownLayout + Copy {
     /// Returns the numbers of elements: the elements themselves, or numbers stored in `space`.
     fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<Self::Number>) -> &'a [Self::Number];
 }
-
-macro_rules! numbers {
-    ($($type:ty),*) => {$(
-        impl Item for $type {
-            type Number = Self;
-
-            fn numbers<'a>(items: &'a [Self], _: &'a mut Vec<Self>) -> &'a [Self] {
-                items
-            }
-        }
-    )*};
-}
-
-numbers!(i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
 
 /// A byte of a `bool` array. Every byte but 0 is true.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
@@ -43,62 +31,156 @@ impl Item for Truth {
     }
 }
 
-impl Item for f16 {
-    /// `f32` represents every `f16` exactly.
-    type Number = f32;
-
-    fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<f32>) -> &'a [f32] {
-        space.resize(items.len(), 0.0);
-        items.convert_to_f32_slice(space);
-        space
-    }
+/// The type of the parts of a complex number.
+pub(super) trait Parts {
+    type Part;
 }
 
-/// Evaluates `$body` with `$item` as the type of a dtype's elements if they are integers or `bool`.
-macro_rules! with_integers {
-    ($code:expr, $item:ident => $body:expr, else $other:expr) => {
-        match $code {
-            TypeCode::Bool => with_type!(Truth, $item => $body),
-            TypeCode::Int8 => with_type!(i8, $item => $body),
-            TypeCode::Int16 => with_type!(i16, $item => $body),
-            TypeCode::Int32 => with_type!(i32, $item => $body),
-            TypeCode::Int64 => with_type!(i64, $item => $body),
-            TypeCode::UInt8 => with_type!(u8, $item => $body),
-            TypeCode::UInt16 => with_type!(u16, $item => $body),
-            TypeCode::UInt32 => with_type!(u32, $item => $body),
-            TypeCode::UInt64 => with_type!(u64, $item => $body),
-            TypeCode::Float16 | TypeCode::Float32 | TypeCode::Float64 => $other,
-            TypeCode::Complex64 | TypeCode::Complex128 | TypeCode::Opaque => $other,
+impl<T> Parts for Complex<T> {
+    type Part = T;
+}
+
+macro_rules! items {
+    ($(
+        $(#[$doc:meta])*
+        $code:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
+        $(as $wider:ty)?;
+    )*) => {
+        $(item!($kind $type $(as $wider)?);)*
+    };
+}
+
+/// Implements [`Item`] for the elements of a row, unless its items are of another type
+/// ([`item_of`]).
+macro_rules! item {
+    (Bool $type:ty) => {};
+    (Complex $type:ty) => {};
+    (Float $type:ty as $wider:ty) => {
+        impl Item for $type {
+            type Number = $wider;
+
+            fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<$wider>) -> &'a [$wider] {
+                space.resize(items.len(), Default::default());
+                items.convert_to_f32_slice(space);
+                space
+            }
+        }
+    };
+    ($kind:ident $type:ty) => {
+        impl Item for $type {
+            type Number = Self;
+
+            fn numbers<'a>(items: &'a [Self], _: &'a mut Vec<Self>) -> &'a [Self] {
+                items
+            }
         }
     };
 }
 
-/// Does the same also for floats and, with the type of their parts, for complex numbers.
-macro_rules! with_numbers {
+with_dtypes!(items);
+
+/// The items of a row: the elements; for complex numbers, their parts.
+macro_rules! item_of {
+    (Bool $type:ty) => {
+        Truth
+    };
+    (Complex $type:ty) => {
+        <$type as Parts>::Part
+    };
+    ($kind:ident $type:ty) => {
+        $type
+    };
+}
+
+/// Evaluates `$body` with `$item` as the type of a dtype's items. `Opaque` has none.
+macro_rules! with_items {
     ($code:expr, $item:ident => $body:expr, else $other:expr) => {
+        with_dtypes!(item_arms, ($code), ($item), ($body), ($other))
+    };
+}
+
+macro_rules! item_arms {
+    (
+        ($code:expr) ($item:ident) ($body:expr) ($other:expr)
+        $(
+            $(#[$doc:meta])*
+            $row:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
+            $(as $wider:ty)?;
+        )*
+    ) => {
         match $code {
-            TypeCode::Bool => with_type!(Truth, $item => $body),
-            TypeCode::Int8 => with_type!(i8, $item => $body),
-            TypeCode::Int16 => with_type!(i16, $item => $body),
-            TypeCode::Int32 => with_type!(i32, $item => $body),
-            TypeCode::Int64 => with_type!(i64, $item => $body),
-            TypeCode::UInt8 => with_type!(u8, $item => $body),
-            TypeCode::UInt16 => with_type!(u16, $item => $body),
-            TypeCode::UInt32 => with_type!(u32, $item => $body),
-            TypeCode::UInt64 => with_type!(u64, $item => $body),
-            TypeCode::Float16 => with_type!(f16, $item => $body),
-            TypeCode::Float32 | TypeCode::Complex64 => with_type!(f32, $item => $body),
-            TypeCode::Float64 | TypeCode::Complex128 => with_type!(f64, $item => $body),
+            $(TypeCode::$row => {
+                type $item = item_of!($kind $type);
+                $body
+            })*
             TypeCode::Opaque => $other,
         }
     };
 }
 
-macro_rules! with_type {
-    ($type:ty, $item:ident => $body:expr) => {{
-        type $item = $type;
+/// Evaluates `$body` with `$item` as the type of a dtype's items if they are integers or `bool`.
+macro_rules! with_integers {
+    ($code:expr, $item:ident => $body:expr, else $other:expr) => {
+        with_dtypes!(integer_arms, ($code), ($item), ($body), ($other))
+    };
+}
+
+macro_rules! integer_arms {
+    (
+        ($code:expr) ($item:ident) ($body:expr) ($other:expr)
+        $(
+            $(#[$doc:meta])*
+            $row:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
+            $(as $wider:ty)?;
+        )*
+    ) => {
+        match $code {
+            $(TypeCode::$row => integer_arm!($kind $type, $item, $body, $other),)*
+            TypeCode::Opaque => $other,
+        }
+    };
+}
+
+macro_rules! integer_arm {
+    (Float $type:ty, $item:ident, $body:expr, $other:expr) => {
+        $other
+    };
+    (Complex $type:ty, $item:ident, $body:expr, $other:expr) => {
+        $other
+    };
+    ($kind:ident $type:ty, $item:ident, $body:expr, $other:expr) => {{
+    type $item = item_of!($kind $type);
         $body
     }};
 }
 
-pub(super) use {with_integers, with_numbers, with_type};
+/// Evaluates `$body` with `$element` as the type of a dtype's elements. `Opaque` has none.
+macro_rules! with_elements {
+    ($code:expr, $element:ident => $body:expr, else $other:expr) => {
+        with_dtypes!(element_arms, ($code), ($element), ($body), ($other))
+    };
+}
+
+macro_rules! element_arms {
+    (
+        ($code:expr) ($element:ident) ($body:expr) ($other:expr)
+        $(
+            $(#[$doc:meta])*
+            $row:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
+            $(as $wider:ty)?;
+        )*
+    ) => {
+        match $code {
+            $(TypeCode::$row => {
+                type $element = $type;
+                $body
+            })*
+            TypeCode::Opaque => $other,
+        }
+    };
+}
+
+pub(super) use {
+    element_arms, integer_arm, integer_arms, item_arms, item_of, with_elements, with_integers,
+    with_items,
+};

@@ -23,7 +23,7 @@
 //!   them.
 //! * `sums`, `extremes`, `counts`: the loops, with their sources and bounds.
 //! * `vectors`: those loops compiled for wider vector instructions.
-//! * `results`: a number, or a new array of them.
+//! * `results`: a new array of the numbers.
 
 mod reduction;
 mod vectors;
@@ -38,13 +38,13 @@ mod request;
 mod tests;
 
 pub use reduction::Reduction;
-pub use results::Number;
 
 use crate::array::Array;
 use crate::dtype::DType;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::number::Number;
 use reduction::{Ended, Stop};
 use request::Request;
 use results::{Results, dtype_of};

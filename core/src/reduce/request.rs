@@ -1,18 +1,18 @@
 //! A reduction of an array's elements: the dimensions that are kept, and the loop for the others.
 
-use half::f16;
-
 use super::counts::Counts;
 use super::extremes::{Greatest, Least};
-use super::item::{Item, Truth, with_integers, with_numbers, with_type};
+use super::item::{
+    Item, Parts, Truth, integer_arm, integer_arms, item_arms, item_of, with_integers, with_items,
+};
 use super::reduction::{AT_ONCE, Ended, Reduction};
-use super::results::Number;
 use super::sums::{Fold, Summand};
 use super::vectors::{self, Loop};
 use super::walk::{Sink, Walk, c_steps};
 use crate::copy::End;
-use crate::dtype::TypeCode;
+use crate::dtype::{DTypeKind, TypeCode, with_dtypes};
 use crate::error::{Error, Result};
+use crate::number::Number;
 use crate::shape::Layout;
 
 /// A reduction of elements of a dtype that it accepts.
@@ -89,21 +89,21 @@ impl<'a> Request<'a> {
     pub(super) fn fold(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         match self.reduction {
             Reduction::Min => {
-                with_numbers!(
+                with_items!(
                     self.code,
                     T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give),
                     else self.refused()
                 )
             }
             Reduction::Max => {
-                with_numbers!(
+                with_items!(
                     self.code,
                     T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give),
                     else self.refused()
                 )
             }
             _ => {
-                with_numbers!(
+                with_items!(
                     self.code,
                     T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give),
                     else self.refused()
@@ -129,11 +129,9 @@ impl<'a> Request<'a> {
         let truth = |number: Number| {
             if number == Number::Integer(0) { Number::Bool(false) } else { Number::Bool(true) }
         };
-        match (self.code, self.reduction) {
-            (TypeCode::Complex64 | TypeCode::Complex128, _) => {
-                numbers.chunks_exact(2).map(complex).collect()
-            }
-            (TypeCode::Bool, Reduction::Min | Reduction::Max) => {
+        match (self.code.kind(), self.reduction) {
+            (Some(DTypeKind::Complex), _) => numbers.chunks_exact(2).map(complex).collect(),
+            (Some(DTypeKind::Bool), Reduction::Min | Reduction::Max) => {
                 numbers.into_iter().map(truth).collect()
             }
             _ => numbers,
@@ -146,7 +144,7 @@ impl<'a> Request<'a> {
 
     /// Returns the numbers in an element: two in a complex one.
     fn parts(&self) -> usize {
-        if matches!(self.code, TypeCode::Complex64 | TypeCode::Complex128) { 2 } else { 1 }
+        if self.code.kind() == Some(DTypeKind::Complex) { 2 } else { 1 }
     }
 
     #[allow(unsafe_code)]
@@ -158,7 +156,7 @@ impl<'a> Request<'a> {
         let walk =
             Walk::new(End { start: self.from.start, layout: &layout }, size_of::<T>(), &steps);
         // SAFETY: the elements can be read, as the caller of `new` promised, and have the size of
-        // `T`: `with_numbers` chose it for their dtype, and a complex element is two numbers side
+        // `T`: `with_items` chose it for their dtype, and a complex element is two numbers side
         // by side.
         unsafe { walk.run::<T>(sink, go_on) }
     }

@@ -14,8 +14,8 @@
 
 use half::f16;
 
-use super::results::Number;
 use super::walk::BLOCK_BYTES;
+use crate::number::Number;
 
 /// The bound that the module's comment derives. The tests check it.
 #[cfg(test)]

@@ -1,4 +1,8 @@
 //! A cell that this process has claimed and that holds no array yet.
+//!
+//! [`claim_cell`] (UNUSED or FREE → CLAIMED), then [`Claimed::fill`], then [`Claimed::go_live`] (→
+//! LIVE) or [`Claimed::unclaim`] (→ FREE). If the process dies in between, the cell stays CLAIMED
+//! without a living owner, and a sweep frees it (I3 of `lease`).
 
 use std::sync::Arc;
 
@@ -13,6 +17,7 @@ use crate::name::random_generation;
 use crate::sys::{self, Owner};
 
 /// A claimed cell.
+#[must_use = "it must go live or be unclaimed"]
 pub(super) struct Claimed {
     pub(super) mapped: Arc<Mapped>,
     pub(super) cell: u32,
@@ -28,7 +33,9 @@ pub(super) struct Claimed {
 pub(super) fn claim_cell(mapped: &Arc<Mapped>, cell: u32, me: Owner) -> Option<Claimed> {
     let whole = mapped.leases();
     let leases = whole.cell(cell)?;
+    // Before the claim, which ends UNUSED. Only this process stores elements in the slab's cells.
     let is_zero = leases.is_unused();
+    // Before the claim: a CLAIMED cell without an entry is taken for a dead process's (I3).
     let entry = leases.take_entry(me.id, me.info)?;
     if !leases.claim() {
         leases.leave(entry);
@@ -46,7 +53,7 @@ impl Claimed {
     }
 
     /// Reserves the cell's memory if it was decommitted, and stores the initial contents of the
-    /// array.
+    /// array. The flag is cleared later, by [`Claimed::go_live`].
     ///
     /// # Errors
     /// [`Error::NoSpace`] when there is no room for memory that was decommitted.
@@ -78,7 +85,8 @@ impl Claimed {
         let leases = self.leases();
         let generation = match leases.control.generation() {
             0 => random_generation()?,
-            earlier => earlier % (GENERATION_LIMIT - 1) + 1, // never 0
+            // From 1 to the limit, even if another user's program stored a larger number.
+            earlier => earlier % (GENERATION_LIMIT - 1) + 1,
         };
         leases.control.describe(description);
         leases.begin(self.entry, generation, data_bytes);

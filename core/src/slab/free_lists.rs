@@ -20,9 +20,10 @@ use crate::name::SegmentId;
 use crate::sys::{Directory, Mutex, MutexGuard, Owner};
 
 /// The number of slabs that are searched, before a new slab is made, for cells that other processes
-/// freed; and one more for each so many bytes of the cell. A search takes as long as making a slab
-/// of this size.
+/// freed.
 const SEARCHED: usize = 64;
+/// One more slab is searched for each so many bytes of a cell: a search of one slab takes as long as
+/// the kernel takes to make memory of this size.
 const BYTES_OF_A_SEARCH: u64 = 1 << 10;
 
 /// A size class: the slabs of one cell size in one directory.
@@ -30,11 +31,12 @@ struct SizeClass {
     directory: Directory,
     cell_bytes: u64,
     slabs: FxHashMap<SegmentId, Slab>,
-    /// The free list: cells that this process freed.
+    /// The free list: cells that this process freed, or that a search found. A slab may have left
+    /// `slabs` since; its cells are passed over.
     free: Vec<(SegmentId, u32)>,
-    /// The slabs in the order in which they are searched.
+    /// The slabs in the order in which they are searched, and some that have left `slabs`.
     ring: VecDeque<SegmentId>,
-    /// The slab that has cells which were never used.
+    /// The slab that has cells which were never used. It may have left `slabs`.
     newest: Option<SegmentId>,
     /// The bytes of pooled slabs, and of those that are being made for the pool.
     pooled_bytes: u64,
@@ -125,6 +127,7 @@ pub(super) fn insert(new: NewSlab, mapped: &Arc<Mapped>, pool_lease: Option<Entr
         class.slabs.insert(id, Slab { mapped, unused: 1, pool_lease, used_at, trims });
         class.ring.push_back(id);
         class.newest = Some(id);
+        class.verify();
     });
 }
 
@@ -146,13 +149,13 @@ pub(super) fn take(id: &SegmentId) -> Option<Slab> {
     with(|lists| lists.all.iter_mut().find_map(|class| class.remove(id)))
 }
 
-/// Takes all slabs out of the lists for which `unless` is false.
-pub(super) fn take_all(unless: impl Fn(&Slab) -> bool) -> Vec<Slab> {
+/// Takes out of the lists all slabs that `keep` refuses.
+pub(super) fn take_all(keep: impl Fn(&Slab) -> bool) -> Vec<Slab> {
     with(|lists| {
         let mut gone: Vec<_> = lists.take_of_parent().collect();
         for class in &mut lists.all {
             let ids: Vec<_> =
-                class.slabs.iter().filter(|(_, slab)| !unless(slab)).map(|(id, _)| *id).collect();
+                class.slabs.iter().filter(|(_, slab)| !keep(slab)).map(|(id, _)| *id).collect();
             gone.extend(ids.iter().filter_map(|id| class.remove(id)));
         }
         gone
@@ -307,6 +310,19 @@ impl SizeClass {
             let bytes = slab_bytes(&self.directory, layout);
             self.pooled_bytes = self.pooled_bytes.saturating_sub(bytes);
         }
+        self.verify();
         Some(slab)
+    }
+
+    /// Compares the count of pooled bytes with the slabs, in debug builds. Slabs that are being
+    /// made count, too.
+    fn verify(&self) {
+        let pooled = self.slabs.values().filter(|slab| slab.pool_lease.is_some());
+        let layouts = pooled.filter_map(|slab| slab.mapped.header.slab_layout);
+        debug_assert!(
+            layouts.map(|layout| slab_bytes(&self.directory, layout)).sum::<u64>()
+                <= self.pooled_bytes,
+            "each pooled slab is in the count of pooled bytes"
+        );
     }
 }

@@ -159,8 +159,8 @@ impl<'a> Request<'a> {
     /// Makes an array in a claimed cell. `None` when there is no memory for it there, or its slab
     /// was removed.
     fn finish(&self, claimed: Claimed) -> Result<Option<CellArray>> {
-        let error = match claimed.fill(self.data_bytes, self.fill) {
-            Ok(()) => return self.go_live(claimed).map(Some),
+        let error = match self.go_live(&claimed) {
+            Ok(generation) => return Ok(Some(self.made(claimed, generation))),
             Err(error) => error,
         };
         undo(&claimed);
@@ -171,10 +171,15 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn go_live(&self, claimed: Claimed) -> Result<CellArray> {
-        let generation = claimed.go_live(&self.description, self.data_bytes)?;
+    /// Stores the initial contents and makes the cell LIVE. Returns the array's generation.
+    fn go_live(&self, claimed: &Claimed) -> Result<u64> {
+        claimed.fill(self.data_bytes, self.fill)?;
+        claimed.go_live(&self.description, self.data_bytes)
+    }
+
+    fn made(&self, claimed: Claimed, generation: u64) -> CellArray {
         let Claimed { mapped, cell, entry, .. } = claimed;
-        Ok(CellArray { mapped, cell, entry, generation, data_bytes: self.data_bytes })
+        CellArray { mapped, cell, entry, generation, data_bytes: self.data_bytes }
     }
 }
 

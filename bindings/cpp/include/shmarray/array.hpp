@@ -31,29 +31,30 @@ namespace shmarray {
 
 namespace detail {
 
+template <class... Elements>
+struct type_list {};
+
+/// The element types, in the order of their dtypes' numbers: SHMA_BOOL, SHMA_INT8 …
+using element_types =
+    type_list<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+              std::uint16_t, std::uint32_t, std::uint64_t, float16, float, double,
+              std::complex<float>, std::complex<double>>;
+
+/// Returns the position of T in the list, from 1 on; 0 if it is not there.
+template <class T, class... Elements>
+constexpr shma_dtype position_of(type_list<Elements...>) {
+    static_assert(sizeof...(Elements) == SHMA_DTYPE_COUNT,
+                  "a dtype of shmarray.h has no type in element_types");
+    shma_dtype position = 0, found = 0;
+    ((++position, std::is_same_v<T, Elements> ? void(found = position) : void()), ...);
+    return found;
+}
+
 template <class T>
-struct dtype_of {
-    static_assert(sizeof(T) == 0,
+struct dtype_of : std::integral_constant<shma_dtype, position_of<T>(element_types{})> {
+    static_assert(dtype_of::value != 0,
                   "no dtype: bool, (u)int8_t to (u)int64_t, float16, float, double, std::complex");
 };
-// clang-format off
-template <> struct dtype_of<bool> : std::integral_constant<shma_dtype, SHMA_BOOL> {};
-template <> struct dtype_of<std::int8_t> : std::integral_constant<shma_dtype, SHMA_INT8> {};
-template <> struct dtype_of<std::int16_t> : std::integral_constant<shma_dtype, SHMA_INT16> {};
-template <> struct dtype_of<std::int32_t> : std::integral_constant<shma_dtype, SHMA_INT32> {};
-template <> struct dtype_of<std::int64_t> : std::integral_constant<shma_dtype, SHMA_INT64> {};
-template <> struct dtype_of<std::uint8_t> : std::integral_constant<shma_dtype, SHMA_UINT8> {};
-template <> struct dtype_of<std::uint16_t> : std::integral_constant<shma_dtype, SHMA_UINT16> {};
-template <> struct dtype_of<std::uint32_t> : std::integral_constant<shma_dtype, SHMA_UINT32> {};
-template <> struct dtype_of<std::uint64_t> : std::integral_constant<shma_dtype, SHMA_UINT64> {};
-template <> struct dtype_of<float16> : std::integral_constant<shma_dtype, SHMA_FLOAT16> {};
-template <> struct dtype_of<float> : std::integral_constant<shma_dtype, SHMA_FLOAT32> {};
-template <> struct dtype_of<double> : std::integral_constant<shma_dtype, SHMA_FLOAT64> {};
-template <> struct dtype_of<std::complex<float>>
-    : std::integral_constant<shma_dtype, SHMA_COMPLEX64> {};
-template <> struct dtype_of<std::complex<double>>
-    : std::integral_constant<shma_dtype, SHMA_COMPLEX128> {};
-// clang-format on
 
 } // namespace detail
 

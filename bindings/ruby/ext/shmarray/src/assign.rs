@@ -6,7 +6,7 @@ use magnus::{Error, Integer, Module, RArray, Range, Ruby, TryConvert, TypedData,
 use shmarray::{Array, Layout};
 
 use crate::array::{
-    ArrayObject, Elements, Self_, array_of, bytes_of, check_writable, dense, write_scalar,
+    ArrayObject, Elements, Self_, array_of, bytes_of, check_writable, dense, write_number,
 };
 use crate::element;
 use crate::error::{OrRaise, argument_error};
@@ -26,7 +26,7 @@ fn set(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
     let Some((&value, index)) = arguments.split_last() else {
         return Err(argument_error(ruby, "no value"));
     };
-    match write_scalar(this, index, value) {
+    match write_number(this, index, value) {
         true => Ok(()),
         false => set_any(ruby, Self_::try_convert(this)?, index, value),
     }

@@ -34,7 +34,7 @@ use rb_sys::{
     rbimpl_typeddata_flags::{RUBY_TYPED_FREE_IMMEDIATELY, RUBY_TYPED_FROZEN_SHAREABLE},
     ruby_xfree, ruby_xmalloc2, size_t,
 };
-use shmarray::{Array, Layout, Order, TypeCode};
+use shmarray::{Array, DTypeKind, Layout, Order, TypeCode};
 
 use crate::collector::Counted;
 use crate::error::{argument_error, type_error};
@@ -122,10 +122,8 @@ pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Erro
 /// Refuses arrays that Numo's loops cannot take: they load whole aligned elements.
 fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
     let itemsize = array.dtype().itemsize();
-    let part_bytes = match array.dtype().code() {
-        TypeCode::Complex64 | TypeCode::Complex128 => itemsize / 2,
-        _ => itemsize,
-    };
+    let parts = if array.dtype().kind() == Some(DTypeKind::Complex) { 2 } else { 1 };
+    let part_bytes = itemsize / parts;
     let whole = |bytes: u64| bytes % part_bytes == 0;
     let strides = array.strides().iter().zip(array.shape());
     let mut steps =

@@ -3,10 +3,9 @@
 #![allow(unsafe_code)] // reads elements at addresses
 
 use magnus::{Error, Module, RClass, Ruby, Value, method};
-use shmarray::{Array, DType, Element, Order, TypeCode};
+use shmarray::{Array, DType, DTypeKind, Element, Number, Order};
 
 use super::{ArrayObject, Elements, array_of, bytes_of};
-use crate::element::{Scalar, load};
 use crate::gvl::copying;
 
 /// Defines the methods.
@@ -51,11 +50,11 @@ fn are_equal(one: &Array, other: &Array) -> bool {
             let (code, other_code) = (one.dtype().code(), other.dtype().code());
             elements.walk_with(&others, &mut |left, right| {
                 // SAFETY: `walk_with` passes an address of an element of `one`, whose code this is.
-                let left = unsafe { load(code, left) };
+                let left = unsafe { Number::read(code, left) };
                 // SAFETY: `walk_with` passes an address of an element of `other`, whose code this
                 // is.
-                let right = unsafe { load(other_code, right) };
-                left.zip(right).is_some_and(|(left, right)| are_scalars_equal(left, right))
+                let right = unsafe { Number::read(other_code, right) };
+                left.zip(right).is_some_and(|(left, right)| are_numbers_equal(left, right))
             })
         }
     }
@@ -64,8 +63,7 @@ fn are_equal(one: &Array, other: &Array) -> bool {
 /// Returns whether equal values have equal bytes. Floats have two zeros and many NaNs, and every
 /// byte but 0 is true.
 fn is_equal_by_bytes(dtype: &DType) -> bool {
-    use TypeCode::{Bool, Complex64, Complex128, Float16, Float32, Float64};
-    !matches!(dtype.code(), Bool | Float16 | Float32 | Float64 | Complex64 | Complex128)
+    matches!(dtype.kind(), Some(DTypeKind::Signed | DTypeKind::Unsigned) | None)
 }
 
 /// # Safety
@@ -88,9 +86,9 @@ unsafe fn are_bytes_equal(one: *const u8, other: *const u8, count: u64) -> bool 
     (0..words).all(is_same) && (words * word_bytes..count).all(is_byte_same)
 }
 
-/// Compares as Ruby's `==` compares the objects of these scalars.
-fn are_scalars_equal(one: Scalar, other: Scalar) -> bool {
-    use Scalar::{Bool, Complex, Float, Integer};
+/// Compares as Ruby's `==` compares the objects of these numbers.
+fn are_numbers_equal(one: Number, other: Number) -> bool {
+    use Number::{Bool, Complex, Float, Integer};
     match (one, other) {
         (Bool(one), Bool(other)) => one == other,
         (Integer(one), Integer(other)) => one == other,
@@ -125,8 +123,8 @@ fn digest_of(array: &Array) -> u64 {
     let mut state = 0;
     Elements::of(array).walk(&mut |address| {
         // SAFETY: `walk` passes an address of an element of this array, whose code this is.
-        state = match unsafe { load(code, address) } {
-            Some(scalar) => words(scalar).into_iter().fold(state, mix),
+        state = match unsafe { Number::read(code, address) } {
+            Some(number) => words(number).into_iter().fold(state, mix),
             None => (0..itemsize).fold(state, |state, at| {
                 // SAFETY: `walk` passes an address of an element, which has `itemsize` bytes.
                 let byte = unsafe { u8::read(address.wrapping_add(at)) };
@@ -138,13 +136,13 @@ fn digest_of(array: &Array) -> u64 {
     state
 }
 
-/// Returns the words of a scalar to hash. Both zeros of a float have the same.
-fn words(scalar: Scalar) -> [u64; 2] {
-    match scalar {
-        Scalar::Bool(truth) => [truth.into(), 0],
-        Scalar::Integer(whole) => [whole as u64, 0],
-        Scalar::Float(number) => [(number + 0.0).to_bits(), 0],
-        Scalar::Complex(re, im) => [(re + 0.0).to_bits(), (im + 0.0).to_bits()],
+/// Returns the words of a number to hash. Both zeros of a float have the same.
+fn words(number: Number) -> [u64; 2] {
+    match number {
+        Number::Bool(truth) => [truth.into(), 0],
+        Number::Integer(whole) => [whole as u64, 0],
+        Number::Float(float) => [(float + 0.0).to_bits(), 0],
+        Number::Complex(re, im) => [(re + 0.0).to_bits(), (im + 0.0).to_bits()],
     }
 }
 

@@ -17,10 +17,10 @@ use rb_sys::{
     rb_ary_cat, rb_ary_new_capa, rb_ary_push, rb_data_type_t, rb_enumeratorize_with_size,
     rb_id2sym, rb_intern, rb_obj_frozen_p, rb_ull2inum, rb_yield,
 };
-use shmarray::{Array, DType, Layout, TypeCode};
+use shmarray::{Array, DType, Layout, Number, TypeCode};
 
 use super::{ArrayObject, Self_};
-use crate::element::{self, Scalar};
+use crate::element;
 use crate::error::{OrRaise, argument_error};
 
 /// Defines the methods.
@@ -226,29 +226,29 @@ unsafe extern "C" fn read(count: c_int, index: *const Value, this: Value) -> Val
         // SAFETY: Ruby passes `count` arguments; a `Value` has the representation of a `VALUE`.
         _ => unsafe { slice::from_raw_parts(index.cast::<VALUE>(), count as usize) },
     };
-    let Some(scalar) = object(this).and_then(|object| read_scalar(object, given)) else {
+    let Some(number) = object(this).and_then(|object| read_number(object, given)) else {
         // SAFETY: the arguments are passed on as Ruby gave them to this function of the same type.
         return unsafe { method!(ArrayObject::get, -1)(count, index, this) };
     };
     // SAFETY: Ruby called this function, so this is a Ruby thread that holds the lock.
-    let found = unsafe { scalar.to_raw() };
+    let found = unsafe { element::to_raw(number) };
     // SAFETY: `to_raw` returned an object that Ruby made, which is all that `to_value` needs.
     unsafe { element::to_value(found) }
 }
 
 #[inline(always)]
-fn read_scalar(object: &ArrayObject, index: &[VALUE]) -> Option<Scalar> {
+fn read_number(object: &ArrayObject, index: &[VALUE]) -> Option<Number> {
     object.0.look(|open| {
         let elements = Elements::of(&open?.array);
         // SAFETY: `address` returns only addresses of elements of this array, whose code this is.
-        unsafe { element::load(elements.code, elements.address(index)?) }
+        unsafe { Number::read(elements.code, elements.address(index)?) }
     })
 }
 
 /// Writes an element, if index and value have all that is needed in their own bits. Returns whether
 /// it did.
 #[inline(always)]
-pub(crate) fn write_scalar(this: Value, index: &[Value], value: Value) -> bool {
+pub(crate) fn write_number(this: Value, index: &[Value], value: Value) -> bool {
     // SAFETY: a `Value` has the representation of a `VALUE`, so the slice has as many of them.
     let index = unsafe { slice::from_raw_parts(index.as_ptr().cast::<VALUE>(), index.len()) };
     // SAFETY: `this` is the receiver of a method, so it is a valid Ruby object.
@@ -257,12 +257,12 @@ pub(crate) fn write_scalar(this: Value, index: &[Value], value: Value) -> bool {
     let written = object.0.look(|open| {
         let array = &open?.array;
         let elements = Elements::of(array);
-        let scalar =
-            Scalar::immediate(elements.code, value.as_raw()).filter(|_| !array.is_readonly())?;
+        let number =
+            element::immediate(elements.code, value.as_raw()).filter(|_| !array.is_readonly())?;
         let address = elements.address(index)?;
         // SAFETY: `address` returns only addresses of elements of this dtype, and the array was
         // checked not to be read-only.
-        unsafe { element::store(elements.code, address, scalar) };
+        unsafe { element::store(elements.code, address, number) };
         Some(())
     });
     written.is_some()

@@ -21,7 +21,7 @@ use crate::error::{OrRaise, argument_error, closed, type_error, with_room};
 use crate::gvl::{copying, look_up_class};
 use crate::index::{Selected, select};
 use crate::reshape::strides_for;
-pub(crate) use elements::{Elements, check_writable, write_scalar};
+pub(crate) use elements::{Elements, check_writable, write_number};
 use slot::{Open, Slot};
 
 /// The Rust value of a `Shmarray::Array`: an array, until it is closed.

@@ -8,6 +8,8 @@
 //!
 //! Source of the type strings: NumPy reference, "The array interface protocol", `typestr`.
 
+mod table;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -16,16 +18,18 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
 use crate::json::{self, Fault, Kind, Member};
+pub(crate) use table::with_dtypes;
 
 /// The largest item of a dtype, in bytes. NumPy's own limit is a C `int`.
 pub const MAX_ITEM_BYTES: u64 = i32::MAX as u64;
 /// The longest text of a dtype in a handle or a segment, in bytes.
 pub(crate) const MAX_DTYPE_BYTES: usize = 32 * 1024;
 
-macro_rules! table {
+macro_rules! define {
     ($(
         $(#[$doc:meta])*
-        $code:ident = $number:literal, $name:literal, $text:literal, $bytes:literal;
+        $code:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
+        $(as $wider:ty)?;
     )*) => {
         /// The row of the table that a dtype is. The numbers are part of the C ABI and never
         /// change.
@@ -37,49 +41,79 @@ macro_rules! table {
             $($(#[$doc])* $code = $number,)*
         }
 
-        /// The rows: code, name for people, JSON text, size in bytes.
-        const TABLE: &[(TypeCode, &str, &str, u64)] = &[
-            $((TypeCode::$code, $name, concat!("\"", $text, "\""), $bytes),)*
-        ];
+        impl TypeCode {
+            /// Returns the kind of the dtype's elements. `None` for [`TypeCode::Opaque`].
+            #[inline]
+            #[must_use]
+            pub const fn kind(self) -> Option<DTypeKind> {
+                match self {
+                    $(Self::$code => Some(DTypeKind::$kind),)*
+                    Self::Opaque => None,
+                }
+            }
+
+            /// Returns the least and the greatest value of an integer dtype.
+            #[inline]
+            #[must_use]
+            pub const fn integer_range(self) -> Option<(i128, i128)> {
+                match self {
+                    $(Self::$code => integer_range!($kind $type),)*
+                    Self::Opaque => None,
+                }
+            }
+        }
+
+        /// The names for people, in the order of the codes.
+        const NAMES: &[&str] = &[$($name),*];
 
         impl DType {
-            /// The dtypes that all languages pass, in the order of their codes.
+            /// The dtypes that all languages pass, in the order of their codes, which are 1, 2, 3 …
             pub const ALL: &[DType] = &[
-                $(DType::row(TypeCode::$code, concat!("\"", $text, "\""), $bytes),)*
+                $(DType::row(
+                    TypeCode::$code,
+                    concat!("\"", $text, "\""),
+                    size_of::<$type>() as u64,
+                ),)*
             ];
         }
     };
 }
 
-table! {
-    /// One byte, 0 or 1.
-    Bool = 1, "bool", "|b1", 1;
-    /// Signed, 1 byte.
-    Int8 = 2, "int8", "|i1", 1;
-    /// Signed, 2 bytes.
-    Int16 = 3, "int16", "<i2", 2;
-    /// Signed, 4 bytes.
-    Int32 = 4, "int32", "<i4", 4;
-    /// Signed, 8 bytes.
-    Int64 = 5, "int64", "<i8", 8;
-    /// Unsigned, 1 byte.
-    UInt8 = 6, "uint8", "|u1", 1;
-    /// Unsigned, 2 bytes.
-    UInt16 = 7, "uint16", "<u2", 2;
-    /// Unsigned, 4 bytes.
-    UInt32 = 8, "uint32", "<u4", 4;
-    /// Unsigned, 8 bytes.
-    UInt64 = 9, "uint64", "<u8", 8;
-    /// IEEE 754 binary16.
-    Float16 = 10, "float16", "<f2", 2;
-    /// IEEE 754 binary32.
-    Float32 = 11, "float32", "<f4", 4;
-    /// IEEE 754 binary64.
-    Float64 = 12, "float64", "<f8", 8;
-    /// Two binary32: real, imaginary.
-    Complex64 = 13, "complex64", "<c8", 8;
-    /// Two binary64: real, imaginary.
-    Complex128 = 14, "complex128", "<c16", 16;
+macro_rules! integer_range {
+    (Signed $type:ty) => {
+        Some((<$type>::MIN as i128, <$type>::MAX as i128))
+    };
+    (Unsigned $type:ty) => {
+        Some((0, <$type>::MAX as i128))
+    };
+    ($other:ident $type:ty) => {
+        None
+    };
+}
+
+with_dtypes!(define);
+
+const _: () = {
+    let mut row = 0;
+    while row < DType::ALL.len() {
+        assert!(DType::ALL[row].code as usize == row + 1, "a row's number is its position");
+        row += 1;
+    }
+};
+
+/// What the elements of a dtype are: NumPy's `dtype.kind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DTypeKind {
+    /// `bool`, one byte. Every byte but 0 is true.
+    Bool,
+    /// Signed integers.
+    Signed,
+    /// Unsigned integers.
+    Unsigned,
+    /// Binary floating-point numbers.
+    Float,
+    /// Two floating-point numbers: the real and the imaginary part.
+    Complex,
 }
 
 /// A dtype: the type of an array's elements.
@@ -142,12 +176,11 @@ impl DType {
     }
 
     fn from_typestr(text: &str) -> Result<Self> {
+        if let Some(row) = Self::ALL.iter().find(|dtype| dtype.text() == text) {
+            return Ok(row.clone());
+        }
         let itemsize = typestr_itemsize(text)?;
-        let json = quote(text);
-        Ok(match Self::ALL.iter().find(|dtype| dtype.json == json) {
-            Some(row) => row.clone(),
-            None => Self { code: TypeCode::Opaque, itemsize, json: json.into() },
-        })
+        Ok(Self { code: TypeCode::Opaque, itemsize, json: quote(text).into() })
     }
 
     fn from_structured(json: &str) -> Result<Self> {
@@ -166,17 +199,23 @@ impl DType {
         self.code
     }
 
+    /// Returns the kind of the elements. `None` for a type outside the table.
+    #[must_use]
+    pub fn kind(&self) -> Option<DTypeKind> {
+        self.code.kind()
+    }
+
     /// Returns the size of one item in bytes.
     #[must_use]
-    pub fn itemsize(&self) -> u64 {
+    pub const fn itemsize(&self) -> u64 {
         self.itemsize
     }
 
     /// Returns the name for people, such as `int32`; for a type outside the table, its text.
     #[must_use]
     pub fn name(&self) -> &str {
-        let row = TABLE.iter().find(|row| row.0 == self.code);
-        row.map_or(self.text(), |row| row.1)
+        let row = (self.code as usize).checked_sub(1);
+        row.map_or(self.text(), |row| NAMES[row])
     }
 
     /// Returns the text that [`DType::parse`] reads: `<i4`, or a structured type's JSON object.
@@ -336,7 +375,23 @@ mod tests {
             assert_eq!(&DType::parse(dtype.text()).unwrap(), dtype);
             assert_eq!(DType::from_code(dtype.code()).as_ref(), Some(dtype));
         }
-        assert_eq!(DType::ALL.len(), 14);
+    }
+
+    #[test]
+    fn the_format_document_lists_the_rows() {
+        let document = include_str!("../../FORMAT.md");
+        let texts = DType::ALL.iter().map(DType::text).collect::<Vec<_>>().join(" ");
+        assert!(document.contains(&format!("\n    {texts}\n")), "FORMAT.md lacks: {texts}");
+    }
+
+    #[test]
+    fn every_row_has_a_golden_segment() {
+        let index = concat!(env!("CARGO_MANIFEST_DIR"), "/../ci/conformance/golden/index.json");
+        let index = std::fs::read_to_string(index).unwrap();
+        for dtype in DType::ALL {
+            let line = format!("\"dtype\": {},", dtype.json());
+            assert!(index.contains(&line), "no golden segment has elements of {}", dtype.text());
+        }
     }
 
     #[test]
