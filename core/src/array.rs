@@ -1,13 +1,7 @@
 //! The array: typed n-dimensional memory that several processes see at once.
-//!
-//! # Data races
-//! Another process may write an element while this one reads it; that is what shared memory is for.
-//! So no safe method here makes a `&[T]` or a `&mut [T]`: elements are read and written one at a
-//! time by raw, volatile accesses. A read that races with a write returns some of the bytes of
-//! both, and never leaves the array. To hand data over without a race, finish writing before the
-//! handle is sent.
 
 mod copies;
+mod options;
 mod create;
 mod elements;
 
@@ -20,57 +14,12 @@ use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::mapping::Fill;
-use crate::name::ArrayName;
 use crate::process;
 use crate::segment::{self, CreationOptions, Segment};
 use crate::shape::{Layout, Order};
 use crate::sweep;
 use crate::sys::{self, Access, Directory, Owner};
-
-/// Options of a new array.
-///
-/// ```
-/// use shmarray::{Options, Order};
-/// let options = Options { order: Order::F, ..Options::default() };
-/// assert_eq!(options.mode, 0o600);
-/// ```
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The order of the elements in memory.
-    pub order: Order,
-    /// A name by which it is found: `[A-Za-z0-9._-]{1,64}`.
-    pub name: Option<String>,
-    /// Whether it outlives every process until its name is unlinked. Needs a name.
-    pub persist: bool,
-    /// The permission bits of the segment.
-    pub mode: u32,
-    /// Whether the memory may hold what this user's earlier arrays left there, instead of zeros.
-    pub uninitialized: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { order: Order::C, name: None, persist: false, mode: 0o600, uninitialized: false }
-    }
-}
-
-impl Options {
-    fn check(&self) -> Result<Option<ArrayName>> {
-        if self.persist && self.name.is_none() {
-            return Err(Error::argument(
-                "persist",
-                "what outlives its processes needs a name to be found by",
-            ));
-        }
-        if self.mode & !0o777 != 0 || self.mode & 0o600 != 0o600 {
-            return Err(Error::argument(
-                "mode",
-                format!("{:#o} is not 0600 with more permissions", self.mode),
-            ));
-        }
-        self.name.as_deref().map(str::parse).transpose()
-    }
-}
+pub use options::Options;
 
 /// Typed n-dimensional memory that several processes see at once.
 ///
@@ -85,6 +34,13 @@ impl Options {
 /// assert_eq!(b.get::<i32>(&[0, 1, 2])?, 5);
 /// # Ok::<(), shmarray::Error>(())
 /// ```
+///
+/// # Data races
+/// Another process may write an element while this one reads it; that is what shared memory is for.
+/// So no safe method makes a `&[T]` or a `&mut [T]`: elements are read and written one at a time, by
+/// raw, volatile accesses. A read that races with a write returns some of the bytes of both, and
+/// never leaves the array. To hand data over without a race, finish writing before the handle is
+/// sent.
 #[derive(Clone)]
 pub struct Array {
     segment: Arc<Segment>,
@@ -97,8 +53,13 @@ impl Array {
     /// Creates an array of zeros, unless `uninitialized` is set. Its memory is reserved now.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::NameExists`], [`Error::InvalidName`],
-    /// [`Error::InvalidArgument`].
+    /// * [`Error::NoSpace`] when shared memory is full, [`Error::FileTooLarge`] beyond the process's
+    ///   limit of a file's size;
+    /// * [`Error::NameExists`] when an array has the name, [`Error::InvalidName`] when it is none;
+    /// * [`Error::InvalidArgument`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions, a size
+    ///   that overflows, `persist` without a name, or a mode without 0600;
+    /// * [`Error::Os`] when a system call fails, and [`Error::Unsupported`] in a process that a
+    ///   signal handler forked.
     #[allow(unsafe_code)]
     pub fn create(dtype: DType, shape: &[u64], options: &Options) -> Result<Self> {
         let fill = if options.uninitialized { Fill::Nothing } else { Fill::Zeros };
@@ -136,6 +97,17 @@ impl Array {
     /// # Errors
     /// As [`Array::create`].
     ///
+    /// ```
+    /// use shmarray::{Array, DType, Layout, Options, Order};
+    /// let image = [[1u8, 2, 3], [4, 5, 6]];
+    /// let layout = Layout::contiguous(&[2, 3], 1, Order::C)?;
+    /// let (dtype, options) = (DType::parse("|u1")?, Options::default());
+    /// // SAFETY: the six bytes of the layout are those of `image`.
+    /// let a = unsafe { Array::share(image.as_ptr().cast(), dtype, &layout, &options)? };
+    /// assert_eq!(a.get::<u8>(&[1, 0])?, 4);
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    ///
     /// # Safety
     /// Every element of `layout`, from `source` on, can be read.
     #[allow(unsafe_code)]
@@ -153,11 +125,17 @@ impl Array {
         unsafe { Self::create_filled(dtype, &layout.shape, options, &fill) }
     }
 
-    /// Attaches the array of a handle, or of a name.
+    /// Attaches the array of a handle, or of a name. A text that begins with `{` is a handle.
     ///
     /// # Errors
-    /// [`Error::SegmentNotFound`], [`Error::NameNotFound`], [`Error::StaleHandle`],
-    /// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].
+    /// * [`Error::InvalidHandle`] or [`Error::InvalidName`] when the text is neither;
+    /// * [`Error::SegmentNotFound`] or [`Error::NameNotFound`] when the array was given back, or is
+    ///   of another machine or another SHMARRAY_DIR;
+    /// * [`Error::StaleHandle`] when its memory belongs to a later array;
+    /// * [`Error::InvalidSegment`] or [`Error::UnknownLayout`] when this version cannot read it;
+    /// * [`Error::NotOwner`] when it belongs to another user, who does not share it;
+    /// * [`Error::Os`] when a system call fails, and [`Error::Unsupported`] in a process that a
+    ///   signal handler forked.
     pub fn attach(handle_or_name: &str, access: Access) -> Result<Self> {
         match handle_or_name.trim_start_matches(JSON_SPACE).starts_with('{') {
             true => Self::attach_descriptor(&Descriptor::parse(handle_or_name)?, access),
@@ -239,9 +217,20 @@ impl Array {
     /// Returns a view: the same elements, or others of this array. `strides` and `offset` are in
     /// bytes, and the offset counts from this array's first element.
     ///
+    /// ```
+    /// # use shmarray::{Array, DType, Options};
+    /// let a = Array::create(DType::parse("<i4")?, &[4, 6], &Options::default())?;
+    /// a.set(&[1, 2], 7i32)?;
+    /// let second_row = a.view(&[6], &[4], 24)?;
+    /// assert_eq!(second_row.get::<i32>(&[2])?, 7);
+    /// assert!(a.view(&[25], &[4], 0).is_err()); // it has 24 elements
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::OutOfBounds`] when an element would lie outside the bytes that this array spans;
-    /// [`Error::InvalidArgument`].
+    /// [`Error::InvalidArgument`] unless there is one stride for each of at most
+    /// [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
     pub fn view(&self, shape: &[u64], strides: &[i64], offset: i64) -> Result<Self> {
         let start = i128::from(self.layout.offset) + i128::from(offset);
         let (low, high) = self.layout.span(self.dtype.itemsize())?;
@@ -262,10 +251,10 @@ impl Array {
         }
     }
 
-    /// Returns a slice of one dimension, as [`Layout::slice`] does.
+    /// Returns a view of a slice of one dimension, as [`Layout::slice`] does.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`].
+    /// [`Error::InvalidArgument`] for a dimension that does not exist or a step of zero.
     pub fn slice(
         &self,
         dim: usize,
@@ -276,29 +265,31 @@ impl Array {
         Ok(self.with_layout(self.layout.slice(dim, start, stop, step)?))
     }
 
-    /// Returns the elements at one index of a dimension, as [`Layout::select`] does.
+    /// Returns a view of the elements at one index of a dimension, as [`Layout::select`] does.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], [`Error::IndexOutOfBounds`].
+    /// [`Error::InvalidArgument`] for a dimension that does not exist, [`Error::IndexOutOfBounds`]
+    /// for such an index.
     pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
         Ok(self.with_layout(self.layout.select(dim, index)?))
     }
 
-    /// Returns the dimensions in reverse order.
+    /// Returns a view with the dimensions in reverse order.
     #[must_use]
     pub fn transpose(&self) -> Self {
         self.with_layout(self.layout.transpose())
     }
 
-    /// Returns the dimensions in another order, as [`Layout::permute`] does.
+    /// Returns a view whose dimension `i` is dimension `axes[i]` of this array.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`].
+    /// [`Error::InvalidArgument`] unless `axes` names each dimension once.
     pub fn permute(&self, axes: &[usize]) -> Result<Self> {
         Ok(self.with_layout(self.layout.permute(axes)?))
     }
 
-    /// Returns all data of the segment as bytes: one dimension of dtype `|u1`.
+    /// Returns a view of all data of the segment as bytes: one dimension of dtype `|u1`. For copies
+    /// of whole segments, and for elements of dtypes that Rust has no type for.
     #[must_use]
     pub fn whole(&self) -> Self {
         let layout = Layout { shape: vec![self.segment.data_bytes()], strides: vec![1], offset: 0 };
@@ -310,12 +301,15 @@ impl Array {
     }
 
     /// Returns the handle: one line of text by which any process of the machine finds the array.
+    ///
+    /// A handle holds nothing: some process must hold the array until the other has attached it. To
+    /// hand an array over, send it through a `Pipe` or use [`handle_to_send`](Self::handle_to_send).
     #[must_use]
     pub fn handle(&self) -> String {
         self.descriptor().to_handle()
     }
 
-    /// Returns the descriptor: all that another process needs to find the array.
+    /// Returns the descriptor, of which the handle is the text.
     #[must_use]
     pub fn descriptor(&self) -> Descriptor {
         Descriptor {
@@ -411,7 +405,7 @@ impl Array {
     }
 
     /// Whether no other array of this process shares its memory. If so, dropping it ends this
-    /// process's hold of the memory.
+    /// process's hold of the memory. For bindings that tell a garbage collector of memory.
     #[must_use]
     pub fn is_only_one_here(&self) -> bool {
         Arc::strong_count(&self.segment) == 1

@@ -10,7 +10,17 @@ use std::path::PathBuf;
 /// The result of every function of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error, and what it is about.
+/// An error, and the facts about it.
+///
+/// ```
+/// use shmarray::{Array, DType, Error, Options};
+/// let huge = Array::create(DType::parse("<f8")?, &[1 << 40], &Options::default());
+/// match huge {
+///     Err(Error::NoSpace { asked_bytes, free_bytes, .. }) => assert!(asked_bytes > free_bytes),
+///     other => panic!("there is no machine with so much memory: {other:?}"),
+/// }
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -271,7 +281,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// Returns the row of a binding's table that this error belongs to.
+    /// Returns the kind, by which programs tell errors apart.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -228,7 +228,9 @@ pub unsafe extern "C" fn shma_array_attach(
 /// from the first element of the array. Fails with SHMA_ERROR_OUT_OF_BOUNDS if an element of the
 /// view is outside the memory that the array spans.
 ///
-/// strides has ndim numbers of bytes; NULL stands for contiguous elements in C order.
+/// strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. A view holds
+/// the memory itself: it stays valid after the array is closed, and is closed with
+/// shma_array_close.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -262,7 +264,7 @@ pub unsafe extern "C" fn shma_array_view(
 
 /// Creates a view of the elements start, start + step, … before stop along one dimension. Negative
 /// bounds count from the end of the dimension; SHMA_END stands for its end in the direction of
-/// step.
+/// step. Fails with SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -287,7 +289,8 @@ pub unsafe extern "C" fn shma_array_slice(
 }
 
 /// Creates a view of the elements at one index of a dimension. The view does not have that
-/// dimension. A negative index counts from the end.
+/// dimension. A negative index counts from the end. Fails with SHMA_ERROR_OUT_OF_BOUNDS if the
+/// dimension has no such index.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -310,7 +313,8 @@ pub unsafe extern "C" fn shma_array_select(
 }
 
 /// Creates a view with the dimensions in another order: dimension i of the view is dimension
-/// `axes[i]` of the array. If axes is NULL, the order is reversed.
+/// `axes[i]` of the array. If axes is NULL, the order is reversed. Fails with
+/// SHMA_ERROR_INVALID_ARGUMENT unless axes names each dimension once.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; `axes` is NULL or has a number for each
@@ -419,7 +423,8 @@ pub unsafe extern "C" fn shma_array_dtype_text(
 }
 
 /// Returns a pointer to the first element. It is valid until the array is closed. The elements of a
-/// read-only array must not be written.
+/// read-only array must not be written. If the offset of a view, or of an array that another
+/// process made, is no multiple of the element's alignment, read and write elements with memcpy.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_data(array: Option<&shma_array>) -> *mut c_void {
     array.map_or(std::ptr::null_mut(), |array| array.0.as_ptr().cast())

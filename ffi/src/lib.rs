@@ -1,9 +1,10 @@
 //! The C ABI of shmarray: `include/shmarray.h` is generated from here.
 //!
 //! An exported function checks and borrows its arguments, calls core, and writes the result to the
-//! caller's outputs. Only the guard in [`error`] catches panics. The Rust type of a pointer says
-//! how it is used: `Option<&T>` is borrowed and may be NULL, `Option<Box<T>>` is consumed, and
-//! `*mut T` is an output that is written last.
+//! caller's outputs. The guard in [`error`] catches panics; functions without a status that only
+//! read fields have none, because nothing in them can panic. The Rust type of a pointer says how it
+//! is used: `Option<&T>` is borrowed and may be NULL, `Option<Box<T>>` is consumed, and `*mut T` is
+//! an output that is written last.
 //!
 //! SAFETY comments cite these obligations of a C caller, which the header states:
 //!

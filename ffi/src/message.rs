@@ -202,7 +202,9 @@ pub extern "C" fn shma_message_payload(
     bytes_out: Option<&mut usize>,
 ) -> *const c_void {
     let payload = message.map(|message| message.0.payload());
-    bytes_out.map(|bytes| *bytes = payload.map_or(0, <[u8]>::len)).unwrap_or_default();
+    if let Some(bytes) = bytes_out {
+        *bytes = payload.map_or(0, <[u8]>::len);
+    }
     payload.map_or(std::ptr::null(), |payload| payload.as_ptr().cast())
 }
 

@@ -150,7 +150,10 @@ pub extern "C" fn shma_segment_list_get(
 /// Frees a list and its infos.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_segment_list_close(list: Option<Box<shma_segment_list>>) {
-    drop(list);
+    guard(None, || {
+        drop(list);
+        Ok(())
+    });
 }
 
 /// Removes the name of an array. The array is given back when its last holder releases it.
@@ -208,7 +211,9 @@ pub unsafe extern "C" fn shma_sweep(
         let swept = shmarray::sweep()?;
         let outputs = [(segments_out, swept.segments), (bytes_out, swept.bytes)];
         for (output, count) in outputs {
-            output.map(|output| *output = count).unwrap_or_default();
+            if let Some(output) = output {
+                *output = count;
+            }
         }
         Ok(())
     })

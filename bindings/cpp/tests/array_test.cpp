@@ -120,6 +120,7 @@ TEST_CASE("no_dimensions_and_no_elements_are_arrays") {
     const auto scalar = array<double>::create({});
     scalar() = 0.5;
     CHECK(scalar.at() == 0.5);
+    CHECK_THROWS_AS(shmarray::array<double>().at(), shmarray::out_of_bounds);
     CHECK(scalar.size() == 1);
     const auto empty = array<double>::create({0, 3});
     CHECK(empty.size() == 0);

@@ -39,7 +39,8 @@ impl Array {
     }
 
     /// Subtracts one from an element of type `<u8` that is not zero, atomically for all processes,
-    /// and returns the result.
+    /// and returns the result. For counts of what several processes have still to do, such as the
+    /// readers of a message.
     ///
     /// # Errors
     /// As for [`Array::set`]; [`Error::InvalidArgument`] where the element is not aligned.

@@ -105,9 +105,9 @@ inline shma_options plain(const options &chosen) {
     return made;
 }
 
-/// Returns whether the array has an element at that index.
+/// Returns whether the array has an element at that index. An object without an array has none.
 inline bool inside(dimensions shape, const std::int64_t *index, std::size_t count) noexcept {
-    bool in = count == shape.size();
+    bool in = shape.begin() != nullptr && count == shape.size();
     for (std::size_t dimension = 0; in && dimension < count; ++dimension)
         in = index[dimension] >= 0 && index[dimension] < shape[dimension];
     return in;
@@ -136,8 +136,9 @@ class any_array {
     /// Takes ownership of an array of the C ABI.
     explicit any_array(shma_array *produced) noexcept : held_(produced) {}
 
-    /// Creates an array of zeros. The dtype's text is such as "<i4", "|V3" or a structured type's
-    /// JSON.
+    /// Creates an array: of zeros, unless chosen.uninitialized is set. The dtype's text is such as
+    /// "<i4", "|V3" or a structured type's JSON. Throws no_space, already_exists or
+    /// invalid_argument.
     static any_array create(const std::string &dtype_text, const std::vector<std::int64_t> &shape,
                             const options &chosen = {}) {
         shma_options with_dtype = detail::plain(chosen);
@@ -146,21 +147,34 @@ class any_array {
                                &with_dtype);
     }
 
-    /// Attaches the array that has this handle or this name.
+    /// Attaches the array that has this handle or this name. Throws not_found, stale_handle,
+    /// invalid_handle or permission_denied.
     static any_array attach(const std::string &handle_or_name, access wanted = access::read_write) {
         return detail::produce(shma_array_attach, handle_or_name.c_str(),
                                static_cast<shma_access>(wanted));
     }
 
+    /// Returns the number of dimensions.
     std::size_t ndim() const noexcept { return shma_array_ndim(get()); }
+    /// Returns the number of elements.
     std::size_t size() const noexcept { return shma_array_size(get()); }
+    /// Returns the size of one element in bytes.
     std::size_t itemsize() const noexcept { return shma_array_itemsize(get()); }
+    /// Returns the number of elements along each dimension. The numbers are valid as long as this
+    /// object.
     dimensions shape() const noexcept { return {shma_array_shape(get()), ndim()}; }
+    /// Returns the bytes between elements along each dimension. The numbers are valid as long as
+    /// this object.
     dimensions strides() const noexcept { return {shma_array_strides(get()), ndim()}; }
+    /// Returns a pointer to the first element. It is valid as long as this object.
     void *data() const noexcept { return shma_array_data(get()); }
+    /// Returns SHMA_INT32 and so on, or SHMA_OPAQUE for elements that C has no type for.
     shma_dtype dtype() const noexcept { return shma_array_dtype(get()); }
+    /// Returns the dtype as it stands in a handle: "<i4", or the JSON of a structured type.
     std::string dtype_text() const { return detail::text_of(shma_array_dtype_text, get()); }
+    /// Returns whether stores to the elements fault.
     bool is_readonly() const noexcept { return shma_array_is_readonly(get()) != 0; }
+    /// Returns whether the elements lie side by side in that order.
     bool is_contiguous(order in = order::c) const noexcept {
         return shma_array_is_contiguous(get(), static_cast<shma_order>(in)) != 0;
     }

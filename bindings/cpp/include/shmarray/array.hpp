@@ -35,10 +35,9 @@ template <class... Elements>
 struct type_list {};
 
 /// The element types, in the order of their dtypes' numbers: SHMA_BOOL, SHMA_INT8 …
-using element_types =
-    type_list<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-              std::uint16_t, std::uint32_t, std::uint64_t, float16, float, double,
-              std::complex<float>, std::complex<double>>;
+using element_types = type_list<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t,
+                                std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, float16,
+                                float, double, std::complex<float>, std::complex<double>>;
 
 /// Returns the position of T in the list, from 1 on; 0 if it is not there.
 template <class T, class... Elements>
@@ -82,7 +81,8 @@ class array : public any_array {
         steps_ = any_array::strides().begin();
     }
 
-    /// Creates an array of zeros.
+    /// Creates an array: of zeros, unless chosen.uninitialized is set. Throws no_space,
+    /// already_exists or invalid_argument.
     static array create(const std::vector<std::int64_t> &shape, const options &chosen = {}) {
         const shma_options made = detail::plain(chosen);
         return array(
@@ -90,6 +90,8 @@ class array : public any_array {
     }
 
     /// Attaches the array that has this handle or this name. With const T its pages are read-only.
+    /// Throws not_found, stale_handle, invalid_handle, permission_denied, dtype_mismatch or
+    /// read_only.
     static array attach(const std::string &handle_or_name) {
         return array(any_array::attach(handle_or_name, std::is_const_v<T> ? access::read_only
                                                                           : access::read_write));
@@ -119,6 +121,7 @@ class array : public any_array {
         return element(numbers, sizeof...(index));
     }
 
+    // The views of any_array, with the element type.
     array view() const { return array(any_array::view()); }
     array view(const std::vector<std::int64_t> &shape,
                const std::vector<std::int64_t> &strides = {}, std::int64_t offset = 0) const {
