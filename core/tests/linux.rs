@@ -126,19 +126,6 @@ fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
 }
 
 #[test]
-fn closing_every_fd_loses_nothing() {
-    scenario("closing_every_fd_loses_nothing", || {
-        let array = bytes(100, &Options::default()).unwrap();
-        for fd in 3..1024 {
-            support::close(fd); // nothing in this scenario uses it again
-        }
-        assert_eq!(shmarray::sweep().unwrap().segments, 0);
-        array.set(&[5], 5u8).unwrap();
-        assert!(Array::attach(&array.handle(), Access::ReadOnly).is_ok());
-    });
-}
-
-#[test]
 fn many_arrays_keep_no_fds() {
     scenario("many_arrays_keep_no_fds", || {
         let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
