@@ -67,9 +67,9 @@ def portable(*tests):
     return cargo("test", "-p", "shmarray", "--features", f"portable,{FEATURES}", *tests)
 
 
-def musl(files, *others):
-    """The files of core/tests with these names under musl, and what `others` choose of the rest."""
-    return core("--target", MUSL, *(f"--test={name}" for name in files), *others)
+def musl(tests, *others):
+    """These of core/tests under musl, and what `others` choose of the rest."""
+    return core("--target", MUSL, *(f"--test={name}" for name in tests), *others)
 
 
 def clippy():

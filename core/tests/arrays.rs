@@ -166,8 +166,8 @@ fn seen_elsewhere(name: &str) -> String {
 }
 
 #[test]
-fn what_persists_waits_for_its_name_to_be_unlinked() {
-    scenario("what_persists_waits_for_its_name_to_be_unlinked", || {
+fn an_array_that_persists_waits_for_its_name_to_be_unlinked() {
+    scenario("an_array_that_persists_waits_for_its_name_to_be_unlinked", || {
         let options =
             Options { name: Some("model".to_owned()), persist: true, ..Options::default() };
         let array = Array::create(int32(), &[2], &options).unwrap();

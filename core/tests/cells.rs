@@ -179,8 +179,8 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
 /// The stand-in for shared memory has a limit; tests/linux.rs sets one of its own.
 #[cfg(miri)]
 #[test]
-fn what_does_not_fit_is_refused_with_what_is_free() {
-    scenario("what_does_not_fit_is_refused_with_what_is_free", || {
+fn an_array_that_does_not_fit_is_refused_with_the_free_bytes() {
+    scenario("an_array_that_does_not_fit_is_refused_with_the_free_bytes", || {
         let kept = marked(1);
         let asked = 1 << 30;
         match Array::create(DType::parse("|u1").unwrap(), &[asked], &Options::default()) {
@@ -195,8 +195,8 @@ fn what_does_not_fit_is_refused_with_what_is_free() {
 
 /// One thread makes and drops small arrays. The others attach handles that may be old.
 #[test]
-fn who_comes_with_an_old_handle_finds_its_array_or_none() {
-    scenario("who_comes_with_an_old_handle_finds_its_array_or_none", || {
+fn an_old_handle_finds_its_array_or_none() {
+    scenario("an_old_handle_finds_its_array_or_none", || {
         let (handle, start) = (Mutex::new(String::new()), Barrier::new(3));
         let make = || {
             for round in 0..ROUNDS {

@@ -1,6 +1,6 @@
 //! The life of a cell, searched exhaustively: three processes, with crashes at every step.
 //!
-//! `lifetime_model.rs` searches entries, tickets and the state word. This model has what cells add:
+//! `lifetime_model` searches entries, tickets and the state word. This model has what cells add:
 //! memory that its maker uses again, that any process may decommit, and that an exiting process may
 //! still touch; and a slab that is closed depending on its cells and on its pool lease. Every
 //! atomic operation is one step, steps interleave in every order, and a process may die before any
@@ -168,31 +168,51 @@ fn moved(word: Word, state: State) -> Word {
 
 /// Returns every state that one step of a process leads to.
 fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
-    let mut next = world.clone();
-    let to = match world.at[me] {
+    let (mut next, at) = (world.clone(), world.at[me]);
+    next.at[me] = match at {
+        At::Hold if me == HOLDER => return both(world, me, At::Leave, At::Exit),
+        At::Enter | At::Check | At::Generation | At::Hold | At::Leave | At::Exit | At::Ended => {
+            attach(protocol, &mut next, me, at)
+        }
+        At::TakeEntry
+        | At::Claim
+        | At::LookAtSlab
+        | At::Renew
+        | At::Publish
+        | At::Abandon
+        | At::LetGo => make(protocol, &mut next, me, at),
+        At::Decommit | At::Unclaim | At::LeaveEntry => decommit(protocol, &mut next, me, at),
+        At::Void(_) | At::Recover(..) => sweep(protocol, &mut next, at),
+        _ => close(&mut next, me, at),
+    };
+    vec![next]
+}
+
+/// An attach, the hold, and its end.
+fn attach(protocol: Protocol, next: &mut World, me: usize, at: At) -> At {
+    match at {
         At::Enter => {
             next.entries[me] = Entry::Held;
             At::Check
         }
-        At::Check => match world.cell.0 {
+        At::Check => match next.cell.0 {
             Live => At::Generation,
             Closing => {
-                next.cell = moved(world.cell, Live); // it settles, and sees its own entry
+                next.cell = moved(next.cell, Live); // it settles, and sees its own entry
                 At::Check
             }
             _ => At::Leave,
         },
-        At::Generation if world.generation != 0 => At::Leave,
+        At::Generation if next.generation != 0 => At::Leave,
         At::Generation => {
             next.holds[me] = Some(0);
             At::Hold
         }
-        At::Hold if me == HOLDER => return both(&next, me, At::Leave, At::Exit),
         At::Hold => At::Leave,
         At::Leave => {
             next.entries[me] = Entry::Zero;
             next.holds[me] = None;
-            At::Load(if me == MAKER && world.generation == 0 { Then::Reuse } else { Then::Done })
+            At::Load(if me == MAKER && next.generation == 0 { Then::Reuse } else { Then::Done })
         }
         At::Exit => {
             next.touches[me] = next.holds[me].take();
@@ -204,24 +224,31 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
             next.touches[me] = None; // the kernel has ended its threads
             At::Crashed
         }
+        _ => unreachable!("{at:?}"),
+    }
+}
+
+/// Claims the free cell, and makes another array in it.
+fn make(protocol: Protocol, next: &mut World, me: usize, at: At) -> At {
+    match at {
         At::TakeEntry => {
             let marks = protocol != Protocol::ClaimsWithoutEntry;
             next.entries[me] = if marks { Entry::Taken } else { Entry::Zero };
             At::Claim
         }
         At::Claim if protocol == Protocol::DecommitsFree && me == TRIMMER => {
-            if world.cell.0 == Free { At::Decommit } else { At::LeaveEntry }
+            if next.cell.0 == Free { At::Decommit } else { At::LeaveEntry }
         }
-        At::Claim if world.cell.0 == Free => {
-            next.cell = moved(world.cell, Claimed);
+        At::Claim if next.cell.0 == Free => {
+            next.cell = moved(next.cell, Claimed);
             if me == MAKER { At::LookAtSlab } else { At::Decommit }
         }
         At::Claim => At::LeaveEntry,
         At::LookAtSlab if protocol == Protocol::DoesNotLook => At::Renew,
-        At::LookAtSlab => match world.slab.0 {
+        At::LookAtSlab => match next.slab.0 {
             Live => At::Renew,
             Closing => {
-                next.slab = moved(world.slab, Live); // it settles, and sees its own cell
+                next.slab = moved(next.slab, Live); // it settles, and sees its own cell
                 At::LookAtSlab
             }
             _ => At::Abandon,
@@ -233,58 +260,70 @@ fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
             At::Publish
         }
         At::Publish => {
-            next.cell = moved(world.cell, Live);
-            next.holds[me] = Some(world.generation);
+            next.cell = moved(next.cell, Live);
+            next.holds[me] = Some(next.generation);
             At::Hold
         }
         At::Abandon => {
-            next.cell = moved(world.cell, Free);
+            next.cell = moved(next.cell, Free);
             At::LeaveEntry
         }
         At::LetGo => {
             next.pool_lease = false;
             At::SlabLoad(Then::Done)
         }
+        _ => unreachable!("{at:?}"),
+    }
+}
+
+/// Decommits a claimed cell's memory, and frees the cell again.
+fn decommit(protocol: Protocol, next: &mut World, me: usize, at: At) -> At {
+    match at {
         At::Decommit => {
             next.memory = None;
             if protocol == Protocol::DecommitsFree { At::LeaveEntry } else { At::Unclaim }
         }
         At::Unclaim => {
-            next.cell = moved(world.cell, Free);
+            next.cell = moved(next.cell, Free);
             At::LeaveEntry
         }
         At::LeaveEntry => {
             next.entries[me] = Entry::Zero;
             if me == TRIMMER { At::Void(0) } else { At::SlabLoad(Then::Done) }
         }
+        _ => unreachable!("{at:?}"),
+    }
+}
+
+/// Clears the entries of the dead, and frees what they had claimed or held at their exit.
+fn sweep(protocol: Protocol, next: &mut World, at: At) -> At {
+    match at {
         At::Void(entry) if entry as usize == PROCESSES => {
-            next.pool_lease &= !world.is_void(MAKER) || protocol == Protocol::ForgetsPoolLease;
+            next.pool_lease &= !next.is_void(MAKER) || protocol == Protocol::ForgetsPoolLease;
             At::Recover(None, 0)
         }
         At::Void(entry) => {
-            if world.is_void(entry as usize) {
+            if next.is_void(entry as usize) {
                 next.entries[entry as usize] = Entry::Zero;
             }
             At::Void(entry + 1)
         }
-        At::Recover(None, _) => match world.cell.0 {
-            Claimed | Retired => At::Recover(Some(world.cell), 0),
+        At::Recover(None, _) => match next.cell.0 {
+            Claimed | Retired => At::Recover(Some(next.cell), 0),
             _ => At::Load(Then::Sweep),
         },
         At::Recover(Some(word), entry) if entry as usize == PROCESSES => {
-            if world.cell == word {
+            if next.cell == word {
                 next.cell = moved(word, Free);
             }
             At::Load(Then::Sweep)
         }
-        At::Recover(word, entry) => match world.entries[entry as usize] {
+        At::Recover(word, entry) => match next.entries[entry as usize] {
             Entry::Zero => At::Recover(word, entry + 1),
             _ => At::Load(Then::Sweep),
         },
-        at => close(&mut next, me, at),
-    };
-    next.at[me] = to;
-    vec![next]
+        _ => unreachable!("{at:?}"),
+    }
 }
 
 fn both(world: &World, me: usize, one: At, other: At) -> Vec<World> {

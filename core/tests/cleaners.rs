@@ -280,7 +280,7 @@ fn a_create_right_after_a_cleaning_is_no_error() {
 
 /// The process is killed. What it made after the cleaning must not stay, whichever registry it
 /// knew.
-fn what_a_cleaned_process_left_is_swept(pool: Pool, takes: Takes) {
+fn arrays_of_a_cleaned_process_are_swept(pool: Pool, takes: Takes) {
     let mut another = Peer::start("another");
     let make_all = |another: &mut Peer| SIZES.map(|size| another.ask(&format!("make {size}")));
     make_all(&mut another);
@@ -304,21 +304,21 @@ fn what_a_cleaned_process_left_is_swept(pool: Pool, takes: Takes) {
 }
 
 #[test]
-fn what_a_process_made_after_a_cleaning_goes_when_it_is_killed() {
-    watched("what_a_process_made_after_a_cleaning_goes_when_it_is_killed", WARM, || {
-        what_a_cleaned_process_left_is_swept(WARM, Takes::AllButTheRegistry);
-        what_a_cleaned_process_left_is_swept(WARM, Takes::All);
+fn arrays_that_a_process_made_after_a_cleaning_go_when_it_is_killed() {
+    watched("arrays_that_a_process_made_after_a_cleaning_go_when_it_is_killed", WARM, || {
+        arrays_of_a_cleaned_process_are_swept(WARM, Takes::AllButTheRegistry);
+        arrays_of_a_cleaned_process_are_swept(WARM, Takes::All);
     });
 }
 
 #[test]
-fn what_a_process_without_a_pool_made_after_a_cleaning_goes_when_it_is_killed() {
+fn arrays_that_a_process_without_a_pool_made_after_a_cleaning_go_when_it_is_killed() {
     watched(
-        "what_a_process_without_a_pool_made_after_a_cleaning_goes_when_it_is_killed",
+        "arrays_that_a_process_without_a_pool_made_after_a_cleaning_go_when_it_is_killed",
         Pool::Off,
         || {
-            what_a_cleaned_process_left_is_swept(Pool::Off, Takes::AllButTheRegistry);
-            what_a_cleaned_process_left_is_swept(Pool::Off, Takes::All);
+            arrays_of_a_cleaned_process_are_swept(Pool::Off, Takes::AllButTheRegistry);
+            arrays_of_a_cleaned_process_are_swept(Pool::Off, Takes::All);
         },
     );
 }

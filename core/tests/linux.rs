@@ -49,8 +49,8 @@ fn holder() {
 }
 
 #[test]
-fn what_a_killed_process_held_is_given_back_by_the_next_use() {
-    scenario("what_a_killed_process_held_is_given_back_by_the_next_use", || {
+fn arrays_that_a_killed_process_held_are_given_back_by_the_next_use() {
+    scenario("arrays_that_a_killed_process_held_are_given_back_by_the_next_use", || {
         let mut peer = Peer::start("holder");
         peer.ask("create -");
         peer.ask("create camera");
@@ -64,8 +64,8 @@ fn what_a_killed_process_held_is_given_back_by_the_next_use() {
 }
 
 #[test]
-fn what_a_killed_process_shared_stays_with_the_survivor() {
-    scenario("what_a_killed_process_shared_stays_with_the_survivor", || {
+fn an_array_that_a_killed_process_shared_stays_with_the_survivor() {
+    scenario("an_array_that_a_killed_process_shared_stays_with_the_survivor", || {
         let mut peer = Peer::start("holder");
         let handle = peer.ask("create -");
         let array = Array::attach(&handle, Access::ReadWrite).unwrap();
@@ -126,19 +126,6 @@ fn a_forked_child_and_its_parent_hold_it_in_every_order_of_ends() {
 }
 
 #[test]
-fn closing_every_fd_loses_nothing() {
-    scenario("closing_every_fd_loses_nothing", || {
-        let array = bytes(100, &Options::default()).unwrap();
-        for fd in 3..1024 {
-            support::close(fd); // nothing in this scenario uses it again
-        }
-        assert_eq!(shmarray::sweep().unwrap().segments, 0);
-        array.set(&[5], 5u8).unwrap();
-        assert!(Array::attach(&array.handle(), Access::ReadOnly).is_ok());
-    });
-}
-
-#[test]
 fn many_arrays_keep_no_fds() {
     scenario("many_arrays_keep_no_fds", || {
         let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -184,8 +171,8 @@ fn full_shared_memory_is_an_error_with_the_figures() {
 }
 
 #[test]
-fn what_the_dead_left_makes_room_before_shared_memory_is_full() {
-    scenario("what_the_dead_left_makes_room_before_shared_memory_is_full", || {
+fn memory_of_the_dead_makes_room_before_shared_memory_is_full() {
+    scenario("memory_of_the_dead_makes_room_before_shared_memory_is_full", || {
         let small = directory().join("small");
         std::fs::create_dir(&small).unwrap();
         let mount = ["-t", "tmpfs", "-o", "size=2m", "tmpfs"];
@@ -345,8 +332,8 @@ fn a_crash_between_id_and_name_or_before_either_leaves_nothing_for_long() {
 }
 
 #[test]
-fn what_copies_on_write_is_its_own_and_keeps_the_segment() {
-    scenario("what_copies_on_write_is_its_own_and_keeps_the_segment", || {
+fn a_copy_on_write_is_an_array_of_its_own_and_keeps_the_segment() {
+    scenario("a_copy_on_write_is_an_array_of_its_own_and_keeps_the_segment", || {
         for count in [100, ALONE] {
             let array = bytes(count, &Options::default()).unwrap();
             array.set(&[7], 7u8).unwrap();

@@ -147,8 +147,8 @@ fn messages_of_a_pipe_whose_ends_are_all_closed_are_given_back() {
 }
 
 #[test]
-fn what_nobody_can_receive_is_refused_and_stays_the_senders() {
-    scenario("what_nobody_can_receive_is_refused_and_stays_the_senders", || {
+fn an_array_that_nobody_can_receive_is_refused_and_stays_the_senders() {
+    scenario("an_array_that_nobody_can_receive_is_refused_and_stays_the_senders", || {
         let (here, there) = Pipe::pair().unwrap();
         let array = marked(ALONE, 3);
         drop(there);
@@ -397,8 +397,8 @@ fn processes_that_count_down_together_lose_no_count_and_one_of_them_gets_zero() 
 }
 
 #[test]
-fn what_is_no_aligned_number_of_eight_bytes_is_not_counted_down() {
-    scenario("what_is_no_aligned_number_of_eight_bytes_is_not_counted_down", || {
+fn an_element_that_is_no_aligned_number_of_eight_bytes_is_not_counted_down() {
+    scenario("an_element_that_is_no_aligned_number_of_eight_bytes_is_not_counted_down", || {
         let numbers =
             Array::create(DType::parse("<u8").unwrap(), &[2], &Options::default()).unwrap();
         assert!(numbers.whole().count_down(&[0]).unwrap_err().to_string().contains("dtype"));

@@ -18,8 +18,8 @@ fn given_back() -> u64 {
 
 /// Without a name nobody could unlink it, and it would stay for ever.
 #[test]
-fn what_should_persist_under_a_taken_name_leaves_nothing() {
-    scenario("what_should_persist_under_a_taken_name_leaves_nothing", || {
+fn an_array_that_would_persist_under_a_taken_name_leaves_nothing() {
+    scenario("an_array_that_would_persist_under_a_taken_name_leaves_nothing", || {
         let array = persistent("model").unwrap();
         let before = segments_in(&directory()).len();
         assert!(matches!(persistent("model"), Err(Error::NameExists { .. })));

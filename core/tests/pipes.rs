@@ -50,8 +50,8 @@ fn a_payload_in_pieces_arrives_as_one() {
 }
 
 #[test]
-fn what_a_small_socket_does_not_take_arrives_all_the_same() {
-    scenario("what_a_small_socket_does_not_take_arrives_all_the_same", || {
+fn a_message_larger_than_the_sockets_room_arrives_all_the_same() {
+    scenario("a_message_larger_than_the_sockets_room_arrives_all_the_same", || {
         let (here, there) = Pipe::pair().unwrap();
         let size: libc::c_int = 1; // the kernel raises it to its minimum, some 4 KiB
         let socket = here.as_fd().as_raw_fd();
@@ -166,8 +166,8 @@ fn a_receiver_without_fds_is_told_and_the_message_stays() {
 }
 
 #[test]
-fn what_is_no_message_is_refused_with_a_reason() {
-    scenario("what_is_no_message_is_refused_with_a_reason", || {
+fn a_packet_that_is_no_message_is_refused_with_a_reason() {
+    scenario("a_packet_that_is_no_message_is_refused_with_a_reason", || {
         let (here, there) = Pipe::pair().unwrap();
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(Pipe::from_fd(one.into()).is_err());

@@ -115,8 +115,8 @@ fn reader() {
 }
 
 #[test]
-fn what_another_process_let_go_last_is_used_again() {
-    pooled("what_another_process_let_go_last_is_used_again", "100000000", || {
+fn memory_that_another_process_let_go_last_is_used_again() {
+    pooled("memory_that_another_process_let_go_last_is_used_again", "100000000", || {
         let mut reader = Peer::start("reader");
         let mut segments = std::collections::HashSet::new();
         for round in 1..20 {
@@ -158,8 +158,8 @@ fn a_mapping_that_copies_on_write_shows_the_next_array_and_not_what_was_written_
 }
 
 #[test]
-fn what_is_kept_stays_below_the_limit() {
-    pooled("what_is_kept_stays_below_the_limit", &(4 * MIB).to_string(), || {
+fn a_pool_stays_below_its_limit() {
+    pooled("a_pool_stays_below_its_limit", &(4 * MIB).to_string(), || {
         for size in (1..40).map(|n| n * 100_000) {
             drop([bytes(size), bytes(size / 3), bytes(size / 7)]);
             assert!(allocated() <= 4 * MIB, "{} after {size}", allocated());
@@ -172,9 +172,9 @@ fn what_is_kept_stays_below_the_limit() {
 }
 
 #[test]
-fn what_other_processes_free_stays_below_the_limit_while_its_maker_is_idle() {
+fn the_pool_of_an_idle_process_stays_below_its_limit_when_others_free() {
     pooled(
-        "what_other_processes_free_stays_below_the_limit_while_its_maker_is_idle",
+        "the_pool_of_an_idle_process_stays_below_its_limit_when_others_free",
         &(3 * MIB).to_string(),
         || {
             let arrays: Vec<_> = (0..30).map(|mark| marked(MIB, mark)).collect();

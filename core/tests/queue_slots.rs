@@ -134,8 +134,8 @@ fn no_slot_is_lost_with_a_process() {
 }
 
 #[test]
-fn what_a_dead_process_kept_is_free_though_there_are_messages() {
-    scenario("what_a_dead_process_kept_is_free_though_there_are_messages", || {
+fn a_slot_that_a_dead_process_kept_is_free_though_there_are_messages() {
+    scenario("a_slot_that_a_dead_process_kept_is_free_though_there_are_messages", || {
         let queue = Queue::new(2);
         queue.put();
         killed_after(|| queue.slots.set_waiting(queue.take().unwrap()));
@@ -182,8 +182,8 @@ fn another_process_has_the_same_slots_by_their_fd() {
 }
 
 #[test]
-fn what_has_no_slots_is_refused() {
-    scenario("what_has_no_slots_is_refused", || {
+fn an_fd_without_slots_is_refused() {
+    scenario("an_fd_without_slots_is_refused", || {
         let (pipe, _other) = Pipe::pair().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         for fd in [pipe.into(), file.into()] {

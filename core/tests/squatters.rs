@@ -174,8 +174,8 @@ fn a_squatters_link_in_the_place_of_the_registry_takes_nothing_from_anybody() {
 /// A message as `dumps` makes it for a socket of the user's. That the family has gone must be seen
 /// without its registry.
 #[test]
-fn what_the_dead_left_beside_a_squatter_is_given_back() {
-    beside_a_stranger("what_the_dead_left_beside_a_squatter_is_given_back", || {
+fn arrays_of_the_dead_beside_a_squatter_are_given_back() {
+    beside_a_stranger("arrays_of_the_dead_beside_a_squatter_are_given_back", || {
         for what in ["file 644", "directory 755", "fifo 666", "link 777"] {
             beside_a_squatter(USER, what, DEATHS);
         }

@@ -73,8 +73,8 @@ fn a_strangers_leased_file_in_the_place_of_a_segment_stops_nobody() {
 }
 
 #[test]
-fn what_is_no_file_in_the_place_of_a_segment_stops_nobody() {
-    beside_a_stranger("what_is_no_file_in_the_place_of_a_segment_stops_nobody", || {
+fn a_fifo_link_or_directory_in_place_of_a_segment_stops_nobody() {
+    beside_a_stranger("a_fifo_link_or_directory_in_place_of_a_segment_stops_nobody", || {
         for what in ["fifo", "link", "directory"] {
             for user in [0, USER] {
                 beside(user, &[&format!("{what} 666 shmarray-{ID}")], DEEDS);
@@ -110,8 +110,8 @@ fn a_strangers_locked_file_in_the_place_of_a_name_stops_no_other_user() {
 }
 
 #[test]
-fn what_is_no_file_in_the_place_of_a_name_stops_nobody() {
-    beside_a_stranger("what_is_no_file_in_the_place_of_a_name_stops_nobody", || {
+fn a_fifo_link_or_directory_in_place_of_a_name_stops_nobody() {
+    beside_a_stranger("a_fifo_link_or_directory_in_place_of_a_name_stops_nobody", || {
         for what in ["fifo", "link", "directory"] {
             for user in [0, USER] {
                 beside(user, &[&format!("{what} 666 shmarray-name-camera")], DEEDS_WITH_CAMERA);
@@ -169,8 +169,8 @@ fn all_segments_locked() -> Vec<File> {
 /// A message alone holds its arrays, and a process is stopped while it checks whether anybody can
 /// receive it.
 #[test]
-fn what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_receiver() {
-    let name = "what_a_message_holds_and_a_process_of_the_same_user_has_locked_stops_no_receiver";
+fn a_messages_array_that_a_process_of_the_same_user_has_locked_stops_no_receiver() {
+    let name = "a_messages_array_that_a_process_of_the_same_user_has_locked_stops_no_receiver";
     watched(name, Pool::Bytes(1 << 26), || {
         let (here, there) = Pipe::pair().unwrap();
         fork(|| {

@@ -290,8 +290,8 @@ fn a_user_admitted_by_mode_holds_beyond_the_owner_until_it_dies() {
 }
 
 #[test]
-fn what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others() {
-    scenario("what_a_dead_user_shared_with_all_does_not_stop_the_sweeps_of_others", || {
+fn an_array_that_a_dead_user_shared_with_all_stops_no_sweep_of_others() {
+    scenario("an_array_that_a_dead_user_shared_with_all_stops_no_sweep_of_others", || {
         open_to_all();
         // The stranger's process is in the middle, in whichever order a directory lists its files.
         let mut dead = ["servant", "stranger", "servant"].map(Peer::start);

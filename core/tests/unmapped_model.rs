@@ -329,7 +329,7 @@ impl Search {
 }
 
 #[test]
-fn what_is_held_by_a_lock_or_a_link_is_never_ended_and_one_look_ends_the_rest() {
+fn a_segment_held_by_a_lock_or_a_link_is_never_ended_and_one_look_ends_the_rest() {
     let (fault, states) = Search::run(Protocol::Real);
     println!("{states} states");
     assert_eq!(fault, None);

@@ -130,8 +130,8 @@ fn a_user_without_a_number_leaves_strangers_files_alone() {
 }
 
 #[test]
-fn what_a_daemon_makes_as_another_user_is_found_by_that_user() {
-    let name = "what_a_daemon_makes_as_another_user_is_found_by_that_user";
+fn an_array_that_a_daemon_makes_as_another_user_is_found_by_that_user() {
+    let name = "an_array_that_a_daemon_makes_as_another_user_is_found_by_that_user";
     watched_in_own_memory(name, 64 * MIB, Pool::Bytes(1 << 24), || {
         open_to_all();
         fork(|| {

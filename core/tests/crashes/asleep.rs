@@ -7,8 +7,8 @@ use std::fmt;
 use std::fs;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
+use crate::call_names::call_name;
 use crate::process::Pid;
-use crate::tracer::call_name;
 
 /// A thread at one moment.
 #[derive(Clone, PartialEq, Eq)]

@@ -10,12 +10,13 @@ use std::fmt;
 
 use crate::actions::discard_what_is_unused;
 use crate::actor::{Actor, in_steps};
+use crate::call_names::call_name;
 use crate::forkers::use_it;
 use crate::operations::{Operation, Traced, Victim};
 use crate::process::{self, Outcome, Process, caught, unwound};
 use crate::run::{Case, Counts, Worker, spread};
 use crate::stage::{Kept, Stage};
-use crate::tracer::{Call, Step, call_name};
+use crate::tracer::{Call, Step};
 
 /// Returns the errors that a call can fail with. `None` for a call that this table does not know.
 #[allow(non_upper_case_globals, reason = "libc's names of system calls")]

@@ -2,7 +2,7 @@
 //! stays. It also forks at every step, by another thread or in a signal handler: the child goes on.
 //!
 //! A step is a system call (before it, and after it) or a store to shared memory, as core with the
-//! feature `steps` announces it. `operations` is the table, to which rows are added. `stage` says
+//! feature `steps` announces it. `operations` has the tables, to which rows are added. `stage` says
 //! what must hold after each death. `tracer` counts and kills. `watch` shows that no store was left
 //! uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `faults` makes
 //! system calls fail. `tracer` changes registers, so all of this is for x86-64.
@@ -17,6 +17,7 @@
 mod actions;
 mod actor;
 mod asleep;
+mod call_names;
 mod faults;
 mod forkers;
 mod forks;
@@ -34,7 +35,7 @@ mod watched;
 
 use faults::fail_at_steps;
 use forks::{Forks, REFUSED, USE_WAITED, WAITED, WORKED, fork_at_steps};
-use operations::{OPERATIONS, Operation, UNANNOUNCED, Victim};
+use operations::{Operation, UNANNOUNCED, Victim, operations};
 use pairs::PAIRS;
 use run::{Counts, WAITS, every_step, every_step_beside_another, in_workers, watched};
 
@@ -67,9 +68,9 @@ fn scenario(test: &str, body: impl FnOnce()) {
 fn a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing() {
     scenario("a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing", || {
         let counts = in_workers(|worker, counts| {
-            OPERATIONS.iter().for_each(|operation| every_step(operation, worker, counts));
+            operations().for_each(|operation| every_step(operation, worker, counts));
         });
-        counts.fail_unless_well(OPERATIONS.len());
+        counts.fail_unless_well(operations().count());
     });
 }
 
@@ -90,10 +91,10 @@ fn a_crash_at_any_step_beside_another_operation_costs_nobody_anything() {
 fn every_store_to_a_header_is_announced() {
     scenario("every_store_to_a_header_is_announced", || {
         let counts = in_workers(|worker, counts| {
-            let mine = OPERATIONS.iter().enumerate().filter(|(index, _)| worker.has(*index));
+            let mine = operations().enumerate().filter(|(index, _)| worker.has(*index));
             mine.for_each(|(_, operation)| watched(operation, counts));
         });
-        counts.fail_unless_well(OPERATIONS.len());
+        counts.fail_unless_well(operations().count());
     });
 }
 
@@ -114,10 +115,7 @@ fn a_store_that_is_not_announced_is_found() {
 /// for a forked child to sweep.
 fn operations_beside_threads() -> impl Iterator<Item = &'static Operation> + Clone {
     let is_beside = |operation: &&Operation| operation.victim == Victim::Itself;
-    OPERATIONS
-        .iter()
-        .filter(is_beside)
-        .filter(|operation| operation.name != "attach what the dead left")
+    operations().filter(is_beside).filter(|operation| operation.name != "attach what the dead left")
 }
 
 fn forks_at_steps(forks: &[Forks]) -> Counts {
@@ -164,8 +162,8 @@ fn a_system_call_that_fails_breaks_nothing_and_leaves_nothing() {
     scenario("a_system_call_that_fails_breaks_nothing_and_leaves_nothing", || {
         let most = if is_long() { usize::MAX } else { FAULTS };
         let counts = in_workers(|worker, counts| {
-            OPERATIONS.iter().for_each(|operation| fail_at_steps(operation, most, worker, counts));
+            operations().for_each(|operation| fail_at_steps(operation, most, worker, counts));
         });
-        counts.fail_unless_well(OPERATIONS.len());
+        counts.fail_unless_well(operations().count());
     });
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 
+use crate::call_names::call_name;
 use crate::process::{Pid, is_started, said, wait};
 
 /// A system call's number and arguments.
@@ -431,69 +432,4 @@ impl fmt::Display for Step {
             }
         }
     }
-}
-
-pub(crate) fn call_name(number: i64) -> String {
-    macro_rules! names {
-        ($($name:ident),*) => {
-            match number {
-                $(libc::$name => stringify!($name)[4..].to_owned(),)*
-                _ => format!("system call {number}"),
-            }
-        };
-    }
-    names!(
-        SYS_brk,
-        SYS_clone,
-        SYS_close,
-        SYS_exit_group,
-        SYS_fallocate,
-        SYS_fchmod,
-        SYS_fcntl,
-        SYS_fstat,
-        SYS_futex,
-        SYS_getdents64,
-        SYS_geteuid,
-        SYS_getpid,
-        SYS_getrandom,
-        SYS_linkat,
-        SYS_lseek,
-        SYS_madvise,
-        SYS_mmap,
-        SYS_mprotect,
-        SYS_mremap,
-        SYS_munmap,
-        SYS_newfstatat,
-        SYS_openat,
-        SYS_pread64,
-        SYS_pwrite64,
-        SYS_read,
-        SYS_recvmsg,
-        SYS_rt_sigprocmask,
-        SYS_sendmsg,
-        SYS_set_robust_list,
-        SYS_statfs,
-        SYS_statx,
-        SYS_unlinkat,
-        SYS_write,
-        SYS_fstatfs,
-        SYS_renameat2,
-        SYS_socketpair,
-        SYS_pipe2,
-        SYS_gettid,
-        SYS_recvfrom,
-        SYS_sendto,
-        SYS_wait4,
-        SYS_unlink,
-        SYS_ppoll,
-        SYS_poll,
-        SYS_rt_sigreturn,
-        SYS_sigaltstack,
-        SYS_getuid,
-        SYS_rename,
-        SYS_ftruncate,
-        SYS_getppid,
-        SYS_clock_gettime,
-        SYS_prlimit64
-    )
 }

@@ -8,7 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Runs `body` in a process of its own whose `SHMARRAY_DIR` is new, and checks afterwards that the
 /// process succeeded and that the directory holds no segment.
 ///
-/// `test` is the name of the calling test.
+/// `test` is the name of the calling test, with its modules: another name would run no test, and
+/// the process would succeed.
 ///
 /// The pool is off there, so that each file shows an array. `pool.rs` sets its own limit.
 ///
@@ -20,6 +21,7 @@ pub fn scenario(test: &str, body: impl FnOnce()) {
     if std::env::var("SHMARRAY_SCENARIO").as_deref() == Ok(test) {
         return body();
     }
+    assert_is_test(test);
     let directory =
         tempfile::Builder::new().prefix("shmtest-").tempdir_in(shared_memory()).unwrap();
     let mut alone = rerun(test, directory.path());
@@ -30,6 +32,14 @@ pub fn scenario(test: &str, body: impl FnOnce()) {
     let status = alone.env("SHMARRAY_SCENARIO", test).stdout(Stdio::null()).status().unwrap();
     assert!(status.success(), "the scenario {test} failed");
     assert_eq!(segments_in(directory.path()), Vec::<String>::new(), "{test} left segments");
+}
+
+/// Checks that this thread runs the test with that name. libtest gives a test's thread the name of
+/// the test, or runs it on the main thread if it runs one test at a time.
+fn assert_is_test(test: &str) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default();
+    assert!([test, "main"].contains(&name), "the scenario {test} is of the test {name}");
 }
 
 /// The variable with the pool's limit in bytes.

@@ -187,7 +187,7 @@ fn messages_that_could_not_be_received_are_received_later_in_order() {
 }
 
 /// The end of a child that was forked at the limit is known only if the child reports it itself.
-fn what_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&[Array])) {
+fn all_that_a_child_left_is_given_back(test: &str, has_room_again: bool, leave: fn(&[Array])) {
     watched(test, Pool::Bytes(1 << 26), || {
         let family = fork(|| {
             limit_fds(MOST);
@@ -217,21 +217,21 @@ fn send_out_of_band(arrays: &[Array]) {
 }
 
 #[test]
-fn what_a_child_that_was_forked_without_fds_sent_out_of_band_is_given_back() {
-    let name = "what_a_child_that_was_forked_without_fds_sent_out_of_band_is_given_back";
-    what_a_child_left_is_given_back(name, false, send_out_of_band);
+fn arrays_that_a_child_forked_without_fds_sent_out_of_band_are_given_back() {
+    let name = "arrays_that_a_child_forked_without_fds_sent_out_of_band_are_given_back";
+    all_that_a_child_left_is_given_back(name, false, send_out_of_band);
 }
 
 #[test]
-fn what_a_child_that_has_fds_again_sent_out_of_band_is_given_back() {
-    let name = "what_a_child_that_has_fds_again_sent_out_of_band_is_given_back";
-    what_a_child_left_is_given_back(name, true, send_out_of_band);
+fn arrays_that_a_child_with_fds_again_sent_out_of_band_are_given_back() {
+    let name = "arrays_that_a_child_with_fds_again_sent_out_of_band_are_given_back";
+    all_that_a_child_left_is_given_back(name, true, send_out_of_band);
 }
 
 #[test]
-fn what_a_child_that_has_fds_again_sent_and_made_is_given_back() {
-    let name = "what_a_child_that_has_fds_again_sent_and_made_is_given_back";
-    what_a_child_left_is_given_back(name, true, |arrays| {
+fn arrays_that_a_child_with_fds_again_sent_and_made_are_given_back() {
+    let name = "arrays_that_a_child_with_fds_again_sent_and_made_are_given_back";
+    all_that_a_child_left_is_given_back(name, true, |arrays| {
         let (here, _there) = Pipe::pair().unwrap();
         let own: Vec<_> = SIZES.iter().map(|size| marked(*size, 2)).collect();
         here.send(&[3; 50_000], &[&arrays[0], &arrays[1], &own[0], &own[1]], None).unwrap();

@@ -1,0 +1,23 @@
+//! Workers die without notice: their memory comes back without a sweep by hand, and their deaths
+//! pin nothing.
+#![cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // it needs the kernel
+#![allow(missing_docs, unsafe_code)]
+
+mod dead_holders;
+mod idle_pools;
+mod supervisors;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../support/watched.rs"]
+mod watched;
+
+use shmarray::{Array, DType, Options};
+use watched::Pool;
+
+const MIB: u64 = 1 << 20;
+/// A pool that has room for more than all of the dead workers leave.
+const POOL: Pool = Pool::Bytes(1 << 30);
+
+fn bytes(count: u64) -> Array {
+    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+}
