@@ -13,7 +13,8 @@
  *
  * Conventions
  *   - Functions are called shma_<noun>_<verb>. The noun is the type of the first parameter or of
- *     the result. shma_sweep, shma_version and shma_copied_bytes act on no object and have no noun.
+ *     the result, or what the text that is passed names (shma_handle_discard, shma_segment_unlink).
+ *     shma_sweep, shma_version and shma_copied_bytes act on no object and have no noun.
  *   - An int32_t result is a status: 0 for success, positive for an ordinary outcome
  *     (SHMA_TIMED_OUT, SHMA_CLOSED), negative for a failure. shma_array_is_<adjective> returns 0
  *     or 1.

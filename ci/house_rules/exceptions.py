@@ -1,4 +1,4 @@
-"""What exceptions.toml allows, and whether all of it is still needed."""
+"""Reads exceptions.toml, and finds the entries that are no longer needed."""
 
 import tomllib
 from collections import Counter

@@ -58,8 +58,8 @@ class Copy:
 
     def ran(self, *command):
         """Returns whether the command succeeded, and what it printed."""
-        # `cargo check` writes nothing that the programs of the checkout are made of, so what it
-        # found about their dependencies is used here. What tests are made of lies apart.
+        # `cargo check` builds no program of the checkout, so it can share the checkout's target
+        # folder, with the dependencies that are checked already. Tests have a folder of their own.
         target = ROOT / "target" / ("new_dtype" if "test" in command else "")
         done = subprocess.run(
             command,

@@ -195,7 +195,7 @@ impl Array {
         Ok(Self { segment, dtype, layout })
     }
 
-    /// Returns the array at an address of this process that lies in a segment it holds. For
+    /// Returns the array at an address, if that lies in a segment which this process holds. For
     /// languages whose arrays know an address but not a segment.
     ///
     /// `None` when the memory is private. The address is never read.
@@ -323,9 +323,11 @@ impl Array {
 
     /// Returns a handle to be sent out of band: through a socket, a file or a database.
     ///
-    /// From now on a ticket holds the array, even when this process ends: until the handle is
-    /// attached or [`discard`]ed, or until no process of this process's family is left, which is
-    /// all that descend from its first user of the library. Each call makes a message of its own.
+    /// From now on a ticket holds the array, even after this process ends: until the handle is
+    /// attached or [`discard`]ed, or until the last process of this process's family ends. A family
+    /// is the first process that uses the library and all processes that are forked from it
+    /// afterwards; a program that is started by exec has a family of its own. Each call makes a
+    /// ticket of its own.
     ///
     /// ```
     /// use shmarray::{Access, Array, DType, Options, discard};
@@ -411,7 +413,7 @@ impl Array {
         Arc::strong_count(&self.segment) == 1
     }
 
-    /// Whether its pages are protected from stores.
+    /// Whether the array's pages are mapped read-only, so that a store faults.
     #[must_use]
     pub fn is_readonly(&self) -> bool {
         self.segment.access() == Access::ReadOnly

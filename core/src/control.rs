@@ -9,9 +9,9 @@
 //! | holders    | 152–159   |         |
 //! | data_bytes |           | 24–31   |
 //! | used, warm | 160–175   |         |
-//! | entries    | 2304–4095 | 128–511 |
+//! | entries    | 2304–4095 | 128 to the head's end: 511, or 4095 in a slab of one large cell |
 //!
-//! What changes each of them:
+//! The bits of each word, and the process that changes it:
 //! * state: bits 0–2 are the state, bits 3–63 the epoch, which grows by one at each transition; see
 //!   `lease`.
 //! * generation: stored by the creator before LIVE; below 2^53.

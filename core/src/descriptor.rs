@@ -24,7 +24,8 @@ use crate::shape::{Layout, MAX_NDIM};
 
 /// The version of handles that `write_handle` writes.
 const HANDLE_VERSION: u64 = 1;
-/// The longest handle that is read, in bytes. The longest dtype with 64 dimensions fits twice.
+/// The longest handle that is read, in bytes: twice what the longest dtype with 64 dimensions
+/// needs.
 pub const MAX_HANDLE_BYTES: usize = 2 * MAX_DTYPE_BYTES;
 /// The characters that are white space in JSON.
 pub(crate) const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];

@@ -12,8 +12,8 @@ use crate::number::Number;
 /// A Rust type whose values are the bytes of one dtype's items.
 ///
 /// # Safety
-/// [`Element::CODE`] is a row whose items take `size_of::<Self>()` bytes and have this type's
-/// meaning, and [`Element::read`] makes a valid value of any bytes.
+/// [`Element::CODE`] names a row of the dtype table whose items take `size_of::<Self>()` bytes and
+/// have this type's meaning, and [`Element::read`] makes a valid value of any bytes.
 pub unsafe trait Element: Copy + 'static {
     /// The dtype's row in the table.
     const CODE: TypeCode;

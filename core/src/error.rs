@@ -151,7 +151,7 @@ pub enum Error {
     },
 
     /// An index that its dimension does not have.
-    #[error("invalid index: {index} in a dimension of {count}")]
+    #[error("invalid index: {index} is out of range for a dimension of {count}")]
     IndexOutOfBounds {
         /// The index.
         index: i128,
@@ -180,8 +180,8 @@ pub enum Error {
 
     /// This process may not make so large a file, however much is free.
     #[error(
-        "{asked_bytes} bytes of shared memory are a file larger than this process may make, \
-         {limit_bytes} bytes: raise its limit on the size of files (ulimit -f, RLIMIT_FSIZE)"
+        "a segment of {asked_bytes} bytes exceeds this process's limit on the size of files, \
+         {limit_bytes} bytes: raise it (ulimit -f, RLIMIT_FSIZE)"
     )]
     FileTooLarge {
         /// The size asked for, the header included.
@@ -208,7 +208,7 @@ pub enum Error {
     },
 
     /// This backend cannot do it. The README's table of platforms lists what each can.
-    #[error("{what} is not available on this platform's backend")]
+    #[error("not supported: {what}")]
     Unsupported {
         /// The operation asked for.
         what: &'static str,
@@ -329,8 +329,8 @@ impl Error {
 fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
     match asked_bytes <= free_bytes {
         true => {
-            "bytes are left, but files are not: \
-             look at that file system's number of inodes (nr_inodes, df -i)"
+            "there is free memory, but no free inode: \
+             raise that file system's number of inodes (nr_inodes; df -i shows it)"
         }
         false => {
             "in a container look at its shared-memory size (docker run --shm-size), \

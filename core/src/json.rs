@@ -1,4 +1,4 @@
-//! What is wrong with JSON that others wrote, in words that belong to no library.
+//! Errors of JSON text from other programs: the member and the position, without serde's wording.
 //!
 //! serde reads an object at once. If that fails the object is read again here, member by member, so
 //! only broken text takes longer.
@@ -47,7 +47,7 @@ impl Fault {
 pub(crate) fn fault(text: &str, members: &[Member]) -> Fault {
     match find(text, members) {
         Err(fault) => fault,
-        Ok(()) => Fault::whole("it is not as it should be"),
+        Ok(()) => Fault::whole("it is not a valid object"),
     }
 }
 

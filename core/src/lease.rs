@@ -10,20 +10,21 @@
 //! AcqRel.
 //! * `be_live`: the creator makes a segment LIVE before it can be seen. `begin`: the owner of a
 //!   CLAIMED cell makes it LIVE.
-//! * `close`: LIVE → CLOSING, by a process that saw no held entry. `settle`: CLOSING → LIVE or the
-//!   end, by any process that scanned the entries afterwards.
-//! * `claim`: FREE → CLAIMED, by a process that has an entry. `recover`: CLAIMED or RETIRED → FREE,
-//!   by any process that saw no entry.
-//! * F1: the fence in `is_held` stands between a store (the state CLOSING, an entry left, PERSIST
-//!   cleared) and the loads of the entries and the flags.
+//! * `close`: LIVE → CLOSING, by a process that saw no held entry. `settle`: CLOSING → LIVE, DEAD,
+//!   FREE or RETIRED, by any process that scanned the entries afterwards. `close_unmapped`: LIVE →
+//!   CLOSING → DEAD or LIVE, by a process that asked the kernel for the file's lock in between.
+//! * `claim`: UNUSED or FREE → CLAIMED, by a process that has an entry. `unclaim`: CLAIMED → FREE,
+//!   by the same process. `recover`: CLAIMED or RETIRED → FREE, by any process that saw no entry.
+//! * F1: the fence in `is_held` and in `close_unmapped` stands between a store (the state CLOSING,
+//!   an entry freed, PERSIST cleared) and the loads of the entries and the flags.
 //!
 //! **entry**: `owner << 1 | held`. AcqRel.
 //! * 0 → an owner: the process that takes the entry (`take_entry`). Held on and off, and back to 0:
 //!   that owner alone. A dead owner's entry → 0: any process, replacing the whole word
 //!   (`clear_dead_entries`). A message's entry → 0: its receiver.
-//! * F2: the fence in `look` stands between a store (an entry held, LOCK_ONLY set) and the load of
-//!   the state. F1 and F2 are partners, as in Dekker's algorithm: at least one of the two processes
-//!   sees the other's store.
+//! * F2: the fence in `look`, and the one in `enter` after a refusal, stand between a store (an
+//!   entry held or freed, LOCK_ONLY set) and the load of the state. F1 and F2 are partners, as in
+//!   Dekker's algorithm: at least one of the two processes sees the other's store.
 //!
 //! **flags**: PERSIST, LOCK_ONLY, DECOMMITTED. Ordered as a held entry.
 //! * PERSIST is cleared by `unlink`, which closes afterwards. LOCK_ONLY is set by `set_lock_only`,
@@ -32,8 +33,8 @@
 //!
 //! Invariants:
 //! * I1 while an entry that was entered is held, the state is LIVE or CLOSING.
-//! * I2 in each life exactly one call of `close`, in any process, returns [`Closed::Last`]; its
-//!   caller then gives back what has ended.
+//! * I2 in each life exactly one call of `close` or `close_unmapped`, in any process, returns
+//!   [`Closed::Last`]. Its caller then unlinks the segment, or puts the cell into a free list.
 //! * I3 a CLAIMED cell has one owner, which has an entry that is not held. If the cell has no entry
 //!   at all, its owner is dead.
 //! * I4 no process touches FREE memory. The threads of an exiting process may still touch what that
@@ -179,8 +180,9 @@ impl Leases {
         self.control.entries().iter().any(|entry| entry.owner.replace(ticket << 1 | HELD, 0))
     }
 
-    /// Sets LOCK_ONLY: from now on only a process that holds the file's lock exclusively may give
-    /// the segment back. The caller holds that lock shared. `false` when the segment is not alive.
+    /// Sets LOCK_ONLY: from now on the segment ends only when the kernel reports that no process
+    /// has the file's lock (`close_unmapped`). The caller has that lock, shared. Returns `false` if
+    /// the segment is not alive.
     pub(crate) fn set_lock_only(&self) -> bool {
         self.control.flags().set(LOCK_ONLY);
         self.look()
@@ -204,7 +206,7 @@ impl Leases {
         }
     }
 
-    /// Ends it if nothing holds it.
+    /// Ends the segment or cell if nothing holds it.
     pub(crate) fn close(&self) -> Closed {
         loop {
             let state = self.control.state().load(Acquire);
@@ -367,8 +369,8 @@ impl Leases {
     /// has cleared the entries of dead owners before.
     ///
     /// Returns whether the cell is freed with DECOMMITTED set. The flag is set before memory is
-    /// released and cleared after memory is reserved, so a process that died in between leaves
-    /// memory behind a flag that denies it.
+    /// released and cleared after memory is reserved, so if a process died in between, the cell may
+    /// have memory although the flag is set.
     pub(crate) fn recover(&self) -> bool {
         let state = self.control.state().load(Acquire);
         let is_orphan = matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries();

@@ -41,7 +41,7 @@ use outgoing::{Form, Outgoing, Way};
 /// One end of a pipe that carries arrays and bytes in both directions.
 ///
 /// Any number of processes may share an end. Each message is received once, and as a whole. A
-/// message that nobody can receive any more gives its arrays back.
+/// message that no process can receive any more releases its arrays.
 ///
 /// ```
 /// use shmarray::{Access, Array, DType, Options, Pipe, Received};

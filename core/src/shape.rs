@@ -189,7 +189,7 @@ impl Layout {
         for &axis in axes {
             self.check_dim(axis)?;
             if std::mem::replace(&mut seen[axis], true) {
-                return Err(Error::argument("axes", format!("dimension {axis} stands twice")));
+                return Err(Error::argument("axes", format!("dimension {axis} is named twice")));
             }
         }
         if axes.len() != self.ndim() {

@@ -58,10 +58,10 @@ pub struct Swept {
     pub bytes: u64,
 }
 
-/// Gives back what dead processes held, and the memory that living ones only keep for reuse: this
-/// process's pool, and free cells of others.
+/// Gives back what dead processes held, and the memory that living ones keep only for reuse: this
+/// process's pool, and free cells in the slabs of others.
 ///
-/// No program needs to call this: creating and receiving arrays sweeps when it is needed.
+/// Programs need not call this: creating and receiving arrays sweeps when a process has died.
 ///
 /// # Errors
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read.

@@ -62,7 +62,7 @@ impl Array {
         let strides = strides.filter(|_| !misaligned).ok_or_else(|| {
             Error::argument(
                 "strides",
-                format!("{:?} are not steps of whole elements forwards", self.strides()),
+                format!("{:?}: ndarray needs aligned elements and positive steps", self.strides()),
             )
         })?;
         Ok((self.shape().iter().map(|&count| count as usize).collect(), strides))

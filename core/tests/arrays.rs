@@ -1,4 +1,4 @@
-//! What an array does in one process and between two: the same over both backends.
+//! Arrays in one process and between two processes: the same behaviour over both backends.
 #![allow(missing_docs)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! An array that shall persist under a name that it does not get does not stay.
+//! A persistent create that fails because its name is taken leaves nothing behind.
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 #![allow(missing_docs)]
 

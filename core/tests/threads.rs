@@ -1,4 +1,4 @@
-//! Many threads over the same arrays and names: what one sees is never half of what another does.
+//! Many threads use the same arrays and names: no thread sees an operation of another half done.
 #![allow(missing_docs)]
 
 mod support;

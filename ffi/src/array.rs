@@ -28,7 +28,8 @@ pub const SHMA_ORDER_C: shma_order = 0;
 /// The first dimension varies fastest.
 pub const SHMA_ORDER_F: shma_order = 1;
 
-/// The bound of a slice that extends to the end of the dimension, in the direction of the step.
+/// An open bound of a slice. As start it stands for the first element in the direction of the step,
+/// as stop for the end behind the last one.
 pub const SHMA_END: i64 = i64::MIN;
 
 /// Creation options. Initialize them with SHMA_OPTIONS_INIT. All zeros are the defaults.
@@ -66,7 +67,7 @@ unsafe fn read_options(
     if options.struct_bytes != 0 && options.struct_bytes < size_of::<shma_options>() {
         return Err(invalid(
             "options",
-            format!("struct_bytes {} is of no version", options.struct_bytes),
+            format!("struct_bytes {}: no version of shma_options has it", options.struct_bytes),
         ));
     }
     // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
@@ -263,8 +264,8 @@ pub unsafe extern "C" fn shma_array_view(
 }
 
 /// Creates a view of the elements start, start + step, … before stop along one dimension. Negative
-/// bounds count from the end of the dimension; SHMA_END stands for its end in the direction of
-/// step. Fails with SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
+/// bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it is the
+/// first element in the direction of step, as stop the end behind the last one. Fails with SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -369,8 +370,9 @@ pub unsafe extern "C" fn shma_array_handle(
 /// Writes a handle to be sent out of band, such as over a socket or in a file or a database. The
 /// handle has a ticket, which holds the array even after this process ends. The ticket is released
 /// when the handle is attached or passed to shma_handle_discard, or when the last process of this
-/// process's family ends: its oldest ancestor that has used this library, and all descendants of
-/// that one. Each successful call creates one ticket; a failing call creates none.
+/// process's family ends. A family is the first process that uses this library and all processes
+/// that are forked from it afterwards, directly or not. A program that is started by exec has a
+/// family of its own. Each successful call creates one ticket; a failing call creates none.
 ///
 /// text, text_bytes and needed_bytes_out are as in shma_array_handle. Fails with
 /// SHMA_ERROR_TEXT_TOO_SHORT, SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.

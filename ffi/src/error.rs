@@ -42,7 +42,8 @@ pub const SHMA_ERROR_UNSUPPORTED: i32 = -13;
 pub const SHMA_ERROR_OS: i32 = -14;
 /// The text buffer is too short; needed_bytes_out says how long it must be.
 pub const SHMA_ERROR_TEXT_TOO_SHORT: i32 = -15;
-/// A bug in shmarray. No output was written; what the function does may be done in part.
+/// A bug in shmarray: the library panicked. The message is the panic's. No output was written, but
+/// the call may have taken effect in part.
 pub const SHMA_ERROR_PANIC: i32 = -16;
 
 /// Size of shma_error.message, including the terminating zero. Longer messages are truncated.

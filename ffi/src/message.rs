@@ -87,7 +87,7 @@ pub unsafe extern "C" fn shma_pipe_from_fd(
 /// The caller owns the fd if it is open.
 unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
     if fd < 0 {
-        return Err(invalid("fd", format!("{fd} is no fd")));
+        return Err(invalid("fd", format!("{fd} is negative")));
     }
     // SAFETY: `borrow_raw` needs an fd that is not -1 (checked above) and that stays open, as the
     // caller owns it. If it is not open, only the duplication below uses it, and fails with EBADF.
@@ -115,8 +115,9 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 /// arrays has count elements and payload has payload_bytes; each may be NULL if its size is 0.
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until the pipe has room.
 /// Returns SHMA_TIMED_OUT if it had none in that time, SHMA_CLOSED if no process has the other end.
-/// Fails with SHMA_ERROR_NO_SPACE, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler
-/// ran during the wait. Nothing was sent unless the status is 0.
+/// Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
+/// SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
+/// a memory file. Nothing was sent unless the status is 0.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.

@@ -196,8 +196,9 @@ pub unsafe extern "C" fn shma_handle_discard(
     })
 }
 
-/// Gives back the memory that dead processes held, and writes how much it was. Both outputs may be
-/// NULL. Programs need not call it: the first use of the library in each process sweeps.
+/// Gives back the memory that dead processes held and the unused memory in the pools of all this
+/// user's processes, and writes how much it was. Both outputs may be NULL. Programs need not call
+/// it: creates and receives give back what dead processes held.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.

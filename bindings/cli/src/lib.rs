@@ -41,7 +41,8 @@ enum Command {
         /// The array's handle or name.
         handle_or_name: String,
     },
-    /// Give back the memory that dead processes held, and print how much it was.
+    /// Give back the memory that dead processes held and the unused memory of all pools, and print
+    /// how much it was.
     Sweep,
     /// Remove the name of an array. The array is given back when its last holder releases it.
     Rm {
@@ -95,7 +96,7 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
         Command::Sweep => sweep(out)?,
         Command::Rm { name } => {
             shmarray::unlink(&name)
-                .with_context(|| format!("cannot take the name {name:?} away"))?;
+                .with_context(|| format!("cannot remove the name {name:?}"))?;
         }
     }
     out.flush()?;

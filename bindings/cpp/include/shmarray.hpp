@@ -9,7 +9,7 @@
 // not compile, because a copy could be mistaken for a copy of the elements; view() returns a second
 // object for the same memory. As with std::span, the element type has the const: array<const T> is
 // read-only, and attach() of such a type maps the pages read-only. An array that was moved from or
-// default-constructed is empty: it can be destroyed, assigned to, and asked for its size.
+// default-constructed is empty: it can be destroyed and assigned to, and its size is 0.
 //
 // Another process may write an element while this one reads it. To avoid data races, write the data
 // first and send the handle afterwards.

@@ -12,13 +12,13 @@ pyo3::create_exception!(
     shmarray,
     Error,
     PyException,
-    "What goes wrong in shared memory and is no built-in exception."
+    "An error of shared memory that no built-in exception fits."
 );
 pyo3::create_exception!(
     shmarray,
     StaleHandleError,
     Error,
-    "The handle is of an earlier life of its segment."
+    "The handle belongs to an earlier generation of its segment: that array is gone."
 );
 
 /// The table. `None` for a kind that is missing here, which a test refuses.

@@ -298,7 +298,7 @@ fn parse_order(order: &str) -> PyResult<Order> {
 
 fn parse_mode(mode: i64) -> PyResult<u32> {
     u32::try_from(mode)
-        .map_err(|_| value_error(format!("invalid mode: {mode} are no permission bits")))
+        .map_err(|_| value_error(format!("invalid mode: {mode} is not a set of permission bits")))
 }
 
 /// Converts Python's integers, which may be anything, to core's dimensions.

@@ -1,7 +1,7 @@
 """After Ctrl-C, by which Python ends itself without what runs at an ordinary end, every byte that
 stays is told.
 
-A version before the roll of processes left half a gigabyte that neither `ls` nor `doctor` showed.
+A version without the process list left half a gigabyte that neither `ls` nor `doctor` showed.
 """
 
 import json

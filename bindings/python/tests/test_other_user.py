@@ -28,7 +28,7 @@ def refused(call, *arguments, **options):
 def everybodys(directory):
     """SHMARRAY_DIR as the system's shared memory is:
 
-    everybody may make files, and unlink his own.
+    everybody may make files, and unlink their own.
     """
     directory.chmod(0o1777)
     return directory

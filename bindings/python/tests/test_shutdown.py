@@ -126,7 +126,7 @@ sys.stdout = Late(sys.stdout)
         "signal.signal(signal.SIGTERM, lambda *_: use()); atexit.register(os.kill, os.getpid(), 15)"
     ),
 }
-# A handler reports by a file descriptor: nothing else of the interpreter may be left then.
+# A handler reports by an fd: nothing else of the interpreter may be left then.
 TELLS = """
 use_it = use
 def use(array=None, use_it=use_it, write=os.write):

@@ -17,7 +17,8 @@ require "shmarray_ruby"
 # {Error}.
 module Shmarray
   # @!method self.segments
-  #   Lists all shared memory of this library that this process may see, one Hash for each segment.
+  #   Lists all shared memory of this library that this process may read: one Hash for each array,
+  #   and one for the rest of each slab.
   #
   #   Its +:kind+ is +:array+ (a process or a message holds it, or it persists), +:pool+ (pooled
   #   memory for a process's next arrays) or +:remains+ (dead processes left it, and the next use of
@@ -34,7 +35,8 @@ module Shmarray
   #     found[:holders] == [Process.pid] # => true
 
   # @!method self.sweep
-  #   Gives back what dead processes held, and empties this process's pool.
+  #   Gives back what dead processes held, and the unused memory in the pools of all this user's
+  #   processes.
   #
   #   A program need not call it: creating and receiving arrays gives back what dead processes held,
   #   and the pool is emptied when shared memory is full.

@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 GENERATION = 4503599627370495
 UNUSED, LIVE, FREE, DEAD = 0, 1, 3, 4
 PERSIST = 1  # so that walking them does not give them back
-BY_LOCK = 2
+LOCK_ONLY = 2
 
 
 def segment_id(number):
@@ -126,8 +126,8 @@ class Cells(Segment):
         if array is None:
             return struct.pack("<QQQQ", FREE | 8 << 3, GENERATION, 0, 0)
         dtype, shape, data = array
-        # Held by lock, so that attaching and closing it does not free it.
-        words = struct.pack("<QQQQ", LIVE | 2 << 3, GENERATION, BY_LOCK, len(data))
+        # LOCK_ONLY, so that attaching and closing the cell does not free it.
+        words = struct.pack("<QQQQ", LIVE | 2 << 3, GENERATION, LOCK_ONLY, len(data))
         text = json.dumps(dtype).encode()
         described = struct.pack(
             "<II24s8Q", len(shape), len(text), text, *shape, *[0] * (8 - len(shape))

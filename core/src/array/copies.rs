@@ -55,7 +55,7 @@ impl Array {
         if layout.shape != self.layout.shape {
             return Err(Error::argument(
                 "shape",
-                format!("{:?} into {:?}", layout.shape, self.layout.shape),
+                format!("{:?} differs from the array's {:?}", layout.shape, self.layout.shape),
             ));
         }
         self.segment.prepare_stores(layout.len() * self.dtype.itemsize());

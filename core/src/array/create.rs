@@ -40,7 +40,7 @@ pub(super) unsafe fn segment(
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
     before_growing(&directory, header.segment_bytes());
     let mut file = reserve(&directory, &header, options);
-    // What dead processes left makes room before shared memory is reported as full.
+    // A sweep makes room before shared memory is reported as full.
     if matches!(file, Err(Error::NoSpace { .. })) && sweep::sweep_for_room(&directory)? {
         file = reserve(&directory, &header, options);
     }

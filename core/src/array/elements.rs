@@ -75,7 +75,7 @@ impl Array {
         // SAFETY: an element of the array's dtype can be read at the address: `address_of` checked
         // that the index lies in the array's checked layout.
         unsafe { Number::read(self.dtype().code(), address) }
-            .ok_or_else(|| not_an_element("numbers", self.dtype()))
+            .ok_or_else(|| wrong_dtype("one whose elements are numbers", self.dtype()))
     }
 
     /// Writes the element nearest to a number.
@@ -93,7 +93,7 @@ impl Array {
         // checked the index, and the pages are writable, since the array is not read-only.
         match unsafe { number.write(self.dtype().code(), address) } {
             true => Ok(()),
-            false => Err(not_an_element(&format!("elements that can be {number}"), self.dtype())),
+            false => Err(wrong_dtype(&format!("one that has the value {number}"), self.dtype())),
         }
     }
 
@@ -122,6 +122,6 @@ impl Array {
     }
 }
 
-fn not_an_element(expected: &str, dtype: &DType) -> Error {
+fn wrong_dtype(expected: &str, dtype: &DType) -> Error {
     Error::DTypeMismatch { expected: expected.to_owned(), found: dtype.to_string() }
 }

@@ -41,7 +41,7 @@ impl Options {
         if self.mode & !0o777 != 0 || self.mode & 0o600 != 0o600 {
             return Err(Error::argument(
                 "mode",
-                format!("{:#o} is not 0600 with more permissions", self.mode),
+                format!("{:#o} is not between 0600 and 0777 with the owner's 0600", self.mode),
             ));
         }
         self.name.as_deref().map(str::parse).transpose()

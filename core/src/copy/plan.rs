@@ -49,8 +49,8 @@ pub(super) struct Plan {
 
 /// The size of a processor's cache line.
 pub(super) const LINE_BYTES: usize = 64;
-/// The size of a cache that is nearly as fast as the first. Items smaller than a word gain by tiles
-/// even there, because four of them are one store.
+/// The size of a cache that is nearly as fast as the first-level cache. Up to this size tiles pay
+/// off only for items smaller than a word, because four such items are one store.
 const CACHED_BYTES: usize = 256 << 10;
 const WORD_BYTES: usize = 4;
 /// From this size on a cache line has so few items that copying them once more, in a tile, costs

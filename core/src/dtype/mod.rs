@@ -101,7 +101,7 @@ const _: () = {
     }
 };
 
-/// What the elements of a dtype are: NumPy's `dtype.kind`.
+/// The kind of a dtype's elements, as in NumPy's `dtype.kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DTypeKind {
     /// `bool`, one byte. Every byte but 0 is true.
@@ -265,7 +265,7 @@ fn explain(json: &str) -> Error {
 /// Returns the same value without white space, so that a handle stays one line.
 fn compact(json: &str, parsed: &Structured<'_>) -> Result<String> {
     let descr: serde_json::Value = serde_json::from_str(parsed.descr.get())
-        .map_err(|_| invalid(json, "descr has a number or a string that is none"))?;
+        .map_err(|_| invalid(json, "descr has an invalid number or string"))?;
     if has_fractions(&descr) {
         return Err(invalid(json, "descr has a number that is not whole"));
     }
@@ -316,7 +316,7 @@ fn per_count(text: &str, kind: char) -> Result<u64> {
         'U' => Ok(4),
         'b' | 'i' | 'u' | 'f' | 'c' | 'm' | 'M' | 'S' | 'V' => Ok(1),
         'O' => Err(invalid(text, "objects are pointers into one process")),
-        _ => Err(invalid(text, "its kind is none of b i u f c m M S U V")),
+        _ => Err(invalid(text, "its kind must be one of b i u f c m M S U V")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The table of dtypes that every language shares.
 //!
-//! To add a dtype, add a row here. Everything that depends on a dtype's elements is generated from
-//! the rows, or does not compile until it has a row of its own: CONTRIBUTING.md says where.
+//! To add a dtype, add a row here. What depends on a dtype's elements is generated from the rows,
+//! or does not compile, or fails its test, until it has a row of its own: CONTRIBUTING.md, "How to
+//! add …", says where.
 
 /// Calls a macro with the given token trees and, after them, all rows.
 ///

@@ -22,8 +22,8 @@ pub(crate) const POOL_LEASES: u32 = 1;
 
 /// The array outlives its holders until its name is unlinked.
 pub(crate) const PERSIST: u64 = 1;
-/// The segment is held by the file's lock alone. It is given back when the kernel reports that
-/// nobody has that lock.
+/// Some process may hold the segment or cell by the file's lock alone, without an entry. So it ends
+/// only when the kernel reports that no process has that lock.
 pub(crate) const LOCK_ONLY: u64 = 2;
 /// The memory of a cell was given back. It must be reserved before it is touched.
 pub(crate) const DECOMMITTED: u64 = 4;

@@ -273,7 +273,7 @@ impl Preamble {
         }
         let heads = HEADS_OFFSET as u64 + cells * u64::from(head_bytes);
         if !(1..=u64::from(CELLS_MOST)).contains(&cells) || heads > self.header_bytes.get() {
-            return Err(invalid(label, "cells", "as many as have a head in the header", cells));
+            return Err(invalid(label, "cells", "a number whose heads fit the header", cells));
         }
         match cell_bytes % PAGE_BYTES == 0
             && cell_bytes.checked_mul(cells).is_some_and(|all| all <= self.data_bytes.get())
@@ -345,7 +345,7 @@ impl Preamble {
         let (start, room) = (self.description_offset.get(), self.description_bytes.get());
         let end = u64::from(start) + u64::from(room);
         if start < DESCRIPTION_OFFSET as u32 || end > self.header_bytes.get() {
-            return Err(invalid(label, "description_offset", "a place in the header", start));
+            return Err(invalid(label, "description_offset", "an offset in the header", start));
         }
         let area = bytes.get(start as usize..end as usize);
         Description::read(label, area.unwrap_or_default())

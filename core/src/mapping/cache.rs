@@ -1,5 +1,5 @@
-//! The cache of mappings that no array of this process uses: mappings of slabs, in which further
-//! arrays will come.
+//! The cache of mappings that no array of this process uses: mappings of slabs, in which other
+//! processes may send more arrays.
 //!
 //! A cached mapping is no lease. Its segment may end, and the memory go, at any time; an attach
 //! through it takes an entry and looks at the state, as through a new mapping. A cached mapping

@@ -36,7 +36,7 @@ impl Mapped {
 pub(crate) enum Fill<'a> {
     /// Zeros.
     Zeros,
-    /// Whatever the memory holds: what an earlier array of this user left, or zeros.
+    /// Unspecified: the bytes of an earlier array of this user, or zeros.
     Nothing,
     /// Elements of readable memory, in the order in which they shall lie, and their size.
     Elements(End<'a>, u64),

@@ -25,9 +25,8 @@ pub(crate) struct Mapped {
 
 /// Reads and validates the header of an open file. Most headers are one page, which is read once.
 ///
-/// [`Error::InvalidSegment`], also when a file that was looked up by id has another id in its
-/// header.
-/// The result of a lookup by id is refused if the header has another id.
+/// # Errors
+/// [`Error::InvalidSegment`], also when the file was looked up by id and its header has another id.
 pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result<Header> {
     let (label, page) = (lookup.to_string(), file.read_front(PAGE_BYTES)?);
     let header = match Header::bytes_needed(&label, &page, file.bytes())? {

@@ -22,8 +22,8 @@ pub(crate) struct Mappings {
     cache: Cache,
 }
 
-/// Locked before a fork: after the free lists, and never while another lock of this library is
-/// taken.
+/// Locked before a fork, after the free lists. At any other time no lock of this library is held
+/// while it is locked.
 pub(crate) static MAPPINGS: Mutex<Option<Mappings>> = Mutex::new(None);
 
 fn with<T>(change: impl FnOnce(&mut Mappings) -> T) -> T {

@@ -60,7 +60,7 @@ impl Head {
                 as usize
         };
         if packet.len() < HEADER_BYTES || packet[..4] != MAGIC[..] {
-            return Err(no_message("it does not start as one"));
+            return Err(no_message("its magic is not that of a message"));
         }
         let body = match (packet[6] & BODY_IN_ARRAY, packet[7] & BODY_IN_FILE) {
             (0, 0) => Body::Inline,

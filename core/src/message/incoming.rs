@@ -63,7 +63,7 @@ impl Message {
         }
         match message.descriptors.len() == arrays {
             true => Ok(message),
-            false => Err(no_message("it has not as many handles as it says")),
+            false => Err(no_message("its number of handles is not the one in its head")),
         }
     }
 

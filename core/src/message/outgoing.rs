@@ -176,8 +176,8 @@ impl<'a> Outgoing<'a> {
 /// The count that [`in_band_bytes`] returns.
 static IN_BAND: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the bytes of messages that this process has sent without shared memory so far, because
-/// there was no room for them. They arrive as well, and are copied once more.
+/// Returns the number of bytes that this process has sent in messages without shared memory so far,
+/// because there was no room. Such messages arrive, too; their bytes are copied once more.
 #[must_use]
 pub fn in_band_bytes() -> u64 {
     IN_BAND.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
 //! Counts of the elements that are 0, 1, 2 …: a row of counts for each result.
 //!
-//! The rows grow with the numbers, so that each element is read once. A maximum that was found in a
-//! pass before need not hold in the next one, because another process may write meanwhile.
+//! The rows grow with the numbers, so that each element is read once. A first pass for the maximum
+//! would not do: another process may write a larger number before the second pass.
 
 #![allow(unsafe_code)] // memory that the system zeroes
 

@@ -186,7 +186,7 @@ fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
     for &axis in axes {
         let dim = kept
             .get_mut(axis)
-            .ok_or_else(|| Error::argument("axis", format!("{axis} of {ndim} dimensions")))?;
+            .ok_or_else(|| Error::argument("axis", format!("{axis} is not below {ndim}")))?;
         if !std::mem::replace(dim, false) {
             return Err(Error::argument("axis", format!("{axis} stands twice")));
         }

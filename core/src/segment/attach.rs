@@ -46,15 +46,16 @@ impl Segment {
         sys::note_user();
         let directory = Directory::current();
         let (mapped, is_new) = match map(&directory, lookup, access)? {
-            Found::Segment(segment) => return Ok(segment), // a name of what is mapped already
+            Found::Segment(segment) => return Ok(segment), // the name of a segment held already
             Found::Known(mapped) => (mapped, false),
             Found::New(mapped) => (mapped, true),
         };
         let leases = leases_of(&mapped, cell, &lookup.to_string())?;
         let Some(hold) = enter(&leases, &mapped, cell) else {
             if !mapped.header_is_writable() && !leases.is_lock_only() {
-                // A process that cannot take an entry holds lock-only. A segment that is not
-                // LOCK_ONLY is closed without a look at locks, so such a hold would have no effect.
+                // A process that cannot write the header can hold by its lock alone. A segment that
+                // is not LOCK_ONLY is closed without asking for locks, so such a hold has no
+                // effect.
                 let error = std::io::ErrorKind::ReadOnlyFilesystem.into();
                 return Err(Error::os("attach", directory.path(), error));
             }

@@ -42,7 +42,7 @@ pub struct SegmentInfo {
     pub segment: SegmentText,
     /// The name that a person gave it.
     pub name: Option<String>,
-    /// Its size in shared memory, in bytes. The header counts where other arrays do not share it.
+    /// Its size in shared memory, in bytes, with the header unless arrays share that.
     pub segment_bytes: u64,
     /// The dtype; `|u1` for memory that is no array.
     pub dtype: DType,

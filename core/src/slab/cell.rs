@@ -85,7 +85,7 @@ impl Claimed {
         let leases = self.leases();
         let generation = match leases.control.generation() {
             0 => random_generation()?,
-            // From 1 to the limit, even if another user's program stored a larger number.
+            // From 1 to GENERATION_LIMIT - 1, even if another program stored a larger number.
             earlier => earlier % (GENERATION_LIMIT - 1) + 1,
         };
         leases.control.describe(description);

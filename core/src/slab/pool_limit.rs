@@ -1,9 +1,9 @@
 //! The pool's limit: how much memory of slabs a process may keep for its next arrays.
 //!
 //! A process keeps the slabs that it made, to use them again. Their pages exist already, and they
-//! are mapped, here and in the processes that had their arrays. What a process keeps, in use or
-//! free, is never more than the limit, so an idle process does not keep more either. A slab beyond
-//! the limit is made for one array and goes with it. All pools together leave the last quarter of
+//! are mapped, here and in the processes that had their arrays. The pooled slabs of a process, in
+//! use or free, never exceed the limit, so an idle process stays within it, too. A slab beyond the
+//! limit is not pooled: it ends with its last array. All pools together leave the last quarter of
 //! the file system to others: a process that makes a slab when less is free does not keep it.
 
 use crate::error::{Error, Result};

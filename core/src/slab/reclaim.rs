@@ -15,7 +15,7 @@ pub(crate) enum SweepMode {
     AlsoIdle,
 }
 
-/// Which free cells give their memory back.
+/// The free cells whose memory is released.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decommit {
     /// Cells that were used.

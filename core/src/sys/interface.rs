@@ -18,7 +18,7 @@ pub enum Access {
     CopyOnWrite,
 }
 
-/// This process's last check for dead processes (`segment::sweep`).
+/// This process's last search for dead processes (`sweep::check`).
 #[derive(Debug, Default)]
 pub(crate) struct LastCheck {
     /// When the check ended, by the system's monotonic clock.

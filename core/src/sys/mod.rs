@@ -22,20 +22,25 @@
 //! | `discard` | unlinks a segment that the caller made DEAD |
 //! | `process_owner` | this process as the owner of its leases; `None` without leases |
 //! | `Liveness::look`, `is_dead_owner` | which owners of entries are dead |
-//! | `message` | a ticket for a message in a pipe, with the fd that keeps it alive |
 //! | `family_message` | a ticket for a message that is sent out of band |
 //! | `is_message`, `family_of` | whether an owner is a message; a ticket's family |
 //! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry in a table |
 //! | `decommit`, `recommit` | releases the memory of parts of a segment; reserves it again |
 //! | `give_back`, `sweep_names` | gives a segment back if it has no holder; returns the bytes |
 //! | `find_dead`, `Dead::are_swept` | processes that died and may have left segments behind |
-//! | `is_found` | whether an id leads to a file |
+//! | `is_found`, `is_findable` | whether an id leads to a file; to a file of this user |
+//! | `SegmentFile::links` | the number of a file's links |
+//! | `is_none_of_ours` | whether an error says that a file is gone or not this user's |
+//! | `Directory::last_check` | when this process last searched for dead processes |
+//! | `note_user` | asks again which user this process is |
+//! | `most_mappings` | the number of mappings that a process may have |
 //! | `unlink_name` | removes a name |
 //! | `Mutex`, `MutexGuard` | locks for the state of this process |
 //! | `monotonic_ns`, `thread_ns` | the system's clock; the CPU time of this thread |
 //!
 //! `find_dead` also registers the process again if a cleaner removed the registry. Only the Linux
-//! backend has `fork`: what a child inherits, and locks that survive a fork.
+//! backend has messages in pipes (`message`, `socket`, `memory_file`), `SharedWords`, `operations`,
+//! and `fork`: what a child inherits, and locks that survive a fork.
 //!
 //! A file that is *held* is not given back. On Linux the kernel keeps the hold and drops it when
 //! the holder dies. The portable backend counts holders, and a crash leaves the count too high. In
@@ -110,7 +115,7 @@ pub(crate) fn refuse_orphan() -> Result<()> {
     match is_orphaned() {
         false => Ok(()),
         true => Err(Error::Unsupported {
-            what: "any use in a child that was forked by a signal handler inside of this library",
+            what: "using this library in a child that a signal handler forked inside it",
         }),
     }
 }
@@ -120,9 +125,9 @@ pub(crate) fn warn_of_removed_files(directory: &Directory) {
     static WAS_SAID: AtomicBool = AtomicBool::new(false);
     if !WAS_SAID.swap(true, Ordering::Relaxed) {
         eprintln!(
-            "shmarray: another program removed files of this process from {}. Arrays that it has \
-             stay readable here; their handles find nothing any more. New arrays are made in new \
-             files. (systemd-logind removes a user's files at logout unless RemoveIPC=no: see \
+            "shmarray: another program removed files of this process from {}. The process can \
+             still use its arrays, but their handles no longer find them. New arrays are made in \
+             new files. (systemd-logind removes a user's files at logout unless RemoveIPC=no: see \
              `shmarray doctor`.)",
             directory.path().display()
         );

@@ -279,7 +279,7 @@ impl SegmentFile {
         mode: u32,
     ) -> Result<Self> {
         if mode != 0o600 {
-            return Err(Error::Unsupported { what: "a mode other than 0600" });
+            return Err(Error::Unsupported { what: "a mode other than 0600 on this platform" });
         }
         let created = ShmemConf::new().os_id(os_id(id)).size(bytes as usize).create();
         let shmem = created.map_err(|error| failed("create", id, error))?;
@@ -328,7 +328,7 @@ impl SegmentFile {
     /// Counts this holder and protects the data. The segment is mapped already.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         if access == Access::CopyOnWrite {
-            return Err(Error::Unsupported { what: "a mapping that copies on write" });
+            return Err(Error::Unsupported { what: "a copy-on-write mapping on this platform" });
         }
         let made_here = self.0.shmem.is_owner();
         if !made_here && !self.0.count() {
@@ -392,7 +392,7 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
     Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
 }
 
-const NO_MESSAGES: Error = Error::Unsupported { what: "a message that holds its arrays" };
+const NO_MESSAGES: Error = Error::Unsupported { what: "messages on this platform" };
 
 pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
     Err(NO_MESSAGES)

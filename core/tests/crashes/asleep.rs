@@ -1,4 +1,4 @@
-//! What the threads of a process wait for, as /proc shows it, and whether any of them will go on.
+//! Finds hangs: reads from /proc what each thread waits for, and whether any thread will go on.
 //!
 //! A process whose threads all sleep, twice in a row and without having run in between, goes on
 //! only when another process does something. So a hang is found at once, without a time limit.

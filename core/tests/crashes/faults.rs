@@ -4,7 +4,6 @@
 //! from there on each time. Then the operation works all the same, or returns an error that names
 //! what went wrong. Its process goes on, uses the library, and has what it had. Survivors and a
 //! newcomer see what they see after a crash (`stage`).
-//! a newcomer see what they see after a crash (`stage`).
 
 use std::fmt;
 

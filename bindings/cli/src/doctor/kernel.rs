@@ -8,7 +8,7 @@ pub(crate) fn release(release: &str) -> Finding {
     match version(release) {
         None => Finding::look(
             CHECK,
-            format!("{release:?} names no version"),
+            format!("{release:?} has no version number"),
             "make sure that it is Linux 3.15 or later",
         ),
         Some((..=2, _) | (3, ..11)) => Finding::problem(

@@ -52,7 +52,7 @@ fn special(arrays: &[&Part]) -> String {
     let is_under_way =
         |part: &&&Part| part.holders.is_empty() && !part.persists && part.tickets > 0;
     let special = [
-        (arrays.iter().filter(|part| part.persists).count(), "kept until their names go"),
+        (arrays.iter().filter(|part| part.persists).count(), "persistent until unlinked"),
         (arrays.iter().filter(is_under_way).count(), "held by messages alone"),
     ];
     special
@@ -136,7 +136,7 @@ fn strangers(entries: &[Entry]) -> Finding {
     let named = count(strange.len(), "file");
     Finding::look(
         CHECK,
-        format!("{named} named like ours but no segment: {}", first.file),
+        format!("{named} named like a segment but without a valid header: {}", first.file),
         "look at them, then rm -r what is neither yours nor needed",
     )
 }

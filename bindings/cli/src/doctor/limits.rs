@@ -93,7 +93,7 @@ fn mappings(limits: &Limits) -> Finding {
         ),
         Some(most) if are_short(most) => Finding::look(
             CHECK,
-            format!("{most} in a process (vm.max_map_count), which are short{mapped}"),
+            format!("{most} in a process (vm.max_map_count), of which few are left{mapped}"),
             MORE,
         ),
         Some(most) => Finding::ok(CHECK, format!("{most} in a process, two for a segment{mapped}")),

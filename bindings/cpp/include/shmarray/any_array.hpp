@@ -14,13 +14,14 @@
 
 namespace shmarray {
 
-/// The access to an array that is attached without an element type. array<T> has it in its const.
+/// The access to an array that is attached without an element type. For array<T>, const T says it.
 enum class access : std::int32_t { read_write = SHMA_READ_WRITE, read_only = SHMA_READ_ONLY };
 
 /// The order of elements in memory: the last (c) or the first (f) dimension varies fastest.
 enum class order : std::int32_t { c = SHMA_ORDER_C, f = SHMA_ORDER_F };
 
-/// The bound of a slice that extends to the end of the dimension, in the direction of the step.
+/// An open bound of a slice. As start it stands for the first element in the direction of the step,
+/// as stop for the end behind the last one.
 inline constexpr std::int64_t far_end = SHMA_END;
 
 /// Creation options.
@@ -91,7 +92,7 @@ class cursor {
 inline const std::int64_t *numbers(const std::vector<std::int64_t> &strides, std::size_t ndim) {
     if (!strides.empty() && strides.size() != ndim)
         raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
-              "invalid strides: there are not as many of them as dimensions");
+              "invalid strides: their number is not that of the dimensions");
     return strides.empty() ? nullptr : strides.data();
 }
 
@@ -201,7 +202,7 @@ class any_array {
     }
 
     /// Returns a view of the elements start, start + step, … before stop. Negative bounds count
-    /// from the end.
+    /// from the end; far_end leaves a bound open.
     any_array slice(std::size_t dimension, std::int64_t start = far_end,
                     std::int64_t stop = far_end, std::int64_t step = 1) const {
         return detail::produce(shma_array_slice, get(), dimension, start, stop, step);

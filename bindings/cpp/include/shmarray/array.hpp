@@ -117,7 +117,7 @@ class array : public any_array {
         const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
         if (!detail::inside(shape(), numbers, sizeof...(index)))
             detail::raise(SHMA_ERROR_OUT_OF_BOUNDS, 0,
-                          "out of bounds: the index is of no element of the array");
+                          "out of bounds: the array has no element at this index");
         return element(numbers, sizeof...(index));
     }
 

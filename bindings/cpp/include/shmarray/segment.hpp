@@ -74,8 +74,9 @@ struct swept {
     std::uint64_t bytes = 0;
 };
 
-/// Gives back the memory that dead processes held. Programs need not call it: the first use of the
-/// library in each process sweeps.
+/// Gives back the memory that dead processes held and the unused memory in the pools of all this
+/// user's processes. Programs need not call it: creates and receives give back what dead processes
+/// held.
 inline swept sweep() {
     swept done;
     detail::call(shma_sweep, &done.segments, &done.bytes);

@@ -12,7 +12,7 @@ line of text. With it any other process of the machine gets the same memory as a
 0.5
 
 Nothing is copied. The memory is released when the last array over it is gone in every process,
-however the processes ended. A view keeps it as well as the array that it was taken of.
+however the processes ended. A view keeps the memory alive, too.
 
 Any object that can be pickled is sent in the same way. The arrays in it go by handle:
 

@@ -1,4 +1,4 @@
-"""Plain pickles that contain handles of shared arrays, for pickles that stay in the family.
+"""Plain pickles with handles in place of shared arrays, for pickles that stay in the family.
 
 The standard picklers ask `copyreg.dispatch_table` how an object of exactly this class is reduced.
 Those of dill, cloudpickle, multiprocessing and loky do, too. An entry for `numpy.ndarray` there
@@ -125,7 +125,7 @@ def pickle_by_handle() -> ByHandle:
 def follow_parent() -> None:
     """Turns the switch on or off as the environment says, which the parent has set."""
     if os.environ.get(_VARIABLE) != "1":
-        # They are a fork server's, which had the environment of another parent.
+        # These switches are the fork server's, which has the environment of an earlier parent.
         for switch in list(_State.on):
             switch.off()
     elif not _State.on:

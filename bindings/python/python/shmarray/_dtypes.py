@@ -37,7 +37,7 @@ def encode(dtype: Dtype) -> str:
         raise TypeError(f"dtype {dtype} cannot be shared: it holds Python objects")
     text = dtype.str if dtype.names is None else _encode_structured(dtype)
     if text is None or (dtype.names is None and not _reads_back(text, dtype)):
-        raise TypeError(f"dtype {dtype} cannot be shared: its type string does not tell all of it")
+        raise TypeError(f"dtype {dtype} cannot be shared: its type string does not describe it all")
     return text
 
 

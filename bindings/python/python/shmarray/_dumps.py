@@ -30,8 +30,8 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     or until all processes of this process's family have ended: its forks, the processes that it was
     forked together with, and those that ``shmarray.multiprocessing`` started. With ``persist`` they
     can be loaded any number of times. They can be loaded on this machine only. A broker that
-    delivers a message again until it is acknowledged needs ``loads`` or ``persist``: only a loading
-    that succeeds counts, but so does one whose process dies before it acknowledges.
+    delivers a message again until it is acknowledged needs ``loads`` or ``persist``: a loading that
+    fails does not count, but one whose process dies between loading and acknowledging does.
 
     Raises what ``pickle.dumps`` raises. Arrays that find no room in shared memory are in the bytes.
     The count of ``loads`` above 1 has to be in shared memory; MemoryError is raised if it finds no
@@ -73,9 +73,9 @@ def _checked(loads: int, persist: bool) -> int:
     """Returns how often a message may be loaded, or `_wire.FOREVER`."""
     count = operator.index(loads)
     if persist and count != 1:
-        raise ValueError("invalid loads: a message that persists is loaded any number of times")
+        raise ValueError("invalid loads: with persist there is no number of loads")
     if not 1 <= count < 1 << 64:
-        raise ValueError(f"invalid loads: {count} times, and not 1 or more")
+        raise ValueError(f"invalid loads: {count} is below 1")
     return _wire.FOREVER if persist else count
 
 
@@ -91,9 +91,9 @@ def loads(data: "Buffer") -> Any:
     more succeeds only if all arrays still exist because somebody has them.
 
     Raises ValueError, before unpickling anything, for other bytes and for bytes that have changed.
-    Raises what ``pickle.loads`` raises; then the loading does not count. Raises FileNotFoundError
-    if arrays are gone, which names them and says why, and StaleHandleError if others have replaced
-    them.
+    Raises what ``pickle.loads`` raises; then the loading does not count. Raises FileNotFoundError,
+    which names the arrays and says why, if arrays are gone, and StaleHandleError if other arrays
+    have their memory.
 
     >>> import numpy, shmarray
     >>> a = shmarray.zeros(3)
@@ -226,5 +226,5 @@ def _split(data: "Buffer") -> tuple[int, list[str], list[str], memoryview]:
 def _tell_pickle() -> None:
     """Raises UnpicklingError. The bytes begin with a pickle of this call, for ``pickle.loads``."""
     raise pickle.UnpicklingError(
-        "these bytes are of shmarray.dumps, and no pickle: load them with shmarray.loads"
+        "shmarray.dumps made these bytes, and they are not a pickle: load them with shmarray.loads"
     )

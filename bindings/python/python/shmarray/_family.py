@@ -12,8 +12,8 @@ number: int | None = None
 
 
 def say() -> None:
-    """Puts this process into a family, and the children that it starts from now on into the same
-    one.
+    """Gives this process a family, and makes the programs that it starts from now on join it, by
+    a variable in their environment.
     """
     global number
     if number is None:

@@ -27,9 +27,7 @@ class SegmentInfo(NamedTuple):
     name: str | None
     """The name that it was given."""
     segment_bytes: int
-    """Bytes of shared memory that it takes, with the segment's header if no other array has it,
-    too.
-    """
+    """Bytes of shared memory that it takes, with the segment's header unless arrays share that."""
     dtype: str
     """Element type of its array, as in a handle; ``|u1`` for memory that is no array."""
     shape: tuple[int, ...]
@@ -47,8 +45,8 @@ class SegmentInfo(NamedTuple):
     created_ns: int
     """The time of creation in nanoseconds since 1970. For a cell, that of its segment."""
     kind: Literal["array", "pool", "remains"]
-    """What it is: ``array``: a process or a message holds it, or it persists; ``pool``: processes
-    keep the memory for their next arrays; ``remains``: dead processes left it, and the next use of
+    """Its kind. ``array``: a process or a message holds it, or it persists. ``pool``: processes
+    keep the memory for their next arrays. ``remains``: dead processes left it, and the next use of
     the library releases it.
     """
 
@@ -60,8 +58,8 @@ def share(obj: _Object) -> _Object:
     copied; an array in Fortran order stays in it, and any other gets C order. Other threads run
     meanwhile. Any other object that can be pickled becomes the object that unpickling would make,
     of the same type. Its arrays are shared copies with the same class, order and strides. Arrays
-    that were shared stay what they are, views of one array stay views of one array, and arrays of
-    Python objects stay in private memory, because only arrays inside their elements can be shared.
+    that were shared are used as they are, views of one array stay views of one array, and arrays of
+    Python objects stay in private memory; the arrays inside their elements are shared.
 
     Raises TypeError for an ndarray of objects, what ``pickle.dumps`` raises for an object that
     cannot be pickled, and MemoryError if shared memory is full.

@@ -14,4 +14,4 @@ def tell(error: BaseException, instead: str = "is copied through pipes") -> None
     global _WAS_TOLD
     if not _WAS_TOLD:
         _WAS_TOLD = True
-        warnings.warn(f"{error}. What does not fit {instead}.", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{error}. Data without room {instead}.", RuntimeWarning, stacklevel=2)

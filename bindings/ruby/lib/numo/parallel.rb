@@ -26,7 +26,7 @@ module Numo
   # preserve_results:: false if the results are not needed: the call returns its source
   # start:: called with item and index before a job, in this process, one at a time
   # finish:: called with item, index and result after it, before its worker begins another
-  # finish_in_order:: finish is called in the order of the items
+  # finish_in_order:: true if finish is to be called in the order of the items
   # progress:: true, a title, or options of the gem ruby-progressbar, which must be installed
   # isolation:: a new process for each item; threads have none
   #
@@ -65,7 +65,7 @@ module Numo
     class Kill < Break
     end
 
-    # The gem parallel's name for this error.
+    # The gem parallel's name for {Shmarray::WorkerLost}.
     DeadWorker = Shmarray::WorkerLost
 
     # Replaces an exception that Marshal refuses, with its class, message and backtrace.

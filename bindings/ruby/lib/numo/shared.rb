@@ -85,7 +85,8 @@ module Numo
     # @!method self.handle_to_send(array)
     #   Returns a handle that holds the array until it is attached for the first time, or given to
     #   {Shmarray.discard}, or the last process of this process's family has ended. A family is the
-    #   processes that descend from one first user of the library.
+    #   first process that uses the library and all that are forked from it afterwards; a program
+    #   that is started by exec or spawn has a family of its own.
     #   @param array [Numo::NArray] in shared memory
     #   @return [String]
     #   @raise [ArgumentError] as for {.handle}

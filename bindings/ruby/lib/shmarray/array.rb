@@ -151,7 +151,8 @@ module Shmarray
     # @!method handle_to_send
     #   Returns a handle that holds the array until it is attached for the first time, or given to
     #   {Shmarray.discard}, or the last process of this process's family has ended. A family is the
-    #   processes that descend from one first user of the library.
+    #   first process that uses the library and all that are forked from it afterwards; a program
+    #   that is started by exec or spawn has a family of its own.
     #   @return [String]
     #   @raise [Errno::ENOSPC] if shared memory is full
     #   @example
@@ -169,12 +170,12 @@ module Shmarray
     #     Shmarray::Array.create(:int8, [2, 3, 4]).transpose.shape # => [4, 3, 2]
 
     # @!method view(shape, strides, offset = 0)
-    #   Returns a view of any layout inside the segment.
+    #   Returns a view of any layout inside the memory that this array spans.
     #   @param shape [Integer, ::Array<Integer>] elements
     #   @param strides [Integer, ::Array<Integer>] bytes; 0 repeats, negative ones go backwards
     #   @param offset [Integer] bytes from this array's first element to the view's
     #   @return [Array]
-    #   @raise [ArgumentError] if an element would lie outside
+    #   @raise [ArgumentError] if an element would lie outside that memory
     #   @example
     #     a = Shmarray::Array.create(:uint8, 4)
     #     a[nil] = [1, 2, 3, 4]

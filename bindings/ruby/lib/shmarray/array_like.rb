@@ -79,8 +79,8 @@ module Shmarray
     # @!method closed?
     #   @return [Boolean]
 
-    # Returns whether {#==} holds and the dtype is the same, too, and so the {#hash}. While an array
-    # is a Hash's key, no process may write to it.
+    # Returns whether {#==} holds and the dtypes are the same. Such arrays have the same {#hash}.
+    # While an array is a Hash's key, no process may write to it.
     # @param other [Object]
     # @return [Boolean]
     # @example

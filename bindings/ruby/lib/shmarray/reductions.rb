@@ -125,7 +125,7 @@ module Shmarray
     # Returns whether the call is meant for Enumerable's method.
     def enumerable?(arguments, axis, block)
       return false if arguments.empty? && !block
-      raise ArgumentError, "an axis goes with neither a block nor other arguments" unless axis.nil?
+      raise ArgumentError, "axis: excludes a block and other arguments" unless axis.nil?
 
       true
     end

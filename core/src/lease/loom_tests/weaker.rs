@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::*;
 use crate::control::loom_atomics::{Loss, Weaker, possible_losses, weaken};
 
-/// What must not be left out of `lease.rs`: the line there, what it loses, and the scenario that
-/// fails without it. Whatever is not listed is stronger than the scenarios need, mostly because a
-/// fence or another operation nearby does the same.
+/// The fences and orderings of `lease.rs` that are needed: the line there, the part that is left
+/// out, and the scenario that then fails. Other orderings are stronger than the scenarios need,
+/// mostly because a fence or another operation nearby does the same.
 const NEEDED: &[(&str, Loss, &str)] = &[
     ("fence(SeqCst); // F1", Loss::Fence, "the_last_to_leave_and_one_that_enters_do_not_both_win"),
     ("fence(SeqCst); // F2", Loss::Fence, "the_last_to_leave_and_one_that_enters_do_not_both_win"),

@@ -6,6 +6,8 @@
 //! | `shmarray-name-<name>` | a second link to a segment, by the name that a person gave |
 //! | `shmarray-new-<id>` | an unfinished segment, if the file system has no unnamed files |
 //! | `shmarray-registry-<uid>` | locks, and the process list (`registry`) |
+//! | `shmarray-registry-<uid>-<random>` | the same, where another user has the plain name |
+//! | `shmarray-ticket-<id>-<ticket>-<cookie>` | a ticket that found no entry (`links`) |
 //!
 //! In the registry the bytes from 2^62 on stand for names. A process that removes a name locks its
 //! byte first, so that no process can put a new array there between the check and the unlink.

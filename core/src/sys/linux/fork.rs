@@ -1,4 +1,4 @@
-//! What a fork needs from the system: handlers, a child's registration, and unprepared forks.
+//! Forks: the handlers, the count of forks, and forks that could not be prepared.
 //!
 //! A signal handler may fork while its own thread is inside a lock of this library, and the fork
 //! cannot wait for that thread. Such a fork takes no lock, and its child is *orphaned*: it may exec

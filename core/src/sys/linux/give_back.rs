@@ -3,8 +3,9 @@
 //! Only the kernel knows whether a process maps a segment: every holder's mapping keeps the file's
 //! lock. The answer is true only at the moment when it is given, so it is asked for while the state
 //! is CLOSING (`Leases::close_unmapped`). A process that attaches takes the lock first and reads
-//! the state then; it finds CLOSING and makes it LIVE again. No process takes that lock
-//! exclusively, and none waits for it.
+//! the state then; it finds CLOSING and makes it LIVE again. No process takes that lock exclusively
+//! on a file that is visible by its id, and none waits for it. (On a hidden file `remove_hidden`
+//! takes it.)
 //!
 //! Only files of this user are considered. A file that has the name of a segment and no valid
 //! header is left alone: it may be of a later version, or not of this library.

@@ -17,8 +17,8 @@ pub(super) fn page_bytes() -> u64 {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
-/// The largest file that this process may make. Beyond it the kernel sends SIGXFSZ, which ends a
-/// process that does not handle it.
+/// The size of the largest file that this process may make. For a larger one the kernel sends
+/// SIGXFSZ, which ends a process that does not handle it.
 ///
 /// # References
 /// - [Linux]

@@ -1,8 +1,9 @@
 //! Tickets as links to the segment's file, for messages that find no entry.
 //!
 //! `shmarray-ticket-ID-TICKET-COOKIE` is one more link to segment ID. While there is one, the
-//! segment is not given back; the kernel counts the links. Such a segment is LOCK_ONLY. If nobody
-//! can receive the message any more, a sweep removes its link as it would an entry. COOKIE, six
+//! segment is not given back; the kernel counts the links. Such a segment is LOCK_ONLY. If no
+//! process can receive the message any more, a sweep removes its link as it would an entry. COOKIE,
+//! six
 //! hexadecimal digits, says which registry to ask.
 
 use std::fs;

@@ -13,9 +13,9 @@
 //! the forking thread does so by `close` and `open`. Acquire and Release on the same word are each
 //! other's partners.
 //!
-//! The thread that forks first takes every lock (`segment::fork`), so that the data that they
-//! protect are consistent in the child. The child stores the words anew, because it has no waiting
-//! thread and no other owner of a lock.
+//! Before it forks, a thread takes every lock (`segment::fork`), so that the data that they protect
+//! are consistent in the child. The child stores the words anew, because it has no waiting thread
+//! and no other owner of a lock.
 //!
 //! Each thread counts the locks that it has, because a fork inside of one would wait for itself
 //! (`fork`).

@@ -81,7 +81,7 @@ impl SharedWords {
         if seals < 0 || seals & SEALS != SEALS || bytes < FRONT_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "it is no file of shared words",
+                "it is not a sealed file of shared words",
             ));
         }
         Self::map(file.into(), bytes)

@@ -82,7 +82,7 @@ pub(crate) fn take_back(payload: Vec<u8>, most_bytes: usize) {
     }
 }
 
-/// What a message's receiver prepares.
+/// The space that a message's receiver must provide.
 pub(crate) struct Expected {
     /// The number of fds that must fit into this process's fd table.
     pub(crate) fds: usize,
@@ -90,8 +90,8 @@ pub(crate) struct Expected {
     pub(crate) first_bytes: usize,
 }
 
-/// Reads one message in two parts, with its fds. Fails with `WouldBlock` if there is none; the
-/// message is empty if the other end is closed. No message is longer than `most_bytes`.
+/// Reads one message in two parts, with its fds. Fails with `WouldBlock` if none has come. Returns
+/// an empty message if the other end is closed. `most_bytes` is the limit of a message.
 ///
 /// An fd that did not fit into the fd table would be lost, and with it what it keeps alive. So
 /// `expect` first says from a message's front how many fds must fit. If they do not, this fails

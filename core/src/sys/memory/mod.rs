@@ -1,9 +1,9 @@
 //! A stand-in for shared memory under Miri, which has no shared mappings and no file locks: files
 //! are allocations of this process.
 //!
-//! There is one process, and it does not die: what the kernel does for dead processes and against
-//! other users is left out. What this process does is complete: its entries, cells, tickets by
-//! entries and by links, names, and the decision who may give back what.
+//! There is one process, and it does not die. The stand-in has nothing for dead processes or other
+//! users. It has everything that this process does itself: its entries, cells, tickets by entries
+//! and by links, names, and the decision when a segment is given back.
 //!
 //! Each [`SegmentFile`] and each [`Mapping`] of a file holds it. A file that has no holder and no
 //! link is freed, so that Miri sees pointers that are used afterwards. If a mapping is dropped

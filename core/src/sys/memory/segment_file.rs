@@ -117,7 +117,7 @@ impl SegmentFile {
 
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         if access == Access::CopyOnWrite {
-            return Err(Error::Unsupported { what: "a mapping that copies on write" });
+            return Err(Error::Unsupported { what: "a copy-on-write mapping on this platform" });
         }
         let (bytes, directory) = (Arc::clone(&self.bytes), self.directory.clone());
         Ok(Mapping { bytes, directory, header_bytes: header_bytes as usize })

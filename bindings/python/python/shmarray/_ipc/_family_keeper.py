@@ -15,7 +15,7 @@ __all__ = ["FamilyKeeper", "keeper"]
 
 
 class _Process:
-    """What this process was sent. Forked children inherit it."""
+    """The state of this process. Forked children inherit it."""
 
     keeper: "FamilyKeeper | None" = None
     """The keeper that the parent sent."""

@@ -55,8 +55,8 @@ def share(one: int, other: int, byte: int) -> None:
 
 
 def let_go(fd: int) -> None:
-    """Closes a token that came with a message. Its bytes are free, even if a forked child has a
-    copy of the fd.
+    """Unlocks the bytes of a token that came with a message, and closes it. Unlocking comes first,
+    because a forked child may have a copy of the fd.
     """
     free_all(fd)
     os.close(fd)

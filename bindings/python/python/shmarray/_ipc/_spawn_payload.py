@@ -20,7 +20,7 @@ _PREFIX = "SHMARRAY_"
 
 
 class SpawnPayload:
-    """What the standard launcher pickles instead of a process object."""
+    """The object that the standard launcher pickles instead of a process object."""
 
     def __init__(self, process_obj: Any, popen: Any, prepare: Callable[[], object]) -> None:
         """The child calls ``prepare`` before it unpickles the process object."""

@@ -164,7 +164,7 @@ class Dispatcher:
     def check_process(self) -> None:
         """Raises RuntimeError in a forked child, which has no part in its parent's workers."""
         if self._pid != os.getpid():
-            raise RuntimeError("the workers are those of the process that this one was forked from")
+            raise RuntimeError("the workers belong to the process that forked this one")
 
     def _check_open(self) -> None:
         if self.error is not None:
@@ -272,7 +272,7 @@ class Dispatcher:
         error: BaseException | None = worker.refusal
         if self._failed_starts > self._size + STARTS_MOST:
             error = self._lost(
-                f"{self._failed_starts} workers in a row were not ready before they ended: {worker}"
+                f"{self._failed_starts} workers in a row ended before they were ready: {worker}"
             )
         if error is None:
             try:

@@ -25,7 +25,7 @@ SMALL_BYTES = 16 << 10
 
 
 class Worker:
-    """A new process, which leaves when the parent lets it go, or ends."""
+    """A new process. It exits when the parent closes its end of the pipe, or ends."""
 
     is_ready = False
     was_let_go = False

@@ -1,6 +1,6 @@
 """``concurrent.futures`` with process executors that move arrays by handle.
 
-A worker of such an executor may die: only its task is lost.
+If a worker of such an executor dies, only its task is lost.
 """
 
 from concurrent.futures import (

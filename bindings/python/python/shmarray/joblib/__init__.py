@@ -12,9 +12,9 @@ its own threads; they stay for the next call, and leave after five idle minutes.
 worker's death are handled differently:
 
 * Results come back by handle.
-* Large private arguments are shared once for all tasks of a call, which may only read them. Loky
-  writes them into a file. As with loky, ``max_nbytes`` is the limit, and a change of such an array
-  between two tasks of one call is not seen. With ``max_nbytes=None`` each task gets a copy that it
+* Large private arguments are shared once for all tasks of a call, and the tasks get them read-only.
+  Loky writes them into a file. As with loky, ``max_nbytes`` is the limit, and tasks do not see a
+  change of such an array during the call. With ``max_nbytes=None`` each task gets a copy that it
   may write into. An array that finds no room in shared memory is in a file in ``temp_folder``.
 * Arrays that are shared already stay shared: tasks write into them in place.
 * When a worker dies, the call raises ``shmarray.concurrent.WorkerLost``.

@@ -127,7 +127,7 @@ def check_context(given: Any, parameter: str) -> None:
     if not hasattr(given, "Process"):
         method = given if given in _concrete_contexts else "spawn"
         call = f'{parameter}=shmarray.multiprocessing.get_context("{method}")'
-        raise TypeError(f"{parameter} is to be a context, and {given!r} is none: {call}")
+        raise TypeError(f"{parameter} must be a context, not {given!r}: {call}")
 
 
 class Process(context.Process):

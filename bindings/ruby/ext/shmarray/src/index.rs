@@ -15,7 +15,7 @@ use shmarray::Array;
 
 use crate::error::{OrRaise, type_error};
 
-/// What an index selects.
+/// The selection of an index.
 pub(crate) enum Selected {
     /// One element, as an array without dimensions.
     Element(Array),
@@ -83,7 +83,7 @@ fn part(ruby: &Ruby, value: Value) -> Result<Part, Error> {
     };
     let at = Integer::from_value(value).ok_or_else(wrong)?;
     let outside = |_| {
-        Error::new(ruby.exception_index_error(), format!("invalid index: {at} is in no dimension"))
+        Error::new(ruby.exception_index_error(), format!("invalid index: {at} is out of range"))
     };
     at.to_i64().map(Part::At).map_err(outside)
 }

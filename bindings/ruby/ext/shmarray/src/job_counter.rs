@@ -7,7 +7,7 @@
 //! | word | written by | value |
 //! |---|---|---|
 //! | next | a worker that takes a job | the number of the first job that is not taken yet |
-//! | one a worker | that worker | [`NEW`], [`TAKING`], [`NONE`], or its job's number + [`FIRST`] |
+//! | one for each worker | that worker | [`NEW`], [`TAKING`], [`NONE`], or its job's number + [`FIRST`] |
 //!
 //! The first job of each worker is the one with the worker's own number, so that short jobs do not
 //! leave a worker without one. When a worker dies, its word tells which job it had. If it died

@@ -48,7 +48,7 @@ fn named(ruby: &Ruby, name: &str, min_length: u64) -> Result<Reduction, Error> {
         "min" => Ok(Reduction::Min),
         "max" => Ok(Reduction::Max),
         "bincount" => Ok(Reduction::Bincount { min_length }),
-        _ => Err(argument_error(ruby, format!("{name} is no reduction"))),
+        _ => Err(argument_error(ruby, format!("{name} is not a reduction"))),
     }
 }
 

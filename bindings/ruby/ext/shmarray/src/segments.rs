@@ -19,7 +19,7 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("copied_bytes", function!(shmarray::copied_bytes, 0))
 }
 
-/// Gives back what dead processes held, and returns how much it was.
+/// Gives back what dead processes held and the unused memory of pools. Returns how much it was.
 pub(crate) fn sweep(ruby: &Ruby) -> Result<RHash, Error> {
     let swept = shmarray::sweep().or_raise(ruby)?;
     let facts = ruby.hash_new();
@@ -34,7 +34,7 @@ fn sweep_dead() {
     let _ = shmarray::sweep_dead();
 }
 
-/// Lists what exists, one Hash for each segment.
+/// Lists what exists: one Hash for each array, and one for the rest of each slab.
 pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
     let list = ruby.ary_new();
     for info in shmarray::segments().or_raise(ruby)? {

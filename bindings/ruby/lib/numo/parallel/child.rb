@@ -85,7 +85,7 @@ module Numo
 
       # Reports a break, return or throw, whose target is in another process, and exits.
       def leave_by_jump(job)
-        jump = LocalJumpError.new("break, return or throw out of a block of another process; " \
+        jump = LocalJumpError.new("a block in another process cannot break, return or throw; " \
                                   "raise Numo::Parallel::Break")
         answer(job.index, Stream::RAISED, jump)
         exit

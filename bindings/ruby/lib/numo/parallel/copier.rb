@@ -2,8 +2,8 @@
 
 module Numo
   module Parallel
-    # Copies the private arrays of a message: to a result buffer of the receiver, to shared memory
-    # of the sender's own, or not at all, and then they go in band.
+    # Copies the private arrays of a message to a result buffer of the receiver or to shared memory
+    # of the sender's own. If there is room in neither, the arrays are sent in band.
     class Copier
       # The time spent on searching for room in vain is at most 1/PART of the running time.
       PART = 20

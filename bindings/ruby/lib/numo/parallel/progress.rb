@@ -8,7 +8,7 @@ module Numo
 
       # Returns a block that {Run} calls after each job.
       def self.start(asked, total)
-        raise ArgumentError, "progress: nobody knows how many items a producer has" unless total
+        raise ArgumentError, "progress: a producer's number of items is unknown" unless total
 
         require_bar
         options = asked == true ? { title: "Progress" } : asked

@@ -35,7 +35,7 @@ module Numo
 
       def count_of(name, count)
         count = count ? Integer(count) : Parallel.processor_count
-        raise ArgumentError, "#{name}: is 0 or more, not #{count}" if count.negative?
+        raise ArgumentError, "#{name}: must be 0 or more, not #{count}" if count.negative?
 
         [count, *@jobs.size].min
       end
@@ -213,7 +213,7 @@ module Numo
       def complain_of_missing
         return if @jobs.known? ? @done == @jobs.size : @jobs.over?
 
-        @failure = @workers.last.lost("what was left to do")
+        @failure = @workers.last.lost("the remaining items")
       end
     end
 

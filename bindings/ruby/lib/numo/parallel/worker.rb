@@ -24,7 +24,7 @@ module Numo
           ends.each { |one| @ends[one] = true }
         end
 
-        # An interrupt between the two would leave an end open that no later call closes.
+        # Interrupts are held: one between delete and close would leave an end open for ever.
         def close(ends)
           Interrupts.hold { ends.each { |one| @ends.delete(one) && one.close } }
         end

@@ -17,8 +17,8 @@ module Numo
     #   Marshal.load(text).to_a # => [1.0, 2.0]
     #
     # A dump holds the array until it is loaded for the first time, or the last process of its
-    # maker's family has ended: the processes that descend from one first user of the library
-    # (core's FORMAT.md).
+    # maker's family has ended: the first process that uses the library and all that are forked from
+    # it afterwards (core's PROTOCOL.md, "a handle sent out of band").
     class Reference
       # @return [Numo::NArray] in shared memory
       attr_reader :array

@@ -1,8 +1,9 @@
 //! The registry: which owners of entries are alive. A file whose bytes are locked, with the process
 //! list in it.
 //!
-//! A process is a random byte below 2^52, locked exclusively and kept by a mapping, so that closing
-//! fds cannot release it. The mapping is not inherited. A forked child gets a byte of its own,
+//! A process is registered by a random byte below 2^52, locked exclusively. A mapping keeps the
+//! lock, so that closing fds cannot release it. The mapping is not inherited. A forked child gets a
+//! byte of its own,
 //! which the parent locks for it before the fork (I1), so that the child holds what its parent held
 //! from its first instruction on.
 //!
@@ -255,7 +256,7 @@ impl Dead {
     }
 }
 
-/// What a check of the registry found.
+/// The result of a check of the registry.
 pub(crate) struct Look {
     pub(crate) dead: Option<Dead>,
     /// Whether this process's registry had been deleted, and the process has registered anew.

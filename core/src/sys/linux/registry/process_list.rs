@@ -1,10 +1,10 @@
 //! The process list: which processes have registered, so that a death is noticed.
 //!
-//! Nothing tells a process that another has died; the kernel answers when it is asked for a byte.
-//! The registry says for which bytes to ask: it contains a u64 for each process, its owner id. A
-//! process is entered before it holds anything. It is removed by itself at an ordinary exit, or
-//! after its death by a process that has swept. So a process that is in the list and dead may have
-//! left something behind, and if there is none, a sweep would find nothing.
+//! A process is not told that another has died; it must ask the kernel whether a byte is locked.
+//! The registry says which bytes to ask about: it contains a u64 for each process, its owner id. A
+//! process is entered before it holds anything. At an ordinary exit it removes itself; after a
+//! death a process that has swept removes it. So a dead process on the list may have left something
+//! behind, and if no process on the list is dead, a sweep would find nothing of dead processes.
 //!
 //! | value of an entry | written by |
 //! |---|---|

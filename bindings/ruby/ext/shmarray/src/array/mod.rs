@@ -238,7 +238,7 @@ impl ArrayObject {
 fn initialize_copy(ruby: &Ruby, this: Self_, original: &ArrayObject) -> Result<Self_, Error> {
     this.check_frozen()?;
     if !this.is_closed() {
-        return Err(type_error(ruby, "an array in shared memory is not made anew"));
+        return Err(type_error(ruby, "an array in shared memory cannot be initialized again"));
     }
     let array = copy_of(ruby, &*original.array(ruby)?)?;
     let counted = Some(Counted::array(&array));
