@@ -4,7 +4,6 @@
     ci/tidy width words           these rules
     ci/tidy --list                what the rules are
     ci/tidy --root FOLDER         another copy of the repository
-    ci/tidy --write-temporary     lists what fails now in the temporary part of exceptions.toml
 
 Each rule is a module in rules/, whose docstring is the rule. exceptions.toml holds the exceptions.
 """
@@ -14,7 +13,7 @@ import pathlib
 import sys
 
 from checking import NAMES, check, rule_named
-from exceptions import FILE, MARK, Exceptions, temporary_part
+from exceptions import FILE, Exceptions
 from tree import Tree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,7 +28,6 @@ def arguments():
     parser.add_argument("rules", nargs="*", metavar="RULE", help="its name in rules/")
     parser.add_argument("--root", default=ROOT)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--write-temporary", action="store_true")
     chosen = parser.parse_args()
     if unknown := set(chosen.rules) - {*NAMES}:
         parser.error(f"no such rule: {', '.join(sorted(unknown))}; --list names them")
@@ -42,8 +40,6 @@ def main():
     if chosen.list:
         for name in NAMES:
             print(f"{name}\n    {rule_named(name).__doc__.splitlines()[0]}")
-    elif chosen.write_temporary:
-        write_temporary(tree)
     else:
         sys.exit(report(tree, chosen.rules or NAMES))
 
@@ -62,20 +58,6 @@ def report(tree, names):
         failed += len(outcome.refused)
     print(f"house rules: {passed} passed, {failed} failed")
     return int(bool(failed))
-
-
-def write_temporary(tree):
-    """Replaces the temporary part of exceptions.toml by what fails now."""
-    file = tree.root / FILE
-    before, mark, after = file.read_text().partition(MARK)
-    lasting = Exceptions(before)
-    known = {}
-    for name in NAMES:
-        findings = [one for one in rule_named(name).check(tree) if one is not None]
-        _, refused = lasting.sort(name, findings)
-        known[name] = refused, getattr(rule_named(name), "PER_FILE", False)
-    comment = after.split("\n\n[", 1)[0].rstrip("\n")
-    file.write_text(f"{before}{mark}{comment}\n{temporary_part(known)}")
 
 
 if __name__ == "__main__":

@@ -385,36 +385,29 @@ def test_a_suite_that_is_not_there_is_refused(copy, plant):
 
 # Exceptions
 
-LASTING = '[[exception]]\nrule = "words"\npath = "a.md"\nwhat = "arena"\nreason = "theirs"\n'
+EXCEPTION = '[[exception]]\nrule = "words"\npath = "a.md"\nwhat = "arena"\nreason = "theirs"\n'
 
 
 def test_an_exception_allows_what_it_names_and_nothing_else(tmp_path):
     (tmp_path / "a.md").write_text("an arena of malloc's\n")
     (tmp_path / "b.md").write_text("an arena\na region\n")
-    said = printed(check("words", Tree(tmp_path), Exceptions(LASTING)))
+    said = printed(check("words", Tree(tmp_path), Exceptions(EXCEPTION)))
     assert [line.split()[0] for line in said] == ["b.md:1:", "b.md:2:"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [LASTING, '[temporary.words]\n"a.md" = 3\n', '[temporary.words]\n"a.md" = ["arena"]\n'],
-)
-def test_an_exception_that_is_not_needed_is_refused(tmp_path, text):
+def test_an_exception_that_is_not_needed_is_refused(tmp_path):
     (tmp_path / "a.md").write_text("a segment\n")
-    (said,) = printed(check("words", Tree(tmp_path), Exceptions(text)))
+    (said,) = printed(check("words", Tree(tmp_path), Exceptions(EXCEPTION)))
     assert said.startswith(f"{FILE}:0: ")
     assert "is no longer needed" in said
 
 
-def test_an_exception_without_a_reason_is_none():
+@pytest.mark.parametrize(
+    ("old", "new"), [("reason", "because"), ("[[exception]]", "[[temporary]]")]
+)
+def test_an_exception_without_a_reason_or_in_another_table_is_none(old, new):
     with pytest.raises(AssertionError):
-        Exceptions(LASTING.replace("reason", "because"))
-
-
-def test_a_temporary_number_is_the_most_that_a_file_may_have(tmp_path):
-    (tmp_path / "a.md").write_text("an arena\n" * 3)
-    said = printed(check("words", Tree(tmp_path), Exceptions('[temporary.words]\n"a.md" = 2\n')))
-    assert [line.split()[0] for line in said] == ["a.md:3:"]
+        Exceptions(EXCEPTION.replace(old, new))
 
 
 @pytest.mark.parametrize("rule", sorted({*NAMES} - NEED_MORE))

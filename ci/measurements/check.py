@@ -17,11 +17,10 @@ DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
 def published(results):
     """Yields each published text: its name, the text, and what results.json gives."""
     words = report.caption(results)
-    picture_in_readme = re.search(
-        r"^!\[(.*)\]\(ci/measurements/results\.svg\)$", (ROOT / "README.md").read_text(), re.M
-    )
+    readme = (ROOT / "README.md").read_text()
+    beside = re.search(r"^!\[([^]]*)\]\(ci/measurements/results\.svg\)$", readme, re.M)
     yield "RESULTS.md", (HERE / "RESULTS.md").read_text(), report.text(results)
-    yield "the README's words beside the picture", picture_in_readme and picture_in_readme[1], words
+    yield "the README's words beside the picture", beside and " ".join(beside[1].split()), words
     for picture in ("results.svg", "growth.svg"):
         yield picture, ElementTree.parse(HERE / picture).findtext(f".//{DESCRIPTION}"), words
 

@@ -9,7 +9,6 @@ import re
 from tree import Finding
 
 MOST_COLUMNS = 100
-PER_FILE = True  # temporary exceptions count the breaches of a file
 ADDRESS = re.compile(r"https?://[^\s)>\"']+|(?<=\])\([^)\s]*\)")
 TABLE = {".md": re.compile(r"\s*\|"), ".rs": re.compile(r"\s*//[/!] \|.*\|$")}
 NO_TABLE = re.compile(r"(?!)")

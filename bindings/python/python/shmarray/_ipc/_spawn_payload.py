@@ -22,17 +22,18 @@ _PREFIX = "SHMARRAY_"
 class SpawnPayload:
     """The object that the standard launcher pickles instead of a process object."""
 
-    def __init__(self, process_obj: Any, popen: Any, prepare: Callable[[], object]) -> None:
-        """The child calls ``prepare`` before it unpickles the process object."""
+    def __init__(self, process_obj: Any, popen: Any) -> None:
         self._name = process_obj._name  # the launcher reads it
-        self._process_obj, self._popen, self._prepare = process_obj, popen, prepare
+        self._process_obj, self._popen = process_obj, popen
+        # The child calls it before it unpickles the process object.
+        self._set_start_method = process_obj._start_method_setter()
         with _fds.owned_by(self):
             self._here, self._there = _core.Pipe.pair()
 
     def __reduce__(self) -> Any:
         _message.send(self._here, _message.pack((_family_keeper.keeper(), self._process_obj)))
         end = self._popen.DupFd(self._popen.duplicate_for_child(self._there.fileno()))
-        return _open, (end, _environment(), self._prepare)
+        return _open, (end, _environment(), self._set_start_method)
 
     def close(self) -> None:
         """Closes both ends: the child has its end by now, or never will."""
@@ -40,10 +41,10 @@ class SpawnPayload:
         self._there.close()
 
 
-def _open(end: Any, environment: dict[str, str], prepare: Callable[[], object]) -> Any:
+def _open(end: Any, environment: dict[str, str], set_start_method: Callable[[], None]) -> Any:
     """Returns the process object, in the child."""
     _take_over(environment)
-    prepare()
+    set_start_method()
     received = _core.Pipe.from_fd(end.detach()).receive()
     try:
         return _message.unpack(*received)[1]
@@ -68,15 +69,13 @@ def _take_over(told: dict[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def launching(
-    process_obj: Any, popen: Any, prepare: Callable[[], object]
-) -> Iterator[SpawnPayload]:
+def launching(process_obj: Any, popen: Any) -> Iterator[SpawnPayload]:
     """Within the block the standard launcher runs. If that decides the standard start method, the
     decision is undone afterwards.
     """
     _family.say()
     decided = standard._default_context.get_start_method(allow_none=True)
-    with contextlib.closing(SpawnPayload(process_obj, popen, prepare)) as payload:
+    with contextlib.closing(SpawnPayload(process_obj, popen)) as payload:
         try:
             yield payload
         finally:

@@ -130,8 +130,19 @@ def check_context(given: Any, parameter: str) -> None:
         raise TypeError(f"{parameter} must be a context, not {given!r}: {call}")
 
 
+def _start_method_setter() -> Callable[[], None]:
+    """Returns the call that gives a child that is started now this process's start method."""
+    return functools.partial(_set_start_method, _default_context.get_start_method(allow_none=True))
+
+
+def _set_start_method(method: str | None) -> None:
+    _default_context.set_start_method(method, force=True)
+
+
 class Process(context.Process):
     """A process of the default context."""
+
+    _start_method_setter = staticmethod(_start_method_setter)
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802
@@ -186,6 +197,7 @@ class SpawnProcess(context.SpawnProcess):
     """A process that is a new program."""
 
     _start_method: Any = None
+    _start_method_setter = staticmethod(_start_method_setter)
 
     @staticmethod
     def _Popen(process_obj: Any) -> "SpawnPopen":  # noqa: N802
@@ -202,6 +214,7 @@ class ForkServerProcess(context.ForkServerProcess):
     """A process that a server forks."""
 
     _start_method: Any = None
+    _start_method_setter = staticmethod(_start_method_setter)
 
     @staticmethod
     def _Popen(process_obj: Any) -> "ForkServerPopen":  # noqa: N802
@@ -251,12 +264,3 @@ _default_context = DefaultContext(
 
 def _force_start_method(method: str) -> None:
     _default_context._actual_context = _concrete_contexts[method]
-
-
-def start_method_setter() -> Callable[[], None]:
-    """Returns the call that gives a child that is started now this process's start method."""
-    return functools.partial(_set_start_method, _default_context.get_start_method(allow_none=True))
-
-
-def _set_start_method(method: str | None) -> None:
-    _default_context.set_start_method(method, force=True)

@@ -32,10 +32,11 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Self
 
 from .._workers import CALLBACKS, Backlog, Dispatcher, Task, WorkerProtocol
-from . import get_context
-from .context import check_context
+from .context import _default_context, check_context
 
 __all__ = ["Pool", "ThreadPool"]
+
+get_context = _default_context.get_context  # as in the standard module
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from .._ipc import _spawn_payload
 from .._ipc._reaping import Reaping
 from . import forkserver, spawn
-from .context import start_method_setter
 
 __all__ = ["Popen"]
 
@@ -22,7 +21,7 @@ class Popen(Reaping, popen_forkserver.Popen):
         _fds: list[int]
 
     def _launch(self, process_obj: Any) -> None:
-        with _spawn_payload.launching(process_obj, self, start_method_setter()) as payload:
+        with _spawn_payload.launching(process_obj, self) as payload:
             stream = io.BytesIO()
             context.set_spawning_popen(self)
             try:

@@ -5,7 +5,6 @@ from typing import Any
 
 from .._ipc import _spawn_payload
 from .._ipc._reaping import Reaping
-from .context import start_method_setter
 
 __all__ = ["Popen"]
 
@@ -14,5 +13,5 @@ class Popen(Reaping, popen_spawn_posix.Popen):
     """Works as the standard one, with a spawn payload."""
 
     def _launch(self, process_obj: Any) -> None:
-        with _spawn_payload.launching(process_obj, self, start_method_setter()) as payload:
+        with _spawn_payload.launching(process_obj, self) as payload:
             super()._launch(payload)  # type: ignore[misc]
