@@ -119,7 +119,7 @@ def test_a_module_that_uses_a_later_one_is_refused(copy, plant, text):
         "use std::array::from_fn;",
     ],
 )
-def test_what_only_looks_like_a_later_module_is_allowed(copy, plant, text):
+def test_names_that_only_look_like_a_later_module_are_allowed(copy, plant, text):
     plant(SHAPE, text, at=30)
     assert refused("rust_modules", copy) == []
 

@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
 KEEPS = "import shmarray; shmarray.zeros(1000000); print(flush=True); input()"
 
 
-def test_what_a_living_process_keeps_for_its_next_arrays_is_not_left_behind(folder):
+def test_the_pool_of_a_living_process_is_not_left_behind(folder):
     with subprocess.Popen(
         [sys.executable, "-c", KEEPS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
@@ -30,7 +30,7 @@ def test_what_a_living_process_keeps_for_its_next_arrays_is_not_left_behind(fold
     assert leftovers.files(folder) == set()
 
 
-def test_what_a_killed_process_kept_is_given_back_before_it_is_counted(folder):
+def test_memory_of_a_killed_process_is_given_back_before_it_is_counted(folder):
     with subprocess.Popen(
         [sys.executable, "-c", KEEPS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:

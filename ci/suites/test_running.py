@@ -129,7 +129,7 @@ def test_processor_time_of_orphans_counts(logs):
     assert used >= 0.5
 
 
-def test_what_a_suite_leaves_running_is_killed_and_named(logs):
+def test_processes_that_a_suite_leaves_running_are_killed_and_named(logs):
     count, _ = running.run(
         "leaves", shell("setsid sleep infinity & echo $! 1 passed, 0 failed"), counted_line
     )

@@ -182,7 +182,7 @@ impl Array {
     /// own tickets back.
     fn receive(&self, descriptor: &Descriptor) {
         if let Some(ticket) = descriptor.ticket.filter(|ticket| sys::family_of(*ticket).is_some()) {
-            self.give_back_ticket(ticket);
+            self.release_ticket(ticket);
         }
     }
 
@@ -373,8 +373,8 @@ impl Array {
         self.segment.hold_for_message(ticket)
     }
 
-    pub(crate) fn give_back_ticket(&self, ticket: u64) {
-        self.segment.give_back_ticket(ticket);
+    pub(crate) fn release_ticket(&self, ticket: u64) {
+        self.segment.release_ticket(ticket);
     }
 
     #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // messages need it
@@ -409,7 +409,7 @@ impl Array {
     /// Whether no other array of this process shares its memory. If so, dropping it ends this
     /// process's hold of the memory. For bindings that tell a garbage collector of memory.
     #[must_use]
-    pub fn is_only_one_here(&self) -> bool {
+    pub fn is_last_in_process(&self) -> bool {
         Arc::strong_count(&self.segment) == 1
     }
 

@@ -167,7 +167,7 @@ pub enum Error {
     #[error(
         "shared memory is full: {asked_bytes} bytes asked, {free_bytes} bytes free in {}; {}",
         directory.display(),
-        what_is_full(*asked_bytes, *free_bytes)
+        no_space_hint(*asked_bytes, *free_bytes)
     )]
     NoSpace {
         /// The size asked for, the header included.
@@ -215,7 +215,7 @@ pub enum Error {
     },
 
     /// A system call failed.
-    #[error("{call} failed on {}: {source}{}", path.display(), where_else(call, source))]
+    #[error("{call} failed on {}: {source}{}", path.display(), directory_hint(call, source))]
     Os {
         /// The system call.
         call: &'static str,
@@ -326,7 +326,7 @@ impl Error {
     }
 }
 
-fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
+fn no_space_hint(asked_bytes: u64, free_bytes: u64) -> &'static str {
     match asked_bytes <= free_bytes {
         true => {
             "there is free memory, but no free inode: \
@@ -340,16 +340,16 @@ fn what_is_full(asked_bytes: u64, free_bytes: u64) -> &'static str {
 }
 
 /// Returns a hint for a directory in which nothing can be created.
-fn where_else(call: &str, source: &io::Error) -> &'static str {
+fn directory_hint(call: &str, source: &io::Error) -> &'static str {
     let makes = call.starts_with("open(O_TMPFILE)");
     match source.kind() {
-        io::ErrorKind::ReadOnlyFilesystem => ELSEWHERE,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound if makes => ELSEWHERE,
+        io::ErrorKind::ReadOnlyFilesystem => DIRECTORY_HINT,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound if makes => DIRECTORY_HINT,
         _ => "",
     }
 }
 
-const ELSEWHERE: &str = "; set the environment variable SHMARRAY_DIR \
+const DIRECTORY_HINT: &str = "; set the environment variable SHMARRAY_DIR \
                          to a directory where this process can write, best on a tmpfs";
 
 fn os_kind(source: &io::Error) -> ErrorKind {

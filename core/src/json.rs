@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn a_long_value_is_shortened_in_an_error() {
         let fault = fault(&format!("{{\"{}\":1}}", "x".repeat(100)), MEMBERS);
         assert_eq!(fault.member, Some("x".repeat(40) + "…"));
     }

@@ -8,23 +8,31 @@
 //!
 //! **state**: bits 0–2 are the state, bits 3–63 the epoch, which grows by one at each transition.
 //! AcqRel.
-//! * `be_live`: the creator makes a segment LIVE before it can be seen. `begin`: the owner of a
-//!   CLAIMED cell makes it LIVE.
-//! * `close`: LIVE → CLOSING, by a process that saw no held entry. `settle`: CLOSING → LIVE, DEAD,
-//!   FREE or RETIRED, by any process that scanned the entries afterwards. `close_unmapped`: LIVE →
-//!   CLOSING → DEAD or LIVE, by a process that asked the kernel for the file's lock in between.
-//! * `claim`: UNUSED or FREE → CLAIMED, by a process that has an entry. `unclaim`: CLAIMED → FREE,
-//!   by the same process. `recover`: CLAIMED or RETIRED → FREE, by any process that saw no entry.
-//! * F1: the fence in `is_held` and in `close_unmapped` stands between a store (the state CLOSING,
-//!   an entry freed, PERSIST cleared) and the loads of the entries and the flags.
+//!
+//! | from | to | function |
+//! |---|---|---|
+//! | – | LIVE | `set_live`: the creator, before the segment can be seen |
+//! | UNUSED, FREE | CLAIMED | `claim`: a process that has an entry |
+//! | CLAIMED | LIVE | `begin_life`: the owner |
+//! | CLAIMED | FREE | `unclaim`: the owner |
+//! | LIVE | CLOSING | `close`: a process that saw no held entry. `close_unmapped`: any process |
+//! | CLOSING | LIVE, DEAD, FREE, RETIRED | `settle`: any process that scanned the entries after it loaded CLOSING |
+//! | CLOSING | LIVE, DEAD | `close_unmapped`: any process that then asked the kernel for the file's lock |
+//! | CLAIMED, RETIRED | FREE | `recover`: any process that saw no entry |
+//!
+//! F1: the fence in `is_held` and in `close_unmapped` stands between a store (the state CLOSING, an
+//! entry freed, PERSIST cleared) and the loads of the entries and the flags.
 //!
 //! **entry**: `owner << 1 | held`. AcqRel.
 //! * 0 → an owner: the process that takes the entry (`take_entry`). Held on and off, and back to 0:
 //!   that owner alone. A dead owner's entry → 0: any process, replacing the whole word
 //!   (`clear_dead_entries`). A message's entry → 0: its receiver.
-//! * F2: the fence in `look`, and the one in `enter` after a refusal, stand between a store (an
-//!   entry held or freed, LOCK_ONLY set) and the load of the state. F1 and F2 are partners, as in
-//!   Dekker's algorithm: at least one of the two processes sees the other's store.
+//!
+//! F2: the fence in `settle_and_is_live`, and the one in `enter` after a refusal, stand between a
+//! store (an entry held or freed, LOCK_ONLY set) and the load of the state. F1 and F2 are partners:
+//! at least one of the two processes sees the other's store. This is the first half of Dekker's
+//! algorithm (E. W. Dijkstra, "Cooperating sequential processes", EWD 123, 1965); the literature on
+//! memory models calls the pair store buffering.
 //!
 //! **flags**: PERSIST, LOCK_ONLY, DECOMMITTED. Ordered as a held entry.
 //! * PERSIST is cleared by `unlink`, which closes afterwards. LOCK_ONLY is set by `set_lock_only`,
@@ -44,15 +52,25 @@
 use crate::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::control::{ControlWords, DECOMMITTED, LOCK_ONLY, PERSIST, fence};
 
+/// A cell that was never used: its memory is as the kernel made it.
 const UNUSED: u64 = 0;
+/// A segment or cell that can be attached.
 const LIVE: u64 = 1;
+/// A process has seen no held entry, and looks again.
 const CLOSING: u64 = 2;
+/// A cell that can be claimed.
 const FREE: u64 = 3;
+/// A segment that has ended and only has to be unlinked.
 pub(crate) const DEAD: u64 = 4;
+/// A cell in which a process is making an array.
 const CLAIMED: u64 = 5;
+/// A cell that an exiting process held, whose threads may still touch it (I4).
 const RETIRED: u64 = 6;
-const STATES: u64 = 7;
-const EPOCH: u64 = 8;
+/// The bits of the state.
+const STATE_MASK: u64 = 0b111;
+/// One epoch, in the bits above the state.
+const ONE_EPOCH: u64 = STATE_MASK + 1;
+/// The bit of an entry that says that its owner holds.
 const HELD: u64 = 1;
 
 /// The index of an entry in a lease table.
@@ -106,18 +124,20 @@ impl Leases {
     }
 
     /// Makes a new segment LIVE: the creator's last store before the segment can be seen.
-    pub(crate) fn be_live(&self, flags: u64) {
+    pub(crate) fn set_live(&self, flags: u64) {
         self.control.flags().store(flags, Relaxed);
-        self.control.state().store(LIVE, Release); // F2's load
+        // Release: the flags and the header come before it. Its partner is the Acquire load of a
+        // process that looks at the state.
+        self.control.state().store(LIVE, Release);
     }
 
     pub(crate) fn is_live(&self) -> bool {
-        matches!(self.control.state().load(Acquire) & STATES, LIVE | CLOSING)
+        matches!(self.control.state().load(Acquire) & STATE_MASK, LIVE | CLOSING)
     }
 
     /// Whether it has ended and only has to be unlinked.
     pub(crate) fn is_dead(&self) -> bool {
-        self.control.state().load(Acquire) & STATES == DEAD
+        self.control.state().load(Acquire) & STATE_MASK == DEAD
     }
 
     /// Takes an entry that is not held yet. `None` when all entries are taken.
@@ -137,13 +157,18 @@ impl Leases {
         let entry = entries.iter().position(|entry| {
             entry.owner.load(Relaxed) == 0 && entry.owner.replace(0, owner << 1)
         })?;
-        // Stored before the entry is first held; `clear_dead_entries` loads it.
+        debug_assert!(
+            owner != 0 && owner << 1 >> 1 == owner,
+            "an owner is not zero and has 63 bits"
+        );
+        // Release: stored before the entry is first held. `clear_dead_entries` acquires it.
         entries[entry].owner_info.store(owner_info, Release);
         Some(entry)
     }
 
     /// Replaces the owner info of an entry.
     pub(crate) fn set_owner_info(&self, entry: EntryIndex, owner_info: u64) {
+        // Release, as in `take_entry_among`.
         self.control.entries()[entry].owner_info.store(owner_info, Release);
     }
 
@@ -151,7 +176,7 @@ impl Leases {
     /// cell that is alive again by then may have been left by processes that saw this entry.
     pub(crate) fn enter(&self, entry: EntryIndex) -> bool {
         self.set_held(entry);
-        let live = self.look();
+        let live = self.settle_and_is_live();
         if !live {
             self.leave(entry);
             fence(SeqCst); // F2: the load is that of the close
@@ -159,13 +184,16 @@ impl Leases {
         live
     }
 
-    /// Holds without a look at the state. For callers that know that the segment is held meanwhile.
+    /// Holds without a check of the state. For callers that know that the segment is held meanwhile.
     pub(crate) fn set_held(&self, entry: EntryIndex) {
         self.control.entries()[entry].owner.set(HELD);
     }
 
     /// Ends the hold and frees the entry. The caller closes afterwards.
     pub(crate) fn leave(&self, entry: EntryIndex) {
+        // Release: this process's accesses to the memory come before it. Its partner is the Acquire
+        // load in `has_held_entry`, by the process that ends this life. If the entry has another
+        // owner by then, that owner's `take_entry` acquired this store and passes it on.
         self.control.entries()[entry].owner.store(0, Release);
     }
 
@@ -176,7 +204,7 @@ impl Leases {
 
     /// Gives back the ticket of a message that was received or is unwanted. The caller closes
     /// afterwards. `false` when the ticket has no entry, or was given back already.
-    pub(crate) fn give_back_ticket(&self, ticket: u64) -> bool {
+    pub(crate) fn release_ticket(&self, ticket: u64) -> bool {
         self.control.entries().iter().any(|entry| entry.owner.replace(ticket << 1 | HELD, 0))
     }
 
@@ -185,7 +213,7 @@ impl Leases {
     /// the segment is not alive.
     pub(crate) fn set_lock_only(&self) -> bool {
         self.control.flags().set(LOCK_ONLY);
-        self.look()
+        self.settle_and_is_live()
     }
 
     pub(crate) fn is_lock_only(&self) -> bool {
@@ -194,13 +222,13 @@ impl Leases {
     }
 
     /// Whether the state is LIVE. Settles a CLOSING that other processes left.
-    pub(crate) fn look(&self) -> bool {
+    pub(crate) fn settle_and_is_live(&self) -> bool {
         fence(SeqCst); // F2
         loop {
             let state = self.control.state().load(Acquire);
-            match state & STATES {
+            match state & STATE_MASK {
                 LIVE => return true,
-                CLOSING => drop(self.settle(state)),
+                CLOSING => _ = self.settle(state), // by us or another
                 _ => return false,
             }
         }
@@ -210,9 +238,9 @@ impl Leases {
     pub(crate) fn close(&self) -> Closed {
         loop {
             let state = self.control.state().load(Acquire);
-            match state & STATES {
+            match state & STATE_MASK {
                 LIVE if self.is_held() => return Closed::Held,
-                LIVE => drop(self.advance(state, CLOSING)), // then it is settled, by us or another
+                LIVE => _ = self.advance(state, CLOSING), // then it is settled, by us or another
                 CLOSING => match self.settle(state) {
                     Some(LIVE) => return Closed::Held,
                     Some(_) => return Closed::Last,
@@ -230,19 +258,17 @@ impl Leases {
     pub(crate) fn close_unmapped(&self, is_unheld: impl Fn() -> bool) -> Closed {
         loop {
             let found = self.control.state().load(Acquire);
-            let is_ours = match found & STATES {
-                LIVE => true,
-                CLOSING => false, // by a process that has died, or that maps it
+            let closing = match found & STATE_MASK {
+                LIVE if self.advance(found, CLOSING) => Self::next_word(found, CLOSING),
+                LIVE => continue, // another process was faster
+                CLOSING => found, // of a process that has died, or that maps it
                 _ => return Closed::Gone,
             };
-            if is_ours && !self.advance(found, CLOSING) {
-                continue;
-            }
-            let closing = if is_ours { Self::after(found, CLOSING) } else { found };
             fence(SeqCst); // F1: PERSIST is loaded and the kernel is asked afterwards
             let persists = self.control.flags().load(Acquire) & PERSIST != 0;
             if persists || !is_unheld() {
-                self.advance(closing, LIVE); // by us, or by a process that has attached since
+                // If it fails, a process that has attached since made it LIVE.
+                let _ = self.advance(closing, LIVE);
                 return Closed::Held;
             }
             if self.advance(closing, DEAD) {
@@ -253,12 +279,12 @@ impl Leases {
 
     /// Scans the entries and ends this CLOSING. `None` when another process was faster.
     fn settle(&self, closing: u64) -> Option<u64> {
-        let next = if self.is_held() { LIVE } else { self.end() };
+        let next = if self.is_held() { LIVE } else { self.final_state() };
         self.advance(closing, next).then_some(next)
     }
 
-    /// The state that follows when nothing holds it.
-    fn end(&self) -> u64 {
+    /// Returns the state that follows when nothing holds the segment or cell.
+    fn final_state(&self) -> u64 {
         match self.kind {
             Kind::Cell if self.has_entries() => RETIRED,
             Kind::Cell => FREE,
@@ -270,14 +296,16 @@ impl Leases {
         self.control.entries().iter().any(|entry| entry.owner.load(Acquire) != 0)
     }
 
+    /// Makes a transition. Returns whether the word was `from`.
+    #[must_use]
     fn advance(&self, from: u64, to: u64) -> bool {
-        self.control.state().replace(from, Self::after(from, to))
+        self.control.state().replace(from, Self::next_word(from, to))
     }
 
-    /// The word with the next epoch. The epoch wraps, because a hostile process may have stored the
+    /// Returns the word with the next epoch. The epoch wraps, because a hostile process may have stored the
     /// largest.
-    fn after(from: u64, to: u64) -> u64 {
-        (from & !STATES).wrapping_add(EPOCH) | to
+    fn next_word(from: u64, to: u64) -> u64 {
+        (from & !STATE_MASK).wrapping_add(ONE_EPOCH) | to
     }
 
     fn is_held(&self) -> bool {
@@ -300,8 +328,8 @@ impl Leases {
 
     /// Whether anybody but this owner holds an entry.
     pub(crate) fn is_held_by_others(&self, me: u64) -> bool {
-        let owners = self.control.entries().iter().map(|entry| entry.owner.load(Acquire));
-        owners.into_iter().any(|word| word & HELD != 0 && word >> 1 != me)
+        let mut owners = self.control.entries().iter().map(|entry| entry.owner.load(Acquire));
+        owners.any(|word| word & HELD != 0 && word >> 1 != me)
     }
 
     /// Frees the entries of dead owners, held or not. `is_dead_owner` takes the owner and its info.
@@ -321,13 +349,12 @@ impl Leases {
     /// Counts down the used cells of a slab, after the caller made one of them FREE. Ends the slab
     /// if none is in use.
     pub(crate) fn close_if_unused(&self) -> Closed {
-        let used = self.control.used().add(u64::MAX) as i64;
-        if used <= 0 { self.close() } else { Closed::Held }
+        if self.control.used().add(-1) <= 0 { self.close() } else { Closed::Held }
     }
 
     /// Whether it can be claimed. The answer may be out of date.
     pub(crate) fn is_free(&self) -> bool {
-        matches!(self.control.state().load(Acquire) & STATES, UNUSED | FREE)
+        matches!(self.control.state().load(Acquire) & STATE_MASK, UNUSED | FREE)
     }
 
     /// Whether an array lies in it, or a process is about to make one.
@@ -337,32 +364,40 @@ impl Leases {
 
     /// Whether the threads of an exiting process may still touch it (I4).
     pub(crate) fn is_retired(&self) -> bool {
-        self.control.state().load(Acquire) & STATES == RETIRED
+        self.control.state().load(Acquire) & STATE_MASK == RETIRED
     }
 
     /// Whether it was never used, so that its memory is as the kernel made it.
     pub(crate) fn is_unused(&self) -> bool {
-        self.control.state().load(Acquire) & STATES == UNUSED
+        self.control.state().load(Acquire) & STATE_MASK == UNUSED
     }
 
     /// Claims a free cell (I3). The caller has an entry that is not held.
     pub(crate) fn claim(&self) -> bool {
         let state = self.control.state().load(Acquire);
-        matches!(state & STATES, UNUSED | FREE) && self.advance(state, CLAIMED)
+        matches!(state & STATE_MASK, UNUSED | FREE) && self.advance(state, CLAIMED)
     }
 
     /// Makes a claimed cell LIVE as another array, held by its owner.
-    pub(crate) fn begin(&self, entry: EntryIndex, generation: u64, data_bytes: u64) {
+    pub(crate) fn begin_life(&self, entry: EntryIndex, generation: u64, data_bytes: u64) {
         self.control.set_generation(generation);
         self.control.data_bytes().store(data_bytes, Relaxed);
         self.set_held(entry);
-        self.control.flags().store(0, Release);
-        self.advance(self.control.state().load(Relaxed), LIVE); // F2's load
+        self.control.flags().store(0, Relaxed);
+        // AcqRel: all of the above comes before it. Its partner is the Acquire load of a process
+        // that looks at the state.
+        self.end_claim(LIVE);
     }
 
     /// Makes a claimed cell FREE again. The owner leaves its entry afterwards.
     pub(crate) fn unclaim(&self) {
-        self.advance(self.control.state().load(Relaxed), FREE);
+        self.end_claim(FREE);
+    }
+
+    fn end_claim(&self, next: u64) {
+        let claimed = self.control.state().load(Relaxed);
+        let was_claimed = claimed & STATE_MASK == CLAIMED && self.advance(claimed, next);
+        debug_assert!(was_claimed, "I3: only its owner changes a claimed cell");
     }
 
     /// Frees a cell that a dead process had claimed, or held when it exited (I3, I4). The caller
@@ -373,7 +408,7 @@ impl Leases {
     /// have memory although the flag is set.
     pub(crate) fn recover(&self) -> bool {
         let state = self.control.state().load(Acquire);
-        let is_orphan = matches!(state & STATES, CLAIMED | RETIRED) && !self.has_entries();
+        let is_orphan = matches!(state & STATE_MASK, CLAIMED | RETIRED) && !self.has_entries();
         is_orphan
             && self.advance(state, FREE)
             && self.control.flags().load(Acquire) & DECOMMITTED != 0
@@ -381,7 +416,7 @@ impl Leases {
 }
 
 fn is_used(state: u64) -> bool {
-    !matches!(state & STATES, UNUSED | FREE | RETIRED)
+    !matches!(state & STATE_MASK, UNUSED | FREE | RETIRED)
 }
 
 #[cfg(all(test, loom))]

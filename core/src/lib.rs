@@ -71,7 +71,7 @@ pub use number::Number;
 pub use queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
 pub use reduce::{Reduced, Reduction};
 pub use segment::{
-    SegmentInfo, SegmentKind, has_room, is_better_copied, is_family_alive, segments, unlink,
+    SegmentInfo, SegmentKind, has_room, is_family_alive, segments, should_copy, unlink,
 };
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};

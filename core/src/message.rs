@@ -36,7 +36,7 @@ use crate::sys::{self, Directory, socket};
 use head::{INLINE_BYTES, expected};
 pub use incoming::Message;
 pub use outgoing::in_band_bytes;
-use outgoing::{Form, Outgoing, Way};
+use outgoing::{Outgoing, SendOptions, TicketHolder};
 
 /// One end of a pipe that carries arrays and bytes in both directions.
 ///
@@ -146,23 +146,25 @@ impl Pipe {
     ) -> Result<Sent> {
         process::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut form = Form { way: Way::Pipe, inline_bytes: INLINE_BYTES };
+        let mut options =
+            SendOptions { ticket_holder: TicketHolder::Fds, inline_bytes: INLINE_BYTES };
         loop {
-            let outgoing = Outgoing::new(payload, arrays, fds.len(), form)?;
+            let outgoing = Outgoing::new(payload, arrays, fds.len(), options)?;
             match self.send_whole(outgoing, fds, until) {
                 Err(Error::Os { source, .. })
-                    if form.way == Way::Pipe && socket::are_too_many(&source) =>
+                    if options.ticket_holder == TicketHolder::Fds
+                        && socket::is_too_many_fds(&source) =>
                 {
                     if !fds.is_empty() {
                         return Err(Error::os("sendmsg", "", source));
                     }
                     // No more fds may be in sockets, so the family holds the tickets instead.
-                    form.way = Way::Unknown;
+                    options.ticket_holder = TicketHolder::Family;
                 }
                 Err(Error::Os { source, .. })
-                    if form.inline_bytes > 0 && socket::is_too_long(&source) =>
+                    if options.inline_bytes > 0 && socket::is_too_long(&source) =>
                 {
-                    form.inline_bytes = 0;
+                    options.inline_bytes = 0;
                 }
                 done => return done,
             }
@@ -180,8 +182,8 @@ impl Pipe {
             .chain(fds.iter().copied())
             .chain(outgoing.file.as_ref().map(AsFd::as_fd))
             .collect();
-        if with.len() > socket::FDS_MOST {
-            let most = socket::FDS_MOST;
+        if with.len() > socket::MAX_FDS {
+            let most = socket::MAX_FDS;
             return Err(Error::argument(
                 "fds",
                 format!("{} are more than the {most} of a message", with.len()),

@@ -277,7 +277,7 @@ struct DeadProcesses(std::cell::OnceCell<Option<(Liveness, u64)>>);
 
 impl DeadProcesses {
     fn contain(&self, process: u64) -> bool {
-        let read = || Some((Liveness::look(&Directory::current())?, me()?.info));
+        let read = || Some((Liveness::open(&Directory::current())?, me()?.info));
         match self.0.get_or_init(read) {
             Some((liveness, info)) => process == 0 || liveness.is_dead_owner(process, *info),
             None => false,

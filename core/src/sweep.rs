@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::lease::Closed;
 use crate::mapping::{self, Mapped, read_header};
 use crate::name::SegmentId;
-use crate::segment::{close_without_the_dead, holds_all_of};
+use crate::segment::{clear_dead_and_close, holds_all_of};
 use crate::slab::{self, SweepMode};
 use crate::sys::{self, Dead, Directory, Liveness, Lookup, Operation};
 
@@ -109,7 +109,7 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
     mapping::empty_cache(mode == SweepMode::AlsoIdle);
     let mut swept = Swept { bytes: slab::release_unused(mode), ..Swept::default() };
     let ids = directory.segment_ids()?;
-    if let Some(liveness) = Liveness::look(directory) {
+    if let Some(liveness) = Liveness::open(directory) {
         sys::sweep_tickets(directory, &liveness);
     }
     let (mut seen, mut is_whole) = (0, true);
@@ -129,14 +129,14 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
     CREATES.store(0, Ordering::Relaxed);
     MADE_BYTES.store(0, Ordering::Relaxed);
     if is_whole {
-        dead.into_iter().for_each(Dead::are_swept);
+        dead.into_iter().for_each(Dead::remove_from_list);
     }
     Ok(swept)
 }
 
 /// Whether a segment could not be examined because of a limit of this process.
 fn is_shortage(error: &Error) -> bool {
-    matches!(error, Error::Os { source, .. } if !sys::is_none_of_ours(source))
+    matches!(error, Error::Os { source, .. } if !sys::is_absent_or_foreign(source))
 }
 
 /// The outcome of the sweep of one segment.
@@ -160,7 +160,7 @@ fn sweep_one(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<O
     if mode == SweepMode::DeadOnly && holds_all_of(id) {
         return Ok(Outcome::STAYS);
     }
-    match sys::give_back(directory, id)? {
+    match sys::reclaim(directory, id)? {
         Some(bytes) => Ok(Outcome::gone(bytes)),
         None => sweep_mapped(directory, id, mode),
     }
@@ -183,8 +183,7 @@ fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Resul
             (bytes, false) => Outcome { bytes, is_gone: false, cost },
         });
     }
-    let closed =
-        !leases.is_lock_only() && close_without_the_dead(&leases, directory) == Closed::Last;
+    let closed = !leases.is_lock_only() && clear_dead_and_close(&leases, directory) == Closed::Last;
     let dead = closed || leases.is_dead(); // by a process that died before it unlinked it
     match dead && mapped.discard() {
         true => Ok(Outcome::gone(segment_bytes)),
@@ -194,7 +193,7 @@ fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Resul
 
 /// Counts a create that is about to make a file of so many bytes, and sweeps when it is time.
 pub(crate) fn before_file(directory: &Directory, bytes: u64) {
-    sys::note_user();
+    sys::refresh_user();
     let seen = SEEN_BY_SWEEP.load(Ordering::Relaxed);
     let creates = CREATES.fetch_add(1, Ordering::Relaxed);
     let made_bytes = MADE_BYTES.fetch_add(bytes, Ordering::Relaxed);
@@ -239,7 +238,7 @@ pub(crate) fn check_before_reuse(directory: &Directory) -> bool {
     let is_due = check_at(directory, Occasion::Reusing, now_ns)
         || now_ns >= last.checked_ns.load(Ordering::Relaxed);
     if is_due {
-        sys::note_user();
+        sys::refresh_user();
         last.checked_ns.store(now_ns.saturating_add(CHECK_NS), Ordering::Relaxed);
     }
     is_due
@@ -254,7 +253,7 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
     if !cfg!(feature = "steps") && now_ns < due_ns() {
         return false;
     }
-    sys::note_user();
+    sys::refresh_user();
     let began = sys::thread_ns();
     let found = sys::find_dead(directory);
     if found.was_deleted {

@@ -198,8 +198,8 @@ fn a_packet_that_is_no_message_is_refused_with_a_reason() {
 }
 
 #[test]
-fn an_end_passes_to_another_program_by_its_descriptor() {
-    scenario("an_end_passes_to_another_program_by_its_descriptor", || {
+fn an_end_passes_to_another_program_by_its_fd() {
+    scenario("an_end_passes_to_another_program_by_its_fd", || {
         let (here, there) = Pipe::pair().unwrap();
         let copy = there.as_fd().try_clone_to_owned().unwrap();
         drop(there);

@@ -95,8 +95,7 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
         Command::Show { handle_or_name } => show::print(&handle_or_name, out)?,
         Command::Sweep => sweep(out)?,
         Command::Rm { name } => {
-            shmarray::unlink(&name)
-                .with_context(|| format!("cannot remove the name {name:?}"))?;
+            shmarray::unlink(&name).with_context(|| format!("cannot remove the name {name:?}"))?;
         }
     }
     out.flush()?;

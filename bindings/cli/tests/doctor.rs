@@ -142,7 +142,7 @@ fn a_segment_that_a_message_holds_is_no_leftover() {
 }
 
 #[test]
-fn what_dead_processes_left_is_for_sweep() {
+fn doctor_recommends_sweep_for_memory_of_dead_processes() {
     let directory = tempfile::tempdir_in(home()).unwrap();
     maker::dies("hold", directory.path(), None);
     let found = finding(directory.path(), "segments");
@@ -154,7 +154,7 @@ fn what_dead_processes_left_is_for_sweep() {
 }
 
 #[test]
-fn what_pools_keep_is_told_with_the_processes_that_keep_it() {
+fn doctor_lists_pools_with_their_processes() {
     let directory = tempfile::tempdir_in(home()).unwrap();
     let idle_pool = maker::IdlePool::new(directory.path(), None);
     let found = finding(directory.path(), "segments");

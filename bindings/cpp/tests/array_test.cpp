@@ -143,7 +143,7 @@ TEST_CASE("options_order_and_name") {
     CHECK_THROWS_AS(shmarray::unlink("cpp-options"), shmarray::not_found);
 }
 
-TEST_CASE("what_is_not_asked_to_be_cleared_is_an_array_like_any_other") {
+TEST_CASE("an_uninitialized_array_works_as_any_other") {
     const LeavesNothing leaves_nothing;
     shmarray::options chosen;
     chosen.uninitialized = true;

@@ -38,7 +38,7 @@ TEST_CASE("values_are_those_of_ieee_754") {
     CHECK(static_cast<float>(float16::from_bits(0x3555)) == 0.333251953125F);
 }
 
-TEST_CASE("what_lies_between_rounds_to_nearest_even") {
+TEST_CASE("values_in_between_round_to_nearest_even") {
     CHECK(float16(2049.0F).bits() == float16(2048.0F).bits());
     CHECK(float16(2051.0F).bits() == float16(2052.0F).bits());
     CHECK(float16(2049.001F).bits() == float16(2050.0F).bits());

@@ -132,7 +132,7 @@ TEST_CASE("memory_fills_with_named_arrays_and_no_name_of_a_failure_stays") {
         fill_drop_and_fill(size, true);
 }
 
-TEST_CASE("what_is_larger_than_all_is_an_exception_and_nothing_else") {
+TEST_CASE("an_array_larger_than_all_memory_is_only_an_exception") {
     const LeavesNothing leaves_nothing;
     const SmallDirectory small("size=4m");
     if (small.path().empty())

@@ -150,7 +150,7 @@ TEST_CASE("a_killed_receiver_leaves_what_a_sweep_gives_back") {
     CHECK(shmarray::sweep().segments == 1);
 }
 
-TEST_CASE("what_nobody_can_receive_is_given_back") {
+TEST_CASE("unreceivable_messages_are_given_back") {
     const LeavesNothing leaves_nothing;
     {
         auto [here, there] = shmarray::pipe::pair();

@@ -139,7 +139,7 @@ impl<'py> ReceivedArray<'py> {
     /// Attaches the array: a lease of its segment, or a copy if the memory is private to this
     /// process and copying is better than mapping.
     pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
-        let is_copied = access == Access::CopyOnWrite && shmarray::is_better_copied(handle);
+        let is_copied = access == Access::CopyOnWrite && shmarray::should_copy(handle);
         let access = if is_copied { Access::ReadOnly } else { access };
         let array = Array::attach_descriptor(handle, access).map_err(to_py)?;
         let (layout, dtype) = (array.layout().clone(), array.dtype().clone());

@@ -139,24 +139,26 @@ fn parse_access(mode: &str) -> PyResult<Access> {
 /// Returns the array of a handle that was sent, and leaves its ticket, as `Message.array`.
 #[pyfunction]
 fn sent_array<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-    ReceivedArray::of(py, &untaken(text)?, parse_access(mode)?)?.ndarray(py)
+    ReceivedArray::of(py, &without_ticket(text)?, parse_access(mode)?)?.ndarray(py)
 }
 
 /// Returns the memory of a handle that was sent, and leaves its ticket, as `Message.memory`.
 #[pyfunction]
 fn sent_memory<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-    ReceivedArray::of(py, &untaken(text)?, parse_access(mode)?).map(ReceivedArray::into_memory)
+    ReceivedArray::of(py, &without_ticket(text)?, parse_access(mode)?)
+        .map(ReceivedArray::into_memory)
 }
 
 /// Parses a handle that was sent, and removes its ticket.
-fn untaken(text: &str) -> PyResult<Descriptor> {
+fn without_ticket(text: &str) -> PyResult<Descriptor> {
     Ok(Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? })
 }
 
 /// Subtracts one from the number in the array of a handle that was sent. Returns the rest.
 #[pyfunction]
 fn count_down(text: &str) -> PyResult<u64> {
-    let array = Array::attach_descriptor(&untaken(text)?, Access::ReadWrite).map_err(to_py)?;
+    let array =
+        Array::attach_descriptor(&without_ticket(text)?, Access::ReadWrite).map_err(to_py)?;
     array.count_down(&vec![0; array.shape().len()]).map_err(to_py)
 }
 

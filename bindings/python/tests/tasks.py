@@ -184,7 +184,7 @@ def initialize(value):
     initialized.append(value)
 
 
-def what_was_initialized():
+def initialized_value():
     return list(initialized)
 
 

@@ -169,7 +169,7 @@ def test_a_mode_is_what_was_asked(directory):
     assert modes == [0o600, 0o640]
 
 
-def test_what_persists_waits_for_its_name_to_be_unlinked(run_python, files):
+def test_a_persistent_array_stays_until_its_name_is_unlinked(run_python, files):
     run_python("import shmarray; shmarray.full(3, 7, name='model', persist=True)")
     assert len(files()) == 2
     assert shmarray.attach("model").tolist() == [7, 7, 7]

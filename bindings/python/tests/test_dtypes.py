@@ -159,7 +159,7 @@ def test_structured_dtypes_are_what_numpys_descr_gives_with_the_item_size():
         assert field_of(dtype) == {"descr": descr, "itemsize": dtype.itemsize}
 
 
-def test_what_numpys_descr_cannot_say_is_said_field_by_field():
+def test_dtypes_beyond_numpys_descr_are_written_field_by_field():
     assert field_of(STRUCTURED["overlapping sub-array"]) == {
         "descr": {"names": ["a", "b"], "formats": [["<i2", [4]], "|u1"], "offsets": [0, 3]},
         "itemsize": 8,

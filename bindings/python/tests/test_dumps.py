@@ -55,7 +55,7 @@ def test_loading_twice_gives_two_private_copies(size):
     assert not shmarray.is_shared(one)
 
 
-def test_what_was_shared_is_the_same_memory_each_time():
+def test_a_shared_array_is_the_same_memory_each_time():
     a = shmarray.zeros(3)
     data = shmarray.dumps([a, a[1:]])
     one, two = (shmarray.loads(data)[1] for _ in range(2))
@@ -79,7 +79,7 @@ def test_discarding_gives_back_and_does_no_harm_twice_or_later(size, files):
     assert shmarray.loads(data)[0].tolist() == [1] * size
 
 
-def test_what_is_gone_is_not_found_and_what_replaced_it_is_stale():
+def test_a_gone_array_is_not_found_and_a_replaced_one_is_stale():
     a = shmarray.full(3, 1)
     data = shmarray.dumps(a)
     shmarray.discard(data)
@@ -210,7 +210,7 @@ def test_a_changed_byte_is_seen_before_anything_is_unpickled():
                 use(changed)
 
 
-def test_what_finds_no_room_in_shared_memory_is_in_the_bytes_and_share_says_so(
+def test_arrays_without_room_in_shared_memory_are_in_the_bytes_and_share_says_so(
     small_tmpfs, monkeypatch
 ):
     directory = small_tmpfs("size=4m")

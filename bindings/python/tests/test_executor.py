@@ -107,7 +107,7 @@ def test_an_exception_comes_with_the_traceback_of_the_worker(one):
     assert "raise ValueError(text)" in str(error.__cause__)
 
 
-def test_what_cannot_be_sent_or_unpickled_raises_and_the_executor_goes_on(one):
+def test_a_task_that_cannot_be_sent_or_unpickled_raises_and_the_executor_goes_on(one):
     for arguments, words in (
         ((lambda: None,), "pickle|local object"),
         ((tasks.unsendable,), "pickle"),
@@ -119,7 +119,7 @@ def test_what_cannot_be_sent_or_unpickled_raises_and_the_executor_goes_on(one):
     assert one.submit(tasks.square, 3).result() == 9
 
 
-def test_what_ends_a_process_is_a_result_when_it_is_an_exception(one):
+def test_system_exit_in_a_task_is_its_result(one):
     with pytest.raises(SystemExit):
         one.submit(tasks.ends, "sys.exit").result()
     assert one.submit(tasks.square, 3).result() == 9
@@ -193,7 +193,7 @@ class Given:
         pass
 
 
-def test_what_an_executor_was_given_goes_with_it_and_waits_for_no_collector():
+def test_an_executors_objects_are_released_with_it_without_a_collection():
     given = Given()
     ref = weakref.ref(given)
     executor = ProcessPoolExecutor(1, mp.get_context("fork"), given)
@@ -270,7 +270,7 @@ def test_the_task_of_a_worker_that_ends_is_lost_and_the_executor_goes_on(executo
     assert list(executor.map(tasks.square, range(20))) == [n * n for n in range(20)]
 
 
-def test_what_is_lost_says_so_in_other_processes(one):
+def test_worker_lost_survives_pickling(one):
     with pytest.raises(WorkerLost) as caught:
         one.submit(tasks.ends, "SIGKILL").result()
     again = pickle.loads(pickle.dumps(caught.value))

@@ -74,7 +74,7 @@ def test_others_cannot_take_what_a_process_without_fds_holds(peer, files):
     assert files() == []
 
 
-def test_what_a_killed_process_without_fds_held_is_given_back(peer, files):
+def test_memory_of_a_killed_process_without_fds_is_given_back(peer, files):
     peer.run(HELD)
     shmarray.sweep()
     peer.run("os.closerange(3, 1000)")

@@ -28,7 +28,7 @@ class Machine:
         ("failed", 1, "1 passed, 1 failed, 0 skipped"),
     ],
 )
-def test_what_fails_and_passes_alone_is_flaky_and_what_fails_again_has_failed(
+def test_a_test_that_passes_alone_is_flaky_and_one_that_fails_again_has_failed(
     alone, status, counts, capsys
 ):
     together = {

@@ -41,7 +41,7 @@ def say(**facts):
 """
 
 
-def what_is_left(files, ending):
+def leftovers(files, ending):
     """Asserts that an ordinary end leaves nothing, and that a sweep reclaims the rest after any
     other.
     """
@@ -71,7 +71,7 @@ def test_a_child_keeps_its_views_when_its_parent_ends_first(ending, start_python
     family.go()
     assert family.hear() == {"seen": [77] * 6}
     child.wait()
-    assert what_is_left(files, ending) == []
+    assert leftovers(files, ending) == []
     assert family.said_on_stderr() == ""
 
 
@@ -100,7 +100,7 @@ def test_a_parent_keeps_its_views_when_its_child_ends_first(ending, start_python
         "whole": [[0, 1, 2, 3], [4, 5, 77, 7], [8, 9, 10, 11]],
     }
     assert family.status() == STATUSES[ending]
-    assert what_is_left(files, ending) == []
+    assert leftovers(files, ending) == []
     assert family.said_on_stderr() == ""
 
 
@@ -147,7 +147,7 @@ def test_parent_child_and_grandchild_end_in_any_order(order, ending, start_pytho
         lives[number].wait()
     assert [own.tolist() for own in owns] == [[number] * 3 for number in range(3)]
     del owns
-    assert what_is_left(files, ending) == []
+    assert leftovers(files, ending) == []
     assert family.said_on_stderr() == ""
 
 
@@ -235,7 +235,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(kept))
 """
 
 
-def test_what_runs_at_a_fork_may_use_the_library(run_python, files):
+def test_fork_handlers_may_use_the_library(run_python, files):
     assert run_python(HELD + HANDLERS) == "2 2\n"
     assert files() == []
 

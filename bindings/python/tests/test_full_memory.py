@@ -127,7 +127,7 @@ def ask_too_much(directory):
     assert [array.sum() for array in held] == [7000, 8000]
 
 
-def test_what_is_larger_than_all_is_an_error_and_nothing_else(small):
+def test_an_array_larger_than_all_memory_is_only_an_error(small):
     run_forked(ask_too_much, small)
     assert files_in(small) == []
 

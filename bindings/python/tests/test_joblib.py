@@ -186,7 +186,7 @@ def test_threads_of_libraries_in_workers_are_limited(limit, expected, monkeypatc
 
 def test_workers_are_initialized():
     call = Parallel(initializer=tasks.initialize, initargs=(7,))
-    assert call(delayed(tasks.what_was_initialized)() for _ in range(4)) == [[7]] * 4
+    assert call(delayed(tasks.initialized_value)() for _ in range(4)) == [[7]] * 4
 
 
 def test_an_exception_comes_with_the_traceback_of_the_worker():
@@ -242,7 +242,7 @@ def test_a_call_may_have_a_limit_of_time(tmp_path):
     assert Parallel()([delayed(tasks.square)(3)]) == [9]
 
 
-def test_what_cannot_be_pickled_is_a_pickling_error_as_of_loky():
+def test_an_unpicklable_task_is_lokys_pickling_error():
     with pytest.raises(
         joblib.externals.loky.process_executor.PicklingError, match="the task to send"
     ) as caught:

@@ -155,7 +155,7 @@ running.wait()
 
 
 @pytest.mark.parametrize("code", ABRUPT.values(), ids=ABRUPT)
-def test_what_an_abrupt_exit_leaves_is_given_back_by_the_next_use(code, run_python, files):
+def test_memory_left_by_an_abrupt_exit_is_given_back_at_the_next_use(code, run_python, files):
     assert run_python(f"import os, shmarray\n{code}") == ""
     run_python("import shmarray; shmarray.zeros(1)")
     assert files() == []

@@ -48,7 +48,7 @@ def test_each_loading_has_its_own_of_what_was_private():
     assert not any(map(shmarray.is_shared, got))
 
 
-def test_what_was_shared_is_the_same_memory_at_each_loading():
+def test_a_shared_array_is_the_same_memory_at_each_loading():
     data = shmarray.dumps(shmarray.zeros(3), loads=2)
     one, two = shmarray.loads(data), shmarray.loads(data)
     one[0] = 1
@@ -157,7 +157,7 @@ def test_a_receiver_that_is_killed_after_it_loaded_has_counted(files):
 
 @pytest.mark.parametrize("loads", [1, 2])
 @pytest.mark.parametrize("use", ["loads", "discard"])
-def test_what_a_killed_last_receiver_held_goes_when_the_bytes_are_used_next(
+def test_tickets_of_a_killed_last_receiver_are_given_back_when_the_bytes_are_used_next(
     loads, use, monkeypatch, files
 ):
     data = shmarray.dumps(contents(50_000), loads=loads)

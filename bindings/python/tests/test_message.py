@@ -102,7 +102,7 @@ def test_a_payload_is_anything_like_bytes(payload):
     assert there.receive()[0] == b"abcd"
 
 
-def test_what_cannot_be_sent_says_why_and_nothing_is_sent():
+def test_a_refused_send_says_why_and_sends_nothing():
     here, there = Pipe.pair()
     a = marked(3, 1)
     refused = [
@@ -228,7 +228,7 @@ def test_a_killed_worker_leaves_nothing(size, files):
     assert files() == []
 
 
-def test_what_nobody_can_receive_is_given_back(files):
+def test_unreceivable_messages_are_given_back(files):
     here, there = Pipe.pair()
     for size in SIZES:
         here.send(b"", [marked(size, 1)])
@@ -273,7 +273,7 @@ def test_an_end_passes_to_another_program_by_its_fd():
         here.receive()
 
 
-def test_what_is_no_end_of_a_pipe_is_refused_and_stays_open():
+def test_an_fd_that_is_not_a_pipe_is_refused_and_stays_open():
     ours, theirs = os.pipe()
     with pytest.raises(ValueError, match="not an end of a pipe"):
         Pipe.from_fd(ours)

@@ -67,7 +67,7 @@ def test_arrays_of_every_kind_arrive():
         assert_same(received[name], sent[name])
 
 
-def test_what_is_shared_is_not_copied_and_what_is_private_stays_so(files):
+def test_shared_arrays_are_not_copied_and_private_ones_stay_private(files):
     here, there = mp.Pipe()
     shared, private = shmarray.zeros(50_000), np.zeros(50_000)
     before = shmarray.copied_bytes()
@@ -129,7 +129,7 @@ def test_an_array_alone_may_be_taken_for_bytes():
         assert not shmarray.is_shared(copy)
 
 
-def test_what_is_no_pickle_raises_where_it_is_received():
+def test_bytes_that_are_no_pickle_raise_at_the_receiver():
     here, there = mp.Pipe()
     here.send_bytes(b"no pickle")
     with pytest.raises(pickle.UnpicklingError):
@@ -138,7 +138,7 @@ def test_what_is_no_pickle_raises_where_it_is_received():
     assert there.recv() == "next"
 
 
-def test_what_cannot_be_pickled_raises_and_nothing_is_sent(files):
+def test_an_unpicklable_object_raises_and_nothing_is_sent(files):
     here, there = mp.Pipe()
     with pytest.raises((AttributeError, pickle.PicklingError)):
         here.send([np.zeros(50_000), lambda: None])
@@ -274,7 +274,7 @@ def test_a_connection_over_another_fd_travels_in_messages():
         assert reader.recv() == "text"
 
 
-def test_what_cannot_be_looked_into_raises_and_stays_the_callers(monkeypatch):
+def test_an_fd_that_cannot_be_examined_raises_and_stays_the_callers(monkeypatch):
     def refuse(_):
         raise OSError(errno.EMFILE, "too many open files")
 

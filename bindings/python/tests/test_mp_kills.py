@@ -166,7 +166,7 @@ def test_a_pipe_tells_of_a_death_after_the_last_whole_message(context, files):
     assert files() == []
 
 
-def test_who_sends_to_a_dead_process_is_told(context, files):
+def test_a_send_to_a_dead_process_raises(context, files):
     for _ in range(KILLS[context.get_start_method()] // 4):
         ours, theirs = context.Pipe()
         victim = context.Process(target=receive_for_ever, args=(theirs,))
@@ -191,7 +191,7 @@ def do_nothing(*_):
     pass
 
 
-def test_what_was_sent_to_a_child_that_was_killed_as_it_started_is_given_back(context, files):
+def test_arguments_of_a_child_killed_at_its_start_are_given_back(context, files):
     for number in range(KILLS[context.get_start_method()]):
         private = np.zeros(50_000)
         victim = context.Process(

@@ -125,7 +125,7 @@ def test_a_manager_of_the_users_hands_out_what_its_server_holds(method, files):
     assert files() == []
 
 
-def test_who_knows_address_and_key_can_connect():
+def test_a_client_with_address_and_key_can_connect():
     with FrameManager(authkey=b"secret") as manager:
         frames = manager.Frames(1)
         other = FrameManager(address=manager.address, authkey=b"secret")
@@ -142,7 +142,7 @@ def test_a_manager_over_tcp_carries_arrays_in_band():
         assert frames.total() == 0
 
 
-def test_what_a_killed_manager_held_is_given_back(files):
+def test_memory_of_a_killed_manager_is_given_back(files):
     manager = mp.get_context("fork").Manager()
     frames = manager.list([np.zeros(50_000)])
     kept = frames[0]

@@ -83,7 +83,7 @@ def test_a_process_writes_what_is_shared_and_has_a_copy_of_what_is_private(conte
 
 
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
-def test_what_is_shared_is_not_copied_to_start_a_process(method):
+def test_starting_a_process_copies_no_shared_array(method):
     context, shared = mp.get_context(method), shmarray.zeros(1_000_000)
     run(context, print)
     before = shmarray.copied_bytes()
@@ -214,7 +214,7 @@ def test_a_process_class_keeps_its_arrays():
     worker.join()
 
 
-def test_what_cannot_be_pickled_raises_where_the_process_is_started(files):
+def test_unpicklable_arguments_raise_at_the_start(files):
     for method in ("forkserver", "spawn"):
         with pytest.raises((AttributeError, TypeError)):
             mp.get_context(method).Process(

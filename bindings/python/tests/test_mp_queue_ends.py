@@ -49,7 +49,7 @@ def test_a_closed_queue_is_refused():
         mp.Queue().join_thread()
 
 
-def test_what_was_put_before_closing_goes_on():
+def test_objects_put_before_closing_are_sent():
     q, copy = mp.Queue(), mp.Queue()
     copy.put(q)
     copy = copy.get()
@@ -83,7 +83,7 @@ def put_and_end(q, count):
     put_all(q, range(count))
 
 
-def test_what_a_process_put_arrives_though_it_has_ended(context):
+def test_objects_of_an_ended_process_arrive(context):
     q = context.Queue()
     process = context.Process(target=put_and_end, args=(q, 1000))
     process.start()
@@ -157,7 +157,7 @@ def test_a_forked_child_does_not_send_what_waits_in_its_parent():
     assert [item for item in got if item != "the child's"] == list(range(1000))
 
 
-def test_children_that_were_forked_meanwhile_keep_no_place_and_no_task():
+def test_children_forked_meanwhile_keep_no_slot_and_no_task():
     q = mp.JoinableQueue(400)
     stop = threading.Event()
     children = []

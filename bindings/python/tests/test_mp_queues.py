@@ -35,7 +35,7 @@ def make(request):
     return getattr(mp, request.param)
 
 
-def test_what_is_put_comes_out_in_order_with_its_arrays(make, files):
+def test_objects_come_out_in_order_with_their_arrays(make, files):
     q = make()
     shared = shmarray.zeros(50_000)
     q.put(("first", shared[::2], np.arange(50_000)))
@@ -73,7 +73,7 @@ def test_messages_of_every_size_arrive(make):
         assert len(q.get()) == size
 
 
-def test_what_was_put_is_not_changed_afterwards():
+def test_a_later_change_of_an_object_is_not_sent():
     q = mp.Queue()
     value = [1]
     array = np.zeros(50_000)
@@ -84,7 +84,7 @@ def test_what_was_put_is_not_changed_afterwards():
     assert (got, copy.max()) == ([1], 0)
 
 
-def test_what_cannot_be_pickled_raises_and_leaves_no_trace(make):
+def test_an_unpicklable_object_raises_and_leaves_no_trace(make):
     q = make() if make.__name__ == "SimpleQueue" else make(1)
     for _ in range(3):
         with pytest.raises((AttributeError, pickle.PicklingError)):
@@ -160,7 +160,7 @@ def test_many_processes_put_and_get_at_once(context, maxsize):
     assert q.qsize() == 0
 
 
-def test_a_waiting_putter_goes_on_when_there_is_a_place(context):
+def test_a_waiting_putter_goes_on_when_a_slot_is_free(context):
     q = context.Queue(1)
     putter = context.Process(target=put_all, args=(q, range(100)))
     putter.start()
@@ -274,7 +274,7 @@ def test_join_does_not_overlook_what_is_handed_on():
     waiter.join()
 
 
-FEW_DESCRIPTORS = """
+FEW_FDS = """
 import os, resource
 import numpy as np
 import shmarray.multiprocessing as mp
@@ -292,9 +292,9 @@ print("done")
 """
 
 
-def test_who_may_have_few_fds_under_way_waits(directory, run_python):
+def test_a_user_with_few_fds_under_way_waits(directory, run_python):
     directory.chmod(0o777)
-    assert run_python(FEW_DESCRIPTORS) == "done\n"
+    assert run_python(FEW_FDS) == "done\n"
 
 
 def test_many_tasks_may_be_got_before_they_are_done():

@@ -78,7 +78,7 @@ def test_another_user_cannot_sweep_away_what_is_held(nobody, peer, files):
     assert (shmarray.attach("series").tolist(), a.tolist()) == ([7] * 3, [9] * 3)
 
 
-def test_what_the_dead_left_goes_with_its_owners_sweep_alone(nobody, peer, files):
+def test_memory_of_dead_processes_is_given_back_only_by_their_users_sweep(nobody, peer, files):
     shmarray.sweep()
     peer.run("a = shmarray.full(1 << 18, 8)")
     before = files()
@@ -89,7 +89,7 @@ def test_what_the_dead_left_goes_with_its_owners_sweep_alone(nobody, peer, files
     assert files() == []
 
 
-def test_another_user_is_told_nothing_of_what_is_not_his(nobody):
+def test_another_user_sees_no_arrays_of_others(nobody):
     a = shmarray.full(3, 7, name="series")
     own = nobody.run(
         "mine = shmarray.zeros(4, name='mine'); answer = [info.name for info in "
@@ -98,7 +98,7 @@ def test_another_user_is_told_nothing_of_what_is_not_his(nobody):
     assert (own, a.tolist()) == (["mine"], [7] * 3)
 
 
-def test_another_user_has_arrays_of_his_own_beside_ours(nobody, files):
+def test_two_users_have_arrays_side_by_side(nobody, files):
     a = shmarray.full(3, 7)
     before = files()
     code = (
@@ -110,7 +110,7 @@ def test_another_user_has_arrays_of_his_own_beside_ours(nobody, files):
     assert (files(), a.tolist()) == (before, [7] * 3)
 
 
-def test_a_name_that_another_user_took_leads_nobody_to_his_array(nobody):
+def test_a_name_taken_by_another_user_finds_no_array(nobody):
     nobody.run("mine = shmarray.full(3, 1, name='series', mode=0o666)")
     with pytest.raises(PermissionError, match=str(NOBODY)):
         shmarray.attach("series")
@@ -137,7 +137,7 @@ def test_a_mode_lets_another_user_in_by_the_handle(nobody, files):
     assert files() == []
 
 
-def test_an_array_that_another_user_holds_goes_with_his_death(nobody, files):
+def test_an_array_held_by_another_user_is_given_back_at_that_users_death(nobody, files):
     a = shmarray.full(3, 7, mode=0o666)
     assert nobody.run(SHARED, text=str(shmarray.handle(a))) == [7] * 3
     del a
@@ -158,7 +158,7 @@ def test_another_users_end_takes_nothing_from_its_owner(nobody, files):
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604])
-def test_a_mode_that_lets_him_read_lets_him_only_read(mode, nobody, files):
+def test_a_mode_for_reading_gives_no_write_access(mode, nobody, files):
     a = shmarray.full(3, 7, mode=mode)
     text = str(shmarray.handle(a))
     assert nobody.run("answer = refused(shmarray.attach, text)", text=text)[0] == "PermissionError"
@@ -192,7 +192,7 @@ PUT_REGISTRY = """
 registry = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 os.chmod(path, 0o666)
 
-def who_locks_it():
+def lock_kind():
     "The kind of lock that anybody has anywhere in it: F_UNLCK for none."
     everything = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     return struct.unpack("hhqqi4x", fcntl.fcntl(registry, fcntl.F_OFD_GETLK, everything))[0]
@@ -221,4 +221,4 @@ def test_a_registry_that_another_user_put_there_loses_nothing(peer, files):
 def test_a_registry_that_another_user_put_there_is_not_trusted(nobody, peer):
     """A user who locks bytes of an own file could make us wait for it forever."""
     peer.run("a = shmarray.full(3, 7)")
-    assert nobody.run("answer = who_locks_it() == fcntl.F_UNLCK")
+    assert nobody.run("answer = lock_kind() == fcntl.F_UNLCK")

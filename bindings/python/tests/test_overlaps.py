@@ -149,7 +149,7 @@ class Flushes:
 
 
 @pytest.mark.parametrize("size", [4, 1000, 20_000])
-def test_what_is_written_during_a_pickle_is_in_what_is_pickled_then(size):
+def test_a_write_during_pickling_is_in_the_objects_pickled_later(size):
     here, there = mp.Pipe()
     flushes = Flushes(size)
     threading.Thread(target=here.send, args=([flushes.buffer, flushes],)).start()
@@ -157,7 +157,7 @@ def test_what_is_written_during_a_pickle_is_in_what_is_pickled_then(size):
 
 
 @pytest.mark.parametrize("start", range(0, 9, 2))
-def test_what_lies_within_another_array_is_aligned_as_it_was(start):
+def test_an_array_within_another_keeps_its_alignment(start):
     base = np.arange(64, dtype="u1")
     sent = [base[start:], base[8:].view("<i4"), base[8:56].view("<f8")]
     for got in (through_bytes(sent), pickle.loads(pickle.dumps(sent))):
@@ -176,7 +176,7 @@ ALIGNED = {
 
 
 @pytest.mark.parametrize("views", ALIGNED.values(), ids=ALIGNED)
-def test_what_has_gaps_is_aligned_as_it_was(views):
+def test_arrays_with_gaps_keep_their_alignment(views):
     sent = views(np.arange(160, dtype="u1"))
     got = through_bytes(sent)
     assert [array.tolist() for array in got] == [array.tolist() for array in sent]
@@ -237,7 +237,7 @@ def some_view(a, random):
 
 @each_way
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_views_there_are_of_whatever_memory(seed, way):
+def test_random_views_of_random_memory(seed, way):
     random = np.random.default_rng(seed)
     sent = []
     for dtype in random.choice(["u1", "<i4", ">f8", "V3"], 3):

@@ -94,7 +94,7 @@ GAPS = {
 
 @each_way
 @pytest.mark.parametrize("source", GAPS.values(), ids=GAPS)
-def test_what_lies_between_the_elements_is_not_sent(source, way):
+def test_bytes_between_elements_are_not_sent(source, way):
     copy = way(source)
     np.testing.assert_array_equal(copy, source)
     assert (copy.dtype, copy.flags.writeable, span(copy)) == (
@@ -107,7 +107,7 @@ def test_what_lies_between_the_elements_is_not_sent(source, way):
 
 
 @each_way
-def test_what_is_aligned_stays_aligned(way):
+def test_aligned_arrays_stay_aligned(way):
     memory = np.zeros(LARGE, "u1")
     for sent in (
         [np.zeros(3, "u1"), np.zeros(3)],
@@ -132,7 +132,7 @@ OBJECTS = [
 
 @each_way
 @pytest.mark.parametrize("source", OBJECTS, ids=lambda source: type(source).__name__)
-def test_what_is_no_array_is_pickled_in_the_ordinary_way(source, way):
+def test_other_objects_are_pickled_in_the_ordinary_way(source, way):
     copy = way(source)
     assert (type(copy), copy) == (type(source), source)
 
@@ -204,7 +204,7 @@ def test_views_of_shared_arrays_are_never_copied(way):
 
 
 @pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.__name__)
-def test_what_was_private_is_private_where_it_arrives(way):
+def test_private_arrays_arrive_private(way):
     for size in (3, LARGE, 4 * LARGE):
         sent = np.zeros(size, "u1")
         got = way(sent)
@@ -248,7 +248,7 @@ def test_buffers_are_memory_wherever_they_arrive(way):
     assert np.shares_memory(np.frombuffer(again[0]), np.frombuffer(got[4])) == (way is shared)
 
 
-def test_what_pickle_refuses_is_refused_as_pickle_does(files):
+def test_refusals_are_those_of_pickle(files):
     class Local:
         pass
 
@@ -269,7 +269,7 @@ def test_what_pickle_refuses_is_refused_as_pickle_does(files):
 
 
 @pytest.mark.parametrize("size", [1, 3, 600])
-def test_what_is_plain_is_packed_as_all_else_and_what_is_not_is_looked_into(size):
+def test_plain_objects_are_packed_as_all_others_and_the_rest_is_searched(size):
     for item in (None, True, 5, 2.5, "text", b"x", shmarray.share):
         for plain in (
             (item,) * size,

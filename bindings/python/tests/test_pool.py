@@ -110,7 +110,7 @@ def test_an_exception_comes_with_the_traceback_of_the_worker(one):
     assert "raise ValueError(text)" in str(caught.value.__cause__)
 
 
-def test_what_cannot_be_sent_raises_and_the_pool_goes_on(one):
+def test_a_task_that_cannot_be_sent_raises_and_the_pool_goes_on(one):
     with pytest.raises((AttributeError, TypeError), match=r"pickle|local object"):
         one.apply(lambda: None)
     with pytest.raises(standard.pool.MaybeEncodingError, match="Error sending result"):
@@ -118,7 +118,7 @@ def test_what_cannot_be_sent_raises_and_the_pool_goes_on(one):
     assert one.apply(tasks.square, (3,)) == 9
 
 
-def test_what_cannot_be_unpickled_raises_and_the_pool_goes_on(one):
+def test_a_task_that_cannot_be_unpickled_raises_and_the_pool_goes_on(one):
     with pytest.raises(ValueError, match="no such thing here"):
         one.apply(tasks.Unwelcome)  # in this process
     with pytest.raises(ValueError, match="not in this process"):
@@ -351,7 +351,7 @@ def test_a_worker_that_died_in_its_task_does_not_take_the_next_with_it(one, tmp_
     assert results[1].get() == 1
 
 
-def test_who_has_nothing_to_do_gets_what_others_have_not_begun(pool, gate):
+def test_an_idle_worker_gets_tasks_that_others_have_not_begun(pool, gate):
     held = pool.apply_async(gate.pass_through, (1,))
     busy = gate.next_arrival()
     pids = {result.get() for result in [pool.apply_async(tasks.process) for _ in range(20)]}
@@ -361,7 +361,7 @@ def test_who_has_nothing_to_do_gets_what_others_have_not_begun(pool, gate):
     assert held.get() == 1
 
 
-def test_what_waits_for_a_long_task_is_not_overtaken_by_all_others(pool, gate):
+def test_tasks_behind_a_long_task_are_not_overtaken_for_ever(pool, gate):
     found = pool.imap_unordered(
         tasks.pass_or_give_back, itertools.chain([gate], itertools.count(1))
     )
@@ -373,7 +373,7 @@ def test_what_waits_for_a_long_task_is_not_overtaken_by_all_others(pool, gate):
 @pytest.mark.parametrize(
     "obj", [(pow, (2, 3), {}), (tasks.square, ([1, "a"], None), {}), (True, b"b"), [[[[[[1]]]]]]]
 )
-def test_what_is_plain_is_packed_as_all_else(obj):
+def test_plain_objects_are_packed_as_all_others(obj):
     assert _message.pack(obj)[:2] == _pickler.encode(obj, _message.PipePickler)
 
 

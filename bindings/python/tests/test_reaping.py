@@ -49,7 +49,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
-def test_whoever_is_told_that_a_process_has_ended_gives_its_memory_back(context, wait, files):
+def test_a_process_that_notices_an_end_gives_the_memory_back(context, wait, files):
     here, there = context.Pipe()
     process = context.Process(target=hold, args=(there,))
     process.start()
@@ -143,7 +143,7 @@ def busy_program(start_python):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_what_a_program_that_was_interrupted_leaves_is_listed_and_the_next_use_takes_it(
+def test_memory_of_an_interrupted_program_is_listed_and_taken_by_the_next_use(
     number, busy_program, directory, files
 ):
     assert listed_bytes() == allocated_bytes(directory) > 4 * SIZE

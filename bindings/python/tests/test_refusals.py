@@ -229,7 +229,7 @@ NO_ARRAYS = [
 
 
 @pytest.mark.parametrize("thing", NO_ARRAYS, ids=lambda thing: type(thing).__name__)
-def test_what_is_no_plain_ndarray_has_no_handle(thing, files):
+def test_only_a_plain_ndarray_has_a_handle(thing, files):
     with pytest.raises(TypeError, match=rf"numpy\.ndarray.*not .*{type(thing).__name__}"):
         shmarray.handle(thing)
     assert files() == []
@@ -257,7 +257,7 @@ def test_a_view_that_somebody_made_to_leave_the_segment_has_no_handle():
 @pytest.mark.parametrize(
     "thing", [None, 5, b"name", ["name"], np.zeros(3)], ids=lambda thing: type(thing).__name__
 )
-def test_what_is_neither_handle_nor_text_is_not_attached(thing):
+def test_only_a_handle_or_a_text_is_attached(thing):
     with pytest.raises(TypeError, match="expected a Handle or str, not"):
         shmarray.attach(thing)
 

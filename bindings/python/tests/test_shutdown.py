@@ -137,7 +137,7 @@ report = os.dup(1)
 
 
 @pytest.mark.parametrize("code", HANDLERS.values(), ids=HANDLERS)
-def test_what_runs_at_the_end_may_use_arrays_and_the_library(code, run_python, files):
+def test_exit_handlers_may_use_arrays_and_the_library(code, run_python, files):
     assert set(run_python(PRELUDE + TELLS + code)) == {"."}
     assert files() == []
 
@@ -201,7 +201,7 @@ variable.set(shmarray.zeros(4))
 
 
 @pytest.mark.parametrize("code", HOLDERS.values(), ids=HOLDERS)
-def test_whatever_still_holds_arrays_at_the_end_gives_them_back_quietly(code, run_python, files):
+def test_arrays_held_at_the_exit_are_given_back_quietly(code, run_python, files):
     assert run_python(PRELUDE + code) == ""
     assert files() == []
 
@@ -311,7 +311,7 @@ os.read(0, 1)
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT, signal.SIGSEGV]
 )
-def test_what_a_signal_ended_is_given_back_by_the_next_use(number, start_python, run_python, files):
+def test_memory_of_a_process_ended_by_a_signal_is_given_back_at_the_next_use(number, start_python, run_python, files):
     program = start_python(PRELUDE + "signal.signal(signal.SIGINT, signal.SIG_DFL)\n" + WAITS)
     program.hear()
     program.process.send_signal(number)

@@ -24,7 +24,7 @@ def docker(small_tmpfs, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_what_works_with_the_standard_library_works(docker, method):
+def test_programs_of_the_standard_library_work(docker, method):
     done = subprocess.run(
         [sys.executable, PROGRAM, method], capture_output=True, text=True, check=False
     )
@@ -34,7 +34,7 @@ def test_what_works_with_the_standard_library_works(docker, method):
 
 
 @pytest.mark.usefixtures("docker")
-def test_what_promises_shared_memory_says_that_it_is_full():
+def test_functions_that_return_shared_memory_say_that_it_is_full():
     large = np.ones(100 * MIB, np.uint8)
     for make in (lambda: shmarray.zeros(large.shape, "u1"), lambda: shmarray.share(large)):
         with pytest.raises(MemoryError, match="shared memory is full"):

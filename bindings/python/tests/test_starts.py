@@ -37,12 +37,12 @@ def test_a_worker_changes_what_its_starter_holds(under, files):
     assert files() == []
 
 
-def test_what_a_worker_made_outlives_it_with_its_starter(under, files):
+def test_an_array_of_a_worker_outlives_it_with_its_starter(under, files):
     assert under("handed_back") == [0, 0, True]
     assert files() == []
 
 
-def test_what_a_killed_worker_alone_held_is_given_back(under, files):
+def test_memory_that_only_a_killed_worker_held_is_given_back(under, files):
     assert under("killed") == [-9, 3, [50, 3]]
     assert files() == []
 

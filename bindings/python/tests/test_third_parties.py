@@ -221,7 +221,7 @@ OTHER_FRAMES = {
 
 
 @pytest.mark.parametrize("frame", OTHER_FRAMES.values(), ids=OTHER_FRAMES)
-def test_what_polars_pickles_itself_stays_in_the_message(frame):
+def test_frames_that_polars_pickles_itself_stay_in_the_message(frame):
     before = shmarray.copied_bytes()
     got = shmarray.loads(shmarray.dumps(frame))
     assert got.equals(frame)

@@ -53,7 +53,7 @@ def mypy(folder):
 
 
 @pytest.mark.parametrize("checker", [pyright, mypy], ids=lambda checker: checker.__name__)
-def test_what_a_strict_checker_reveals_of_a_program_is_what_it_reveals_over_the_standard_package(
+def test_a_strict_checker_reveals_the_types_of_the_standard_package(
     checker, programs
 ):
     standard, ours = by_file(checker(programs))

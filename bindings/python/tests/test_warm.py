@@ -49,7 +49,7 @@ def test_share_and_array_hold_what_they_were_given_in_used_memory():
         assert np.array_equal(shmarray.share(source[::-2, ::3]), source[::-2, ::3])
 
 
-def test_what_is_loaded_is_private_and_what_it_says_also_the_second_time():
+def test_reused_memory_is_private_and_has_the_right_values():
     for value in range(1, 9):
         loaded = shmarray.loads(shmarray.dumps(np.full(50_000, value, "i8")))
         assert (loaded == value).all()

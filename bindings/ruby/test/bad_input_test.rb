@@ -131,7 +131,7 @@ class BadInputTest < SharedMemoryTest
     end
   end
 
-  def test_what_numos_loops_cannot_read_is_refused
+  def test_layouts_that_numos_loops_cannot_read_are_refused
     skip "no Numo gem is installed" unless NUMO
     a = Shmarray::Array.create(:int32, 4)
     odd = a.handle.sub('"offset":0', '"offset":2').sub("[4]", "[2]")

@@ -98,7 +98,7 @@ class ExtconfTest < SharedMemoryTest
     assert_accepts
   end
 
-  def test_what_says_no_version_is_left_to_cargo
+  def test_a_rustc_without_a_version_is_left_to_cargo
     stand_in("rustc", "echo 'a rustc of our own'")
     assert_accepts
   end

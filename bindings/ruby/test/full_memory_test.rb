@@ -16,7 +16,7 @@ class FullMemoryTest < SharedMemoryTest
     end
   end
 
-  def test_what_is_larger_than_all_is_an_error_and_nothing_else
+  def test_an_array_larger_than_all_memory_is_only_an_error
     in_small_tmpfs("size=#{SMALL}") do |dir|
       kept = [filled(1000, 7)]
       before = segments_in
@@ -69,7 +69,7 @@ class FullMemoryTest < SharedMemoryTest
 
   # Ruby itself collects when there are too many open files. Likewise unreferenced arrays are no
   # reason to fail.
-  def test_what_nobody_refers_to_makes_room
+  def test_unreferenced_arrays_make_room
     in_small_tmpfs("size=#{SMALL}") do
       kept = filled(1000, 7)
       100.times { |number| away { filled(1 << 20, number % 251) } }

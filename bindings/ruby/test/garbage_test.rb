@@ -49,7 +49,7 @@ module Garbage
   end
 
   # An array that is read or written now and then stays.
-  def test_what_is_used_is_kept
+  def test_referenced_arrays_are_kept
     kept, = say(<<~RUBY)
       one = #{make(1)}.fill(3)
       20.times { GC.start }
@@ -76,7 +76,7 @@ class GarbageTest < SharedMemoryTest
   def make(size) = "Shmarray::Array.create(:uint8, #{size} << 20)"
 
   # Without GC.start: pooled memory that is not used is freed by a later collection.
-  def test_what_the_pool_does_not_use_goes_in_a_while
+  def test_unused_pool_memory_is_released_after_a_while
     assert_operator say(<<~RUBY).first, :<, 40
       Fiber.new { #{make(40)}.fill(1) && nil }.resume
       raise "there is none" if used < 40

@@ -151,7 +151,7 @@ class GemTest < SharedMemoryTest
     assert_empty kinds - %w[Added Changed Deprecated Removed Fixed Security]
   end
 
-  def test_what_is_new_for_ruby_stands_in_one_changelog
+  def test_news_for_ruby_are_in_one_changelog
     lines = File.readlines(File.join(REPOSITORY, "CHANGELOG.md"), chomp: true, **UTF8)
     points = lines.grep(/\A\* Ruby:/)
     assert_equal 1, points.size, points.join("\n")
@@ -175,7 +175,7 @@ class GemTest < SharedMemoryTest
     Dir.glob("**/*", base: dir).sort
   end
 
-  def test_what_a_build_in_place_has_left_is_not_in_it
+  def test_the_gem_has_no_files_of_a_build_in_place
     stage
     expected = files_in(@stage)
     copy = copy_of_the_repository

@@ -21,7 +21,7 @@ class IOBufferTest < SharedMemoryTest
     assert_equal 0, Shmarray::Array.create(:int32, [0, 3]).to_io_buffer.size
   end
 
-  def test_what_does_not_lie_side_by_side_has_none
+  def test_an_array_with_gaps_has_no_buffer
     a = Shmarray::Array.create(:int32, [4, 3])
     assert_raises(ArgumentError) { a[(0..) % 2].to_io_buffer }
     assert_equal 12, a[1].to_io_buffer.size

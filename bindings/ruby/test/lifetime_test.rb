@@ -37,7 +37,7 @@ class LifetimeTest < SharedMemoryTest
     assert_raises(Errno::ENOENT) { Shmarray::Array.attach(handle) }
   end
 
-  def test_what_persists_stays_until_it_is_unlinked
+  def test_a_persistent_array_stays_until_it_is_unlinked
     in_child do
       Shmarray::Array.create(:int32, 3, name: "kept", persist: true).then { |a| a[2] = 9 }
     end

@@ -71,7 +71,7 @@ class MessageTest < SharedMemoryTest
     assert_nil kept.close
   end
 
-  def test_what_cannot_be_sent_is_refused
+  def test_an_invalid_send_is_refused
     assert_raises(TypeError) { @here.send_arrays(5) }
     assert_raises(TypeError) { @here.send_arrays("", 5) }
     assert_match(/not an array in shared memory/,
@@ -153,7 +153,7 @@ class MessageTest < SharedMemoryTest
     assert_empty segments_in
   end
 
-  def test_what_nobody_can_receive_is_given_back
+  def test_unreceivable_messages_are_given_back
     away { SIZES.each { |size| @here.send_arrays("", [marked(size, 1)]) } }
     collect
     @here.close
@@ -200,7 +200,7 @@ class MessageTest < SharedMemoryTest
     assert_raises(EOFError) { @here.receive }
   end
 
-  def test_what_is_no_end_of_a_pipe_is_refused_and_stays_open
+  def test_an_fd_that_is_not_a_pipe_is_refused_and_stays_open
     reader, writer = IO.pipe
     assert_match(/not an end of a pipe/,
                  assert_raises(ArgumentError) { Shmarray::Pipe.for_fd(reader.fileno) }.message)
@@ -226,7 +226,7 @@ class MessageTest < SharedMemoryTest
     assert_equal "x", @there.receive(timeout: 0, &:payload)
   end
 
-  def test_whatever_ends_a_threads_wait_ends_this_one
+  def test_every_way_to_end_a_threads_wait_ends_receive
     waiting = lambda do |&ending|
       thread = Thread.new { @there.receive }
       thread.report_on_exception = false

@@ -142,7 +142,7 @@ class NumoInPlaceTest < NumoTest
     assert_operator seen.size, :>, 40
   end
 
-  def test_what_would_replace_the_memory_is_refused_or_stays
+  def test_methods_that_would_replace_the_memory_are_refused_or_keep_it
     a = Numo::Shared.new(Numo::Int32, [2, 3]).seq
     strided = Numo::Shared.attach(Numo::Shared.handle(a.transpose))
     [a, a.view, strided].each do |array|

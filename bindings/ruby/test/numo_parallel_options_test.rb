@@ -25,7 +25,7 @@ class NumoParallelOptionsTest < NumoTest
     assert_same kept[2], results[1]
   end
 
-  def test_what_ends_threads
+  def test_errors_and_breaks_end_threads
     error = assert_raises(IndexError) do
       P.map([1, 2], in_threads: 2) { |n| n == 2 ? raise(IndexError, "two") : n }
     end
@@ -128,7 +128,7 @@ class NumoParallelOptionsTest < NumoTest
   end
 
   # A queue that is never filled.
-  def test_who_waits_for_a_producer_is_called_back_when_a_block_fails
+  def test_a_failing_block_ends_the_wait_for_a_producer
     [IndexError, NotImplementedError].each do |type|
       queue = Queue.new
       [1, 2].each { |item| queue << item }
@@ -146,7 +146,7 @@ class NumoParallelOptionsTest < NumoTest
     assert_raises(Errno::ECHILD) { Process.wait }
   end
 
-  def test_what_a_producer_raises
+  def test_an_exception_of_a_producer
     [IndexError, NotImplementedError, SystemExit].each do |type|
       assert_raises(type) { P.map(-> { raise type }, in_processes: 2) { 1 } }
     end

@@ -81,7 +81,7 @@ class NumoParallelTest < NumoTest
     end
   end
 
-  def test_what_is_one_object_stays_one
+  def test_an_object_that_occurs_twice_stays_one
     map([100, 50_000]) do |size|
       array = Numo::UInt8.new(size).fill(7)
       list = [array]
@@ -93,7 +93,7 @@ class NumoParallelTest < NumoTest
     end
   end
 
-  def test_what_the_block_keeps_is_not_changed
+  def test_objects_that_the_block_keeps_are_not_changed
     kept = nil
     back = map([1], in_processes: 0) { kept = { a: [Numo::Int8[1]] } }.first
     assert_same kept, back
@@ -234,7 +234,7 @@ class NumoParallelTest < NumoTest
     assert_no_worker
   end
 
-  def test_what_marshal_refuses_is_told
+  def test_a_result_that_marshal_refuses_raises
     assert_raises(TypeError) { map([1]) { -> {} } }
     odd = Class.new(StandardError)
     error = assert_raises(Numo::Parallel::UndumpableException) do
@@ -288,7 +288,7 @@ class NumoParallelTest < NumoTest
     [reader, writer].each(&:close) # and so that ends, too
   end
 
-  def test_who_is_interrupted_leaves_no_worker
+  def test_an_interrupted_caller_leaves_no_worker
     never, writer = IO.pipe
     begun, tell = IO.pipe
     # A worker that is left ends with this process.
@@ -306,7 +306,7 @@ class NumoParallelTest < NumoTest
   end
 
   # A worker may be at its job while its parent is still in fork.
-  def test_who_is_interrupted_in_a_fork_leaves_no_worker
+  def test_a_caller_interrupted_in_a_fork_leaves_no_worker
     interrupted = Class.new(StandardError)
     left = 0
     interrupt = ->(pid) { Thread.current.raise(interrupted) if pid.positive? && (left -= 1).zero? }

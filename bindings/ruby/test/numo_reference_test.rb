@@ -12,7 +12,7 @@ class NumoReferenceTest < NumoTest
     Numo::Shared::Reference.new(array)
   end
 
-  def test_what_is_loaded_is_the_array
+  def test_loading_gives_the_array
     whole = Numo::Shared.new(Numo::Int32, [2, 3])
     through_marshal({ "a" => [reference(whole)] })["a"][0][1, 2] = 7
     through_marshal(reference(whole[true, 1])).fill(5)
@@ -33,7 +33,7 @@ class NumoReferenceTest < NumoTest
     assert_equal [false, [1, 2]], [Numo::Shared.shared?(copy), whole.to_a]
   end
 
-  def test_what_is_dumped_lives_until_it_is_loaded
+  def test_a_dumped_array_lives_until_it_is_loaded
     text = away { Marshal.dump(reference(Numo::Int8.new(100_000).fill(3))) }
     collect
     Numo::Shared.sweep

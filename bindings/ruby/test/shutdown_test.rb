@@ -58,7 +58,7 @@ class ShutdownTest < SharedMemoryTest
       "Fiber.new { begin; Fiber.yield; ensure; use; end }.resume; at_exit { use }"
   }.freeze
 
-  def test_what_runs_at_the_end_may_use_arrays_and_the_library
+  def test_exit_handlers_may_use_arrays_and_the_library
     HANDLERS.each do |name, code|
       output, status = ruby(PRELUDE + code)
       assert_match(/\A\.+\z/, output, name)
@@ -94,7 +94,7 @@ class ShutdownTest < SharedMemoryTest
     "a stressed collector" => "GC.stress = true; $view = KEPT[1]"
   }.freeze
 
-  def test_whatever_still_holds_arrays_at_the_end_gives_them_back_quietly
+  def test_arrays_held_at_the_exit_are_given_back_quietly
     HOLDERS.each do |name, code|
       output, status = ruby(PRELUDE + code)
       assert_equal ["", 0], [output, status.to_i], name
@@ -136,7 +136,7 @@ class ShutdownTest < SharedMemoryTest
     assert_empty segments_in
   end
 
-  def test_what_a_signal_ended_is_given_back_by_the_next_use
+  def test_memory_of_a_process_ended_by_a_signal_is_given_back_at_the_next_use
     %i[TERM INT HUP ABRT KILL QUIT].each do |signal|
       program = start_ruby(PRELUDE + <<~RUBY)
         trap("#{signal}", "SYSTEM_DEFAULT") unless "#{signal}" == "KILL"
@@ -191,7 +191,7 @@ class NumoShutdownTest < NumoTest
     "a finalizer of what is attached" => "ObjectSpace.define_finalizer(TURNED, proc { use })"
   }.freeze
 
-  def test_what_runs_at_the_end_may_use_numo_arrays
+  def test_exit_handlers_may_use_numo_arrays
     HANDLERS.each do |name, code|
       output, status = ruby(PRELUDE + code)
       assert_equal [".", 0], [output, status.to_i], name
@@ -217,7 +217,7 @@ class NumoShutdownTest < NumoTest
     RUBY
   }.freeze
 
-  def test_whatever_still_holds_numo_arrays_at_the_end_gives_them_back_quietly
+  def test_numo_arrays_held_at_the_exit_are_given_back_quietly
     HOLDERS.each do |name, code|
       output, status = ruby(PRELUDE + code)
       assert_equal ["", 0], [output, status.to_i], name

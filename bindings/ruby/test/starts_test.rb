@@ -29,7 +29,7 @@ class StartsTest < SharedMemoryTest
     end
   end
 
-  def test_what_a_shell_or_a_terminal_runs_takes_nothing
+  def test_programs_of_a_shell_or_terminal_take_nothing
     a = Shmarray::Array.create(:int32, 3)
     before = segments_in
     assert system("true")

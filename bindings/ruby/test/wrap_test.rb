@@ -51,7 +51,7 @@ class WrapTest < SharedMemoryTest
                  Shmarray::Array.wrap(Numo::DFloat[[1, 2], [3, 4]].transpose).to_a
   end
 
-  def test_what_exports_nothing_is_refused
+  def test_an_object_without_a_memory_view_is_refused
     ["text", 1, nil, Object.new].each do |object|
       assert_raises(TypeError) { Shmarray::Array.wrap(object) }
     end

@@ -57,7 +57,7 @@ fn keeps(loss: Loss) -> bool {
 
 /// The ordering that remains at this location.
 #[track_caller]
-fn left_of(order: Ordering) -> Ordering {
+fn weakened(order: Ordering) -> Ordering {
     let acquires = matches!(order, Ordering::Acquire | Ordering::AcqRel) && keeps(Loss::Acquire);
     let releases = matches!(order, Ordering::Release | Ordering::AcqRel) && keeps(Loss::Release);
     match (acquires, releases) {
@@ -101,12 +101,12 @@ impl AtomicU64 {
 
     #[track_caller]
     pub(super) fn load(&self, order: Ordering) -> u64 {
-        self.in_turn().load(left_of(order))
+        self.in_turn().load(weakened(order))
     }
 
     #[track_caller]
     pub(super) fn store(&self, value: u64, order: Ordering) {
-        self.value.store(value, left_of(order));
+        self.value.store(value, weakened(order));
     }
 
     #[track_caller]
@@ -117,21 +117,21 @@ impl AtomicU64 {
         success: Ordering,
         failure: Ordering,
     ) -> Result<u64, u64> {
-        self.value.compare_exchange(from, to, left_of(success), left_of(failure))
+        self.value.compare_exchange(from, to, weakened(success), weakened(failure))
     }
 
     #[track_caller]
     pub(super) fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-        self.value.fetch_or(bits, left_of(order))
+        self.value.fetch_or(bits, weakened(order))
     }
 
     #[track_caller]
     pub(super) fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
-        self.value.fetch_and(bits, left_of(order))
+        self.value.fetch_and(bits, weakened(order))
     }
 
     #[track_caller]
     pub(super) fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
-        self.value.fetch_add(more, left_of(order))
+        self.value.fetch_add(more, weakened(order))
     }
 }

@@ -4,7 +4,7 @@
 use std::ptr::NonNull;
 
 use super::word::{ControlWord, Entry};
-use crate::format::{CELL_ENTRIES_OFFSET, LEASES_OFFSET, SlabLayout, WORDS_OFFSET};
+use crate::format::{CELL_ENTRIES_OFFSET, CONTROL_WORDS_OFFSET, LEASES_OFFSET, SlabLayout};
 
 /// The control words of one mapped header, or of one cell of it.
 #[derive(Clone, Copy)]
@@ -26,9 +26,9 @@ impl ControlWords {
         entries: usize,
         slab_layout: Option<SlabLayout>,
     ) -> Self {
-        // SAFETY: the offset stays in bounds, because WORDS_OFFSET lies inside the header page that
+        // SAFETY: the offset stays in bounds, because CONTROL_WORDS_OFFSET lies inside the header page that
         // the caller of `new` promises.
-        let first = unsafe { header.add(WORDS_OFFSET) };
+        let first = unsafe { header.add(CONTROL_WORDS_OFFSET) };
         // SAFETY: the offset stays in bounds, because LEASES_OFFSET lies inside the header page
         // that the caller of `new` promises.
         let table = unsafe { header.add(LEASES_OFFSET) };

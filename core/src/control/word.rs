@@ -24,6 +24,7 @@ impl ControlWord {
     }
 
     /// Replaces `from` by `to`. Returns whether the word was `from`.
+    #[must_use]
     #[cfg_attr(loom, track_caller)]
     pub(crate) fn replace(&self, from: u64, to: u64) -> bool {
         let _around = self.announced();
@@ -42,12 +43,14 @@ impl ControlWord {
         self.0.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// Adds to a count, which is a hint. The process that brings it to zero scans the entries, and
-    /// sees what the others did before they counted: each addition is the partner of the next one.
+    /// Adds to a count, and returns it. A count is a hint and may be below zero for a moment.
+    ///
+    /// AcqRel: the process that brings it to zero scans the entries, and sees what the others did
+    /// before they counted. Each addition is the partner of the next one.
     #[cfg_attr(loom, track_caller)]
-    pub(crate) fn add(&self, more: u64) -> u64 {
+    pub(crate) fn add(&self, more: i64) -> i64 {
         let _around = self.announced();
-        self.0.fetch_add(more, Ordering::AcqRel).wrapping_add(more)
+        self.0.fetch_add(more as u64, Ordering::AcqRel).wrapping_add(more as u64) as i64
     }
 
     #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]

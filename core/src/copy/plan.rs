@@ -107,7 +107,7 @@ impl Plan {
         let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
         for &dim in &self.dims {
             match merged.last_mut() {
-                Some(outer) if outer.goes_on_in(dim) => {
+                Some(outer) if outer.is_one_dimension_with(dim) => {
                     *outer = Dim { count: outer.count * dim.count, ..dim }
                 }
                 _ => merged.push(dim),
@@ -168,7 +168,7 @@ impl Plan {
 
 impl Dim {
     /// Whether the two are one dimension in both ends.
-    fn goes_on_in(&self, inner: Self) -> bool {
+    fn is_one_dimension_with(&self, inner: Self) -> bool {
         let count = inner.count as isize;
         self.to == inner.to * count && self.from == inner.from * count
     }

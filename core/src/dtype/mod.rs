@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_dtype_is_refused_with_its_text() {
+    fn an_invalid_dtype_is_refused_with_its_text() {
         let bad = [
             "",
             "i4",

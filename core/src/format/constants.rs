@@ -15,7 +15,7 @@ pub(crate) const KNOWN_FEATURES: u64 = 0;
 /// The kind of a segment with one array, which is the whole data.
 pub(crate) const KIND_ARRAY: u32 = 1;
 /// The kind of a slab: several arrays, each in a cell of the data.
-pub(crate) const KIND_CELLS: u32 = 2;
+pub(crate) const KIND_SLAB: u32 = 2;
 
 /// The number of entries in the lease table of a new slab, for its maker's pool lease.
 pub(crate) const POOL_LEASES: u32 = 1;
@@ -28,7 +28,7 @@ pub(crate) const LOCK_ONLY: u64 = 2;
 /// The memory of a cell was given back. It must be reserved before it is touched.
 pub(crate) const DECOMMITTED: u64 = 4;
 /// The offset of the control words; see `control`.
-pub(crate) const WORDS_OFFSET: usize = 128;
+pub(crate) const CONTROL_WORDS_OFFSET: usize = 128;
 /// The offset of the array's description, unless its dtype is too long for the first page.
 pub(crate) const DESCRIPTION_OFFSET: usize = 256;
 /// The room for the description in the first page. The lease table follows it.
@@ -38,4 +38,4 @@ pub(crate) const LEASES_OFFSET: usize = DESCRIPTION_OFFSET + DESCRIPTION_BYTES;
 /// The size of one lease entry.
 pub(crate) const LEASE_BYTES: usize = 16;
 /// The most entries that the first page has room for.
-pub(crate) const LEASES_MOST: u32 = ((PAGE_BYTES as usize - LEASES_OFFSET) / LEASE_BYTES) as u32;
+pub(crate) const MAX_LEASES: u32 = ((PAGE_BYTES as usize - LEASES_OFFSET) / LEASE_BYTES) as u32;

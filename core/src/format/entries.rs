@@ -1,6 +1,6 @@
 //! Copies of lease entries and flags, from a copy of a header.
 
-use super::constants::{LEASE_BYTES, LEASES_OFFSET, LOCK_ONLY, PAGE_BYTES, WORDS_OFFSET};
+use super::constants::{CONTROL_WORDS_OFFSET, LEASE_BYTES, LEASES_OFFSET, LOCK_ONLY, PAGE_BYTES};
 use super::header::Header;
 use super::slab::{CELL_ENTRIES_OFFSET, CELL_FLAGS_OFFSET, HEADS_OFFSET, SMALL_HEAD_BYTES};
 
@@ -75,6 +75,6 @@ impl Header {
 
     /// Returns the flags, from a copy of the header.
     pub(crate) fn flags(&self, bytes: &[u8]) -> u64 {
-        bytes.get(WORDS_OFFSET + 16).map_or(0, |byte| u64::from(*byte))
+        bytes.get(CONTROL_WORDS_OFFSET + 16).map_or(0, |byte| u64::from(*byte))
     }
 }

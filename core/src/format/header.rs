@@ -8,7 +8,7 @@ use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::constants::*;
-use super::slab::{CELLS_MOST, HEADS_OFFSET, LARGE_HEAD_BYTES, SMALL_HEAD_BYTES, SlabLayout};
+use super::slab::{HEADS_OFFSET, LARGE_HEAD_BYTES, MAX_CELLS, SMALL_HEAD_BYTES, SlabLayout};
 use crate::dtype::{DType, MAX_DTYPE_BYTES};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, ID_BYTES, MAX_NAME_BYTES, SegmentId};
@@ -55,7 +55,7 @@ struct Description {
 }
 
 const _: () = {
-    assert!(size_of::<Preamble>() == WORDS_OFFSET);
+    assert!(size_of::<Preamble>() == CONTROL_WORDS_OFFSET);
     assert!(offset_of!(Preamble, id) == 32);
     assert!(offset_of!(Preamble, header_bytes) == 56);
     assert!(offset_of!(Preamble, segment_bytes) == 64);
@@ -114,7 +114,7 @@ impl Header {
         Ok(Self {
             id,
             header_bytes,
-            leases_count: LEASES_MOST,
+            leases_count: MAX_LEASES,
             data_bytes,
             creator_pid,
             created_ns,
@@ -169,7 +169,7 @@ impl Header {
             header_bytes: self.header_bytes.into(),
             segment_bytes: self.segment_bytes().into(),
             data_bytes: self.data_bytes.into(),
-            kind: if self.slab_layout.is_some() { KIND_CELLS } else { KIND_ARRAY }.into(),
+            kind: if self.slab_layout.is_some() { KIND_SLAB } else { KIND_ARRAY }.into(),
             creator_pid: self.creator_pid.into(),
             created_ns: self.created_ns.into(),
             description_offset: (description_offset as u32).into(),
@@ -247,7 +247,7 @@ impl Preamble {
         preamble.check_leases(label)?;
         match preamble.kind.get() {
             KIND_ARRAY => Ok(preamble),
-            KIND_CELLS => preamble.check_cells(label).map(|()| preamble),
+            KIND_SLAB => preamble.check_cells(label).map(|()| preamble),
             kind => Err(invalid(label, "kind", "1 (array) or 2 (cells)", kind)),
         }
     }
@@ -255,7 +255,7 @@ impl Preamble {
     fn slab_layout(&self) -> Option<SlabLayout> {
         let (cells, head_bytes) = (self.cells.get(), self.head_bytes.get());
         let layout = SlabLayout { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
-        (self.kind.get() == KIND_CELLS).then_some(layout)
+        (self.kind.get() == KIND_SLAB).then_some(layout)
     }
 
     fn check_cells(&self, label: &str) -> Result<()> {
@@ -272,7 +272,7 @@ impl Preamble {
             ));
         }
         let heads = HEADS_OFFSET as u64 + cells * u64::from(head_bytes);
-        if !(1..=u64::from(CELLS_MOST)).contains(&cells) || heads > self.header_bytes.get() {
+        if !(1..=u64::from(MAX_CELLS)).contains(&cells) || heads > self.header_bytes.get() {
             return Err(invalid(label, "cells", "a number whose heads fit the header", cells));
         }
         match cell_bytes % PAGE_BYTES == 0
@@ -331,8 +331,8 @@ impl Preamble {
             ));
         }
         match self.leases_count.get() {
-            0..=LEASES_MOST => Ok(()),
-            count => Err(invalid(label, "leases_count", format!("at most {LEASES_MOST}"), count)),
+            0..=MAX_LEASES => Ok(()),
+            count => Err(invalid(label, "leases_count", format!("at most {MAX_LEASES}"), count)),
         }
     }
 

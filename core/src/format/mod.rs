@@ -21,8 +21,8 @@ pub(crate) use constants::DESCRIPTION_OFFSET;
 #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
 pub(crate) use constants::MAGIC;
 pub(crate) use constants::{
-    DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY, PAGE_BYTES, PERSIST,
-    WORDS_OFFSET,
+    CONTROL_WORDS_OFFSET, DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY,
+    PAGE_BYTES, PERSIST,
 };
 pub(crate) use entries::EntryCopy;
 pub(crate) use header::Header;

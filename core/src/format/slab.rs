@@ -23,7 +23,7 @@ pub(crate) const CELL_DESCRIPTION_BYTES: usize = size_of::<CellDescription>();
 /// The offset of the entries in a head.
 pub(crate) const CELL_ENTRIES_OFFSET: usize = CELL_DESCRIPTION_OFFSET + CELL_DESCRIPTION_BYTES;
 /// The most cells of a slab: their heads fit the largest header.
-pub(crate) const CELLS_MOST: u32 = 1024;
+pub(crate) const MAX_CELLS: u32 = 1024;
 /// The most dimensions of an array in a cell.
 pub(crate) const CELL_NDIM: usize = 8;
 /// The longest dtype of an array in a cell, as in a handle.
@@ -67,7 +67,7 @@ impl SlabLayout {
 const _: () = {
     assert!(CELL_ENTRIES_OFFSET == 128);
     assert!(
-        HEADS_OFFSET + CELLS_MOST as usize * SMALL_HEAD_BYTES as usize <= MAX_HEADER_BYTES as usize
+        HEADS_OFFSET + MAX_CELLS as usize * SMALL_HEAD_BYTES as usize <= MAX_HEADER_BYTES as usize
     );
 };
 

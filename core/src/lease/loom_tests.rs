@@ -45,16 +45,16 @@ macro_rules! scenarios {
 
 scenarios! {
     the_last_to_leave_and_one_that_enters_do_not_both_win: 3;
-    of_two_that_leave_at_once_one_is_told_that_it_was_the_last: 4;
+    one_of_two_that_leave_at_once_is_the_last: 4;
     three_that_meet_at_a_closing_end_it_once: 1;
     a_ticket_holds_until_its_receiver_does: 3;
     a_ticket_is_given_back_once_though_two_processes_try: 3;
     a_cell_that_is_used_again_is_one_life_at_a_time: 2;
     a_stale_handle_never_keeps_a_cell_that_nobody_holds: 1;
-    of_two_who_claim_a_cell_one_owns_it: 3;
+    one_of_two_that_claim_a_cell_owns_it: 3;
     a_cell_is_trimmed_or_used_and_never_both: 3;
     no_cell_lives_in_a_dead_slab: 3;
-    of_two_processes_that_free_cells_at_once_one_ends_the_slab: 4;
+    one_of_two_processes_that_free_cells_at_once_ends_the_slab: 4;
     a_trim_beside_the_last_to_leave_ends_the_slab: 2;
     a_lock_only_holder_is_seen_or_refused: 4;
     a_segment_that_no_longer_persists_is_ended_once: 4;
@@ -89,7 +89,7 @@ mod bodies {
         assert_eq!(segment.close(), Closed::Gone);
     }
 
-    pub(super) fn of_two_that_leave_at_once_one_is_told_that_it_was_the_last() {
+    pub(super) fn one_of_two_that_leave_at_once_is_the_last() {
         let (segment, first) = held_segment(2);
         let second = attach(segment, 2).unwrap();
         let other = spawn(move || leave(segment, second));
@@ -110,7 +110,7 @@ mod bodies {
         assert!(segment.hold_for_message(50, 0));
         let receiver = spawn(move || {
             let entry = attach(segment, 2).expect("its ticket holds it");
-            assert!(segment.give_back_ticket(50) && segment.is_live());
+            assert!(segment.release_ticket(50) && segment.is_live());
             leave(segment, entry)
         });
         assert_eq!(leave(segment, sender) + receiver.join().unwrap(), 1);
@@ -120,12 +120,12 @@ mod bodies {
     pub(super) fn a_ticket_is_given_back_once_though_two_processes_try() {
         let (segment, sender) = held_segment(4);
         assert!(segment.hold_for_message(50, 0));
-        let give_back = move || usize::from(segment.give_back_ticket(50));
+        let give_back = move || usize::from(segment.release_ticket(50));
         let (one, next) = (spawn(give_back), spawn(move || segment.hold_for_message(51, 0)));
         assert_eq!(give_back() + one.join().unwrap(), 1);
         assert!(next.join().unwrap());
         assert_eq!(leave(segment, sender), 0);
-        assert!(segment.give_back_ticket(51));
+        assert!(segment.release_ticket(51));
         assert_eq!(last(segment), 1);
     }
 
@@ -153,7 +153,7 @@ mod bodies {
         assert_eq!(ended + ended_again, 1 + begun);
     }
 
-    pub(super) fn of_two_who_claim_a_cell_one_owns_it() {
+    pub(super) fn one_of_two_that_claim_a_cell_owns_it() {
         let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
         let other = spawn(move || make_and_leave(cell, 1, memory, 1));
         let ((here, ended_here), (there, ended_there)) =
@@ -191,13 +191,13 @@ mod bodies {
             let entry = cell.take_entry(1, 10).unwrap();
             assert!(cell.claim());
             slab.control.used().add(1);
-            if !slab.look() {
+            if !slab.settle_and_is_live() {
                 cell.unclaim();
                 cell.leave(entry);
                 return 0;
             }
             memory[1].clear(false);
-            cell.begin(entry, 6, 48);
+            cell.begin_life(entry, 6, 48);
             assert!(slab.is_live(), "its slab has ended");
             free(slab, 1, entry, memory)
         });
@@ -205,7 +205,7 @@ mod bodies {
         assert!(!slab.is_live());
     }
 
-    pub(super) fn of_two_processes_that_free_cells_at_once_one_ends_the_slab() {
+    pub(super) fn one_of_two_processes_that_free_cells_at_once_ends_the_slab() {
         let (slab, memory) = (slab(2, 1), [Memory::new(), Memory::new()]);
         let [first, second] = [0, 1].map(|cell| {
             slab.control.used().add(1);
@@ -241,7 +241,7 @@ mod bodies {
 
     pub(super) fn a_segment_that_no_longer_persists_is_ended_once() {
         let (segment, first) = held_segment(1);
-        segment.be_live(PERSIST);
+        segment.set_live(PERSIST);
         let unlinks = spawn(move || {
             segment.control.flags().clear(PERSIST);
             last(segment)
@@ -252,7 +252,7 @@ mod bodies {
     /// Two sweeps, and a process that takes the only entry, a dead owner's, meanwhile.
     pub(super) fn a_dead_owners_entry_is_cleared_and_the_next_owners_is_not() {
         let segment = Leases::of_segment(ControlWords::modelled(1, 0));
-        segment.be_live(0);
+        segment.set_live(0);
         segment.set_held(segment.take_entry(DEAD_OWNER, 0).unwrap());
         let sweep = move || {
             clear_dead(segment);
@@ -314,14 +314,14 @@ fn spawn<T: 'static>(body: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
 /// Makes a segment. Returns it with the entry by which its maker holds it.
 fn held_segment(entries: usize) -> (Leases, EntryIndex) {
     let segment = Leases::of_segment(ControlWords::modelled(entries, 0));
-    segment.be_live(0);
+    segment.set_live(0);
     (segment, attach(segment, 1).unwrap())
 }
 
 /// Makes a slab.
 fn slab(cells: usize, entries: usize) -> Leases {
     let slab = Leases::of_slab(ControlWords::modelled(entries, cells));
-    slab.be_live(0);
+    slab.set_live(0);
     slab
 }
 
@@ -382,7 +382,7 @@ fn make(cell: Leases, owner: u64, memory: Memory, generation: u64) -> Option<Ent
         return None;
     }
     memory.clear(cell.control.flags().load(Acquire) & DECOMMITTED != 0);
-    cell.begin(entry, generation, generation * 8);
+    cell.begin_life(entry, generation, generation * 8);
     assert!(cell.is_live(), "it was taken from its owner");
     Some(entry)
 }

@@ -25,7 +25,7 @@ fn control(pages: &mut Pages) -> ControlWords {
 
 fn leases(pages: &mut Pages) -> Leases {
     let leases = Leases::of_segment(control(pages));
-    leases.be_live(0);
+    leases.set_live(0);
     leases
 }
 
@@ -60,9 +60,9 @@ fn a_closing_that_a_dead_process_left_is_settled_by_the_next() {
 fn a_segment_that_persists_or_is_held_lock_only_is_not_closed() {
     let mut page = Pages([0; 8192]);
     let leases = leases(&mut page);
-    leases.be_live(PERSIST);
+    leases.set_live(PERSIST);
     assert_eq!(leases.close(), Closed::Held);
-    leases.be_live(0);
+    leases.set_live(0);
     assert!(leases.set_lock_only());
     assert_eq!(leases.close(), Closed::Held);
 }
@@ -89,10 +89,8 @@ fn a_message_holds_until_its_ticket_is_given_back_once() {
     let leases = leases(&mut page);
     assert!((21..24).all(|ticket| leases.hold_for_message(ticket, 1)));
     assert!(!leases.hold_for_message(24, 1), "a quarter is left to processes");
-    assert!(
-        (21..24).all(|ticket| leases.close() == Closed::Held && leases.give_back_ticket(ticket))
-    );
-    assert!(!leases.give_back_ticket(21));
+    assert!((21..24).all(|ticket| leases.close() == Closed::Held && leases.release_ticket(ticket)));
+    assert!(!leases.release_ticket(21));
     assert_eq!(leases.close(), Closed::Last);
 }
 
@@ -100,7 +98,7 @@ fn a_message_holds_until_its_ticket_is_given_back_once() {
 fn a_cell_is_used_again_by_one_owner_and_stale_handles_are_refused() {
     let mut page = Pages([0; 8192]);
     let slab = Leases::of_slab(control(&mut page));
-    slab.be_live(0);
+    slab.set_live(0);
     let cell = slab.cell(7).unwrap();
     assert!(slab.cell(8).is_none() && cell.is_unused());
     for generation in [5, 6] {
@@ -108,24 +106,24 @@ fn a_cell_is_used_again_by_one_owner_and_stale_handles_are_refused() {
         assert!(cell.claim() && !cell.claim());
         let late = cell.take_entry(12, 0).unwrap();
         assert!(!cell.enter(late), "it is nobody's yet");
-        cell.begin(mine, generation, 8);
+        cell.begin_life(mine, generation, 8);
         assert_eq!((cell.control.generation(), slab.close()), (generation, Closed::Held));
         cell.leave(mine);
         assert_eq!((cell.close(), cell.close()), (Closed::Last, Closed::Gone));
     }
     assert_eq!(slab.close(), Closed::Last);
-    assert!(!slab.look(), "nothing is made there any more");
+    assert!(!slab.settle_and_is_live(), "nothing is made there any more");
 }
 
 #[test]
 fn a_cell_that_a_process_held_at_its_exit_is_used_again_only_when_it_is_dead() {
     let mut page = Pages([0; 8192]);
     let slab = Leases::of_slab(control(&mut page));
-    slab.be_live(0);
+    slab.set_live(0);
     let cell = slab.cell(0).unwrap();
     let entry = cell.take_entry(11, 0).unwrap();
     assert!(cell.claim());
-    cell.begin(entry, 1, 8);
+    cell.begin_life(entry, 1, 8);
     cell.leave_at_exit(entry);
     assert_eq!(cell.close(), Closed::Last);
     cell.recover();

@@ -56,7 +56,7 @@ struct LastLockOnly {
 impl Drop for LastLockOnly {
     fn drop(&mut self) {
         if *self.was_lock_only.get_mut() {
-            let _ = sys::give_back(&self.directory, &self.id); // nobody to tell; a sweep will do it
+            let _ = sys::reclaim(&self.directory, &self.id); // nobody to tell; a sweep will do it
         }
     }
 }

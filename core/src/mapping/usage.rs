@@ -8,7 +8,7 @@ static FILES: AtomicUsize = AtomicUsize::new(0);
 static PRIVATE_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The most mappings of a file: its header, and its data with another protection.
-const MAPPINGS_OF_A_FILE: usize = 2;
+const MAPPINGS_PER_FILE: usize = 2;
 
 pub(super) fn file_was_mapped() {
     FILES.fetch_add(1, Ordering::Relaxed);
@@ -20,7 +20,7 @@ pub(super) fn file_was_unmapped() {
 
 /// Returns an upper bound of the mappings that this library has in this process.
 pub(crate) fn mappings() -> usize {
-    FILES.load(Ordering::Relaxed).saturating_mul(MAPPINGS_OF_A_FILE)
+    FILES.load(Ordering::Relaxed).saturating_mul(MAPPINGS_PER_FILE)
 }
 
 /// Counts the bytes of shared memory that one copy-on-write array keeps, while it lives.

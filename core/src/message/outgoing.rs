@@ -16,17 +16,17 @@ use crate::sys::{self, Directory, Owner, socket};
 
 /// The holder of a message's tickets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum TicketHolder {
     /// The fds that go with it.
-    Pipe,
+    Fds,
     /// The family of this process. The message is sent without such fds.
-    Unknown,
+    Family,
 }
 
-/// How a message is sent.
+/// Options of a send.
 #[derive(Clone, Copy)]
-pub(super) struct Form {
-    pub(super) way: Way,
+pub(super) struct SendOptions {
+    pub(super) ticket_holder: TicketHolder,
     /// The most bytes of a packet. A longer body goes through shared memory.
     pub(super) inline_bytes: usize,
 }
@@ -45,7 +45,7 @@ pub(super) struct Outgoing<'a> {
     /// The ticket for each directory.
     tickets: Vec<(Directory, Owner)>,
     pub(super) held: FxHashMap<SegmentText, (Array, u64)>,
-    way: Way,
+    ticket_holder: TicketHolder,
 }
 
 impl<'a> Outgoing<'a> {
@@ -53,7 +53,7 @@ impl<'a> Outgoing<'a> {
         payload: &'a [&'a [u8]],
         arrays: &[&Array],
         fds: usize,
-        form: Form,
+        options: SendOptions,
     ) -> Result<Self> {
         let mut outgoing = Self {
             head: [0; HEADER_BYTES],
@@ -63,11 +63,11 @@ impl<'a> Outgoing<'a> {
             file: None,
             tickets: Vec::new(),
             held: FxHashMap::default(),
-            way: form.way,
+            ticket_holder: options.ticket_holder,
         };
         let handles_bytes = outgoing.hold_all(arrays)?;
         let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
-        let body = match HEADER_BYTES + handles_bytes + payload_bytes <= form.inline_bytes {
+        let body = match HEADER_BYTES + handles_bytes + payload_bytes <= options.inline_bytes {
             true => Body::Inline,
             false => outgoing.place(handles_bytes + payload_bytes)?,
         };
@@ -123,12 +123,12 @@ impl<'a> Outgoing<'a> {
         if let Some((_, ticket)) = self.tickets.iter().find(|(of, _)| of == directory) {
             return Ok(*ticket);
         }
-        let ticket = match self.way {
-            Way::Unknown => sys::family_message(directory)?,
-            Way::Pipe if self.locks.len() == socket::FDS_MOST => {
+        let ticket = match self.ticket_holder {
+            TicketHolder::Family => sys::family_message(directory)?,
+            TicketHolder::Fds if self.locks.len() == socket::MAX_FDS => {
                 return Err(no_message("its arrays lie in too many directories"));
             }
-            Way::Pipe => {
+            TicketHolder::Fds => {
                 let (ticket, lock) = sys::message(directory)?;
                 self.locks.push(lock);
                 ticket
@@ -186,7 +186,7 @@ pub fn in_band_bytes() -> u64 {
 impl Drop for Outgoing<'_> {
     fn drop(&mut self) {
         for (array, ticket) in self.held.values() {
-            array.give_back_ticket(*ticket);
+            array.release_ticket(*ticket);
         }
     }
 }

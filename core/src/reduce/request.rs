@@ -43,7 +43,7 @@ impl<'a> Request<'a> {
         let kept = kept(from.layout.ndim(), axes)?;
         let request = Self { from, code, reduction, kept };
         let needs_one = matches!(reduction, Reduction::Min | Reduction::Max | Reduction::Mean);
-        if needs_one && request.of_each() == 0 && request.results() > 0 {
+        if needs_one && request.elements_per_result() == 0 && request.results() > 0 {
             let text =
                 format!("{:?} has no elements to take the {reduction} of", from.layout.shape);
             return Err(Error::argument("shape", text));
@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the number of elements of each result.
-    fn of_each(&self) -> u64 {
+    fn elements_per_result(&self) -> u64 {
         let dims = self.from.layout.shape.iter().zip(&self.kept);
         dims.filter(|(_, kept)| !**kept).map(|(&count, _)| count).product()
     }
@@ -115,7 +115,7 @@ impl<'a> Request<'a> {
     fn fold_by<T: Item, F: Fold<T::Number>>(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         let mut folds = Folds::<F>::new(self.results() * self.parts())?;
         self.walk::<T>(&mut folds, go_on)?;
-        let mean_of = (self.reduction == Reduction::Mean).then(|| self.of_each());
+        let mean_of = (self.reduction == Reduction::Mean).then(|| self.elements_per_result());
         for folds in folds.0.chunks(AT_ONCE) {
             let numbers: Vec<_> = folds.iter().map(|fold| fold.number(mean_of)).collect();
             give(&self.of_elements(numbers))?;

@@ -144,7 +144,7 @@ impl Part {
         let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
         for &dim in &self.dims {
             match merged.last_mut() {
-                Some(outer) if outer.goes_on_in(dim) => {
+                Some(outer) if outer.is_one_dimension_with(dim) => {
                     *outer = Dim { count: outer.count * dim.count, ..dim }
                 }
                 _ => merged.push(dim),
@@ -221,7 +221,7 @@ impl Part {
 
 impl Dim {
     /// Whether the two are one dimension in the elements and in the results.
-    fn goes_on_in(&self, inner: Self) -> bool {
+    fn is_one_dimension_with(&self, inner: Self) -> bool {
         let count = inner.count as isize;
         self.from == inner.from * count && self.to == inner.to * count
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::held::{Segment, find};
-use super::hold::{enter, give_back_if_last, give_back_ticket};
+use super::hold::{end_if_unheld, enter, release_ticket};
 use crate::control::Ordering;
 use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ impl Segment {
 
     fn open(lookup: Lookup<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
         let _operation = Operation::begin();
-        sys::note_user();
+        sys::refresh_user();
         let directory = Directory::current();
         let (mapped, is_new) = match map(&directory, lookup, access)? {
             Found::Segment(segment) => return Ok(segment), // the name of a segment held already
@@ -117,7 +117,7 @@ fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<Foun
 pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u64) -> Result<()> {
     let (text, access) = (&descriptor.segment, Access::ReadWrite);
     if let Some(segment) = find(text, access).or_else(|| find(text, Access::ReadOnly)) {
-        segment.give_back_ticket(ticket);
+        segment.release_ticket(ticket);
         return Ok(());
     }
     let (Found::Known(mapped) | Found::New(mapped)) = map(directory, Lookup::Id(&text.id), access)?
@@ -125,8 +125,8 @@ pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u6
         return Ok(());
     };
     let leases = leases_of(&mapped, text.cell, &text.to_string())?;
-    give_back_ticket(&mapped, &leases, ticket);
-    drop(give_back_if_last(&mapped, text.cell, &leases));
+    release_ticket(&mapped, &leases, ticket);
+    drop(end_if_unheld(&mapped, text.cell, &leases));
     Ok(())
 }
 
@@ -159,7 +159,7 @@ pub fn has_room(bytes: u64) -> bool {
 /// library uses a quarter of this process's mappings, when the process would keep more than an
 /// eighth of shared memory in this way, or when less than a quarter of shared memory is free.
 #[must_use]
-pub fn is_better_copied(descriptor: &Descriptor) -> bool {
+pub fn should_copy(descriptor: &Descriptor) -> bool {
     if sys::is_orphaned() {
         return false; // the attach that follows is refused
     }

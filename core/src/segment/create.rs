@@ -73,7 +73,7 @@ impl Segment {
         let generation = random_generation()?;
         let leases = mapped.leases();
         leases.control.set_generation(generation);
-        leases.be_live(options.flags());
+        leases.set_live(options.flags());
         // No other process has seen the segment, so it is alive.
         let hold = enter(&leases, &mapped, None).unwrap_or(Hold::LockOnly);
         file.publish(&mapped.header.id)?;

@@ -24,8 +24,8 @@ pub(crate) extern "C" fn before() {
     slab::before_fork();
     MutexGuard::leak(MAPPINGS.lock());
     fork::register_child();
-    Table::for_each(&table, Segment::lend_to_child);
-    fork::ask_no_more();
+    Table::for_each(&table, Segment::hold_for_child);
+    fork::close_opened();
     MutexGuard::leak(table);
     fork::close_gate();
 }
@@ -56,7 +56,7 @@ pub(crate) extern "C" fn in_child() {
     sys::operations::forget_others();
     // SAFETY: nothing else accesses the data, because `before` took its lock in this thread, which
     // is the only one of this process.
-    Table::for_each(unsafe { &*TABLE.data_ptr() }, Segment::become_childs);
+    Table::for_each(unsafe { &*TABLE.data_ptr() }, Segment::take_over_in_child);
     // SAFETY: nothing else accesses the data, because `before` took its lock in this thread, which
     // is the only one of this process.
     if let Some(lists) = unsafe { &mut *FREE_LISTS.data_ptr() } {
@@ -69,7 +69,7 @@ pub(crate) extern "C" fn in_child() {
 
 impl Segment {
     /// Takes an entry for the child that is about to be forked. Allocates nothing.
-    fn lend_to_child(&self) {
+    fn hold_for_child(&self) {
         let leases = self.leases();
         let owner = fork::child_owner(self.directory()).filter(|_| !self.is_lock_only());
         let entry = owner.and_then(|child| {
@@ -88,7 +88,7 @@ impl Segment {
     }
 
     /// Takes over, in the child, the entry that the parent made for it. Allocates nothing.
-    fn become_childs(&self) {
+    fn take_over_in_child(&self) {
         let Hold::Entry(entry) = self.take_childs_hold() else { return };
         if let Some(me) = fork::registered(self.directory()) {
             self.leases().set_owner_info(entry, me.info); // the parent could not know the pid

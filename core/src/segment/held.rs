@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
-use super::hold::{Hold, give_back_if_last, give_back_ticket, hold_lock_only};
+use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
 use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ pub(crate) struct Segment {
     generation: u64,
     hold: HoldCell,
     /// The child's hold, while a fork is under way.
-    childs_hold: HoldCell,
+    child_hold: HoldCell,
     _private_bytes: Option<PrivateBytes>,
 }
 
@@ -83,7 +83,7 @@ impl Segment {
             data_bytes,
             generation,
             hold: HoldCell::new(hold),
-            childs_hold: HoldCell::new(Hold::LockOnly),
+            child_hold: HoldCell::new(Hold::LockOnly),
             _private_bytes: is_private.then(|| PrivateBytes::count(data_bytes)),
         });
         insert(&segment);
@@ -159,7 +159,7 @@ impl Segment {
         let Hold::Entry(entry) = self.hold.take() else { return None };
         let leases = self.leases();
         leases.leave(entry);
-        give_back_if_last(&self.mapped, self.cell, &leases)
+        end_if_unheld(&self.mapped, self.cell, &leases)
     }
 
     /// Gives the lease back at the exit of this process, whose threads may still touch the memory:
@@ -171,7 +171,7 @@ impl Segment {
             Some(_) => leases.leave_at_exit(entry),
             None => leases.leave(entry),
         }
-        give_back_if_last(&self.mapped, self.cell, &leases)
+        end_if_unheld(&self.mapped, self.cell, &leases)
     }
 
     /// Caches the mapping for the next array in the same slab, unless the slab is LOCK_ONLY.
@@ -190,12 +190,12 @@ impl Segment {
     }
 
     /// Gives back the ticket of a message that was received or is unwanted.
-    pub(crate) fn give_back_ticket(&self, ticket: u64) {
+    pub(crate) fn release_ticket(&self, ticket: u64) {
         if sys::is_orphaned() {
             return; // the ticket is its parent's
         }
         let _operation = Operation::begin();
-        give_back_ticket(&self.mapped, &self.leases(), ticket);
+        release_ticket(&self.mapped, &self.leases(), ticket);
     }
 
     /// Holds for a message, by an entry or by a link. `false` when such a ticket exists already.
@@ -222,13 +222,13 @@ impl Segment {
     /// Sets the child's hold, before a fork.
     #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
     pub(super) fn set_childs_hold(&self, hold: Hold) {
-        self.childs_hold.set(hold);
+        self.child_hold.set(hold);
     }
 
     /// Makes the child's hold that of this process, in the child, and returns it.
     #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
     pub(super) fn take_childs_hold(&self) -> Hold {
-        let hold = self.childs_hold.get();
+        let hold = self.child_hold.get();
         self.hold.set(hold);
         hold
     }
@@ -264,7 +264,7 @@ fn with<T>(change: impl FnOnce(&mut Table) -> T) -> T {
 }
 
 /// Whether later attaches of the same handle share this memory.
-fn is_common(access: Access) -> bool {
+fn is_shared_access(access: Access) -> bool {
     access != Access::CopyOnWrite
 }
 
@@ -284,7 +284,7 @@ impl Table {
 fn insert(segment: &Arc<Segment>) {
     let key = (segment.text(), segment.access());
     with(|table| {
-        if is_common(key.1) {
+        if is_shared_access(key.1) {
             table.by_id.insert(key, Arc::downgrade(segment));
         }
         table.by_address.insert(segment.address(), Arc::downgrade(segment));
@@ -324,7 +324,7 @@ impl Segment {
             let candidates = table.by_address.range((*start, 0)..=(*start, usize::MAX));
             Some((*start, candidates.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
         })?;
-        let common = candidates.into_iter().filter(|segment| is_common(segment.access()));
+        let common = candidates.into_iter().filter(|segment| is_shared_access(segment.access()));
         let largest = common.max_by_key(|segment| segment.data_bytes())?;
         (address - start <= largest.data_bytes() as usize).then_some(largest)
     }

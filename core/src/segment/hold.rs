@@ -32,7 +32,7 @@ pub(super) fn enter(leases: &Leases, mapped: &Mapped, cell: Option<u32>) -> Opti
         Some(_) => {
             // The next life of a cell may have ended meanwhile, and this entry kept it from being
             // freed.
-            drop(give_back_if_last(mapped, cell, leases));
+            drop(end_if_unheld(mapped, cell, leases));
             None
         }
         None => {
@@ -49,28 +49,24 @@ pub(super) fn hold_lock_only(leases: &Leases, mapped: &Mapped) {
 }
 
 fn clear_dead(leases: &Leases, directory: &Directory) {
-    if let Some(liveness) = Liveness::look(directory) {
+    if let Some(liveness) = Liveness::open(directory) {
         leases.clear_dead_entries(|owner, info| liveness.is_dead_owner(owner, info));
     }
 }
 
 /// Clears the entries of dead processes, and closes.
-pub(crate) fn close_without_the_dead(leases: &Leases, directory: &Directory) -> Closed {
+pub(crate) fn clear_dead_and_close(leases: &Leases, directory: &Directory) -> Closed {
     clear_dead(leases, directory);
     leases.close()
 }
 
 /// Ends a segment or a cell that nothing holds any more. Returns a slab that this process no longer
 /// needs; the caller drops it when nothing is locked.
-pub(super) fn give_back_if_last(
-    mapped: &Mapped,
-    cell: Option<u32>,
-    leases: &Leases,
-) -> Option<Slab> {
+pub(super) fn end_if_unheld(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Option<Slab> {
     let me = || sys::process_owner(mapped.directory()).map_or(0, |me| me.id);
     let closed = match leases.close() {
         Closed::Held if !leases.is_lock_only() && leases.is_held_by_others(me()) => {
-            close_without_the_dead(leases, mapped.directory())
+            clear_dead_and_close(leases, mapped.directory())
         }
         closed => closed,
     };
@@ -84,8 +80,8 @@ pub(super) fn give_back_if_last(
 }
 
 /// Gives back a message's ticket: its entry, or its link.
-pub(super) fn give_back_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
-    if !leases.give_back_ticket(ticket) && leases.is_lock_only() {
+pub(super) fn release_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
+    if !leases.release_ticket(ticket) && leases.is_lock_only() {
         sys::unlink_ticket(mapped.directory(), &mapped.header.id, ticket);
     }
 }

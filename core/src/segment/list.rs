@@ -75,7 +75,7 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
-    let liveness = Liveness::look(&directory);
+    let liveness = Liveness::open(&directory);
     let describe = |id: &SegmentId| describe(&directory, id, liveness.as_ref()).ok();
     Ok(ids.iter().filter_map(describe).flatten().collect())
 }
@@ -89,7 +89,7 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
 pub fn is_family_alive(handle: &str) -> Result<bool> {
     sys::refuse_orphan()?;
     let (directory, handle) = (Directory::current(), Descriptor::parse(handle)?);
-    let Some(liveness) = Liveness::look(&directory) else { return Ok(false) };
+    let Some(liveness) = Liveness::open(&directory) else { return Ok(false) };
     let known = handle.ticket.zip(sys::process_owner(&directory));
     Ok(known.is_some_and(|(ticket, own)| !liveness.is_dead_owner(ticket, own.info)))
 }

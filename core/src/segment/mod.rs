@@ -21,9 +21,9 @@ mod list;
 mod unlink;
 
 pub(crate) use attach::discard;
-pub use attach::{has_room, is_better_copied};
+pub use attach::{has_room, should_copy};
 pub(crate) use create::{CreationOptions, reserve};
 pub(crate) use held::{Segment, holds_all_of};
-pub(crate) use hold::close_without_the_dead;
+pub(crate) use hold::clear_dead_and_close;
 pub use list::{SegmentInfo, SegmentKind, is_family_alive, segments};
 pub use unlink::unlink;

@@ -1,6 +1,6 @@
 //! Removing a name, and with it the persistence of an array.
 
-use super::hold::close_without_the_dead;
+use super::hold::clear_dead_and_close;
 use crate::control;
 use crate::error::{Error, Result};
 use crate::format::Header;
@@ -20,23 +20,23 @@ pub fn unlink(name: &str) -> Result<()> {
         match read_header(Lookup::Name(&name), file) {
             Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
             // After an error the name stays.
-            header => persistent = Some(no_longer_persistent(file, header?)?),
+            header => persistent = Some(clear_persist(file, header?)?),
         }
         Ok(())
     })?;
     let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
     drop(file);
-    if close_without_the_dead(&mapped.leases(), &directory) == Closed::Last {
+    if clear_dead_and_close(&mapped.leases(), &directory) == Closed::Last {
         sys::discard(&directory, &mapped.header.id, None)?;
     }
     let id = mapped.header.id;
     drop(mapped);
-    sys::give_back(&directory, &id).map(drop)
+    sys::reclaim(&directory, &id).map(drop)
 }
 
 /// Clears PERSIST. This comes before the name is removed, so that a crash in between leaves no
 /// array that persists without a name.
-fn no_longer_persistent(file: &sys::SegmentFile, header: Header) -> Result<Mapped> {
+fn clear_persist(file: &sys::SegmentFile, header: Header) -> Result<Mapped> {
     let mapped = Mapped::map(file, header, Access::ReadWrite)?;
     mapped.leases().control.flags().clear(control::PERSIST);
     Ok(mapped)

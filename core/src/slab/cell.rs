@@ -1,6 +1,6 @@
 //! A cell that this process has claimed and that holds no array yet.
 //!
-//! [`claim_cell`] (UNUSED or FREE → CLAIMED), then [`Claimed::fill`], then [`Claimed::go_live`] (→
+//! [`claim_cell`] (UNUSED or FREE → CLAIMED), then [`Claimed::fill`], then [`Claimed::make_live`] (→
 //! LIVE) or [`Claimed::unclaim`] (→ FREE). If the process dies in between, the cell stays CLAIMED
 //! without a living owner, and a sweep frees it (I3 of `lease`).
 
@@ -43,7 +43,9 @@ pub(super) fn claim_cell(mapped: &Arc<Mapped>, cell: u32, me: Owner) -> Option<C
     }
     whole.control.used().add(1);
     let warm = !is_zero && leases.control.flags().load(Ordering::Acquire) & DECOMMITTED == 0;
-    whole.control.warm().add(0u64.wrapping_sub(u64::from(warm)));
+    if warm {
+        whole.control.warm().add(-1);
+    }
     Some(Claimed { mapped: Arc::clone(mapped), cell, entry, is_zero, is_filled: false })
 }
 
@@ -53,7 +55,7 @@ impl Claimed {
     }
 
     /// Reserves the cell's memory if it was decommitted, and stores the initial contents of the
-    /// array. The flag is cleared later, by [`Claimed::go_live`].
+    /// array. The flag is cleared later, by [`Claimed::make_live`].
     ///
     /// # Errors
     /// [`Error::NoSpace`] when there is no room for memory that was decommitted.
@@ -77,7 +79,7 @@ impl Claimed {
     }
 
     /// Makes the cell LIVE, as an array of so many bytes. Returns its generation.
-    pub(super) fn go_live(
+    pub(super) fn make_live(
         &self,
         description: &[u8; CELL_DESCRIPTION_BYTES],
         data_bytes: u64,
@@ -89,7 +91,7 @@ impl Claimed {
             earlier => earlier % (GENERATION_LIMIT - 1) + 1,
         };
         leases.control.describe(description);
-        leases.begin(self.entry, generation, data_bytes);
+        leases.begin_life(self.entry, generation, data_bytes);
         Ok(generation)
     }
 

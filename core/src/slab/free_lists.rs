@@ -24,7 +24,7 @@ use crate::sys::{Directory, Mutex, MutexGuard, Owner};
 const SEARCHED: usize = 64;
 /// One more slab is searched for each so many bytes of a cell: a search of one slab takes as long as
 /// the kernel takes to make memory of this size.
-const BYTES_OF_A_SEARCH: u64 = 1 << 10;
+const BYTES_PER_SEARCH: u64 = 1 << 10;
 
 /// A size class: the slabs of one cell size in one directory.
 struct SizeClass {
@@ -51,7 +51,7 @@ pub(crate) struct FreeLists {
     /// The number of times that the pool was trimmed.
     trims: u64,
     /// Set in a forked child, where the slabs are the parent's.
-    are_of_parent: bool,
+    are_inherited: bool,
 }
 
 /// Locked before a fork, after the table of segments and before the table of mappings.
@@ -72,7 +72,7 @@ fn with<T>(change: impl FnOnce(&mut FreeLists) -> T) -> T {
 pub(super) fn claim(directory: &Directory, cell_bytes: u64, me: Owner) -> Option<Claimed> {
     let mut gone = Vec::new(); // dropped when nothing is locked
     let claimed = with(|lists| {
-        gone.extend(lists.take_of_parent());
+        gone.extend(lists.take_inherited());
         let trims = lists.trims;
         let class = lists.of(directory, cell_bytes);
         let claimed = class.claim(me, &mut gone)?;
@@ -135,7 +135,7 @@ pub(super) fn insert(new: NewSlab, mapped: &Arc<Mapped>, pool_lease: Option<Entr
 pub(super) fn put_back(id: &SegmentId, cell: u32) {
     with(|lists| {
         lists.events += 1;
-        let (are_ours, used_at) = (!lists.are_of_parent, lists.events);
+        let (are_ours, used_at) = (!lists.are_inherited, lists.events);
         let made_here = |class: &&mut SizeClass| are_ours && class.slabs.contains_key(id);
         if let Some(class) = lists.all.iter_mut().find(made_here) {
             class.free.push((*id, cell));
@@ -152,7 +152,7 @@ pub(super) fn take(id: &SegmentId) -> Option<Slab> {
 /// Takes out of the lists all slabs that `keep` refuses.
 pub(super) fn take_all(keep: impl Fn(&Slab) -> bool) -> Vec<Slab> {
     with(|lists| {
-        let mut gone: Vec<_> = lists.take_of_parent().collect();
+        let mut gone: Vec<_> = lists.take_inherited().collect();
         for class in &mut lists.all {
             let ids: Vec<_> =
                 class.slabs.iter().filter(|(_, slab)| !keep(slab)).map(|(id, _)| *id).collect();
@@ -190,13 +190,13 @@ impl FreeLists {
 
     /// Leaves all slabs to the parent, in a forked child. Allocates nothing.
     pub(crate) fn leave_to_parent(&mut self) {
-        self.are_of_parent = true;
+        self.are_inherited = true;
     }
 
     /// Takes out the slabs that a child has inherited: it gives out none of their cells, and their
     /// pool leases are the parent's.
-    fn take_of_parent(&mut self) -> impl Iterator<Item = Slab> + use<> {
-        let inherited = if std::mem::take(&mut self.are_of_parent) {
+    fn take_inherited(&mut self) -> impl Iterator<Item = Slab> + use<> {
+        let inherited = if std::mem::take(&mut self.are_inherited) {
             std::mem::take(&mut self.all)
         } else {
             Vec::new()
@@ -275,7 +275,7 @@ impl SizeClass {
 
     /// Searches slabs, the oldest first, for cells that other processes freed.
     fn search(&mut self) {
-        let most = SEARCHED + (self.cell_bytes / BYTES_OF_A_SEARCH) as usize;
+        let most = SEARCHED + (self.cell_bytes / BYTES_PER_SEARCH) as usize;
         for _ in 0..self.ring.len().min(most) {
             let Some(id) = self.ring.pop_front() else { return };
             let Some(slab) = self.slabs.get(&id) else { continue }; // it was taken out
@@ -296,7 +296,7 @@ impl SizeClass {
         gone: &mut Vec<Slab>,
     ) -> Option<Claimed> {
         let claimed = claim_cell(&self.slabs.get(id)?.mapped, cell, me)?;
-        if claimed.mapped.leases().look() {
+        if claimed.mapped.leases().settle_and_is_live() {
             return Some(claimed);
         }
         claimed.unclaim();

@@ -71,7 +71,7 @@ pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
 /// DECOMMITTED and releasing the memory ([`Leases::recover`]).
 pub(super) fn recover_all(mapped: &Mapped) -> bool {
     let whole = mapped.leases();
-    let Some(liveness) = sys::Liveness::look(mapped.directory()) else { return false };
+    let Some(liveness) = sys::Liveness::open(mapped.directory()) else { return false };
     let is_dead = |owner, info| liveness.is_dead_owner(owner, info);
     let mut is_flagged_in_vain = false;
     whole.clear_dead_entries(is_dead);

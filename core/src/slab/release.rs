@@ -11,7 +11,7 @@ use crate::mapping::Mapped;
 use crate::sys::{self, Directory};
 
 /// The most free cells that keep their memory in a slab that is not pooled.
-const WARM_MOST: u64 = 16;
+const MAX_WARM_CELLS: i64 = 16;
 
 /// Counts a cell that this process has freed, and ends the slab if that was its last. Returns a
 /// slab that this process no longer needs; the caller drops it when nothing is locked.
@@ -20,7 +20,7 @@ pub(crate) fn freed(mapped: &Mapped, cell: u32) -> Option<Slab> {
     if whole.close_if_unused() == Closed::Last {
         return end(mapped);
     }
-    if whole.control.warm().add(1) > WARM_MOST && !whole.is_pooled() {
+    if whole.control.warm().add(1) > MAX_WARM_CELLS && !whole.is_pooled() {
         decommit(mapped, Decommit::Warm);
         if whole.close() == Closed::Last {
             return end(mapped); // another process freed the last cell while ours were claimed

@@ -145,7 +145,7 @@ impl<'a> Request<'a> {
         let mapped = Arc::new(Mapped::map(&file, header, Access::ReadWrite)?);
         mapped.write_header();
         let leases = mapped.leases();
-        leases.be_live(0);
+        leases.set_live(0);
         let claimed = claim_cell(&mapped, 0, me);
         let pool_lease = if is_pooled { leases.take_entry(me.id, me.info) } else { None };
         pool_lease.inspect(|entry| leases.set_held(*entry)); // no other process has seen it
@@ -159,7 +159,7 @@ impl<'a> Request<'a> {
     /// Makes an array in a claimed cell. `None` when there is no memory for it there, or its slab
     /// was removed.
     fn finish(&self, claimed: Claimed) -> Result<Option<CellArray>> {
-        let error = match self.go_live(&claimed) {
+        let error = match self.make_live(&claimed) {
             Ok(generation) => return Ok(Some(self.made(claimed, generation))),
             Err(error) => error,
         };
@@ -172,9 +172,9 @@ impl<'a> Request<'a> {
     }
 
     /// Stores the initial contents and makes the cell LIVE. Returns the array's generation.
-    fn go_live(&self, claimed: &Claimed) -> Result<u64> {
+    fn make_live(&self, claimed: &Claimed) -> Result<u64> {
         claimed.fill(self.data_bytes, self.fill)?;
-        claimed.go_live(&self.description, self.data_bytes)
+        claimed.make_live(&self.description, self.data_bytes)
     }
 
     fn made(&self, claimed: Claimed, generation: u64) -> CellArray {

@@ -21,18 +21,18 @@
 //! | `drop_written_pages` | drops this process's copies of pages in a copy-on-write mapping |
 //! | `discard` | unlinks a segment that the caller made DEAD |
 //! | `process_owner` | this process as the owner of its leases; `None` without leases |
-//! | `Liveness::look`, `is_dead_owner` | which owners of entries are dead |
+//! | `Liveness::open`, `is_dead_owner` | which owners of entries are dead |
 //! | `family_message` | a ticket for a message that is sent out of band |
 //! | `is_message`, `family_of` | whether an owner is a message; a ticket's family |
 //! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry in a table |
 //! | `decommit`, `recommit` | releases the memory of parts of a segment; reserves it again |
-//! | `give_back`, `sweep_names` | gives a segment back if it has no holder; returns the bytes |
-//! | `find_dead`, `Dead::are_swept` | processes that died and may have left segments behind |
+//! | `reclaim`, `sweep_names` | gives a segment back if it has no holder; returns the bytes |
+//! | `find_dead`, `Dead::remove_from_list` | processes that died and may have left segments behind |
 //! | `is_found`, `is_findable` | whether an id leads to a file; to a file of this user |
 //! | `SegmentFile::links` | the number of a file's links |
-//! | `is_none_of_ours` | whether an error says that a file is gone or not this user's |
+//! | `is_absent_or_foreign` | whether an error says that a file is gone or not this user's |
 //! | `Directory::last_check` | when this process last searched for dead processes |
-//! | `note_user` | asks again which user this process is |
+//! | `refresh_user` | asks again which user this process is |
 //! | `most_mappings` | the number of mappings that a process may have |
 //! | `unlink_name` | removes a name |
 //! | `Mutex`, `MutexGuard` | locks for the state of this process |
@@ -76,8 +76,8 @@ pub(crate) use interface::Lookup;
 
 pub(crate) use backend::{
     Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard, family_message,
-    family_of, find_dead, give_back, is_findable, is_found, is_message, is_none_of_ours,
-    link_ticket, monotonic_ns, most_mappings, note_user, process_owner, recommit, sweep_names,
+    family_of, find_dead, is_absent_or_foreign, is_findable, is_found, is_message, link_ticket,
+    monotonic_ns, most_mappings, process_owner, reclaim, recommit, refresh_user, sweep_names,
     sweep_tickets, thread_ns, unlink_name, unlink_ticket,
 };
 

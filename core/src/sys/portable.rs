@@ -201,7 +201,7 @@ pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
 pub(crate) struct Liveness;
 
 impl Liveness {
-    pub(crate) fn look(_directory: &Directory) -> Option<Self> {
+    pub(crate) fn open(_directory: &Directory) -> Option<Self> {
         None
     }
 
@@ -214,17 +214,17 @@ impl Liveness {
 pub(crate) struct Dead;
 
 impl Dead {
-    pub(crate) fn are_swept(self) {}
+    pub(crate) fn remove_from_list(self) {}
 }
 
 /// What a check for dead processes found: nothing.
-pub(crate) struct Look {
+pub(crate) struct DeathCheck {
     pub(crate) dead: Option<Dead>,
     pub(crate) was_deleted: bool,
 }
 
-pub(crate) fn find_dead(_directory: &Directory) -> Look {
-    Look { dead: None, was_deleted: false }
+pub(crate) fn find_dead(_directory: &Directory) -> DeathCheck {
+    DeathCheck { dead: None, was_deleted: false }
 }
 
 pub(crate) fn monotonic_ns() -> u64 {
@@ -237,7 +237,7 @@ pub(crate) fn most_mappings() -> usize {
 }
 
 /// Whether a file does not exist or is not this user's.
-pub(crate) fn is_none_of_ours(error: &std::io::Error) -> bool {
+pub(crate) fn is_absent_or_foreign(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound
 }
 
@@ -446,10 +446,10 @@ pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
 }
 
 /// Does nothing: the process's user does not matter here.
-pub(crate) fn note_user() {}
+pub(crate) fn refresh_user() {}
 
 /// Returns `None`: only the last holder can tell that a segment is not held.
-pub(crate) fn give_back(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {
+pub(crate) fn reclaim(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {
     Ok(None)
 }
 

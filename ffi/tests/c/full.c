@@ -172,7 +172,7 @@ static void fills_keeps_and_has_room_again(void **state) {
     assert_int_equal(more, first);
 }
 
-static void what_is_larger_than_all_is_an_error_and_nothing_else(void **state) {
+static void an_array_larger_than_all_memory_is_only_an_error(void **state) {
     (void)state;
     need_small_directory();
     const int64_t larger[] = {SMALL_BYTES + 1, INT64_C(1) << 30, INT64_C(1) << 40,
@@ -341,7 +341,7 @@ int main(void) {
         FILL("named_4_KiB", 5),
         FILL("named_64_KiB", 6),
         FILL("named_1_MiB", 7),
-        TEST(what_is_larger_than_all_is_an_error_and_nothing_else),
+        TEST(an_array_larger_than_all_memory_is_only_an_error),
         TEST(a_copy_that_finds_no_room_leaves_no_half_of_it),
         TEST(threads_that_fill_it_together_keep_what_each_has),
         TEST(a_fork_where_it_is_full_holds_and_takes_no_room),

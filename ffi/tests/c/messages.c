@@ -203,7 +203,7 @@ static void a_killed_receiver_leaves_nothing(void **state) {
     }
 }
 
-static void what_nobody_can_receive_is_given_back(void **state) {
+static void unreceivable_messages_are_given_back(void **state) {
     (void)state;
     shma_pipe *here, *there;
     make_pipe(&here, &there);
@@ -341,7 +341,7 @@ static void an_end_passes_to_another_program_by_its_fd(void **state) {
     shma_pipe_close(here);
 }
 
-static void what_is_no_end_of_a_pipe_is_refused_and_stays_open(void **state) {
+static void an_fd_that_is_not_a_pipe_is_refused_and_stays_open(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
     shma_pipe *pipe = (shma_pipe *)untouched;
@@ -359,7 +359,7 @@ static void what_is_no_end_of_a_pipe_is_refused_and_stays_open(void **state) {
     assert_ptr_equal(pipe, untouched);
 }
 
-static void what_is_no_message_is_refused(void **state) {
+static void an_invalid_message_is_refused(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
     shma_pipe *here, *there;
@@ -465,14 +465,14 @@ int main(int count, char **arguments) {
         TEST(a_message_holds_though_its_sender_has_ended),
         TEST(a_sender_killed_after_it_sent_takes_nothing_away),
         TEST(a_killed_receiver_leaves_nothing),
-        TEST(what_nobody_can_receive_is_given_back),
+        TEST(unreceivable_messages_are_given_back),
         TEST(a_closed_end_is_an_outcome_and_not_an_error),
         TEST(an_answer_arrives_though_its_sender_left_a_task_unread),
         TEST(an_empty_pipe_and_a_full_one_time_out),
         TEST(a_signal_ends_a_wait),
         TEST(an_end_passes_to_another_program_by_its_fd),
-        TEST(what_is_no_end_of_a_pipe_is_refused_and_stays_open),
-        TEST(what_is_no_message_is_refused),
+        TEST(an_fd_that_is_not_a_pipe_is_refused_and_stays_open),
+        TEST(an_invalid_message_is_refused),
         TEST(an_array_that_a_message_has_not_is_out_of_bounds),
         TEST(a_handle_to_send_holds_until_it_is_attached_or_discarded),
         TEST(a_room_that_is_too_short_leaves_no_ticket),

@@ -213,7 +213,7 @@ static void a_process_that_execs_holds_no_longer_though_it_lives(void **state) {
     assert_int_equal(ended(&child), 0);
 }
 
-static void what_a_process_held_that_execs_stays_with_who_else_holds_it(void **state) {
+static void an_array_of_a_process_that_execs_stays_with_its_other_holders(void **state) {
     (void)state;
     shma_array *array = NULL;
     const struct child child = start_child(hold_and_exec, NULL);
@@ -310,7 +310,7 @@ int main(void) {
         TEST(a_program_started_by_popen_or_system_holds_nothing),
         TEST(a_start_that_fails_loses_nothing),
         TEST(a_process_that_execs_holds_no_longer_though_it_lives),
-        TEST(what_a_process_held_that_execs_stays_with_who_else_holds_it),
+        TEST(an_array_of_a_process_that_execs_stays_with_its_other_holders),
         TEST(however_a_process_ends_what_it_held_is_given_back),
         TEST(a_daemon_holds_when_its_starter_is_gone_and_gives_back_at_its_end),
     };

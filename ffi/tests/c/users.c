@@ -221,7 +221,7 @@ static void another_user_cannot_sweep_away_what_is_held_nor_what_the_dead_left(v
     assert_int_equal(files_in_directory(), 0);
 }
 
-static void a_name_that_another_user_took_leads_nobody_to_his_array(void **state) {
+static void a_name_taken_by_another_user_finds_no_array(void **state) {
     (void)state;
     need_root();
     shma_array *array = NULL;
@@ -253,7 +253,7 @@ static void a_mode_lets_another_user_in_by_the_handle(void **state) {
     assert_int_equal(files_in_directory(), 0);
 }
 
-static void an_array_that_another_user_holds_goes_with_his_death(void **state) {
+static void an_array_held_by_another_user_is_given_back_at_that_users_death(void **state) {
     (void)state;
     need_root();
     shma_array *array = make(NULL, 0666, 7);
@@ -288,7 +288,7 @@ static void another_users_end_takes_nothing_from_its_owner(void **state) {
     assert_int_equal(files_in_directory(), 0);
 }
 
-static void a_mode_that_lets_him_read_lets_him_only_read(void **state) {
+static void a_mode_for_reading_gives_no_write_access(void **state) {
     (void)state;
     need_root();
     shma_array *array = make(NULL, 0644, 7);
@@ -324,11 +324,11 @@ int main(void) {
         TEST(another_user_cannot_attach_by_handle_or_name),
         TEST(another_user_cannot_take_a_name_away_nor_have_it),
         TEST(another_user_cannot_sweep_away_what_is_held_nor_what_the_dead_left),
-        TEST(a_name_that_another_user_took_leads_nobody_to_his_array),
+        TEST(a_name_taken_by_another_user_finds_no_array),
         TEST(a_mode_lets_another_user_in_by_the_handle),
-        TEST(an_array_that_another_user_holds_goes_with_his_death),
+        TEST(an_array_held_by_another_user_is_given_back_at_that_users_death),
         TEST(another_users_end_takes_nothing_from_its_owner),
-        TEST(a_mode_that_lets_him_read_lets_him_only_read),
+        TEST(a_mode_for_reading_gives_no_write_access),
         TEST(a_registry_that_another_user_put_there_is_not_trusted),
     };
     return cmocka_run_group_tests_name("users", tests, NULL, NULL);

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dead_processes_left_is_left_over() {
+    fn memory_of_dead_processes_is_reported_as_left_over() {
         let (array, left) = (part(SegmentKind::Array), unheld(SegmentKind::Remains));
         says(&segments(&[]), Verdict::Ok, "none", "");
         says(
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_persists_or_is_under_way_is_not_left_over() {
+    fn persistent_arrays_and_messages_are_not_left_over() {
         let kept = Part { persists: true, ..unheld(SegmentKind::Array) };
         says(
             &segments(&[kept]),

@@ -83,7 +83,7 @@ fn mappings(limits: &Limits) -> Finding {
         format!("; process {pid} has {all}, {segments} of them of segments")
     });
     // Above a quarter of the limit, core copies an array that only this process receives
-    // (`is_better_copied`).
+    // (`should_copy`).
     let are_short = |most| limits.most_mapped.is_some_and(|mapped| mapped.all > most / 4 * 3);
     match limits.mappings {
         Some(most @ ..USUAL_MAPPINGS) => Finding::look(
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_most_mappings_is_told() {
+    fn the_process_with_the_most_mappings_is_named() {
         let with = |all| {
             let most_mapped = Some(Mapped { pid: 7, all, segments: 400 });
             super::mappings(&Limits { mappings: Some(65_530), most_mapped, ..Limits::default() })

@@ -198,7 +198,7 @@ def again(
     try:
         memory = _core.attach(handle, is_readonly).base
     except (FileNotFoundError, StaleHandleError) as error:
-        raise type(error)(_how_it_went(handle)) from error
+        raise type(error)(_loss_reason(handle)) from error
     assert memory is not None
     array: Array = np.ndarray(shape, dtype, memory, offset, strides)
     if is_fixed:
@@ -206,7 +206,7 @@ def again(
     return array
 
 
-def _how_it_went(handle: str) -> str:
+def _loss_reason(handle: str) -> str:
     how = (
         "all processes of the sender's family had ended, or it is of another machine or another "
         "SHMARRAY_DIR"

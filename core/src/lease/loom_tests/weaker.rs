@@ -65,7 +65,7 @@ fn census() {
 
 /// Shows that the scenarios can fail, and that they fail for each part of the protocol's ordering.
 #[test]
-fn what_must_not_be_left_out_is_caught() {
+fn a_needed_ordering_that_is_left_out_is_caught() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ())); // the panics to come are expected
     let is_catcher =

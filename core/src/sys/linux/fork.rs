@@ -12,7 +12,7 @@ pub(crate) use super::fd::before_fork as close_gate;
 pub(crate) use super::mutex::free_in_child;
 pub(crate) use super::mutex::is_inside;
 pub(crate) use super::registry::{
-    after_in_child, after_in_parent, ask_no_more, child_owner, is_known_dead, register_child,
+    after_in_child, after_in_parent, child_owner, close_opened, is_known_dead, register_child,
     registered,
 };
 

@@ -90,7 +90,7 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
         }
         done += step;
         let now = clock_ns();
-        if are_slow(step, now.saturating_sub(before)) {
+        if is_slower_than_small_pages(step, now.saturating_sub(before)) {
             break;
         }
         before = now;
@@ -103,7 +103,7 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
 
 /// Whether small pages would be faster: to reserve them and to map each at its first store takes a
 /// nanosecond per byte.
-fn are_slow(bytes: usize, took_ns: u64) -> bool {
+fn is_slower_than_small_pages(bytes: usize, took_ns: u64) -> bool {
     took_ns > bytes as u64
 }
 

@@ -4,7 +4,7 @@
 //! description, and a mapping keeps that description alive after the fd is closed. A process
 //! therefore needs no fd for an array, closing fds cannot drop the hold, and the kernel drops it
 //! with the mapping, however the process ends. A forked child inherits the mapping and with it the
-//! hold. This library never takes the lock exclusively on a published segment: `give_back` asks the
+//! hold. This library never takes the lock exclusively on a published segment: `reclaim` asks the
 //! kernel whether any process has it.
 //!
 //! What a crash leaves at each step:
@@ -40,22 +40,22 @@ mod links;
 mod open;
 mod reserve;
 mod map;
-mod give_back;
+mod reclaim;
 mod segment_file;
 pub(crate) mod fork;
 
 pub(crate) use clock::{monotonic_ns, thread_ns};
 pub(crate) use directory::Directory;
 pub(crate) use fork::is_orphaned;
-pub(crate) use give_back::{discard, give_back, is_none_of_ours, sweep_names};
 pub(crate) use limits::most_mappings;
 pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use map::Mapping;
 pub(crate) use memory_file::{memory_file, read_memory_file};
 pub(crate) use mutex::{Mutex, MutexGuard};
+pub(crate) use reclaim::{discard, is_absent_or_foreign, reclaim, sweep_names};
 pub(crate) use registry::{
     Dead, Liveness, Owner, family_message, family_of, find_dead, is_message, keep_family,
-    leave_process_lists, message, note_user, process_owner,
+    leave_process_lists, message, process_owner, refresh_user,
 };
 pub(crate) use reserve::{decommit, recommit};
 pub(crate) use segment_file::{SegmentFile, is_findable, is_found, unlink_name};

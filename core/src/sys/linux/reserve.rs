@@ -25,26 +25,31 @@ pub(super) fn reserve(
         return Err(Error::FileTooLarge { asked_bytes: bytes, limit_bytes });
     }
     if bytes > directory.free_bytes()? {
-        return Err(full_or(directory, bytes, path, io::Error::from_raw_os_error(libc::ENOSPC)));
+        return Err(no_space_or_os(
+            directory,
+            bytes,
+            path,
+            io::Error::from_raw_os_error(libc::ENOSPC),
+        ));
     }
     let done =
         if directory.offers_huge_pages(bytes) { huge::populate(file, bytes, thread_ns) } else { 0 };
     pages::reserve_part(file, done, bytes - done)
-        .map_err(|error| full_or(directory, bytes, path, error))
+        .map_err(|error| no_space_or_os(directory, bytes, path, error))
 }
 
 /// Turns ENOSPC into [`Error::NoSpace`]: a file system that cannot hold more files is full, too.
-pub(super) fn or_full(error: Error, directory: &Directory, asked_bytes: u64) -> Error {
+pub(super) fn no_space_if_full(error: Error, directory: &Directory, asked_bytes: u64) -> Error {
     match error {
         Error::Os { path, source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
-            full_or(directory, asked_bytes, &path, source)
+            no_space_or_os(directory, asked_bytes, &path, source)
         }
         error => error,
     }
 }
 
 /// Turns the errors of a full file system into [`Error::NoSpace`].
-fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
+fn no_space_or_os(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT) => {
             let free_bytes = directory.free_bytes().unwrap_or(0);
@@ -56,16 +61,16 @@ fn full_or(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Erro
 
 /// Releases the memory of parts of a segment, which read as zero from then on.
 pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
-    at_parts(directory, id, parts, pages::decommit)
+    for_each_part(directory, id, parts, pages::decommit)
 }
 
 /// Reserves the memory of a part that was decommitted.
 pub(crate) fn recommit(directory: &Directory, id: &SegmentId, part: (u64, u64)) -> Result<()> {
-    at_parts(directory, id, &[part], pages::reserve_part)
+    for_each_part(directory, id, &[part], pages::reserve_part)
 }
 
 /// Opens a segment's file and applies `change` to each part.
-fn at_parts(
+fn for_each_part(
     directory: &Directory,
     id: &SegmentId,
     parts: &[(u64, u64)],
@@ -75,7 +80,8 @@ fn at_parts(
     let file =
         open_existing(&path, Access::ReadWrite).map_err(|error| Error::os("open", &path, error))?;
     for (offset, bytes) in parts {
-        change(&file, *offset, *bytes).map_err(|error| full_or(directory, *bytes, &path, error))?;
+        change(&file, *offset, *bytes)
+            .map_err(|error| no_space_or_os(directory, *bytes, &path, error))?;
     }
     Ok(())
 }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use super::directory::{self, Directory, link_file};
 use super::fd::Fd;
-use super::give_back::{give_back_named, is_same};
 use super::lock::{self, Patience};
 use super::map::Mapping;
 use super::name_lock::NameLock;
 use super::open::{create_unnamed, open_for};
 use super::pages;
-use super::reserve::{or_full, reserve};
+use super::reclaim::{is_same, reclaim_named};
+use super::reserve::{no_space_if_full, reserve};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::interface::{Access, Lookup};
@@ -39,8 +39,8 @@ impl SegmentFile {
         mode: u32,
     ) -> Result<Self> {
         loop {
-            let unnamed =
-                create_unnamed(&directory, id).map_err(|error| or_full(error, &directory, bytes));
+            let unnamed = create_unnamed(&directory, id)
+                .map_err(|error| no_space_if_full(error, &directory, bytes));
             let (file, hidden) = unnamed?;
             let (directory, path) = (directory.clone(), directory.segment_path(id));
             let created = Self { file, directory, path, bytes, is_writable: true, hidden };
@@ -162,7 +162,7 @@ impl SegmentFile {
         let path = self.directory.segment_path(id);
         let linked =
             link_file(&self.file, &path).map_err(|error| Error::os("linkat", &path, error));
-        linked.map_err(|error| or_full(error, &self.directory, self.bytes))
+        linked.map_err(|error| no_space_if_full(error, &self.directory, self.bytes))
     }
 
     /// Makes the segment visible by a name as well. A dead segment of that name is given back
@@ -173,7 +173,7 @@ impl SegmentFile {
             match link_file(&self.file, &path) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(or_full(
+                    return Err(no_space_if_full(
                         Error::os("linkat", &path, error),
                         &self.directory,
                         self.bytes,
@@ -182,7 +182,7 @@ impl SegmentFile {
                 Err(_) if attempt == 0 => {
                     // If that segment is held or this fails, the next attempt finds the name taken
                     // and reports it.
-                    let _ = give_back_named(&self.directory, name);
+                    let _ = reclaim_named(&self.directory, name);
                 }
                 Err(_) => break,
             }

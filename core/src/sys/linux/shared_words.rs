@@ -150,17 +150,17 @@ impl SharedWords {
         }
     }
 
-    /// Waits until the count of wake-ups is no longer `seen` or the time is over, unless `look`
+    /// Waits until the count of wake-ups is no longer `seen` or the time is over, unless `is_ready`
     /// says that there is nothing to wait for. A process that dies here leaves the number of
     /// waiting threads too high, so that others make a wake-up call in vain.
     pub(crate) fn wait(
         &self,
         seen: u32,
         most: Duration,
-        look: impl FnOnce() -> bool,
+        is_ready: impl FnOnce() -> bool,
     ) -> io::Result<()> {
         self.front(1).fetch_add(1, Ordering::SeqCst);
-        let slept = if look() { Ok(()) } else { self.sleep(seen, most) };
+        let slept = if is_ready() { Ok(()) } else { self.sleep(seen, most) };
         self.front(1).fetch_sub(1, Ordering::SeqCst);
         slept
     }

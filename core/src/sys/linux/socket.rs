@@ -22,9 +22,9 @@ use super::scratch::Scratch;
 /// The length of a message's front, from which its receiver learns what to prepare.
 pub(crate) const FRONT_BYTES: usize = 16;
 /// The maximum number of fds in one message.
-pub(crate) const FDS_MOST: usize = 64;
+pub(crate) const MAX_FDS: usize = 64;
 
-const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(FDS_MOST));
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 
 /// Returns both ends of a new socket pair.
 ///
@@ -196,7 +196,7 @@ pub(crate) fn wait(
 }
 
 /// Whether too many fds of this user are in flight (ETOOMANYREFS).
-pub(crate) fn are_too_many(error: &io::Error) -> bool {
+pub(crate) fn is_too_many_fds(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
 }
 

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::owner::is_message;
 use crate::control::{ControlWords, PERSIST};
-use crate::format::{DESCRIPTION_OFFSET, Header, LEASES_OFFSET, PAGE_BYTES, WORDS_OFFSET};
+use crate::format::{CONTROL_WORDS_OFFSET, DESCRIPTION_OFFSET, Header, LEASES_OFFSET, PAGE_BYTES};
 use crate::lease;
 
 /// The bytes of a file.
@@ -55,7 +55,7 @@ impl Bytes {
     pub(super) fn front(&self, bytes: u64) -> Vec<u8> {
         let bytes = bytes.min(self.count) as usize;
         let mut front = vec![0u64; bytes.div_ceil(8)];
-        for (from, to) in [(0, WORDS_OFFSET), (DESCRIPTION_OFFSET, LEASES_OFFSET)] {
+        for (from, to) in [(0, CONTROL_WORDS_OFFSET), (DESCRIPTION_OFFSET, LEASES_OFFSET)] {
             let constant = &mut front.as_mut_bytes()[from.min(bytes)..to.min(bytes)];
             // SAFETY: both ranges must be valid and must not overlap; `from..to` was cut to the
             // file's bytes, which nobody writes any more, and `constant` is as long and new.
@@ -66,7 +66,7 @@ impl Bytes {
                     .copy_to_nonoverlapping(constant.as_mut_ptr(), constant.len())
             };
         }
-        for (from, to) in [(WORDS_OFFSET, DESCRIPTION_OFFSET), (LEASES_OFFSET, bytes)] {
+        for (from, to) in [(CONTROL_WORDS_OFFSET, DESCRIPTION_OFFSET), (LEASES_OFFSET, bytes)] {
             for at in (from..to.min(bytes)).step_by(8) {
                 // SAFETY: the word must be allocated and aligned; the allocation is whole pages,
                 // `at` is a multiple of 8 below `count`, and all accesses are atomic.

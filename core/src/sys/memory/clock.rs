@@ -11,7 +11,7 @@ pub(crate) fn most_mappings() -> usize {
 }
 
 /// Whether a file does not exist or is not this user's.
-pub(crate) fn is_none_of_ours(error: &std::io::Error) -> bool {
+pub(crate) fn is_absent_or_foreign(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound
 }
 

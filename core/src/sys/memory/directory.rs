@@ -122,7 +122,7 @@ impl Links {
     }
 
     /// Gives a file back if it has no holder and does not persist; returns its size.
-    pub(super) fn give_back(&mut self, id: &SegmentId) -> Option<u64> {
+    pub(super) fn reclaim(&mut self, id: &SegmentId) -> Option<u64> {
         let bytes = self.ids.get(id)?;
         if bytes.persists() || self.is_held(id, bytes) || bytes.is_under_way() {
             return None;
@@ -132,10 +132,10 @@ impl Links {
     }
 
     /// Gives back, in the same way, the file that a name leads to.
-    pub(super) fn give_back_leftover(&mut self, name: &ArrayName) -> Option<u64> {
+    pub(super) fn reclaim_named(&mut self, name: &ArrayName) -> Option<u64> {
         let named = self.names.get(name.as_str())?;
         let id = *self.ids.iter().find(|(_, link)| Arc::ptr_eq(link, named))?.0;
-        self.give_back(&id)
+        self.reclaim(&id)
     }
 }
 

@@ -17,12 +17,12 @@ mod directory;
 mod process;
 mod segment_file;
 
-pub(crate) use clock::{is_none_of_ours, monotonic_ns, most_mappings, thread_ns};
+pub(crate) use clock::{is_absent_or_foreign, monotonic_ns, most_mappings, thread_ns};
 pub(crate) use directory::{Directory, link_ticket, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use owner::{Owner, family_of, is_message};
 pub(crate) use process::{Dead, Liveness, family_message, find_dead, process_owner, sweep_tickets};
 pub(crate) use segment_file::{
-    Mapping, SegmentFile, decommit, discard, give_back, is_findable, is_found, note_user, recommit,
-    sweep_names, unlink_name,
+    Mapping, SegmentFile, decommit, discard, is_findable, is_found, reclaim, recommit,
+    refresh_user, sweep_names, unlink_name,
 };

@@ -21,7 +21,7 @@ pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
 pub(crate) struct Liveness;
 
 impl Liveness {
-    pub(crate) fn look(_directory: &Directory) -> Option<Self> {
+    pub(crate) fn open(_directory: &Directory) -> Option<Self> {
         Some(Self)
     }
 
@@ -34,17 +34,17 @@ impl Liveness {
 pub(crate) struct Dead;
 
 impl Dead {
-    pub(crate) fn are_swept(self) {}
+    pub(crate) fn remove_from_list(self) {}
 }
 
 /// What a check for dead processes found: nothing.
-pub(crate) struct Look {
+pub(crate) struct DeathCheck {
     pub(crate) dead: Option<Dead>,
     pub(crate) was_deleted: bool,
 }
 
-pub(crate) fn find_dead(_directory: &Directory) -> Look {
-    Look { dead: None, was_deleted: false }
+pub(crate) fn find_dead(_directory: &Directory) -> DeathCheck {
+    DeathCheck { dead: None, was_deleted: false }
 }
 
 /// Does nothing: no message dies with its sender here.

@@ -132,7 +132,7 @@ impl SegmentFile {
     /// first.
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let is_taken = self.directory.links(|links| {
-            links.give_back_leftover(name);
+            links.reclaim_named(name);
             let found =
                 links.names.entry(name.to_string()).or_insert_with(|| Arc::clone(&self.bytes));
             !Arc::ptr_eq(found, &self.bytes)
@@ -177,10 +177,10 @@ pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
 }
 
 /// Does nothing: the process's user does not matter here.
-pub(crate) fn note_user() {}
+pub(crate) fn refresh_user() {}
 
-pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
-    Ok(directory.links(|links| links.give_back(id)))
+pub(crate) fn reclaim(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+    Ok(directory.links(|links| links.reclaim(id)))
 }
 
 pub(crate) fn unlink_name(

@@ -127,8 +127,8 @@ class SendQueue:
             return None
 
     def _send_first(self, waiting: _Waiting) -> None:
-        token = _insist(lambda: self._token_for(waiting.bytes))
-        while not _insist(lambda: self._sends_waiting(waiting, token)):
+        token = _retry(lambda: self._token_for(waiting.bytes))
+        while not _retry(lambda: self._sends_waiting(waiting, token)):
             self._wait_for_room()
         if token is not None:
             token.close()
@@ -224,7 +224,7 @@ class SendQueue:
             reader.close()
 
 
-def _insist(action: Callable[[], _Result]) -> _Result:
+def _retry(action: Callable[[], _Result]) -> _Result:
     """Repeats an action until the system has the resources for it. Raises OSError if waiting cannot
     help.
     """

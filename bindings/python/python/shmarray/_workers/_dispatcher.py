@@ -224,7 +224,7 @@ class Dispatcher:
         return min(self._size, self._unsettled) if self._on_demand else self._size
 
     def _watch(self, worker: Worker) -> None:
-        for fd, react in (worker.pipe(), self._heard), (worker.death(), self._ended):
+        for fd, react in (worker.pipe(), self._take_answers), (worker.death(), self._ended):
             self._selector.register(fd, selectors.EVENT_READ, functools.partial(react, worker))
 
     def _let_go(self, worker: Worker) -> None:
@@ -236,7 +236,7 @@ class Dispatcher:
         for worker in list(self._workers):
             self._let_go(worker)
 
-    def _heard(self, worker: Worker) -> None:
+    def _take_answers(self, worker: Worker) -> None:
         """Takes the answers of a worker, but not endlessly: other workers have their turn."""
         for _ in range(self._small_most):
             if worker.was_let_go or (received := worker.hear()) is None:
@@ -387,7 +387,7 @@ class Dispatcher:
         try:
             while not self._is_over():
                 self._has_news = False
-                self._tend()
+                self._update_workers()
                 self._wait()
         except BaseException as error:  # so that nobody waits forever
             self._give_up(error)
@@ -408,7 +408,7 @@ class Dispatcher:
     def _is_ending(self) -> bool:
         return self.error is not None or (self._is_closing and not self._unsettled)
 
-    def _tend(self) -> None:
+    def _update_workers(self) -> None:
         """Does what may be necessary after an event."""
         while self._unwatched:
             self._watch(self._unwatched.popleft())

@@ -41,7 +41,7 @@ impl Counted {
     /// Counts an array that was just created or attached. An array that this process already maps
     /// counts as 0 bytes.
     pub(crate) fn array(array: &Array) -> Self {
-        let bytes = if array.is_only_one_here() { array.segment_data().1 } else { 0 };
+        let bytes = if array.is_last_in_process() { array.segment_data().1 } else { 0 };
         let counted = Self(usize::try_from(bytes).unwrap_or(usize::MAX));
         adjust(isize::try_from(counted.0).unwrap_or(isize::MAX));
         collect_if_due();

@@ -15,7 +15,7 @@ module Numo
 
       def work
         Shmarray.send(:others=, method(:others_make_room))
-        @counter ? obey_counter : obey_parent
+        @counter ? work_from_counter : work_for_parent
       rescue Errno::EPIPE
         nil # the parent has gone
       end
@@ -27,13 +27,13 @@ module Numo
 
       private
 
-      def obey_counter
+      def work_from_counter
         while (index = @counter.take(@number))
           perform(@jobs.at(index))
         end
       end
 
-      def obey_parent
+      def work_for_parent
         while (kind, number, payload = @requests.receive)
           perform(job_of(kind, number, payload)) unless is_control?(kind, payload)
         end

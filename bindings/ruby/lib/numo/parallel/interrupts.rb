@@ -60,7 +60,7 @@ module Numo
         end
 
         # Makes SIGINT end the worker silently from now on, unless the program has a handler.
-        def be_quiet
+        def exit_silently
           was = trap("INT", "SYSTEM_DEFAULT")
           trap("INT", was) unless was == "DEFAULT"
         end

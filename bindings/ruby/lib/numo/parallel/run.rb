@@ -103,10 +103,10 @@ module Numo
       def attend_all
         @wanting = @counter ? [] : @workers.dup
         loop do
-          employ(@wanting.shift) until @wanting.empty?
+          give_next_job(@wanting.shift) until @wanting.empty?
           attend or break
         end
-        complain_of_missing unless @failure
+        fail_if_jobs_are_missing unless @failure
       end
 
       # Returns whether there is nothing to wait for any more.
@@ -160,7 +160,7 @@ module Numo
       end
 
       # Gives a worker its next job; with isolation, gives it to the worker's successor.
-      def employ(worker)
+      def give_next_job(worker)
         job = next_job unless @failure
         return worker.let_go unless job
 
@@ -210,7 +210,7 @@ module Numo
       end
 
       # Fails if all workers have ended and no error says why a job is missing.
-      def complain_of_missing
+      def fail_if_jobs_are_missing
         return if @jobs.known? ? @done == @jobs.size : @jobs.over?
 
         @failure = @workers.last.lost("the remaining items")

@@ -157,7 +157,7 @@ module Numo
           Interrupts.be_child
           Worker.number = @number
           Interrupts.let_in(&block)
-          Interrupts.be_quiet
+          Interrupts.exit_silently
         rescue Interrupt # the parent reports what it did
           exit!(false)
         end

@@ -80,13 +80,13 @@ impl Registered {
     }
 }
 
-/// This process's user when `note_user` last asked: a daemon starts as root and becomes another
+/// This process's user when `refresh_user` last asked: a daemon starts as root and becomes another
 /// user.
 static USER: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Asks for this process's user again. Holds that it already has stay registered for the earlier
 /// user.
-pub(crate) fn note_user() {
+pub(crate) fn refresh_user() {
     USER.store(user(), Ordering::Relaxed);
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn process_owner(directory: &Directory) -> Option<Owner> {
 fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
     let mut all = REGISTERED.lock();
     if USER.load(Ordering::Relaxed) == u32::MAX {
-        note_user();
+        refresh_user();
     }
     let at = all.iter().position(|one| one.is_for(directory));
     if let Some(own) = at.and_then(|at| all[at].own.as_ref()) {
@@ -205,7 +205,7 @@ pub(crate) struct Liveness {
 impl Liveness {
     /// Opens the registry. Returns `None` if there is none or it cannot be opened: then all owners
     /// count as alive.
-    pub(crate) fn look(directory: &Directory) -> Option<Self> {
+    pub(crate) fn open(directory: &Directory) -> Option<Self> {
         file::find(directory).ok().map(|registry| Self::of(directory, registry))
     }
 
@@ -251,13 +251,13 @@ pub(crate) struct Dead {
 
 impl Dead {
     /// Removes the processes from the list. Everything that they held was given back.
-    pub(crate) fn are_swept(self) {
+    pub(crate) fn remove_from_list(self) {
         self.owners.iter().for_each(|owner| process_list::leave(&self.registry.file, *owner));
     }
 }
 
 /// The result of a check of the registry.
-pub(crate) struct Look {
+pub(crate) struct DeathCheck {
     pub(crate) dead: Option<Dead>,
     /// Whether this process's registry had been deleted, and the process has registered anew.
     pub(crate) was_deleted: bool,
@@ -265,13 +265,13 @@ pub(crate) struct Look {
 
 /// Checks whether a process in the process list has died. This takes four system calls, and one for
 /// each process in the list.
-pub(crate) fn find_dead(directory: &Directory) -> Look {
+pub(crate) fn find_dead(directory: &Directory) -> DeathCheck {
     let own = registered(directory);
     let liveness = match file::find(directory) {
         Ok(registry) => Liveness::of(directory, registry),
         Err(error) => {
             let is_gone = error.kind() == io::ErrorKind::NotFound;
-            return Look {
+            return DeathCheck {
                 dead: None,
                 was_deleted: is_gone && own.is_some_and(|own| register_anew(directory, own)),
             };
@@ -284,7 +284,7 @@ pub(crate) fn find_dead(directory: &Directory) -> Look {
     let mut owners = process_list::owners(&liveness.registry.file);
     owners.retain(|owner| liveness.is_dead_owner(*owner, cookie << 40));
     let dead = (!owners.is_empty()).then(|| Dead { registry: liveness.registry, owners });
-    Look { dead, was_deleted }
+    DeathCheck { dead, was_deleted }
 }
 
 /// Registers this process again after its registry was deleted. The page of the deleted file stays
@@ -375,7 +375,7 @@ pub(crate) fn register_child() {
 }
 
 /// Whether an owner is dead according to this process's own registry. Called between
-/// `register_child` and `ask_no_more`; allocates nothing.
+/// `register_child` and `close_opened`; allocates nothing.
 pub(crate) fn is_known_dead(directory: &Directory, owner: u64, info: u64) -> bool {
     // SAFETY: no other thread may access the table; `register_child` locked it in this thread and
     // leaked the guard, so it stays locked.
@@ -388,7 +388,7 @@ pub(crate) fn is_known_dead(directory: &Directory, owner: u64, info: u64) -> boo
 }
 
 /// Closes the registries that `register_child` opened: no later step of the preparation needs one.
-pub(crate) fn ask_no_more() {
+pub(crate) fn close_opened() {
     // SAFETY: no other reference to the table may exist; `register_child` locked it in this thread
     // and leaked the guard, and no earlier reference is in use.
     let all = unsafe { &mut *REGISTERED.data_ptr() };

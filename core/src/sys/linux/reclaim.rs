@@ -38,7 +38,7 @@ struct Found {
 }
 
 /// Gives a segment back if it has no holder and does not persist. Returns its bytes.
-pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+pub(crate) fn reclaim(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
     let path = directory.segment_path(id);
     if let Some(bytes) = remove_hidden(directory, id, &path) {
         // Another file of that id is listed as an entry of its own.
@@ -55,12 +55,12 @@ pub(crate) fn give_back(directory: &Directory, id: &SegmentId) -> Result<Option<
 }
 
 /// Gives back the segment that a name leads to, even if its id leads nowhere any more.
-pub(super) fn give_back_named(directory: &Directory, name: &ArrayName) -> Result<()> {
+pub(super) fn reclaim_named(directory: &Directory, name: &ArrayName) -> Result<()> {
     let path = directory.name_path(name);
     let Some(found) = find(&path)? else { return Ok(()) };
     let by_id = directory.segment_path(&found.header.id);
     if is_same(&by_id, &found.facts) {
-        return give_back(directory, &found.header.id).map(drop);
+        return reclaim(directory, &found.header.id).map(drop);
     }
     if found.ends(directory)? {
         unlink_if_same(directory, name, &found.facts)?;
@@ -74,7 +74,7 @@ pub(crate) fn sweep_names(directory: &Directory) {
         let facts = fs::symlink_metadata(directory.name_path(&name));
         if facts.is_ok_and(|facts| facts.is_file() && is_own(&facts) && facts.nlink() == 1) {
             // A later sweep retries after a failure.
-            let _ = give_back_named(directory, &name);
+            let _ = reclaim_named(directory, &name);
         }
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn sweep_names(directory: &Directory) {
 fn find(path: &Path) -> Result<Option<Found>> {
     let file = match open_existing(path, Access::ReadWrite) {
         Ok(file) => file,
-        Err(error) if is_none_of_ours(&error) => return Ok(None),
+        Err(error) if is_absent_or_foreign(&error) => return Ok(None),
         Err(error) => return Err(Error::os("open", path, error)),
     };
     let facts = file.metadata().map_err(|error| Error::os("fstat", path, error))?;
@@ -95,7 +95,7 @@ fn find(path: &Path) -> Result<Option<Found>> {
 }
 
 /// Whether the file is gone, another user's, or no regular file.
-pub(crate) fn is_none_of_ours(error: &io::Error) -> bool {
+pub(crate) fn is_absent_or_foreign(error: &io::Error) -> bool {
     let numbers = [libc::ENOENT, libc::EACCES, libc::EPERM, libc::EISDIR, libc::ELOOP, libc::ENXIO];
     error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
@@ -134,7 +134,7 @@ impl Found {
             .entries(&front)
             .filter(|entry| entry.held && is_message(entry.owner_info))
             .peekable();
-        let liveness = messages.peek().and_then(|_| Liveness::look(directory));
+        let liveness = messages.peek().and_then(|_| Liveness::open(directory));
         messages.any(|entry| {
             liveness
                 .as_ref()
