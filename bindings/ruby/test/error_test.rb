@@ -2,7 +2,7 @@
 
 require_relative "helper"
 
-class ErrorsTest < SharedMemoryTest
+class ErrorTest < SharedMemoryTest
   EXPECTED = {
     "NotFound" => Errno::ENOENT, "Exists" => Errno::EEXIST,
     "StaleHandle" => Shmarray::StaleHandleError,
