@@ -6,18 +6,20 @@
  *     shma_array *array;
  *     if (shma_array_create(SHMA_INT32, 3, shape, NULL, &array, &error))
  *         return fprintf(stderr, "%s\n", error.message), 1;
- *     char handle[4096];
- *     shma_array_handle(array, handle, sizeof handle, NULL, NULL); // for another process
+ *     char handle[4096]; // for another process
+ *     if (shma_array_handle(array, handle, sizeof handle, NULL, &error))
+ *         return fprintf(stderr, "%s\n", error.message), 1;
  *     ((int32_t *)shma_array_data(array))[0] = 5;
  *     shma_array_close(array);
  *
  * Conventions
  *   - Functions are called shma_<noun>_<verb>. The noun is the type of the first parameter or of
- *     the result, or what the text that is passed names (shma_handle_discard, shma_segment_unlink).
- *     shma_sweep, shma_version and shma_copied_bytes act on no object and have no noun.
+ *     the result. shma_sweep, shma_version and shma_copied_bytes act on no object and have no noun.
  *   - An int32_t result is a status: 0 for success, positive for an ordinary outcome
- *     (SHMA_TIMED_OUT, SHMA_CLOSED), negative for a failure. shma_array_is_<adjective> returns 0
- *     or 1.
+ *     (SHMA_TIMED_OUT, SHMA_CLOSED), negative for a failure. A comment names the failures of its
+ *     function; besides, every function with a status may fail with SHMA_ERROR_INVALID_ARGUMENT,
+ *     SHMA_ERROR_OS, SHMA_ERROR_PANIC, and, in a process that a signal handler forked,
+ *     SHMA_ERROR_UNSUPPORTED. shma_array_is_<adjective> returns 0 or 1.
  *   - Output parameters come last and end in _out. They are written only if the status is 0,
  *     except that needed_bytes_out is also written if a text buffer is too short. The caller owns
  *     each object that a function outputs, and closes it with shma_<noun>_close.
@@ -51,7 +53,8 @@
 
 
 /**
- * The bound of a slice that extends to the end of the dimension, in the direction of the step.
+ * An open bound of a slice. As start it stands for the first element in the direction of the step,
+ * as stop for the end behind the last one.
  */
 #define SHMA_END INT64_MIN
 
@@ -146,7 +149,8 @@
 #define SHMA_ERROR_TEXT_TOO_SHORT -15
 
 /**
- * A bug in shmarray. Nothing was changed except what the message reports.
+ * A bug in shmarray: the library panicked. The message is the panic's. No output was written, but
+ * the call may have taken effect in part.
  */
 #define SHMA_ERROR_PANIC -16
 
@@ -485,7 +489,9 @@ int32_t shma_array_attach(const char *handle_or_name,
  * from the first element of the array. Fails with SHMA_ERROR_OUT_OF_BOUNDS if an element of the
  * view is outside the memory that the array spans.
  *
- * strides has ndim numbers of bytes; NULL stands for contiguous elements in C order.
+ * strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. A view holds
+ * the memory itself: it stays valid after the array is closed, and is closed with
+ * shma_array_close.
  */
 int32_t shma_array_view(const shma_array *array,
                         size_t ndim,
@@ -497,8 +503,9 @@ int32_t shma_array_view(const shma_array *array,
 
 /**
  * Creates a view of the elements start, start + step, … before stop along one dimension. Negative
- * bounds count from the end of the dimension; SHMA_END stands for its end in the direction of
- * step.
+ * bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it is the
+ * first element in the direction of step, as stop the end behind the last one. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
  */
 int32_t shma_array_slice(const shma_array *array,
                          size_t dimension,
@@ -510,7 +517,8 @@ int32_t shma_array_slice(const shma_array *array,
 
 /**
  * Creates a view of the elements at one index of a dimension. The view does not have that
- * dimension. A negative index counts from the end.
+ * dimension. A negative index counts from the end. Fails with SHMA_ERROR_OUT_OF_BOUNDS if the
+ * dimension has no such index.
  */
 int32_t shma_array_select(const shma_array *array,
                           size_t dimension,
@@ -520,7 +528,8 @@ int32_t shma_array_select(const shma_array *array,
 
 /**
  * Creates a view with the dimensions in another order: dimension i of the view is dimension
- * `axes[i]` of the array. If axes is NULL, the order is reversed.
+ * `axes[i]` of the array. If axes is NULL, the order is reversed. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT unless axes names each dimension once.
  */
 int32_t shma_array_transpose(const shma_array *array,
                              const size_t *axes,
@@ -544,8 +553,9 @@ int32_t shma_array_handle(const shma_array *array,
  * Writes a handle to be sent out of band, such as over a socket or in a file or a database. The
  * handle has a ticket, which holds the array even after this process ends. The ticket is released
  * when the handle is attached or passed to shma_handle_discard, or when the last process of this
- * process's family ends: its oldest ancestor that has used this library, and all descendants of
- * that one. Each successful call creates one ticket; a failing call creates none.
+ * process's family ends. A family is the first process that uses this library and all processes
+ * that are forked from it afterwards, directly or not. A program that is started by exec has a
+ * family of its own. Each successful call creates one ticket; a failing call creates none.
  *
  * text, text_bytes and needed_bytes_out are as in shma_array_handle. Fails with
  * SHMA_ERROR_TEXT_TOO_SHORT, SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
@@ -568,7 +578,8 @@ int32_t shma_array_dtype_text(const shma_array *array,
 
 /**
  * Returns a pointer to the first element. It is valid until the array is closed. The elements of a
- * read-only array must not be written.
+ * read-only array must not be written. If the offset of a view, or of an array that another
+ * process made, is no multiple of the element's alignment, read and write elements with memcpy.
  */
 void *shma_array_data(const shma_array *array);
 
@@ -659,8 +670,9 @@ int shma_pipe_fd(const shma_pipe *pipe);
  * arrays has count elements and payload has payload_bytes; each may be NULL if its size is 0.
  * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until the pipe has room.
  * Returns SHMA_TIMED_OUT if it had none in that time, SHMA_CLOSED if no process has the other end.
- * Fails with SHMA_ERROR_NO_SPACE, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler
- * ran during the wait. Nothing was sent unless the status is 0.
+ * Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
+ * SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
+ * a memory file. Nothing was sent unless the status is 0.
  */
 int32_t shma_pipe_send(const shma_pipe *pipe,
                        const shma_array *const *arrays,
@@ -759,8 +771,9 @@ int32_t shma_segment_unlink(const char *name, shma_error *error);
 int32_t shma_handle_discard(const char *handle, shma_error *error);
 
 /**
- * Gives back the memory that dead processes held, and writes how much it was. Both outputs may be
- * NULL. Programs need not call it: the first use of the library in each process sweeps.
+ * Gives back the memory that dead processes held and the unused memory in the pools of all this
+ * user's processes, and writes how much it was. Both outputs may be NULL. Programs need not call
+ * it: creates and receives give back what dead processes held.
  */
 int32_t shma_sweep(uint64_t *segments_out, uint64_t *bytes_out, shma_error *error);
 

@@ -37,8 +37,8 @@ pub use options::Options;
 ///
 /// # Data races
 /// Another process may write an element while this one reads it; that is what shared memory is for.
-/// So no safe method makes a `&[T]` or a `&mut [T]`: elements are read and written one at a time, by
-/// raw, volatile accesses. A read that races with a write returns some of the bytes of both, and
+/// So no safe method makes a `&[T]` or a `&mut [T]`: elements are read and written one at a time,
+/// by raw, volatile accesses. A read that races with a write returns some of the bytes of both, and
 /// never leaves the array. To hand data over without a race, finish writing before the handle is
 /// sent.
 #[derive(Clone)]
@@ -53,8 +53,8 @@ impl Array {
     /// Creates an array of zeros, unless `uninitialized` is set. Its memory is reserved now.
     ///
     /// # Errors
-    /// * [`Error::NoSpace`] when shared memory is full, [`Error::FileTooLarge`] beyond the process's
-    ///   limit of a file's size;
+    /// * [`Error::NoSpace`] when shared memory is full, [`Error::FileTooLarge`] beyond the
+    ///   process's limit of a file's size;
     /// * [`Error::NameExists`] when an array has the name, [`Error::InvalidName`] when it is none;
     /// * [`Error::InvalidArgument`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions, a size
     ///   that overflows, `persist` without a name, or a mode without 0600;
@@ -303,7 +303,8 @@ impl Array {
     /// Returns the handle: one line of text by which any process of the machine finds the array.
     ///
     /// A handle holds nothing: some process must hold the array until the other has attached it. To
-    /// hand an array over, send it through a `Pipe` or use [`handle_to_send`](Self::handle_to_send).
+    /// hand an array over, send it through a `Pipe` or use
+    /// [`handle_to_send`](Self::handle_to_send).
     #[must_use]
     pub fn handle(&self) -> String {
         self.descriptor().to_handle()

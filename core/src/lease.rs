@@ -184,7 +184,8 @@ impl Leases {
         live
     }
 
-    /// Holds without a check of the state. For callers that know that the segment is held meanwhile.
+    /// Holds without a check of the state. For callers that know that the segment is held
+    /// meanwhile.
     pub(crate) fn set_held(&self, entry: EntryIndex) {
         self.control.entries()[entry].owner.set(HELD);
     }
@@ -302,8 +303,8 @@ impl Leases {
         self.control.state().replace(from, Self::next_word(from, to))
     }
 
-    /// Returns the word with the next epoch. The epoch wraps, because a hostile process may have stored the
-    /// largest.
+    /// Returns the word with the next epoch. The epoch wraps, because a hostile process may have
+    /// stored the largest.
     fn next_word(from: u64, to: u64) -> u64 {
         (from & !STATE_MASK).wrapping_add(ONE_EPOCH) | to
     }

@@ -265,7 +265,8 @@ pub unsafe extern "C" fn shma_array_view(
 
 /// Creates a view of the elements start, start + step, … before stop along one dimension. Negative
 /// bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it is the
-/// first element in the direction of step, as stop the end behind the last one. Fails with SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
+/// first element in the direction of step, as stop the end behind the last one. Fails with
+/// SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.

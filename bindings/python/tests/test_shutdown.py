@@ -311,7 +311,9 @@ os.read(0, 1)
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT, signal.SIGSEGV]
 )
-def test_memory_of_a_process_ended_by_a_signal_is_given_back_at_the_next_use(number, start_python, run_python, files):
+def test_memory_of_a_process_ended_by_a_signal_is_given_back_at_the_next_use(
+    number, start_python, run_python, files
+):
     program = start_python(PRELUDE + "signal.signal(signal.SIGINT, signal.SIG_DFL)\n" + WAITS)
     program.hear()
     program.process.send_signal(number)

@@ -53,9 +53,7 @@ def mypy(folder):
 
 
 @pytest.mark.parametrize("checker", [pyright, mypy], ids=lambda checker: checker.__name__)
-def test_a_strict_checker_reveals_the_types_of_the_standard_package(
-    checker, programs
-):
+def test_a_strict_checker_reveals_the_types_of_the_standard_package(checker, programs):
     standard, ours = by_file(checker(programs))
     assert [line for line in standard if "error" in line[1].partition(":")[0]] == []
     assert len(standard) >= TEXT.count("reveal_type(") >= 100

@@ -26,8 +26,8 @@ impl ControlWords {
         entries: usize,
         slab_layout: Option<SlabLayout>,
     ) -> Self {
-        // SAFETY: the offset stays in bounds, because CONTROL_WORDS_OFFSET lies inside the header page that
-        // the caller of `new` promises.
+        // SAFETY: the offset stays in bounds, because CONTROL_WORDS_OFFSET lies inside the header
+        // page that the caller of `new` promises.
         let first = unsafe { header.add(CONTROL_WORDS_OFFSET) };
         // SAFETY: the offset stays in bounds, because LEASES_OFFSET lies inside the header page
         // that the caller of `new` promises.

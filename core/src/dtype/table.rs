@@ -6,9 +6,9 @@
 
 /// Calls a macro with the given token trees and, after them, all rows.
 ///
-/// A row has the number of the code in the C ABI, the name, NumPy's type string, the Rust type of an
-/// element, and its [`DTypeKind`](super::DTypeKind). `as` names the type with Rust's arithmetic that
-/// represents every element exactly, where the type has no arithmetic of its own.
+/// A row has the number of the code in the C ABI, the name, NumPy's type string, the Rust type of
+/// an element, and its [`DTypeKind`](super::DTypeKind). `as` names the type with Rust's arithmetic
+/// that represents every element exactly, where the type has no arithmetic of its own.
 macro_rules! with_dtypes {
     ($callback:ident $(, $before:tt)*) => {
         $callback! {

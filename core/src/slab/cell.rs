@@ -1,8 +1,8 @@
 //! A cell that this process has claimed and that holds no array yet.
 //!
-//! [`claim_cell`] (UNUSED or FREE → CLAIMED), then [`Claimed::fill`], then [`Claimed::make_live`] (→
-//! LIVE) or [`Claimed::unclaim`] (→ FREE). If the process dies in between, the cell stays CLAIMED
-//! without a living owner, and a sweep frees it (I3 of `lease`).
+//! [`claim_cell`] (UNUSED or FREE → CLAIMED), then [`Claimed::fill`], then [`Claimed::make_live`]
+//! (→ LIVE) or [`Claimed::unclaim`] (→ FREE). If the process dies in between, the cell stays
+//! CLAIMED without a living owner, and a sweep frees it (I3 of `lease`).
 
 use std::sync::Arc;
 

@@ -22,8 +22,8 @@ use crate::sys::{Directory, Mutex, MutexGuard, Owner};
 /// The number of slabs that are searched, before a new slab is made, for cells that other processes
 /// freed.
 const SEARCHED: usize = 64;
-/// One more slab is searched for each so many bytes of a cell: a search of one slab takes as long as
-/// the kernel takes to make memory of this size.
+/// One more slab is searched for each so many bytes of a cell: a search of one slab takes as long
+/// as the kernel takes to make memory of this size.
 const BYTES_PER_SEARCH: u64 = 1 << 10;
 
 /// A size class: the slabs of one cell size in one directory.

@@ -54,8 +54,8 @@ const STEP_BYTES: usize = 8 << 20;
 /// - [mmap(2)]
 /// - [madvise(2)]
 ///
-/// [mmap(2)]: https://man7.org/linux/man-pages/man2/mmap.2.html
-/// [madvise(2)]: https://man7.org/linux/man-pages/man2/madvise.2.html
+/// [mmap(2)]: https://man7.org/linux/man-pages/man2/mmap.2.html [madvise(2)]:
+/// https://man7.org/linux/man-pages/man2/madvise.2.html
 pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u64 {
     let Ok(length) = usize::try_from(bytes) else { return 0 };
     if file.set_len(bytes).is_err() {

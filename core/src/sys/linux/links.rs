@@ -3,8 +3,7 @@
 //! `shmarray-ticket-ID-TICKET-COOKIE` is one more link to segment ID. While there is one, the
 //! segment is not given back; the kernel counts the links. Such a segment is LOCK_ONLY. If no
 //! process can receive the message any more, a sweep removes its link as it would an entry. COOKIE,
-//! six
-//! hexadecimal digits, says which registry to ask.
+//! six hexadecimal digits, says which registry to ask.
 
 use std::fs;
 use std::io;

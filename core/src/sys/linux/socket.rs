@@ -101,8 +101,8 @@ pub(crate) struct Expected {
 /// - [recv(2)]
 /// - [recvmsg(2)]
 ///
-/// [recv(2)]: https://man7.org/linux/man-pages/man2/recv.2.html
-/// [recvmsg(2)]: https://man7.org/linux/man-pages/man2/recvmsg.2.html
+/// [recv(2)]: https://man7.org/linux/man-pages/man2/recv.2.html [recvmsg(2)]:
+/// https://man7.org/linux/man-pages/man2/recvmsg.2.html
 pub(crate) fn receive<T>(
     socket: BorrowedFd<'_>,
     most_bytes: usize,

@@ -68,7 +68,9 @@ class LockTokenFile(Fd):
     __slots__ = ("_mine",)
 
     def __init__(self, fd: int | None = None) -> None:
-        super().__init__(os.memfd_create("shmarray-lock-tokens", os.MFD_CLOEXEC) if fd is None else fd)
+        super().__init__(
+            os.memfd_create("shmarray-lock-tokens", os.MFD_CLOEXEC) if fd is None else fd
+        )
         self._mine: LockToken | None = None
 
     def __reduce__(self) -> Any:

@@ -3,9 +3,8 @@
 //!
 //! A process is registered by a random byte below 2^52, locked exclusively. A mapping keeps the
 //! lock, so that closing fds cannot release it. The mapping is not inherited. A forked child gets a
-//! byte of its own,
-//! which the parent locks for it before the fork (I1), so that the child holds what its parent held
-//! from its first instruction on.
+//! byte of its own, which the parent locks for it before the fork (I1), so that the child holds
+//! what its parent held from its first instruction on.
 //!
 //! An entry's cookie says which inode its owner locked. If the registry is deleted and created
 //! anew, the kernel can no longer be asked for locks on the old one. Such owners count as alive
