@@ -44,6 +44,21 @@ class NumoInterruptsTest < NumoTest
       ->(p) { p.map(0...6, in_processes: 3) { |i| i == 5 ? raise("five") : i } rescue nil }
   }.freeze
 
+  # A worker is interrupted, and its parent when the worker has ended.
+  LATE_CALL = lambda do |p|
+    p.map([Process.pid], in_processes: 1) do |parent|
+      alive, worker = IO.pipe
+      fork do
+        worker.close
+        alive.read # until the worker has ended
+        IO.select(nil, nil, nil, 0.1) # as if the sender's processor had been taken away
+        Process.kill(:INT, parent)
+        exit!(true)
+      end
+      Process.kill(:INT, Process.pid) && sleep
+    end
+  end
+
   CALLS.each do |what, call|
     define_method("test_ctrl_c_at_any_instant_of_#{what}") do
       ROUNDS.times { interrupt(what, call) { |pid| Process.kill(:INT, -pid) } }
@@ -54,6 +69,18 @@ class NumoInterruptsTest < NumoTest
       ROUNDS.times { interrupt(what, call) { |pid| Process.kill(:USR1, pid) } }
       sweep_after_deaths
     end
+  end
+
+  # The kernel signals the processes of a group one after the other.
+  def test_a_ctrl_c_that_reaches_the_workers_first_is_an_interrupt
+    interrupt("late", LATE_CALL) { |_| nil }
+  end
+
+  def test_an_interrupt_of_a_worker_alone_loses_it
+    error = assert_raises(Shmarray::WorkerLost) do
+      Numo::Parallel.map([1], in_processes: 1) { Process.kill(:INT, Process.pid) && sleep }
+    end
+    assert_match(/left with exit code 130/, error.message)
   end
 
   private

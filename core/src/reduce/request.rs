@@ -188,7 +188,7 @@ fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
             .get_mut(axis)
             .ok_or_else(|| Error::argument("axis", format!("{axis} is not below {ndim}")))?;
         if !std::mem::replace(dim, false) {
-            return Err(Error::argument("axis", format!("{axis} stands twice")));
+            return Err(Error::argument("axis", format!("{axis} is named twice")));
         }
     }
     Ok(kept)

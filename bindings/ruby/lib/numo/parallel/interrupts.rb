@@ -9,6 +9,10 @@ module Numo
     # the line that stores the child's pid.
     module Interrupts
       @is_on = false
+      # The exit code of an interrupted worker, as a shell would give it.
+      EXIT_CODE = 128 + Signal.list["INT"]
+      # The most seconds by which an interrupt reaches this process later than its workers.
+      LATER = 2
 
       class << self
         # Runs the block; exceptions of other threads and of SIGINT are deferred until they are let
@@ -56,7 +60,13 @@ module Numo
         def be_child
           turn_off if @is_on
           @is_on, @handler = false
-          exit!(false) if Thread.pending_interrupt?
+          exit!(EXIT_CODE) if Thread.pending_interrupt?
+        end
+
+        # Waits for the interrupt of this process, after one of its workers was interrupted. Ctrl-C
+        # reaches all processes of a terminal, one after the other.
+        def await
+          sleep(LATER) if Thread.current == Thread.main
         end
 
         # Makes SIGINT end the worker silently from now on, unless the program has a handler.

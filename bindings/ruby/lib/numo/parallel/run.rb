@@ -25,6 +25,7 @@ module Numo
         elsif @in_threads then work_in_threads
         else work_in_processes
         end
+        Interrupts.await if @failure.is_a?(Shmarray::WorkerLost) && @workers.any?(&:interrupted?)
         raise @failure unless @failure.nil? || @failure.is_a?(Break)
         return @failure.value if @failure
 

@@ -138,6 +138,11 @@ module Numo
         @buffers.give_back
       end
 
+      # Returns whether SIGINT ended it. To be called after {wait}.
+      def interrupted?
+        @exit.status&.exitstatus == Interrupts::EXIT_CODE
+      end
+
       # Returns the error that it died, and what was lost with it.
       def lost(what)
         status = @exit.status
@@ -159,7 +164,7 @@ module Numo
           Interrupts.let_in(&block)
           Interrupts.exit_silently
         rescue Interrupt # the parent reports what it did
-          exit!(false)
+          exit!(Interrupts::EXIT_CODE)
         end
       rescue Exception # rubocop:disable Lint/RescueException
         exit!(false) unless Process.pid == parent
