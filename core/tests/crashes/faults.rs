@@ -51,7 +51,8 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
         SYS_mmap if fourth as i32 & MAP_ANONYMOUS != 0 => &[],
         SYS_mmap => &[ENOMEM, ENFILE, EAGAIN],
         SYS_mprotect | SYS_madvise => &[ENOMEM, EAGAIN],
-        SYS_getrandom => &[EINTR],
+        // No kernel answers EIO, but a filter of system calls may.
+        SYS_getrandom => &[EINTR, EIO],
         // EIO cannot come from a file in memory, and std takes it for a broken program if it comes
         // from a directory.
         SYS_close => &[EINTR],

@@ -26,13 +26,14 @@ mod file;
 mod process_list;
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustc_hash::FxHashMap;
 
 use super::directory::{Directory, user};
 use super::fd;
@@ -198,7 +199,7 @@ pub(crate) struct Liveness {
     registry: Registry,
     /// Further registries of this user, opened when an entry's cookie names one.
     others: OnceCell<Vec<Registry>>,
-    seen: RefCell<HashMap<(u64, u64), bool>>,
+    seen: RefCell<FxHashMap<(u64, u64), bool>>,
 }
 
 impl Liveness {
