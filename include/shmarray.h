@@ -134,7 +134,7 @@
 #define SHMA_ERROR_PERMISSION_DENIED -12
 
 /**
- * The operation is not available on this platform.
+ * The operation is not supported on this platform, or in a process that a signal handler forked.
  */
 #define SHMA_ERROR_UNSUPPORTED -13
 

@@ -178,7 +178,7 @@ pub enum Error {
         directory: PathBuf,
     },
 
-    /// This process may not make so large a file, however much is free.
+    /// A segment of that size would exceed this process's limit on the size of files.
     #[error(
         "a segment of {asked_bytes} bytes exceeds this process's limit on the size of files, \
          {limit_bytes} bytes: raise it (ulimit -f, RLIMIT_FSIZE)"

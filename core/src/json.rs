@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 /// A member's name, its type, and whether it may be missing.
 pub(crate) type Member = (&'static str, Kind, bool);
 
-/// What is wrong, and with which member.
+/// An error in a text, and the member that has it.
 #[derive(Debug)]
 pub(crate) struct Fault {
     /// `None` for the text as a whole.
@@ -43,7 +43,7 @@ impl Fault {
     }
 }
 
-/// Returns why a text is not an object with these members.
+/// Returns the first error of a text that is not an object with these members.
 pub(crate) fn fault(text: &str, members: &[Member]) -> Fault {
     match find(text, members) {
         Err(fault) => fault,

@@ -12,7 +12,8 @@ impl Array {
     ///
     /// # Errors
     /// [`Error::DTypeMismatch`]; [`Error::InvalidArgument`] for strides that `ndarray` cannot
-    /// express, because they are negative or not multiples of the item size.
+    /// express, because they are negative or not multiples of the item size, and for elements that
+    /// are not aligned.
     ///
     /// ```
     /// use shmarray::{Array, DType, Options};

@@ -36,7 +36,7 @@ pub const SHMA_ERROR_READ_ONLY: i32 = -10;
 pub const SHMA_ERROR_NO_SPACE: i32 = -11;
 /// The operating system or the owner of the memory refuses access.
 pub const SHMA_ERROR_PERMISSION_DENIED: i32 = -12;
-/// The operation is not available on this platform.
+/// The operation is not supported on this platform, or in a process that a signal handler forked.
 pub const SHMA_ERROR_UNSUPPORTED: i32 = -13;
 /// A system call failed for another reason; os_errno has its error number.
 pub const SHMA_ERROR_OS: i32 = -14;

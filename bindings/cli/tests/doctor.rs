@@ -182,7 +182,7 @@ fn files_that_are_no_segments_are_strange_and_a_sweep_leaves_them_alone() {
     let noise = directory.path().join(format!("shmarray-{}", "a".repeat(24)));
     fs::write(&noise, "noise").unwrap();
     let found = finding(directory.path(), "strange files");
-    says(&found, "look", "1 file named like ours but no segment");
+    says(&found, "look", "1 file named like a segment but without a valid header");
     assert!(found["remedy"].as_str().unwrap().starts_with("look at them"), "{found}");
     assert!(shmarray(directory.path(), &["sweep"]).status.success());
     assert_eq!(finding(directory.path(), "strange files"), found);

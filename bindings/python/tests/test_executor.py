@@ -325,7 +325,7 @@ def test_an_initializer_that_raises_breaks_the_executor(capfd):
 def test_workers_that_die_in_the_initializer_break_the_executor():
     with ProcessPoolExecutor(2, mp.get_context("fork"), tasks.ends, ("SIGKILL",)) as executor:
         with pytest.raises(
-            WorkerLost, match=r"were not ready before they ended: worker \d+ was killed by SIGKILL"
+            WorkerLost, match=r"ended before they were ready: worker \d+ was killed by SIGKILL"
         ):
             executor.submit(tasks.square, 3).result()
         with pytest.raises(BrokenProcessPool):

@@ -48,13 +48,13 @@ def test_unlink_of_an_array_says_that_it_takes_a_name_and_that_the_array_needs_n
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_the_name_of_a_start_method_in_the_place_of_a_context_is_told_the_call_that_makes_one(
+def test_the_name_of_a_start_method_instead_of_a_context_is_told_the_call_that_makes_one(
     method,
 ):
     remedy = rf'shmarray\.multiprocessing\.get_context\("{method}"\)'
     with pytest.raises(
         TypeError,
-        match=f"mp_context is to be a context, and '{method}' is none: mp_context={remedy}",
+        match=f"mp_context must be a context, not '{method}': mp_context={remedy}",
     ):
         ProcessPoolExecutor(1, mp_context=method)
     with pytest.raises(TypeError, match=f"context={remedy}"):
@@ -85,7 +85,7 @@ def test_pickle_loads_of_dumps_says_what_loads_it(tmp_path):
             lambda: pickle.load(file),
         ):
             with pytest.raises(
-                pickle.UnpicklingError, match=r"no pickle: load them with shmarray\.loads"
+                pickle.UnpicklingError, match=r"not a pickle: load them with shmarray\.loads"
             ):
                 load()
     assert shmarray.loads(data)["a"].tolist() == [0, 1, 2]

@@ -185,7 +185,7 @@ class NumoParallelTest < NumoTest
   def test_bad_arguments_are_told
     assert_raises(ArgumentError) { map([1]) }
     assert_told(/either in_processes: or in_threads:/) { map([1], in_threads: 2) { 1 } }
-    assert_told(/in_processes: is 0 or more, not -1/) { map([1], in_processes: -1) { 1 } }
+    assert_told(/in_processes: must be 0 or more, not -1/) { map([1], in_processes: -1) { 1 } }
     assert_told(/in_ractors: is not supported: .*Ractor's/) { map([1], in_ractors: 2) { 1 } }
     assert_told(/in_ractors: is not supported/) { map([1], in_ractors: 2, ractor: [Object, :new]) }
     assert_told(/interrupt_signal: is not supported: SIGINT/) do

@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_release_without_a_version_is_worth_a_look() {
         for odd in ["", "six", "7"] {
-            says(&release(odd), Verdict::Look, "names no version", "3.15 or later");
+            says(&release(odd), Verdict::Look, "has no version number", "3.15 or later");
         }
     }
 }

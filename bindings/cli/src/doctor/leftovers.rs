@@ -287,7 +287,7 @@ mod tests {
         says(
             &segments(&[kept]),
             Verdict::Ok,
-            "1 array, 4 KiB; 1 kept until their names go; nothing",
+            "1 array, 4 KiB; 1 persistent until unlinked; nothing",
             "",
         );
         let sent = Part { tickets: 2, ..unheld(SegmentKind::Array) };
@@ -322,13 +322,13 @@ mod tests {
         says(
             &strangers(std::slice::from_ref(&noise)),
             Verdict::Look,
-            "1 file named like ours",
+            "1 file named like a segment",
             "look at them",
         );
         says(
             &strangers(&[noise, folder]),
             Verdict::Look,
-            "2 files named like ours",
+            "2 files named like a segment",
             "look at them",
         );
     }

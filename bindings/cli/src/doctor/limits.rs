@@ -203,7 +203,7 @@ mod tests {
         says(
             &with(60_000),
             Verdict::Look,
-            "which are short; process 7 has 60000",
+            "of which few are left; process 7 has 60000",
             "sysctl -w vm.max_map_count",
         );
     }

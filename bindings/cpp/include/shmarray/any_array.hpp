@@ -218,7 +218,7 @@ class any_array {
     any_array transpose(const std::vector<std::size_t> &axes = {}) const {
         if (!axes.empty() && axes.size() != ndim())
             detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
-                          "invalid axes: there are not as many of them as dimensions");
+                          "invalid axes: their number is not that of the dimensions");
         return detail::produce(shma_array_transpose, get(), axes.empty() ? nullptr : axes.data());
     }
 

@@ -103,17 +103,17 @@ class array : public any_array {
     /// Returns the element at an index, one number for each dimension. Only an assert checks it.
     template <class... Index>
     T &operator()(Index... index) const noexcept {
-        static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
+        static_assert((std::is_integral_v<Index> && ...), "an index consists of integers");
         const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
         assert(detail::inside(shape(), numbers, sizeof...(index)) &&
-               "an index that leaves the array");
+               "the index is outside the array");
         return element(numbers, sizeof...(index));
     }
 
     /// Returns the element at an index. Throws out_of_bounds if the array has none there.
     template <class... Index>
     T &at(Index... index) const {
-        static_assert((std::is_integral_v<Index> && ...), "an index is whole numbers");
+        static_assert((std::is_integral_v<Index> && ...), "an index consists of integers");
         const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
         if (!detail::inside(shape(), numbers, sizeof...(index)))
             detail::raise(SHMA_ERROR_OUT_OF_BOUNDS, 0,

@@ -204,7 +204,7 @@ module Numo
         axis, options = options.fetch(:axis, 0), options.except(:axis)
         dim = axis.negative? ? axis + array.ndim : axis
         unless dim.between?(0, array.ndim - 1)
-          raise IndexError, "axis #{axis} of #{array.ndim} dimensions"
+          raise IndexError, "axis #{axis} is not below #{array.ndim}"
         end
 
         each(0...array.shape[dim], options) do |index|

@@ -6,7 +6,7 @@ module Shmarray
   # One end of a pipe that carries arrays and bytes in both directions.
   #
   # Any number of processes may share an end: each message is received once, and whole. A message
-  # that no process can receive any more gives its arrays back. The fds close on exec unless spawn
+  # that no process can receive any more releases its arrays. The fds close on exec unless spawn
   # is told of them: +spawn(program, pipe.fileno => pipe.fileno)+, and there {for_fd}.
   #
   # @example The other end may be in another process, by fork or exec

@@ -175,7 +175,10 @@ fn mode_of(ruby: &Ruby, value: Value) -> Result<u32, Error> {
     let mode =
         integer(ruby, "mode", value)?.to_i64().ok().and_then(|mode| u32::try_from(mode).ok());
     mode.ok_or_else(|| {
-        argument_error(ruby, format!("invalid mode: {value} is not 0600 with more permissions"))
+        argument_error(
+            ruby,
+            format!("invalid mode: {value} is not between 0600 and 0777 with the owner's 0600"),
+        )
     })
 }
 

@@ -60,7 +60,7 @@ module Numo
 
       def self.refuse(array, method)
         if Shared.shared?(array)
-          raise TypeError, "#{method}: an array in shared memory is not made anew"
+          raise TypeError, "#{method}: an array in shared memory cannot be initialized again"
         end
 
         refuse_copied(array, method)
