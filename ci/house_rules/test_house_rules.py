@@ -21,14 +21,14 @@ from tree import ALL_OF_RUST, Tree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHAPE, TABLE = "core/src/shape.rs", "CONTRIBUTING.md"
 PACKAGE = "bindings/python/python/shmarray"
-COPIED = ("core/src/", f"{PACKAGE}/", TABLE, FILE)
+COPIED = ("core/src/", "bindings/cli/src/", f"{PACKAGE}/", TABLE, FILE)
 NEED_MORE = {"features", "suites_table"}  # a workspace for cargo, the table of suites
 LONG_LINE = "x" * 120
 
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory):
-    """A copy of core, of the Python package, and of the table of suites."""
+    """A copy of core, the command line, the Python package, and the table of suites."""
     root = tmp_path_factory.mktemp("copy")
     for path in Tree(ROOT).paths:
         if path.startswith(COPIED):
@@ -141,6 +141,12 @@ def test_a_circle_in_a_folder_of_core_is_refused(copy, plant, text):
     plant("core/src/planted/earlier.rs", text)
     says = f"crate::planted::earlier {FOLDERS[text]}"
     assert_has(refused("rust_modules", copy), "core/src/planted/earlier.rs:1", says)
+
+
+def test_a_circle_in_another_crate_is_refused(copy, plant):
+    line = plant("bindings/cli/src/process.rs", "use crate::list::print;", at=3)
+    says = "crate::process uses crate::list, which bindings/cli/src/lib.rs lists after process"
+    assert_has(refused("rust_modules", copy), f"bindings/cli/src/process.rs:{line}", says)
 
 
 def test_a_folder_in_order_is_allowed(copy, plant):

@@ -17,10 +17,10 @@
 #![allow(non_camel_case_types)] // the type names follow C's convention
 #![allow(unsafe_code)] // every function here takes C pointers; each block states why it is sound
 
-mod arguments;
-pub mod array;
-pub mod dtype;
 pub mod error;
+mod arguments;
+pub mod dtype;
+pub mod array;
 #[cfg(target_os = "linux")]
 pub mod message;
 pub mod segment;

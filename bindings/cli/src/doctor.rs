@@ -5,9 +5,9 @@
 //! give back the memory that is to be reported.
 
 #[cfg(target_os = "linux")]
-mod directory;
-#[cfg(target_os = "linux")]
 mod finding;
+#[cfg(target_os = "linux")]
+mod directory;
 #[cfg(target_os = "linux")]
 mod kernel;
 #[cfg(target_os = "linux")]

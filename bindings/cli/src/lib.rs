@@ -3,6 +3,7 @@
 //! Two programs use it: `shmarray` (`main.rs`), and the Python package's `shmarray` and `python -m
 //! shmarray`. Both pass their arguments to [`run`] and exit with the code that it returns.
 
+mod process;
 mod doctor;
 mod list;
 mod show;

@@ -7,6 +7,8 @@ use anyhow::Result;
 use serde_json::json;
 use shmarray::{SegmentInfo, SegmentKind};
 
+use crate::process::{command, process};
+
 pub(crate) fn print(as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut segments = shmarray::segments()?;
     // A slab's free memory, which has no cell number, is before its cells.
@@ -104,17 +106,6 @@ fn room() -> Option<String> {
 #[cfg(not(target_os = "linux"))]
 fn room() -> Option<String> {
     None
-}
-
-/// Returns a pid with the command of that process in this pid namespace, as in `4711 python`; `?`
-/// if the command cannot be read.
-pub(crate) fn process(pid: u32) -> String {
-    format!("{pid} {}", command(pid))
-}
-
-fn command(pid: u32) -> String {
-    let command = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    command.map_or_else(|_| "?".to_owned(), |command| command.trim_end().to_owned())
 }
 
 /// Returns the time since then in whole seconds, minutes, hours or days.

@@ -11,13 +11,14 @@ use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{Access, Array, DType, Descriptor, Layout};
 
-use crate::error::to_py;
-use crate::memory::ndarray;
-use crate::{dtypes, memory};
+use crate::dtypes;
+use crate::error::{to_py, value_error};
+use crate::memory::{Memory, ndarray, private_copy};
 
 /// Unmapping this many bytes takes longer than getting the GIL again may take.
 const SLOW_TO_DROP_BYTES: u64 = 8 << 20;
@@ -144,7 +145,7 @@ impl<'py> ReceivedArray<'py> {
         let array = Array::attach_descriptor(handle, access).map_err(to_py)?;
         let (layout, dtype) = (array.layout().clone(), array.dtype().clone());
         let memory = match is_copied {
-            true => memory::private_copy(py, &array.whole())?,
+            true => private_copy(py, &array.whole())?,
             false => Bound::new(py, Lease::new(array))?.into_any(),
         };
         Ok(Self { memory, layout, dtype })
@@ -166,6 +167,19 @@ pub(crate) fn to_ndarray<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let layout = array.layout().clone();
     ndarray_over(dtype, Bound::new(dtype.py(), Lease::new(array))?.as_any(), &layout)
+}
+
+/// Returns the array in a segment that an ndarray views or a lease holds, or ValueError if it is in
+/// private memory.
+pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
+    if let Ok(lease) = array.cast_exact::<Lease>() {
+        return Ok(lease.get().array().clone());
+    }
+    let memory = Memory::of(array)?;
+    let dtype = dtypes::from_numpy(&array.getattr(intern!(array.py(), "dtype"))?)?;
+    let private =
+        "the array is in private memory and has no handle: take that of shmarray.share(array)";
+    memory.in_segment(dtype).ok_or_else(|| value_error(private))
 }
 
 fn ndarray_over<'py>(

@@ -4,20 +4,20 @@
 //! understands, and their docstrings document the functions here. An array comes out as a plain
 //! `numpy.ndarray` whose `.base` is a [`lease::Lease`].
 
-mod dtypes;
 mod error;
+mod dtypes;
 mod handles;
-mod lease;
 #[cfg(target_os = "linux")]
 mod outgoing_fds;
 mod memory;
+mod lease;
 #[cfg(target_os = "linux")]
 mod message;
 #[cfg(target_os = "linux")]
-mod pickling;
-#[cfg(target_os = "linux")]
 mod queue_slots;
 mod plain;
+#[cfg(target_os = "linux")]
+mod pickling;
 
 use std::ffi::OsString;
 
@@ -207,13 +207,13 @@ fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
 /// Returns the handle of an ndarray in shared memory.
 #[pyfunction]
 fn handle(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
-    Ok(Handle::new(memory::shared(array)?.descriptor()))
+    Ok(Handle::new(lease::shared(array)?.descriptor()))
 }
 
 /// Returns a handle of an ndarray in shared memory to be sent out of band, which holds the array.
 #[pyfunction]
 fn handle_to_send(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
-    memory::shared(array)?.descriptor_to_send().map(Handle::new).map_err(to_py)
+    lease::shared(array)?.descriptor_to_send().map(Handle::new).map_err(to_py)
 }
 
 /// Releases what the message of a handle, or of its text, holds.

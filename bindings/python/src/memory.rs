@@ -12,7 +12,6 @@ use shmarray::{Array, DType, Layout, Options};
 
 use crate::dtypes;
 use crate::error::{expected, to_py, value_error};
-use crate::lease::Lease;
 
 /// More than this is copied or released without the GIL, while other threads of Python run. For
 /// less it is not worth it: getting the GIL again means waiting for another thread's turn to end.
@@ -269,19 +268,6 @@ unsafe fn numbers<'a>(start: *const isize, count: usize) -> &'a [isize] {
         // above says.
         _ => unsafe { std::slice::from_raw_parts(start, count) },
     }
-}
-
-/// Returns the array in a segment that an ndarray views or a lease holds, or ValueError if it is in
-/// private memory.
-pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
-    if let Ok(lease) = array.cast_exact::<Lease>() {
-        return Ok(lease.get().array().clone());
-    }
-    let memory = Memory::of(array)?;
-    let dtype = dtypes::from_numpy(&array.getattr(intern!(array.py(), "dtype"))?)?;
-    let private =
-        "the array is in private memory and has no handle: take that of shmarray.share(array)";
-    memory.in_segment(dtype).ok_or_else(|| value_error(private))
 }
 
 /// Returns whether it is a `numpy.ndarray` and no subclass.

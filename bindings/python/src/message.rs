@@ -13,9 +13,9 @@ use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 use shmarray::{Access, Array, Descriptor, Sent};
 
 use crate::error::{to_py, value_error};
-use crate::lease::ReceivedArray;
+use crate::lease::{self, ReceivedArray};
 use crate::memory::LARGE_BYTES;
-use crate::{memory, parse_access};
+use crate::parse_access;
 
 // The numbers of Linux.
 const EINTR: i32 = 4;
@@ -105,7 +105,7 @@ impl Pipe {
     ) -> PyResult<()> {
         let (end, pieces) = (self.open()?, pieces_of(payload)?);
         let pieces = pieces.iter().map(memory_of).collect::<PyResult<Vec<&[u8]>>>()?;
-        let arrays = arrays.iter().map(memory::shared).collect::<PyResult<Vec<_>>>()?;
+        let arrays = arrays.iter().map(lease::shared).collect::<PyResult<Vec<_>>>()?;
         let arrays: Vec<&Array> = arrays.iter().collect();
         let fds = fds.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();

@@ -1,4 +1,4 @@
-"""The modules of core form a line in every folder, and no circle anywhere.
+"""The modules of each Rust crate form a line in every folder, and no circle anywhere.
 
 The `mod` lines of a folder's `mod.rs` (or `lib.rs`) are the order. A module uses only those that
 are listed before it, and its own children. It may use what a module above it defines only if that
@@ -12,11 +12,22 @@ from parsing.resolve import is_within, targets
 from parsing.rust_modules import read_crate
 from tree import Finding
 
-SOURCE = "core/src"
+SOURCES = (
+    "core/src",
+    "ffi/src",
+    "bindings/cli/src",
+    "bindings/python/src",
+    "bindings/ruby/ext/shmarray/src",
+)
 
 
 def check(tree):
-    modules = read_crate(tree.root, SOURCE)
+    for source in SOURCES:
+        if (tree.root / source).is_dir():
+            yield from check_crate(read_crate(tree.root, source))
+
+
+def check_crate(modules):
     edges = {}  # (module, module it uses): line
     for module in modules.values():
         for name, line in module.lost:

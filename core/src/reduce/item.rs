@@ -95,39 +95,28 @@ macro_rules! item_of {
 /// Evaluates `$body` with `$item` as the type of a dtype's items. `Opaque` has none.
 macro_rules! with_items {
     ($code:expr, $item:ident => $body:expr, else $other:expr) => {
-        with_dtypes!(item_arms, ($code), ($item), ($body), ($other))
-    };
-}
-
-macro_rules! item_arms {
-    (
-        ($code:expr) ($item:ident) ($body:expr) ($other:expr)
-        $(
-            $(#[$doc:meta])*
-            $row:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
-            $(as $wider:ty)?;
-        )*
-    ) => {
-        match $code {
-            $(TypeCode::$row => {
-                type $item = item_of!($kind $type);
-                $body
-            })*
-            TypeCode::Opaque => $other,
-        }
+        with_dtypes!(arms, ($code), item_arm, ($item), ($body), ($other))
     };
 }
 
 /// Evaluates `$body` with `$item` as the type of a dtype's items if they are integers or `bool`.
 macro_rules! with_integers {
     ($code:expr, $item:ident => $body:expr, else $other:expr) => {
-        with_dtypes!(integer_arms, ($code), ($item), ($body), ($other))
+        with_dtypes!(arms, ($code), integer_arm, ($item), ($body), ($other))
     };
 }
 
-macro_rules! integer_arms {
+/// Evaluates `$body` with `$element` as the type of a dtype's elements. `Opaque` has none.
+macro_rules! with_elements {
+    ($code:expr, $element:ident => $body:expr, else $other:expr) => {
+        with_dtypes!(arms, ($code), element_arm, ($element), ($body), ($other))
+    };
+}
+
+/// Matches the code of a dtype: `$arm` makes the arm of each row.
+macro_rules! arms {
     (
-        ($code:expr) ($item:ident) ($body:expr) ($other:expr)
+        ($code:expr) $arm:ident ($alias:ident) ($body:expr) ($other:expr)
         $(
             $(#[$doc:meta])*
             $row:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
@@ -135,10 +124,17 @@ macro_rules! integer_arms {
         )*
     ) => {
         match $code {
-            $(TypeCode::$row => integer_arm!($kind $type, $item, $body, $other),)*
+            $(TypeCode::$row => $arm!($kind $type, $alias, $body, $other),)*
             TypeCode::Opaque => $other,
         }
     };
+}
+
+macro_rules! item_arm {
+    ($kind:ident $type:ty, $item:ident, $body:expr, $other:expr) => {{
+    type $item = item_of!($kind $type);
+        $body
+    }};
 }
 
 macro_rules! integer_arm {
@@ -148,39 +144,18 @@ macro_rules! integer_arm {
     (Complex $type:ty, $item:ident, $body:expr, $other:expr) => {
         $other
     };
-    ($kind:ident $type:ty, $item:ident, $body:expr, $other:expr) => {{
-    type $item = item_of!($kind $type);
+    ($kind:ident $type:ty, $item:ident, $body:expr, $other:expr) => {
+        item_arm!($kind $type, $item, $body, $other)
+    };
+}
+
+macro_rules! element_arm {
+    ($kind:ident $type:ty, $element:ident, $body:expr, $other:expr) => {{
+        type $element = $type;
         $body
     }};
 }
 
-/// Evaluates `$body` with `$element` as the type of a dtype's elements. `Opaque` has none.
-macro_rules! with_elements {
-    ($code:expr, $element:ident => $body:expr, else $other:expr) => {
-        with_dtypes!(element_arms, ($code), ($element), ($body), ($other))
-    };
-}
-
-macro_rules! element_arms {
-    (
-        ($code:expr) ($element:ident) ($body:expr) ($other:expr)
-        $(
-            $(#[$doc:meta])*
-            $row:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
-            $(as $wider:ty)?;
-        )*
-    ) => {
-        match $code {
-            $(TypeCode::$row => {
-                type $element = $type;
-                $body
-            })*
-            TypeCode::Opaque => $other,
-        }
-    };
-}
-
 pub(super) use {
-    element_arms, integer_arm, integer_arms, item_arms, item_of, with_elements, with_integers,
-    with_items,
+    arms, element_arm, integer_arm, item_arm, item_of, with_elements, with_integers, with_items,
 };

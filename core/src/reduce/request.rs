@@ -3,7 +3,7 @@
 use super::counts::Counts;
 use super::extremes::{Greatest, Least};
 use super::item::{
-    Item, Parts, Truth, integer_arm, integer_arms, item_arms, item_of, with_integers, with_items,
+    Item, Parts, Truth, arms, integer_arm, item_arm, item_of, with_integers, with_items,
 };
 use super::reduction::{AT_ONCE, Ended, Reduction};
 use super::sums::{Fold, Summand};

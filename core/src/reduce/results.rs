@@ -1,7 +1,7 @@
 //! Results along axes: a new array of the dtype that NumPy would give it.
 #![allow(unsafe_code)] // stores to a new array
 
-use super::item::{element_arms, with_elements};
+use super::item::{arms, element_arm, with_elements};
 use super::reduction::Reduction;
 use crate::array::{Array, Options};
 use crate::dtype::{DType, DTypeKind, TypeCode, with_dtypes};

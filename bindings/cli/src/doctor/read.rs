@@ -1,13 +1,12 @@
 //! Reading the facts: from /proc, /sys, /etc, the kernel and the directory of segments.
 
+mod system;
 mod entries;
 mod machine;
 mod mounts;
 
 pub(crate) use mounts::directory;
-
-use std::fs;
-use std::path::{Path, PathBuf};
+pub(crate) use system::System;
 
 use anyhow::Result;
 
@@ -29,35 +28,6 @@ pub(crate) struct Facts {
     pub(crate) parts: Vec<Part>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) registry: Option<Registry>,
-}
-
-/// The files of a system: this machine's, or those under another root in a test.
-pub(crate) struct System {
-    root: PathBuf,
-}
-
-impl System {
-    pub(crate) fn this() -> Self {
-        Self { root: "/".into() }
-    }
-
-    fn path(&self, path: impl AsRef<Path>) -> PathBuf {
-        let path = path.as_ref();
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
-    }
-
-    fn exists(&self, path: &str) -> bool {
-        self.path(path).exists()
-    }
-
-    /// Returns the text of a file, or `None` if it does not exist or may not be read.
-    fn text(&self, path: impl AsRef<Path>) -> Option<String> {
-        fs::read_to_string(self.path(path)).ok().map(|text| text.trim_end().to_owned())
-    }
-
-    fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
-        self.text(path)?.parse().ok()
-    }
 }
 
 /// Reads the facts.
@@ -98,8 +68,8 @@ fn made_up(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
     let system = System { root: root.path().to_owned() };
     for (path, text) in files {
         let path = system.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
     (root, system)
 }

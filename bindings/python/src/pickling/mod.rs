@@ -4,8 +4,8 @@
 mod extents;
 mod gather;
 mod reducer;
-mod small;
 mod stream;
+mod small;
 
 pub(crate) use reducer::Reducer;
 pub(crate) use small::small_payload;

@@ -15,7 +15,7 @@ use shmarray::SegmentInfo;
 
 use crate::doctor::finding::quoted;
 use crate::doctor::leftovers::{Entry, Kind, Part, Registry};
-use crate::list::process;
+use crate::process::process;
 
 // As in core/FORMAT.md.
 const PREFIX: &str = "shmarray-";

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Result;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-use super::System;
+use super::system::System;
 use crate::doctor::directory::Container;
 use crate::doctor::limits::{Limit, Limits, Mapped};
 use crate::doctor::logout::{self, Logout};

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 
-use super::System;
+use super::system::System;
 use crate::doctor::directory::{Directory, Is, Mount, Room};
 
 pub(crate) fn directory(system: &System) -> Directory {

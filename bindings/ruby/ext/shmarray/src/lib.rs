@@ -34,27 +34,27 @@
 
 use magnus::{Error, Ruby};
 
-mod arguments;
-mod array;
-mod assign;
-mod contained;
 mod collector;
-mod element;
 mod error;
+mod element;
 mod gvl;
 mod index;
-mod io_buffer;
-mod memory_view;
-#[cfg(target_os = "linux")]
-mod message;
 mod numo;
 mod numo_array;
-mod numo_shared;
-mod reductions;
 mod reshape;
-mod segments;
 mod sources;
 mod suggest;
+mod arguments;
+mod array;
+mod io_buffer;
+mod memory_view;
+mod reductions;
+mod segments;
+mod numo_shared;
+mod assign;
+mod contained;
+#[cfg(target_os = "linux")]
+mod message;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]

@@ -5,7 +5,8 @@
 use magnus::{Error, Module, RClass, Ruby, Value, method};
 use shmarray::{Array, DType, DTypeKind, Element, Number, Order};
 
-use super::{ArrayObject, Elements, array_of, bytes_of};
+use super::elements::Elements;
+use super::object::{ArrayObject, array_of, bytes_of};
 use crate::gvl::copying;
 
 /// Defines the methods.

@@ -19,7 +19,7 @@ use rb_sys::{
 };
 use shmarray::{Array, DType, Layout, Number, TypeCode};
 
-use super::{ArrayObject, Self_};
+use super::object::{ArrayObject, Self_};
 use crate::element;
 use crate::error::{OrRaise, argument_error};
 

@@ -1,43 +1,29 @@
 //! The class `Shmarray::Array`: an array without Numo.
 
-mod compare;
-mod elements;
 mod slot;
+mod object;
+mod elements;
+mod compare;
 
 use std::sync::Arc;
 
 use magnus::scan_args::scan_args;
-use magnus::typed_data::Obj;
 use magnus::value::ReprValue;
 use magnus::{
-    Class, DataTypeFunctions, Error, Module, Object, RArray, RClass, RHash, RModule, RString, Ruby,
-    TryConvert, TypedData, Value, function, method,
+    Class, Error, Module, Object, RArray, RClass, RHash, RModule, RString, Ruby, Value, function,
+    method,
 };
-use shmarray::{Array, DType, Layout, Options, segments, size_bytes};
+use shmarray::{Array, DType, Layout, Options, segments};
 
 use crate::arguments;
 use crate::collector::Counted;
-use crate::error::{OrRaise, argument_error, closed, type_error, with_room};
+use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::{copying, look_up_class};
 use crate::index::{Selected, select};
 use crate::reshape::strides_for;
 pub(crate) use elements::{Elements, check_writable, write_number};
-use slot::{Open, Slot};
-
-/// The Rust value of a `Shmarray::Array`: an array, until it is closed.
-#[allow(unsafe_code)] // what the derive writes: this type under that class
-#[derive(Default, TypedData)]
-#[magnus(class = "Shmarray::Array", free_immediately, size, frozen_shareable)]
-pub(crate) struct ArrayObject(Slot);
-
-impl DataTypeFunctions for ArrayObject {
-    fn size(&self) -> usize {
-        let counted = self.0.look(|open| open?.counted.as_ref().map(Counted::bytes));
-        size_of::<Self>() + counted.unwrap_or(0)
-    }
-}
-
-pub(crate) type Self_ = Obj<ArrayObject>;
+pub(crate) use object::{ArrayObject, Self_, array_of, bytes_of};
+use slot::Open;
 
 /// Defines the class.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
@@ -96,46 +82,6 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
 }
 
 impl ArrayObject {
-    /// Returns the array, which stays mapped even if the object is closed meanwhile.
-    pub(crate) fn array(&self, ruby: &Ruby) -> Result<Arc<Array>, Error> {
-        self.0.array().ok_or_else(|| closed(ruby, "array"))
-    }
-
-    /// Returns the array, for callers that raise nothing.
-    pub(crate) fn open(&self) -> Option<Arc<Array>> {
-        self.0.array()
-    }
-
-    fn of(array: impl Into<Arc<Array>>, counted: Option<Counted>) -> Self {
-        Self(Slot::new(Open { array: array.into(), counted }))
-    }
-
-    /// Makes the object of a new hold, and tells the collector of it.
-    pub(crate) fn holding(ruby: &Ruby, array: Array) -> Value {
-        let counted = Some(Counted::array(&array));
-        ruby.obj_wrap(Self::of(array, counted)).as_value()
-    }
-
-    /// Makes the object of a view of `this`. It is frozen if `this` is, since both have the same
-    /// memory.
-    fn viewing(ruby: &Ruby, this: Self_, array: Array) -> Value {
-        let view = ruby.obj_wrap(Self::of(array, None)).as_value();
-        if this.is_frozen() {
-            view.freeze();
-        }
-        view
-    }
-
-    /// Makes an object that holds the array and that nobody can close: it is frozen.
-    ///
-    /// Ruby jumps out of a block, and drops a fiber in the middle of one, without running Rust's
-    /// destructors: a hold in a Rust value would never be released.
-    pub(crate) fn kept(ruby: &Ruby, array: &Arc<Array>) -> Value {
-        let kept = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
-        kept.freeze();
-        kept
-    }
-
     fn get(ruby: &Ruby, this: Self_, index: &[Value]) -> Result<Value, Error> {
         let array = this.array(ruby)?;
         match select(ruby, &array, index)? {
@@ -262,16 +208,6 @@ fn close(this: Self_) -> Result<(), Error> {
     this.check_frozen()?;
     drop(this.0.replace(None));
     Ok(())
-}
-
-/// Returns the array of an object of the class.
-pub(crate) fn array_of(ruby: &Ruby, value: Value) -> Option<Result<Arc<Array>, Error>> {
-    <&ArrayObject>::try_convert(value).ok().map(|object| object.array(ruby))
-}
-
-/// Returns the bytes of the array's elements.
-pub(crate) fn bytes_of(array: &Array) -> u64 {
-    size_bytes(array.shape(), array.dtype().itemsize()).unwrap_or(0)
 }
 
 /// Returns the layout of the elements side by side in C order, from the first on.

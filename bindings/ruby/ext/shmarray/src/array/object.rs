@@ -1,0 +1,79 @@
+//! The object of an array: holding it, viewing it, and what it is worth to the collector.
+
+use std::sync::Arc;
+
+use magnus::typed_data::Obj;
+use magnus::value::ReprValue;
+use magnus::{DataTypeFunctions, Error, Ruby, TryConvert, TypedData, Value};
+use shmarray::{Array, size_bytes};
+
+use super::slot::{Open, Slot};
+use crate::collector::Counted;
+use crate::error::closed;
+
+/// The Rust value of a `Shmarray::Array`: an array, until it is closed.
+#[allow(unsafe_code)] // what the derive writes: this type under that class
+#[derive(Default, TypedData)]
+#[magnus(class = "Shmarray::Array", free_immediately, size, frozen_shareable)]
+pub(crate) struct ArrayObject(pub(super) Slot);
+
+impl DataTypeFunctions for ArrayObject {
+    fn size(&self) -> usize {
+        let counted = self.0.look(|open| open?.counted.as_ref().map(Counted::bytes));
+        size_of::<Self>() + counted.unwrap_or(0)
+    }
+}
+
+pub(crate) type Self_ = Obj<ArrayObject>;
+
+impl ArrayObject {
+    /// Returns the array, which stays mapped even if the object is closed meanwhile.
+    pub(crate) fn array(&self, ruby: &Ruby) -> Result<Arc<Array>, Error> {
+        self.0.array().ok_or_else(|| closed(ruby, "array"))
+    }
+
+    /// Returns the array, for callers that raise nothing.
+    pub(crate) fn open(&self) -> Option<Arc<Array>> {
+        self.0.array()
+    }
+
+    pub(super) fn of(array: impl Into<Arc<Array>>, counted: Option<Counted>) -> Self {
+        Self(Slot::new(Open { array: array.into(), counted }))
+    }
+
+    /// Makes the object of a new hold, and tells the collector of it.
+    pub(crate) fn holding(ruby: &Ruby, array: Array) -> Value {
+        let counted = Some(Counted::array(&array));
+        ruby.obj_wrap(Self::of(array, counted)).as_value()
+    }
+
+    /// Makes the object of a view of `this`. It is frozen if `this` is, since both have the same
+    /// memory.
+    pub(super) fn viewing(ruby: &Ruby, this: Self_, array: Array) -> Value {
+        let view = ruby.obj_wrap(Self::of(array, None)).as_value();
+        if this.is_frozen() {
+            view.freeze();
+        }
+        view
+    }
+
+    /// Makes an object that holds the array and that nobody can close: it is frozen.
+    ///
+    /// Ruby jumps out of a block, and drops a fiber in the middle of one, without running Rust's
+    /// destructors: a hold in a Rust value would never be released.
+    pub(crate) fn kept(ruby: &Ruby, array: &Arc<Array>) -> Value {
+        let kept = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
+        kept.freeze();
+        kept
+    }
+}
+
+/// Returns the array of an object of the class.
+pub(crate) fn array_of(ruby: &Ruby, value: Value) -> Option<Result<Arc<Array>, Error>> {
+    <&ArrayObject>::try_convert(value).ok().map(|object| object.array(ruby))
+}
+
+/// Returns the bytes of the array's elements.
+pub(crate) fn bytes_of(array: &Array) -> u64 {
+    size_bytes(array.shape(), array.dtype().itemsize()).unwrap_or(0)
+}
