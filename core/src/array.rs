@@ -297,6 +297,10 @@ impl Array {
     }
 
     fn with_layout(&self, layout: Layout) -> Self {
+        debug_assert!(
+            layout.check(self.dtype.itemsize(), self.segment.data_bytes()).is_ok(),
+            "I1 to I3 of `shape`: a view has elements of its array only"
+        );
         Self { segment: Arc::clone(&self.segment), dtype: self.dtype.clone(), layout }
     }
 
