@@ -24,7 +24,7 @@ IGNORED = (
     signal.SIGXFSZ,
 )
 BLOCKED = (signal.SIGALRM, signal.SIGUSR1, signal.SIGTERM)
-SIGNALS_TEST = "bindings/python/tests/test_shutdown.py", "-k", "what_a_signal_ended"
+SIGNALS_TEST = "bindings/python/tests/test_shutdown.py", "-k", "ended_by_a_signal"
 
 
 @pytest.fixture(autouse=True)
