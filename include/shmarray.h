@@ -53,12 +53,6 @@
 
 
 /**
- * An open bound of a slice. As start it stands for the first element in the direction of the step,
- * as stop for the end behind the last one.
- */
-#define SHMA_END INT64_MIN
-
-/**
  * Done.
  */
 #define SHMA_OK 0
@@ -158,6 +152,12 @@
  * Size of shma_error.message, including the terminating zero. Longer messages are truncated.
  */
 #define SHMA_MESSAGE_BYTES 1016
+
+/**
+ * An open bound of a slice. As start it stands for the first element in the direction of the step,
+ * as stop for the end behind the last one.
+ */
+#define SHMA_END INT64_MIN
 
 /**
  * The timeout_ns that waits without a limit, as any negative number does.
@@ -326,26 +326,6 @@ typedef struct {
 } shma_segment_info;
 
 /**
- * The memory may be read and written.
- */
-#define SHMA_READ_WRITE 0
-
-/**
- * The memory may be read. It is mapped read-only, so a store faults.
- */
-#define SHMA_READ_ONLY 1
-
-/**
- * The last dimension varies fastest.
- */
-#define SHMA_ORDER_C 0
-
-/**
- * The first dimension varies fastest.
- */
-#define SHMA_ORDER_F 1
-
-/**
  * A dtype that C has no type for: see shma_options.itemsize and shma_array_dtype_text.
  */
 #define SHMA_OPAQUE 0
@@ -426,6 +406,26 @@ typedef struct {
 #define SHMA_DTYPE_COUNT 14
 
 /**
+ * The memory may be read and written.
+ */
+#define SHMA_READ_WRITE 0
+
+/**
+ * The memory may be read. It is mapped read-only, so a store faults.
+ */
+#define SHMA_READ_ONLY 1
+
+/**
+ * The last dimension varies fastest.
+ */
+#define SHMA_ORDER_C 0
+
+/**
+ * The first dimension varies fastest.
+ */
+#define SHMA_ORDER_F 1
+
+/**
  * An array that a process or a message holds, or that persists without a holder.
  */
 #define SHMA_SEGMENT_ARRAY 0
@@ -443,6 +443,17 @@ typedef struct {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.
+ */
+size_t shma_dtype_itemsize(shma_dtype dtype);
+
+/**
+ * Returns the name of the dtype, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no
+ * dtype. The text is static.
+ */
+const char *shma_dtype_name(shma_dtype dtype);
 
 /**
  * Creates an array. It is filled with zeros unless options->uninitialized is set. All its memory
@@ -629,17 +640,6 @@ int32_t shma_array_is_contiguous(const shma_array *array, shma_order order);
  * Closes the array. Its memory is given back when no process holds it any more.
  */
 void shma_array_close(shma_array *array);
-
-/**
- * Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.
- */
-size_t shma_dtype_itemsize(shma_dtype dtype);
-
-/**
- * Returns the name of the dtype, such as "int32"; NULL for SHMA_OPAQUE and for numbers that are no
- * dtype. The text is static.
- */
-const char *shma_dtype_name(shma_dtype dtype);
 
 /**
  * Creates a pipe and returns its two ends. Their fds are close-on-exec.

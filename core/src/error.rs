@@ -14,10 +14,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// ```
 /// use shmarray::{Array, DType, Error, Options};
-/// let huge = Array::create(DType::parse("<f8")?, &[1 << 40], &Options::default());
-/// match huge {
-///     Err(Error::NoSpace { asked_bytes, free_bytes, .. }) => assert!(asked_bytes > free_bytes),
-///     other => panic!("there is no machine with so much memory: {other:?}"),
+/// let array = Array::create(DType::parse("<f8")?, &[3], &Options::default())?;
+/// match array.get_number(&[7]) {
+///     Err(Error::IndexOutOfBounds { index, count }) => assert_eq!((index, count), (7, 3)),
+///     other => panic!("the array has three elements: {other:?}"),
 /// }
 /// # Ok::<(), Error>(())
 /// ```

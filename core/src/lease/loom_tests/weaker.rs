@@ -27,7 +27,7 @@ const NEEDED: &[(&str, Loss, &str)] = &[
         "a_cell_that_is_used_again_is_one_life_at_a_time",
     ),
     (
-        "self.control.state().replace(from, Self::after(from, to))",
+        "self.control.state().replace(from, Self::next_word(from, to))",
         Loss::Release,
         "a_cell_that_is_used_again_is_one_life_at_a_time",
     ),

@@ -130,19 +130,22 @@ def check_context(given: Any, parameter: str) -> None:
         raise TypeError(f"{parameter} must be a context, not {given!r}: {call}")
 
 
-def _start_method_setter() -> Callable[[], None]:
-    """Returns the call that gives a child that is started now this process's start method."""
-    return functools.partial(_set_start_method, _default_context.get_start_method(allow_none=True))
-
-
 def _set_start_method(method: str | None) -> None:
     _default_context.set_start_method(method, force=True)
 
 
-class Process(context.Process):
-    """A process of the default context."""
+class _PassesStartMethod:
+    """A process that may be a new program, which does not know this one's start method."""
 
-    _start_method_setter = staticmethod(_start_method_setter)
+    @staticmethod
+    def _start_method_setter() -> Callable[[], None]:
+        """Returns the call that gives a child that is started now this process's start method."""
+        method = _default_context.get_start_method(allow_none=True)
+        return functools.partial(_set_start_method, method)
+
+
+class Process(_PassesStartMethod, context.Process):
+    """A process of the default context."""
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802
@@ -193,11 +196,10 @@ class ForkProcess(context.ForkProcess):
         _standard_after_fork()
 
 
-class SpawnProcess(context.SpawnProcess):
+class SpawnProcess(_PassesStartMethod, context.SpawnProcess):
     """A process that is a new program."""
 
     _start_method: Any = None
-    _start_method_setter = staticmethod(_start_method_setter)
 
     @staticmethod
     def _Popen(process_obj: Any) -> "SpawnPopen":  # noqa: N802
@@ -210,11 +212,10 @@ class SpawnProcess(context.SpawnProcess):
         _force_start_method("spawn")
 
 
-class ForkServerProcess(context.ForkServerProcess):
+class ForkServerProcess(_PassesStartMethod, context.ForkServerProcess):
     """A process that a server forks."""
 
     _start_method: Any = None
-    _start_method_setter = staticmethod(_start_method_setter)
 
     @staticmethod
     def _Popen(process_obj: Any) -> "ForkServerPopen":  # noqa: N802
