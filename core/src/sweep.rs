@@ -268,9 +268,11 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
 }
 
 /// Sweeps at the exit of a process. `is_clean` says that nothing of this process is left for a
-/// sweep.
+/// sweep. Mappings that no array uses are removed now: the kernel would remove them later, and a
+/// process that drops the last array of a LOCK_ONLY slab meanwhile would leave the slab to a sweep.
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
 pub(crate) fn at_exit(is_clean: bool) {
+    mapping::empty_cache(true);
     if WAS_USED.load(Ordering::Relaxed) && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
         let _ = sweep_dead(); // there is nobody to report an error to
     }

@@ -13,6 +13,8 @@ mod watched;
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_void};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -160,5 +162,59 @@ fn an_array_that_a_thread_attaches_while_the_process_ends_does_not_stay() {
         let again = Array::attach(&array.handle(), Access::ReadOnly);
         assert!(again.is_ok() || IS_ENDING.load(Ordering::Acquire)); // the exit has given it back
         drop((array, again));
+    });
+}
+
+/// Set in a process that must map no segment at its end.
+static MAPS_NOTHING_AT_END: AtomicBool = AtomicBool::new(false);
+
+/// Runs after the exit handlers, and so after the library's.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AFTER_HANDLERS: extern "C" fn() = after_handlers;
+
+extern "C" fn after_handlers() {
+    if MAPS_NOTHING_AT_END.load(Ordering::Acquire) && maps_segments() {
+        // SAFETY: the call cannot touch memory, because it takes a plain number.
+        unsafe { libc::_exit(1) };
+    }
+}
+
+fn maps_segments() -> bool {
+    let directory = format!("{}/", directory().display()); // its maker's file has no name there
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().any(|line| line.contains(&directory) && !line.contains("registry"))
+}
+
+/// Ends without an array, but with the mapping of a slab that the library has cached or pooled.
+fn ends_with_a_mapping() {
+    assert!(maps_segments());
+    MAPS_NOTHING_AT_END.store(true, Ordering::Release);
+}
+
+/// A mapping that no array uses must be gone when the exit handlers have run. The kernel removes it
+/// only later. If the slab is LOCK_ONLY, a process that drops the last array in between finds the
+/// mapping's lock and leaves the slab.
+#[test]
+fn mappings_that_no_array_uses_are_gone_before_the_process_is() {
+    const TEST: &str = "mappings_that_no_array_uses_are_gone_before_the_process_is";
+    watched(TEST, Pool::Bytes(1 << 26), || {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let maker = fork(|| {
+            let array = bytes(100);
+            writeln!(&there, "{}", array.handle()).unwrap();
+            assert_eq!((&there).read(&mut [0]).unwrap(), 1);
+            drop(array);
+            ends_with_a_mapping();
+        });
+        let mut handle = String::new();
+        BufReader::new(&here).read_line(&mut handle).unwrap();
+        let user = fork(|| {
+            drop(Array::attach(handle.trim_end(), Access::ReadWrite).unwrap());
+            ends_with_a_mapping();
+        });
+        user.ended();
+        here.write_all(b".").unwrap();
+        maker.ended();
     });
 }

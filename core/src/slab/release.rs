@@ -65,13 +65,10 @@ fn end_all(slabs: Vec<Slab>) -> u64 {
     slabs.into_iter().map(|mut slab| if slab.leave() { slab.bytes() } else { 0 }).sum()
 }
 
-/// Gives back all pool leases at the exit of this process. Nothing is unmapped, because its threads
-/// may still run.
+/// Gives back all pool leases at the exit of this process. Slabs with an array of this process stay
+/// mapped, because its threads may still run.
 pub(crate) fn leave_at_exit() {
-    for mut slab in free_lists::take_all(|_| false) {
-        slab.leave();
-        std::mem::forget(slab);
-    }
+    drop(free_lists::take_all(|_| false));
 }
 
 /// Takes slabs out of the free lists whose files cannot be found any more: another program removed
