@@ -12,8 +12,9 @@ import argparse
 import pathlib
 import sys
 
-from checking import NAMES, check, rule_named
+from checking import check, rule_named
 from exceptions import FILE, Exceptions
+from rules import NAMES
 from tree import Tree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

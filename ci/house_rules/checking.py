@@ -1,14 +1,10 @@
 """Applies one rule to a tree."""
 
 import importlib
-import pathlib
 from typing import NamedTuple
 
 from exceptions import FILE
 from tree import Finding
-
-HERE = pathlib.Path(__file__).resolve().parent
-NAMES = sorted(path.stem for path in HERE.glob("rules/[a-z]*.py"))
 
 
 class Outcome(NamedTuple):

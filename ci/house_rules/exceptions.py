@@ -2,9 +2,11 @@
 
 import tomllib
 
+from rules import NAMES
 from tree import Finding
 
 FILE = "ci/house_rules/exceptions.toml"
+FEWEST_WORDS_OF_A_REASON = 3
 
 
 class Exceptions:
@@ -15,26 +17,40 @@ class Exceptions:
         assert stated.keys() <= {"exception"}, stated.keys()
         self.entries = stated.get("exception", [])
         for entry in self.entries:
-            assert entry.keys() == {"rule", "path", "what", "reason"}, entry
+            assert entry.keys() - {"times"} == {"rule", "path", "what", "reason"}, entry
+            assert entry["rule"] in NAMES, f"no such rule: {entry}"
+            assert len(entry["reason"].split()) >= FEWEST_WORDS_OF_A_REASON, f"no reason: {entry}"
 
     def sort(self, rule, findings):
         """Splits a rule's findings into those that are allowed and those that are not."""
+        left = [entry.get("times", 1) for entry in self.entries]
         allowed, refused = [], []
         for finding in findings:
-            excepted = any(covers(entry, rule, finding) for entry in self.entries)
-            (allowed if excepted else refused).append(finding)
+            entry = self.entry_of(rule, finding, left)
+            if entry is None:
+                refused.append(finding)
+            else:
+                left[entry] -= 1
+                allowed.append(finding)
         return allowed, refused
 
+    def entry_of(self, rule, finding, left):
+        """The index of an entry that allows the finding, and is not used up."""
+        for index, entry in enumerate(self.entries):
+            if left[index] and covers(entry, rule, finding):
+                return index
+        return None
+
     def unneeded(self, rule, findings):
-        """A finding for each exception to the rule that no breach of it needs."""
+        """A finding for each exception to the rule that fewer breaches need than it allows."""
         for entry in self.entries:
-            if entry["rule"] == rule and not any(covers(entry, rule, one) for one in findings):
-                says = f"the exception for {entry['path']}, {entry['what']}, is no longer needed"
+            needed = sum(covers(entry, rule, one) for one in findings)
+            if entry["rule"] == rule and needed < entry.get("times", 1):
+                is_needed = f"is needed {needed} times" if needed else "is no longer needed"
+                says = f"the exception for {entry['path']}, {entry['what']}, {is_needed}"
                 yield Finding(FILE, 0, entry["what"], says)
 
 
 def covers(entry, rule, finding):
-    return (entry["rule"], entry["path"]) == (rule, finding.path) and entry["what"] in (
-        finding.what,
-        "*",
-    )
+    stated = (entry["rule"], entry["path"], entry["what"])
+    return stated == (rule, finding.path, finding.what)

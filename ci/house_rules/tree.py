@@ -2,17 +2,22 @@
 
 import functools
 import pathlib
+import re
 import subprocess
 from typing import NamedTuple
 
 NO_TEXT = {".png", ".jpg", ".gz", ".npy", ".npz"}
 GENERATED = (
     "include/shmarray.h",  # by cbindgen
-    "ci/conformance/golden/",
+    "ci/conformance/golden/segments/",
+    "ci/conformance/golden/bad_segments/",
+    "ci/conformance/golden/index.json",
     "core/fuzz/corpus/",
     "ci/measurements/RESULTS.md",
+    "ci/measurements/results.json",
 )
-GENERATED_ENDINGS = (".lock", ".svg", ".json")
+GENERATED_ENDINGS = (".lock", ".svg")
+UNIT_TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod tests \{(?:\}$|.*?^\}$)", re.M | re.S)
 ALL_OF_RUST = "all of Rust"  # the path of a finding about no file in particular
 
 
@@ -69,9 +74,10 @@ class Tree:
         return self.bytes(path).decode()
 
     def lines(self, path):
-        return self.text(path).splitlines()
+        """The lines, by line feeds only."""
+        return self.text(path).removesuffix("\n").split("\n")
 
 
 def without_unit_tests(text):
-    """A Rust file up to its module of unit tests."""
-    return text.split("#[cfg(test)]\nmod tests {")[0]
+    """A Rust file without its module of unit tests, whose lines are empty."""
+    return UNIT_TESTS.sub(lambda tests: "\n" * tests[0].count("\n"), text)

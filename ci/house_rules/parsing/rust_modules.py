@@ -22,7 +22,7 @@ class Module:
     paths: list = field(default_factory=list)  # (path, line) of expressions and types
     items: set = field(default_factory=set)
     words: set = field(default_factory=set)  # every word outside of `use`
-    lost: list = field(default_factory=list)  # (name, line) of children without a file
+    unread: list = field(default_factory=list)  # (name, line, why) of what cannot be followed
 
     def __str__(self):
         return "::".join(self.path)
@@ -47,12 +47,16 @@ def _read(root, file, folder, path, found, modules):
         text = found[index].text
         if text == "#" and _is_attribute(found, index):
             end = closing(found, index + 1 + (found[index + 1].text == "!"))
+            _paths_from_the_crate(module, found[index:end])
             index = _after_item(found, end + 1) if _is_for_tests(found, index, end) else end + 1
         elif text == "use" and found[index + 1].text not in ("<",):
             uses, index = parse_use(found, index, _is_public(found, index))
             module.uses += uses
         elif text == "mod" and depth == 0 and found[index + 1].is_word:
             index = _child(root, module, folder, found, index, modules)
+        elif why := _unreadable(found, index):
+            module.unread.append((text, found[index].line, why))
+            index += 1
         else:
             depth += (text in "([{") - (text in ")]}")
             index = _word(module, found, index, depth)
@@ -90,7 +94,7 @@ def _child(root, module, folder, found, index, modules):
         if (root / file).is_file():
             _read_file(root, file, inside, path, modules)
     if path not in modules:
-        module.lost.append((name, found[index].line))
+        module.unread.append((name, found[index].line, f"{module}::{name} has no file"))
     return index + 3
 
 
@@ -100,24 +104,63 @@ def _is_attribute(found, index):
 
 
 def _is_for_tests(found, start, end):
-    words = [token.text for token in found[start:end]]
-    return words[2:3] == ["cfg"] and "test" in words and not {"any", "not"} & {*words}
+    """Whether the attribute is a `cfg` that asks for `test`, alone or beside more."""
+    if found[start + 2].text != "cfg":
+        return False
+    while start < end:
+        if found[start].text in ("any", "not"):
+            start = closing(found, start + 1)
+        elif found[start].text == "test":
+            return found[start - 1].text in ("(", ",")
+        start += 1
+    return False
 
 
 def _after_item(found, index):
-    """The index after the item at `index`, with its further attributes."""
+    """The index after the item, field, variant or arm at `index`, with its further attributes."""
     while index < len(found) and found[index].text == "#":
         index = closing(found, index + 1) + 1
+    start = index
     while index < len(found):
-        if found[index].text in "([{":
-            is_body = found[index].text == "{"
+        text = found[index].text
+        if text in "([{":
             index = closing(found, index)
-            if is_body and (index + 1 == len(found) or found[index + 1].text != ";"):
+            following = found[index + 1].text if index + 1 < len(found) else ""
+            if text == "{" and following not in (";", "=>", ","):
                 return index + 1
-        elif found[index].text == ";":
+        elif text == ";" or (text == "," and not _is_item(found, start)):
             return index + 1
+        elif text in ")]}":
+            return index
         index += 1
     return index
+
+
+def _is_item(found, index):
+    """Whether an item begins here: commas do not end it, as they end a field or an arm."""
+    while found[index].text in VISIBILITY:
+        index += 1
+    return found[index].text in ITEMS | {"use", "mod", "impl", "unsafe", "extern", "async", "let"}
+
+
+def _unreadable(found, index):
+    """Why the modules cannot be told from what begins here, or None."""
+    texts = [token.text for token in found[index : index + 3]]
+    if texts[0] == "mod" and found[index + 1].is_word:
+        return "a module inside of a function or a macro"
+    if texts[:2] == ["include", "!"]:
+        return "code of another file, by include!"
+    if texts == ["extern", "crate", "self"]:
+        return "another name for the crate"
+    if texts[0] in ("crate", "super") and texts[1:] == ["::", "$"]:
+        return "a path that a macro completes"
+    return None
+
+
+def _paths_from_the_crate(module, attribute):
+    for index, token in enumerate(attribute):
+        if token.text in ("crate", "super") and attribute[index - 1].text != "::":
+            module.paths.append((path_at(attribute, index)[0], token.line))
 
 
 def _is_public(found, index):

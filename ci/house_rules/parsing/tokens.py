@@ -19,7 +19,7 @@ TOKEN = re.compile(
     |(?P<lifetime>'[A-Za-z_]\w*)
     |(?P<word>(?:r\#)?[A-Za-z_]\w*)
     |(?P<number>\d[\w.']*?(?=\.\.|[^\w.']|\Z|\.[A-Za-z_]))
-    |(?P<sign>::|->|=>|.)
+    |(?P<sign>::|->|=>|\.\.[.=]?|.)
     """,
     re.X | re.S,
 )

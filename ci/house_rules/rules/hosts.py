@@ -1,19 +1,25 @@
-"""No file names the host of a package registry: each tool's own settings say where packages are."""
+"""No file names the host of a package registry: each tool's own settings say where packages are.
+
+Addresses count with or without a scheme, in every file that people write but a change log.
+"""
 
 import re
 
 from tree import Finding
 
 HOSTS = re.compile(
-    r"https?://(?:index\.)?"
-    r"(?:crates\.io|pypi\.org|rubygems\.org|registry\.npmjs\.org|deb\.debian\.org)"
+    r"(?:\b[a-z+]+:)?//(?:[^\s/@]+@)?(?:[\w-]+\.)*"
+    r"(?:crates\.io|pypi\.org|pypi\.python\.org|pythonhosted\.org|rubygems\.org|npmjs\.(?:org|com)"
+    r"|yarnpkg\.com|proxy\.golang\.org|(?:deb|ftp|security|archive)\.(?:debian\.org|ubuntu\.com))"
+    r"|\b(?:[\w-]+\.)*(?:crates\.io|pypi\.org|pythonhosted\.org|rubygems\.org)/"
+    r"|\bcrates\.io-index\b",
+    re.I,
 )
-ENDINGS = (".rs", ".py", ".rb", ".hpp", ".c", ".cpp", ".h", ".md", ".toml", ".sh")
 MAY = {"CHANGELOG.md"}
 
 
 def check(tree):
-    for path in tree.files(*ENDINGS):
+    for path in tree.written():
         if path.rpartition("/")[2] in MAY:
             continue
         yield from findings(path, tree.lines(path)) or [None]

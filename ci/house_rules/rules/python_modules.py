@@ -1,17 +1,38 @@
-"""The modules of the Python package form no circle, and its folders form a line.
+"""The modules of the Python package form no circle, and stand in layers.
 
-Each folder of LAYERS imports from the package's own modules and from the folders before it, never
-from one after it. Every `import` counts, wherever it stands, except under `if TYPE_CHECKING:`.
-`from .x import name` is an import of the module x, or of x.name where that is a module.
+LAYERS is the order of ARCHITECTURE.md. A module imports from its own layer's modules and from the
+layers before it, never from one after it; _workers imports from _ipc alone of the folders. Every
+module of the top level has a layer. Every `import` counts, wherever it stands, and so does a
+constant name that is given to `import_module` or `__import__` or looked up in `sys.modules`; only
+what is under `if TYPE_CHECKING:`, exactly so, does not. `from .x import name` is an import of the
+module x, or of x.name where that is a module, and of the packages that it lies in. Not seen are
+attributes of the package, such as `shmarray.joblib` after `import shmarray`.
 """
 
 import ast
+import re
 
 from parsing.circles import circles
 from tree import Finding
 
 SOURCE = "bindings/python/python"
-LAYERS = ("_codec", "_ipc", "_workers", "multiprocessing", "concurrent", "joblib", "dask")
+LAYERS = (
+    {"_dtypes"},
+    {"_core"},
+    {"_error", "_family", "_shortage", "_wire"},
+    {"_codec"},
+    {"_create", "_share", "_dumps", "_by_handle"},
+    {"_ipc"},
+    {"_workers"},
+    {"multiprocessing"},
+    {"concurrent"},
+    {"joblib"},
+    {"__init__", "__main__"},
+)
+ONLY_FOR_TYPES = {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+BY_NAME = re.compile(r"\b(?:import_module|__import__|sys\.modules(?:\.get)?)$")
+RULE = "ci/house_rules/rules/python_modules.py"
+NOT_BY = {"_workers": {"_codec"}}  # what a layer leaves to one between
 
 
 def check(tree):
@@ -20,15 +41,41 @@ def check(tree):
     for module, path in files.items():
         if path.endswith(".pyi"):
             continue  # the stub of a compiled module
-        for used, line in imported(ast.parse(tree.text(path)), module, path, files):
-            if used != module:
+        if layer_of(module) is None:
+            yield Finding(path, 1, module, f"{module} has no layer in {RULE}")
+        for name, line in imported(ast.parse(tree.text(path)), module, path, files):
+            for used in with_packages(name, module, files):
                 imports.setdefault((module, used), line)
+    yield from layers_without_module(files)
+    yield from in_order(files, imports)
+
+
+def in_order(files, imports):
     modules = circles(imports)
     folders = circles((entry(a), entry(b)) for a, b in imports if entry(a) != entry(b))
     for (module, used), line in sorted(imports.items()):
         what = f"{module} imports {used}"
         why = reason(module, used, modules, folders)
         yield Finding(files[module], line, what, f"{what}, {why}") if why else None
+
+
+def layers_without_module(files):
+    """A finding for each name of LAYERS that no module has, if the package is there."""
+    there = {name_of(module) for module in files}
+    for name in sorted(set().union(*LAYERS) - there if there else ()):
+        yield Finding(RULE, 1, name, f"LAYERS names {name}, which the package does not have")
+
+
+def with_packages(name, module, files):
+    """The module of the name, and the packages that run when it is imported.
+
+    Not those that the importing module lies in, which run before it, and in part.
+    """
+    parts = name.split(".")
+    for length in range(len(parts), 1, -1):
+        used = ".".join(parts[:length])
+        if used in files and not f"{module}.".startswith(f"{used}."):
+            yield used
 
 
 def module_of(path):
@@ -47,41 +94,57 @@ def reason(module, used, modules, folders):
         return "which leads back to it: a circle"
     layers = [layer_of(module), layer_of(used)]
     if None not in layers and layers[0] < layers[1]:
-        return f"and {LAYERS[layers[1]]} stands above {LAYERS[layers[0]]}"
+        return f"and {name_of(used)} stands above {name_of(module)}"
+    if name_of(used) in NOT_BY.get(name_of(module), ()):
+        return f"and {name_of(module)} does not use {name_of(used)}"
     entries = {entry(module), entry(used)}
     if len(entries) > 1 and any(entries <= group for group in folders):
         return "whose folder leads back to this one: a circle"
     return None
 
 
+def name_of(module):
+    """The name at the top level of the package that a module belongs to."""
+    return [*module.split(".")[1:], "__init__"][0]
+
+
 def layer_of(module):
-    folder = module.split(".")[1:2]
-    return LAYERS.index(folder[0]) if folder and folder[0] in LAYERS else None
+    name = name_of(module)
+    return next((index for index, layer in enumerate(LAYERS) if name in layer), None)
 
 
 def imported(node, module, path, files):
     """The package's modules that the syntax tree imports, each with its line."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            children = child.orelse
-            for other in children:
-                yield from imported(other, module, path, files)
-            continue
+        if isinstance(child, ast.If) and ast.unparse(child.test) in ONLY_FOR_TYPES:
+            child = ast.Module(child.orelse, [])
         if isinstance(child, ast.Import):
-            names = [name.name for name in child.names]
-            yield from ((name, child.lineno) for name in names if name in files)
+            yield from ((name.name, child.lineno) for name in child.names)
         elif isinstance(child, ast.ImportFrom):
             yield from from_import(child, module, path, files)
+        elif isinstance(child, ast.Call | ast.Subscript):
+            yield from by_name(child, module, path)
         yield from imported(child, module, path, files)
 
 
+def by_name(node, module, path):
+    """The module that a call or subscript names by a constant."""
+    by, *given = [node.func, *node.args] if isinstance(node, ast.Call) else [node.value, node.slice]
+    if BY_NAME.search(ast.unparse(by)) and given and isinstance(given[0], ast.Constant):
+        name = str(given[0].value)
+        dots = len(name) - len(name.lstrip("."))
+        yield absolute(name[dots:], dots, module, path), node.lineno
+
+
 def from_import(node, module, path, files):
-    package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
-    for _ in range(node.level - 1):
-        package = package.rpartition(".")[0]
-    base = ".".join(filter(None, (package if node.level else "", node.module)))
+    base = absolute(node.module, node.level, module, path)
     for name in node.names:
         whole = f"{base}.{name.name}"
-        used = whole if whole in files else base
-        if used in files:
-            yield used, node.lineno
+        yield whole if whole in files else base, node.lineno
+
+
+def absolute(name, dots, module, path):
+    package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+    for _ in range(dots - 1):
+        package = package.rpartition(".")[0]
+    return ".".join(filter(None, (package if dots else "", name)))

@@ -5,6 +5,11 @@ are listed before it, and its own children. It may use what a module above it de
 does not use it in turn. `use` counts in every form, and so do paths in expressions and types. A
 re-export counts as a use for the module behind it; the re-exporting module itself uses the name
 only if it stands in its code, too.
+
+The crates are those with a `src/lib.rs`. Refused is whatever hides a module or a name from this
+rule: `use` of everything in a module of the crate, a file that no `mod` names, `include!`, a module
+inside of a function, a path that a macro completes. Calls of methods are not seen, nor are the
+modules of programs and of tests.
 """
 
 from parsing.circles import circles
@@ -12,26 +17,32 @@ from parsing.resolve import is_within, targets
 from parsing.rust_modules import read_crate
 from tree import Finding
 
-SOURCES = (
-    "core/src",
-    "ffi/src",
-    "bindings/cli/src",
-    "bindings/python/src",
-    "bindings/ruby/ext/shmarray/src",
-)
+LIBRARY = "src/lib.rs"
 
 
 def check(tree):
-    for source in SOURCES:
-        if (tree.root / source).is_dir():
-            yield from check_crate(read_crate(tree.root, source))
+    for file in tree.files(LIBRARY):
+        source = file.removesuffix("/lib.rs")
+        modules = read_crate(tree.root, source)
+        yield from check_crate(modules)
+        yield from files_without_mod(tree, source, modules)
+
+
+def files_without_mod(tree, source, modules):
+    """A finding for each file that is no module. Modules of tests are named after them."""
+    read = {module.file for module in modules.values()}
+    for path in tree.under(source, ".rs"):
+        is_test = "test" in path.removeprefix(source)
+        if path not in read and not is_test and not path.endswith("/main.rs"):
+            yield Finding(path, 1, path, "no `mod` names this file")
 
 
 def check_crate(modules):
     edges = {}  # (module, module it uses): line
     for module in modules.values():
-        for name, line in module.lost:
-            yield Finding(module.file, line, name, f"{module}::{name} has no file")
+        for name, line, why in module.unread:
+            yield Finding(module.file, line, name, why)
+        yield from globs(modules, module)
         for path, line in paths_of(module):
             for target in targets(modules, module, path) - {module.path}:
                 edges.setdefault((module.path, target), line)
@@ -40,10 +51,18 @@ def check_crate(modules):
         yield breach(modules, user, used, line, inside)
 
 
+def globs(modules, module):
+    for use in module.uses:
+        if use.path[-1] == "*" and targets(modules, module, use.path[:-1]):
+            says = f"{module} uses everything in {'::'.join(use.path[:-1])}: name what it uses"
+            yield Finding(module.file, use.line, "::".join(use.path), says)
+
+
 def paths_of(module):
     """The paths that the module names, each with its line, less what it only passes on."""
     for use in module.uses:
-        if not use.is_public or use.name in module.words or use.path[0] in ("crate", "super"):
+        is_below = use.path[0] in ("self", *module.children)
+        if not (use.is_public and is_below) or use.name in module.words:
             yield use.path, use.line
     yield from module.paths
 

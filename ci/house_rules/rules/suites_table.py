@@ -18,6 +18,8 @@ def check(tree):
     table = {}
     for number, line in enumerate(tree.lines(TABLE), 1):
         if row := ROW.match(line):
+            if row[1] in table and row[1] != "---":
+                yield Finding(TABLE, number, row[1], f"the table has two rows for {row[1]}")
             table[row[1]] = number, row[3] != "–"
     for name in sorted(short | long):
         yield about_suite(name, table, short, long)

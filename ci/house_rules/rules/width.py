@@ -1,39 +1,60 @@
 """Lines have at most 100 columns, in code and in text.
 
-A row of a Markdown table may be longer, also in a doc comment of Rust. Addresses and the targets
-of links do not count. Generated files are not looked at.
+A row of a Markdown table may be longer, also in a doc comment of Rust. Addresses do not count, and
+neither do the targets of links in Markdown and in doc comments. A tab goes to the next eighth
+column, and a wide character is two columns. Generated files are not looked at.
 """
 
 import re
+import unicodedata
 
 from tree import Finding
 
 MOST_COLUMNS = 100
-ADDRESS = re.compile(r"https?://[^\s)>\"']+|(?<=\])\([^)\s]*\)")
-TABLE = {".md": re.compile(r"\s*\|"), ".rs": re.compile(r"\s*//[/!] \|.*\|$")}
-NO_TABLE = re.compile(r"(?!)")
+ADDRESS = re.compile(r"https?://[^\s)>\"';]+")
+TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
+TABLE = re.compile(r"\s*\|.*\|\s*")
+RUST_DOC = re.compile(r"\s*//[/!] ?")
+FENCE = re.compile(r"\s*```")
 LICENCES = ("LICENSE", "LICENSE-MIT", "LICENSE-APACHE")
 
 
 def check(tree):
     for path in tree.written():
-        name = path.rpartition("/")[2]
-        if name in LICENCES:
-            continue
-        table = TABLE.get(name[name.rfind(".") :], NO_TABLE)
-        yield from wide_lines(path, tree.lines(path), table) or [None]
+        if path.rpartition("/")[2] not in LICENCES:
+            yield from wide_lines(path, tree.lines(path)) or [None]
 
 
-def wide_lines(path, lines, table):
+def wide_lines(path, lines):
     """A finding for each line that is too wide."""
-    found = []
+    found, in_fence = [], False
     for number, line in enumerate(lines, 1):
-        columns = 0 if table.match(line) else columns_of(line)
+        text = markdown(path, line)
+        in_fence ^= text is not None and bool(FENCE.match(text))
+        is_table = text is not None and not in_fence and TABLE.fullmatch(text)
+        columns = 0 if is_table else columns_of(line, text is not None)
         if columns > MOST_COLUMNS:
             says = f"the line has {columns} columns, more than {MOST_COLUMNS}"
             found.append(Finding(path, number, "width", says))
     return found
 
 
-def columns_of(line):
-    return len(line) if len(line) <= MOST_COLUMNS else len(ADDRESS.sub("", line))
+def markdown(path, line):
+    """The line's Markdown, or None where it is code."""
+    if path.endswith(".md"):
+        return line
+    doc = RUST_DOC.match(line) if path.endswith(".rs") else None
+    return line[doc.end() :] if doc else None
+
+
+def columns_of(line, is_markdown):
+    line = ADDRESS.sub("", line)
+    if is_markdown:
+        line = TARGET.sub("", line)
+    return sum(map(columns_of_one, line.expandtabs(8)))
+
+
+def columns_of_one(character):
+    if unicodedata.combining(character):
+        return 0
+    return 1 + (unicodedata.east_asian_width(character) in "WF")

@@ -1,9 +1,14 @@
 """A segment is called a segment: not a block, region, chunk or arena.
 
-In text, such a word beside one for memory is refused ("shared memory block", "region of memory"),
-and `arena` and `region` wherever they stand. In names, it is refused beside a word that a segment
-has ("block_bytes", "RegionId"). A block of code, a chunk of a stream and a call that blocks are
-what they are everywhere.
+`region` and `arena` are refused wherever they stand, also as a part of a name. `block` and `chunk`
+are refused in text beside a word for memory ("shared memory block", "the slab's free blocks"), in
+names beside a word that a segment has ("block_bytes"), as the name of a type, and where one is
+assigned an array. A block of code, a chunk of a stream and a call that blocks are what they are
+everywhere. The words that the project once used for other things are refused, too: RETIRED says
+what they are called now.
+
+Text is read over the ends of lines and without its marks of emphasis. The names of files count. A
+name of a test is a sentence, and is not looked at.
 """
 
 import re
@@ -12,56 +17,90 @@ from tree import Finding
 
 WORD = r"(?:block|region|chunk|arena)s?"
 MEMORY = r"(?:(?:shared|mapped|process|this|anonymous)[- ])*(?:memory|SharedMemory|shm|mmap)"
+OWNER = rf"(?:{MEMORY}|slab|segment|pool|cell)(?:'s|s')?"
 TEXT = re.compile(
-    rf"\b{MEMORY}[- ]{WORD}\b"
-    rf"|\b(?:shared|mapped|shm|named|warm|pooled|held|attached)[- ]{WORD}\b"
-    rf"|\b{WORD} (?:of|in|from) (?:the )?{MEMORY}\b"
-    r"|\barenas?\b|\bregions?\b",
+    rf"\b{OWNER} (?:free |warm |held )?{WORD}\b|\b{MEMORY}[-]{WORD}\b"
+    rf"|\b(?:shared|mapped|shm|named|warm|pooled|held|attached|leased|free)[- ]{WORD}\b"
+    rf"|\b{WORD} (?:of|in|inside|from) (?:(?:the|a|each|this) )?{OWNER}\b"
+    rf"|\b{WORD}(?:'s|s')? (?:header|handle|id|lease|generation)s?\b"
+    rf"|\b(?:memory|slab|segment)s? (?:is|are) (?:divided|split|cut) into {WORD}\b"
+    rf"|\b{WORD} = (?:shmarray|Segment|Array)\b",
     re.I,
 )
-NAME = re.compile(r"\b_*[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9_]*|[a-z0-9][A-Z][A-Za-z0-9_]*)")
+TYPE = re.compile(r"\b(?:struct|class|enum|union|trait|type|typedef) +\w*(?:Block|Chunk)(?!ing|ed)")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+NEVER = re.compile(r"(?:sub|mem|shm)?(?:region|arena)s?|(?:mem|shm)(?:block|chunk)s?", re.I)
 SYNONYM = re.compile(rf"^{WORD}$", re.I)
-SOME = re.compile(r"block|region|chunk|arena", re.I)
-MOST_PARTS = 4  # a longer name is a sentence, as the tests have
 OF_A_SEGMENT = re.compile(
     "address|attach(?:ed)?|base|bytes|cell|create|fd|file|free|generation|handle|header|holder?|id"
-    "|info|key|kind|lease|map(?:ped|ping)?|memory|mmap|name|offset|open|owner|page|path|pool(?:ed)?"
-    "|segments?|shared|shm|slab|table|unlink"
+    "|info|key|kind|lease|map(?:ped|ping)?|mem|memory|mmap|name|offset|open|owner|page|path"
+    "|pool(?:ed)?|segments?|shared|shm|shma|slab|table|unlink"
 )
-THIS = ("ci/house_rules/",)
+RETIRED = {
+    "punched": "DECOMMITTED",
+    "BY_LOCK": "LOCK_ONLY",
+    "Division": "slab layout",
+    "Birth": "creation options",
+    "shelf": "free list",
+    "shelves": "free lists by size class",
+    "parcel": "spawn payload",
+    "luggage": "outgoing or incoming fds",
+    "outbox": "send queue",
+    "bell": "wake-up fd",
+    "door": "guard",
+    "keeper": "lease",
+}
+SOME = re.compile("|".join(["block", "region", "chunk", "arena", *RETIRED]), re.I)
+MARKS = re.compile(r"[`*]|^\s*(?://[/!]?|#|>)")
+TEST = re.compile(r"\bdef test_\w+|^\s*#\[.*\n\s*(?:pub )?fn \w+")  # with the line before
+THESE = ("ci/house_rules/rules/words.py", "ci/house_rules/exceptions.toml")
+TESTS = "ci/house_rules/test_"
 
 
 def check(tree):
-    for path in tree.written():
-        if path.startswith(THIS):
+    for path in [*tree.written(), *tree.files("include/shmarray.h")]:
+        if path in THESE or path.startswith(TESTS):
             continue
-        yield from findings(path, tree.lines(path)) or [None]
+        yield from findings(path, [path, *tree.lines(path)]) or [None]
 
 
 def findings(path, lines):
-    refusals = ((number, refused(line)) for number, line in enumerate(lines, 1))
+    """A finding for each match of each line; line 0 is the path itself."""
+    plain = [MARKS.sub("", line).strip() for line in [*lines, ""]]
     return [
-        Finding(path, number, words, f'"{words}": say segment, if that is what it is')
-        for number, words in refusals
-        if words
+        Finding(path, number, words, f'"{words}": say {instead}')
+        for number, line in enumerate(lines)
+        for words, instead in refused(
+            lines[max(number - 1, 0) : number + 1], *plain[number : number + 2]
+        )
     ]
 
 
-def refused(line):
-    """The first words of the line that stand for a segment, or None."""
-    if not SOME.search(line):
-        return None
-    if match := TEXT.search(line):
-        return match[0]
-    return next((name[0] for name in NAME.finditer(line) if is_refused(name[0])), None)
+def refused(lines, text, following):
+    """What in the last line stands for a segment or is retired, with what to say instead."""
+    segment = "segment, if that is what it is"
+    if SOME.search(text) or SOME.match(following):
+        for pattern in (TEXT, TYPE):
+            for match in pattern.finditer(f"{text} {following}"):
+                if match.start() < len(text):
+                    yield match[0], segment
+    for name in names(lines) if SOME.search(text) else ():
+        parts = PARTS.findall(name)
+        if is_for_a_segment([part.lower() for part in parts]):
+            yield name, segment
+        words = {part.lower() for part in parts}
+        words |= {word.removesuffix("s") for word in words} | {name}
+        for word in words & RETIRED.keys():
+            yield name, RETIRED[word]
 
 
-def is_refused(name):
-    parts = [part.lower() for part in PARTS.findall(name)]
-    is_sentence = len(parts) > MOST_PARTS
-    return (
-        not is_sentence
-        and any(map(SYNONYM.match, parts))
-        and any(map(OF_A_SEGMENT.fullmatch, parts))
-    )
+def names(lines):
+    """The names in the last of the lines, but a test's own."""
+    return NAME.findall(TEST.sub("", "\n".join(lines)).rpartition("\n")[2])
+
+
+def is_for_a_segment(parts):
+    if any(map(NEVER.fullmatch, parts)):
+        return True
+    return any(map(SYNONYM.match, parts)) and any(map(OF_A_SEGMENT.fullmatch, parts))
