@@ -60,7 +60,7 @@ mod views;
 pub use array::{Array, Options, discard};
 pub use copy::copied_bytes;
 pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
-pub use dtype::{DType, DTypeKind, MAX_ITEM_BYTES, TypeCode};
+pub use dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]

@@ -205,7 +205,7 @@ const FAMILY: u64 = 1 << 52 | 7 << 32;
 #[test]
 fn the_last_line_of_ls_sums_up_all_bytes() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let _keeper = maker::IdlePool::new(directory.path(), None);
+    let _holder = maker::IdlePool::new(directory.path(), None);
     maker::dies("hold", directory.path(), None);
     let output = Command::new(env!("CARGO_BIN_EXE_shmarray"))
         .arg("ls")

@@ -333,7 +333,9 @@ fn refuse_sub_interpreters() -> PyResult<()> {
 // Sub-interpreters: pyo3 does not support them. Python refuses them by itself since 3.12.
 #[pymodule(gil_used = true)]
 mod _core {
-    use super::*;
+    use pyo3::prelude::*;
+
+    use super::refuse_sub_interpreters;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

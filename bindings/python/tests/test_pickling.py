@@ -367,7 +367,7 @@ def test_threads_pack_at_once():
     assert results == [True] * 80
 
 
-class Parcel:
+class Nested:
     """Packs its contents while it is packed itself."""
 
     def __init__(self, content):
@@ -378,11 +378,11 @@ class Parcel:
 
 
 def unwrap(data):
-    return Parcel(shmarray.loads(data))
+    return Nested(shmarray.loads(data))
 
 
 def test_a_message_in_a_message(files):
-    sent = [np.ones(LARGE), Parcel([np.full(LARGE, 2), Parcel(shmarray.full(3, 3))])]
+    sent = [np.ones(LARGE), Nested([np.full(LARGE, 2), Nested(shmarray.full(3, 3))])]
     one, two = through_bytes(sent)
     three = two.content[1].content
     assert (one[-1], two.content[0][-1], three.tolist()) == (1, 2, [3, 3, 3])

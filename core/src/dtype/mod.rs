@@ -21,7 +21,7 @@ use crate::json::{self, Fault, Kind, Member};
 pub(crate) use table::with_dtypes;
 
 /// The largest item of a dtype, in bytes. NumPy's own limit is a C `int`.
-pub const MAX_ITEM_BYTES: u64 = i32::MAX as u64;
+pub const MAX_ITEMSIZE: u64 = i32::MAX as u64;
 /// The longest text of a dtype in a handle or a segment, in bytes.
 pub(crate) const MAX_DTYPE_BYTES: usize = 32 * 1024;
 
@@ -147,7 +147,7 @@ impl DType {
     /// Returns the dtype of items of `itemsize` bytes without a meaning: NumPy's void type `|V…`.
     ///
     /// # Errors
-    /// [`Error::InvalidDType`] when the size is over [`MAX_ITEM_BYTES`].
+    /// [`Error::InvalidDType`] when the size is over [`MAX_ITEMSIZE`].
     pub fn opaque(itemsize: u64) -> Result<Self> {
         Self::from_typestr(&format!("|V{itemsize}"))
     }
@@ -305,7 +305,7 @@ fn typestr_itemsize(text: &str) -> Result<u64> {
 fn parse_count(text: &str, digits: &str) -> Result<u64> {
     let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     match digits.parse::<u64>() {
-        Ok(count) if plain && count <= MAX_ITEM_BYTES => Ok(count),
+        Ok(count) if plain && count <= MAX_ITEMSIZE => Ok(count),
         _ => Err(invalid(text, format!("{digits:?} is not an item size"))),
     }
 }
@@ -345,9 +345,9 @@ fn check_unit(text: &str, kind: char, unit: &str) -> Result<()> {
 }
 
 fn check_itemsize(text: &str, itemsize: u64) -> Result<()> {
-    match itemsize <= MAX_ITEM_BYTES {
+    match itemsize <= MAX_ITEMSIZE {
         true => Ok(()),
-        false => Err(invalid(text, format!("items of {itemsize} bytes are over {MAX_ITEM_BYTES}"))),
+        false => Err(invalid(text, format!("items of {itemsize} bytes are over {MAX_ITEMSIZE}"))),
     }
 }
 

@@ -7,7 +7,11 @@ use std::mem::{offset_of, size_of};
 use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::constants::*;
+use super::constants::{
+    CONTROL_WORDS_OFFSET, DESCRIPTION_BYTES, DESCRIPTION_OFFSET, KIND_ARRAY, KIND_SLAB,
+    KNOWN_FEATURES, LAYOUT_MAJOR, LAYOUT_MINOR, LEASE_BYTES, LEASES_OFFSET, MAGIC,
+    MAX_HEADER_BYTES, MAX_LEASES, PAGE_BYTES, POOL_LEASES,
+};
 use super::slab::{HEADS_OFFSET, LARGE_HEAD_BYTES, MAX_CELLS, SMALL_HEAD_BYTES, SlabLayout};
 use crate::dtype::{DType, MAX_DTYPE_BYTES};
 use crate::error::{Error, Result};

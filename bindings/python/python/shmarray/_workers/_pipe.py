@@ -3,7 +3,6 @@
 from typing import Any
 
 from .. import _core, _wire
-from .._codec import _pickler
 from .._ipc import _fds, _message
 from .._ipc._message import OutgoingMessage
 
@@ -42,10 +41,7 @@ class WorkerMessage:
 
     def unpack(self) -> Any:
         """Returns its object. Raises what unpickling raises."""
-        fds = self._message.take_fds()
-        if fds:
-            return _message.unpack(self._payload, self._message, fds)
-        return _pickler.decode(self._payload, self._message)
+        return _message.unpack(self._payload, self._message)
 
     def pack_again(self) -> OutgoingMessage:
         """Returns the message to send to another receiver."""
