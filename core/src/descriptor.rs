@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::dtype::{DType, MAX_DTYPE_BYTES};
 use crate::error::{Error, Result};
-use crate::json::{self, Kind, Member};
+use crate::json::{self, Member, MemberType};
 use crate::name::SegmentText;
 use crate::shape::{Layout, MAX_NDIM};
 
@@ -178,14 +178,14 @@ fn write_list<T: itoa::Integer + Copy>(text: &mut String, list: &[T]) {
 
 /// The keys of a handle, as [`Fields`] has them.
 const FIELDS: &[Member] = &[
-    ("shmarray", Kind::Natural, false),
-    ("segment", Kind::Text, false),
-    ("generation", Kind::Natural, false),
-    ("offset", Kind::Natural, false),
-    ("dtype", Kind::Anything, false),
-    ("shape", Kind::Naturals, false),
-    ("strides", Kind::Integers, false),
-    ("ticket", Kind::Natural, true),
+    ("shmarray", MemberType::Natural, false),
+    ("segment", MemberType::Text, false),
+    ("generation", MemberType::Natural, false),
+    ("offset", MemberType::Natural, false),
+    ("dtype", MemberType::Anything, false),
+    ("shape", MemberType::Naturals, false),
+    ("strides", MemberType::Integers, false),
+    ("ticket", MemberType::Natural, true),
 ];
 
 /// Reads a broken handle once more, to name the field at fault.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 /// The type of an object's member.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum MemberType {
     Anything,
     Text,
     /// A `u64`.
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 }
 
 /// A member's name, its type, and whether it may be missing.
-pub(crate) type Member = (&'static str, Kind, bool);
+pub(crate) type Member = (&'static str, MemberType, bool);
 
 /// An error in a text, and the member that has it.
 #[derive(Debug)]
@@ -68,18 +68,18 @@ fn find(text: &str, members: &[Member]) -> Result<(), Fault> {
     }
 }
 
-fn check(name: &str, kind: Kind, value: &str) -> Result<(), Fault> {
+fn check(name: &str, kind: MemberType, value: &str) -> Result<(), Fault> {
     match kind {
-        Kind::Anything => Ok(()),
-        Kind::Text if is_a::<String>(value) => Ok(()),
-        Kind::Text => Err(Fault::of(name, format!("{} is not a string", shortened(value)))),
-        Kind::Natural => check_number::<u64>(name, value),
-        Kind::Naturals => check_numbers::<u64>(name, value),
-        Kind::Integers => check_numbers::<i64>(name, value),
+        MemberType::Anything => Ok(()),
+        MemberType::Text if is_a::<String>(value) => Ok(()),
+        MemberType::Text => Err(Fault::of(name, format!("{} is not a string", shortened(value)))),
+        MemberType::Natural => check_number::<u64>(name, value),
+        MemberType::Naturals => check_numbers::<u64>(name, value),
+        MemberType::Integers => check_numbers::<i64>(name, value),
     }
 }
 
-fn check_numbers<T: Whole>(name: &str, list: &str) -> Result<(), Fault> {
+fn check_numbers<T: WholeNumber>(name: &str, list: &str) -> Result<(), Fault> {
     let numbers: Vec<&RawValue> = serde_json::from_str(list).map_err(|_| {
         Fault::of(name, format!("{} is not a list of whole numbers", shortened(list)))
     })?;
@@ -89,7 +89,7 @@ fn check_numbers<T: Whole>(name: &str, list: &str) -> Result<(), Fault> {
     numbers.iter().enumerate().try_for_each(check)
 }
 
-fn check_number<T: Whole>(name: &str, value: &str) -> Result<(), Fault> {
+fn check_number<T: WholeNumber>(name: &str, value: &str) -> Result<(), Fault> {
     match is_a::<T>(value) {
         true => Ok(()),
         false => {
@@ -104,17 +104,17 @@ fn check_number<T: Whole>(name: &str, value: &str) -> Result<(), Fault> {
     }
 }
 
-trait Whole: for<'de> Deserialize<'de> {
+trait WholeNumber: for<'de> Deserialize<'de> {
     const LEAST: i128;
     const MOST: i128;
 }
 
-impl Whole for u64 {
+impl WholeNumber for u64 {
     const LEAST: i128 = 0;
     const MOST: i128 = Self::MAX as i128;
 }
 
-impl Whole for i64 {
+impl WholeNumber for i64 {
     const LEAST: i128 = Self::MIN as i128;
     const MOST: i128 = Self::MAX as i128;
 }
@@ -197,11 +197,11 @@ mod tests {
     use super::*;
 
     const MEMBERS: &[Member] = &[
-        ("a", Kind::Natural, false),
-        ("b", Kind::Integers, false),
-        ("c", Kind::Text, true),
-        ("d", Kind::Anything, true),
-        ("e", Kind::Naturals, true),
+        ("a", MemberType::Natural, false),
+        ("b", MemberType::Integers, false),
+        ("c", MemberType::Text, true),
+        ("d", MemberType::Anything, true),
+        ("e", MemberType::Naturals, true),
     ];
 
     #[test]

@@ -89,7 +89,7 @@ pub(crate) enum Closed {
 
 /// The kind of thing that the leases hold, and how its life ends.
 #[derive(Clone, Copy)]
-enum Kind {
+enum LeaseKind {
     /// A segment with one array. It ends DEAD.
     Segment,
     /// A cell. It ends FREE, to be used again.
@@ -102,25 +102,25 @@ enum Kind {
 #[derive(Clone, Copy)]
 pub(crate) struct Leases {
     pub(crate) control: ControlWords,
-    kind: Kind,
+    kind: LeaseKind,
 }
 
 impl Leases {
     pub(crate) fn of_segment(control: ControlWords) -> Self {
-        Self { control, kind: Kind::Segment }
+        Self { control, kind: LeaseKind::Segment }
     }
 
     pub(crate) fn of_slab(control: ControlWords) -> Self {
-        Self { control, kind: Kind::Slab }
+        Self { control, kind: LeaseKind::Slab }
     }
 
     /// Returns the leases of one cell of a slab.
     pub(crate) fn cell(&self, cell: u32) -> Option<Self> {
-        self.control.cell(cell).map(|control| Self { control, kind: Kind::Cell })
+        self.control.cell(cell).map(|control| Self { control, kind: LeaseKind::Cell })
     }
 
     pub(crate) fn cells(&self) -> impl Iterator<Item = Self> + '_ {
-        self.control.cells().map(|control| Self { control, kind: Kind::Cell })
+        self.control.cells().map(|control| Self { control, kind: LeaseKind::Cell })
     }
 
     /// Makes a new segment LIVE: the creator's last store before the segment can be seen.
@@ -218,7 +218,8 @@ impl Leases {
     }
 
     pub(crate) fn is_lock_only(&self) -> bool {
-        let nobody_enters = matches!(self.kind, Kind::Segment) && self.control.entries().is_empty();
+        let nobody_enters =
+            matches!(self.kind, LeaseKind::Segment) && self.control.entries().is_empty();
         nobody_enters || self.control.flags().load(Acquire) & LOCK_ONLY != 0
     }
 
@@ -287,8 +288,8 @@ impl Leases {
     /// Returns the state that follows when nothing holds the segment or cell.
     fn final_state(&self) -> u64 {
         match self.kind {
-            Kind::Cell if self.has_entries() => RETIRED,
-            Kind::Cell => FREE,
+            LeaseKind::Cell if self.has_entries() => RETIRED,
+            LeaseKind::Cell => FREE,
             _ => DEAD,
         }
     }
@@ -313,7 +314,7 @@ impl Leases {
         fence(SeqCst); // F1
         let used = || self.control.cells().any(|cell| is_used(cell.state().load(Acquire)));
         self.has_held_entry()
-            || matches!(self.kind, Kind::Slab) && used()
+            || matches!(self.kind, LeaseKind::Slab) && used()
             || self.is_lock_only()
             || self.control.flags().load(Acquire) & PERSIST != 0
     }

@@ -140,7 +140,7 @@ fn is_shortage(error: &Error) -> bool {
 }
 
 /// The outcome of the sweep of one segment.
-struct Outcome {
+struct SweepOutcome {
     /// The bytes given back.
     bytes: u64,
     is_gone: bool,
@@ -148,7 +148,7 @@ struct Outcome {
     cost: usize,
 }
 
-impl Outcome {
+impl SweepOutcome {
     const STAYS: Self = Self { bytes: 0, is_gone: false, cost: 1 };
 
     fn gone(bytes: u64) -> Self {
@@ -156,20 +156,20 @@ impl Outcome {
     }
 }
 
-fn sweep_one(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<Outcome> {
+fn sweep_one(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<SweepOutcome> {
     if mode == SweepMode::DeadOnly && holds_all_of(id) {
-        return Ok(Outcome::STAYS);
+        return Ok(SweepOutcome::STAYS);
     }
     match sys::reclaim(directory, id)? {
-        Some(bytes) => Ok(Outcome::gone(bytes)),
+        Some(bytes) => Ok(SweepOutcome::gone(bytes)),
         None => sweep_mapped(directory, id, mode),
     }
 }
 
 /// Sweeps a segment that some process has mapped, but perhaps none that still holds it.
-fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<Outcome> {
+fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<SweepOutcome> {
     let Some(file) = sys::SegmentFile::open_own(directory, id)? else {
-        return Ok(Outcome::STAYS);
+        return Ok(SweepOutcome::STAYS);
     };
     let header = read_header(Lookup::Id(id), &file)?;
     let mapped = Mapped::map(&file, header, sys::Access::ReadWrite)?;
@@ -179,15 +179,15 @@ fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Resul
     if let Some(layout) = mapped.header.slab_layout {
         let cost = 1 + layout.cells as usize / 4; // a cell costs less than a file
         return Ok(match slab::sweep(&mapped, mode) {
-            (_, true) => Outcome::gone(segment_bytes),
-            (bytes, false) => Outcome { bytes, is_gone: false, cost },
+            (_, true) => SweepOutcome::gone(segment_bytes),
+            (bytes, false) => SweepOutcome { bytes, is_gone: false, cost },
         });
     }
     let closed = !leases.is_lock_only() && clear_dead_and_close(&leases, directory) == Closed::Last;
     let dead = closed || leases.is_dead(); // by a process that died before it unlinked it
     match dead && mapped.discard() {
-        true => Ok(Outcome::gone(segment_bytes)),
-        false => Ok(Outcome::STAYS),
+        true => Ok(SweepOutcome::gone(segment_bytes)),
+        false => Ok(SweepOutcome::STAYS),
     }
 }
 

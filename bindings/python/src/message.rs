@@ -164,8 +164,8 @@ fn is_stream(payload: &[u8]) -> bool {
 /// Returns the number of this process's family, and an fd that holds it, which the caller closes.
 #[pyfunction]
 pub(crate) fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
-    let (number, keeper) = py.detach(shmarray::family).map_err(to_py)?;
-    Ok((number, keeper.into_raw_fd()))
+    let (number, lease) = py.detach(shmarray::family).map_err(to_py)?;
+    Ok((number, lease.into_raw_fd()))
 }
 
 /// Holds the arrays that were received. An array that was taken out lives on by itself.

@@ -116,7 +116,7 @@ fn value_of(array: &Array) -> u8 {
 }
 
 /// An array that some process made.
-struct Shared {
+struct MadeArray {
     handle: String,
     value: u8,
     /// The arrays of this process.
@@ -128,7 +128,7 @@ struct Shared {
     name: Option<&'static str>,
 }
 
-impl Shared {
+impl MadeArray {
     fn new(handle: String, value: u8) -> Self {
         Self {
             handle,
@@ -236,7 +236,7 @@ fn sweep() -> bool {
 
 #[derive(Default)]
 struct World {
-    shared: Vec<Shared>,
+    shared: Vec<MadeArray>,
     children: Vec<Child>,
     registry_is_a_file: bool,
 }
@@ -286,8 +286,8 @@ impl World {
     fn make(&mut self, count: u64, value: u8) {
         let array = create(count, value, &Options::default())
             .expect("an array can be made whatever the registry is");
-        let shared = Shared::new(array.handle(), value);
-        self.shared.push(Shared { ours: vec![array], ..shared });
+        let shared = MadeArray::new(array.handle(), value);
+        self.shared.push(MadeArray { ours: vec![array], ..shared });
     }
 
     /// A name is free when nobody holds its array. Without a registry the dead may keep it.
@@ -303,8 +303,8 @@ impl World {
             Ok(array) => {
                 assert!(!taken, "{name} is another's");
                 self.lose_name(name);
-                let shared = Shared::new(array.handle(), what);
-                self.shared.push(Shared {
+                let shared = MadeArray::new(array.handle(), what);
+                self.shared.push(MadeArray {
                     ours: vec![array],
                     name: Some(name),
                     persists: persist,
@@ -358,7 +358,7 @@ impl World {
             drop(ours);
             let shared = std::mem::take(&mut self.shared);
             let held =
-                |shared: Shared| shared.ours.into_iter().map(move |array| (array, shared.value));
+                |shared: MadeArray| shared.ours.into_iter().map(move |array| (array, shared.value));
             live(shared.into_iter().flat_map(held).collect(), its);
         }
         for shared in self.shared.iter_mut().filter(|shared| !shared.ours.is_empty()) {
@@ -375,7 +375,7 @@ impl World {
         let Some(child) = chosen(&mut self.children, what) else { return };
         let handle = child.ask(&format!("make {what}"));
         self.shared
-            .push(Shared { children: HashSet::from([child.pid]), ..Shared::new(handle, what) });
+            .push(MadeArray { children: HashSet::from([child.pid]), ..MadeArray::new(handle, what) });
     }
 
     fn child_ends(&mut self, what: u8, by_itself: bool) {
@@ -411,7 +411,7 @@ impl World {
             12 => self.child_ends(what, true),
             _ => self.child_ends(what, false),
         }
-        self.shared.iter().filter(|shared| shared.is_held()).for_each(Shared::is_intact);
+        self.shared.iter().filter(|shared| shared.is_held()).for_each(MadeArray::is_intact);
     }
 
     /// Drops all holds. What has no name goes whatever the registry is, if the sweep was complete;

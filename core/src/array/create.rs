@@ -10,7 +10,7 @@ use crate::name::SegmentId;
 use crate::process;
 use crate::segment::{CreationOptions, Segment, reserve};
 use crate::shape::Layout;
-use crate::slab::{Request, Reuse};
+use crate::slab::{CellRequest, Reuse};
 use crate::sweep::{self, Occasion};
 use crate::sys::{Directory, Operation};
 
@@ -58,7 +58,7 @@ fn in_cell(
     fill: &Fill<'_>,
     must_check: bool,
 ) -> Result<Option<Arc<Segment>>> {
-    let Some(request) = Request::new(directory, dtype, layout, fill)? else { return Ok(None) };
+    let Some(request) = CellRequest::new(directory, dtype, layout, fill)? else { return Ok(None) };
     match request.reuse(must_check)? {
         Reuse::Made(array) => return Ok(Some(Segment::in_cell(array))),
         Reuse::Impossible => return Ok(None),

@@ -7,7 +7,7 @@ use super::word::{ControlWord, Entry};
 use crate::format::SlabLayout;
 
 /// The control words and the entries of a header or of a cell's head.
-struct Page {
+struct ModelPage {
     words: [ControlWord; 6],
     entries: Vec<Entry>,
     cells: Vec<ControlWords>,
@@ -15,7 +15,7 @@ struct Page {
 
 /// The control words of one page. The page is never freed: it is the shared memory of a model.
 #[derive(Clone, Copy)]
-pub(crate) struct ControlWords(&'static Page);
+pub(crate) struct ControlWords(&'static ModelPage);
 
 impl ControlWords {
     /// Makes a page with so many entries and cells. Each cell has as many entries.
@@ -23,7 +23,11 @@ impl ControlWords {
         let entry = |_| Entry { owner: ControlWord::zero(), owner_info: ControlWord::zero() };
         let words = [(); 6].map(|()| ControlWord::zero());
         let cells = (0..cells).map(|_| Self::modelled(entries, 0)).collect();
-        Self(Box::leak(Box::new(Page { words, entries: (0..entries).map(entry).collect(), cells })))
+        Self(Box::leak(Box::new(ModelPage {
+            words,
+            entries: (0..entries).map(entry).collect(),
+            cells,
+        })))
     }
 
     /// # Safety

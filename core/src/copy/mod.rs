@@ -87,7 +87,7 @@ pub(crate) unsafe fn copy_in_parts(to: End<'_>, from: End<'_>, itemsize: u64, pa
 #[allow(unsafe_code)]
 unsafe fn run_in_parts(plan: Plan, parts: usize) {
     let parts = if plan.any_order { parts } else { 1 };
-    let plan = Shared(plan);
+    let plan = SharedPlan(plan);
     in_threads(parts, |part| {
         // SAFETY: the caller promises what `Plan::run` needs for the whole plan, and `Plan::part`
         // gives each thread elements that no other part has.
@@ -140,7 +140,7 @@ pub(crate) unsafe fn write_in_parts(
     let strides = c_strides(&from.layout.shape, itemsize);
     let layout = Layout { shape: from.layout.shape.clone(), strides, offset: 0 };
     let to = End { start: std::ptr::null_mut(), layout: &layout };
-    let plan = Shared(Plan::new(to, from, itemsize as usize));
+    let plan = SharedPlan(Plan::new(to, from, itemsize as usize));
     let failed = OnceLock::new();
     in_threads(parts, |part| {
         // SAFETY: the plan reads elements of `from` only, which the caller promises are mapped;
@@ -177,14 +177,14 @@ fn c_strides(shape: &[u64], itemsize: u64) -> Vec<i64> {
 }
 
 /// A plan that several threads read.
-struct Shared(Plan);
+struct SharedPlan(Plan);
 
 // SAFETY: sharing the plan's addresses between threads is sound, because their owner promises that
 // they may be used until it returns, and `in_threads` joins its threads before that.
 #[allow(unsafe_code)]
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedPlan {}
 
-impl Shared {
+impl SharedPlan {
     fn part(&self, part: usize, parts: usize) -> Plan {
         self.0.part(part, parts)
     }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use super::plan::{Dim, Inner, LINE_BYTES, Plan};
 
 /// The item that is copied at every index.
-trait Item: Copy {
+trait ItemCopy: Copy {
     fn of(bytes: usize) -> Self;
 
     fn bytes(self) -> usize;
@@ -39,9 +39,9 @@ struct Ends<const WORD: usize>(usize);
 
 /// An item of any size.
 #[derive(Clone, Copy)]
-struct Run(usize);
+struct AnySize(usize);
 
-impl<const BYTES: usize> Item for Fixed<BYTES> {
+impl<const BYTES: usize> ItemCopy for Fixed<BYTES> {
     fn of(_: usize) -> Self {
         Self
     }
@@ -73,7 +73,7 @@ impl<const BYTES: usize> Item for Fixed<BYTES> {
     }
 }
 
-impl<const WORD: usize> Item for Ends<WORD> {
+impl<const WORD: usize> ItemCopy for Ends<WORD> {
     fn of(bytes: usize) -> Self {
         Self(bytes)
     }
@@ -97,7 +97,7 @@ impl<const WORD: usize> Item for Ends<WORD> {
     }
 }
 
-impl Item for Run {
+impl ItemCopy for AnySize {
     fn of(bytes: usize) -> Self {
         Self(bytes)
     }
@@ -128,7 +128,7 @@ impl Plan {
             5..8 => Self::walk::<Ends<4>>,
             9..16 => Self::walk::<Ends<8>>,
             17..=32 => Self::walk::<Ends<16>>,
-            _ => Self::walk::<Run>,
+            _ => Self::walk::<AnySize>,
         };
         let inner = self.arrange();
         // SAFETY: the caller promises what the walk needs, and the match above chose the item for
@@ -138,15 +138,15 @@ impl Plan {
 
     /// # Safety
     /// As for [`Plan::run`], and the item is for runs of this size.
-    unsafe fn walk<I: Item>(&self, inner: Inner) {
-        let walk = Walk { item: I::of(self.run_bytes), inner };
+    unsafe fn walk<I: ItemCopy>(&self, inner: Inner) {
+        let walk = CopyWalk { item: I::of(self.run_bytes), inner };
         // SAFETY: the caller promises that the elements of all dimensions, from these two addresses
         // on, can be read and written.
         unsafe { walk.dimensions(&self.dims, self.to, self.from) };
     }
 }
 
-struct Walk<I> {
+struct CopyWalk<I> {
     item: I,
     inner: Inner,
 }
@@ -184,7 +184,7 @@ const SHORTEST_STRIP: usize = 64;
 
 // The functions below have the contract of `Plan::run`. An address that they compute is an
 // element's, because every index is below its dimension's count.
-impl<I: Item> Walk<I> {
+impl<I: ItemCopy> CopyWalk<I> {
     /// # Safety
     /// As for [`Plan::run`], for the elements in `dims` from these addresses on.
     unsafe fn dimensions(&self, dims: &[Dim], to: *mut u8, from: *const u8) {
@@ -213,7 +213,7 @@ impl<I: Item> Walk<I> {
     }
 
     /// # Safety
-    /// As for [`Walk::dimensions`].
+    /// As for [`CopyWalk::dimensions`].
     unsafe fn strips(&self, short: Dim, long: Dim, to: *mut u8, from: *const u8) {
         let step = long.to.unsigned_abs().max(long.from.unsigned_abs());
         long.cut((STRIP_BYTES / step.max(1)).max(SHORTEST_STRIP), to, from, |strip, to, from| {
@@ -228,7 +228,7 @@ impl<I: Item> Walk<I> {
     /// Reads pieces of rows, and writes each of their items to the end of a row of its own.
     ///
     /// # Safety
-    /// As for [`Walk::dimensions`].
+    /// As for [`CopyWalk::dimensions`].
     unsafe fn streams(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
         near.cut(STREAMS, to, from, |near, to, from| {
             far.each(to, from, |to, from| {
@@ -240,7 +240,7 @@ impl<I: Item> Walk<I> {
     }
 
     /// # Safety
-    /// As for [`Walk::dimensions`].
+    /// As for [`CopyWalk::dimensions`].
     unsafe fn tiles(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
         let bytes = self.item.bytes();
         let mut tile = Tile([MaybeUninit::uninit(); TILE_BYTES]);
@@ -258,7 +258,7 @@ impl<I: Item> Walk<I> {
     /// either end is needed twice, wherever its strides put it in the cache.
     ///
     /// # Safety
-    /// As for [`Walk::dimensions`], and the tile has room.
+    /// As for [`CopyWalk::dimensions`], and the tile has room.
     unsafe fn tile(&self, tile: &mut Tile, [near, far]: [Dim; 2], to: *mut u8, from: *const u8) {
         let bytes = self.item.bytes() as isize;
         let tile = tile.0.as_mut_ptr().cast::<u8>();
@@ -279,7 +279,7 @@ impl<I: Item> Walk<I> {
     /// Reads along `near`, four rows at a time, and writes across it.
     ///
     /// # Safety
-    /// As for [`Walk::dimensions`], and what `far` writes lies side by side.
+    /// As for [`CopyWalk::dimensions`], and what `far` writes lies side by side.
     unsafe fn turn(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
         let four = Dim { count: far.count / 4, to: 4 * far.to, from: 4 * far.from };
         four.each(to, from, |to, from| {
@@ -303,7 +303,7 @@ impl<I: Item> Walk<I> {
     }
 
     /// # Safety
-    /// As for [`Walk::dimensions`].
+    /// As for [`CopyWalk::dimensions`].
     unsafe fn row(&self, row: Dim, to: *mut u8, from: *const u8) {
         let bytes = self.item.bytes() as isize;
         let copy = |to, from| {
@@ -336,7 +336,7 @@ impl<I: Item> Walk<I> {
 /// them at once and not for one row after the other.
 ///
 /// # Safety
-/// As for [`Walk::dimensions`].
+/// As for [`CopyWalk::dimensions`].
 unsafe fn touch(near: Dim, far: Dim, from: *const u8) {
     let step = (LINE_BYTES / near.from.unsigned_abs()).max(1);
     let lines = Dim { count: near.count.div_ceil(step), from: near.from * step as isize, ..near };

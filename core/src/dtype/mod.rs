@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::json::{self, Fault, Kind, Member};
+use crate::json::{self, Fault, Member, MemberType};
 pub(crate) use table::with_dtypes;
 
 /// The largest item of a dtype, in bytes. NumPy's own limit is a C `int`.
@@ -252,7 +252,8 @@ struct Structured<'a> {
 }
 
 /// The members, as [`Structured`] has them.
-const MEMBERS: &[Member] = &[("descr", Kind::Anything, false), ("itemsize", Kind::Natural, false)];
+const MEMBERS: &[Member] =
+    &[("descr", MemberType::Anything, false), ("itemsize", MemberType::Natural, false)];
 
 /// Reads a broken text once more, to say what is wrong.
 fn explain(json: &str) -> Error {

@@ -415,17 +415,17 @@ fn read_its_life(cell: Leases, memory: Memory, generation: u64) {
 
 /// The memory of a cell: whether it is there.
 #[derive(Clone, Copy)]
-struct Memory(&'static Shared);
+struct Memory(&'static Presence);
 
-struct Shared(UnsafeCell<bool>);
+struct Presence(UnsafeCell<bool>);
 
 // SAFETY: the cell may be shared between threads, because loom's `UnsafeCell` checks every access
 // to it and fails the model when two of them are not ordered.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for Presence {}
 
 impl Memory {
     fn new() -> Self {
-        Self(Box::leak(Box::new(Shared(UnsafeCell::new(true)))))
+        Self(Box::leak(Box::new(Presence(UnsafeCell::new(true)))))
     }
 
     fn read(self) {

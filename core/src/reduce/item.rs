@@ -9,10 +9,10 @@ use crate::dtype::with_dtypes;
 /// An element of a dtype with arithmetic, or a part of a complex one.
 pub(super) trait Item: FromBytes + Immutable + KnownLayout + Copy {
     /// The number that is reduced.
-    type Number: Copy;
+    type Value: Copy;
 
     /// Returns the numbers of elements: the elements themselves, or numbers stored in `space`.
-    fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<Self::Number>) -> &'a [Self::Number];
+    fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<Self::Value>) -> &'a [Self::Value];
 }
 
 /// A byte of a `bool` array. Every byte but 0 is true.
@@ -22,7 +22,7 @@ pub(super) struct Truth(u8);
 
 impl Item for Truth {
     /// 0 or 1.
-    type Number = u8;
+    type Value = u8;
 
     fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<u8>) -> &'a [u8] {
         space.clear();
@@ -57,7 +57,7 @@ macro_rules! item {
     (Complex $type:ty) => {};
     (Float $type:ty as $wider:ty) => {
         impl Item for $type {
-            type Number = $wider;
+            type Value = $wider;
 
             fn numbers<'a>(items: &'a [Self], space: &'a mut Vec<$wider>) -> &'a [$wider] {
                 space.resize(items.len(), Default::default());
@@ -68,7 +68,7 @@ macro_rules! item {
     };
     ($kind:ident $type:ty) => {
         impl Item for $type {
-            type Number = Self;
+            type Value = Self;
 
             fn numbers<'a>(items: &'a [Self], _: &'a mut Vec<Self>) -> &'a [Self] {
                 items

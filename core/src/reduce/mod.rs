@@ -46,7 +46,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::number::Number;
 use reduction::{Ended, Stop};
-use request::Request;
+use request::ReductionRequest;
 use results::{Results, dtype_of};
 
 /// The result of a reduction.
@@ -196,7 +196,8 @@ impl Array {
         let dtype = dtype_of(reduction, self.dtype())?;
         // SAFETY: the elements can be read while the request lives: the layout was checked against
         // the segment when this array was made, and this array keeps the segment mapped.
-        let request = unsafe { Request::new(self.end(), self.dtype().code(), reduction, axes)? };
+        let request =
+            unsafe { ReductionRequest::new(self.end(), self.dtype().code(), reduction, axes)? };
         let reduced = match (reduction, axes) {
             (Reduction::Bincount { min_length }, _) => counted(&request, dtype, min_length, go_on),
             (_, None) => request.one(go_on).map(Reduced::Number),
@@ -211,7 +212,7 @@ impl Array {
 }
 
 fn counted(
-    request: &Request<'_>,
+    request: &ReductionRequest<'_>,
     dtype: DType,
     min_length: u64,
     go_on: &mut dyn FnMut() -> bool,
@@ -225,7 +226,11 @@ fn counted(
 
 /// Folds into a new array. It is allocated first, which fails with a clear error when there is no
 /// room.
-fn folded(request: &Request<'_>, dtype: DType, go_on: &mut dyn FnMut() -> bool) -> Ended<Reduced> {
+fn folded(
+    request: &ReductionRequest<'_>,
+    dtype: DType,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Ended<Reduced> {
     let mut results = Results::new(dtype, &request.kept_shape())?;
     request.fold(go_on, &mut |numbers| results.push(numbers))?;
     Ok(Reduced::Array(results.into_array()))

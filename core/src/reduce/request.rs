@@ -8,7 +8,7 @@ use super::item::{
 use super::reduction::{AT_ONCE, Ended, Reduction};
 use super::sums::{Fold, Summand};
 use super::vectors::{self, Loop};
-use super::walk::{Sink, Walk, c_steps};
+use super::walk::{ReductionWalk, Sink, c_steps};
 use crate::copy::End;
 use crate::dtype::{DTypeKind, TypeCode, with_dtypes};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::number::Number;
 use crate::shape::Layout;
 
 /// A reduction of elements of a dtype that it accepts.
-pub(super) struct Request<'a> {
+pub(super) struct ReductionRequest<'a> {
     from: End<'a>,
     code: TypeCode,
     reduction: Reduction,
@@ -27,7 +27,7 @@ pub(super) struct Request<'a> {
 type GoOn<'a> = &'a mut dyn FnMut() -> bool;
 type Give<'a> = &'a mut dyn FnMut(&[Number]) -> Result<()>;
 
-impl<'a> Request<'a> {
+impl<'a> ReductionRequest<'a> {
     /// Makes a request. `axes` of `None` stands for all axes. `dtype_of` has accepted the dtype.
     ///
     /// # Safety
@@ -91,28 +91,28 @@ impl<'a> Request<'a> {
             Reduction::Min => {
                 with_items!(
                     self.code,
-                    T => self.fold_by::<T, Least<<T as Item>::Number>>(go_on, give),
+                    T => self.fold_by::<T, Least<<T as Item>::Value>>(go_on, give),
                     else self.refused()
                 )
             }
             Reduction::Max => {
                 with_items!(
                     self.code,
-                    T => self.fold_by::<T, Greatest<<T as Item>::Number>>(go_on, give),
+                    T => self.fold_by::<T, Greatest<<T as Item>::Value>>(go_on, give),
                     else self.refused()
                 )
             }
             _ => {
                 with_items!(
                     self.code,
-                    T => self.fold_by::<T, <<T as Item>::Number as Summand>::Sum>(go_on, give),
+                    T => self.fold_by::<T, <<T as Item>::Value as Summand>::Sum>(go_on, give),
                     else self.refused()
                 )
             }
         }
     }
 
-    fn fold_by<T: Item, F: Fold<T::Number>>(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
+    fn fold_by<T: Item, F: Fold<T::Value>>(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         let mut folds = Folds::<F>::new(self.results() * self.parts())?;
         self.walk::<T>(&mut folds, go_on)?;
         let mean_of = (self.reduction == Reduction::Mean).then(|| self.elements_per_result());
@@ -148,13 +148,16 @@ impl<'a> Request<'a> {
     }
 
     #[allow(unsafe_code)]
-    fn walk<T: Item>(&self, sink: &mut impl Sink<T::Number>, go_on: GoOn<'_>) -> Ended {
+    fn walk<T: Item>(&self, sink: &mut impl Sink<T::Value>, go_on: GoOn<'_>) -> Ended {
         if self.from.layout.is_empty() {
             return Ok(());
         }
         let (layout, steps) = self.numbers(size_of::<T>());
-        let walk =
-            Walk::new(End { start: self.from.start, layout: &layout }, size_of::<T>(), &steps);
+        let walk = ReductionWalk::new(
+            End { start: self.from.start, layout: &layout },
+            size_of::<T>(),
+            &steps,
+        );
         // SAFETY: the elements can be read, as the caller of `new` promised, and have the size of
         // `T`: `with_items` chose it for their dtype, and a complex element is two numbers side
         // by side.
@@ -221,13 +224,13 @@ impl<F: Clone> Folds<F> {
 
 impl<N: Copy, F: Fold<N>> Sink<N> for Folds<F> {
     fn take_run(&mut self, result: usize, run: &[N]) -> Ended {
-        vectors::run(Run { fold: &mut self.0[result], run });
+        vectors::run(RunFold { fold: &mut self.0[result], run });
         Ok(())
     }
 
     fn take_each(&mut self, result: usize, step: isize, row: &[N]) -> Ended {
         if step == 1 {
-            vectors::run(Row { folds: &mut self.0[result..][..row.len()], row });
+            vectors::run(RowFold { folds: &mut self.0[result..][..row.len()], row });
         } else {
             let results = (0..).map(|index| result.wrapping_add_signed(index * step));
             results.zip(row).for_each(|(result, &number)| self.0[result].take(number));
@@ -236,24 +239,24 @@ impl<N: Copy, F: Fold<N>> Sink<N> for Folds<F> {
     }
 }
 
-struct Run<'a, F, N> {
+struct RunFold<'a, F, N> {
     fold: &'a mut F,
     run: &'a [N],
 }
 
-impl<N, F: Fold<N>> Loop for Run<'_, F, N> {
+impl<N, F: Fold<N>> Loop for RunFold<'_, F, N> {
     #[inline(always)]
     fn run(self) {
         self.fold.take_run(self.run);
     }
 }
 
-struct Row<'a, F, N> {
+struct RowFold<'a, F, N> {
     folds: &'a mut [F],
     row: &'a [N],
 }
 
-impl<N: Copy, F: Fold<N>> Loop for Row<'_, F, N> {
+impl<N: Copy, F: Fold<N>> Loop for RowFold<'_, F, N> {
     #[inline(always)]
     fn run(self) {
         for (fold, &number) in self.folds.iter_mut().zip(self.row) {

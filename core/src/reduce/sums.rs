@@ -36,7 +36,7 @@ pub(super) trait Fold<N>: Copy {
 
 /// The sum of integers.
 #[derive(Clone, Copy)]
-pub(super) struct Whole(i128);
+pub(super) struct IntegerSum(i128);
 
 /// The sum of floats, and the sum of its rounding errors.
 #[derive(Clone, Copy)]
@@ -53,10 +53,10 @@ pub(super) trait Summand: Sized + Copy {
 macro_rules! whole_summands {
     ($($type:ty as $wide:ty),*) => {$(
         impl Summand for $type {
-            type Sum = Whole;
+            type Sum = IntegerSum;
         }
 
-        impl Fold<$type> for Whole {
+        impl Fold<$type> for IntegerSum {
             const START: Self = Self(0);
 
             #[inline(always)]
@@ -83,10 +83,10 @@ whole_summands!(u8 as u32, u16 as u32, u32 as u64, i8 as i32, i16 as i32, i32 as
 macro_rules! long_summands {
     ($($type:ty),*) => {$(
         impl Summand for $type {
-            type Sum = Whole;
+            type Sum = IntegerSum;
         }
 
-        impl Fold<$type> for Whole {
+        impl Fold<$type> for IntegerSum {
             const START: Self = Self(0);
 
             #[inline(always)]
@@ -111,7 +111,7 @@ macro_rules! long_summands {
 
 long_summands!(u64, i64);
 
-impl Whole {
+impl IntegerSum {
     fn into_number(self, mean_of: Option<u64>) -> Number {
         match mean_of {
             None => Number::Integer(self.0),

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-use super::request::Request;
+use super::request::ReductionRequest;
 use super::sums::ERROR_BOUND;
 use super::*;
 use crate::copy::End;
@@ -96,9 +96,9 @@ fn reduced(
     axes: &[usize],
 ) -> Result<Vec<Number>> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
-    // SAFETY: `Request::new` needs readable elements: the bytes hold all that the layout describes,
+    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout describes,
     // and any bytes are elements.
-    let request = unsafe { Request::new(from, code, reduction, Some(axes))? };
+    let request = unsafe { ReductionRequest::new(from, code, reduction, Some(axes))? };
     let mut results = vec![];
     let ended = request.fold(&mut || true, &mut |numbers| {
         results.extend_from_slice(numbers);
@@ -118,10 +118,11 @@ fn counted(
     axes: &[usize],
 ) -> Result<(usize, Vec<u64>)> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
-    // SAFETY: `Request::new` needs readable elements: the bytes hold all that the layout describes,
+    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout describes,
     // and any bytes are elements.
-    let request =
-        unsafe { Request::new(from, code, Reduction::Bincount { min_length }, Some(axes))? };
+    let request = unsafe {
+        ReductionRequest::new(from, code, Reduction::Bincount { min_length }, Some(axes))?
+    };
     match request.count(min_length, &mut || true) {
         Err(Stop::Failed(error)) => Err(error),
         ended => {
@@ -440,8 +441,9 @@ fn a_reduction_can_be_stopped_before_each_block() {
     let bytes = vec![1; 10 * walk::BLOCK_BYTES];
     let layout = row(bytes.len(), 1);
     let from = End { start: bytes.as_ptr().cast_mut(), layout: &layout };
-    // SAFETY: `Request::new` needs readable elements: the bytes hold all that the layout describes.
-    let request = unsafe { Request::new(from, TypeCode::UInt8, Reduction::Sum, None) }.unwrap();
+    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout describes.
+    let request =
+        unsafe { ReductionRequest::new(from, TypeCode::UInt8, Reduction::Sum, None) }.unwrap();
     let mut asked = 0;
     let stopped = request.one(&mut || {
         asked += 1;

@@ -38,7 +38,7 @@ pub(super) trait Sink<N> {
 
 /// A dimension, and its steps: `from` bytes among the elements, `to` indices among the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Dim {
+struct ReducedDim {
     count: usize,
     from: isize,
     to: isize,
@@ -46,30 +46,30 @@ struct Dim {
 
 /// A part of a walk: the dimensions from the outermost to the innermost, and where they begin.
 #[derive(Debug, Clone)]
-struct Part {
+struct WalkPart {
     from: *const u8,
     result: isize,
-    dims: Vec<Dim>,
+    dims: Vec<ReducedDim>,
 }
 
 /// A walk over all elements.
-pub(super) struct Walk {
-    whole: Part,
+pub(super) struct ReductionWalk {
+    whole: WalkPart,
     itemsize: usize,
 }
 
-impl Walk {
+impl ReductionWalk {
     /// Plans a walk. `steps` are the indices by which each dimension moves among the results: 0
     /// where it is reduced. There is at least one element.
     pub(super) fn new(from: End<'_>, itemsize: usize, steps: &[isize]) -> Self {
         let strides = from.layout.strides.iter().zip(steps);
         let dims = from.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
-        let dims = dims.map(|(&count, (&from, &to))| Dim {
+        let dims = dims.map(|(&count, (&from, &to))| ReducedDim {
             count: count as usize,
             from: from as isize,
             to,
         });
-        let mut whole = Part { from: from.first(), result: 0, dims: dims.collect() };
+        let mut whole = WalkPart { from: from.first(), result: 0, dims: dims.collect() };
         (0..whole.dims.len()).for_each(|dim| whole.turn_forward(dim));
         whole.dims.sort_by_key(|dim| Reverse(dim.from));
         whole.merge();
@@ -84,7 +84,7 @@ impl Walk {
     /// size of `T`.
     pub(super) unsafe fn run<T: Item>(
         &self,
-        sink: &mut impl Sink<T::Number>,
+        sink: &mut impl Sink<T::Value>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Ended {
         let most = self.block_counts();
@@ -119,33 +119,33 @@ impl Walk {
     }
 }
 
-impl Part {
+impl WalkPart {
     fn count(&self) -> usize {
         self.dims.iter().map(|dim| dim.count).product()
     }
 
     /// Reads a dimension from its other end if its stride is negative.
     fn turn_forward(&mut self, dim: usize) {
-        let Dim { count, from, to } = self.dims[dim];
+        let ReducedDim { count, from, to } = self.dims[dim];
         if from < 0 {
             self.skip(dim, count - 1);
-            self.dims[dim] = Dim { count, from: -from, to: -to };
+            self.dims[dim] = ReducedDim { count, from: -from, to: -to };
         }
     }
 
     /// Starts at another index of a dimension.
     fn skip(&mut self, dim: usize, index: usize) {
-        let Dim { from, to, .. } = self.dims[dim];
+        let ReducedDim { from, to, .. } = self.dims[dim];
         self.from = self.from.wrapping_offset(from * index as isize);
         self.result += to * index as isize;
     }
 
     fn merge(&mut self) {
-        let mut merged: Vec<Dim> = Vec::with_capacity(self.dims.len());
+        let mut merged: Vec<ReducedDim> = Vec::with_capacity(self.dims.len());
         for &dim in &self.dims {
             match merged.last_mut() {
                 Some(outer) if outer.is_one_dimension_with(dim) => {
-                    *outer = Dim { count: outer.count * dim.count, ..dim }
+                    *outer = ReducedDim { count: outer.count * dim.count, ..dim }
                 }
                 _ => merged.push(dim),
             }
@@ -219,7 +219,7 @@ impl Part {
     }
 }
 
-impl Dim {
+impl ReducedDim {
     /// Whether the two are one dimension in the elements and in the results.
     fn is_one_dimension_with(&self, inner: Self) -> bool {
         let count = inner.count as isize;
@@ -228,7 +228,7 @@ impl Dim {
 }
 
 /// Passes numbers that lie side by side to the sink, in the order of the dimensions.
-fn reduce<N>(dims: &[Dim], result: isize, run: &[N], sink: &mut impl Sink<N>) -> Ended {
+fn reduce<N>(dims: &[ReducedDim], result: isize, run: &[N], sink: &mut impl Sink<N>) -> Ended {
     match dims {
         _ if dims.iter().all(|dim| dim.to == 0) => sink.take_run(result as usize, run),
         [row] => sink.take_each(result as usize, row.to, run),

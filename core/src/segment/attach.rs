@@ -13,7 +13,7 @@ use crate::name::{ArrayName, SegmentText};
 use crate::sys::{self, Access, Directory, Lookup, Operation};
 
 /// The result of a lookup.
-enum Found {
+enum FoundSegment {
     /// A segment that this process holds already.
     Segment(Arc<Segment>),
     /// A file that this process has mapped already.
@@ -46,9 +46,9 @@ impl Segment {
         sys::refresh_user();
         let directory = Directory::current();
         let (mapped, is_new) = match map(&directory, lookup, access)? {
-            Found::Segment(segment) => return Ok(segment), // the name of a segment held already
-            Found::Known(mapped) => (mapped, false),
-            Found::New(mapped) => (mapped, true),
+            FoundSegment::Segment(segment) => return Ok(segment), // the name of a segment held already
+            FoundSegment::Known(mapped) => (mapped, false),
+            FoundSegment::New(mapped) => (mapped, true),
         };
         let leases = leases_of(&mapped, cell, &lookup.to_string())?;
         let Some(hold) = enter(&leases, &mapped, cell) else {
@@ -90,24 +90,24 @@ fn leases_of(mapped: &Mapped, cell: Option<u32>, label: &str) -> Result<Leases> 
     leases.ok_or_else(|| Error::handle("segment", format!("{label} has no such cell")))
 }
 
-fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<Found> {
+fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<FoundSegment> {
     if let Lookup::Id(id) = lookup {
         if let Some(mapped) = mapping::find(id, access) {
-            return Ok(Found::Known(mapped));
+            return Ok(FoundSegment::Known(mapped));
         }
     }
     let file = sys::SegmentFile::open(directory.clone(), lookup, access)?;
     let header = read_header(lookup, &file)?;
     if let (Lookup::Name(_), text) = (lookup, SegmentText { id: header.id, cell: None }) {
         if let Some(segment) = find(&text, access) {
-            return Ok(Found::Segment(segment));
+            return Ok(FoundSegment::Segment(segment));
         }
     }
     let mapped = Arc::new(Mapped::map(&file, header, access)?);
     if mapped.header.slab_layout.is_some() {
         mapping::insert(&mapped);
     }
-    Ok(Found::New(mapped))
+    Ok(FoundSegment::New(mapped))
 }
 
 /// Gives back what a message holds of an array. This process need not have attached it.
@@ -120,7 +120,8 @@ pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u6
         segment.release_ticket(ticket);
         return Ok(());
     }
-    let (Found::Known(mapped) | Found::New(mapped)) = map(directory, Lookup::Id(&text.id), access)?
+    let (FoundSegment::Known(mapped) | FoundSegment::New(mapped)) =
+        map(directory, Lookup::Id(&text.id), access)?
     else {
         return Ok(());
     };

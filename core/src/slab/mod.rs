@@ -24,4 +24,4 @@ pub(crate) use free_lists::{FREE_LISTS, before_fork};
 pub(crate) use owned::Slab;
 pub(crate) use reclaim::SweepMode;
 pub(crate) use release::{forget, freed, leave_at_exit, release_idle, release_unused, sweep};
-pub(crate) use request::{CellArray, Request, Reuse};
+pub(crate) use request::{CellArray, CellRequest, Reuse};

@@ -16,7 +16,7 @@ use crate::shape::{Layout, size_bytes};
 use crate::sys::{self, Access, Directory, Owner};
 
 /// A request for an array in a cell.
-pub(crate) struct Request<'a> {
+pub(crate) struct CellRequest<'a> {
     directory: &'a Directory,
     me: Owner,
     cell_bytes: u64,
@@ -46,7 +46,7 @@ pub(crate) enum Reuse {
 /// A slab that may be made for a request.
 pub(crate) struct Growth(NewSlab);
 
-impl<'a> Request<'a> {
+impl<'a> CellRequest<'a> {
     /// `None` when the array needs a segment of its own: it has too many dimensions or too long a
     /// dtype for a cell's head, or there is no registry.
     pub(crate) fn new(

@@ -99,7 +99,7 @@ impl Fault {
 }
 
 /// The steps of an operation, and the errors that it can meet at each.
-struct Plan {
+struct FaultPlan {
     steps: usize,
     /// `None` if no call of the operation can fail.
     faults: Vec<Option<Fault>>,
@@ -140,7 +140,7 @@ pub(crate) fn fail_at_steps(
     counts.row(operation.name, chosen.len(), runs);
 }
 
-fn plan(operation: &'static Operation) -> Outcome<Plan> {
+fn plan(operation: &'static Operation) -> Outcome<FaultPlan> {
     let (_stage, mut victim, _others) = set_up(operation)?;
     let (mut steps, mut faults) = (0, Vec::new());
     while let Some(step) = victim.step(None)? {
@@ -159,7 +159,7 @@ fn plan(operation: &'static Operation) -> Outcome<Plan> {
     }
     process::end_all();
     faults.extend(faults.is_empty().then_some(None));
-    Ok(Plan { steps, faults })
+    Ok(FaultPlan { steps, faults })
 }
 
 /// Returns the stage, the process in which calls fail, and other processes.

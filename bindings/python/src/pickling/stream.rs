@@ -23,7 +23,7 @@ const DOUBLED_BYTES: usize = 16 << 20;
 /// in shared memory follow the segments.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Stream {
-    segments: Vec<Segment>,
+    segments: Vec<FilledSegment>,
     /// The pieces that follow the segments.
     rest: Vec<Py<PyBytes>>,
     rest_bytes: usize,
@@ -33,12 +33,12 @@ pub(crate) struct Stream {
     failure: Option<PyErr>,
 }
 
-struct Segment {
+struct FilledSegment {
     array: Array,
     used: usize,
 }
 
-impl Segment {
+impl FilledSegment {
     fn new(room: usize) -> shmarray::Result<Self> {
         let options = Options { uninitialized: true, ..Options::default() };
         Ok(Self { array: Array::create(DType::parse("|u1")?, &[room as u64], &options)?, used: 0 })
@@ -113,7 +113,7 @@ impl Stream {
 
 /// Adds the rest and then `bytes` to the segments, in one piece.
 fn write_behind(
-    segments: &mut Vec<Segment>,
+    segments: &mut Vec<FilledSegment>,
     rest: &[&[u8]],
     rest_bytes: usize,
     bytes: &[u8],
@@ -122,7 +122,7 @@ fn write_behind(
     if segments.last().is_none_or(|last| last.room() < needed) {
         let written = segments.iter().map(|segment| segment.used).sum::<usize>() + rest_bytes;
         let growth = if written < DOUBLED_BYTES { written } else { written / 4 };
-        segments.push(Segment::new(needed.max(growth) + SPARE_BYTES)?);
+        segments.push(FilledSegment::new(needed.max(growth) + SPARE_BYTES)?);
     }
     if let Some(last) = segments.last_mut() {
         rest.iter().try_for_each(|piece| last.write(piece))?;

@@ -31,7 +31,7 @@ use crate::name::{ArrayName, SegmentId};
 use crate::sys::interface::Access;
 
 /// An open file of this user with a valid header that no process maps.
-struct Found {
+struct UnmappedSegment {
     file: Fd,
     facts: fs::Metadata,
     header: Header,
@@ -80,7 +80,7 @@ pub(crate) fn sweep_names(directory: &Directory) {
 }
 
 /// Opens a file of this user that no process holds and whose header is valid.
-fn find(path: &Path) -> Result<Option<Found>> {
+fn find(path: &Path) -> Result<Option<UnmappedSegment>> {
     let file = match open_existing(path, Access::ReadWrite) {
         Ok(file) => file,
         Err(error) if is_absent_or_foreign(&error) => return Ok(None),
@@ -91,7 +91,7 @@ fn find(path: &Path) -> Result<Option<Found>> {
         return Ok(None);
     }
     let header = front(&file, facts.len()).and_then(|front| Header::read("", &front, facts.len()));
-    Ok(header.ok().map(|header| Found { file, facts, header }))
+    Ok(header.ok().map(|header| UnmappedSegment { file, facts, header }))
 }
 
 /// Whether the file is gone, another user's, or no regular file.
@@ -100,7 +100,7 @@ pub(crate) fn is_absent_or_foreign(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
-impl Found {
+impl UnmappedSegment {
     /// Whether the segment has ended: by this call, or by an earlier process that died before the
     /// unlink. A segment that nobody holds and whose state is none of the valid ones, so that no
     /// process could ever attach it, has ended, too.
@@ -145,7 +145,7 @@ impl Found {
 
 /// Unlinks an ended segment: its name, then its id. Returns `false` if another process was faster,
 /// or if the name's lock cannot be taken: then a later sweep finds the segment by its id.
-fn unlink_all(directory: &Directory, found: &Found, path: &Path) -> Result<bool> {
+fn unlink_all(directory: &Directory, found: &UnmappedSegment, path: &Path) -> Result<bool> {
     match &found.header.name {
         Some(name) if !unlink_if_same(directory, name, &found.facts)? => Ok(false),
         _ => unlink_segment(path),
