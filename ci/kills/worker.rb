@@ -186,5 +186,5 @@ def start(seed, here, there)
   Process.wait(child)
 end
 
-here, there = ARGV.map { |fd| Shmarray::Pipe.for_fd(Integer(fd)) }
+here, there = ARGV.map { |fd| Shmarray::Pipe.from_fd(Integer(fd)) }
 $stdin.each_line { |line| start(Integer(line), here, there) }

@@ -29,14 +29,14 @@ fn to_json(segment: &SegmentInfo) -> serde_json::Value {
     let holder = |pid: &u32| json!({ "pid": pid, "command": command(*pid) });
     json!({
         "segment": segment.segment.to_string(),
-        "kind": segment.kind.as_str(),
         "name": segment.name,
+        "kind": segment.kind.as_str(),
+        "persists": segment.persists,
         "segment_bytes": segment.segment_bytes,
         "dtype": segment.dtype.text(),
         "shape": segment.shape,
         "holders": segment.holders.iter().map(holder).collect::<Vec<_>>(),
         "tickets": segment.tickets,
-        "persists": segment.persists,
         "creator_pid": segment.creator_pid,
         "created_ns": segment.created_ns,
     })

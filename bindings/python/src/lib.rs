@@ -265,16 +265,10 @@ fn segments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyTuple>>> {
 fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Bound<'_, PyTuple>> {
     let (segment, dtype) = (info.segment.to_string(), info.dtype.text());
     let (shape, holders) = (PyTuple::new(py, info.shape)?, PyTuple::new(py, info.holders)?);
-    let which = (segment, info.name, info.segment_bytes, dtype, shape).into_pyobject(py)?;
-    let who = (
-        holders,
-        info.tickets,
-        info.persists,
-        info.creator_pid,
-        info.created_ns,
-        info.kind.as_str(),
-    );
-    which.as_sequence().concat(who.into_pyobject(py)?.as_sequence())?.to_tuple()
+    let which = (segment, info.name, info.kind.as_str(), info.persists).into_pyobject(py)?;
+    let what = (info.segment_bytes, dtype, shape).into_pyobject(py)?;
+    let who = (holders, info.tickets, info.creator_pid, info.created_ns).into_pyobject(py)?;
+    which.as_sequence().concat(what.as_sequence())?.concat(who.as_sequence())?.to_tuple()
 }
 
 /// Returns how many bytes of array data this process has copied with this library.

@@ -20,12 +20,13 @@ module Shmarray
   #   Lists all shared memory of this library that this process may read: one Hash for each array,
   #   and one for the rest of each slab.
   #
-  #   Its +:kind+ is +:array+ (a process or a message holds it, or it persists), +:pool+ (pooled
-  #   memory for a process's next arrays) or +:remains+ (dead processes left it, and the next use of
-  #   the library frees it). The other keys are +:segment+ and +:name+ (Strings; the name may be
-  #   nil), +:segment_bytes+ (of shared memory), +:dtype+, +:shape+, +:holders+ (pids of live
-  #   processes), +:tickets+ (messages that hold it and can still be received), +:persists+,
-  #   +:creator_pid+ and +:created_ns+ (nanoseconds since 1970: <tt>Time.at(0, ns, :nsec)</tt>).
+  #   The keys are +:segment+ and +:name+ (Strings; the name may be nil), +:kind+, +:persists+,
+  #   +:segment_bytes+ (of shared memory), +:dtype+, +:shape+, +:holders+ (pids of live processes),
+  #   +:tickets+ (messages that hold it and can still be received), +:creator_pid+ and
+  #   +:created_ns+ (nanoseconds since 1970: <tt>Time.at(0, ns, :nsec)</tt>). The +:kind+ is
+  #   +:array+ (a process or a message holds it, or it persists), +:pool+ (pooled memory for a
+  #   process's next arrays) or +:remains+ (dead processes left it, and the next use of the library
+  #   frees it).
   #   @return [::Array<Hash{Symbol => Object}>]
   #   @raise [SystemCallError] if the directory cannot be read
   #   @example

@@ -95,8 +95,8 @@ class ErrorMessageTest < SharedMemoryTest
     [-> { a[far] }, -> { a[far] = 1 }, -> { a.view(far, 4) }, -> { a.view(3, far) },
      -> { a.view(3, 4, far) }, -> { a.view(3, 4, "x") },
      -> { a.reshape(far) }, -> { a.sum(axis: far) }, -> { a.bincount(minlength: far) },
-     -> { Shmarray::Pipe.for_fd(2**40) },
-     -> { Shmarray::Pipe.for_fd(far) }, -> { here.send_arrays("x", [far]) },
+     -> { Shmarray::Pipe.from_fd(2**40) },
+     -> { Shmarray::Pipe.from_fd(far) }, -> { here.send_arrays("x", [far]) },
      -> { Shmarray.unlink(3) }, -> { Shmarray.discard("{") },
      *[{ mode: far }, { mode: -1 }, { mode: "x" }, { mode: 2**40 }, { order: 1 }, { name: 1 },
        { colour: 1 }].map do |keywords|

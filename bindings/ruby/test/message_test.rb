@@ -187,7 +187,7 @@ class MessageTest < SharedMemoryTest
   def test_an_end_passes_to_another_program_by_its_fd
     script = <<~RUBY
       require "shmarray"
-      pipe = Shmarray::Pipe.for_fd(Integer(ARGV[0]))
+      pipe = Shmarray::Pipe.from_fd(Integer(ARGV[0]))
       pipe.receive { |message| pipe.send_arrays(message.payload, [message.array(0)]) }
     RUBY
     paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
@@ -203,13 +203,13 @@ class MessageTest < SharedMemoryTest
   def test_an_fd_that_is_not_a_pipe_is_refused_and_stays_open
     reader, writer = IO.pipe
     assert_match(/not an end of a pipe/,
-                 assert_raises(ArgumentError) { Shmarray::Pipe.for_fd(reader.fileno) }.message)
+                 assert_raises(ArgumentError) { Shmarray::Pipe.from_fd(reader.fileno) }.message)
     writer.puts "open"
     assert_equal "open\n", reader.gets
     number = reader.fileno
     [reader, writer].each(&:close)
-    assert_raises(Errno::EBADF) { Shmarray::Pipe.for_fd(number) }
-    assert_raises(ArgumentError) { Shmarray::Pipe.for_fd(-1) }
+    assert_raises(Errno::EBADF) { Shmarray::Pipe.from_fd(number) }
+    assert_raises(ArgumentError) { Shmarray::Pipe.from_fd(-1) }
     assert_raises(NoMethodError, TypeError) { Shmarray::Pipe.new }
   end
 

@@ -42,6 +42,10 @@ pub struct SegmentInfo {
     pub segment: SegmentText,
     /// The name that a person gave it.
     pub name: Option<String>,
+    /// Whether it is an array, memory of a pool, or what dead processes left.
+    pub kind: SegmentKind,
+    /// Whether it stays without holders until its name is unlinked.
+    pub persists: bool,
     /// Its size in shared memory, in bytes, with the header unless arrays share that.
     pub segment_bytes: u64,
     /// The dtype; `|u1` for memory that is no array.
@@ -53,14 +57,10 @@ pub struct SegmentInfo {
     pub holders: Vec<u32>,
     /// The number of messages that can still be received and hold it.
     pub tickets: u64,
-    /// Whether it stays without holders until its name is unlinked.
-    pub persists: bool,
     /// The pid of the process that made it, as that process saw it.
     pub creator_pid: u32,
     /// When it was made, in nanoseconds since 1970. For a cell, when its segment was made.
     pub created_ns: u64,
-    /// Whether it is an array, memory of a pool, or what dead processes left.
-    pub kind: SegmentKind,
 }
 
 /// Returns all that exists and that this user may read: arrays, arrays of messages, pools, and what
@@ -186,15 +186,15 @@ impl Copied<'_> {
         SegmentInfo {
             segment: SegmentText { id: self.header.id, cell },
             name: None,
+            kind: SegmentKind::Array,
+            persists: false,
             segment_bytes: bytes,
             dtype: array.0,
             shape: array.1,
             holders: self.pids(entries).collect(),
             tickets: self.tickets(entries),
-            persists: false,
             creator_pid: self.header.creator_pid,
             created_ns: self.header.created_ns,
-            kind: SegmentKind::Array,
         }
     }
 

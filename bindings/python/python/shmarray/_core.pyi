@@ -228,15 +228,15 @@ def segments() -> list[
     tuple[
         str,
         str | None,
+        Literal["array", "pool", "remains"],
+        bool,
         int,
         str,
         tuple[int, ...],
         tuple[int, ...],
         int,
-        bool,
         int,
         int,
-        Literal["array", "pool", "remains"],
     ]
 ]: ...
 def copied_bytes() -> int: ...

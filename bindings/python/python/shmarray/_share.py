@@ -26,6 +26,13 @@ class SegmentInfo(NamedTuple):
     """The id of its segment; for an array in a cell with the number of the cell, as ``id.17``."""
     name: str | None
     """The name that it was given."""
+    kind: Literal["array", "pool", "remains"]
+    """Its kind. ``array``: a process or a message holds it, or it persists. ``pool``: processes
+    keep the memory for their next arrays. ``remains``: dead processes left it, and the next use of
+    the library releases it.
+    """
+    persists: bool
+    """Whether it stays without holders until its name is unlinked."""
     segment_bytes: int
     """Bytes of shared memory that it takes, with the segment's header unless arrays share that."""
     dtype: str
@@ -38,17 +45,10 @@ class SegmentInfo(NamedTuple):
     """
     tickets: int
     """The number of messages that can still be received and that hold it."""
-    persists: bool
-    """Whether it stays without holders until its name is unlinked."""
     creator_pid: int
     """The process that created it, by the pid that it saw itself."""
     created_ns: int
     """The time of creation in nanoseconds since 1970. For a cell, that of its segment."""
-    kind: Literal["array", "pool", "remains"]
-    """Its kind. ``array``: a process or a message holds it, or it persists. ``pool``: processes
-    keep the memory for their next arrays. ``remains``: dead processes left it, and the next use of
-    the library releases it.
-    """
 
 
 def share(obj: _Object) -> _Object:

@@ -7,7 +7,7 @@ module Shmarray
   #
   # Any number of processes may share an end: each message is received once, and whole. A message
   # that no process can receive any more releases its arrays. The fds close on exec unless spawn
-  # is told of them: +spawn(program, pipe.fileno => pipe.fileno)+, and there {for_fd}.
+  # is told of them: +spawn(program, pipe.fileno => pipe.fileno)+, and there {from_fd}.
   #
   # @example The other end may be in another process, by fork or exec
   #   here, there = Shmarray::Pipe.pair
@@ -21,7 +21,7 @@ module Shmarray
     #   @return [(Pipe, Pipe)] the two ends of a new pipe
     #   @raise [SystemCallError] if this process has no fds left
 
-    # @!method self.for_fd(fd)
+    # @!method self.from_fd(fd)
     #   Returns the end of a pipe that this process was started with. The pipe owns the fd from now
     #   on.
     #   @param fd [Integer]
@@ -29,7 +29,7 @@ module Shmarray
     #   @raise [ArgumentError] if the fd is not an end of such a pipe
     #   @example
     #     here, there = Shmarray::Pipe.pair
-    #     program = "require 'shmarray'; Shmarray::Pipe.for_fd(ARGV[0].to_i).send_arrays('hello')"
+    #     program = "require 'shmarray'; Shmarray::Pipe.from_fd(ARGV[0].to_i).send_arrays('hello')"
     #     fd = there.fileno
     #     Process.wait(spawn("ruby", "-e", program, fd.to_s, fd => fd))
     #     here.receive.payload # => "hello"

@@ -49,7 +49,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     let pipe = shmarray.define_class("Pipe", ruby.class_object())?;
     pipe.undef_default_alloc_func();
     pipe.define_singleton_method("pair", function!(pair, 0))?;
-    pipe.define_singleton_method("for_fd", function!(for_fd, 1))?;
+    pipe.define_singleton_method("from_fd", function!(from_fd, 1))?;
     pipe.define_method("fileno", method!(PipeObject::fileno, 0))?;
     pipe.define_method("closed?", method!(PipeObject::is_closed, 0))?;
     pipe.define_private_method("let_go", method!(PipeObject::let_go, 0))?;
@@ -73,7 +73,7 @@ fn pair(ruby: &Ruby) -> Result<RArray, Error> {
 
 /// Makes a pipe of an fd. A copy of the fd is checked first, so the fd itself is taken only if it
 /// is an end of a pipe.
-fn for_fd(ruby: &Ruby, fd: Integer) -> Result<Value, Error> {
+fn from_fd(ruby: &Ruby, fd: Integer) -> Result<Value, Error> {
     let found = fd.to_i64().ok().and_then(|fd| RawFd::try_from(fd).ok()).filter(|fd| *fd >= 0);
     let fd = found.ok_or_else(|| argument_error(ruby, format!("invalid fd: {fd} is not an fd")))?;
     // SAFETY: the fd is not negative, as checked above, and is only given to `fcntl`, which reports
@@ -82,7 +82,7 @@ fn for_fd(ruby: &Ruby, fd: Integer) -> Result<Value, Error> {
     let os =
         |source| shmarray::Error::Os { call: "fcntl(F_DUPFD_CLOEXEC)", path: "".into(), source };
     Pipe::from_fd(copy.map_err(os).or_raise(ruby)?).or_raise(ruby)?;
-    // SAFETY: the copy above proved that the fd is open, and the caller of `for_fd` gives it away.
+    // SAFETY: the copy above proved that the fd is open, and the caller of `from_fd` gives it away.
     let end = Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).or_raise(ruby)?;
     Ok(PipeObject::wrap(ruby, end))
 }

@@ -46,14 +46,14 @@ pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
 fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
     let facts = ruby.hash_new();
     facts.aset(ruby.to_symbol("segment"), info.segment.to_string())?;
-    facts.aset(ruby.to_symbol("kind"), ruby.to_symbol(info.kind.as_str()))?;
     facts.aset(ruby.to_symbol("name"), info.name)?;
+    facts.aset(ruby.to_symbol("kind"), ruby.to_symbol(info.kind.as_str()))?;
+    facts.aset(ruby.to_symbol("persists"), info.persists)?;
     facts.aset(ruby.to_symbol("segment_bytes"), info.segment_bytes)?;
     facts.aset(ruby.to_symbol("dtype"), info.dtype.text())?;
     facts.aset(ruby.to_symbol("shape"), info.shape)?;
     facts.aset(ruby.to_symbol("holders"), info.holders)?;
     facts.aset(ruby.to_symbol("tickets"), info.tickets)?;
-    facts.aset(ruby.to_symbol("persists"), info.persists)?;
     facts.aset(ruby.to_symbol("creator_pid"), info.creator_pid)?;
     facts.aset(ruby.to_symbol("created_ns"), info.created_ns)?;
     Ok(facts)
