@@ -14,8 +14,9 @@ FORMAT = "core/FORMAT.md"
 GOLDEN = "ci/conformance/golden/make.py"
 CONSTANT = "ffi/src/dtype.rs"
 CXX_TYPE = "bindings/cpp/include/shmarray/array.hpp"
+DRIVERS = "ci/conformance/drivers/driver"
 # What a person edits. Python, Ruby and the command line need nothing.
-TOUCHED = [TABLE, FORMAT, GOLDEN, CONSTANT, CXX_TYPE]
+TOUCHED = [TABLE, FORMAT, GOLDEN, CONSTANT, CXX_TYPE, f"{DRIVERS}.c", f"{DRIVERS}.cpp"]
 # What programs write from these files.
 HEADER = "include/shmarray.h"
 WRITTEN = [HEADER, "ci/conformance/golden/index.json"]
@@ -24,6 +25,10 @@ ROW = f"""\
             /// The upper half of a binary32.
             BFloat16 = 15, "bfloat16", "{TEXT}", half::bf16: Float as f32;
 """
+DRIVER_ROW = f"""\
+ROW(SHMA_BFLOAT16, "{TEXT}", uint16_t,
+        ((const union {{ float f; uint32_t u; }}){{(float)real_part(k)}}).u >> 16)
+""".replace("\n        (", " \\\n        (")
 CXX = """\
 #include <shmarray.hpp>
 
@@ -106,6 +111,17 @@ class Copy:
         segment = f"""        "bfloat16": Segment(20, "{TEXT}", [2], {data}),\n"""
         self.edit(GOLDEN, last, segment + last)
         self.run(sys.executable, GOLDEN)
+
+    def add_driver_rows(self):
+        last = "real_part(k) + imaginary_part(k) * I)\n\n"
+        self.edit(f"{DRIVERS}.c", last, f"{last[:-2]} \\\n    {DRIVER_ROW}\n")
+        self.edit(f"{DRIVERS}.cpp", '"<c16"};', f'"<c16", "{TEXT}"}};')
+
+    def driver(self, ending):
+        """Whether the conformance driver of C or C++ compiles, and what the compiler said."""
+        compiler = {"c": ["gcc", "-std=c11"], "cpp": ["g++", "-std=c++17"]}[ending]
+        flags = ["-fsyntax-only", "-Werror", "-Iinclude", "-Ibindings/cpp/include"]
+        return self.ran(*compiler, *flags, f"{DRIVERS}.{ending}")
 
     def core_tests(self):
         """The unit tests about the table: whether they succeeded, and what they said."""

@@ -38,6 +38,7 @@ def copy(tmp_path_factory):
     copy.add_row()
     copy.add_constant()
     copy.add_type()
+    copy.add_driver_rows()
     return copy
 
 

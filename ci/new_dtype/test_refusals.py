@@ -39,3 +39,12 @@ def test_cxx_does_not_compile_without_its_type(copy):
     copy.add_type()
     succeeded, said = copy.cxx()
     assert succeeded, said
+
+
+def test_the_conformance_drivers_of_c_and_cxx_do_not_compile_without_their_rows(copy):
+    refused(copy.driver("c"), "a dtype of shmarray.h has no row in DTYPES")
+    refused(copy.driver("cpp"), "a dtype of shmarray.h has no text in texts")
+    copy.add_driver_rows()
+    for ending in ("c", "cpp"):
+        succeeded, said = copy.driver(ending)
+        assert succeeded, said

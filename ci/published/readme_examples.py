@@ -1,5 +1,8 @@
 """Runs the README's examples as they are: each fenced piece of Python, Ruby, C and C++.
 
+The first two pieces of text are what two terminals show: Python's lines are given to an interactive
+Python, and the other command runs while it lives.
+
 . ci/env; python ci/published/readme_examples.py
 """
 
@@ -45,6 +48,33 @@ def expectations(language, text):
     return re.findall(r"^p .*# => (.+)$", text, re.M) if language == "ruby" else []
 
 
+def two_terminals(first, second):
+    """Runs what the terminals show. Returns what was missing from their output."""
+    lines = [line.removeprefix(">>> ") for line in first.splitlines() if line.startswith(">>> ")]
+    shown, *expected = second.splitlines()
+    one = subprocess.Popen(
+        [sys.executable, "-i", "-q"],
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        one.stdin.write("\n".join(lines) + "\n")
+        one.stdin.flush()
+        handle = one.stdout.readline()
+        other = shlex.split(shown.removeprefix("$ "))
+        printed = subprocess.run(other, capture_output=True, text=True).stdout
+    finally:
+        one.stdin.close()
+        one.wait()
+    beginning = first.splitlines()[-1].partition("…")[0].rpartition('"')[0]
+    found = [line.rstrip() for line in printed.splitlines()]
+    missing = [line for line in expected if line not in found]
+    return missing if handle.startswith(beginning) else [beginning, *missing]
+
+
 def main():
     passed = failed = skipped = 0
     has_numo = (
@@ -54,6 +84,15 @@ def main():
         == 0
     )
     pieces = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    terminals = [text for language, text in pieces if language == "text"][:2]
+    if not has_numo:
+        skipped += 1
+        print(f"skipped the two terminals: {NUMO_ABSENT}")
+    elif missing := two_terminals(*terminals):
+        failed += 1
+        print(f"FAILED the two terminals: nothing printed {missing}")
+    else:
+        passed += 1
     for number, (language, text) in enumerate(pieces):
         if language not in LANGUAGES:
             continue

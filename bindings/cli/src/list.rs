@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use serde_json::json;
+use serde::Serialize;
 use shmarray::{SegmentInfo, SegmentKind};
 
 use crate::process::{command, process};
@@ -19,27 +19,49 @@ pub(crate) fn print(as_json: bool, out: &mut dyn Write) -> Result<()> {
     }
 }
 
+/// The facts of a segment, in the order of `shma_segment_info`.
+#[derive(Serialize)]
+struct Listed<'a> {
+    segment: String,
+    name: Option<&'a str>,
+    kind: &'a str,
+    persists: bool,
+    segment_bytes: u64,
+    dtype: &'a str,
+    shape: &'a [u64],
+    holders: Vec<Holder>,
+    tickets: u64,
+    creator_pid: u32,
+    created_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Holder {
+    pid: u32,
+    command: String,
+}
+
 fn print_json(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
-    let all = segments.iter().map(to_json).collect::<Vec<_>>();
+    let all = segments.iter().map(listed).collect::<Vec<_>>();
     writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
     Ok(())
 }
 
-fn to_json(segment: &SegmentInfo) -> serde_json::Value {
-    let holder = |pid: &u32| json!({ "pid": pid, "command": command(*pid) });
-    json!({
-        "segment": segment.segment.to_string(),
-        "name": segment.name,
-        "kind": segment.kind.as_str(),
-        "persists": segment.persists,
-        "segment_bytes": segment.segment_bytes,
-        "dtype": segment.dtype.text(),
-        "shape": segment.shape,
-        "holders": segment.holders.iter().map(holder).collect::<Vec<_>>(),
-        "tickets": segment.tickets,
-        "creator_pid": segment.creator_pid,
-        "created_ns": segment.created_ns,
-    })
+fn listed(info: &SegmentInfo) -> Listed<'_> {
+    let holder = |&pid: &u32| Holder { pid, command: command(pid) };
+    Listed {
+        segment: info.segment.to_string(),
+        name: info.name.as_deref(),
+        kind: info.kind.as_str(),
+        persists: info.persists,
+        segment_bytes: info.segment_bytes,
+        dtype: info.dtype.text(),
+        shape: &info.shape,
+        holders: info.holders.iter().map(holder).collect(),
+        tickets: info.tickets,
+        creator_pid: info.creator_pid,
+        created_ns: info.created_ns,
+    }
 }
 
 fn print_table(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {

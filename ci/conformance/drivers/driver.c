@@ -51,6 +51,7 @@ static const struct {
     const char *text;
 } dtypes[] = {DTYPES(NUMBER_AND_TEXT)};
 enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes };
+_Static_assert(DTYPE_COUNT == SHMA_DTYPE_COUNT, "a dtype of shmarray.h has no row in DTYPES");
 
 static void store(shma_dtype dtype, void *at, int64_t k) {
     switch (dtype) {

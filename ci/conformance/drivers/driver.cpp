@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -39,23 +40,21 @@ T pattern(std::int64_t k) {
         return real;
 }
 
+/// The dtypes' texts, in the order of their numbers, as `element_types` has their types.
+constexpr const char *texts[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2",
+                                 "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"};
+static_assert(std::size(texts) == SHMA_DTYPE_COUNT, "a dtype of shmarray.h has no text in texts");
+
+template <class Act, class... Elements>
+void for_each_of(shmarray::detail::type_list<Elements...>, Act act) {
+    const char *const *text = texts;
+    (act(Elements(), *text++), ...);
+}
+
 /// Calls `act` with a zero of each element type and its dtype's text.
 template <class Act>
 void for_each_type(Act act) {
-    act(bool(), "|b1");
-    act(std::int8_t(), "|i1");
-    act(std::int16_t(), "<i2");
-    act(std::int32_t(), "<i4");
-    act(std::int64_t(), "<i8");
-    act(std::uint8_t(), "|u1");
-    act(std::uint16_t(), "<u2");
-    act(std::uint32_t(), "<u4");
-    act(std::uint64_t(), "<u8");
-    act(shmarray::float16(), "<f2");
-    act(float(), "<f4");
-    act(double(), "<f8");
-    act(std::complex<float>(), "<c8");
-    act(std::complex<double>(), "<c16");
+    for_each_of(shmarray::detail::element_types(), act);
 }
 
 /// Calls `act` with a zero of the type that a dtype's text names, and returns its answer.

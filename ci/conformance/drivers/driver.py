@@ -4,27 +4,17 @@
 """
 
 import json
+import pathlib
+import re
 import sys
 
 import numpy as np
 import shmarray
 
-DTYPES = [
-    "|b1",
-    "|i1",
-    "<i2",
-    "<i4",
-    "<i8",
-    "|u1",
-    "<u2",
-    "<u4",
-    "<u8",
-    "<f2",
-    "<f4",
-    "<f8",
-    "<c8",
-    "<c16",
-]
+FORMAT = pathlib.Path(__file__).resolve().parents[3] / "core/FORMAT.md"
+ROW = re.search(r"^    (\|b1 .*)$", FORMAT.read_text(), re.M)  # as core's table: a test compares
+assert ROW, f"{FORMAT} has no row of dtypes"
+DTYPES = ROW[1].split()
 WRITTEN = 100
 
 # For each layout: the shape and order of the array in shared memory, and the slice taken of it.

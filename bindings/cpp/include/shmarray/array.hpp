@@ -52,7 +52,7 @@ constexpr shma_dtype position_of(type_list<Elements...>) {
 template <class T>
 struct dtype_of : std::integral_constant<shma_dtype, position_of<T>(element_types{})> {
     static_assert(dtype_of::value != 0,
-                  "no dtype: bool, (u)int8_t to (u)int64_t, float16, float, double, std::complex");
+                  "no dtype has elements of this type: element_types has those that one has");
 };
 
 } // namespace detail
