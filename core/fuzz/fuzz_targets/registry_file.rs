@@ -374,8 +374,8 @@ impl World {
     fn child_makes(&mut self, what: u8) {
         let Some(child) = chosen(&mut self.children, what) else { return };
         let handle = child.ask(&format!("make {what}"));
-        self.shared
-            .push(MadeArray { children: HashSet::from([child.pid]), ..MadeArray::new(handle, what) });
+        let children = HashSet::from([child.pid]);
+        self.shared.push(MadeArray { children, ..MadeArray::new(handle, what) });
     }
 
     fn child_ends(&mut self, what: u8, by_itself: bool) {

@@ -96,8 +96,8 @@ fn reduced(
     axes: &[usize],
 ) -> Result<Vec<Number>> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
-    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout describes,
-    // and any bytes are elements.
+    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout
+    // describes, and any bytes are elements.
     let request = unsafe { ReductionRequest::new(from, code, reduction, Some(axes))? };
     let mut results = vec![];
     let ended = request.fold(&mut || true, &mut |numbers| {
@@ -118,8 +118,8 @@ fn counted(
     axes: &[usize],
 ) -> Result<(usize, Vec<u64>)> {
     let from = End { start: bytes.as_ptr().cast_mut(), layout };
-    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout describes,
-    // and any bytes are elements.
+    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout
+    // describes, and any bytes are elements.
     let request = unsafe {
         ReductionRequest::new(from, code, Reduction::Bincount { min_length }, Some(axes))?
     };
@@ -441,7 +441,8 @@ fn a_reduction_can_be_stopped_before_each_block() {
     let bytes = vec![1; 10 * walk::BLOCK_BYTES];
     let layout = row(bytes.len(), 1);
     let from = End { start: bytes.as_ptr().cast_mut(), layout: &layout };
-    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout describes.
+    // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout
+    // describes.
     let request =
         unsafe { ReductionRequest::new(from, TypeCode::UInt8, Reduction::Sum, None) }.unwrap();
     let mut asked = 0;

@@ -46,7 +46,7 @@ impl Segment {
         sys::refresh_user();
         let directory = Directory::current();
         let (mapped, is_new) = match map(&directory, lookup, access)? {
-            FoundSegment::Segment(segment) => return Ok(segment), // the name of a segment held already
+            FoundSegment::Segment(segment) => return Ok(segment), // the name of one held already
             FoundSegment::Known(mapped) => (mapped, false),
             FoundSegment::New(mapped) => (mapped, true),
         };
