@@ -229,9 +229,14 @@ class ArrayTest < SharedMemoryTest
     assert_equal a.handle, Shmarray::Array.attach(a.handle).handle
   end
 
+  # The members of shma_segment_info, in its order. C counts shapes and holders by themselves.
+  FACTS = %i[segment name kind persists segment_bytes dtype shape holders tickets creator_pid
+             created_ns].freeze
+
   def test_segments_are_told_with_what_they_hold
     a = Shmarray::Array.create(:float32, [2, 3], mode: 0o640)
     facts = listed_arrays.fetch(0)
+    assert_equal FACTS, facts.keys
     assert_equal JSON.parse(a.handle)["segment"], facts[:segment]
     assert_equal [:array, nil, "<f4", [2, 3], Process.pid],
                  facts.values_at(:kind, :name, :dtype, :shape, :creator_pid)
