@@ -197,14 +197,12 @@ import signal, sys
 import shmarray.multiprocessing as mp
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell had it ignored
 q = mp.JoinableQueue(1)
-wait = {
-    "get": q.get,
-    "put": lambda: [q.put(number) for number in range(2)],
-    "join": lambda: (q.put(0), q.join()),
-}
+if sys.argv[1] != "get":
+    q.put(0)
+wait = {"get": q.get, "put": lambda: q.put(1), "join": q.join}[sys.argv[1]]
 try:
     print("waiting", flush=True)
-    wait[sys.argv[1]]()
+    wait()
 except KeyboardInterrupt:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not q.empty():
