@@ -83,7 +83,33 @@ class NumoInterruptsTest < NumoTest
     assert_match(/left with exit code 130/, error.message)
   end
 
+  # The collector would close what nothing refers to, if it ran.
+  def test_an_exception_as_a_workers_exit_is_opened_leaves_no_fd
+    GC.disable
+    fds = Dir.children("/proc/self/fd").size
+    assert_raises(Interrupt) do
+      interrupting_process_fd { CALLS["isolation"].call(Numo::Parallel) }
+    end
+    assert_equal fds, Dir.children("/proc/self/fd").size
+  ensure
+    GC.enable
+  end
+
   private
+
+  # Interrupts this thread within the opening of the third worker's exit, a successor's.
+  def interrupting_process_fd
+    exact = Shmarray.method(:process_fd)
+    opened = 0
+    Shmarray.define_singleton_method(:process_fd) do |pid|
+      exact.call(pid).tap { Thread.current.raise(Interrupt) if (opened += 1) == 3 }
+    end
+    yield
+  ensure
+    Shmarray.singleton_class.send(:remove_method, :process_fd)
+    Shmarray.define_singleton_method(:process_fd, exact)
+    Shmarray.singleton_class.send(:private, :process_fd)
+  end
 
   # Rubygems does not tolerate an interrupt while a file is loaded.
   def setup

@@ -23,13 +23,17 @@ module Numo
       end
 
       # Waits for the process. Returns nil if other code has waited for it already.
+      #
+      # An exception that comes within IO#close would leave the fd open.
       # @return [Process::Status, nil]
       def status
         return @status if known?
 
         @io.wait_readable # other threads run meanwhile
-        @status = wait
-        @io.close
+        Interrupts.hold do
+          @status = wait
+          @io.close
+        end
         @status
       end
 
@@ -59,7 +63,7 @@ module Numo
           return @status if known?
 
           @status = @thread.value
-          [@io, @writer].each(&:close)
+          Interrupts.hold { [@io, @writer].each(&:close) }
           @status
         end
       end

@@ -62,7 +62,7 @@ module Numo
 
       # Opens the pidfd. To be called after all workers have been forked.
       def watch
-        @exit = ProcessExit.of(@pid)
+        Interrupts.hold { @exit = ProcessExit.of(@pid) }
       end
 
       # Returns the IOs that are readable when it has replied or ended; none if that is known.
