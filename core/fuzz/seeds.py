@@ -18,6 +18,8 @@ WITH_IDENTITY = bytes([1 | 2 | 4 | 32])
 # … or magic and id, with the handle of the first cell, which may be closing in the last epoch
 # before they begin again.
 FIRST_CELL = bytes([1 | 2 | 64])
+# … or magic, state, generation and PERSIST, and not the id: only the name leads to that segment.
+FOUND_BY_NAME = bytes([1 | 4 | 16])
 HEADS, LAST_EPOCH = 4096, bytes([0xFA]) + bytes([0xFF]) * 7
 # The steps of registry_file, and what it puts in the registry's place, in the order of their
 # numbers.
@@ -37,6 +39,8 @@ def seeds():
     cells = (GOLDEN / "segments/cells").read_bytes()
     yield "segment_file/first_cell", FIRST_CELL + cells
     yield "segment_file/last_epoch", FIRST_CELL + cells[:HEADS] + LAST_EPOCH + cells[HEADS + 8 :]
+    named = (GOLDEN / "segments/bool_named").read_bytes()
+    yield "segment_file/found_by_name", FOUND_BY_NAME + named
     for kind, registry in enumerate(REGISTRIES):
         pairs = [(STEPS.index(step), what) for step, what in lives(kind)]
         yield f"registry_file/{registry}", b"".join(map(bytes, pairs))

@@ -1,10 +1,11 @@
-//! A persistent create that fails because its name is taken leaves nothing behind.
+//! A name leads to the array that it was given to: a create that finds it taken leaves nothing
+//! behind, and a copied file is not the array that it was copied from.
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 #![allow(missing_docs)]
 
 mod support;
 
-use shmarray::{Array, DType, Error, Options};
+use shmarray::{Access, Array, DType, Error, Options};
 use support::{directory, scenario, segments_in};
 
 fn persistent(name: &str) -> Result<Array, Error> {
@@ -27,5 +28,28 @@ fn an_array_that_would_persist_under_a_taken_name_leaves_nothing() {
         assert_eq!(segments_in(&directory()).len(), before);
         shmarray::unlink("model").unwrap();
         drop(array);
+    });
+}
+
+/// The copy's header has the id of the original, which an unlink of the copy would give back.
+#[test]
+fn a_copy_of_a_file_under_another_name_is_refused_and_unlinking_it_keeps_the_original() {
+    let name = "a_copy_of_a_file_under_another_name_is_refused_and_unlinking_it_keeps_the_original";
+    scenario(name, || {
+        let handle = persistent("model").unwrap().handle();
+        let [model, copy] = ["model", "copy"].map(|name| format!("shmarray-name-{name}"));
+        std::fs::copy(directory().join(model), directory().join(&copy)).unwrap();
+        for held in [None, Some(Array::attach("model", Access::ReadOnly).unwrap())] {
+            let refused = Array::attach("copy", Access::ReadWrite).unwrap_err();
+            assert!(matches!(refused, Error::InvalidSegment { field: "id", .. }), "{refused}");
+            drop(held);
+        }
+        shmarray::unlink("copy").unwrap();
+        assert!(!directory().join(copy).exists());
+        shmarray::sweep().unwrap();
+        for text in [&handle, "model"] {
+            Array::attach(text, Access::ReadWrite).unwrap();
+        }
+        shmarray::unlink("model").unwrap();
     });
 }

@@ -26,7 +26,8 @@ pub(crate) struct Mapped {
 /// Reads and validates the header of an open file. Most headers are one page, which is read once.
 ///
 /// # Errors
-/// [`Error::InvalidSegment`], also when the file was looked up by id and its header has another id.
+/// [`Error::InvalidSegment`], also when the file was looked up by id and its header has another id,
+/// or by name and the id in its header leads to another file.
 pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result<Header> {
     let (label, page) = (lookup.to_string(), file.read_front(PAGE_BYTES)?);
     let header = match Header::bytes_needed(&label, &page, file.bytes())? {
@@ -35,15 +36,14 @@ pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result
         }
         all => Header::read(&label, &file.read_front(all)?, file.bytes())?,
     };
-    match lookup {
-        Lookup::Id(id) if *id != header.id => Err(Error::InvalidSegment {
-            segment: label.clone(),
-            field: "id",
-            expected: label,
-            found: header.id.to_string(),
-        }),
-        _ => Ok(header),
-    }
+    let expected = match lookup {
+        Lookup::Id(id) if *id != header.id => label.clone(),
+        // A copy of a segment's file: what ended it would end the original.
+        Lookup::Name(_) if file.is_another_than(&header.id) => "the id of this file".to_owned(),
+        _ => return Ok(header),
+    };
+    let found = header.id.to_string();
+    Err(Error::InvalidSegment { segment: label, field: "id", expected, found })
 }
 
 /// Gives a LOCK_ONLY segment back when it is dropped, if no other mapping holds its lock.

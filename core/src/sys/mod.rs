@@ -30,6 +30,7 @@
 //! | `find_dead`, `Dead::remove_from_list` | processes that died and may have left segments behind |
 //! | `is_found`, `is_findable` | whether an id leads to a file; to a file of this user |
 //! | `SegmentFile::links` | the number of a file's links |
+//! | `SegmentFile::is_another_than` | whether an id leads to another file |
 //! | `is_absent_or_foreign` | whether an error says that a file is gone or not this user's |
 //! | `Directory::last_check` | when this process last searched for dead processes |
 //! | `refresh_user` | asks again which user this process is |

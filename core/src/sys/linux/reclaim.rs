@@ -206,8 +206,12 @@ fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata)
 
 /// Whether a path leads to that file.
 pub(super) fn is_same(path: &Path, facts: &fs::Metadata) -> bool {
-    fs::symlink_metadata(path)
-        .is_ok_and(|there| (there.dev(), there.ino()) == (facts.dev(), facts.ino()))
+    fs::symlink_metadata(path).is_ok_and(|there| is_one_file(&there, facts))
+}
+
+/// Whether two lookups found one file.
+pub(super) fn is_one_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Returns the bytes of an open file that [`Header::read`] needs.

@@ -12,7 +12,7 @@ use super::map::Mapping;
 use super::name_lock::NameLock;
 use super::open::{create_unnamed, open_for};
 use super::pages;
-use super::reclaim::{is_same, reclaim_named};
+use super::reclaim::{is_one_file, is_same, reclaim_named};
 use super::reserve::{no_space_if_full, reserve};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
@@ -126,6 +126,12 @@ impl SegmentFile {
     /// The number of names that the file has.
     pub(crate) fn links(&self) -> u64 {
         self.file.metadata().map_or(1, |facts| facts.nlink())
+    }
+
+    /// Whether an id leads to another file than this one.
+    pub(crate) fn is_another_than(&self, id: &SegmentId) -> bool {
+        let by_id = fs::symlink_metadata(self.directory.segment_path(id));
+        by_id.is_ok_and(|there| !self.file.metadata().is_ok_and(|here| is_one_file(&here, &there)))
     }
 
     /// Returns a copy of the first `bytes` bytes, or of all if the file is shorter.
