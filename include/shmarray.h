@@ -149,6 +149,11 @@
 #define SHMA_ERROR_PANIC -16
 
 /**
+ * Private memory is used up; the message says how many bytes were requested.
+ */
+#define SHMA_ERROR_NO_MEMORY -17
+
+/**
  * Size of shma_error.message, including the terminating zero. Longer messages are truncated.
  */
 #define SHMA_MESSAGE_BYTES 1016

@@ -8,6 +8,9 @@ use divan::{Bencher, counter::BytesCount};
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/copy/mod.rs"]
 mod copy;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/per_byte/mod.rs"]
+mod per_byte;
 /// The part of the crate that `copy` uses.
 pub(crate) mod shape {
     pub(crate) use shmarray::{Layout, Order};

@@ -1,6 +1,7 @@
 //! Rust types that are elements of an array.
-#![allow(unsafe_code)] // volatile access to memory that another process may write
+#![allow(unsafe_code)] // elements are bytes at an address
 
+use std::mem::transmute_copy;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use num_complex::Complex;
@@ -8,6 +9,7 @@ use num_traits::FromPrimitive;
 
 use crate::dtype::{DType, TypeCode, with_dtypes};
 use crate::number::Number;
+use crate::per_byte;
 
 /// A Rust type whose values are the bytes of one dtype's items.
 ///
@@ -37,11 +39,6 @@ pub unsafe trait Element: Copy + 'static {
     /// One element can be written at `address`.
     unsafe fn write(address: *mut u8, value: Self);
 }
-
-/// An element at any byte: views may start there.
-#[derive(Clone, Copy)]
-#[repr(C, packed)]
-struct Unaligned<T>(T);
 
 /// The Rust type of a row's elements, and its values as numbers.
 pub(crate) trait RowElement: Element {
@@ -115,30 +112,31 @@ macro_rules! rows {
 macro_rules! access {
     (Bool) => {
         unsafe fn read(address: *const u8) -> Self {
-            // SAFETY: the caller promises that one byte can be read at the address, and a byte
-            // needs no alignment. Every byte but 0 is true.
-            let byte = unsafe { address.read_volatile() };
-            byte != 0
+            // SAFETY: the caller promises that one byte can be read at the address.
+            let [byte] = unsafe { per_byte::load(address) };
+            byte != 0 // every byte but 0 is true
         }
 
         unsafe fn write(address: *mut u8, value: Self) {
-            // SAFETY: the caller promises that one byte can be written at the address, and a byte
-            // needs no alignment.
-            unsafe { address.write_volatile(value.into()) }
+            // SAFETY: the caller promises that one byte can be written at the address.
+            unsafe { per_byte::store(address, [value.into()]) }
         }
     };
     ($number:ident) => {
         unsafe fn read(address: *const u8) -> Self {
-            // SAFETY: the caller promises that one element can be read at the address, and
-            // `Unaligned` has an alignment of 1, so any address is aligned. Any bytes are a value
-            // of a number.
-            unsafe { address.cast::<Unaligned<Self>>().read_volatile() }.0
+            // SAFETY: the caller promises that one element can be read at the address, which may be
+            // any.
+            let bytes = unsafe { per_byte::load::<{ size_of::<Self>() }>(address) };
+            // SAFETY: the array has as many bytes as the number, of which any bytes are a value.
+            unsafe { transmute_copy(&bytes) }
         }
 
         unsafe fn write(address: *mut u8, value: Self) {
-            // SAFETY: the caller promises that one element can be written at the address, and
-            // `Unaligned` has an alignment of 1, so any address is aligned.
-            unsafe { address.cast::<Unaligned<Self>>().write_volatile(Unaligned(value)) }
+            // SAFETY: a number has no padding, so each of its bytes is one of the array.
+            let bytes: [u8; size_of::<Self>()] = unsafe { transmute_copy(&value) };
+            // SAFETY: the caller promises that one element can be written at the address, which may
+            // be any.
+            unsafe { per_byte::store(address, bytes) }
         }
     };
 }
@@ -198,7 +196,8 @@ with_dtypes!(rows);
 /// returns the result. `None` where the address is not aligned for that.
 ///
 /// # Safety
-/// 8 bytes can be read and written at `address`.
+/// 8 bytes can be read and written at `address`, and no thread of this process accesses them in
+/// another way meanwhile.
 pub(crate) unsafe fn count_down(address: *mut u8) -> Option<u64> {
     let address = address.cast::<u64>();
     if !address.is_aligned() {

@@ -178,6 +178,15 @@ pub enum Error {
         directory: PathBuf,
     },
 
+    /// This process cannot get so much private memory.
+    #[error("{bytes} bytes of private memory, which {purpose} needs, cannot be allocated")]
+    NoMemory {
+        /// The size asked for.
+        bytes: u64,
+        /// The use that the memory was meant for.
+        purpose: &'static str,
+    },
+
     /// A segment of that size would exceed this process's limit on the size of files.
     #[error(
         "a segment of {asked_bytes} bytes exceeds this process's limit on the size of files, \
@@ -252,6 +261,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// Shared memory is full, or this process may not have so much in one piece.
     NoSpace,
+    /// This process cannot get as much private memory.
+    NoMemory,
     /// The system or the owner denies it.
     PermissionDenied,
     /// This platform's backend cannot do it.
@@ -262,7 +273,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of declaration. A binding's test walks them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NotFound,
         Self::Exists,
         Self::StaleHandle,
@@ -274,6 +285,7 @@ impl ErrorKind {
         Self::OutOfBounds,
         Self::ReadOnly,
         Self::NoSpace,
+        Self::NoMemory,
         Self::PermissionDenied,
         Self::Unsupported,
         Self::Os,
@@ -296,6 +308,7 @@ impl Error {
             Self::OutOfBounds { .. } | Self::IndexOutOfBounds { .. } => ErrorKind::OutOfBounds,
             Self::ReadOnly => ErrorKind::ReadOnly,
             Self::NoSpace { .. } | Self::FileTooLarge { .. } => ErrorKind::NoSpace,
+            Self::NoMemory { .. } => ErrorKind::NoMemory,
             Self::NotOwner { .. } => ErrorKind::PermissionDenied,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Os { source, .. } => os_kind(source),

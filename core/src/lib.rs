@@ -20,6 +20,7 @@
 //! is the guide to the source.
 //!
 //! The modules form a line: each uses only those before it.
+#![cfg_attr(miri, feature(core_intrinsics), allow(internal_features))] // for `per_byte` alone
 #![cfg_attr(
     any(not(target_os = "linux"), feature = "portable", miri),
     allow(
@@ -40,6 +41,7 @@ pub(crate) mod format;
 pub(crate) mod control;
 pub(crate) mod lease;
 pub(crate) mod sys;
+pub(crate) mod per_byte;
 pub(crate) mod copy;
 pub(crate) mod mapping;
 pub(crate) mod slab;

@@ -196,7 +196,7 @@ fn every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached() {
             let array = Array::create(dtype.clone(), &[3, 2], &Options::default()).unwrap();
             let again = Array::attach(&array.handle(), Access::ReadOnly).unwrap();
             assert_eq!(again.dtype(), dtype);
-            assert_eq!(again.to_bytes(), vec![0; 6 * dtype.itemsize() as usize]);
+            assert_eq!(again.to_bytes().unwrap(), vec![0; 6 * dtype.itemsize() as usize]);
         }
     });
 }
@@ -217,7 +217,7 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         assert_eq!(array.strides(), [4, 16]);
         assert_eq!(values(&array)[..4], [0, 4, 8, 1]);
         let every_other = array.slice(0, None, None, -2).unwrap();
-        let bytes = every_other.to_bytes();
+        let bytes = every_other.to_bytes().unwrap();
         let copied =
             bytes.chunks_exact(4).map(|bytes| i32::from_le_bytes(bytes.try_into().unwrap()));
         assert_eq!(copied.collect::<Vec<_>>(), values(&every_other));
@@ -404,4 +404,19 @@ fn a_handle_that_does_not_fit_its_segment_is_refused() {
         ));
         assert_eq!(values(&attach(&good).unwrap()), [0, 1, 2, 3]);
     });
+}
+
+/// A stride of zero makes an array of any size from one element, and a handle may say so.
+#[test]
+fn a_copy_that_no_memory_has_room_for_is_an_error() {
+    let array = Array::create(DType::parse("<f8").unwrap(), &[1], &Options::default()).unwrap();
+    let huge = array
+        .handle()
+        .replace(r#""shape":[1],"strides":[8]"#, r#""shape":[70368744177664],"strides":[0]"#);
+    let huge = Array::attach(&huge, Access::ReadOnly).unwrap();
+    assert_eq!(huge.layout().len(), 1 << 46);
+    match huge.to_bytes() {
+        Err(Error::NoMemory { bytes, .. }) => assert_eq!(bytes, 1 << 49),
+        other => panic!("{:?}", other.map(|bytes| bytes.len())),
+    }
 }

@@ -71,7 +71,9 @@ fn a_cell_that_is_used_again_is_zero_and_refuses_its_old_handles() {
                 .chain(handles.iter().map(|_| numbers(3)))
                 .collect();
             assert!(
-                next.iter().all(|array| array.to_bytes() == vec![0; 8 * array.shape()[0] as usize])
+                next.iter().all(
+                    |array| array.to_bytes().unwrap() == vec![0; 8 * array.shape()[0] as usize]
+                )
             );
             assert!(handles.iter().all(|handle| is_refused(handle)));
             assert!(even.iter().all(|(at, array)| marks(array)[0] == *at as u64 + round));

@@ -35,7 +35,7 @@ fn bytes(shape: &[u64], order: Order) -> Array {
 }
 
 fn numbers(array: &Array) -> Vec<u64> {
-    let bytes = array.to_bytes();
+    let bytes = array.to_bytes().unwrap();
     let itemsize = array.dtype().itemsize() as usize;
     let number =
         |item: &[u8]| item.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
@@ -200,6 +200,7 @@ fn complex_numbers_are_added_up_by_their_parts() {
         let floats = |array: Array| -> Vec<f64> {
             array
                 .to_bytes()
+                .unwrap()
                 .chunks(8)
                 .map(|part| f64::from_le_bytes(part.try_into().unwrap()))
                 .collect()

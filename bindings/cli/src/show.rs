@@ -71,7 +71,8 @@ fn values(array: &Array, out: &mut dyn Write) -> Result<()> {
 }
 
 fn bytes(array: &Array, out: &mut dyn Write) -> Result<()> {
-    let shown = array.to_bytes().into_iter().take(SHOWN as usize).map(|byte| format!("{byte:02x}"));
+    let shown =
+        array.to_bytes()?.into_iter().take(SHOWN as usize).map(|byte| format!("{byte:02x}"));
     writeln!(out, "bytes    {}", shown.collect::<Vec<_>>().join(" "))?;
     Ok(())
 }

@@ -28,6 +28,7 @@ const std::map<std::string, std::type_index> &types() {
         {"OUT_OF_BOUNDS", typeid(shmarray::out_of_bounds)},
         {"READ_ONLY", typeid(shmarray::read_only)},
         {"NO_SPACE", typeid(shmarray::no_space)},
+        {"NO_MEMORY", typeid(shmarray::no_memory)},
         {"PERMISSION_DENIED", typeid(shmarray::permission_denied)},
         {"UNSUPPORTED", typeid(shmarray::error)},
         {"OS", typeid(shmarray::error)},

@@ -34,7 +34,7 @@ fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
         ErrorKind::DTypeMismatch => py.get_type::<PyTypeError>(),
         ErrorKind::OutOfBounds => py.get_type::<PyValueError>(),
         ErrorKind::ReadOnly => py.get_type::<PyValueError>(),
-        ErrorKind::NoSpace => py.get_type::<PyMemoryError>(),
+        ErrorKind::NoSpace | ErrorKind::NoMemory => py.get_type::<PyMemoryError>(),
         ErrorKind::PermissionDenied => py.get_type::<PyPermissionError>(),
         ErrorKind::Unsupported => py.get_type::<Error>(),
         ErrorKind::Os => py.get_type::<PyOSError>(),

@@ -43,7 +43,7 @@ impl Driver {
         let array = self.array.as_ref().expect("the runner attaches first");
         match command {
             "handle" => Ok(format!("ok {}", array.handle())),
-            "bytes" => Ok(format!("ok {}", hex(&array.to_bytes()))),
+            "bytes" => Ok(format!("ok {}", hex(&array.to_bytes()?))),
             "compare" => compare(array),
             "write" => write_last(array),
             "written" => written(array),

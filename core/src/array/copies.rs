@@ -1,4 +1,5 @@
 //! Copying elements out of an array, and into one.
+#![allow(unsafe_code)] // copies between addresses
 
 use super::Array;
 use crate::copy::{End, copy_elements, copy_uncounted};
@@ -7,22 +8,28 @@ use crate::shape::{Layout, Order};
 
 impl Array {
     /// Returns the elements as bytes, side by side in C order.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; (self.layout.len() * self.dtype.itemsize()) as usize];
-        let _: Result<()> = self.read_into(&mut bytes); // it has room for all
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]: with strides of zero, an array may have far more elements than memory.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let count = self.layout.len() * self.dtype.itemsize();
+        let (mut bytes, size) = (Vec::new(), count as usize);
         bytes
+            .try_reserve_exact(size)
+            .map_err(|_| Error::NoMemory { bytes: count, purpose: "a copy of the elements" })?;
+        // SAFETY: the vector has room for all elements, as was just reserved.
+        unsafe { self.copy_to(bytes.as_mut_ptr())? };
+        // SAFETY: the copy wrote every byte of that size.
+        unsafe { bytes.set_len(size) };
+        Ok(bytes)
     }
 
     /// Copies the elements into `bytes`, side by side in C order.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the elements do not take as many bytes.
-    #[allow(unsafe_code)]
     pub fn read_into(&self, bytes: &mut [u8]) -> Result<()> {
-        let itemsize = self.dtype.itemsize();
-        let layout = Layout::contiguous(&self.layout.shape, itemsize, Order::C)?;
-        let wanted = layout.len() * itemsize;
+        let wanted = self.layout.len() * self.dtype.itemsize();
         if bytes.len() as u64 != wanted {
             let found = bytes.len();
             return Err(Error::argument(
@@ -30,12 +37,19 @@ impl Array {
                 format!("the elements are {wanted} bytes, and there is room for {found}"),
             ));
         }
+        // SAFETY: the slice is private, and just as long as the elements.
+        unsafe { self.copy_to(bytes.as_mut_ptr()) }
+    }
+
+    /// # Safety
+    /// All elements, side by side, can be written at `start`, and none is an element of this array.
+    unsafe fn copy_to(&self, start: *mut u8) -> Result<()> {
+        let itemsize = self.dtype.itemsize();
+        let layout = Layout::contiguous(&self.layout.shape, itemsize, Order::C)?;
         // SAFETY: `copy_elements` needs one shape, which the contiguous layout has, and mapped
-        // ends: this array's layout was checked when it was made, and `bytes` is private and just
-        // as long as the elements.
-        unsafe {
-            copy_elements(End { start: bytes.as_mut_ptr(), layout: &layout }, self.end(), itemsize)
-        };
+        // ends: this array's layout was checked when it was made, and the caller promises that the
+        // elements can be written at `start`.
+        unsafe { copy_elements(End { start, layout: &layout }, self.end(), itemsize) };
         Ok(())
     }
 
@@ -47,7 +61,6 @@ impl Array {
     /// # Safety
     /// Every element of `layout`, from `source` on, can be read, and none is an element of this
     /// array.
-    #[allow(unsafe_code)]
     pub unsafe fn fill_from(&self, source: *const u8, layout: &Layout) -> Result<()> {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
@@ -81,7 +94,6 @@ impl Array {
     ///
     /// # Safety
     /// None of the bytes is an element of this array.
-    #[allow(unsafe_code)]
     pub unsafe fn write_bytes(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let (count, room) = (bytes.len() as u64, self.layout.len());
         if self.is_readonly() {

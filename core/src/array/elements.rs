@@ -44,14 +44,19 @@ impl Array {
     ///
     /// # Errors
     /// As for [`Array::set`]; [`Error::InvalidArgument`] where the element is not aligned.
+    ///
+    /// # Safety
+    /// While this runs, no other thread of this process accesses the element but by this method:
+    /// the other methods access an element byte by byte, which would race with its eight at once.
     #[allow(unsafe_code)]
-    pub fn count_down(&self, index: &[u64]) -> Result<u64> {
+    pub unsafe fn count_down(&self, index: &[u64]) -> Result<u64> {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
         let address = self.element_address::<u64>(index)?;
         // SAFETY: 8 bytes can be read and written at the address: `element_address` checked the
-        // dtype `<u8` and the index, and the array is not read-only.
+        // dtype `<u8` and the index, and the array is not read-only. The caller promises that no
+        // thread accesses them in another way.
         unsafe { count_down(address) }
             .ok_or_else(|| Error::argument("index", "the element is not aligned"))
     }

@@ -2,7 +2,7 @@
 //!
 //! * `end`: one side of a copy.
 //! * `plan`: the order in which a copy walks.
-//! * `walk`: its loops.
+//! * `walk`: its loops, and `item`: what they move.
 //! * `parts`: its parts, and the threads that copy them.
 //! * `pieces`: the elements as pieces that are written to a file.
 
@@ -10,6 +10,7 @@ mod end;
 mod plan;
 mod parts;
 mod pieces;
+mod item;
 mod walk;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::per_byte;
 use crate::shape::{Layout, Order};
 pub(crate) use end::End;
 use parts::{in_threads, parts_of};
@@ -71,7 +73,7 @@ pub(crate) unsafe fn copy_in_parts(to: End<'_>, from: End<'_>, itemsize: u64, pa
         // (`dense_bytes`); the caller promises that they are mapped, that `to` is writable, and
         // that they do not overlap.
         Some(bytes) if parts == 1 => unsafe {
-            std::ptr::copy_nonoverlapping(from.first().cast_const(), to.first(), bytes as usize);
+            per_byte::copy(to.first(), from.first(), bytes as usize);
         },
         _ => {
             let plan = Plan::new(to, from, itemsize as usize);

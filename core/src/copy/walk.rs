@@ -3,115 +3,9 @@
 
 use std::mem::MaybeUninit;
 
+use super::item::{AnySize, Ends, Fixed, ItemCopy};
 use super::plan::{Dim, Inner, LINE_BYTES, Plan};
-
-/// The item that is copied at every index.
-trait ItemCopy: Copy {
-    fn of(bytes: usize) -> Self;
-
-    fn bytes(self) -> usize;
-
-    /// # Safety
-    /// `bytes` can be read at `from` and written at `to`, and do not overlap.
-    unsafe fn copy(self, to: *mut u8, from: *const u8);
-
-    /// Copies four items that are `step` bytes apart to four side by side.
-    ///
-    /// # Safety
-    /// As for `copy`, for each of the four.
-    #[inline(always)]
-    unsafe fn four(self, to: *mut u8, from: *const u8, step: isize) {
-        Dim { count: 4, to: self.bytes() as isize, from: step }.each(to, from, |to, from| {
-            // SAFETY: the caller promises what `copy` needs for each of the four items, and the
-            // index is below four.
-            unsafe { self.copy(to, from) };
-        });
-    }
-}
-
-/// An item of a size that is known here: one load and one store.
-#[derive(Clone, Copy)]
-struct Fixed<const BYTES: usize>;
-
-/// An item of one to two times `WORD` bytes: the first and the last word, which may overlap.
-#[derive(Clone, Copy)]
-struct Ends<const WORD: usize>(usize);
-
-/// An item of any size.
-#[derive(Clone, Copy)]
-struct AnySize(usize);
-
-impl<const BYTES: usize> ItemCopy for Fixed<BYTES> {
-    fn of(_: usize) -> Self {
-        Self
-    }
-
-    #[inline(always)]
-    fn bytes(self) -> usize {
-        BYTES
-    }
-
-    #[inline(always)]
-    unsafe fn copy(self, to: *mut u8, from: *const u8) {
-        // SAFETY: the caller promises that `BYTES` can be read and written there, and do not
-        // overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, BYTES) };
-    }
-
-    /// Loads all four before it stores one, so that they become one store.
-    #[inline(always)]
-    unsafe fn four(self, to: *mut u8, from: *const u8, step: isize) {
-        let four: [[MaybeUninit<u8>; BYTES]; 4] = std::array::from_fn(|index| {
-            let from = from.wrapping_offset(step * index as isize);
-            // SAFETY: the caller promises that each of the four items can be read; an array of
-            // bytes needs no alignment.
-            unsafe { from.cast::<[MaybeUninit<u8>; BYTES]>().read() }
-        });
-        // SAFETY: the caller promises that four items side by side can be written; an array of
-        // bytes needs no alignment.
-        unsafe { to.cast::<[[MaybeUninit<u8>; BYTES]; 4]>().write(four) };
-    }
-}
-
-impl<const WORD: usize> ItemCopy for Ends<WORD> {
-    fn of(bytes: usize) -> Self {
-        Self(bytes)
-    }
-
-    #[inline(always)]
-    fn bytes(self) -> usize {
-        self.0
-    }
-
-    #[inline(always)]
-    unsafe fn copy(self, to: *mut u8, from: *const u8) {
-        let last = self.0 - WORD;
-        // SAFETY: the caller promises that all bytes of the item can be read and written; an item
-        // of `Ends` has at least `WORD` of them.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, WORD) };
-        // SAFETY: the caller promises that all bytes of the item can be read and written; the last
-        // word ends where the item does.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), WORD)
-        };
-    }
-}
-
-impl ItemCopy for AnySize {
-    fn of(bytes: usize) -> Self {
-        Self(bytes)
-    }
-
-    fn bytes(self) -> usize {
-        self.0
-    }
-
-    unsafe fn copy(self, to: *mut u8, from: *const u8) {
-        // SAFETY: the caller promises that `self.0` bytes can be read and written there, and do not
-        // overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, self.0) };
-    }
-}
+use crate::per_byte;
 
 impl Plan {
     /// # Safety
@@ -282,8 +176,15 @@ impl<I: ItemCopy> CopyWalk<I> {
     /// As for [`CopyWalk::dimensions`], and what `far` writes lies side by side.
     unsafe fn turn(&self, near: Dim, far: Dim, to: *mut u8, from: *const u8) {
         let four = Dim { count: far.count / 4, to: 4 * far.to, from: 4 * far.from };
+        let is_dense = near.from == self.item.bytes() as isize;
         four.each(to, from, |to, from| {
-            near.each(to, from, |to, from| {
+            let done = match is_dense {
+                // SAFETY: the caller promises that the elements of both dimensions can be read and
+                // written; those of `near` lie side by side.
+                true => unsafe { self.item.words_of_four(near, to, from, far.from) },
+                false => 0,
+            };
+            near.each_from(done, to, from, |to, from| {
                 // SAFETY: the caller promises that the elements of both dimensions can be read and
                 // written; these four are of successive indices of `far`, which it writes side by
                 // side.
@@ -316,11 +217,14 @@ impl<I: ItemCopy> CopyWalk<I> {
             // SAFETY: the caller promises that the row's elements can be read and written, and they
             // lie side by side in both ends.
             (t, f) if (t, f) == (bytes, bytes) => unsafe {
-                std::ptr::copy_nonoverlapping(from, to, bytes as usize * row.count);
+                per_byte::copy(to, from, bytes as usize * row.count);
             },
             (t, 0) if t == bytes => Dim { to: bytes, from: 0, ..row }.each(to, from, copy),
             (t, f) if (t, f) == (bytes, -bytes) => {
-                Dim { to: bytes, from: -bytes, ..row }.each(to, from, copy)
+                // SAFETY: the caller promises that the row's elements can be read and written, and
+                // they lie side by side in both ends.
+                let done = unsafe { self.item.words_backwards(row.count, to, from) };
+                Dim { to: bytes, from: -bytes, ..row }.each_from(done, to, from, copy)
             }
             (t, f) if (t, f) == (bytes, 2 * bytes) => {
                 Dim { to: bytes, from: 2 * bytes, ..row }.each(to, from, copy)
@@ -342,9 +246,8 @@ unsafe fn touch(near: Dim, far: Dim, from: *const u8) {
     let lines = Dim { count: near.count.div_ceil(step), from: near.from * step as isize, ..near };
     let last = near.from * (near.count as isize - 1);
     let read = |from: *const u8| {
-        // SAFETY: the address is of an element, which the caller promises can be read; the value
-        // may be any byte, since nothing uses it.
-        unsafe { from.cast::<MaybeUninit<u8>>().read_volatile() };
+        // SAFETY: the address is of an element, which the caller promises can be read.
+        let _: [u8; 1] = unsafe { per_byte::load(from) };
     };
     far.each(std::ptr::null_mut(), from, |to, from| {
         lines.each(to, from, |_, from| read(from));
@@ -355,10 +258,31 @@ unsafe fn touch(near: Dim, far: Dim, from: *const u8) {
 impl Dim {
     /// Calls `visit` with the addresses of every index.
     #[inline(always)]
-    fn each(self, to: *mut u8, from: *const u8, mut visit: impl FnMut(*mut u8, *const u8)) {
+    pub(super) fn each(
+        self,
+        to: *mut u8,
+        from: *const u8,
+        mut visit: impl FnMut(*mut u8, *const u8),
+    ) {
         for index in 0..self.count as isize {
             visit(to.wrapping_offset(index * self.to), from.wrapping_offset(index * self.from));
         }
+    }
+
+    /// Calls `visit` with the addresses of every index from `first` on.
+    #[inline(always)]
+    pub(super) fn each_from(
+        self,
+        first: usize,
+        to: *mut u8,
+        from: *const u8,
+        visit: impl FnMut(*mut u8, *const u8),
+    ) {
+        let (to, from) = (
+            to.wrapping_offset(self.to * first as isize),
+            from.wrapping_offset(self.from * first as isize),
+        );
+        Self { count: self.count - first, ..self }.each(to, from, visit);
     }
 
     /// Calls `visit` with pieces of at most `most` indices, and their addresses.

@@ -49,7 +49,8 @@ impl Message {
                 let handle = message.body.insert(Descriptor::parse(text(inline)?)?);
                 // A mapping to read and write is cached for the next message, and a read-only one
                 // is not.
-                message.payload = Array::attach_descriptor(handle, Access::ReadWrite)?.to_bytes();
+                message.payload =
+                    Array::attach_descriptor(handle, Access::ReadWrite)?.to_bytes()?;
                 message.split_handles(handles_bytes)?
             }
             None => inline.to_vec(),

@@ -12,13 +12,13 @@
 #![allow(unsafe_code)] // copies out of the memory of an array
 
 use std::cmp::Reverse;
-use std::sync::atomic::{Ordering, compiler_fence};
 
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::item::Item;
 use super::reduction::{Ended, Stop};
 use crate::copy::{End, copy_in_parts};
+use crate::per_byte;
 use crate::shape::Layout;
 
 /// The size of a block in bytes.
@@ -188,7 +188,7 @@ impl WalkPart {
         if self.is_dense(itemsize) {
             // SAFETY: the caller promises that so many bytes can be read, which lie side by side
             // from `from` on (`is_dense`); the buffer is private.
-            unsafe { std::ptr::copy_nonoverlapping(self.from, bytes.as_mut_ptr(), bytes.len()) };
+            unsafe { per_byte::copy(bytes.as_mut_ptr(), self.from, bytes.len()) };
         } else {
             let shape: Vec<_> = self.dims.iter().map(|dim| dim.count as u64).collect();
             let strides = self.dims.iter().map(|dim| dim.from as i64).collect();
@@ -204,8 +204,6 @@ impl WalkPart {
             // `to` is the dense layout of all its bytes.
             unsafe { copy_in_parts(to, from, itemsize as u64, 1) };
         }
-        // The compiler must not replace a read of the copy by another read of the elements.
-        compiler_fence(Ordering::SeqCst);
     }
 
     /// Whether the elements lie side by side, in the order of the dimensions.

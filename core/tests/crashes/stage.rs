@@ -79,7 +79,7 @@ fn old(bytes: u64, options: &Options) -> Array {
 
 /// Checks that every element is what was written first.
 pub(crate) fn check(array: &Array) {
-    let (found, expected) = (array.to_bytes(), expected(array.shape()[0]));
+    let (found, expected) = (array.to_bytes().unwrap(), expected(array.shape()[0]));
     assert!(found == expected, "the data of {} is not what it was", array.descriptor().segment);
 }
 

@@ -72,6 +72,11 @@ struct no_space : error {
     using error::error;
 };
 
+/// Private memory is used up; what() says how many bytes were requested.
+struct no_memory : error {
+    using error::error;
+};
+
 /// The operating system or the owner of the memory refuses access.
 struct permission_denied : error {
     using error::error;
@@ -101,6 +106,8 @@ namespace detail {
         throw read_only(status, os_errno, message);
     case SHMA_ERROR_NO_SPACE:
         throw no_space(status, os_errno, message);
+    case SHMA_ERROR_NO_MEMORY:
+        throw no_memory(status, os_errno, message);
     case SHMA_ERROR_PERMISSION_DENIED:
         throw permission_denied(status, os_errno, message);
     default:

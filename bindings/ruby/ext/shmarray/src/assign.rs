@@ -105,7 +105,7 @@ fn misfit(ruby: &Ruby, count: &str, shape: &[u64], dim: usize) -> Error {
 fn copy(ruby: &Ruby, to: &Array, from: &Array) -> Result<(), Error> {
     to.expect_dtype(from.dtype().clone()).or_raise(ruby)?;
     // Copied first, since source and target may be the same memory.
-    let bytes = copying(bytes_of(from) as usize, || from.to_bytes());
+    let bytes = copying(bytes_of(from) as usize, || from.to_bytes()).or_raise(ruby)?;
     let layout = dense(ruby, from)?;
     // SAFETY: `dense` gives the layout in which `to_bytes` wrote the elements, and `bytes` is
     // private to this function.

@@ -17,6 +17,7 @@ const TABLE: &[(ErrorKind, &str)] = &[
     (ErrorKind::OutOfBounds, "ArgumentError"),
     (ErrorKind::ReadOnly, "FrozenError"),
     (ErrorKind::NoSpace, "Errno::ENOSPC"),
+    (ErrorKind::NoMemory, "NoMemoryError"),
     (ErrorKind::PermissionDenied, "Errno::EACCES"),
     (ErrorKind::Unsupported, "Shmarray::Error"),
     (ErrorKind::Os, "SystemCallError"), // with its errno, so that Ruby makes an Errno class of it

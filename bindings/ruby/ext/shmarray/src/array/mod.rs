@@ -92,7 +92,7 @@ impl ArrayObject {
 
     fn to_bytes(ruby: &Ruby, this: &Self) -> Result<RString, Error> {
         let array = this.array(ruby)?;
-        let bytes = copying(bytes_of(&array) as usize, || array.to_bytes());
+        let bytes = copying(bytes_of(&array) as usize, || array.to_bytes()).or_raise(ruby)?;
         Ok(ruby.str_from_slice(&bytes))
     }
 

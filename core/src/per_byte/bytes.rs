@@ -1,0 +1,62 @@
+//! One byte after the other, each by a relaxed atomic access.
+#![allow(unsafe_code)] // loads and stores at addresses
+
+/// # Safety
+/// `BYTES` bytes can be read at `from`.
+#[inline]
+pub(crate) unsafe fn load<const BYTES: usize>(from: *const u8) -> [u8; BYTES] {
+    // SAFETY: the caller promises that so many bytes can be read, and the index is below that.
+    std::array::from_fn(|index| unsafe { load_byte(from.wrapping_add(index)) })
+}
+
+/// # Safety
+/// `BYTES` bytes can be written at `to`.
+#[inline]
+pub(crate) unsafe fn store<const BYTES: usize>(to: *mut u8, bytes: [u8; BYTES]) {
+    for (index, byte) in bytes.into_iter().enumerate() {
+        // SAFETY: the caller promises that so many bytes can be written, and the index is below
+        // that.
+        unsafe { store_byte(to.wrapping_add(index), byte) };
+    }
+}
+
+/// # Safety
+/// `count` bytes can be read at `from` and written at `to`, and do not overlap.
+pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
+    for index in 0..count {
+        // SAFETY: the caller promises that `count` bytes can be read, and the index is below that.
+        let byte = unsafe { load_byte(from.wrapping_add(index)) };
+        // SAFETY: the caller promises that `count` bytes can be written, and the index is below
+        // that.
+        unsafe { store_byte(to.wrapping_add(index), byte) };
+    }
+}
+
+/// A reference to an atomic may be made of writable memory alone, and `from` may be read-only. Miri
+/// would refuse it; it has the intrinsic that needs no reference.
+///
+/// # Safety
+/// One byte can be read at `from`.
+#[inline]
+unsafe fn load_byte(from: *const u8) -> u8 {
+    #[cfg(miri)]
+    // SAFETY: the caller promises that the byte can be read, and a byte needs no alignment.
+    return unsafe {
+        std::intrinsics::atomic_load::<u8, { std::intrinsics::AtomicOrdering::Relaxed }>(from)
+    };
+    #[cfg(not(miri))]
+    {
+        // SAFETY: the caller promises that the byte can be read, and this atomic is only loaded.
+        let byte = unsafe { std::sync::atomic::AtomicU8::from_ptr(from.cast_mut()) };
+        byte.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// # Safety
+/// One byte can be written at `to`.
+#[inline]
+unsafe fn store_byte(to: *mut u8, byte: u8) {
+    // SAFETY: the caller promises that the byte can be written; a byte needs no alignment.
+    let atomic = unsafe { std::sync::atomic::AtomicU8::from_ptr(to) };
+    atomic.store(byte, std::sync::atomic::Ordering::Relaxed);
+}
