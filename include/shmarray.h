@@ -675,7 +675,7 @@ int shma_pipe_fd(const shma_pipe *pipe);
  * a memory file. Nothing was sent unless the status is 0.
  */
 int32_t shma_pipe_send(const shma_pipe *pipe,
-                       const shma_array *const *arrays,
+                       shma_array *const *arrays,
                        size_t count,
                        const void *payload,
                        size_t payload_bytes,

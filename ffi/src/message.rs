@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use shmarray::{Error, Message, Pipe, Received, Sent};
@@ -124,7 +125,7 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_send(
     pipe: Option<&shma_pipe>,
-    arrays: *const Option<&shma_array>,
+    arrays: *const Option<NonNull<shma_array>>,
     count: usize,
     payload: *const c_void,
     payload_bytes: usize,
@@ -136,7 +137,12 @@ pub unsafe extern "C" fn shma_pipe_send(
         // SAFETY: `list` needs NULL or `count` pointers that are NULL or to live arrays: P1 and P3
         // of the crate, which the C caller guarantees.
         let arrays = unsafe { list("arrays", arrays, count) }?;
-        let arrays = arrays.iter().map(|&array| Ok(&needed("arrays", array)?.0));
+        let arrays = arrays.iter().map(|array| {
+            // SAFETY: `as_ref` needs a live array that nothing changes: P1 of the crate, which the
+            // C caller guarantees for each pointer of `arrays`.
+            let array = array.as_ref().map(|array| unsafe { array.as_ref() });
+            Ok(&needed("arrays", array)?.0)
+        });
         let arrays = arrays.collect::<Result<Vec<_>, Failure>>()?;
         // SAFETY: `list` needs NULL or `payload_bytes` bytes that do not change during the call: P3
         // of the crate, which the C caller guarantees.

@@ -316,7 +316,7 @@ static void null_where_a_message_is_sent(void **state) {
     shma_error error = SHMA_ERROR_INIT;
     shma_pipe *here, *there, *made = (shma_pipe *)untouched;
     assert_int_equal(shma_pipe_pair(&here, &there, NULL), SHMA_OK);
-    const shma_array *none = NULL;
+    shma_array *none = NULL;
     assert_int_equal(shma_pipe_pair(NULL, &made, &error), needed);
     assert_non_null(strstr(error.message, "one_out: it is NULL"));
     assert_int_equal(shma_pipe_pair(&made, NULL, &error), needed);
