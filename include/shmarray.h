@@ -33,8 +33,8 @@
  *   - Shapes are in elements; strides, offsets and sizes are in bytes. Texts are UTF-8 and end in a
  *     zero byte.
  *   - Every function may be called by any thread. The shape, strides and dtype of an array do
- *     not change after its creation. The caller must not close an array while another thread uses
- *     it.
+ *     not change after its creation. The last owner must not close an array while another thread
+ *     uses it; shma_array_retain makes a thread an owner.
  *   - Another process may read and write the same memory at any time. The README has a section on
  *     data races.
  *
@@ -166,6 +166,8 @@
 
 /**
  * An array: typed n-dimensional memory that several processes can have mapped at once.
+ *
+ * It has one owner after its creation, and one more after each shma_array_retain.
  */
 typedef struct shma_array shma_array;
 
@@ -406,16 +408,6 @@ typedef struct {
 #define SHMA_DTYPE_COUNT 14
 
 /**
- * The memory may be read and written.
- */
-#define SHMA_READ_WRITE 0
-
-/**
- * The memory may be read. It is mapped read-only, so a store faults.
- */
-#define SHMA_READ_ONLY 1
-
-/**
  * The last dimension varies fastest.
  */
 #define SHMA_ORDER_C 0
@@ -424,6 +416,16 @@ typedef struct {
  * The first dimension varies fastest.
  */
 #define SHMA_ORDER_F 1
+
+/**
+ * The memory may be read and written.
+ */
+#define SHMA_READ_WRITE 0
+
+/**
+ * The memory may be read. It is mapped read-only, so a store faults.
+ */
+#define SHMA_READ_ONLY 1
 
 /**
  * An array that a process or a message holds, or that persists without a holder.
@@ -637,7 +639,14 @@ int32_t shma_array_is_readonly(const shma_array *array);
 int32_t shma_array_is_contiguous(const shma_array *array, shma_order order);
 
 /**
- * Closes the array. Its memory is given back when no process holds it any more.
+ * Adds an owner and returns the array itself, which stays open until each owner has closed it.
+ * Returns NULL for NULL. The call makes no view and allocates nothing.
+ */
+shma_array *shma_array_retain(const shma_array *array);
+
+/**
+ * Removes an owner. The last one closes the array, and its memory is given back when no process
+ * holds it any more.
  */
 void shma_array_close(shma_array *array);
 

@@ -1,18 +1,29 @@
 //! `shma_array_*`: the C functions on arrays.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
-use shmarray::{Access, Array, Descriptor, Layout, Options, Order};
+use shmarray::{Access, Array, Descriptor, Layout, Order};
 
 use crate::arguments::{
-    check_text_buffer, invalid, needed, numbers, optional_text, produce, put_text,
-    shape as shape_of, text as text_of,
+    Object, check_text_buffer, invalid, needed, numbers, produce, put_text, shape as shape_of,
+    text as text_of,
 };
-use crate::dtype::{SHMA_OPAQUE, resolve, shma_dtype};
+use crate::dtype::{SHMA_OPAQUE, shma_dtype};
 use crate::error::{Failure, guard, shma_error};
+use crate::options::{order_of, read_options, shma_options, shma_order};
 
 /// An array: typed n-dimensional memory that several processes can have mapped at once.
+///
+/// It has one owner after its creation, and one more after each shma_array_retain.
 pub struct shma_array(pub(crate) Array);
+
+impl Object for shma_array {
+    /// The pointer is an [`Arc`]'s, whose count is the number of owners.
+    fn into_pointer(self) -> *mut Self {
+        Arc::into_raw(Arc::new(self)).cast_mut()
+    }
+}
 
 /// The access to an attached array: SHMA_READ_WRITE or SHMA_READ_ONLY.
 pub type shma_access = i32;
@@ -21,78 +32,9 @@ pub const SHMA_READ_WRITE: shma_access = 0;
 /// The memory may be read. It is mapped read-only, so a store faults.
 pub const SHMA_READ_ONLY: shma_access = 1;
 
-/// The order of elements in memory: SHMA_ORDER_C or SHMA_ORDER_F.
-pub type shma_order = i32;
-/// The last dimension varies fastest.
-pub const SHMA_ORDER_C: shma_order = 0;
-/// The first dimension varies fastest.
-pub const SHMA_ORDER_F: shma_order = 1;
-
 /// An open bound of a slice. As start it stands for the first element in the direction of the step,
 /// as stop for the end behind the last one.
 pub const SHMA_END: i64 = i64::MIN;
-
-/// Creation options. Initialize them with SHMA_OPTIONS_INIT. All zeros are the defaults.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct shma_options {
-    /// sizeof(shma_options), by which the library knows which fields the caller has; 0 stands for
-    /// those of the library's version.
-    pub struct_bytes: usize,
-    /// A name for the array, 1 to 64 characters of A-Z a-z 0-9 . _ -, or NULL.
-    pub name: *const c_char,
-    /// If not 0, the array lives until its name is unlinked, even without a holder.
-    pub persist: i32,
-    /// The permission bits of the segment; 0 stands for 0600.
-    pub mode: u32,
-    /// SHMA_ORDER_C or SHMA_ORDER_F.
-    pub order: shma_order,
-    /// If not 0, the memory is not zeroed and may have bytes of this user's earlier arrays.
-    pub uninitialized: u32,
-    /// The size of one element in bytes, for SHMA_OPAQUE.
-    pub itemsize: u64,
-    /// The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize.
-    pub dtype_text: *const c_char,
-}
-
-/// Converts a dtype and options to those of core.
-///
-/// # Safety
-/// The texts in `options` are as P2 of the crate requires.
-unsafe fn read_options(
-    dtype: shma_dtype,
-    options: Option<&shma_options>,
-) -> Result<(shmarray::DType, Options), Failure> {
-    let Some(options) = options else { return Ok((resolve(dtype, None, 0)?, Options::default())) };
-    if options.struct_bytes != 0 && options.struct_bytes < size_of::<shma_options>() {
-        return Err(invalid(
-            "options",
-            format!("struct_bytes {}: no version of shma_options has it", options.struct_bytes),
-        ));
-    }
-    // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
-    // function guarantees for `options.name` by the `# Safety` section.
-    let name = unsafe { optional_text("name", options.name) }?;
-    // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
-    // function guarantees for `options.dtype_text` by the `# Safety` section.
-    let dtype_text = unsafe { optional_text("dtype_text", options.dtype_text) }?;
-    let read = Options {
-        order: order_of(options.order)?,
-        name: name.map(str::to_owned),
-        persist: options.persist != 0,
-        mode: if options.mode == 0 { 0o600 } else { options.mode },
-        uninitialized: options.uninitialized != 0,
-    };
-    Ok((resolve(dtype, dtype_text, options.itemsize)?, read))
-}
-
-fn order_of(order: shma_order) -> Result<Order, Failure> {
-    match order {
-        SHMA_ORDER_C => Ok(Order::C),
-        SHMA_ORDER_F => Ok(Order::F),
-        _ => Err(invalid("order", format!("{order} is neither SHMA_ORDER_C nor SHMA_ORDER_F"))),
-    }
-}
 
 /// Returns the given strides, or those of a contiguous array in C order if `strides` is NULL.
 ///
@@ -485,11 +427,35 @@ pub extern "C" fn shma_array_is_contiguous(array: Option<&shma_array>, order: sh
     array.zip(order).map_or(0, |(array, order)| array.0.is_contiguous(order).into())
 }
 
-/// Closes the array. Its memory is given back when no process holds it any more.
+/// Adds an owner and returns the array itself, which stays open until each owner has closed it.
+/// Returns NULL for NULL. The call makes no view and allocates nothing.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require.
 #[unsafe(no_mangle)]
-pub extern "C" fn shma_array_close(array: Option<Box<shma_array>>) {
+pub unsafe extern "C" fn shma_array_retain(array: *const shma_array) -> *mut shma_array {
+    if !array.is_null() {
+        // SAFETY: the count of an `Arc` is increased by a pointer that `Arc::into_raw` returned and
+        // that has an owner: `into_pointer` made it, and it is live by P1 of the crate.
+        unsafe { Arc::increment_strong_count(array) };
+    }
+    array.cast_mut()
+}
+
+/// Removes an owner. The last one closes the array, and its memory is given back when no process
+/// holds it any more.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require; the caller is an owner of the array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_array_close(array: *mut shma_array) {
     guard(None, || {
-        drop(array);
+        if !array.is_null() {
+            // SAFETY: the count of an `Arc` is decreased by a pointer that `Arc::into_raw` returned
+            // and by one of its owners: `into_pointer` made it, and the C caller is an owner by the
+            // `# Safety` section.
+            unsafe { Arc::decrement_strong_count(array) };
+        }
         Ok(())
     });
 }

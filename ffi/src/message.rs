@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shmarray::{Error, Message, Pipe, Received, Sent};
 
-use crate::arguments::{invalid, list, needed, produce, put};
+use crate::arguments::{Object, invalid, list, needed, produce, put};
 use crate::array::{access_of, shma_access, shma_array};
 use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error,
@@ -19,8 +19,12 @@ use crate::error::{
 /// whole and by one process. A message that no process can receive any more releases its arrays.
 pub struct shma_pipe(Pipe);
 
+impl Object for shma_pipe {}
+
 /// A received message: arrays and bytes. It holds its arrays until it is closed.
 pub struct shma_message(Message);
+
+impl Object for shma_message {}
 
 /// The timeout_ns that waits without a limit, as any negative number does.
 pub const SHMA_NO_TIMEOUT: i64 = -1;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use shmarray::{SegmentInfo, SegmentKind};
 
-use crate::arguments::{produce, text as text_of};
+use crate::arguments::{Object, produce, text as text_of};
 use crate::error::{guard, shma_error};
 
 /// The kind of a segment or of a cell: one of the numbers below.
@@ -66,6 +66,8 @@ pub struct shma_segment_list {
     _rows: Vec<Row>,
     infos: Vec<shma_segment_info>,
 }
+
+impl Object for shma_segment_list {}
 
 impl shma_segment_list {
     fn new(segments: &[SegmentInfo]) -> Self {

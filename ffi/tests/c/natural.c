@@ -85,6 +85,29 @@ static void views_are_made_of_views(void **state) {
         shma_array_close(all[i]);
 }
 
+struct picture {
+    const char *title;
+    shma_array *pixels;
+};
+
+static struct picture picture_of(const char *title, const shma_array *pixels) {
+    struct picture made = {title, shma_array_retain(pixels)};
+    return made;
+}
+
+static void two_structs_own_one_array(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    int64_t shape[] = {16, 16};
+    shma_array *pixels;
+    must(shma_array_create(SHMA_UINT8, 2, shape, NULL, &pixels, &error), &error);
+    struct picture one = picture_of("one", pixels), other = picture_of("other", pixels);
+    shma_array_close(pixels);
+    shma_array_close(one.pixels);
+    assert_int_equal(shma_array_size(other.pixels), 256);
+    shma_array_close(other.pixels);
+}
+
 static void a_pipe_carries_arrays_and_a_text(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
@@ -163,6 +186,7 @@ int main(void) {
         cmocka_unit_test(an_image_is_made_filled_and_found_by_its_handle),
         cmocka_unit_test(private_memory_is_shared_and_its_shape_walked),
         cmocka_unit_test(views_are_made_of_views),
+        cmocka_unit_test(two_structs_own_one_array),
         cmocka_unit_test(a_pipe_carries_arrays_and_a_text),
         cmocka_unit_test(a_named_array_is_listed_and_unlinked),
         cmocka_unit_test(a_handle_is_sent_and_not_wanted),
