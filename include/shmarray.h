@@ -200,12 +200,14 @@ typedef int32_t shma_dtype;
 typedef int32_t shma_order;
 
 /**
- * Creation options. Initialize them with SHMA_OPTIONS_INIT. All zeros are the defaults.
+ * Creation options. Initialize them with SHMA_OPTIONS_INIT and set what differs from the defaults.
+ *
+ * Later versions add fields at the end. A library refuses a field that it does not know unless
+ * that field is zero, and takes fields that the caller does not know for zero.
  */
 typedef struct {
   /**
-   * sizeof(shma_options), by which the library knows which fields the caller has; 0 stands for
-   * those of the library's version.
+   * sizeof(shma_options), by which the library knows which fields the caller has.
    */
   size_t struct_bytes;
   /**
@@ -229,17 +231,20 @@ typedef struct {
    */
   uint32_t uninitialized;
   /**
-   * The size of one element in bytes, for SHMA_OPAQUE.
+   * The size of one element in bytes, for SHMA_OPAQUE. With any dtype a size that is not the
+   * dtype's is refused, and 0 stands for the dtype's.
    */
   uint64_t itemsize;
   /**
-   * The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize.
+   * The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize. For
+   * another dtype it is NULL or that dtype's own text.
    */
   const char *dtype_text;
 } shma_options;
 
 /**
- * Describes a failure. The caller owns the struct; it needs no cleanup.
+ * Describes a failure. The caller owns the struct; it needs no cleanup. Its size and its fields never
+ * change.
  */
 typedef struct {
   /**

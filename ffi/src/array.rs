@@ -77,13 +77,13 @@ pub unsafe extern "C" fn shma_array_create(
     dtype: shma_dtype,
     ndim: usize,
     shape: *const i64,
-    options: Option<&shma_options>,
+    options: *const shma_options,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` zero-terminated texts: P3 and
-        // P2 of the crate, which the C caller guarantees.
+        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
+        // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
@@ -111,13 +111,13 @@ pub unsafe extern "C" fn shma_array_share(
     ndim: usize,
     shape: *const i64,
     strides: *const i64,
-    options: Option<&shma_options>,
+    options: *const shma_options,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
 ) -> i32 {
     guard(error, || {
-        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` zero-terminated texts: P3 and
-        // P2 of the crate, which the C caller guarantees.
+        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
+        // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: `strides_of` needs NULL or as many numbers as `shape` has, which is `ndim`: P3 of

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use shmarray::{DType, Error, TypeCode};
 
+use crate::arguments::invalid;
 use crate::error::Failure;
 
 /// A dtype: one of the numbers below.
@@ -46,27 +47,40 @@ pub const SHMA_DTYPE_COUNT: shma_dtype = 14;
 
 // A dtype of core's table without a constant above does not compile.
 const _: () = assert!(DType::ALL.len() == SHMA_DTYPE_COUNT as usize);
+const _: () = assert!(TypeCode::Opaque as i32 == SHMA_OPAQUE);
 
 /// Returns the row of core's table that has this number.
 pub(crate) fn row(dtype: shma_dtype) -> Option<&'static DType> {
     DType::ALL.iter().find(|row| row.code() as i32 == dtype)
 }
 
-/// Returns the dtype of a number; that of a text or of an itemsize for SHMA_OPAQUE.
+/// Returns the dtype of a number; that of a text or of an itemsize for SHMA_OPAQUE. A text or an
+/// itemsize that contradicts the number is an error.
 pub(crate) fn resolve(
     dtype: shma_dtype,
     text: Option<&str>,
     itemsize: u64,
 ) -> Result<DType, Failure> {
-    if let Some(row) = row(dtype) {
-        return Ok(row.clone());
+    let resolved = match row(dtype) {
+        Some(row) => row.clone(),
+        None if dtype == SHMA_OPAQUE => {
+            text.map_or_else(|| DType::opaque(itemsize), DType::parse)?
+        }
+        None => {
+            let reason = format!("the numbers of dtypes are 0 to {SHMA_DTYPE_COUNT}");
+            return Err(Error::InvalidDType { dtype: dtype.to_string(), reason }.into());
+        }
+    };
+    if let Some(text) = text.filter(|text| dtype != SHMA_OPAQUE && *text != resolved.text()) {
+        let reason = format!("{text:?}, but the dtype is {}", resolved.name());
+        return Err(invalid("dtype_text", reason));
     }
-    if dtype != TypeCode::Opaque as i32 {
-        let reason = format!("the numbers of dtypes are 0 to {SHMA_DTYPE_COUNT}");
-        return Err(Error::InvalidDType { dtype: dtype.to_string(), reason }.into());
+    if itemsize != 0 && itemsize != resolved.itemsize() {
+        let reason =
+            format!("{itemsize}, but an element of {resolved} has {}", resolved.itemsize());
+        return Err(invalid("itemsize", reason));
     }
-    let opaque = text.map_or_else(|| DType::opaque(itemsize), DType::parse)?;
-    Ok(opaque)
+    Ok(resolved)
 }
 
 /// Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.

@@ -360,11 +360,10 @@ static void threads_own_one_array_and_the_last_closes_it(void **state) {
     assert_int_equal(files_in_directory(), 0);
 }
 
-static void options_of_zeros_are_the_ordinary_array(void **state) {
+static void the_initial_options_are_the_ordinary_array(void **state) {
     (void)state;
-    shma_options options;
+    shma_options options = SHMA_OPTIONS_INIT;
     shma_array *array = NULL;
-    memset(&options, 0, sizeof options);
     assert_int_equal(shma_array_create(SHMA_INT8, 2, (int64_t[]){2, 3}, &options, &array, NULL),
                      SHMA_OK);
     assert_int_equal(shma_array_is_contiguous(array, SHMA_ORDER_C), 1);
@@ -426,7 +425,7 @@ int main(void) {
         TEST(an_opaque_dtype_keeps_its_text_and_size),
         TEST(a_retained_array_stays_until_each_owner_has_closed_it),
         TEST(threads_own_one_array_and_the_last_closes_it),
-        TEST(options_of_zeros_are_the_ordinary_array),
+        TEST(the_initial_options_are_the_ordinary_array),
         TEST(memory_is_used_again_and_cleared_unless_the_options_say_otherwise),
         TEST(the_version_is_that_of_the_package),
     };
