@@ -49,7 +49,7 @@ pub const SHMA_ERROR_PANIC: i32 = -16;
 /// Size of shma_error.message, including the terminating zero. Longer messages are truncated.
 pub const SHMA_MESSAGE_BYTES: usize = 1016;
 
-/// Describes a failure. The caller owns the struct; it needs no cleanup. Its size and its fields never
+/// Describes a failure. The caller owns the struct; it needs no cleanup. Its size and fields never
 /// change.
 #[repr(C)]
 pub struct shma_error {
