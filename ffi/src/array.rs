@@ -10,7 +10,7 @@ use crate::arguments::{
     text as text_of,
 };
 use crate::dtype::{SHMA_OPAQUE, shma_dtype};
-use crate::error::{Failure, guard, shma_error};
+use crate::error::{Failure, guard, shma_error, shma_status};
 use crate::options::{order_of, read_options, shma_options, shma_order};
 
 /// An array: typed n-dimensional memory that several processes can have mapped at once.
@@ -72,6 +72,7 @@ pub(crate) fn access_of(access: shma_access) -> Result<Access, Failure> {
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_create(
     dtype: shma_dtype,
@@ -80,7 +81,7 @@ pub unsafe extern "C" fn shma_array_create(
     options: *const shma_options,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
         // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
@@ -104,6 +105,7 @@ pub unsafe extern "C" fn shma_array_create(
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; `data`, `shape` and `strides` describe
 /// elements that can all be read.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_share(
     data: *const c_void,
@@ -114,7 +116,7 @@ pub unsafe extern "C" fn shma_array_share(
     options: *const shma_options,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
         // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
@@ -145,13 +147,14 @@ pub unsafe extern "C" fn shma_array_share(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_attach(
     handle_or_name: *const c_char,
     access: shma_access,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
         // caller guarantees for `handle_or_name`.
@@ -177,6 +180,7 @@ pub unsafe extern "C" fn shma_array_attach(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_view(
     array: Option<&shma_array>,
@@ -186,7 +190,7 @@ pub unsafe extern "C" fn shma_array_view(
     offset: i64,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = needed("array", array)?;
         // SAFETY: `shape_of` needs NULL or `ndim` numbers: P3 of the crate, which the C caller
@@ -212,6 +216,7 @@ pub unsafe extern "C" fn shma_array_view(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_slice(
     array: Option<&shma_array>,
@@ -221,7 +226,7 @@ pub unsafe extern "C" fn shma_array_slice(
     step: i64,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     let bound = |at: i64| (at != SHMA_END).then_some(at);
     guard(error, || {
         let array = needed("array", array)?;
@@ -238,6 +243,7 @@ pub unsafe extern "C" fn shma_array_slice(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_select(
     array: Option<&shma_array>,
@@ -245,7 +251,7 @@ pub unsafe extern "C" fn shma_array_select(
     index: i64,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = needed("array", array)?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
@@ -263,13 +269,14 @@ pub unsafe extern "C" fn shma_array_select(
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; `axes` is NULL or has a number for each
 /// dimension of the array.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_transpose(
     array: Option<&shma_array>,
     axes: *const usize,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = &needed("array", array)?.0;
         if axes.is_null() {
@@ -301,7 +308,7 @@ pub unsafe extern "C" fn shma_array_handle(
     text_bytes: usize,
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let handle = needed("array", array)?.0.handle();
         // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
@@ -322,6 +329,7 @@ pub unsafe extern "C" fn shma_array_handle(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_handle_to_send(
     array: Option<&shma_array>,
@@ -329,7 +337,7 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
     text_bytes: usize,
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = &needed("array", array)?.0;
         let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.descriptor() }.to_handle();
@@ -358,7 +366,7 @@ pub unsafe extern "C" fn shma_array_dtype_text(
     text_bytes: usize,
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let dtype = needed("array", array)?.0.dtype();
         // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
@@ -432,6 +440,7 @@ pub extern "C" fn shma_array_is_contiguous(array: Option<&shma_array>, order: sh
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_retain(array: *const shma_array) -> *mut shma_array {
     if !array.is_null() {

@@ -18,6 +18,7 @@
 #![allow(non_camel_case_types)] // the type names follow C's convention
 #![allow(unsafe_code)] // every function here takes C pointers; each block states why it is sound
 
+pub mod library;
 pub mod error;
 mod arguments;
 pub mod dtype;

@@ -10,7 +10,7 @@ use shmarray::{Error, Message, Pipe, Received, Sent};
 use crate::arguments::{Object, invalid, list, needed, produce, put};
 use crate::array::{access_of, shma_access, shma_array};
 use crate::error::{
-    Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error,
+    Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
 
 /// One end of a bidirectional pipe for arrays and bytes. Only on Linux.
@@ -39,12 +39,13 @@ fn timeout_of(timeout_ns: i64) -> Option<Duration> {
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_pair(
     one_out: *mut *mut shma_pipe,
     other_out: *mut *mut shma_pipe,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         if one_out.is_null() {
             return Err(Failure::Null("one_out"));
@@ -70,12 +71,13 @@ pub unsafe extern "C" fn shma_pipe_pair(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; the caller owns the fd if it is open.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_from_fd(
     fd: c_int,
     pipe_out: *mut *mut shma_pipe,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `take_over` needs an fd that the caller owns if it is open, which the C caller
         // guarantees by the `# Safety` section.
@@ -126,6 +128,7 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_send(
     pipe: Option<&shma_pipe>,
@@ -135,7 +138,7 @@ pub unsafe extern "C" fn shma_pipe_send(
     payload_bytes: usize,
     timeout_ns: i64,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard_outcome(error, || {
         let pipe = &needed("pipe", pipe)?.0;
         // SAFETY: `list` needs NULL or `count` pointers that are NULL or to live arrays: P1 and P3
@@ -169,13 +172,14 @@ pub unsafe extern "C" fn shma_pipe_send(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_receive(
     pipe: Option<&shma_pipe>,
     timeout_ns: i64,
     message_out: *mut *mut shma_message,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard_outcome(error, || {
         let pipe = &needed("pipe", pipe)?.0;
         if message_out.is_null() {
@@ -232,6 +236,7 @@ pub extern "C" fn shma_message_count(message: Option<&shma_message>) -> usize {
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_message_array(
     message: Option<&shma_message>,
@@ -239,7 +244,7 @@ pub unsafe extern "C" fn shma_message_array(
     access: shma_access,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let (message, access) = (&needed("message", message)?.0, access_of(access)?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,

@@ -404,6 +404,12 @@ static void memory_is_used_again_and_cleared_unless_the_options_say_otherwise(vo
 static void the_version_is_that_of_the_package(void **state) {
     (void)state;
     assert_string_equal(shma_version(), SHMARRAY_VERSION);
+    assert_string_equal(SHMA_VERSION_STRING, SHMARRAY_VERSION);
+    char numbers[64];
+    snprintf(numbers, sizeof numbers, "%d.%d.%d", SHMA_VERSION_MAJOR, SHMA_VERSION_MINOR,
+             SHMA_VERSION_PATCH);
+    assert_string_equal(numbers, SHMARRAY_VERSION);
+    assert_int_equal(shma_abi(), SHMA_ABI);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)

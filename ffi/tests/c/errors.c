@@ -82,72 +82,6 @@ static void a_bad_argument_is_named(void **state) {
     expect_create(SHMA_OPAQUE, two_by_three, &options, SHMA_ERROR_INVALID_DTYPE, "|O8");
 }
 
-// The options of a program that was compiled with a later version of the header.
-struct later_options {
-    shma_options known;
-    uint64_t first, second;
-};
-
-static void options_of_a_later_version_are_refused_unless_zero(void **state) {
-    (void)state;
-    struct later_options later = {SHMA_OPTIONS_INIT, 0, 0};
-    shma_array *array = NULL;
-    for (size_t fields = 1; fields <= 2; fields++) {
-        later.known.struct_bytes = sizeof later.known + fields * sizeof later.first;
-        assert_int_equal(shma_array_create(SHMA_INT8, 2, two_by_three, &later.known, &array, NULL),
-                         SHMA_OK);
-        shma_array_close(array);
-    }
-    later.second = UINT64_C(1) << 63; // only the last byte
-    expect_create(SHMA_INT8, two_by_three, &later.known, SHMA_ERROR_INVALID_ARGUMENT,
-                  "invalid options: a field of a later version is set: byte 63 of 64");
-    shma_error error = SHMA_ERROR_INIT;
-    const int8_t data[6] = {0};
-    array = untouched;
-    expect_failure(
-        shma_array_share(data, SHMA_INT8, 2, two_by_three, NULL, &later.known, &array, &error),
-        SHMA_ERROR_INVALID_ARGUMENT, &error, "a later version");
-    assert_ptr_equal(array, untouched);
-}
-
-static void options_without_a_version_are_refused(void **state) {
-    (void)state;
-    static const size_t sizes[] = {0, 1, 8, 40, 47, 49, 52, 100000, SIZE_MAX};
-    struct later_options later = {SHMA_OPTIONS_INIT, 0, 0};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        later.known.struct_bytes = sizes[i];
-        expect_create(SHMA_INT8, two_by_three, &later.known, SHMA_ERROR_INVALID_ARGUMENT,
-                      "invalid struct_bytes");
-    }
-}
-
-static void expect_dtype(shma_dtype dtype, const char *text, uint64_t itemsize, const char *words) {
-    shma_options options = SHMA_OPTIONS_INIT;
-    options.dtype_text = text;
-    options.itemsize = itemsize;
-    shma_array *array = NULL;
-    if (words) {
-        expect_create(dtype, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, words);
-    } else {
-        assert_int_equal(shma_array_create(dtype, 2, two_by_three, &options, &array, NULL),
-                         SHMA_OK);
-        shma_array_close(array);
-    }
-}
-
-static void options_that_contradict_the_dtype_are_refused(void **state) {
-    (void)state;
-    expect_dtype(SHMA_INT32, "<i4", 4, NULL);
-    expect_dtype(SHMA_INT32, NULL, 4, NULL);
-    expect_dtype(SHMA_INT32, "<f8", 0, "invalid dtype_text: \"<f8\"");
-    expect_dtype(SHMA_INT32, ">i4", 4, "invalid dtype_text: \">i4\"");
-    expect_dtype(SHMA_INT32, "not one", 0, "invalid dtype_text: \"not one\"");
-    expect_dtype(SHMA_INT32, NULL, 8, "invalid itemsize: 8");
-    expect_dtype(SHMA_OPAQUE, "<i4", 4, NULL);
-    expect_dtype(SHMA_OPAQUE, "|V24", 24, NULL);
-    expect_dtype(SHMA_OPAQUE, "|V24", 23, "invalid itemsize: 23");
-}
-
 static void too_many_dimensions_are_refused(void **state) {
     (void)state;
     int64_t shape[65];
@@ -267,6 +201,17 @@ static void a_view_cannot_leave_its_array(void **state) {
     assert_ptr_equal(view, untouched);
     shma_array_close(row);
     shma_array_close(array);
+}
+
+static void a_status_has_its_name(void **state) {
+    (void)state;
+    shma_array *array = untouched;
+    assert_string_equal(shma_status_name(shma_array_attach("nobody", SHMA_READ_ONLY, &array, NULL)),
+                        "SHMA_ERROR_NOT_FOUND");
+    assert_string_equal(shma_status_name(SHMA_OK), "SHMA_OK");
+    assert_string_equal(shma_status_name(SHMA_CLOSED), "SHMA_CLOSED");
+    assert_null(shma_status_name(SHMA_CLOSED + 1));
+    assert_null(shma_status_name(INT32_MIN));
 }
 
 static void success_leaves_the_error_alone(void **state) {
@@ -454,9 +399,6 @@ static void null_elsewhere(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_bad_argument_is_named),
-        TEST(options_of_a_later_version_are_refused_unless_zero),
-        TEST(options_without_a_version_are_refused),
-        TEST(options_that_contradict_the_dtype_are_refused),
         TEST(too_many_dimensions_are_refused),
         TEST(full_shared_memory_says_how_much_was_asked),
         TEST(a_system_error_has_its_number),
@@ -464,6 +406,7 @@ int main(void) {
         TEST(text_that_is_not_utf8_is_refused),
         TEST(a_file_that_is_no_segment_is_refused),
         TEST(a_view_cannot_leave_its_array),
+        TEST(a_status_has_its_name),
         TEST(success_leaves_the_error_alone),
         TEST(null_where_an_array_is_made),
         TEST(null_where_a_view_is_made),

@@ -14,9 +14,9 @@
 
 #include <shmarray.h>
 
-static void must(int32_t status, const shma_error *error) {
+static void must(shma_status status, const shma_error *error) {
     if (status != SHMA_OK)
-        fail_msg("status %d: %s", status, error->message);
+        fail_msg("%s: %s", shma_status_name(status), error->message);
 }
 
 static void an_image_is_made_filled_and_found_by_its_handle(void **state) {
@@ -178,7 +178,8 @@ static void a_handle_is_sent_and_not_wanted(void **state) {
     free(handle);
     uint64_t segments, bytes;
     must(shma_sweep(&segments, &bytes, &error), &error);
-    printf("shmarray %s copied %" PRIu64 " bytes\n", shma_version(), shma_copied_bytes());
+    printf("shmarray %s, ABI %d, copied %" PRIu64 " bytes\n", shma_version(), shma_abi(),
+           shma_copied_bytes());
 }
 
 int main(void) {
