@@ -21,23 +21,36 @@
  *     every function with a status may fail with SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_OS,
  *     SHMA_ERROR_PANIC, and, in a process that a signal handler forked, SHMA_ERROR_UNSUPPORTED.
  *     shma_array_is_<adjective> returns 0 or 1.
- *   - Output parameters come last and end in _out. They are written only if the status is 0,
+ *   - The last parameter of a function with a status is the caller's shma_error, or NULL. It is
+ *     written only if the status is negative.
+ *   - Output parameters come before it and end in _out. They are written only if the status is 0,
  *     except that needed_bytes_out is also written if a text buffer is too short. The caller owns
  *     each object that a function outputs, and closes it with shma_<noun>_close.
- *   - The caller owns the shma_error, which may be NULL. It is written only if the status is
- *     negative.
- *   - A function does not change an object that is passed as const. Every pointer may be NULL:
- *     a function that requires it fails with SHMA_ERROR_INVALID_ARGUMENT, and one that cannot fail
+ *   - A function does not change an object that is passed as const. Any pointer may be NULL: a
+ *     function with a status that needs one fails with SHMA_ERROR_INVALID_ARGUMENT, and one without
  *     returns 0 or NULL, or -1 for an fd. A pointer that is not NULL must point to a live object of
  *     its type, or to as many elements as the count that is passed with it. Texts and lists
  *     must not change during a call.
  *   - Shapes are in elements; strides, offsets and sizes are in bytes. Texts are UTF-8 and end in a
  *     zero byte.
- *   - Every function may be called by any thread. The shape, strides and dtype of an array do
- *     not change after its creation. The last owner must not close an array while another thread
- *     uses it; shma_array_retain makes a thread an owner.
- *   - Another process may read and write the same memory at any time. The README has a section on
- *     data races.
+ *
+ * Threads and processes
+ *   - Any thread may call any function, also while other threads call functions on the same object.
+ *     Only a close must not overlap another use of its object. A thread that shma_array_retain made
+ *     an owner of an array may close it beside the other owners. Each thread needs a shma_error of
+ *     its own.
+ *   - The shape, strides and dtype of an array do not change after its creation. Its elements do:
+ *     another thread or process may write them at any time. The README has a section on data races.
+ *   - No thread may change the environment (setenv) during a call, and no signal handler may call
+ *     these functions.
+ *   - A forked child has a copy of each object of its parent, and each process closes its own. To
+ *     close the copy of a received message gives nothing back.
+ *
+ * Versions
+ *   - A program that was compiled with this header runs with this version of the library and with
+ *     each later one of the same SHMA_ABI. Those may have further functions, statuses, dtypes and
+ *     kinds of segments, and further fields at the end of shma_options and shma_segment_info.
+ *     shma_error never changes.
  *
  * Generated from ffi/shmarray.h.in and ffi/src; do not edit.
  */
@@ -87,15 +100,12 @@ extern "C" {
 
 /* ---- The library ----------------------------------------------------------------------------- */
 
-/**
- * The number of the ABI that this header declares, the 0 of libshmarray.so.0. A program that was
- * compiled with this header runs with each library of this number that is as new or newer.
- */
+/** The number of the ABI that this header declares, and of libshmarray.so.0. */
 #define SHMA_ABI 0
 
 /**
- * Returns the number of the library's ABI. It differs from SHMA_ABI if the program has loaded a
- * library that it was not compiled for.
+ * Returns the number of the library's ABI. If it is not SHMA_ABI, the program runs with a library
+ * that it was not compiled for.
  */
 SHMA_API int32_t shma_abi(void);
 
@@ -113,10 +123,7 @@ SHMA_API uint64_t shma_copied_bytes(void);
 /** Size of shma_error.message, including the terminating zero. Longer messages are truncated. */
 #define SHMA_MESSAGE_BYTES 1016
 
-/**
- * The result of a function that can fail: one of the numbers below, negative if it failed. Later
- * versions may return further numbers.
- */
+/** The result of a function that can fail: one of the numbers below, negative if it failed. */
 typedef int32_t shma_status;
 
 /** Done. */
@@ -166,16 +173,16 @@ typedef int32_t shma_status;
 #define SHMA_ERROR_PANIC (-16)
 
 /**
- * Describes a failure. The caller owns the struct; it needs no cleanup. Its size and fields never
- * change.
+ * Describes a failure. The caller owns the struct; it needs no cleanup. Initialize it with
+ * SHMA_ERROR_INIT. Its size and fields never change.
  */
-typedef struct {
-  /** The status that was returned. */
-  shma_status status;
-  /** The operating system's error number, or 0. */
-  int32_t os_errno;
-  /** One line of text that says what failed, with the values involved. */
-  char message[SHMA_MESSAGE_BYTES];
+typedef struct shma_error {
+    /** The status that was returned. */
+    shma_status status;
+    /** The operating system's error number, or 0. */
+    int32_t os_errno;
+    /** One line of text that says what failed, with the values involved. */
+    char message[SHMA_MESSAGE_BYTES];
 } shma_error;
 
 /**
@@ -249,29 +256,31 @@ typedef int32_t shma_order;
  * Later versions add fields at the end. A library refuses a field that it does not know unless
  * that field is zero, and takes fields that the caller does not know for zero.
  */
-typedef struct {
-  /** sizeof(shma_options), by which the library knows which fields the caller has. */
-  size_t struct_bytes;
-  /** A name for the array, 1 to 64 characters of A-Z a-z 0-9 . _ -, or NULL. */
-  const char *name;
-  /** If not 0, the array lives until its name is unlinked, even without a holder. */
-  int32_t persist;
-  /** The permission bits of the segment; 0 stands for 0600. */
-  uint32_t mode;
-  /** SHMA_ORDER_C or SHMA_ORDER_F. */
-  shma_order order;
-  /** If not 0, the memory is not zeroed and may have bytes of this user's earlier arrays. */
-  uint32_t uninitialized;
-  /**
-   * The size of one element in bytes, for SHMA_OPAQUE. With any dtype a size that is not the
-   * dtype's is refused, and 0 stands for the dtype's.
-   */
-  uint64_t itemsize;
-  /**
-   * The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize. For
-   * another dtype it is NULL or that dtype's own text.
-   */
-  const char *dtype_text;
+typedef struct shma_options {
+    /** sizeof(shma_options), by which the library knows which fields the caller has. */
+    size_t struct_bytes;
+    /** A name for the array, 1 to 64 characters of A-Z a-z 0-9 . _ -, or NULL. */
+    const char *name;
+    /**
+     * If not 0, the array lives until its name is unlinked, even without a holder. Needs a name.
+     */
+    int32_t persist;
+    /** The permission bits of the segment; 0 stands for 0600. */
+    uint32_t mode;
+    /** SHMA_ORDER_C or SHMA_ORDER_F. */
+    shma_order order;
+    /** If not 0, the memory is not zeroed and may have bytes of this user's earlier arrays. */
+    uint32_t uninitialized;
+    /**
+     * The size of one element in bytes, for SHMA_OPAQUE without dtype_text. Otherwise 0, or the
+     * size that the dtype has.
+     */
+    uint64_t itemsize;
+    /**
+     * The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize.
+     * Otherwise NULL, or the text that the dtype has.
+     */
+    const char *dtype_text;
 } shma_options;
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
@@ -309,7 +318,7 @@ shma_status shma_array_create(shma_dtype dtype,
                               size_t ndim,
                               const int64_t *shape,
                               const shma_options *options,
-                              shma_array **array_out,
+                              struct shma_array **array_out,
                               shma_error *error);
 
 /**
@@ -325,7 +334,7 @@ shma_status shma_array_share(const void *data,
                              const int64_t *shape,
                              const int64_t *strides,
                              const shma_options *options,
-                             shma_array **array_out,
+                             struct shma_array **array_out,
                              shma_error *error);
 
 /**
@@ -337,7 +346,7 @@ shma_status shma_array_share(const void *data,
 SHMA_NODISCARD SHMA_API
 shma_status shma_array_attach(const char *handle_or_name,
                               shma_access access,
-                              shma_array **array_out,
+                              struct shma_array **array_out,
                               shma_error *error);
 
 /**
@@ -350,27 +359,27 @@ shma_status shma_array_attach(const char *handle_or_name,
  * shma_array_close.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_view(const shma_array *array,
+shma_status shma_array_view(const struct shma_array *array,
                             size_t ndim,
                             const int64_t *shape,
                             const int64_t *strides,
                             int64_t offset,
-                            shma_array **view_out,
+                            struct shma_array **view_out,
                             shma_error *error);
 
 /**
- * Creates a view of the elements start, start + step, … before stop along one dimension. Negative
- * bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it is the
- * first element in the direction of step, as stop the end behind the last one. Fails with
+ * Creates a view of the elements start, start + step and so on before stop along one dimension.
+ * Negative bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it
+ * is the first element in the direction of step, as stop the end behind the last one. Fails with
  * SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_slice(const shma_array *array,
+shma_status shma_array_slice(const struct shma_array *array,
                              size_t dimension,
                              int64_t start,
                              int64_t stop,
                              int64_t step,
-                             shma_array **view_out,
+                             struct shma_array **view_out,
                              shma_error *error);
 
 /**
@@ -379,10 +388,10 @@ shma_status shma_array_slice(const shma_array *array,
  * dimension has no such index.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_select(const shma_array *array,
+shma_status shma_array_select(const struct shma_array *array,
                               size_t dimension,
                               int64_t index,
-                              shma_array **view_out,
+                              struct shma_array **view_out,
                               shma_error *error);
 
 /**
@@ -391,20 +400,20 @@ shma_status shma_array_select(const shma_array *array,
  * SHMA_ERROR_INVALID_ARGUMENT unless axes names each dimension once.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_transpose(const shma_array *array,
+shma_status shma_array_transpose(const struct shma_array *array,
                                  const size_t *axes,
-                                 shma_array **view_out,
+                                 struct shma_array **view_out,
                                  shma_error *error);
 
 /**
  * Writes the array's handle to text: one line of UTF-8 that any process on this machine can
- * attach.
+ * attach. The handle does not hold the array: some process must, until another has attached it.
  *
  * Fails with SHMA_ERROR_TEXT_TOO_SHORT if text_bytes is too small. In that case, too, the needed
  * size with the terminating zero is written to needed_bytes_out, which may be NULL.
  */
 SHMA_API
-shma_status shma_array_handle(const shma_array *array,
+shma_status shma_array_handle(const struct shma_array *array,
                               char *text,
                               size_t text_bytes,
                               size_t *needed_bytes_out,
@@ -422,7 +431,7 @@ shma_status shma_array_handle(const shma_array *array,
  * SHMA_ERROR_TEXT_TOO_SHORT, SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_handle_to_send(const shma_array *array,
+shma_status shma_array_handle_to_send(const struct shma_array *array,
                                       char *text,
                                       size_t text_bytes,
                                       size_t *needed_bytes_out,
@@ -433,7 +442,7 @@ shma_status shma_array_handle_to_send(const shma_array *array,
  * text_bytes and needed_bytes_out are as in shma_array_handle.
  */
 SHMA_API
-shma_status shma_array_dtype_text(const shma_array *array,
+shma_status shma_array_dtype_text(const struct shma_array *array,
                                   char *text,
                                   size_t text_bytes,
                                   size_t *needed_bytes_out,
@@ -444,49 +453,50 @@ shma_status shma_array_dtype_text(const shma_array *array,
  * read-only array must not be written. If the offset of a view, or of an array that another
  * process made, is no multiple of the element's alignment, read and write elements with memcpy.
  */
-SHMA_API void *shma_array_data(const shma_array *array);
+SHMA_API void *shma_array_data(const struct shma_array *array);
 
 /** Returns the number of dimensions. */
-SHMA_API size_t shma_array_ndim(const shma_array *array);
+SHMA_API size_t shma_array_ndim(const struct shma_array *array);
 
 /**
  * Returns the number of elements along each dimension. The pointer is valid until the array is
  * closed.
  */
-SHMA_API const int64_t *shma_array_shape(const shma_array *array);
+SHMA_API const int64_t *shma_array_shape(const struct shma_array *array);
 
 /**
  * Returns the stride in bytes along each dimension. The pointer is valid until the array is
  * closed.
  */
-SHMA_API const int64_t *shma_array_strides(const shma_array *array);
+SHMA_API const int64_t *shma_array_strides(const struct shma_array *array);
 
 /** Returns the number of elements. */
-SHMA_API size_t shma_array_size(const shma_array *array);
+SHMA_API size_t shma_array_size(const struct shma_array *array);
 
 /** Returns the dtype; SHMA_OPAQUE if C has no type for it. */
-SHMA_API shma_dtype shma_array_dtype(const shma_array *array);
+SHMA_API shma_dtype shma_array_dtype(const struct shma_array *array);
 
 /** Returns the size of one element in bytes. */
-SHMA_API size_t shma_array_itemsize(const shma_array *array);
+SHMA_API size_t shma_array_itemsize(const struct shma_array *array);
 
-/** Returns 1 if the array was attached read-only, else 0. */
-SHMA_API int32_t shma_array_is_readonly(const shma_array *array);
+/** Returns 1 if the array was attached read-only or is a view of one that was, else 0. */
+SHMA_API int32_t shma_array_is_readonly(const struct shma_array *array);
 
 /** Returns 1 if the elements are contiguous in that order, else 0. */
-SHMA_API int32_t shma_array_is_contiguous(const shma_array *array, shma_order order);
+SHMA_API int32_t shma_array_is_contiguous(const struct shma_array *array, shma_order order);
 
 /**
  * Adds an owner and returns the array itself, which stays open until each owner has closed it.
- * Returns NULL for NULL. The call makes no view and allocates nothing.
+ * Returns NULL for NULL. The call makes no view and allocates nothing. An owner may call it while
+ * other owners close the array.
  */
-SHMA_NODISCARD SHMA_API shma_array *shma_array_retain(const shma_array *array);
+SHMA_NODISCARD SHMA_API struct shma_array *shma_array_retain(const struct shma_array *array);
 
 /**
  * Removes an owner. The last one closes the array, and its memory is given back when no process
- * holds it any more.
+ * holds it any more. Other owners may use the array during the call.
  */
-SHMA_API void shma_array_close(shma_array *array);
+SHMA_API void shma_array_close(struct shma_array *array);
 
 /* ---- Pipes and messages ---------------------------------------------------------------------- */
 
@@ -510,8 +520,8 @@ typedef struct shma_pipe shma_pipe;
  * Fails with SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_pipe_pair(shma_pipe **one_out,
-                           shma_pipe **other_out,
+shma_status shma_pipe_pair(struct shma_pipe **one_out,
+                           struct shma_pipe **other_out,
                            shma_error *error);
 
 /**
@@ -523,14 +533,14 @@ shma_status shma_pipe_pair(shma_pipe **one_out,
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_pipe_from_fd(int fd,
-                              shma_pipe **pipe_out,
+                              struct shma_pipe **pipe_out,
                               shma_error *error);
 
 /**
  * Returns the pipe's fd, or -1 for NULL. The pipe owns it; use it to poll, and to pass a duplicate
  * to another process. It is readable if a message can be received or none can arrive any more.
  */
-SHMA_API int shma_pipe_fd(const shma_pipe *pipe);
+SHMA_API int shma_pipe_fd(const struct shma_pipe *pipe);
 
 /**
  * Sends arrays and bytes. The message holds the arrays until it is received, even if this process
@@ -542,9 +552,12 @@ SHMA_API int shma_pipe_fd(const shma_pipe *pipe);
  * Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
  * SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
  * a memory file. Nothing was sent unless the status is 0.
+ *
+ * Several threads may send at once: each message is sent whole, and those of one thread stay in
+ * order.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_pipe_send(const shma_pipe *pipe,
+shma_status shma_pipe_send(const struct shma_pipe *pipe,
                            shma_array *const *arrays,
                            size_t count,
                            const void *payload,
@@ -560,28 +573,32 @@ shma_status shma_pipe_send(const shma_pipe *pipe,
  * process has the other end and every message has been received. Fails with SHMA_ERROR_OS
  * (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
  * fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
+ *
+ * Several threads may receive at once, also while others send: each message goes to one of them.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_pipe_receive(const shma_pipe *pipe,
+shma_status shma_pipe_receive(const struct shma_pipe *pipe,
                               int64_t timeout_ns,
-                              shma_message **message_out,
+                              struct shma_message **message_out,
                               shma_error *error);
 
 /**
  * Closes this end of the pipe. If no process has it any more, calls at the other end return
  * SHMA_CLOSED once the messages for it have been received. If no process has either end, messages
  * that were not received are released.
+ *
+ * No thread may wait at this end meanwhile: the call would not wake it.
  */
-SHMA_API void shma_pipe_close(shma_pipe *pipe);
+SHMA_API void shma_pipe_close(struct shma_pipe *pipe);
 
 /**
  * Returns the bytes of a message and writes their number to bytes_out, which may be NULL. The
  * pointer is valid until the message is closed.
  */
-SHMA_API const void *shma_message_payload(const shma_message *message, size_t *bytes_out);
+SHMA_API const void *shma_message_payload(const struct shma_message *message, size_t *bytes_out);
 
 /** Returns the number of arrays in a message. */
-SHMA_API size_t shma_message_count(const shma_message *message);
+SHMA_API size_t shma_message_count(const struct shma_message *message);
 
 /**
  * Attaches an array of a message; index counts from 0. The caller owns the array and closes it
@@ -590,14 +607,14 @@ SHMA_API size_t shma_message_count(const shma_message *message);
  * Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_message_array(const shma_message *message,
+shma_status shma_message_array(const struct shma_message *message,
                                size_t index,
                                shma_access access,
                                shma_array **array_out,
                                shma_error *error);
 
 /** Closes a message and releases those of its arrays that were not attached. */
-SHMA_API void shma_message_close(shma_message *message);
+SHMA_API void shma_message_close(struct shma_message *message);
 
 /* ---- Segments -------------------------------------------------------------------------------- */
 
@@ -621,62 +638,63 @@ typedef int32_t shma_segment_kind;
  *
  * Later versions add members at the end.
  */
-typedef struct {
-  /**
-   * The segment's id. For an array in a cell, it includes the number of the cell, as in "id.17".
-   */
-  const char *segment;
-  /** The name that was given on creation, or NULL. */
-  const char *name;
-  /** SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL or SHMA_SEGMENT_REMAINS. */
-  shma_segment_kind kind;
-  /** 1 if the array lives until its name is unlinked, even without a holder; else 0. */
-  int32_t persists;
-  /** The bytes of shared memory that it uses. They include the header, unless arrays share it. */
-  uint64_t segment_bytes;
-  /** The dtype's text as in a handle; "|u1" for memory that is not an array. */
-  const char *dtype;
-  /** The number of dimensions. */
-  size_t ndim;
-  /** The number of elements along each dimension. */
-  const int64_t *shape;
-  /** The number of holders. */
-  size_t holders_count;
-  /**
-   * The pids of the living processes that have a lease on it or have it in their pool, each in
-   * the pid namespace of that process.
-   */
-  const uint32_t *holders;
-  /** The number of messages that hold it and can still be received. */
-  uint64_t tickets;
-  /** The pid of the process that created it, in the pid namespace of that process. */
-  uint32_t creator_pid;
-  /** The time when it was created, in nanoseconds since 1970. For a cell, that of its segment. */
-  uint64_t created_ns;
+typedef struct shma_segment_info {
+    /**
+     * The segment's id. For an array in a cell, it includes the number of the cell, as in "id.17".
+     */
+    const char *segment;
+    /** The name that was given on creation, or NULL. */
+    const char *name;
+    /** SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL or SHMA_SEGMENT_REMAINS. */
+    shma_segment_kind kind;
+    /** 1 if the array lives until its name is unlinked, even without a holder; else 0. */
+    int32_t persists;
+    /** The bytes of shared memory that it uses. They include the header, unless arrays share it. */
+    uint64_t segment_bytes;
+    /** The dtype's text as in a handle; "|u1" for memory that is not an array. */
+    const char *dtype;
+    /** The number of dimensions. */
+    size_t ndim;
+    /** The number of elements along each dimension. */
+    const int64_t *shape;
+    /** The number of holders. */
+    size_t holders_count;
+    /**
+     * The pids of the living processes that have a lease on it or have it in their pool, each in
+     * the pid namespace of that process.
+     */
+    const uint32_t *holders;
+    /** The number of messages that hold it and can still be received. */
+    uint64_t tickets;
+    /** The pid of the process that created it, in the pid namespace of that process. */
+    uint32_t creator_pid;
+    /** The time when it was created, in nanoseconds since 1970. For a cell, that of its segment. */
+    uint64_t created_ns;
 } shma_segment_info;
 
 /**
  * Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
- * Memory that this user has no permission to open is left out.
+ * Memory that this user has no permission to open is left out. The list does not change after the
+ * call, and may lack what other threads and processes make during it.
  *
  * Fails with SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_segment_list_create(shma_segment_list **list_out,
+shma_status shma_segment_list_create(struct shma_segment_list **list_out,
                                      shma_error *error);
 
 /** Returns the number of infos; 0 for NULL. */
-SHMA_API size_t shma_segment_list_count(const shma_segment_list *list);
+SHMA_API size_t shma_segment_list_count(const struct shma_segment_list *list);
 
 /**
  * Returns an info, or NULL if there is none of that index. It is valid until the list is closed.
  */
 SHMA_API
-const shma_segment_info *shma_segment_list_get(const shma_segment_list *list,
-                                               size_t index);
+const struct shma_segment_info *shma_segment_list_get(const struct shma_segment_list *list,
+                                                      size_t index);
 
-/** Frees a list and its infos. */
-SHMA_API void shma_segment_list_close(shma_segment_list *list);
+/** Closes a list and frees its infos. */
+SHMA_API void shma_segment_list_close(struct shma_segment_list *list);
 
 /**
  * Removes the name of an array. The array is given back when its last holder releases it.

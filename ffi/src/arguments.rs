@@ -93,8 +93,8 @@ pub(crate) unsafe fn shape(shape: *const i64, ndim: usize) -> Result<Vec<u64>, F
     counted.ok_or_else(|| invalid("shape", format!("{counts:?} has a negative dimension")))
 }
 
-/// An object that C owns by a pointer, and closes.
-pub(crate) trait Object: Sized {
+/// An object that C owns by a pointer, uses in any threads, and closes.
+pub(crate) trait Object: Sized + Send + Sync {
     /// Returns the pointer by which C owns the object.
     fn into_pointer(self) -> *mut Self {
         Box::into_raw(Box::new(self))

@@ -209,9 +209,9 @@ pub unsafe extern "C" fn shma_array_view(
     })
 }
 
-/// Creates a view of the elements start, start + step, … before stop along one dimension. Negative
-/// bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it is the
-/// first element in the direction of step, as stop the end behind the last one. Fails with
+/// Creates a view of the elements start, start + step and so on before stop along one dimension.
+/// Negative bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it
+/// is the first element in the direction of step, as stop the end behind the last one. Fails with
 /// SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
 ///
 /// # Safety
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn shma_array_transpose(
 }
 
 /// Writes the array's handle to text: one line of UTF-8 that any process on this machine can
-/// attach.
+/// attach. The handle does not hold the array: some process must, until another has attached it.
 ///
 /// Fails with SHMA_ERROR_TEXT_TOO_SHORT if text_bytes is too small. In that case, too, the needed
 /// size with the terminating zero is written to needed_bytes_out, which may be NULL.
@@ -422,7 +422,7 @@ pub extern "C" fn shma_array_itemsize(array: Option<&shma_array>) -> usize {
     array.map_or(0, |array| array.0.dtype().itemsize() as usize)
 }
 
-/// Returns 1 if the array was attached read-only, else 0.
+/// Returns 1 if the array was attached read-only or is a view of one that was, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_is_readonly(array: Option<&shma_array>) -> i32 {
     array.map_or(0, |array| array.0.is_readonly().into())
@@ -436,7 +436,8 @@ pub extern "C" fn shma_array_is_contiguous(array: Option<&shma_array>, order: sh
 }
 
 /// Adds an owner and returns the array itself, which stays open until each owner has closed it.
-/// Returns NULL for NULL. The call makes no view and allocates nothing.
+/// Returns NULL for NULL. The call makes no view and allocates nothing. An owner may call it while
+/// other owners close the array.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -452,7 +453,7 @@ pub unsafe extern "C" fn shma_array_retain(array: *const shma_array) -> *mut shm
 }
 
 /// Removes an owner. The last one closes the array, and its memory is given back when no process
-/// holds it any more.
+/// holds it any more. Other owners may use the array during the call.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; the caller is an owner of the array.

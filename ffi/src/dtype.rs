@@ -1,7 +1,7 @@
 //! The dtypes as C constants, with the numbers of core's dtype table.
 
 use std::ffi::{CString, c_char};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use shmarray::{DType, Error, TypeCode};
 
@@ -93,11 +93,30 @@ pub extern "C" fn shma_dtype_itemsize(dtype: shma_dtype) -> usize {
 /// dtype. The text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_dtype_name(dtype: shma_dtype) -> *const c_char {
-    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
-    let names =
-        || DType::ALL.iter().map(|row| CString::new(row.name()).unwrap_or_default()).collect();
     let index = DType::ALL.iter().position(|row| row.code() as i32 == dtype);
-    index.map_or(std::ptr::null(), |index| NAMES.get_or_init(names)[index].as_ptr())
+    index.map_or(std::ptr::null(), name_at)
+}
+
+/// Returns the name of a row of core's table, made on first use. There is no lock, which a fork
+/// beside another thread's first use would leave locked in the child.
+fn name_at(index: usize) -> *const c_char {
+    static NAMES: [AtomicPtr<c_char>; SHMA_DTYPE_COUNT as usize] =
+        [const { AtomicPtr::new(std::ptr::null_mut()) }; SHMA_DTYPE_COUNT as usize];
+    let found = NAMES[index].load(Ordering::Acquire); // its partner is the exchange
+    if !found.is_null() {
+        return found;
+    }
+    let made = CString::new(DType::ALL[index].name()).unwrap_or_default().into_raw();
+    let null = std::ptr::null_mut();
+    match NAMES[index].compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => made,
+        Err(first) => {
+            // SAFETY: `from_raw` needs a pointer of `into_raw` that nobody uses: `made` is from
+            // above, and the failed exchange has shown it to no other thread.
+            drop(unsafe { CString::from_raw(made) });
+            first
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use shmarray::{Error, ErrorKind};
 
-/// The result of a function that can fail: one of the numbers below, negative if it failed. Later
-/// versions may return further numbers.
+/// The result of a function that can fail: one of the numbers below, negative if it failed.
 pub type shma_status = i32;
 
 /// Done.
@@ -53,8 +52,8 @@ pub const SHMA_ERROR_PANIC: shma_status = -16;
 /// Size of shma_error.message, including the terminating zero. Longer messages are truncated.
 pub const SHMA_MESSAGE_BYTES: usize = 1016;
 
-/// Describes a failure. The caller owns the struct; it needs no cleanup. Its size and fields never
-/// change.
+/// Describes a failure. The caller owns the struct; it needs no cleanup. Initialize it with
+/// SHMA_ERROR_INIT. Its size and fields never change.
 #[repr(C)]
 pub struct shma_error {
     /// The status that was returned.

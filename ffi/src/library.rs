@@ -2,12 +2,11 @@
 
 use std::ffi::{CStr, c_char};
 
-/// The number of the ABI that this header declares, the 0 of libshmarray.so.0. A program that was
-/// compiled with this header runs with each library of this number that is as new or newer.
+/// The number of the ABI that this header declares, and of libshmarray.so.0.
 pub const SHMA_ABI: i32 = 0;
 
-/// Returns the number of the library's ABI. It differs from SHMA_ABI if the program has loaded a
-/// library that it was not compiled for.
+/// Returns the number of the library's ABI. If it is not SHMA_ABI, the program runs with a library
+/// that it was not compiled for.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_abi() -> i32 {
     SHMA_ABI

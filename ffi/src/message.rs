@@ -126,6 +126,9 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 /// SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
 /// a memory file. Nothing was sent unless the status is 0.
 ///
+/// Several threads may send at once: each message is sent whole, and those of one thread stay in
+/// order.
+///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
 #[must_use]
@@ -170,6 +173,8 @@ pub unsafe extern "C" fn shma_pipe_send(
 /// (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
 /// fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
 ///
+/// Several threads may receive at once, also while others send: each message goes to one of them.
+///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
 #[must_use]
@@ -201,6 +206,8 @@ pub unsafe extern "C" fn shma_pipe_receive(
 /// Closes this end of the pipe. If no process has it any more, calls at the other end return
 /// SHMA_CLOSED once the messages for it have been received. If no process has either end, messages
 /// that were not received are released.
+///
+/// No thread may wait at this end meanwhile: the call would not wake it.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_close(pipe: Option<Box<shma_pipe>>) {
     guard(None, || {

@@ -26,7 +26,7 @@ pub struct shma_options {
     pub struct_bytes: usize,
     /// A name for the array, 1 to 64 characters of A-Z a-z 0-9 . _ -, or NULL.
     pub name: *const c_char,
-    /// If not 0, the array lives until its name is unlinked, even without a holder.
+    /// If not 0, the array lives until its name is unlinked, even without a holder. Needs a name.
     pub persist: i32,
     /// The permission bits of the segment; 0 stands for 0600.
     pub mode: u32,
@@ -34,11 +34,11 @@ pub struct shma_options {
     pub order: shma_order,
     /// If not 0, the memory is not zeroed and may have bytes of this user's earlier arrays.
     pub uninitialized: u32,
-    /// The size of one element in bytes, for SHMA_OPAQUE. With any dtype a size that is not the
-    /// dtype's is refused, and 0 stands for the dtype's.
+    /// The size of one element in bytes, for SHMA_OPAQUE without dtype_text. Otherwise 0, or the
+    /// size that the dtype has.
     pub itemsize: u64,
-    /// The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize. For
-    /// another dtype it is NULL or that dtype's own text.
+    /// The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize.
+    /// Otherwise NULL, or the text that the dtype has.
     pub dtype_text: *const c_char,
 }
 

@@ -67,6 +67,13 @@ pub struct shma_segment_list {
     infos: Vec<shma_segment_info>,
 }
 
+// SAFETY: another thread may own a list if nothing in it belongs to the thread that made it: the
+// pointers of `infos` refer to memory of `_rows`, which moves with them.
+unsafe impl Send for shma_segment_list {}
+// SAFETY: several threads may read a list if nothing writes to it: no function changes a list or
+// what its pointers refer to, until it is closed.
+unsafe impl Sync for shma_segment_list {}
+
 impl Object for shma_segment_list {}
 
 impl shma_segment_list {
@@ -114,7 +121,8 @@ impl Row {
 }
 
 /// Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
-/// Memory that this user has no permission to open is left out.
+/// Memory that this user has no permission to open is left out. The list does not change after the
+/// call, and may lack what other threads and processes make during it.
 ///
 /// Fails with SHMA_ERROR_OS.
 ///
@@ -150,7 +158,7 @@ pub extern "C" fn shma_segment_list_get(
     list.and_then(|list| list.infos.get(index)).map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
-/// Frees a list and its infos.
+/// Closes a list and frees its infos.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_segment_list_close(list: Option<Box<shma_segment_list>>) {
     guard(None, || {

@@ -74,7 +74,7 @@ fn short_comments(text: &str) -> String {
         let [.., first, comment, last] = lines.as_slice() else { continue };
         let words = comment.trim().strip_prefix("* ");
         let short = match (first.trim(), words, last.trim()) {
-            ("/**", Some(words), "*/") => format!("{} {words} */", first),
+            ("/**", Some(words), "*/") => format!("{first} {words} */"),
             _ => continue,
         };
         if short.len() <= 100 {
@@ -94,12 +94,17 @@ fn dense_constants(text: &str) -> String {
             paragraphs.push(paragraph.to_owned());
             continue;
         }
-        let constant = match paragraph.rsplit_once(" -") {
-            Some((name, number)) => format!("{name} (-{number})"),
-            None => paragraph.to_owned(),
+        let constant = match paragraph.rsplit_once(' ') {
+            Some((name, number)) if number.starts_with('-') => format!("{name} ({number})"),
+            _ => paragraph.to_owned(),
         };
-        let structs =
-            paragraphs.iter().rev().take_while(|text| text.contains("typedef struct {")).count();
+        let structs = paragraphs
+            .iter()
+            .rev()
+            .take_while(|text| {
+                text.contains("typedef struct ") && text.ends_with(';') && text.contains('{')
+            })
+            .count();
         let place = paragraphs.len() - structs;
         match place.checked_sub(1).map(|last| &mut paragraphs[last]) {
             Some(last) if last.contains("#define ") => *last += &format!("\n{constant}"),
@@ -123,6 +128,13 @@ fn the_committed_header_is_the_generated_one() {
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(committed == generated, "run SHMA_BLESS=1 cargo test -p shmarray-ffi --test header");
+}
+
+#[test]
+fn every_compiler_reads_its_characters() {
+    let header = generated();
+    let other: Vec<&str> = header.lines().filter(|line| !line.is_ascii()).collect();
+    assert_eq!(other, Vec::<&str>::new());
 }
 
 #[test]

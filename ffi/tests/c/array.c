@@ -1,5 +1,4 @@
 // Arrays in C: creation, attaching, views and properties.
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -331,35 +330,6 @@ static void a_retained_array_stays_until_each_owner_has_closed_it(void **state) 
     assert_int_equal(files_in_directory(), 0);
 }
 
-// Owns an array: takes it and gives it back many times over, and ends its ownership.
-static void *own(void *owned) {
-    shma_array *array = owned;
-    intptr_t wrong = 0;
-    for (int time = 0; time < 20000; time++) {
-        wrong += shma_array_retain(array) != array;
-        wrong += element(array, 1, 2) != 12;
-        shma_array_close(array);
-    }
-    shma_array_close(array);
-    return (void *)wrong;
-}
-
-static void threads_own_one_array_and_the_last_closes_it(void **state) {
-    (void)state;
-    enum { THREADS = 4 };
-    pthread_t threads[THREADS];
-    shma_array *array = make_tens();
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, own, shma_array_retain(array)), 0);
-    shma_array_close(array);
-    for (int i = 0; i < THREADS; i++) {
-        void *wrong = NULL;
-        assert_int_equal(pthread_join(threads[i], &wrong), 0);
-        assert_null(wrong);
-    }
-    assert_int_equal(files_in_directory(), 0);
-}
-
 static void the_initial_options_are_the_ordinary_array(void **state) {
     (void)state;
     shma_options options = SHMA_OPTIONS_INIT;
@@ -430,7 +400,6 @@ int main(void) {
         TEST(zero_sizes_and_no_dimensions_are_arrays),
         TEST(an_opaque_dtype_keeps_its_text_and_size),
         TEST(a_retained_array_stays_until_each_owner_has_closed_it),
-        TEST(threads_own_one_array_and_the_last_closes_it),
         TEST(the_initial_options_are_the_ordinary_array),
         TEST(memory_is_used_again_and_cleared_unless_the_options_say_otherwise),
         TEST(the_version_is_that_of_the_package),
