@@ -94,7 +94,7 @@ class Copy:
         self.edit(CONSTANT, count + "14;", count + "15;")
         # As cbindgen writes it, which the header's own test compares.
         last, count = "#define SHMA_COMPLEX128 14\n", "#define SHMA_DTYPE_COUNT "
-        constant = "\n/**\n * The upper half of a float.\n */\n#define SHMA_BFLOAT16 15\n"
+        constant = "/** The upper half of a float. */\n#define SHMA_BFLOAT16 15\n"
         self.edit(HEADER, last, last + constant)
         self.edit(HEADER, count + "14", count + "15")
 

@@ -93,11 +93,19 @@ pub(crate) unsafe fn shape(shape: *const i64, ndim: usize) -> Result<Vec<u64>, F
     counted.ok_or_else(|| invalid("shape", format!("{counts:?} has a negative dimension")))
 }
 
+/// An object that C owns by a pointer, uses in any threads, and closes.
+pub(crate) trait Object: Sized + Send + Sync {
+    /// Returns the pointer by which C owns the object.
+    fn into_pointer(self) -> *mut Self {
+        Box::into_raw(Box::new(self))
+    }
+}
+
 /// Makes an object and writes its pointer to `output`. Makes none if `output` is NULL.
 ///
 /// # Safety
 /// `output`, which the header calls `argument`, is NULL or valid for a write.
-pub(crate) unsafe fn produce<T>(
+pub(crate) unsafe fn produce<T: Object>(
     argument: &'static str,
     output: *mut *mut T,
     make: impl FnOnce() -> Result<T, Failure>,
@@ -116,10 +124,10 @@ pub(crate) unsafe fn produce<T>(
 ///
 /// # Safety
 /// `output` is valid for a write.
-pub(crate) unsafe fn put<T>(output: *mut *mut T, object: T) {
+pub(crate) unsafe fn put<T: Object>(output: *mut *mut T, object: T) {
     // SAFETY: `write` needs a pointer that is aligned and valid for a write, which the caller of
     // this function guarantees by the `# Safety` section.
-    unsafe { output.write(Box::into_raw(Box::new(object))) };
+    unsafe { output.write(object.into_pointer()) };
 }
 
 /// Returns an error if the caller's buffer is too short for a text and its terminating zero. Writes

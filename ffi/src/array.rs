@@ -1,18 +1,29 @@
 //! `shma_array_*`: the C functions on arrays.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
-use shmarray::{Access, Array, Descriptor, Layout, Options, Order};
+use shmarray::{Access, Array, Descriptor, Layout, Order};
 
 use crate::arguments::{
-    check_text_buffer, invalid, needed, numbers, optional_text, produce, put_text,
-    shape as shape_of, text as text_of,
+    Object, check_text_buffer, invalid, needed, numbers, produce, put_text, shape as shape_of,
+    text as text_of,
 };
-use crate::dtype::{SHMA_OPAQUE, resolve, shma_dtype};
-use crate::error::{Failure, guard, shma_error};
+use crate::dtype::{SHMA_OPAQUE, shma_dtype};
+use crate::error::{Failure, guard, shma_error, shma_status};
+use crate::options::{order_of, read_options, shma_options, shma_order};
 
 /// An array: typed n-dimensional memory that several processes can have mapped at once.
+///
+/// It has one owner after its creation, and one more after each shma_array_retain.
 pub struct shma_array(pub(crate) Array);
+
+impl Object for shma_array {
+    /// The pointer is an [`Arc`]'s, whose count is the number of owners.
+    fn into_pointer(self) -> *mut Self {
+        Arc::into_raw(Arc::new(self)).cast_mut()
+    }
+}
 
 /// The access to an attached array: SHMA_READ_WRITE or SHMA_READ_ONLY.
 pub type shma_access = i32;
@@ -21,78 +32,9 @@ pub const SHMA_READ_WRITE: shma_access = 0;
 /// The memory may be read. It is mapped read-only, so a store faults.
 pub const SHMA_READ_ONLY: shma_access = 1;
 
-/// The order of elements in memory: SHMA_ORDER_C or SHMA_ORDER_F.
-pub type shma_order = i32;
-/// The last dimension varies fastest.
-pub const SHMA_ORDER_C: shma_order = 0;
-/// The first dimension varies fastest.
-pub const SHMA_ORDER_F: shma_order = 1;
-
 /// An open bound of a slice. As start it stands for the first element in the direction of the step,
 /// as stop for the end behind the last one.
 pub const SHMA_END: i64 = i64::MIN;
-
-/// Creation options. Initialize them with SHMA_OPTIONS_INIT. All zeros are the defaults.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct shma_options {
-    /// sizeof(shma_options), by which the library knows which fields the caller has; 0 stands for
-    /// those of the library's version.
-    pub struct_bytes: usize,
-    /// A name for the array, 1 to 64 characters of A-Z a-z 0-9 . _ -, or NULL.
-    pub name: *const c_char,
-    /// If not 0, the array lives until its name is unlinked, even without a holder.
-    pub persist: i32,
-    /// The permission bits of the segment; 0 stands for 0600.
-    pub mode: u32,
-    /// SHMA_ORDER_C or SHMA_ORDER_F.
-    pub order: shma_order,
-    /// If not 0, the memory is not zeroed and may have bytes of this user's earlier arrays.
-    pub uninitialized: u32,
-    /// The size of one element in bytes, for SHMA_OPAQUE.
-    pub itemsize: u64,
-    /// The dtype's text as in a handle, for SHMA_OPAQUE; NULL for plain bytes of that itemsize.
-    pub dtype_text: *const c_char,
-}
-
-/// Converts a dtype and options to those of core.
-///
-/// # Safety
-/// The texts in `options` are as P2 of the crate requires.
-unsafe fn read_options(
-    dtype: shma_dtype,
-    options: Option<&shma_options>,
-) -> Result<(shmarray::DType, Options), Failure> {
-    let Some(options) = options else { return Ok((resolve(dtype, None, 0)?, Options::default())) };
-    if options.struct_bytes != 0 && options.struct_bytes < size_of::<shma_options>() {
-        return Err(invalid(
-            "options",
-            format!("struct_bytes {}: no version of shma_options has it", options.struct_bytes),
-        ));
-    }
-    // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
-    // function guarantees for `options.name` by the `# Safety` section.
-    let name = unsafe { optional_text("name", options.name) }?;
-    // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
-    // function guarantees for `options.dtype_text` by the `# Safety` section.
-    let dtype_text = unsafe { optional_text("dtype_text", options.dtype_text) }?;
-    let read = Options {
-        order: order_of(options.order)?,
-        name: name.map(str::to_owned),
-        persist: options.persist != 0,
-        mode: if options.mode == 0 { 0o600 } else { options.mode },
-        uninitialized: options.uninitialized != 0,
-    };
-    Ok((resolve(dtype, dtype_text, options.itemsize)?, read))
-}
-
-fn order_of(order: shma_order) -> Result<Order, Failure> {
-    match order {
-        SHMA_ORDER_C => Ok(Order::C),
-        SHMA_ORDER_F => Ok(Order::F),
-        _ => Err(invalid("order", format!("{order} is neither SHMA_ORDER_C nor SHMA_ORDER_F"))),
-    }
-}
 
 /// Returns the given strides, or those of a contiguous array in C order if `strides` is NULL.
 ///
@@ -130,18 +72,19 @@ pub(crate) fn access_of(access: shma_access) -> Result<Access, Failure> {
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_create(
     dtype: shma_dtype,
     ndim: usize,
     shape: *const i64,
-    options: Option<&shma_options>,
+    options: *const shma_options,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
-        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` zero-terminated texts: P3 and
-        // P2 of the crate, which the C caller guarantees.
+        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
+        // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
@@ -162,6 +105,7 @@ pub unsafe extern "C" fn shma_array_create(
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; `data`, `shape` and `strides` describe
 /// elements that can all be read.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_share(
     data: *const c_void,
@@ -169,13 +113,13 @@ pub unsafe extern "C" fn shma_array_share(
     ndim: usize,
     shape: *const i64,
     strides: *const i64,
-    options: Option<&shma_options>,
+    options: *const shma_options,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
-        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` zero-terminated texts: P3 and
-        // P2 of the crate, which the C caller guarantees.
+        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
+        // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
         let (shape, (dtype, options)) =
             (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
         // SAFETY: `strides_of` needs NULL or as many numbers as `shape` has, which is `ndim`: P3 of
@@ -203,13 +147,14 @@ pub unsafe extern "C" fn shma_array_share(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_attach(
     handle_or_name: *const c_char,
     access: shma_access,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
         // caller guarantees for `handle_or_name`.
@@ -235,6 +180,7 @@ pub unsafe extern "C" fn shma_array_attach(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_view(
     array: Option<&shma_array>,
@@ -244,7 +190,7 @@ pub unsafe extern "C" fn shma_array_view(
     offset: i64,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = needed("array", array)?;
         // SAFETY: `shape_of` needs NULL or `ndim` numbers: P3 of the crate, which the C caller
@@ -263,13 +209,14 @@ pub unsafe extern "C" fn shma_array_view(
     })
 }
 
-/// Creates a view of the elements start, start + step, … before stop along one dimension. Negative
-/// bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it is the
-/// first element in the direction of step, as stop the end behind the last one. Fails with
+/// Creates a view of the elements start, start + step and so on before stop along one dimension.
+/// Negative bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it
+/// is the first element in the direction of step, as stop the end behind the last one. Fails with
 /// SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_slice(
     array: Option<&shma_array>,
@@ -279,7 +226,7 @@ pub unsafe extern "C" fn shma_array_slice(
     step: i64,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     let bound = |at: i64| (at != SHMA_END).then_some(at);
     guard(error, || {
         let array = needed("array", array)?;
@@ -296,6 +243,7 @@ pub unsafe extern "C" fn shma_array_slice(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_select(
     array: Option<&shma_array>,
@@ -303,7 +251,7 @@ pub unsafe extern "C" fn shma_array_select(
     index: i64,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = needed("array", array)?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
@@ -321,13 +269,14 @@ pub unsafe extern "C" fn shma_array_select(
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; `axes` is NULL or has a number for each
 /// dimension of the array.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_transpose(
     array: Option<&shma_array>,
     axes: *const usize,
     view_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = &needed("array", array)?.0;
         if axes.is_null() {
@@ -345,7 +294,7 @@ pub unsafe extern "C" fn shma_array_transpose(
 }
 
 /// Writes the array's handle to text: one line of UTF-8 that any process on this machine can
-/// attach.
+/// attach. The handle does not hold the array: some process must, until another has attached it.
 ///
 /// Fails with SHMA_ERROR_TEXT_TOO_SHORT if text_bytes is too small. In that case, too, the needed
 /// size with the terminating zero is written to needed_bytes_out, which may be NULL.
@@ -359,7 +308,7 @@ pub unsafe extern "C" fn shma_array_handle(
     text_bytes: usize,
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let handle = needed("array", array)?.0.handle();
         // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
@@ -380,6 +329,7 @@ pub unsafe extern "C" fn shma_array_handle(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_array_handle_to_send(
     array: Option<&shma_array>,
@@ -387,7 +337,7 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
     text_bytes: usize,
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let array = &needed("array", array)?.0;
         let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.descriptor() }.to_handle();
@@ -416,7 +366,7 @@ pub unsafe extern "C" fn shma_array_dtype_text(
     text_bytes: usize,
     needed_bytes_out: *mut usize,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let dtype = needed("array", array)?.0.dtype();
         // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
@@ -472,7 +422,7 @@ pub extern "C" fn shma_array_itemsize(array: Option<&shma_array>) -> usize {
     array.map_or(0, |array| array.0.dtype().itemsize() as usize)
 }
 
-/// Returns 1 if the array was attached read-only, else 0.
+/// Returns 1 if the array was attached read-only or is a view of one that was, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_is_readonly(array: Option<&shma_array>) -> i32 {
     array.map_or(0, |array| array.0.is_readonly().into())
@@ -485,11 +435,37 @@ pub extern "C" fn shma_array_is_contiguous(array: Option<&shma_array>, order: sh
     array.zip(order).map_or(0, |(array, order)| array.0.is_contiguous(order).into())
 }
 
-/// Closes the array. Its memory is given back when no process holds it any more.
+/// Adds an owner and returns the array itself, which stays open until each owner has closed it.
+/// Returns NULL for NULL. The call makes no view and allocates nothing. An owner may call it while
+/// other owners close the array.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
-pub extern "C" fn shma_array_close(array: Option<Box<shma_array>>) {
+pub unsafe extern "C" fn shma_array_retain(array: *const shma_array) -> *mut shma_array {
+    if !array.is_null() {
+        // SAFETY: the count of an `Arc` is increased by a pointer that `Arc::into_raw` returned and
+        // that has an owner: `into_pointer` made it, and it is live by P1 of the crate.
+        unsafe { Arc::increment_strong_count(array) };
+    }
+    array.cast_mut()
+}
+
+/// Removes an owner. The last one closes the array, and its memory is given back when no process
+/// holds it any more. Other owners may use the array during the call.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require; the caller is an owner of the array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_array_close(array: *mut shma_array) {
     guard(None, || {
-        drop(array);
+        if !array.is_null() {
+            // SAFETY: the count of an `Arc` is decreased by a pointer that `Arc::into_raw` returned
+            // and by one of its owners: `into_pointer` made it, and the C caller is an owner by the
+            // `# Safety` section.
+            unsafe { Arc::decrement_strong_count(array) };
+        }
         Ok(())
     });
 }

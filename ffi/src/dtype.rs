@@ -1,10 +1,11 @@
 //! The dtypes as C constants, with the numbers of core's dtype table.
 
 use std::ffi::{CString, c_char};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use shmarray::{DType, Error, TypeCode};
 
+use crate::arguments::invalid;
 use crate::error::Failure;
 
 /// A dtype: one of the numbers below.
@@ -46,27 +47,40 @@ pub const SHMA_DTYPE_COUNT: shma_dtype = 14;
 
 // A dtype of core's table without a constant above does not compile.
 const _: () = assert!(DType::ALL.len() == SHMA_DTYPE_COUNT as usize);
+const _: () = assert!(TypeCode::Opaque as i32 == SHMA_OPAQUE);
 
 /// Returns the row of core's table that has this number.
 pub(crate) fn row(dtype: shma_dtype) -> Option<&'static DType> {
     DType::ALL.iter().find(|row| row.code() as i32 == dtype)
 }
 
-/// Returns the dtype of a number; that of a text or of an itemsize for SHMA_OPAQUE.
+/// Returns the dtype of a number; that of a text or of an itemsize for SHMA_OPAQUE. A text or an
+/// itemsize that contradicts the number is an error.
 pub(crate) fn resolve(
     dtype: shma_dtype,
     text: Option<&str>,
     itemsize: u64,
 ) -> Result<DType, Failure> {
-    if let Some(row) = row(dtype) {
-        return Ok(row.clone());
+    let resolved = match row(dtype) {
+        Some(row) => row.clone(),
+        None if dtype == SHMA_OPAQUE => {
+            text.map_or_else(|| DType::opaque(itemsize), DType::parse)?
+        }
+        None => {
+            let reason = format!("the numbers of dtypes are 0 to {SHMA_DTYPE_COUNT}");
+            return Err(Error::InvalidDType { dtype: dtype.to_string(), reason }.into());
+        }
+    };
+    if let Some(text) = text.filter(|text| dtype != SHMA_OPAQUE && *text != resolved.text()) {
+        let reason = format!("{text:?}, but the dtype is {}", resolved.name());
+        return Err(invalid("dtype_text", reason));
     }
-    if dtype != TypeCode::Opaque as i32 {
-        let reason = format!("the numbers of dtypes are 0 to {SHMA_DTYPE_COUNT}");
-        return Err(Error::InvalidDType { dtype: dtype.to_string(), reason }.into());
+    if itemsize != 0 && itemsize != resolved.itemsize() {
+        let reason =
+            format!("{itemsize}, but an element of {resolved} has {}", resolved.itemsize());
+        return Err(invalid("itemsize", reason));
     }
-    let opaque = text.map_or_else(|| DType::opaque(itemsize), DType::parse)?;
-    Ok(opaque)
+    Ok(resolved)
 }
 
 /// Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.
@@ -79,11 +93,30 @@ pub extern "C" fn shma_dtype_itemsize(dtype: shma_dtype) -> usize {
 /// dtype. The text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_dtype_name(dtype: shma_dtype) -> *const c_char {
-    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
-    let names =
-        || DType::ALL.iter().map(|row| CString::new(row.name()).unwrap_or_default()).collect();
     let index = DType::ALL.iter().position(|row| row.code() as i32 == dtype);
-    index.map_or(std::ptr::null(), |index| NAMES.get_or_init(names)[index].as_ptr())
+    index.map_or(std::ptr::null(), name_at)
+}
+
+/// Returns the name of a row of core's table, made on first use. There is no lock, which a fork
+/// beside another thread's first use would leave locked in the child.
+fn name_at(index: usize) -> *const c_char {
+    static NAMES: [AtomicPtr<c_char>; SHMA_DTYPE_COUNT as usize] =
+        [const { AtomicPtr::new(std::ptr::null_mut()) }; SHMA_DTYPE_COUNT as usize];
+    let found = NAMES[index].load(Ordering::Acquire); // its partner is the exchange
+    if !found.is_null() {
+        return found;
+    }
+    let made = CString::new(DType::ALL[index].name()).unwrap_or_default().into_raw();
+    let null = std::ptr::null_mut();
+    match NAMES[index].compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => made,
+        Err(first) => {
+            // SAFETY: `from_raw` needs a pointer of `into_raw` that nobody uses: `made` is from
+            // above, and the failed exchange has shown it to no other thread.
+            drop(unsafe { CString::from_raw(made) });
+            first
+        }
+    }
 }
 
 #[cfg(test)]

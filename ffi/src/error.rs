@@ -1,61 +1,65 @@
 //! Statuses, the caller's error struct, and the guard that wraps every fallible function.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use shmarray::{Error, ErrorKind};
 
+/// The result of a function that can fail: one of the numbers below, negative if it failed.
+pub type shma_status = i32;
+
 /// Done.
-pub const SHMA_OK: i32 = 0;
+pub const SHMA_OK: shma_status = 0;
 /// The timeout passed before the operation could be done.
-pub const SHMA_TIMED_OUT: i32 = 1;
+pub const SHMA_TIMED_OUT: shma_status = 1;
 /// No process has the other end of the pipe open.
-pub const SHMA_CLOSED: i32 = 2;
+pub const SHMA_CLOSED: shma_status = 2;
 
 /// The segment or name does not exist: its memory was given back, or it was never on this machine.
-pub const SHMA_ERROR_NOT_FOUND: i32 = -1;
+pub const SHMA_ERROR_NOT_FOUND: shma_status = -1;
 /// The name already exists.
-pub const SHMA_ERROR_EXISTS: i32 = -2;
+pub const SHMA_ERROR_EXISTS: shma_status = -2;
 /// The handle has an earlier generation than its segment: that array no longer exists.
-pub const SHMA_ERROR_STALE_HANDLE: i32 = -3;
+pub const SHMA_ERROR_STALE_HANDLE: shma_status = -3;
 /// The text is not a valid handle; the message names the field.
-pub const SHMA_ERROR_INVALID_HANDLE: i32 = -4;
+pub const SHMA_ERROR_INVALID_HANDLE: shma_status = -4;
 /// The file is not a valid segment; the message names the field.
-pub const SHMA_ERROR_INVALID_SEGMENT: i32 = -5;
+pub const SHMA_ERROR_INVALID_SEGMENT: shma_status = -5;
 /// A name, shape, stride, offset or option is invalid, or a required pointer is NULL.
-pub const SHMA_ERROR_INVALID_ARGUMENT: i32 = -6;
+pub const SHMA_ERROR_INVALID_ARGUMENT: shma_status = -6;
 /// The dtype cannot be stored in shared memory.
-pub const SHMA_ERROR_INVALID_DTYPE: i32 = -7;
+pub const SHMA_ERROR_INVALID_DTYPE: shma_status = -7;
 /// The dtype of the array differs from the requested one.
-pub const SHMA_ERROR_DTYPE_MISMATCH: i32 = -8;
+pub const SHMA_ERROR_DTYPE_MISMATCH: shma_status = -8;
 /// A view or an index is outside its array.
-pub const SHMA_ERROR_OUT_OF_BOUNDS: i32 = -9;
+pub const SHMA_ERROR_OUT_OF_BOUNDS: shma_status = -9;
 /// The operation would write to a read-only array.
-pub const SHMA_ERROR_READ_ONLY: i32 = -10;
+pub const SHMA_ERROR_READ_ONLY: shma_status = -10;
 /// Shared memory is full; the message says how many bytes were requested and how many are free.
-pub const SHMA_ERROR_NO_SPACE: i32 = -11;
+pub const SHMA_ERROR_NO_SPACE: shma_status = -11;
 /// The operating system or the owner of the memory refuses access.
-pub const SHMA_ERROR_PERMISSION_DENIED: i32 = -12;
+pub const SHMA_ERROR_PERMISSION_DENIED: shma_status = -12;
 /// The operation is not supported on this platform, or in a process that a signal handler forked.
-pub const SHMA_ERROR_UNSUPPORTED: i32 = -13;
+pub const SHMA_ERROR_UNSUPPORTED: shma_status = -13;
 /// A system call failed for another reason; os_errno has its error number.
-pub const SHMA_ERROR_OS: i32 = -14;
+pub const SHMA_ERROR_OS: shma_status = -14;
 /// The text buffer is too short; needed_bytes_out says how long it must be.
-pub const SHMA_ERROR_TEXT_TOO_SHORT: i32 = -15;
+pub const SHMA_ERROR_TEXT_TOO_SHORT: shma_status = -15;
 /// A bug in shmarray: the library panicked. The message is the panic's. No output was written, but
 /// the call may have taken effect in part.
-pub const SHMA_ERROR_PANIC: i32 = -16;
+pub const SHMA_ERROR_PANIC: shma_status = -16;
 /// Private memory is used up; the message says how many bytes were requested.
-pub const SHMA_ERROR_NO_MEMORY: i32 = -17;
+pub const SHMA_ERROR_NO_MEMORY: shma_status = -17;
 
 /// Size of shma_error.message, including the terminating zero. Longer messages are truncated.
 pub const SHMA_MESSAGE_BYTES: usize = 1016;
 
-/// Describes a failure. The caller owns the struct; it needs no cleanup.
+/// Describes a failure. The caller owns the struct; it needs no cleanup. Initialize it with
+/// SHMA_ERROR_INIT. Its size and fields never change.
 #[repr(C)]
 pub struct shma_error {
     /// The status that was returned.
-    pub status: i32,
+    pub status: shma_status,
     /// The operating system's error number, or 0.
     pub os_errno: i32,
     /// One line of text that says what failed, with the values involved.
@@ -77,7 +81,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    fn status(&self) -> i32 {
+    fn status(&self) -> shma_status {
         match self {
             Self::Core(error) => status_of(error.kind()),
             Self::Null(_) => SHMA_ERROR_INVALID_ARGUMENT,
@@ -104,7 +108,7 @@ impl Failure {
 }
 
 /// Maps each error kind of core to its number in this ABI. A number never changes once assigned.
-fn status_of(kind: ErrorKind) -> i32 {
+fn status_of(kind: ErrorKind) -> shma_status {
     match kind {
         ErrorKind::NotFound => SHMA_ERROR_NOT_FOUND,
         ErrorKind::Exists => SHMA_ERROR_EXISTS,
@@ -130,21 +134,21 @@ fn status_of(kind: ErrorKind) -> i32 {
 pub(crate) fn guard(
     error: Option<&mut shma_error>,
     body: impl FnOnce() -> Result<(), Failure>,
-) -> i32 {
+) -> shma_status {
     guard_outcome(error, || body().map(|()| SHMA_OK))
 }
 
 /// Like [`guard`], for a body that has ordinary outcomes besides SHMA_OK.
 pub(crate) fn guard_outcome(
     error: Option<&mut shma_error>,
-    body: impl FnOnce() -> Result<i32, Failure>,
-) -> i32 {
+    body: impl FnOnce() -> Result<shma_status, Failure>,
+) -> shma_status {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let outcome = outcome.unwrap_or_else(|panic| Err(Failure::Panic(text_of(&*panic))));
     outcome.unwrap_or_else(|failure| report(&failure, error))
 }
 
-fn report(failure: &Failure, error: Option<&mut shma_error>) -> i32 {
+fn report(failure: &Failure, error: Option<&mut shma_error>) -> shma_status {
     let status = failure.status();
     if let Some(error) = error {
         let message = failure.message();
@@ -172,6 +176,39 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
+/// Returns the name of a status, such as "SHMA_ERROR_NOT_FOUND"; NULL for numbers that are no
+/// status. The text is static.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_status_name(status: shma_status) -> *const c_char {
+    name_of(status).map_or(std::ptr::null(), CStr::as_ptr)
+}
+
+fn name_of(status: shma_status) -> Option<&'static CStr> {
+    Some(match status {
+        SHMA_OK => c"SHMA_OK",
+        SHMA_TIMED_OUT => c"SHMA_TIMED_OUT",
+        SHMA_CLOSED => c"SHMA_CLOSED",
+        SHMA_ERROR_NOT_FOUND => c"SHMA_ERROR_NOT_FOUND",
+        SHMA_ERROR_EXISTS => c"SHMA_ERROR_EXISTS",
+        SHMA_ERROR_STALE_HANDLE => c"SHMA_ERROR_STALE_HANDLE",
+        SHMA_ERROR_INVALID_HANDLE => c"SHMA_ERROR_INVALID_HANDLE",
+        SHMA_ERROR_INVALID_SEGMENT => c"SHMA_ERROR_INVALID_SEGMENT",
+        SHMA_ERROR_INVALID_ARGUMENT => c"SHMA_ERROR_INVALID_ARGUMENT",
+        SHMA_ERROR_INVALID_DTYPE => c"SHMA_ERROR_INVALID_DTYPE",
+        SHMA_ERROR_DTYPE_MISMATCH => c"SHMA_ERROR_DTYPE_MISMATCH",
+        SHMA_ERROR_OUT_OF_BOUNDS => c"SHMA_ERROR_OUT_OF_BOUNDS",
+        SHMA_ERROR_READ_ONLY => c"SHMA_ERROR_READ_ONLY",
+        SHMA_ERROR_NO_SPACE => c"SHMA_ERROR_NO_SPACE",
+        SHMA_ERROR_NO_MEMORY => c"SHMA_ERROR_NO_MEMORY",
+        SHMA_ERROR_PERMISSION_DENIED => c"SHMA_ERROR_PERMISSION_DENIED",
+        SHMA_ERROR_UNSUPPORTED => c"SHMA_ERROR_UNSUPPORTED",
+        SHMA_ERROR_OS => c"SHMA_ERROR_OS",
+        SHMA_ERROR_TEXT_TOO_SHORT => c"SHMA_ERROR_TEXT_TOO_SHORT",
+        SHMA_ERROR_PANIC => c"SHMA_ERROR_PANIC",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +228,24 @@ mod tests {
             ErrorKind::ALL.into_iter().map(status_of).collect();
         assert_eq!(numbers.len(), ErrorKind::ALL.len());
         assert!(numbers.iter().all(|number| *number < 0 && *number != SHMA_ERROR_PANIC));
+    }
+
+    #[test]
+    fn every_status_of_the_header_has_its_name() {
+        let header = include_str!("../../include/shmarray.h");
+        let defined =
+            header.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once(' '));
+        let mut named = 0;
+        for (name, number) in defined {
+            let Ok(status) = number.trim_matches(['(', ')']).parse() else { continue };
+            let outcome = ["SHMA_OK", "SHMA_TIMED_OUT", "SHMA_CLOSED"].contains(&name);
+            if outcome || name.starts_with("SHMA_ERROR_") {
+                assert_eq!(name_of(status).and_then(|found| found.to_str().ok()), Some(name));
+                named += 1;
+            }
+        }
+        assert!(named > 15, "{named}");
+        assert_eq!([i32::MIN, -named, 3, i32::MAX].map(name_of), [None; 4]);
     }
 
     #[test]

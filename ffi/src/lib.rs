@@ -4,7 +4,8 @@
 //! caller's outputs. The guard in [`error`] catches panics; functions without a status that only
 //! read fields have none, because nothing in them can panic. The Rust type of a pointer says how it
 //! is used: `Option<&T>` is borrowed and may be NULL, `Option<Box<T>>` is consumed, and `*mut T` is
-//! an output that is written last.
+//! an output that is written last. An array alone may have several owners: its pointers are those
+//! of an `Arc`, and `shma_array_close` takes one of the owners away.
 //!
 //! SAFETY comments cite these obligations of a C caller, which the header states:
 //!
@@ -17,9 +18,11 @@
 #![allow(non_camel_case_types)] // the type names follow C's convention
 #![allow(unsafe_code)] // every function here takes C pointers; each block states why it is sound
 
+pub mod library;
 pub mod error;
 mod arguments;
 pub mod dtype;
+pub mod options;
 pub mod array;
 #[cfg(target_os = "linux")]
 pub mod message;

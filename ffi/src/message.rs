@@ -2,14 +2,15 @@
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use shmarray::{Error, Message, Pipe, Received, Sent};
 
-use crate::arguments::{invalid, list, needed, produce, put};
+use crate::arguments::{Object, invalid, list, needed, produce, put};
 use crate::array::{access_of, shma_access, shma_array};
 use crate::error::{
-    Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error,
+    Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
 
 /// One end of a bidirectional pipe for arrays and bytes. Only on Linux.
@@ -18,8 +19,12 @@ use crate::error::{
 /// whole and by one process. A message that no process can receive any more releases its arrays.
 pub struct shma_pipe(Pipe);
 
+impl Object for shma_pipe {}
+
 /// A received message: arrays and bytes. It holds its arrays until it is closed.
 pub struct shma_message(Message);
+
+impl Object for shma_message {}
 
 /// The timeout_ns that waits without a limit, as any negative number does.
 pub const SHMA_NO_TIMEOUT: i64 = -1;
@@ -34,12 +39,13 @@ fn timeout_of(timeout_ns: i64) -> Option<Duration> {
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_pair(
     one_out: *mut *mut shma_pipe,
     other_out: *mut *mut shma_pipe,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         if one_out.is_null() {
             return Err(Failure::Null("one_out"));
@@ -65,12 +71,13 @@ pub unsafe extern "C" fn shma_pipe_pair(
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; the caller owns the fd if it is open.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_from_fd(
     fd: c_int,
     pipe_out: *mut *mut shma_pipe,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `take_over` needs an fd that the caller owns if it is open, which the C caller
         // guarantees by the `# Safety` section.
@@ -119,24 +126,33 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 /// SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
 /// a memory file. Nothing was sent unless the status is 0.
 ///
+/// Several threads may send at once: each message is sent whole, and those of one thread stay in
+/// order.
+///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_send(
     pipe: Option<&shma_pipe>,
-    arrays: *const Option<&shma_array>,
+    arrays: *const Option<NonNull<shma_array>>,
     count: usize,
     payload: *const c_void,
     payload_bytes: usize,
     timeout_ns: i64,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard_outcome(error, || {
         let pipe = &needed("pipe", pipe)?.0;
         // SAFETY: `list` needs NULL or `count` pointers that are NULL or to live arrays: P1 and P3
         // of the crate, which the C caller guarantees.
         let arrays = unsafe { list("arrays", arrays, count) }?;
-        let arrays = arrays.iter().map(|&array| Ok(&needed("arrays", array)?.0));
+        let arrays = arrays.iter().map(|array| {
+            // SAFETY: `as_ref` needs a live array that nothing changes: P1 of the crate, which the
+            // C caller guarantees for each pointer of `arrays`.
+            let array = array.as_ref().map(|array| unsafe { array.as_ref() });
+            Ok(&needed("arrays", array)?.0)
+        });
         let arrays = arrays.collect::<Result<Vec<_>, Failure>>()?;
         // SAFETY: `list` needs NULL or `payload_bytes` bytes that do not change during the call: P3
         // of the crate, which the C caller guarantees.
@@ -157,15 +173,18 @@ pub unsafe extern "C" fn shma_pipe_send(
 /// (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
 /// fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
 ///
+/// Several threads may receive at once, also while others send: each message goes to one of them.
+///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_pipe_receive(
     pipe: Option<&shma_pipe>,
     timeout_ns: i64,
     message_out: *mut *mut shma_message,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard_outcome(error, || {
         let pipe = &needed("pipe", pipe)?.0;
         if message_out.is_null() {
@@ -187,6 +206,8 @@ pub unsafe extern "C" fn shma_pipe_receive(
 /// Closes this end of the pipe. If no process has it any more, calls at the other end return
 /// SHMA_CLOSED once the messages for it have been received. If no process has either end, messages
 /// that were not received are released.
+///
+/// No thread may wait at this end meanwhile: the call would not wake it.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_close(pipe: Option<Box<shma_pipe>>) {
     guard(None, || {
@@ -222,6 +243,7 @@ pub extern "C" fn shma_message_count(message: Option<&shma_message>) -> usize {
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_message_array(
     message: Option<&shma_message>,
@@ -229,7 +251,7 @@ pub unsafe extern "C" fn shma_message_array(
     access: shma_access,
     array_out: *mut *mut shma_array,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let (message, access) = (&needed("message", message)?.0, access_of(access)?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,

@@ -1,11 +1,11 @@
-//! The C functions that list, unlink and sweep segments, and those on the library itself.
+//! The C functions that list, unlink and sweep segments.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CString, c_char};
 
 use shmarray::{SegmentInfo, SegmentKind};
 
-use crate::arguments::{produce, text as text_of};
-use crate::error::{guard, shma_error};
+use crate::arguments::{Object, produce, text as text_of};
+use crate::error::{guard, shma_error, shma_status};
 
 /// The kind of a segment or of a cell: one of the numbers below.
 pub type shma_segment_kind = i32;
@@ -67,6 +67,15 @@ pub struct shma_segment_list {
     infos: Vec<shma_segment_info>,
 }
 
+// SAFETY: another thread may own a list if nothing in it belongs to the thread that made it: the
+// pointers of `infos` refer to memory of `_rows`, which moves with them.
+unsafe impl Send for shma_segment_list {}
+// SAFETY: several threads may read a list if nothing writes to it: no function changes a list or
+// what its pointers refer to, until it is closed.
+unsafe impl Sync for shma_segment_list {}
+
+impl Object for shma_segment_list {}
+
 impl shma_segment_list {
     fn new(segments: &[SegmentInfo]) -> Self {
         let rows: Vec<Row> = segments.iter().map(Row::new).collect();
@@ -112,17 +121,19 @@ impl Row {
 }
 
 /// Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
-/// Memory that this user has no permission to open is left out.
+/// Memory that this user has no permission to open is left out. The list does not change after the
+/// call, and may lack what other threads and processes make during it.
 ///
 /// Fails with SHMA_ERROR_OS.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_segment_list_create(
     list_out: *mut *mut shma_segment_list,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `list_out`.
@@ -147,7 +158,7 @@ pub extern "C" fn shma_segment_list_get(
     list.and_then(|list| list.infos.get(index)).map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
-/// Frees a list and its infos.
+/// Closes a list and frees its infos.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_segment_list_close(list: Option<Box<shma_segment_list>>) {
     guard(None, || {
@@ -166,7 +177,7 @@ pub extern "C" fn shma_segment_list_close(list: Option<Box<shma_segment_list>>) 
 pub unsafe extern "C" fn shma_segment_unlink(
     name: *const c_char,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
         // caller guarantees for `name`.
@@ -187,7 +198,7 @@ pub unsafe extern "C" fn shma_segment_unlink(
 pub unsafe extern "C" fn shma_handle_discard(
     handle: *const c_char,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
         // caller guarantees for `handle`.
@@ -207,7 +218,7 @@ pub unsafe extern "C" fn shma_sweep(
     segments_out: Option<&mut u64>,
     bytes_out: Option<&mut u64>,
     error: Option<&mut shma_error>,
-) -> i32 {
+) -> shma_status {
     guard(error, || {
         let swept = shmarray::sweep()?;
         let outputs = [(segments_out, swept.segments), (bytes_out, swept.bytes)];
@@ -218,22 +229,4 @@ pub unsafe extern "C" fn shma_sweep(
         }
         Ok(())
     })
-}
-
-/// Returns the number of bytes of array data that this library has copied in this process. Passing
-/// a handle copies none.
-#[unsafe(no_mangle)]
-pub extern "C" fn shma_copied_bytes() -> u64 {
-    shmarray::copied_bytes()
-}
-
-/// Returns the version of the library, such as "0.1.0". The text is static.
-#[unsafe(no_mangle)]
-pub extern "C" fn shma_version() -> *const c_char {
-    const VERSION: &CStr =
-        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-            Ok(version) => version,
-            Err(_) => c"",
-        };
-    VERSION.as_ptr()
 }

@@ -42,10 +42,10 @@ TEST_CASE("every_status_of_the_header_has_its_type") {
     std::ifstream header(SHMARRAY_HEADER);
     std::size_t walked = 0;
     for (std::string line; std::getline(header, line);) {
-        if (line.rfind("#define SHMA_ERROR_", 0) != 0 || line.find(" -") == std::string::npos)
+        if (line.rfind("#define SHMA_ERROR_", 0) != 0 || line.find(" (-") == std::string::npos)
             continue;
         const std::string name = line.substr(19, line.find(' ', 19) - 19);
-        const auto status = static_cast<std::int32_t>(std::stol(line.substr(line.find(" -"))));
+        const auto status = static_cast<std::int32_t>(std::stol(line.substr(line.find(" (-") + 2)));
         INFO(name);
         REQUIRE(types().count(name) == 1);
         try {

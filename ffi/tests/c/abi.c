@@ -1,4 +1,5 @@
-// The ABI as numbers: sizes, offsets and constants. None of them ever changes within ABI 0.
+// The ABI as the compiler sees it: sizes, offsets, constants and the types of functions. None of
+// them ever changes within ABI 0.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,6 +10,8 @@
 _Static_assert(SAME_TYPE((shma_dtype)0, int32_t), "a dtype is an int32_t");
 _Static_assert(SAME_TYPE((shma_access)0, int32_t), "an access is an int32_t");
 _Static_assert(SAME_TYPE((shma_order)0, int32_t), "an order is an int32_t");
+_Static_assert(SAME_TYPE((shma_status)0, int32_t), "a status is an int32_t");
+_Static_assert(SAME_TYPE((shma_segment_kind)0, int32_t), "a kind is an int32_t");
 
 _Static_assert(sizeof(shma_error) == 1024, "shma_error");
 _Static_assert(_Alignof(shma_error) == 4, "shma_error");
@@ -88,6 +91,67 @@ _Static_assert(SHMA_SEGMENT_ARRAY == 0, "SHMA_SEGMENT_ARRAY");
 _Static_assert(SHMA_SEGMENT_POOL == 1, "SHMA_SEGMENT_POOL");
 _Static_assert(SHMA_SEGMENT_REMAINS == 2, "SHMA_SEGMENT_REMAINS");
 _Static_assert(SHMA_END == INT64_MIN, "SHMA_END");
+
+_Static_assert(SHMA_DTYPE_COUNT == 14, "SHMA_DTYPE_COUNT");
+_Static_assert(SHMA_ABI == 0, "SHMA_ABI");
+
+// The type of each function, without the typedefs of numbers.
+#define FUNCTION(name, result, ...) _Static_assert(SAME_TYPE(&name, result(*)(__VA_ARGS__)), #name)
+
+FUNCTION(shma_abi, int32_t, void);
+FUNCTION(shma_version, const char *, void);
+FUNCTION(shma_copied_bytes, uint64_t, void);
+FUNCTION(shma_status_name, const char *, int32_t);
+FUNCTION(shma_dtype_itemsize, size_t, int32_t);
+FUNCTION(shma_dtype_name, const char *, int32_t);
+FUNCTION(shma_array_create, int32_t, int32_t, size_t, const int64_t *, const shma_options *,
+         shma_array **, shma_error *);
+FUNCTION(shma_array_share, int32_t, const void *, int32_t, size_t, const int64_t *, const int64_t *,
+         const shma_options *, shma_array **, shma_error *);
+FUNCTION(shma_array_attach, int32_t, const char *, int32_t, shma_array **, shma_error *);
+FUNCTION(shma_array_view, int32_t, const shma_array *, size_t, const int64_t *, const int64_t *,
+         int64_t, shma_array **, shma_error *);
+FUNCTION(shma_array_slice, int32_t, const shma_array *, size_t, int64_t, int64_t, int64_t,
+         shma_array **, shma_error *);
+FUNCTION(shma_array_select, int32_t, const shma_array *, size_t, int64_t, shma_array **,
+         shma_error *);
+FUNCTION(shma_array_transpose, int32_t, const shma_array *, const size_t *, shma_array **,
+         shma_error *);
+FUNCTION(shma_array_handle, int32_t, const shma_array *, char *, size_t, size_t *, shma_error *);
+FUNCTION(shma_array_handle_to_send, int32_t, const shma_array *, char *, size_t, size_t *,
+         shma_error *);
+FUNCTION(shma_array_dtype_text, int32_t, const shma_array *, char *, size_t, size_t *,
+         shma_error *);
+FUNCTION(shma_array_data, void *, const shma_array *);
+FUNCTION(shma_array_ndim, size_t, const shma_array *);
+FUNCTION(shma_array_shape, const int64_t *, const shma_array *);
+FUNCTION(shma_array_strides, const int64_t *, const shma_array *);
+FUNCTION(shma_array_size, size_t, const shma_array *);
+FUNCTION(shma_array_dtype, int32_t, const shma_array *);
+FUNCTION(shma_array_itemsize, size_t, const shma_array *);
+FUNCTION(shma_array_is_readonly, int32_t, const shma_array *);
+FUNCTION(shma_array_is_contiguous, int32_t, const shma_array *, int32_t);
+FUNCTION(shma_array_retain, shma_array *, const shma_array *);
+FUNCTION(shma_array_close, void, shma_array *);
+FUNCTION(shma_pipe_pair, int32_t, shma_pipe **, shma_pipe **, shma_error *);
+FUNCTION(shma_pipe_from_fd, int32_t, int, shma_pipe **, shma_error *);
+FUNCTION(shma_pipe_fd, int, const shma_pipe *);
+FUNCTION(shma_pipe_send, int32_t, const shma_pipe *, shma_array *const *, size_t, const void *,
+         size_t, int64_t, shma_error *);
+FUNCTION(shma_pipe_receive, int32_t, const shma_pipe *, int64_t, shma_message **, shma_error *);
+FUNCTION(shma_pipe_close, void, shma_pipe *);
+FUNCTION(shma_message_payload, const void *, const shma_message *, size_t *);
+FUNCTION(shma_message_count, size_t, const shma_message *);
+FUNCTION(shma_message_array, int32_t, const shma_message *, size_t, int32_t, shma_array **,
+         shma_error *);
+FUNCTION(shma_message_close, void, shma_message *);
+FUNCTION(shma_segment_list_create, int32_t, shma_segment_list **, shma_error *);
+FUNCTION(shma_segment_list_count, size_t, const shma_segment_list *);
+FUNCTION(shma_segment_list_get, const shma_segment_info *, const shma_segment_list *, size_t);
+FUNCTION(shma_segment_list_close, void, shma_segment_list *);
+FUNCTION(shma_segment_unlink, int32_t, const char *, shma_error *);
+FUNCTION(shma_handle_discard, int32_t, const char *, shma_error *);
+FUNCTION(shma_sweep, int32_t, uint64_t *, uint64_t *, shma_error *);
 
 // The initializers set every field.
 static const shma_error no_error = SHMA_ERROR_INIT;

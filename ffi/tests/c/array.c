@@ -309,11 +309,31 @@ static void an_opaque_dtype_keeps_its_text_and_size(void **state) {
     shma_array_close(array);
 }
 
-static void options_of_zeros_are_the_ordinary_array(void **state) {
+static void a_retained_array_stays_until_each_owner_has_closed_it(void **state) {
     (void)state;
-    shma_options options;
+    shma_array *array = make_tens(), *view = NULL;
+    assert_ptr_equal(shma_array_retain(array), array);
+    const shma_array *const reader = array;
+    assert_ptr_equal(shma_array_retain(reader), array);
+    for (int owners = 3; owners > 1; owners--) {
+        shma_array_close(array);
+        assert_int_equal(element(array, 1, 2), 12);
+        assert_int_equal(files_in_directory(), 1);
+    }
+    assert_int_equal(shma_array_select(array, 0, 1, &view, NULL), SHMA_OK);
+    assert_ptr_equal(shma_array_retain(view), view);
+    shma_array_close(array);
+    shma_array_close(view);
+    assert_int_equal(*(int32_t *)shma_array_data(view), 10);
+    assert_int_equal(files_in_directory(), 1);
+    shma_array_close(view);
+    assert_int_equal(files_in_directory(), 0);
+}
+
+static void the_initial_options_are_the_ordinary_array(void **state) {
+    (void)state;
+    shma_options options = SHMA_OPTIONS_INIT;
     shma_array *array = NULL;
-    memset(&options, 0, sizeof options);
     assert_int_equal(shma_array_create(SHMA_INT8, 2, (int64_t[]){2, 3}, &options, &array, NULL),
                      SHMA_OK);
     assert_int_equal(shma_array_is_contiguous(array, SHMA_ORDER_C), 1);
@@ -354,6 +374,12 @@ static void memory_is_used_again_and_cleared_unless_the_options_say_otherwise(vo
 static void the_version_is_that_of_the_package(void **state) {
     (void)state;
     assert_string_equal(shma_version(), SHMARRAY_VERSION);
+    assert_string_equal(SHMA_VERSION_STRING, SHMARRAY_VERSION);
+    char numbers[64];
+    snprintf(numbers, sizeof numbers, "%d.%d.%d", SHMA_VERSION_MAJOR, SHMA_VERSION_MINOR,
+             SHMA_VERSION_PATCH);
+    assert_string_equal(numbers, SHMARRAY_VERSION);
+    assert_int_equal(shma_abi(), SHMA_ABI);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
@@ -373,7 +399,8 @@ int main(void) {
         TEST(share_copies_private_memory_of_any_strides),
         TEST(zero_sizes_and_no_dimensions_are_arrays),
         TEST(an_opaque_dtype_keeps_its_text_and_size),
-        TEST(options_of_zeros_are_the_ordinary_array),
+        TEST(a_retained_array_stays_until_each_owner_has_closed_it),
+        TEST(the_initial_options_are_the_ordinary_array),
         TEST(memory_is_used_again_and_cleared_unless_the_options_say_otherwise),
         TEST(the_version_is_that_of_the_package),
     };

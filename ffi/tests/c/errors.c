@@ -78,9 +78,6 @@ static void a_bad_argument_is_named(void **state) {
     options.order = 2;
     expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid order");
     options = fresh;
-    options.struct_bytes = 8;
-    expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "struct_bytes 8");
-    options = fresh;
     options.dtype_text = "|O8";
     expect_create(SHMA_OPAQUE, two_by_three, &options, SHMA_ERROR_INVALID_DTYPE, "|O8");
 }
@@ -206,6 +203,17 @@ static void a_view_cannot_leave_its_array(void **state) {
     shma_array_close(array);
 }
 
+static void a_status_has_its_name(void **state) {
+    (void)state;
+    shma_array *array = untouched;
+    assert_string_equal(shma_status_name(shma_array_attach("nobody", SHMA_READ_ONLY, &array, NULL)),
+                        "SHMA_ERROR_NOT_FOUND");
+    assert_string_equal(shma_status_name(SHMA_OK), "SHMA_OK");
+    assert_string_equal(shma_status_name(SHMA_CLOSED), "SHMA_CLOSED");
+    assert_null(shma_status_name(SHMA_CLOSED + 1));
+    assert_null(shma_status_name(INT32_MIN));
+}
+
 static void success_leaves_the_error_alone(void **state) {
     (void)state;
     shma_error error = {42, 43, "as it was"};
@@ -307,6 +315,7 @@ static void null_where_one_only_looks(void **state) {
     assert_int_equal(shma_array_itemsize(NULL), 0);
     assert_int_equal(shma_array_is_readonly(NULL), 0);
     assert_int_equal(shma_array_is_contiguous(NULL, SHMA_ORDER_C), 0);
+    assert_null(shma_array_retain(NULL));
     shma_array_close(NULL);
 }
 
@@ -316,7 +325,7 @@ static void null_where_a_message_is_sent(void **state) {
     shma_error error = SHMA_ERROR_INIT;
     shma_pipe *here, *there, *made = (shma_pipe *)untouched;
     assert_int_equal(shma_pipe_pair(&here, &there, NULL), SHMA_OK);
-    const shma_array *none = NULL;
+    shma_array *none = NULL;
     assert_int_equal(shma_pipe_pair(NULL, &made, &error), needed);
     assert_non_null(strstr(error.message, "one_out: it is NULL"));
     assert_int_equal(shma_pipe_pair(&made, NULL, &error), needed);
@@ -397,6 +406,7 @@ int main(void) {
         TEST(text_that_is_not_utf8_is_refused),
         TEST(a_file_that_is_no_segment_is_refused),
         TEST(a_view_cannot_leave_its_array),
+        TEST(a_status_has_its_name),
         TEST(success_leaves_the_error_alone),
         TEST(null_where_an_array_is_made),
         TEST(null_where_a_view_is_made),

@@ -71,10 +71,25 @@ static void it_can_be_loaded_again_after_it_was_closed(void **state) {
     }
 }
 
+static void the_number_of_its_abi_is_that_of_its_soname(void **state) {
+    (void)state;
+    void *library = dlopen(SHMARRAY_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    int32_t (*abi)(void);
+    *(void **)&abi = function(library, "shma_abi");
+    char soname[64];
+    snprintf(soname, sizeof soname, "libshmarray.so.%d", abi());
+    void *by_soname = dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
+    assert_ptr_equal(by_soname, library);
+    assert_int_equal(dlclose(by_soname), 0);
+    assert_int_equal(dlclose(library), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_has_every_listed_function_and_they_work),
         cmocka_unit_test(it_can_be_loaded_again_after_it_was_closed),
+        cmocka_unit_test(the_number_of_its_abi_is_that_of_its_soname),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }

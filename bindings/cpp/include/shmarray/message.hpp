@@ -143,9 +143,10 @@ class pipe {
     /// Throws error with os_errno() EINTR if a signal handler ran during the wait.
     outcome send(std::string_view payload, const std::vector<sendable> &arrays = {},
                  timeout longest = {}) const {
-        std::vector<const shma_array *> plain(arrays.size());
+        // C converts no list of pointers to one with const; the call does not change the arrays.
+        std::vector<shma_array *> plain(arrays.size());
         std::transform(arrays.begin(), arrays.end(), plain.begin(),
-                       [](const sendable &one) { return one.get(); });
+                       [](const sendable &one) { return const_cast<shma_array *>(one.get()); });
         return static_cast<outcome>(detail::call(
             shma_pipe_send, held_.get(), plain.data(), plain.size(),
             static_cast<const void *>(payload.data()), payload.size(), nanoseconds(longest)));
