@@ -1,5 +1,5 @@
 //! A persistent create that fails because its name is taken leaves nothing behind.
-#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![cfg(all(target_os = "linux", not(shmarray_portable)))]
 #![allow(missing_docs)]
 
 mod support;
