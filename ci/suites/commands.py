@@ -1,5 +1,6 @@
 """The commands of the suites: one function for each kind of command."""
 
+import os
 import shlex
 import subprocess
 
@@ -17,10 +18,21 @@ TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", "aarch64-unknown-linu
 RAKE_TEST = ["rake", "--rakefile", "bindings/ruby/Rakefile", "test"]
 PYTHON_SOURCES = ("bindings/python", "ci", "core/fuzz", "examples")
 PUBLISHED_CRATES = ("-p", "shmarray", "-p", "shmarray-ffi")
+BUILT = os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 def cargo(*arguments):
     return ["cargo", *arguments]
+
+
+def with_cfg(name, *arguments):
+    """A command of cargo with one of core's cfgs.
+
+    Its target directory is its own: other flags there would build everything again.
+    """
+    flags = (f"{variable}=--cfg shmarray_{name}" for variable in ("RUSTFLAGS", "RUSTDOCFLAGS"))
+    built = f"CARGO_TARGET_DIR={BUILT}/{name}"
+    return ["env", *flags, built, *cargo(*arguments)]
 
 
 def bash(script, *arguments):
@@ -53,18 +65,12 @@ def core(*arguments):
 
 
 def crashes(*tests):
-    features = f"steps,{FEATURES}"
-    return cargo(
-        "test", "-p", "shmarray", "--features", features, "--test", "crashes", "--", *tests
-    )
+    return with_cfg("steps", "test", "-p", "shmarray", "--test", "crashes", "--", *tests)
 
 
 def portable(*tests):
-    """Core with the portable backend.
-
-    The examples are left out: the conformance tests' driver lies where they would be put.
-    """
-    return cargo("test", "-p", "shmarray", "--features", f"portable,{FEATURES}", *tests)
+    """Core with the portable backend, without its examples, which need messages."""
+    return with_cfg("portable", "test", "-p", "shmarray", "--features", FEATURES, *tests)
 
 
 def musl(tests, *others):
@@ -73,12 +79,16 @@ def musl(tests, *others):
 
 
 def clippy():
-    features = ["--features", "shmarray/ndarray,shmarray/steps"]
-    return cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", *features, "--", "-D", "warnings")
+    """Every crate with all features, and core's tests of crashes."""
+    strict = ("--", "-D", "warnings")
+    return one_after_the_other(
+        cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", "--all-features", *strict),
+        with_cfg("steps", "clippy", "-q", "-p", "shmarray", "--test", "crashes", *strict),
+    )
 
 
 def rustdoc():
-    doc = cargo("doc", "-q", "--no-deps", *PUBLISHED_CRATES)
+    doc = cargo("doc", "-q", "--no-deps", "--all-features", *PUBLISHED_CRATES)
     return ["env", "RUSTDOCFLAGS=-D warnings", *doc]
 
 

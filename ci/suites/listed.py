@@ -72,7 +72,7 @@ LONGEST = {
     ),
 }
 MUSL_SHORT = ("arrays", "leases", "messages", "linux")
-# The tests of core, each a file or a folder, but crashes, which needs a feature of its own.
+# The tests of core, each a file or a folder, but crashes, which needs a cfg of its own.
 CORE_TESTS = {path.stem for path in ROOT.glob("core/tests/*.rs")}
 CORE_TESTS |= {path.parent.name for path in ROOT.glob("core/tests/*/main.rs")} - {"crashes"}
 MUSL_LONG = sorted(CORE_TESTS - {*MUSL_SHORT})

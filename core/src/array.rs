@@ -336,7 +336,7 @@ impl Array {
     ///
     /// ```
     /// use shmarray::{Access, Array, DType, Options, discard};
-    /// # if cfg!(any(feature = "portable", not(target_os = "linux"))) { return Ok(()); }
+    /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
     /// let a = Array::create(DType::parse("<i4")?, &[3], &Options::default())?;
     /// let (first, second) = (a.handle_to_send()?, a.handle_to_send()?);
     /// drop(a); // two messages hold it
@@ -382,7 +382,7 @@ impl Array {
         self.segment.release_ticket(ticket);
     }
 
-    #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))] // messages need it
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // messages need it
     pub(crate) fn directory(&self) -> &Directory {
         self.segment.directory()
     }

@@ -74,7 +74,7 @@ impl ControlWords {
     }
 
     /// The portable backend's count of mappings.
-    #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
+    #[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
     pub(crate) fn holders(&self) -> &ControlWord {
         self.word(3)
     }

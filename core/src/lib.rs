@@ -22,7 +22,7 @@
 //! The modules form a line: each uses only those before it.
 #![cfg_attr(miri, feature(core_intrinsics), allow(internal_features))] // for `per_byte` alone
 #![cfg_attr(
-    any(not(target_os = "linux"), feature = "portable", miri),
+    any(not(target_os = "linux"), shmarray_portable, miri),
     allow(
         dead_code,
         unused_imports,
@@ -52,9 +52,9 @@ pub(crate) mod number;
 pub(crate) mod element;
 pub(crate) mod array;
 pub(crate) mod reduce;
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) mod message;
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) mod queue_slots;
 #[cfg(feature = "ndarray")]
 mod views;
@@ -65,11 +65,11 @@ pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use name::{ArrayName, SegmentId, SegmentText};
 pub use number::Number;
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub use queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
 pub use reduce::{Reduced, Reduction};
 pub use segment::{

@@ -1,16 +1,16 @@
 //! Handlers of forks and of the exit, and the check at the beginning of each operation.
 
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use handlers::begin;
 
 /// Does nothing: this backend has no handlers of forks and of the exit.
-#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
+#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
 pub(crate) fn begin() -> crate::error::Result<()> {
     Ok(())
 }
 
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 mod handlers {
     use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -46,7 +46,7 @@ const BYTES_OF_AN_EXAMINATION: u64 = 1 << 20;
 const CHECK_NS: u64 = 50_000;
 /// The most segments that are swept at an exit, so that it takes no more than a few milliseconds
 /// longer.
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 const SEEN_AT_EXIT: usize = 256;
 
 /// The result of a sweep.
@@ -249,8 +249,8 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
     let last = directory.last_check();
     let rest_ns = || (when as u64).saturating_mul(last.took_ns.load(Ordering::Relaxed));
     let due_ns = || last.ended_ns.load(Ordering::Relaxed).saturating_add(rest_ns());
-    // With `steps`, tests/crashes counts steps, so whether it checks must not depend on the time.
-    if !cfg!(feature = "steps") && now_ns < due_ns() {
+    // tests/crashes counts steps, so with its cfg the time must not decide whether to check.
+    if !cfg!(shmarray_steps) && now_ns < due_ns() {
         return false;
     }
     sys::refresh_user();
@@ -270,7 +270,7 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
 /// Sweeps at the exit of a process. `is_clean` says that nothing of this process is left for a
 /// sweep. Mappings that no array uses are removed now: the kernel would remove them later, and a
 /// process that drops the last array of a LOCK_ONLY slab meanwhile would leave the slab to a sweep.
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) fn at_exit(is_clean: bool) {
     mapping::empty_cache(true);
     if WAS_USED.load(Ordering::Relaxed) && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {

@@ -174,7 +174,7 @@ fn an_array_that_persists_waits_for_its_name_to_be_unlinked() {
         array.set(&[0], 42i32).unwrap();
         drop(array);
         shmarray::sweep().unwrap();
-        if cfg!(feature = "portable") {
+        if cfg!(shmarray_portable) {
             return shmarray::unlink("model").unwrap(); // a count of zero cannot be attached there
         }
         assert_eq!(seen_elsewhere("model"), "[42, 0]");
@@ -336,7 +336,7 @@ fn read_only_is_refused_by_the_pages() {
         assert!(matches!(status.signal(), Some(11 | 10)), "{status}");
         assert_eq!(array.get::<i32>(&[0]).unwrap(), 0);
         assert_eq!(array.get::<i32>(&[1999]).unwrap(), 1999);
-        if cfg!(feature = "portable") {
+        if cfg!(shmarray_portable) {
             let is_left = leave_no_count_behind(array); // the dead peer's count stays there
             std::process::exit(i32::from(is_left));
         }

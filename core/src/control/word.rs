@@ -53,7 +53,7 @@ impl ControlWord {
         self.0.fetch_add(more as u64, Ordering::AcqRel).wrapping_add(more as u64) as i64
     }
 
-    #[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
+    #[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
     pub(crate) fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
     }
@@ -69,9 +69,9 @@ impl ControlWord {
     }
 }
 
-/// The time during which a store to shared memory is made. With the feature `steps` the store is
-/// announced before and after, so that `tests/crashes` can kill a process there; a store without an
-/// announcement fails that test.
+/// The time during which a store to shared memory is made. With the cfg `shmarray_steps` the
+/// store is announced before and after, so that `tests/crashes` can kill a process there; a store
+/// without an announcement fails that test.
 #[must_use]
 pub(crate) struct Announced {
     address: *const u8,
@@ -94,7 +94,7 @@ impl Drop for Announced {
 }
 
 /// Makes a system call without effect, at which a tracer can stop this process.
-#[cfg(all(feature = "steps", target_os = "linux"))]
+#[cfg(all(shmarray_steps, target_os = "linux"))]
 #[allow(unsafe_code)]
 fn announce(when: u64, address: *const u8, bytes: usize) {
     const MARK: u64 = u64::from_le_bytes(*b"shmarray");
@@ -103,7 +103,7 @@ fn announce(when: u64, address: *const u8, bytes: usize) {
     unsafe { libc::syscall(libc::SYS_getppid, MARK, when, address, bytes) };
 }
 
-#[cfg(not(all(feature = "steps", target_os = "linux")))]
+#[cfg(not(all(shmarray_steps, target_os = "linux")))]
 fn announce(_: u64, _: *const u8, _: usize) {}
 
 /// One entry of a lease table, in shared memory.

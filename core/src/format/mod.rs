@@ -18,7 +18,7 @@ mod entries;
 
 #[cfg(miri)]
 pub(crate) use constants::DESCRIPTION_OFFSET;
-#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
+#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
 pub(crate) use constants::MAGIC;
 pub(crate) use constants::{
     CONTROL_WORDS_OFFSET, DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY,

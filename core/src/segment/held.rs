@@ -220,13 +220,13 @@ impl Segment {
     }
 
     /// Sets the child's hold, before a fork.
-    #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
     pub(super) fn set_childs_hold(&self, hold: Hold) {
         self.child_hold.set(hold);
     }
 
     /// Makes the child's hold that of this process, in the child, and returns it.
-    #[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
     pub(super) fn take_childs_hold(&self) -> Hold {
         let hold = self.child_hold.get();
         self.hold.set(hold);

@@ -48,28 +48,28 @@
 //! the stand-in the only holder is this process, which does not die.
 
 mod interface;
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 mod linux;
 #[cfg(miri)]
 mod memory;
-#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
+#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
 mod portable;
 
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 use linux as backend;
 #[cfg(miri)]
 use memory as backend;
-#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
+#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
 use portable as backend;
 
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use linux::{
     Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_process_lists,
     memory_file, message, operations, read_memory_file, socket,
 };
 #[cfg(miri)]
 pub(crate) use memory::{Mutex, MutexGuard};
-#[cfg(all(not(miri), any(feature = "portable", not(target_os = "linux"))))]
+#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub use interface::Access;
@@ -87,15 +87,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 
 /// An operation that creates, opens or drops an array. The exit handler waits until it is dropped.
-#[cfg(all(target_os = "linux", not(feature = "portable"), not(miri)))]
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use linux::operations::Operation;
 
 /// An operation that no exit handler waits for: only the Linux backend has one.
-#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
+#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
 #[must_use]
 pub(crate) struct Operation(());
 
-#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
+#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
 impl Operation {
     pub(crate) fn begin() -> Self {
         Self(())
@@ -103,7 +103,7 @@ impl Operation {
 }
 
 /// Returns `false`: only the Linux backend has forked children.
-#[cfg(not(all(target_os = "linux", not(feature = "portable"), not(miri))))]
+#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
 pub(crate) fn is_orphaned() -> bool {
     false
 }

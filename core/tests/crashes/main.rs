@@ -2,13 +2,14 @@
 //! stays. It also forks at every step, by another thread or in a signal handler: the child goes on.
 //!
 //! A step is a system call (before it, and after it) or a store to shared memory, as core with the
-//! feature `steps` announces it. `operations` has the tables, to which rows are added. `stage` says
-//! what must hold after each death. `tracer` counts and kills. `watch` shows that no store was left
-//! uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `faults` makes
-//! system calls fail. `tracer` changes registers, so all of this is for x86-64.
+//! cfg `shmarray_steps` announces it. `operations` has the tables, to which rows are added. `stage`
+//! says what must hold after each death. `tracer` counts and kills. `watch` shows that no store was
+//! left uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `faults`
+//! makes system calls fail. `tracer` changes registers, so all of this is for x86-64.
 #![cfg(all(
+    shmarray_steps,
     target_os = "linux",
-    not(feature = "portable"),
+    not(shmarray_portable),
     target_arch = "x86_64",
     target_env = "gnu"
 ))]

@@ -1,7 +1,7 @@
 //! Stops a process at every step it makes: a system call, or a store to shared memory.
 //!
 //! The kernel itself stops it before and after each system call, so none can be missed. Stores are
-//! announced by core with the feature `steps`; `watch` finds one that is not.
+//! announced by core with the cfg `shmarray_steps`; `watch` finds one that is not.
 
 use std::fmt;
 use std::io;

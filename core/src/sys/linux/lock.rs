@@ -44,14 +44,14 @@ pub(super) enum Patience {
 
 /// Tries without sleep; those that follow are a millisecond apart. A few tries are enough for tests
 /// that count steps.
-const TRIES: usize = if cfg!(feature = "steps") { 2 } else { 64 };
+const TRIES: usize = if cfg!(shmarray_steps) { 2 } else { 64 };
 
 impl Patience {
     fn sleeps(self) -> usize {
         match self {
-            Self::Little if cfg!(feature = "steps") => 1,
+            Self::Little if cfg!(shmarray_steps) => 1,
             Self::Little => 20,
-            Self::Much if cfg!(feature = "steps") => 2,
+            Self::Much if cfg!(shmarray_steps) => 2,
             Self::Much => 1000,
         }
     }
