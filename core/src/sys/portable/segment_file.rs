@@ -1,9 +1,4 @@
-//! The portable backend: the crate `shared_memory`, for macOS and Windows.
-//!
-//! The crate cannot reserve pages, lock, or choose a directory, and a crash leaves the count of
-//! holders too high. The README's table says which promises that costs. The rest holds: the last
-//! holder that closes a segment gives it back, read-only pages are protected, a name finds its
-//! segment, and an unfinished segment cannot be attached (its count of holders is zero).
+//! A segment: mapped whole, counted by its holders, found by its id or a name.
 #![allow(unsafe_code)] // pages' protection, and control words in mapped memory
 
 use std::fs;
@@ -11,77 +6,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
-use super::interface::{Access, LastCheck, Lookup};
+use super::directory::{Directory, missing, page_bytes};
 use crate::control::{ControlWords, PERSIST};
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
-
-/// The directory that names live in. The segments themselves live where the system puts them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Directory(Arc<Path>);
-
-impl Directory {
-    /// Returns the directory in `SHMARRAY_DIR`, by default the system's temporary directory.
-    pub(crate) fn current() -> Self {
-        let named = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
-        Self(named.map_or_else(std::env::temp_dir, PathBuf::from).into())
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub(crate) fn page_bytes(&self) -> u64 {
-        page_bytes()
-    }
-
-    /// Returns a check that is never due: no process can be known to be dead.
-    pub(crate) fn last_check(&self) -> &LastCheck {
-        static NEVER: LastCheck = LastCheck {
-            ended_ns: AtomicU64::new(u64::MAX),
-            took_ns: AtomicU64::new(0),
-            checked_ns: AtomicU64::new(u64::MAX),
-        };
-        &NEVER
-    }
-
-    /// Returns 0: there are no slabs here.
-    pub(crate) fn total_bytes(&self) -> Result<u64> {
-        Ok(0)
-    }
-
-    /// Returns 0: the system does not say.
-    pub(crate) fn free_bytes(&self) -> Result<u64> {
-        Ok(0)
-    }
-
-    /// Returns no ids: the system does not list segments.
-    pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
-        Ok(Vec::new())
-    }
-
-    fn name_path(&self, name: &ArrayName) -> PathBuf {
-        self.0.join(format!("shmarray-name-{name}"))
-    }
-
-    /// Returns the segment that a name stands for.
-    fn named(&self, name: &ArrayName) -> Result<SegmentId> {
-        let text = fs::read_to_string(self.name_path(name)).unwrap_or_default();
-        let id = text.strip_prefix("/").unwrap_or(&text).strip_prefix("shma-");
-        id.and_then(|id| SegmentId::from_bytes(id.as_bytes()))
-            .ok_or_else(|| missing(self, Lookup::Name(name)))
-    }
-}
-
-/// The unit of memory protection.
-pub(crate) fn page_bytes() -> u64 {
-    region::page::size() as u64
-}
+use crate::sys::interface::{Access, Lookup};
 
 /// Mapped shared memory. It counts as a holder once other processes may see it.
 struct Held {
@@ -184,74 +118,6 @@ impl Mapping {
     pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
         false
     }
-}
-
-/// The owner of an entry. There are none here: no kernel would tell that a holder died.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner {
-    pub(crate) id: u64,
-    pub(crate) info: u64,
-}
-
-pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
-    None
-}
-
-/// A view of which owners are alive: none can be known to be dead.
-pub(crate) struct Liveness;
-
-impl Liveness {
-    pub(crate) fn open(_directory: &Directory) -> Option<Self> {
-        None
-    }
-
-    pub(crate) fn is_dead_owner(&self, _owner: u64, _info: u64) -> bool {
-        false
-    }
-}
-
-/// Dead processes: none can be known.
-pub(crate) struct Dead;
-
-impl Dead {
-    pub(crate) fn remove_from_list(self) {}
-}
-
-/// What a check for dead processes found: nothing.
-pub(crate) struct DeathCheck {
-    pub(crate) dead: Option<Dead>,
-    pub(crate) was_deleted: bool,
-}
-
-pub(crate) fn find_dead(_directory: &Directory) -> DeathCheck {
-    DeathCheck { dead: None, was_deleted: false }
-}
-
-pub(crate) fn monotonic_ns() -> u64 {
-    0
-}
-
-/// No limit is known here.
-pub(crate) fn most_mappings() -> usize {
-    usize::MAX
-}
-
-/// Whether a file does not exist or is not this user's.
-pub(crate) fn is_absent_or_foreign(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::NotFound
-}
-
-pub(crate) fn thread_ns() -> u64 {
-    0
-}
-
-/// Does nothing: a segment ends only by its last holder's count.
-pub(crate) fn discard(
-    _directory: &Directory,
-    _id: &SegmentId,
-    _name: Option<&ArrayName>,
-) -> Result<bool> {
-    Ok(true)
 }
 
 impl SegmentFile {
@@ -372,7 +238,7 @@ impl SegmentFile {
     pub(crate) fn link_name(&self, name: &ArrayName) -> Result<()> {
         let directory = &self.0.directory;
         let aside = directory
-            .0
+            .path()
             .join(format!("shmarray-new-{}", self.0.shmem.get_os_id().trim_start_matches('/')));
         let written = fs::write(&aside, self.0.shmem.get_os_id());
         written.map_err(|error| Error::os("write", &aside, error))?;
@@ -395,67 +261,6 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
         }
     }
     Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
-}
-
-const NO_MESSAGES: Error = Error::Unsupported { what: "messages on this platform" };
-
-pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
-    Err(NO_MESSAGES)
-}
-
-pub(crate) fn family_of(_ticket: u64) -> Option<u64> {
-    None
-}
-
-pub(crate) fn is_message(_info: u64) -> bool {
-    false
-}
-
-pub(crate) fn link_ticket(
-    _directory: &Directory,
-    _id: &SegmentId,
-    _ticket: u64,
-    _info: u64,
-) -> Result<bool> {
-    Err(NO_MESSAGES)
-}
-
-pub(crate) fn unlink_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u64) -> bool {
-    false
-}
-
-pub(crate) fn sweep_tickets(_directory: &Directory, _liveness: &Liveness) {}
-
-/// Does nothing: without leases there are no cells, and only cells are decommitted.
-pub(crate) fn decommit(
-    _directory: &Directory,
-    _id: &SegmentId,
-    _parts: &[(u64, u64)],
-) -> Result<()> {
-    Ok(())
-}
-
-pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
-    Ok(())
-}
-
-/// Does nothing: the system does not list names.
-pub(crate) fn sweep_names(_directory: &Directory) {}
-
-pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
-    true
-}
-
-pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
-    true
-}
-
-/// Does nothing: the process's user does not matter here.
-pub(crate) fn refresh_user() {}
-
-/// Returns `None`: only the last holder can tell that a segment is not held.
-pub(crate) fn reclaim(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {
-    Ok(None)
 }
 
 /// Removes a name. `before` marks the segment first. A persistent segment without holders is
@@ -488,14 +293,6 @@ fn os_id(id: &SegmentId) -> String {
     match cfg!(windows) {
         true => format!("shma-{id}"),
         false => format!("/shma-{id}"),
-    }
-}
-
-fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
-    let directory = directory.path().to_owned();
-    match lookup {
-        Lookup::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
-        Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
     }
 }
 
