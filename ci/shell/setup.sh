@@ -82,7 +82,7 @@ debian_packages() {
 
 rust_toolchain() {
     if ! command -v cargo >/dev/null; then
-        echo "Rust 1.85 or later is needed and Debian 12 has an older one: install it with rustup."
+        echo "Rust 1.88 or later is needed and Debian 12 has an older one: install it with rustup."
         return 1
     fi
     cargo --version

@@ -196,6 +196,7 @@ EVERYTHING = [
     ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
     ("soak: workers killed", bash("ci/soak", "300"), counted_line),
     ("packages: licences and sources", python("ci/published/packages.py"), counted_line),
+    ("the crate as published", python("ci/published/crate.py"), counted_line),
     (
         "golden files",
         python("ci/conformance/golden/make.py", "--check"),
@@ -242,5 +243,6 @@ LONG = [
     ("Ruby", long_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
     ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
+    ("the crate as published", python("ci/published/crate.py", "--oldest"), counted_line),
     ("README's commands to install", python("ci/published/readme_commands.py"), counted_line),
 ]

@@ -86,5 +86,5 @@ pub const LAYOUT_VERSION: (u32, u32) = (format::LAYOUT_MAJOR, format::LAYOUT_MIN
 
 /// Runs the README's examples.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -31,10 +31,10 @@ pub(super) unsafe fn segment(
     let directory = Directory::current();
     sweep::at_first_use();
     let must_check = sweep::check_before_reuse(&directory);
-    if !options.needs_own_segment() {
-        if let Some(segment) = in_cell(&directory, dtype, layout, fill, must_check)? {
-            return Ok(segment);
-        }
+    if !options.needs_own_segment()
+        && let Some(segment) = in_cell(&directory, dtype, layout, fill, must_check)?
+    {
+        return Ok(segment);
     }
     let (id, page_bytes) = (SegmentId::random()?, directory.page_bytes());
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;

@@ -77,7 +77,7 @@ const _: () = {
     assert!(offset_of!(Description, strides) == 608);
     assert!(size_of::<Description>() == 1120);
     assert!(size_of::<Description>() < DESCRIPTION_BYTES);
-    assert!(LEASES_OFFSET % LEASE_BYTES == 0 && LEASES_OFFSET < PAGE_BYTES as usize);
+    assert!(LEASES_OFFSET.is_multiple_of(LEASE_BYTES) && LEASES_OFFSET < PAGE_BYTES as usize);
 };
 
 /// A validated header, copied out of shared memory.
@@ -265,7 +265,7 @@ impl Preamble {
     fn check_cells(&self, label: &str) -> Result<()> {
         let (cell_bytes, cells) = (self.cell_bytes.get(), u64::from(self.cells.get()));
         let head_bytes = self.head_bytes.get();
-        if head_bytes % SMALL_HEAD_BYTES != 0
+        if !head_bytes.is_multiple_of(SMALL_HEAD_BYTES)
             || !(SMALL_HEAD_BYTES..=LARGE_HEAD_BYTES).contains(&head_bytes)
         {
             return Err(invalid(
@@ -300,7 +300,7 @@ impl Preamble {
 
     fn check_sizes(&self, label: &str, file_bytes: u64) -> Result<()> {
         let header_bytes = self.header_bytes.get();
-        let whole = header_bytes % PAGE_BYTES == 0
+        let whole = header_bytes.is_multiple_of(PAGE_BYTES)
             && (PAGE_BYTES..=MAX_HEADER_BYTES).contains(&header_bytes);
         if !whole {
             return Err(invalid(label, "header_bytes", "whole pages, at most 2 MiB", header_bytes));

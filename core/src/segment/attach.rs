@@ -91,17 +91,17 @@ fn leases_of(mapped: &Mapped, cell: Option<u32>, label: &str) -> Result<Leases> 
 }
 
 fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<FoundSegment> {
-    if let Lookup::Id(id) = lookup {
-        if let Some(mapped) = mapping::find(id, access) {
-            return Ok(FoundSegment::Known(mapped));
-        }
+    if let Lookup::Id(id) = lookup
+        && let Some(mapped) = mapping::find(id, access)
+    {
+        return Ok(FoundSegment::Known(mapped));
     }
     let file = sys::SegmentFile::open(directory.clone(), lookup, access)?;
     let header = read_header(lookup, &file)?;
-    if let (Lookup::Name(_), text) = (lookup, SegmentText { id: header.id, cell: None }) {
-        if let Some(segment) = find(&text, access) {
-            return Ok(FoundSegment::Segment(segment));
-        }
+    if let (Lookup::Name(_), text) = (lookup, SegmentText { id: header.id, cell: None })
+        && let Some(segment) = find(&text, access)
+    {
+        return Ok(FoundSegment::Segment(segment));
     }
     let mapped = Arc::new(Mapped::map(&file, header, access)?);
     if mapped.header.slab_layout.is_some() {

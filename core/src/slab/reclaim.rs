@@ -43,12 +43,12 @@ pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
     let whole = mapped.leases();
     let mut claimed = Vec::new();
     for (cell, leases) in whole.cells().enumerate() {
-        if which.takes(&leases) {
-            if let Some(entry) = leases.take_entry(me.id, me.info) {
-                match leases.claim() {
-                    true => claimed.push((cell as u32, leases, entry)),
-                    false => leases.leave(entry),
-                }
+        if which.takes(&leases)
+            && let Some(entry) = leases.take_entry(me.id, me.info)
+        {
+            match leases.claim() {
+                true => claimed.push((cell as u32, leases, entry)),
+                false => leases.leave(entry),
             }
         }
     }

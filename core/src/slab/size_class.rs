@@ -59,7 +59,7 @@ mod tests {
         let step = if cfg!(miri) { 100 } else { 1 }; // Miri is slow
         for data_bytes in (0..4000).step_by(step).map(|n| n * n * 997) {
             let cell_bytes = cell_bytes_for(data_bytes, page).unwrap();
-            assert!(cell_bytes > data_bytes && cell_bytes % page == 0);
+            assert!(cell_bytes > data_bytes && cell_bytes.is_multiple_of(page));
             assert!(
                 is_small(cell_bytes, page) || cell_bytes <= (data_bytes + page) / 8 * 9 + page,
                 "{data_bytes}"

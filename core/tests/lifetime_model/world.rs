@@ -116,12 +116,12 @@ impl World {
     pub(crate) fn broken(&self) -> Option<String> {
         let live = matches!(self.word.state, State::Live | State::Closing);
         for (process, held) in self.holds.iter().enumerate() {
-            if let Some(generation) = held {
-                if !live || *generation != self.generation {
-                    return Some(format!(
-                        "process {process} holds generation {generation} of {self:?}"
-                    ));
-                }
+            if let Some(generation) = held
+                && (!live || *generation != self.generation)
+            {
+                return Some(format!(
+                    "process {process} holds generation {generation} of {self:?}"
+                ));
             }
         }
         if self.lost {

@@ -143,11 +143,11 @@ impl Stream {
     fn write(&mut self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = data.py();
         let piece = data.cast::<PyBytes>();
-        if let Ok(piece) = piece {
-            if self.is_for_rest(piece.as_bytes().len()) {
-                self.add_to_rest(piece);
-                return Ok(piece.as_bytes().len());
-            }
+        if let Ok(piece) = piece
+            && self.is_for_rest(piece.as_bytes().len())
+        {
+            self.add_to_rest(piece);
+            return Ok(piece.as_bytes().len());
         }
         if let Ok(text) = data.cast::<PyString>() {
             return self.write_bytes(py, text.to_str()?.as_bytes(), None, true);

@@ -41,7 +41,7 @@ pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Ve
     let known = known.collect::<Result<Vec<_>, _>>()?.into_iter().try_fold(1, u64::checked_mul);
     let open = match (counts.iter().filter(|count| is_open(count)).count(), known) {
         (0, Some(known)) if known == len => Some(1),
-        (1, Some(known)) if known > 0 && len % known == 0 => Some(len / known),
+        (1, Some(known)) if known > 0 && len.is_multiple_of(known) => Some(len / known),
         _ => None,
     };
     let wanted = || counts.iter().map(|count| count.inspect()).collect::<Vec<_>>().join(", ");

@@ -124,7 +124,7 @@ fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
     let itemsize = array.dtype().itemsize();
     let parts = if array.dtype().kind() == Some(DTypeKind::Complex) { 2 } else { 1 };
     let part_bytes = itemsize / parts;
-    let whole = |bytes: u64| bytes % part_bytes == 0;
+    let whole = |bytes: u64| bytes.is_multiple_of(part_bytes);
     let strides = array.strides().iter().zip(array.shape());
     let mut steps =
         strides.filter(|(_, count)| **count > 1).map(|(stride, _)| stride.unsigned_abs());
