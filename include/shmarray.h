@@ -320,7 +320,7 @@ shma_status shma_array_create(shma_dtype dtype,
                               size_t ndim,
                               const int64_t *shape,
                               const shma_options *options,
-                              struct shma_array **array_out,
+                              shma_array **array_out,
                               shma_error *error);
 
 /**
@@ -336,7 +336,7 @@ shma_status shma_array_share(const void *data,
                              const int64_t *shape,
                              const int64_t *strides,
                              const shma_options *options,
-                             struct shma_array **array_out,
+                             shma_array **array_out,
                              shma_error *error);
 
 /**
@@ -348,7 +348,7 @@ shma_status shma_array_share(const void *data,
 SHMA_NODISCARD SHMA_API
 shma_status shma_array_attach(const char *handle_or_name,
                               shma_access access,
-                              struct shma_array **array_out,
+                              shma_array **array_out,
                               shma_error *error);
 
 /**
@@ -361,12 +361,12 @@ shma_status shma_array_attach(const char *handle_or_name,
  * shma_array_close.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_view(const struct shma_array *array,
+shma_status shma_array_view(const shma_array *array,
                             size_t ndim,
                             const int64_t *shape,
                             const int64_t *strides,
                             int64_t offset,
-                            struct shma_array **view_out,
+                            shma_array **view_out,
                             shma_error *error);
 
 /**
@@ -376,12 +376,12 @@ shma_status shma_array_view(const struct shma_array *array,
  * SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_slice(const struct shma_array *array,
+shma_status shma_array_slice(const shma_array *array,
                              size_t dimension,
                              int64_t start,
                              int64_t stop,
                              int64_t step,
-                             struct shma_array **view_out,
+                             shma_array **view_out,
                              shma_error *error);
 
 /**
@@ -390,10 +390,10 @@ shma_status shma_array_slice(const struct shma_array *array,
  * dimension has no such index.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_select(const struct shma_array *array,
+shma_status shma_array_select(const shma_array *array,
                               size_t dimension,
                               int64_t index,
-                              struct shma_array **view_out,
+                              shma_array **view_out,
                               shma_error *error);
 
 /**
@@ -402,9 +402,9 @@ shma_status shma_array_select(const struct shma_array *array,
  * SHMA_ERROR_INVALID_ARGUMENT unless axes names each dimension once.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_transpose(const struct shma_array *array,
+shma_status shma_array_transpose(const shma_array *array,
                                  const size_t *axes,
-                                 struct shma_array **view_out,
+                                 shma_array **view_out,
                                  shma_error *error);
 
 /**
@@ -415,7 +415,7 @@ shma_status shma_array_transpose(const struct shma_array *array,
  * size with the terminating zero is written to needed_bytes_out, which may be NULL.
  */
 SHMA_API
-shma_status shma_array_handle(const struct shma_array *array,
+shma_status shma_array_handle(const shma_array *array,
                               char *text,
                               size_t text_bytes,
                               size_t *needed_bytes_out,
@@ -433,7 +433,7 @@ shma_status shma_array_handle(const struct shma_array *array,
  * SHMA_ERROR_TEXT_TOO_SHORT, SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_array_handle_to_send(const struct shma_array *array,
+shma_status shma_array_handle_to_send(const shma_array *array,
                                       char *text,
                                       size_t text_bytes,
                                       size_t *needed_bytes_out,
@@ -444,7 +444,7 @@ shma_status shma_array_handle_to_send(const struct shma_array *array,
  * text_bytes and needed_bytes_out are as in shma_array_handle.
  */
 SHMA_API
-shma_status shma_array_dtype_text(const struct shma_array *array,
+shma_status shma_array_dtype_text(const shma_array *array,
                                   char *text,
                                   size_t text_bytes,
                                   size_t *needed_bytes_out,
@@ -455,50 +455,50 @@ shma_status shma_array_dtype_text(const struct shma_array *array,
  * read-only array must not be written. If the offset of a view, or of an array that another
  * process made, is no multiple of the element's alignment, read and write elements with memcpy.
  */
-SHMA_API void *shma_array_data(const struct shma_array *array);
+SHMA_API void *shma_array_data(const shma_array *array);
 
 /** Returns the number of dimensions. */
-SHMA_API size_t shma_array_ndim(const struct shma_array *array);
+SHMA_API size_t shma_array_ndim(const shma_array *array);
 
 /**
  * Returns the number of elements along each dimension. The pointer is valid until the array is
  * closed.
  */
-SHMA_API const int64_t *shma_array_shape(const struct shma_array *array);
+SHMA_API const int64_t *shma_array_shape(const shma_array *array);
 
 /**
  * Returns the stride in bytes along each dimension. The pointer is valid until the array is
  * closed.
  */
-SHMA_API const int64_t *shma_array_strides(const struct shma_array *array);
+SHMA_API const int64_t *shma_array_strides(const shma_array *array);
 
 /** Returns the number of elements. */
-SHMA_API size_t shma_array_size(const struct shma_array *array);
+SHMA_API size_t shma_array_size(const shma_array *array);
 
 /** Returns the dtype; SHMA_OPAQUE if C has no type for it. */
-SHMA_API shma_dtype shma_array_dtype(const struct shma_array *array);
+SHMA_API shma_dtype shma_array_dtype(const shma_array *array);
 
 /** Returns the size of one element in bytes. */
-SHMA_API size_t shma_array_itemsize(const struct shma_array *array);
+SHMA_API size_t shma_array_itemsize(const shma_array *array);
 
 /** Returns 1 if the array was attached read-only or is a view of one that was, else 0. */
-SHMA_API int32_t shma_array_is_readonly(const struct shma_array *array);
+SHMA_API int32_t shma_array_is_readonly(const shma_array *array);
 
 /** Returns 1 if the elements are contiguous in that order, else 0. */
-SHMA_API int32_t shma_array_is_contiguous(const struct shma_array *array, shma_order order);
+SHMA_API int32_t shma_array_is_contiguous(const shma_array *array, shma_order order);
 
 /**
  * Adds an owner and returns the array itself, which stays open until each owner has closed it.
  * Returns NULL for NULL. The call makes no view and allocates nothing. An owner may call it while
  * other owners close the array.
  */
-SHMA_NODISCARD SHMA_API struct shma_array *shma_array_retain(const struct shma_array *array);
+SHMA_NODISCARD SHMA_API shma_array *shma_array_retain(const shma_array *array);
 
 /**
  * Removes an owner. The last one closes the array, and its memory is given back when no process
  * holds it any more. Other owners may use the array during the call.
  */
-SHMA_API void shma_array_close(struct shma_array *array);
+SHMA_API void shma_array_close(shma_array *array);
 
 /* ---- Pipes and messages ---------------------------------------------------------------------- */
 
@@ -522,8 +522,8 @@ typedef struct shma_pipe shma_pipe;
  * Fails with SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_pipe_pair(struct shma_pipe **one_out,
-                           struct shma_pipe **other_out,
+shma_status shma_pipe_pair(shma_pipe **one_out,
+                           shma_pipe **other_out,
                            shma_error *error);
 
 /**
@@ -535,14 +535,14 @@ shma_status shma_pipe_pair(struct shma_pipe **one_out,
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_pipe_from_fd(int fd,
-                              struct shma_pipe **pipe_out,
+                              shma_pipe **pipe_out,
                               shma_error *error);
 
 /**
  * Returns the pipe's fd, or -1 for NULL. The pipe owns it; use it to poll, and to pass a duplicate
  * to another process. It is readable if a message can be received or none can arrive any more.
  */
-SHMA_API int shma_pipe_fd(const struct shma_pipe *pipe);
+SHMA_API int shma_pipe_fd(const shma_pipe *pipe);
 
 /**
  * Sends arrays and bytes. The message holds the arrays until it is received, even if this process
@@ -559,7 +559,7 @@ SHMA_API int shma_pipe_fd(const struct shma_pipe *pipe);
  * order.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_pipe_send(const struct shma_pipe *pipe,
+shma_status shma_pipe_send(const shma_pipe *pipe,
                            shma_array *const *arrays,
                            size_t count,
                            const void *payload,
@@ -579,9 +579,9 @@ shma_status shma_pipe_send(const struct shma_pipe *pipe,
  * Several threads may receive at once, also while others send: each message goes to one of them.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_pipe_receive(const struct shma_pipe *pipe,
+shma_status shma_pipe_receive(const shma_pipe *pipe,
                               int64_t timeout_ns,
-                              struct shma_message **message_out,
+                              shma_message **message_out,
                               shma_error *error);
 
 /**
@@ -591,16 +591,16 @@ shma_status shma_pipe_receive(const struct shma_pipe *pipe,
  *
  * No thread may wait at this end meanwhile: the call would not wake it.
  */
-SHMA_API void shma_pipe_close(struct shma_pipe *pipe);
+SHMA_API void shma_pipe_close(shma_pipe *pipe);
 
 /**
  * Returns the bytes of a message and writes their number to bytes_out, which may be NULL. The
  * pointer is valid until the message is closed.
  */
-SHMA_API const void *shma_message_payload(const struct shma_message *message, size_t *bytes_out);
+SHMA_API const void *shma_message_payload(const shma_message *message, size_t *bytes_out);
 
 /** Returns the number of arrays in a message. */
-SHMA_API size_t shma_message_count(const struct shma_message *message);
+SHMA_API size_t shma_message_count(const shma_message *message);
 
 /**
  * Attaches an array of a message; index counts from 0. The caller owns the array and closes it
@@ -609,14 +609,14 @@ SHMA_API size_t shma_message_count(const struct shma_message *message);
  * Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_message_array(const struct shma_message *message,
+shma_status shma_message_array(const shma_message *message,
                                size_t index,
                                shma_access access,
                                shma_array **array_out,
                                shma_error *error);
 
 /** Closes a message and releases those of its arrays that were not attached. */
-SHMA_API void shma_message_close(struct shma_message *message);
+SHMA_API void shma_message_close(shma_message *message);
 
 /* ---- Segments -------------------------------------------------------------------------------- */
 
@@ -682,21 +682,21 @@ typedef struct shma_segment_info {
  * Fails with SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_segment_list_create(struct shma_segment_list **list_out,
+shma_status shma_segment_list_create(shma_segment_list **list_out,
                                      shma_error *error);
 
 /** Returns the number of infos; 0 for NULL. */
-SHMA_API size_t shma_segment_list_count(const struct shma_segment_list *list);
+SHMA_API size_t shma_segment_list_count(const shma_segment_list *list);
 
 /**
  * Returns an info, or NULL if there is none of that index. It is valid until the list is closed.
  */
 SHMA_API
-const struct shma_segment_info *shma_segment_list_get(const struct shma_segment_list *list,
+const shma_segment_info *shma_segment_list_get(const shma_segment_list *list,
                                                       size_t index);
 
 /** Closes a list and frees its infos. */
-SHMA_API void shma_segment_list_close(struct shma_segment_list *list);
+SHMA_API void shma_segment_list_close(shma_segment_list *list);
 
 /**
  * Removes the name of an array. The array is given back when its last holder releases it.

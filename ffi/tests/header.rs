@@ -45,6 +45,9 @@ fn declarations(module: &str) -> String {
     let mut written = Vec::new();
     bindings.write(&mut written);
     let text = without_safety_sections(&String::from_utf8(written).unwrap());
+    // Names of structs need no "struct", which cbindgen writes before those of the same module.
+    let text =
+        text.replace("struct shma_", "shma_").replace("typedef shma_", "typedef struct shma_");
     // [[nodiscard]] must come before other attributes.
     let text = text.replace("SHMA_API\nSHMA_NODISCARD\n", "SHMA_NODISCARD SHMA_API\n");
     let text = text.replace("SHMA_API SHMA_NODISCARD ", "SHMA_NODISCARD SHMA_API ");

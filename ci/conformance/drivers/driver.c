@@ -95,31 +95,9 @@ static void say_numbers(const int64_t *numbers, size_t count) {
         printf("%s%lld", i ? "," : "", (long long)numbers[i]);
 }
 
-static const char *kind(int32_t status) {
-    static const char *const names[] = {
-        "SHMA_OK",
-        "SHMA_ERROR_NOT_FOUND",
-        "SHMA_ERROR_EXISTS",
-        "SHMA_ERROR_STALE_HANDLE",
-        "SHMA_ERROR_INVALID_HANDLE",
-        "SHMA_ERROR_INVALID_SEGMENT",
-        "SHMA_ERROR_INVALID_ARGUMENT",
-        "SHMA_ERROR_INVALID_DTYPE",
-        "SHMA_ERROR_DTYPE_MISMATCH",
-        "SHMA_ERROR_OUT_OF_BOUNDS",
-        "SHMA_ERROR_READ_ONLY",
-        "SHMA_ERROR_NO_SPACE",
-        "SHMA_ERROR_PERMISSION_DENIED",
-        "SHMA_ERROR_UNSUPPORTED",
-        "SHMA_ERROR_OS",
-        "SHMA_ERROR_TEXT_TOO_SHORT",
-        "SHMA_ERROR_PANIC",
-    };
-    return status <= 0 && -status < (int32_t)(sizeof names / sizeof *names) ? names[-status]
-                                                                            : "SHMA_ERROR";
+static void say_error(void) {
+    printf("error %s %s", shma_status_name(error.status), error.message);
 }
-
-static void say_error(void) { printf("error %s %s", kind(error.status), error.message); }
 
 static void refuse(int32_t status, const char *message) {
     error.status = status;
@@ -136,16 +114,16 @@ static void hold(shma_array *array) {
 // `*array` becomes a view of it; NULL stays NULL, and a failure makes it NULL.
 static void slice(shma_array **array, size_t dimension, int64_t step) {
     shma_array *view = NULL;
-    if (*array)
-        shma_array_slice(*array, dimension, SHMA_END, SHMA_END, step, &view, &error);
+    if (*array && shma_array_slice(*array, dimension, SHMA_END, SHMA_END, step, &view, &error))
+        view = NULL;
     shma_array_close(*array);
     *array = view;
 }
 
 static void transpose(shma_array **array) {
     shma_array *view = NULL;
-    if (*array)
-        shma_array_transpose(*array, NULL, &view, &error);
+    if (*array && shma_array_transpose(*array, NULL, &view, &error))
+        view = NULL;
     shma_array_close(*array);
     *array = view;
 }
@@ -164,9 +142,10 @@ static shma_array *make(shma_dtype dtype, const char *layout) {
     shma_array *array = NULL;
     options.order = strcmp(layout, "f") == 0 ? SHMA_ORDER_F : SHMA_ORDER_C;
     for (size_t row = 0; row < sizeof made_from / sizeof *made_from; row++)
-        if (strcmp(layout, made_from[row].layout) == 0)
+        if (strcmp(layout, made_from[row].layout) == 0 &&
             shma_array_create(dtype, made_from[row].ndim, made_from[row].shape, &options, &array,
-                              &error);
+                              &error))
+            return NULL;
     if (strcmp(layout, "strided") == 0) {
         slice(&array, 0, 2);
         slice(&array, 1, 2);

@@ -92,7 +92,7 @@ _Static_assert(SHMA_SEGMENT_POOL == 1, "SHMA_SEGMENT_POOL");
 _Static_assert(SHMA_SEGMENT_REMAINS == 2, "SHMA_SEGMENT_REMAINS");
 _Static_assert(SHMA_END == INT64_MIN, "SHMA_END");
 
-_Static_assert(SHMA_DTYPE_COUNT == 14, "SHMA_DTYPE_COUNT");
+_Static_assert(SHMA_DTYPE_COUNT >= 14, "SHMA_DTYPE_COUNT");
 _Static_assert(SHMA_ABI == 0, "SHMA_ABI");
 
 // The type of each function, without the typedefs of numbers.
