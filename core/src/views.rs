@@ -59,7 +59,7 @@ impl Array {
         let strides =
             self.strides().iter().map(|stride| whole(stride).map(|stride| stride / size_of::<T>()));
         let strides = strides.collect::<Option<Vec<_>>>();
-        let misaligned = self.as_ptr() as usize % align_of::<T>() != 0;
+        let misaligned = !(self.as_ptr() as usize).is_multiple_of(align_of::<T>());
         let strides = strides.filter(|_| !misaligned).ok_or_else(|| {
             Error::argument(
                 "strides",
