@@ -111,22 +111,26 @@ def compare(before, now):
         if fact not in now:
             yield Change(f"removed: {said} {', '.join(before[fact])}", True)
         elif fact not in before:
-            yield Change(f"added: {said} {', '.join(now[fact])}", not may_be_added(fact, before))
+            yield Change(
+                f"added: {said} {', '.join(now[fact])}", not may_be_added(fact, before, now)
+            )
         elif before[fact] != now[fact]:
             was, is_now = ", ".join(before[fact]), ", ".join(now[fact])
             fits = may_change(fact, before, now)
             yield Change(f"changed: {said} was {was} and is {is_now}", not fits)
 
 
-def may_be_added(fact, before):
-    """Anything but a member of a recorded struct; that, too, behind the members of one that grows.
+def may_be_added(fact, before, now):
+    """Anything but a member of a recorded struct; that, too, behind the end of a struct that grows.
 
-    A member between them, or in their padding, had no defined value in programs compiled before.
+    A member between the others, or in their padding, has no defined value in programs that were
+    compiled before.
     """
     kind, *about = fact
-    if kind != "MEMBER" or ("STRUCT", about[0]) not in before:
+    struct = ("STRUCT", about[0])
+    if kind != "MEMBER" or struct not in before:
         return True
-    return may_grow(about[0], before)
+    return may_grow(about[0], before) and int(now[fact][0]) >= int(before[struct][0])
 
 
 def may_change(fact, before, now):

@@ -29,7 +29,9 @@ def run(*command, **options):
 def facts_of(header):
     """What a program that is compiled with the header relies on."""
     header = Path(header).resolve()
-    tree = json.loads(run("clang", "-std=c11", "-Xclang", "-ast-dump=json", "-fsyntax-only", header))
+    tree = json.loads(
+        run("clang", "-std=c11", "-Xclang", "-ast-dump=json", "-fsyntax-only", header)
+    )
     declarations = tree["inner"]
     facts = {}
     facts |= types(declarations)
@@ -60,7 +62,9 @@ def types(declarations):
 
 
 def is_incomplete(declarations, name):
-    found = [declaration for tag, declaration in named_ours(declarations, "RecordDecl") if tag == name]
+    found = [
+        declaration for tag, declaration in named_ours(declarations, "RecordDecl") if tag == name
+    ]
     return bool(found) and not any(declaration.get("completeDefinition") for declaration in found)
 
 
