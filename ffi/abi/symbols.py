@@ -4,9 +4,9 @@ A line of recorded.symbols is `shma_sweep SHMARRAY_0.1`, or `soname libshmarray.
 """
 
 import re
-import subprocess
 
 from facts import Change
+from header import run
 
 NODE = re.compile(r"^(\w+\.\w+) \{(.*?)^\}", re.M | re.S)
 LISTED = re.compile(r"^\s*(\w+);", re.M)
@@ -36,8 +36,7 @@ def of_library(path):
 
 
 def readelf(what, path):
-    command = ["readelf", "--wide", what, str(path)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return run("readelf", "--wide", what, path).splitlines()
 
 
 def write(symbols):
