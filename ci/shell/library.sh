@@ -97,8 +97,8 @@ listed_symbols() {
     sed -n 's/^ *\(shma_[a-z0-9_]*\);$/\1/p' "$map" | sort
 }
 
-# exported_symbols TABLE FILE: the defined symbols that other files see in a dynamic table (dyn-syms)
-# or in that of an object (syms).
+# exported_symbols TABLE FILE: the defined symbols that other files see, in a dynamic table
+# (dyn-syms) or in that of an object (syms).
 exported_symbols() {
     readelf --wide "--$1" "$2" | awk '$5 ~ /GLOBAL|WEAK|UNIQUE/ && $6 !~ /HIDDEN|INTERNAL/ &&
         $7 ~ /^[0-9]+$/ { sub(/@.*/, "", $8); print $8 }' | sort
@@ -145,7 +145,8 @@ link_shared() {
     # shellcheck disable=SC2086 # lists of words
     "${compiler[@]}" -shared -o "$new" "$stage/shmarray.o" $system_libraries \
         -Wl,-soname,"$soname" -Wl,--version-script="$map" -Wl,--no-undefined -Wl,--as-needed \
-        -Wl,--gc-sections -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--compress-debug-sections=none \
+        -Wl,--gc-sections -Wl,-z,relro,-z,now -Wl,-z,noexecstack \
+        -Wl,--compress-debug-sections=none \
         ${LDFLAGS:-} || return
     check_symbols dyn-syms "$new" || return
     mv "$new" "$stage/$real"
