@@ -30,12 +30,9 @@ refuse() {
 # the names that Debian and others give to cross compilers.
 find_compiler() {
     local triple=${CARGO_BUILD_TARGET:-} name linker
-    if [ -n "${CC:-}" ]; then
-        read -ra compiler <<<"$CC"
-        return
-    fi
-    compiler=(cc)
-    [ -n "$triple" ] || return 0
+    read -ra compiler <<<"${CC:-cc}"
+    [ -n "$triple" ] && [ -z "${CC:-}" ] || return 0
+    [ "$triple" != "$(rustc -vV | sed -n 's/^host: //p')" ] || return 0
     linker=$(linker_variable "$triple")
     for name in "${!linker:-}" "${triple/-unknown/}-gcc" "$triple-gcc"; do
         if command -v "$name" >/dev/null; then
@@ -43,6 +40,7 @@ find_compiler() {
             return
         fi
     done
+    refuse "no C compiler for $triple was found: set CC"
 }
 
 linker_variable() {
@@ -186,7 +184,7 @@ link_what_changed() {
 # of the library.
 build_library() {
     local made
-    find_compiler
+    find_compiler || return
     tell_cargo_the_linker
     made=$(cargo_build "$@") || return
     built=$(sed -n 's/.*"\([^"]*\/libshmarray_ffi\.a\)".*/\1/p' <<<"$made")
