@@ -26,6 +26,15 @@ refuse() {
     return 1
 }
 
+# Chooses the words of the C compiler for the target. The first is a path, so that Cargo builds
+# nothing again for another spelling.
+choose_compiler() {
+    find_compiler || return
+    local path
+    path=$(command -v "${compiler[0]}") || refuse "the C compiler ${compiler[0]} is missing" || return
+    compiler[0]=$path
+}
+
 # The words of the C compiler for the target. CC decides, then Cargo's linker for the target, then
 # the names that Debian and others give to cross compilers.
 find_compiler() {
@@ -70,16 +79,17 @@ cargo_build() {
 
 # Class and machine of an object or of the first object in an archive, as in "ELF64 AArch64".
 architecture() {
-    readelf -h "$1" 2>/dev/null |
-        awk -F: '/Class:|Machine:/ && n++ < 2 { sub(/^ */, "", $2); printf "%s ", $2 }'
+    LC_ALL=C readelf -h "$1" 2>/dev/null |
+        awk -F': *' '/Class:|Machine:/ && n++ < 2 { printf "%s%s", n == 2 ? " " : "", $2 }'
 }
 
 # The library must be of the architecture that the compiler makes programs for.
 check_architecture() {
-    local ours theirs
-    "${compiler[@]}" -c -x c -o "$stage/probe.o" /dev/null || return
+    local ours theirs probe=$stage/probe.$$.o
+    "${compiler[@]}" -c -x c -o "$probe" /dev/null || return
     ours=$(architecture "$built")
-    theirs=$(architecture "$stage/probe.o")
+    theirs=$(architecture "$probe")
+    rm "$probe"
     [ "$ours" = "$theirs" ] || refuse "the library is built for $ours, and ${compiler[*]}" \
         "compiles for $theirs: set CARGO_BUILD_TARGET and CC to the same target"
 }
@@ -184,7 +194,7 @@ link_what_changed() {
 # of the library.
 build_library() {
     local made
-    find_compiler || return
+    choose_compiler || return
     tell_cargo_the_linker
     made=$(cargo_build "$@") || return
     built=$(sed -n 's/.*"\([^"]*\/libshmarray_ffi\.a\)".*/\1/p' <<<"$made")
