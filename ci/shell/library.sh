@@ -31,7 +31,7 @@ refuse() {
 choose_compiler() {
     find_compiler || return
     local path
-    path=$(command -v "${compiler[0]}") || refuse "the C compiler ${compiler[0]} is missing" || return
+    path=$(command -v "${compiler[0]}") || refuse "${compiler[0]} is missing" || return
     compiler[0]=$path
 }
 
