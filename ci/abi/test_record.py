@@ -128,23 +128,23 @@ CHANGES = {
         "changed: TYPEDEF shma_dtype",
     ),
     "a member of another type": (
-        r"^  uint32_t mode;",
+        r"^ +uint32_t mode;",
         "  int32_t mode;",
         "changed: MEMBER shma_options mode",
     ),
     "a moved member": (
-        r"^  uint32_t mode;",
+        r"^ +uint32_t mode;",
         "  uint64_t mode;",
         "changed: MEMBER shma_options order",
     ),
-    "a removed member": (r"^  uint64_t tickets;", "", "removed: MEMBER shma_segment_info tickets"),
+    "a removed member": (r"^ +uint64_t tickets;", "", "removed: MEMBER shma_segment_info tickets"),
     "a longer struct of the caller's": (
         r"^} shma_error;",
         "  int32_t more;\n} shma_error;",
         "(added: MEMBER shma_error more|changed: STRUCT shma_error)",
     ),
     "a member in the padding of a struct that grows": (
-        r"^  uint32_t creator_pid;",
+        r"^ +uint32_t creator_pid;",
         "  uint32_t creator_pid;\n  uint32_t more;",
         "added: MEMBER shma_segment_info more",
     ),
