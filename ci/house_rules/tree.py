@@ -9,6 +9,7 @@ from typing import NamedTuple
 NO_TEXT = {".png", ".jpg", ".gz", ".npy", ".npz"}
 GENERATED = (
     "include/shmarray.h",  # by cbindgen
+    "ffi/abi/recorded.",  # by ffi/abi/record.py
     "ci/conformance/golden/segments/",
     "ci/conformance/golden/bad_segments/",
     "ci/conformance/golden/index.json",

@@ -79,7 +79,8 @@ MUSL_LONG = sorted(CORE_TESTS - {*MUSL_SHORT})
 SHELL_SCRIPTS = " ".join(
     (
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
-        "ci/{thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run .ci/run",
+        "ci/{test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run",
+        ".ci/run",
     )
 )
 CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
@@ -162,6 +163,8 @@ CORE = [
 C = [
     ("C ABI and command line", cargo("test", *BINDINGS, *SAYING), rust_tests),
     ("C and C++", bash("ci/test-c", "--short"), counted_line),
+    ("recorded ABI", pytest("ci/abi"), pytest_line),
+    ("installing", bash("ci/test-install", "--short"), counted_line),
     ("sanitizers: C and C++", bash("ci/sanitize", "--short"), counted_line),
     ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--short"), counted_line),
     ("Miri", bash("ci/miri", "--short"), counted_line),
@@ -231,6 +234,7 @@ LONG = [
         rust_tests,
     ),
     ("C and C++", bash("ci/test-c", "--long"), counted_line),
+    ("installing", bash("ci/test-install", "--long"), counted_line),
     ("sanitizers: C and C++", bash("ci/sanitize", "--long"), counted_line),
     ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--long"), counted_line),
     ("Miri", bash("ci/miri", "--long"), counted_line),

@@ -1,0 +1,166 @@
+// clang-format off
+// The recorded ABI: what a program that was compiled with include/shmarray.h relies on. It compiles
+// only with a header that still says so.
+//
+// Written by ffi/abi/record.py; do not edit.
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shmarray.h>
+
+#define SAME(pointer, type) _Generic((pointer), type : 1, default : 0)
+#define MEMBER_OF(type, member) (((type *)0)->member)
+
+#define CONSTANT(name, value) _Static_assert((name) == (value), #name)
+#define TEXT(name) _Static_assert(sizeof(name "") != 0, #name)
+#define TYPEDEF(name, type) _Static_assert(SAME((name *)0, type *), #name)
+#define OPAQUE(name) extern struct name *an_opaque_##name; extern name *an_opaque_##name
+#define INITIALIZER(name, type) extern type a_##name; type a_##name = name
+#define FUNCTION(name, result, ...) _Static_assert(SAME(&name, result (*)(__VA_ARGS__)), #name)
+// Sizes are recorded for pointers of 8 bytes.
+#if UINTPTR_MAX == UINT64_MAX
+#define STRUCT(name, bytes, alignment) \
+    _Static_assert(sizeof(name) == (bytes) && _Alignof(name) == (alignment), #name)
+#define MEMBER(structure, member, offset, type) \
+    _Static_assert(offsetof(structure, member) == (offset) && \
+        SAME(&MEMBER_OF(structure, member), __typeof__(type) *), #structure "." #member)
+#else
+#define STRUCT(name, bytes, alignment) _Static_assert(sizeof(name) != 0, #name)
+#define MEMBER(structure, member, offset, type) \
+    _Static_assert(SAME(&MEMBER_OF(structure, member), __typeof__(type) *), #structure "." #member)
+#endif
+
+CONSTANT(SHMA_BOOL, 1);
+CONSTANT(SHMA_CLOSED, 2);
+CONSTANT(SHMA_COMPLEX128, 14);
+CONSTANT(SHMA_COMPLEX64, 13);
+CONSTANT(SHMA_DTYPE_COUNT, 14);
+CONSTANT(SHMA_END, INT64_MIN);
+CONSTANT(SHMA_ERROR_DTYPE_MISMATCH, -8);
+CONSTANT(SHMA_ERROR_EXISTS, -2);
+CONSTANT(SHMA_ERROR_INVALID_ARGUMENT, -6);
+CONSTANT(SHMA_ERROR_INVALID_DTYPE, -7);
+CONSTANT(SHMA_ERROR_INVALID_HANDLE, -4);
+CONSTANT(SHMA_ERROR_INVALID_SEGMENT, -5);
+CONSTANT(SHMA_ERROR_NOT_FOUND, -1);
+CONSTANT(SHMA_ERROR_NO_SPACE, -11);
+CONSTANT(SHMA_ERROR_OS, -14);
+CONSTANT(SHMA_ERROR_OUT_OF_BOUNDS, -9);
+CONSTANT(SHMA_ERROR_PANIC, -16);
+CONSTANT(SHMA_ERROR_PERMISSION_DENIED, -12);
+CONSTANT(SHMA_ERROR_READ_ONLY, -10);
+CONSTANT(SHMA_ERROR_STALE_HANDLE, -3);
+CONSTANT(SHMA_ERROR_TEXT_TOO_SHORT, -15);
+CONSTANT(SHMA_ERROR_UNSUPPORTED, -13);
+CONSTANT(SHMA_FLOAT16, 10);
+CONSTANT(SHMA_FLOAT32, 11);
+CONSTANT(SHMA_FLOAT64, 12);
+CONSTANT(SHMA_INT16, 3);
+CONSTANT(SHMA_INT32, 4);
+CONSTANT(SHMA_INT64, 5);
+CONSTANT(SHMA_INT8, 2);
+CONSTANT(SHMA_MESSAGE_BYTES, 1016);
+CONSTANT(SHMA_NO_TIMEOUT, -1);
+CONSTANT(SHMA_OK, 0);
+CONSTANT(SHMA_OPAQUE, 0);
+CONSTANT(SHMA_ORDER_C, 0);
+CONSTANT(SHMA_ORDER_F, 1);
+CONSTANT(SHMA_READ_ONLY, 1);
+CONSTANT(SHMA_READ_WRITE, 0);
+CONSTANT(SHMA_SEGMENT_ARRAY, 0);
+CONSTANT(SHMA_SEGMENT_POOL, 1);
+CONSTANT(SHMA_SEGMENT_REMAINS, 2);
+CONSTANT(SHMA_TIMED_OUT, 1);
+CONSTANT(SHMA_UINT16, 7);
+CONSTANT(SHMA_UINT32, 8);
+CONSTANT(SHMA_UINT64, 9);
+CONSTANT(SHMA_UINT8, 6);
+TYPEDEF(shma_access, int32_t);
+TYPEDEF(shma_dtype, int32_t);
+TYPEDEF(shma_order, int32_t);
+TYPEDEF(shma_segment_kind, int32_t);
+OPAQUE(shma_array);
+OPAQUE(shma_message);
+OPAQUE(shma_pipe);
+OPAQUE(shma_segment_list);
+STRUCT(shma_error, 1024, 4);
+STRUCT(shma_options, 48, 8);
+STRUCT(shma_segment_info, 96, 8);
+MEMBER(shma_error, message, 8, char[1016]);
+MEMBER(shma_error, os_errno, 4, int32_t);
+MEMBER(shma_error, status, 0, int32_t);
+MEMBER(shma_options, dtype_text, 40, const char *);
+MEMBER(shma_options, itemsize, 32, uint64_t);
+MEMBER(shma_options, mode, 20, uint32_t);
+MEMBER(shma_options, name, 8, const char *);
+MEMBER(shma_options, order, 24, int32_t);
+MEMBER(shma_options, persist, 16, int32_t);
+MEMBER(shma_options, struct_bytes, 0, size_t);
+MEMBER(shma_options, uninitialized, 28, uint32_t);
+MEMBER(shma_segment_info, created_ns, 88, uint64_t);
+MEMBER(shma_segment_info, creator_pid, 80, uint32_t);
+MEMBER(shma_segment_info, dtype, 32, const char *);
+MEMBER(shma_segment_info, holders, 64, const uint32_t *);
+MEMBER(shma_segment_info, holders_count, 56, size_t);
+MEMBER(shma_segment_info, kind, 16, int32_t);
+MEMBER(shma_segment_info, name, 8, const char *);
+MEMBER(shma_segment_info, ndim, 40, size_t);
+MEMBER(shma_segment_info, persists, 20, int32_t);
+MEMBER(shma_segment_info, segment, 0, const char *);
+MEMBER(shma_segment_info, segment_bytes, 24, uint64_t);
+MEMBER(shma_segment_info, shape, 48, const int64_t *);
+MEMBER(shma_segment_info, tickets, 72, uint64_t);
+INITIALIZER(SHMA_ERROR_INIT, shma_error);
+INITIALIZER(SHMA_OPTIONS_INIT, shma_options);
+FUNCTION(shma_array_attach, int32_t, const char *, int32_t, shma_array **, shma_error *);
+FUNCTION(shma_array_close, void, shma_array *);
+FUNCTION(shma_array_create, int32_t, int32_t, size_t, const int64_t *, const shma_options *,
+    shma_array **, shma_error *);
+FUNCTION(shma_array_data, void *, const shma_array *);
+FUNCTION(shma_array_dtype, int32_t, const shma_array *);
+FUNCTION(shma_array_dtype_text, int32_t, const shma_array *, char *, size_t, size_t *,
+    shma_error *);
+FUNCTION(shma_array_handle, int32_t, const shma_array *, char *, size_t, size_t *, shma_error *);
+FUNCTION(shma_array_handle_to_send, int32_t, const shma_array *, char *, size_t, size_t *,
+    shma_error *);
+FUNCTION(shma_array_is_contiguous, int32_t, const shma_array *, int32_t);
+FUNCTION(shma_array_is_readonly, int32_t, const shma_array *);
+FUNCTION(shma_array_itemsize, size_t, const shma_array *);
+FUNCTION(shma_array_ndim, size_t, const shma_array *);
+FUNCTION(shma_array_select, int32_t, const shma_array *, size_t, int64_t, shma_array **,
+    shma_error *);
+FUNCTION(shma_array_shape, const int64_t *, const shma_array *);
+FUNCTION(shma_array_share, int32_t, const void *, int32_t, size_t, const int64_t *, const int64_t *,
+    const shma_options *, shma_array **, shma_error *);
+FUNCTION(shma_array_size, size_t, const shma_array *);
+FUNCTION(shma_array_slice, int32_t, const shma_array *, size_t, int64_t, int64_t, int64_t,
+    shma_array **, shma_error *);
+FUNCTION(shma_array_strides, const int64_t *, const shma_array *);
+FUNCTION(shma_array_transpose, int32_t, const shma_array *, const size_t *, shma_array **,
+    shma_error *);
+FUNCTION(shma_array_view, int32_t, const shma_array *, size_t, const int64_t *, const int64_t *,
+    int64_t, shma_array **, shma_error *);
+FUNCTION(shma_copied_bytes, uint64_t, void);
+FUNCTION(shma_dtype_itemsize, size_t, int32_t);
+FUNCTION(shma_dtype_name, const char *, int32_t);
+FUNCTION(shma_handle_discard, int32_t, const char *, shma_error *);
+FUNCTION(shma_message_array, int32_t, const shma_message *, size_t, int32_t, shma_array **,
+    shma_error *);
+FUNCTION(shma_message_close, void, shma_message *);
+FUNCTION(shma_message_count, size_t, const shma_message *);
+FUNCTION(shma_message_payload, const void *, const shma_message *, size_t *);
+FUNCTION(shma_pipe_close, void, shma_pipe *);
+FUNCTION(shma_pipe_fd, int, const shma_pipe *);
+FUNCTION(shma_pipe_from_fd, int32_t, int, shma_pipe **, shma_error *);
+FUNCTION(shma_pipe_pair, int32_t, shma_pipe **, shma_pipe **, shma_error *);
+FUNCTION(shma_pipe_receive, int32_t, const shma_pipe *, int64_t, shma_message **, shma_error *);
+FUNCTION(shma_pipe_send, int32_t, const shma_pipe *, const shma_array *const *, size_t,
+    const void *, size_t, int64_t, shma_error *);
+FUNCTION(shma_segment_list_close, void, shma_segment_list *);
+FUNCTION(shma_segment_list_count, size_t, const shma_segment_list *);
+FUNCTION(shma_segment_list_create, int32_t, shma_segment_list **, shma_error *);
+FUNCTION(shma_segment_list_get, const shma_segment_info *, const shma_segment_list *, size_t);
+FUNCTION(shma_segment_unlink, int32_t, const char *, shma_error *);
+FUNCTION(shma_sweep, int32_t, uint64_t *, uint64_t *, shma_error *);
+FUNCTION(shma_version, const char *, void);
