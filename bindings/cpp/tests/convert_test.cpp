@@ -118,6 +118,7 @@ TEST_CASE("a_rank_is_checked_when_it_is_known") {
     CHECK((array<float>(a).as<float, 2>().shape()[1] == 3));
     CHECK_THROWS_AS((array<float>(a).as<float, 1>()), shmarray::invalid_argument);
     CHECK(array<float, 0>::create({})() == 0);
+    CHECK(a.transpose().as<strided_array<const float, 2>>().shape()[0] == 3);
 }
 
 TEST_CASE("reshape_keeps_order_and_refuses_a_copy") {

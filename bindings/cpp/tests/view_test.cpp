@@ -112,6 +112,10 @@ TEST_CASE("a_span_is_all_of_a_contiguous_array") {
 }
 #endif
 
+#if defined(NEEDS_MDSPAN) && !defined(__cpp_lib_mdspan)
+#error "this compiler was chosen because its library has std::mdspan"
+#endif
+
 #ifdef __cpp_lib_mdspan
 TEST_CASE("an_mdspan_has_the_shape_and_strides") {
     const LeavesNothing leaves_nothing;

@@ -123,7 +123,7 @@ class any_array : public detail::with_views<any_array> {
 
     template <class Answer, class Element, class Function>
     result<Answer> answer_of(Function &function) const {
-        auto typed = try_as<Element, dynamic_rank, strided>();
+        auto typed = try_as<strided_array<Element>>();
         if (!typed)
             return typed.error();
         if constexpr (std::is_void_v<Answer>)

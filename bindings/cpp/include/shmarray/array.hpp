@@ -81,7 +81,7 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     /// the argument is unchanged. It must be an any_array itself: a typed array would lose its
     /// const here.
     template <class Untyped, std::enable_if_t<std::is_same_v<Untyped, any_array>, int> = 0>
-    explicit array(Untyped &&untyped) : array(untyped.template as<T, Rank, Layout>()) {
+    explicit array(Untyped &&untyped) : array(untyped.template as<array>()) {
         untyped.close();
     }
 
@@ -179,7 +179,7 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     /// Returns all elements of a contiguous array.
     std::span<T> span() const noexcept {
         static_assert(lies_side_by_side, "a span needs elements side by side: use "
-                                         "as<T, Rank, contiguous>(), which checks it");
+                                         "as<T>(), which checks it");
         return {data(), this->size()};
     }
 #endif
@@ -273,14 +273,9 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     }
 };
 
-template <class T, std::size_t Rank, class Layout>
-result<array<T, Rank, Layout>> detail::array_base::try_as() const {
-    return array<T, Rank, Layout>::checked(held_);
-}
-
-template <class T, std::size_t Rank, class Layout>
-array<T, Rank, Layout> detail::array_base::as() const {
-    return try_as<T, Rank, Layout>().value();
+template <class T, std::size_t Rank>
+result<detail::array_for<T, Rank>> detail::array_base::try_as() const {
+    return array_for<T, Rank>::checked(held_);
 }
 
 } // namespace shmarray

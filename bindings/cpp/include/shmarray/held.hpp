@@ -30,6 +30,18 @@ using strided_array = array<T, Rank, strided>;
 
 namespace detail {
 
+/// The array type that T names: T itself if it is one, else the array with elements of T.
+template <class T, std::size_t Rank, class Layout>
+struct array_named {
+    using type = array<T, Rank, Layout>;
+};
+template <class T, std::size_t Rank, class Layout>
+struct array_named<array<T, Rank, Layout>, dynamic_rank, contiguous> {
+    using type = array<T, Rank, Layout>;
+};
+template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
+using array_for = typename array_named<T, Rank, Layout>::type;
+
 /// Says that a share was checked for the type that is made of it.
 struct already_checked {};
 
@@ -186,13 +198,16 @@ class array_base {
         return copy;
     }
 
-    /// Returns the same memory as elements of T, without a further view. Fails with dtype_mismatch
-    /// if the dtype differs, read_only if the elements are const and T is not, invalid_argument if
-    /// they have not that Rank and Layout.
-    template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
-    array<T, Rank, Layout> as() const;
-    template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
-    result<array<T, Rank, Layout>> try_as() const;
+    /// Returns the same memory as elements of T, or as an array type, without a further view:
+    /// as<float>(), as<const float, 2>(), as<strided_array<float>>(). Throws dtype_mismatch if the
+    /// dtype differs, read_only if the elements are const and T is not, invalid_argument if they
+    /// have not that Rank and Layout.
+    template <class T, std::size_t Rank = dynamic_rank>
+    array_for<T, Rank> as() const {
+        return try_as<T, Rank>().value();
+    }
+    template <class T, std::size_t Rank = dynamic_rank>
+    result<array_for<T, Rank>> try_as() const;
 
     /// Returns the array for calls of the C ABI; this object keeps its ownership.
     const shma_array *get() const noexcept { return held_.owner.get(); }

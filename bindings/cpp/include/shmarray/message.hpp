@@ -76,19 +76,21 @@ class message {
     /// Returns the number of arrays.
     std::size_t size() const noexcept { return shma_message_count(get()); }
 
-    /// Attaches one of the arrays. Throws out_of_bounds if there is none of that index, and like
-    /// any_array::as(). With const T its pages are read-only.
-    template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
-    shmarray::array<T, Rank, Layout> array(std::size_t index) const {
-        return try_array<T, Rank, Layout>(index).value();
+    /// Attaches one of the arrays: array<float>(0), array<const float, 2>(0), or as an array type,
+    /// array<strided_array<float>>(0). With const elements its pages are read-only. Throws
+    /// out_of_bounds if there is none of that index, and like any_array::as().
+    template <class T, std::size_t Rank = dynamic_rank>
+    detail::array_for<T, Rank> array(std::size_t index) const {
+        return try_array<T, Rank>(index).value();
     }
-    template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
-    result<shmarray::array<T, Rank, Layout>> try_array(std::size_t index) const {
+    template <class T, std::size_t Rank = dynamic_rank>
+    result<detail::array_for<T, Rank>> try_array(std::size_t index) const {
+        using element = typename detail::array_for<T, Rank>::element_type;
         auto untyped =
-            try_array(index, std::is_const_v<T> ? access::read_only : access::read_write);
+            try_array(index, std::is_const_v<element> ? access::read_only : access::read_write);
         if (!untyped)
             return untyped.error();
-        return untyped->template try_as<T, Rank, Layout>();
+        return untyped->template try_as<T, Rank>();
     }
 
     /// Attaches one of the arrays, of any dtype.
