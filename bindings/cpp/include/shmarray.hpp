@@ -12,13 +12,13 @@
 //     auto every_second = frame.slice(0, 0, shmarray::far_end, 2); // a strided_array
 //
 // array<T, Rank, Layout>
-//   - T is any number (char and long long, too), bool, std::byte, float16, std::complex, or a
-//     structure with struct_traits. As with std::span it has the const: an array<const T> is
-//     read-only, and attach() of such a type maps the pages read-only.
-//   - Rank is the number of dimensions. Without it, it is known at run time.
-//   - Layout is contiguous (in C order) or strided: strided_array<T, Rank>.
-//   - An array converts to one that says less, and to any_array, whose dtype is known at run time.
-//     Such objects share the memory and cost no further view.
+// * T is any number (char and long long, too), bool, std::byte, float16, std::complex, or a
+//   structure with struct_traits. As with std::span it has the const: an array<const T> is
+//   read-only, and attach() of such a type maps the pages read-only.
+// * Rank is the number of dimensions. Without it, it is known at run time.
+// * Layout is contiguous (in C order) or strided: strided_array<T, Rank>.
+// * An array converts to one that says less, and to any_array, whose dtype is known at run time.
+//   Such objects share the memory and cost no further view.
 //
 // An array object owns a hold on memory, not the memory itself. Moving it is cheap. Copying it does
 // not compile, because a copy could be mistaken for a copy of the elements; view() returns a second
@@ -29,10 +29,8 @@
 // Every function that can fail throws an exception, and has a twin try_… that returns a result<T>,
 // as std::expected does. Programs that are compiled with -fno-exceptions use the twins:
 //
-//     if (auto frame = shmarray::array<float, 2>::try_attach(received))
-//         use(*frame);
-//     else
-//         log(frame.error().message());
+//     auto floats = shmarray::array<float, 2>::try_attach(received);
+//     floats ? use(*floats) : log(floats.error().message());
 //
 // Another process may write an element while this one reads it. To avoid data races, write the data
 // first and send the handle afterwards.

@@ -130,12 +130,8 @@ TEST_CASE("std_ranges_take_any_array") {
     CHECK(a(1, 0) == 1);
     CHECK(a(0, 1) == 5);
     CHECK(std::ranges::max(a.slice(0, far_end, far_end, -2)) == 29);
-    int sum = 0;
-    for (const int value : a.transpose().begin()[1] == 1 ? a : a)
-        sum += value;
-    for (const int value : std::views::reverse(a))
-        sum -= value;
-    CHECK(sum == 0);
+    CHECK(std::ranges::equal(a, a.reshape({30})));
+    CHECK(std::ranges::count(a.transpose(), 5) == 1);
 }
 #endif
 
