@@ -548,17 +548,6 @@ int32_t shma_array_transpose(const shma_array *array,
                              shma_error *error);
 
 /**
- * Creates a view of the same elements in the same C order in another shape. Fails with
- * SHMA_ERROR_INVALID_ARGUMENT if shape has another number of elements, or if only a copy could
- * have it, as of a transposed array.
- */
-int32_t shma_array_reshape(const shma_array *array,
-                           size_t ndim,
-                           const int64_t *shape,
-                           shma_array **view_out,
-                           shma_error *error);
-
-/**
  * Writes the array's handle to text: one line of UTF-8 that any process on this machine can
  * attach.
  *
@@ -651,6 +640,17 @@ int32_t shma_array_is_contiguous(const shma_array *array, shma_order order);
  * Closes the array. Its memory is given back when no process holds it any more.
  */
 void shma_array_close(shma_array *array);
+
+/**
+ * Creates a view of the same elements in the same C order in another shape. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if shape has another number of elements, or if only a copy could
+ * have it, as of a transposed array.
+ */
+int32_t shma_array_reshape(const shma_array *array,
+                           size_t ndim,
+                           const int64_t *shape,
+                           shma_array **view_out,
+                           shma_error *error);
 
 /**
  * Creates a pipe and returns its two ends. Their fds are close-on-exec.

@@ -215,8 +215,8 @@ impl Layout {
     /// Returns the same elements in the same C order in another shape.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the shape has another number of elements, or no strides reach
-    /// them in that order: then only a copy has that shape.
+    /// [`Error::InvalidArgument`] when the shape has another number of elements, or when no strides
+    /// reach them in that order: then only a copy has that shape.
     ///
     /// ```
     /// use shmarray::{Layout, Order};

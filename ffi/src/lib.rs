@@ -21,6 +21,7 @@ pub mod error;
 mod arguments;
 pub mod dtype;
 pub mod array;
+pub mod reshape;
 #[cfg(target_os = "linux")]
 pub mod message;
 pub mod segment;

@@ -1,4 +1,4 @@
-// Iterators: pointers for contiguous arrays, random access for strided ones, and both in algorithms.
+// Iterators, pointers for contiguous arrays and random access for strided ones, in algorithms.
 #include <algorithm>
 #include <iterator>
 #include <numeric>
