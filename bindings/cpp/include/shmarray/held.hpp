@@ -1,4 +1,4 @@
-// What every array object has: a hold on an array, and the facts that need no element type.
+// A share in an array of the C ABI, and the members of every array object.
 #ifndef SHMARRAY_HELD_HPP
 #define SHMARRAY_HELD_HPP
 
@@ -224,7 +224,7 @@ class array_base {
 
     held held_;
 
-    /// The friends of all array classes: these two reach another object's share.
+    // A conversion between array types reaches the share of the other object by these.
     static const held &share_of(const array_base &other) noexcept { return other.held_; }
     static held taken_from(array_base &other) noexcept {
         return std::exchange(other.held_, held());
