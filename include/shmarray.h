@@ -288,12 +288,6 @@ typedef struct shma_options {
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
 /**
- * An open bound of a slice. As start it stands for the first element in the direction of the step,
- * as stop for the end behind the last one.
- */
-#define SHMA_END INT64_MIN
-
-/**
  * An array: typed n-dimensional memory that several processes can have mapped at once.
  *
  * It has one owner after its creation, and one more after each shma_array_retain.
@@ -350,62 +344,6 @@ shma_status shma_array_attach(const char *handle_or_name,
                               shma_access access,
                               shma_array **array_out,
                               shma_error *error);
-
-/**
- * Creates a view: the same memory with another shape, strides and offset. The offset is in bytes
- * from the first element of the array. Fails with SHMA_ERROR_OUT_OF_BOUNDS if an element of the
- * view is outside the memory that the array spans.
- *
- * strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. A view holds
- * the memory itself: it stays valid after the array is closed, and is closed with
- * shma_array_close.
- */
-SHMA_NODISCARD SHMA_API
-shma_status shma_array_view(const shma_array *array,
-                            size_t ndim,
-                            const int64_t *shape,
-                            const int64_t *strides,
-                            int64_t offset,
-                            shma_array **view_out,
-                            shma_error *error);
-
-/**
- * Creates a view of the elements start, start + step and so on before stop along one dimension.
- * Negative bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it
- * is the first element in the direction of step, as stop the end behind the last one. Fails with
- * SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
- */
-SHMA_NODISCARD SHMA_API
-shma_status shma_array_slice(const shma_array *array,
-                             size_t dimension,
-                             int64_t start,
-                             int64_t stop,
-                             int64_t step,
-                             shma_array **view_out,
-                             shma_error *error);
-
-/**
- * Creates a view of the elements at one index of a dimension. The view does not have that
- * dimension. A negative index counts from the end. Fails with SHMA_ERROR_OUT_OF_BOUNDS if the
- * dimension has no such index.
- */
-SHMA_NODISCARD SHMA_API
-shma_status shma_array_select(const shma_array *array,
-                              size_t dimension,
-                              int64_t index,
-                              shma_array **view_out,
-                              shma_error *error);
-
-/**
- * Creates a view with the dimensions in another order: dimension i of the view is dimension
- * `axes[i]` of the array. If axes is NULL, the order is reversed. Fails with
- * SHMA_ERROR_INVALID_ARGUMENT unless axes names each dimension once.
- */
-SHMA_NODISCARD SHMA_API
-shma_status shma_array_transpose(const shma_array *array,
-                                 const size_t *axes,
-                                 shma_array **view_out,
-                                 shma_error *error);
 
 /**
  * Writes the array's handle to text: one line of UTF-8 that any process on this machine can
@@ -499,6 +437,82 @@ SHMA_NODISCARD SHMA_API shma_array *shma_array_retain(const shma_array *array);
  * holds it any more. Other owners may use the array during the call.
  */
 SHMA_API void shma_array_close(shma_array *array);
+
+/* ---- Views of arrays ------------------------------------------------------------------------- */
+
+/**
+ * An open bound of a slice. As start it stands for the first element in the direction of the step,
+ * as stop for the end behind the last one.
+ */
+#define SHMA_END INT64_MIN
+
+/**
+ * Creates a view: the same memory with another shape, strides and offset. The offset is in bytes
+ * from the first element of the array. Fails with SHMA_ERROR_OUT_OF_BOUNDS if an element of the
+ * view is outside the memory that the array spans.
+ *
+ * strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. A view holds
+ * the memory itself: it stays valid after the array is closed, and is closed with
+ * shma_array_close.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_view(const shma_array *array,
+                            size_t ndim,
+                            const int64_t *shape,
+                            const int64_t *strides,
+                            int64_t offset,
+                            shma_array **view_out,
+                            shma_error *error);
+
+/**
+ * Creates a view of the elements start, start + step and so on before stop along one dimension.
+ * Negative bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it
+ * is the first element in the direction of step, as stop the end behind the last one. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_slice(const shma_array *array,
+                             size_t dimension,
+                             int64_t start,
+                             int64_t stop,
+                             int64_t step,
+                             shma_array **view_out,
+                             shma_error *error);
+
+/**
+ * Creates a view of the elements at one index of a dimension. The view does not have that
+ * dimension. A negative index counts from the end. Fails with SHMA_ERROR_OUT_OF_BOUNDS if the
+ * dimension has no such index.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_select(const shma_array *array,
+                              size_t dimension,
+                              int64_t index,
+                              shma_array **view_out,
+                              shma_error *error);
+
+/**
+ * Creates a view with the dimensions in another order: dimension i of the view is dimension
+ * `axes[i]` of the array. If axes is NULL, the order is reversed. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT unless axes names each dimension once.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_transpose(const shma_array *array,
+                                 const size_t *axes,
+                                 shma_array **view_out,
+                                 shma_error *error);
+
+/**
+ * Creates a view of the same elements in the same C order in another shape. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if shape has another number of elements, or if only a copy could
+ * have it, as of a transposed array.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_reshape(const shma_array *array,
+                               size_t ndim,
+                               const int64_t *shape,
+                               shma_array **view_out,
+                               shma_error *error);
 
 /* ---- Pipes and messages ---------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ TABLE = "core/src/dtype/table.rs"
 FORMAT = "core/FORMAT.md"
 GOLDEN = "ci/conformance/golden/make.py"
 CONSTANT = "ffi/src/dtype.rs"
-CXX_TYPE = "bindings/cpp/include/shmarray/array.hpp"
+CXX_TYPE = "bindings/cpp/include/shmarray/dtype.hpp"
 DRIVERS = "ci/conformance/drivers/driver"
 # What a person edits. Python, Ruby and the command line need nothing.
 TOUCHED = [TABLE, FORMAT, GOLDEN, CONSTANT, CXX_TYPE, f"{DRIVERS}.c", f"{DRIVERS}.cpp"]

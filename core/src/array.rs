@@ -288,6 +288,16 @@ impl Array {
         Ok(self.with_layout(self.layout.permute(axes)?))
     }
 
+    /// Returns a view of the same elements in the same C order in another shape, as
+    /// [`Layout::reshape`] does.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the shape has another number of elements, or would need a
+    /// copy.
+    pub fn reshape(&self, shape: &[u64]) -> Result<Self> {
+        Ok(self.with_layout(self.layout.reshape(self.dtype.itemsize(), shape)?))
+    }
+
     /// Returns a view of all data of the segment as bytes: one dimension of dtype `|u1`. For copies
     /// of whole segments, and for elements of dtypes that Rust has no type for.
     #[must_use]

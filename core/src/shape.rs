@@ -212,6 +212,63 @@ impl Layout {
         reversed
     }
 
+    /// Returns the same elements in the same C order in another shape.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the shape has another number of elements, or when no strides
+    /// reach them in that order: then only a copy has that shape.
+    ///
+    /// ```
+    /// use shmarray::{Layout, Order};
+    /// let a = Layout::contiguous(&[4, 6], 1, Order::C)?;
+    /// assert_eq!(a.slice(1, None, None, 2)?.reshape(1, &[2, 6])?.strides, [12, 2]);
+    /// assert!(a.transpose().reshape(1, &[24]).is_err());
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    pub fn reshape(&self, itemsize: u64, shape: &[u64]) -> Result<Self> {
+        let mut reshaped = Self::contiguous(shape, itemsize, Order::C)?;
+        reshaped.offset = self.offset;
+        if reshaped.len() != self.len() {
+            let reason = format!("{shape:?} has another number of elements than {:?}", self.shape);
+            return Err(Error::argument("shape", reason));
+        }
+        match self.is_empty() || self.reach(&mut reshaped).is_some() {
+            true => Ok(reshaped),
+            false => Err(Error::argument("shape", format!("{shape:?} would need a copy"))),
+        }
+    }
+
+    /// Sets the strides of another shape with as many elements so that they reach these elements in
+    /// C order. `None` if no strides do.
+    ///
+    /// Source: `NumPy`, `_attempt_nocopy_reshape`. Dimensions of both shapes are grouped until the
+    /// groups have as many elements; those of this shape must have equal steps throughout.
+    fn reach(&self, other: &mut Self) -> Option<()> {
+        let dims = self.shape.iter().copied().zip(self.strides.iter().copied());
+        let mut old = dims.filter(|(count, _)| *count != 1).rev();
+        let Self { shape, strides, .. } = other;
+        let mut new = (0..shape.len()).rev().filter(|&dim| shape[dim] != 1);
+        while let (Some((mut olds, step)), Some(dim)) = (old.next(), new.next()) {
+            let (mut news, mut next) = (shape[dim], step.checked_mul(shape[dim] as i64)?);
+            strides[dim] = step;
+            while olds != news {
+                if olds < news {
+                    let (count, stride) = old.next()?;
+                    if stride != step.checked_mul(olds as i64)? {
+                        return None;
+                    }
+                    olds *= count;
+                } else {
+                    let dim = new.next()?;
+                    strides[dim] = next;
+                    next = next.checked_mul(shape[dim] as i64)?;
+                    news *= shape[dim];
+                }
+            }
+        }
+        Some(())
+    }
+
     /// Returns the bytes from the start of the data to the element at `index`.
     ///
     /// # Errors
@@ -382,6 +439,30 @@ mod tests {
                 at += step;
             }
             prop_assert_eq!(taken, expected);
+        }
+
+        #[test]
+        fn a_reshape_has_the_same_elements_in_the_same_order(
+            layout in layouts(),
+            step in -2i64..3,
+            is_turned in any::<bool>(),
+            split in 1u64..5,
+        ) {
+            let dim = layout.ndim().saturating_sub(1);
+            let sliced = layout.slice(dim, None, None, step).unwrap_or_else(|_| layout.clone());
+            let layout = if is_turned { sliced.transpose() } else { sliced };
+            let mut parted = layout.shape.clone();
+            if let Some(last) = parted.last_mut().filter(|last| **last % split == 0) {
+                *last /= split;
+                parted.push(split);
+                let parted = layout.reshape(4, &parted).unwrap();
+                prop_assert_eq!(offsets(&parted), offsets(&layout));
+            }
+            match layout.reshape(4, &[layout.len()]) {
+                Ok(flat) => prop_assert_eq!(offsets(&flat), offsets(&layout)),
+                Err(_) => prop_assert!(!layout.is_contiguous(4, Order::C)),
+            }
+            prop_assert!(layout.reshape(4, &[layout.len() + 1]).is_err());
         }
 
         #[test]

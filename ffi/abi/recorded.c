@@ -31,6 +31,7 @@
     _Static_assert(SAME(&MEMBER_OF(structure, member), __typeof__(type) *), #structure "." #member)
 #endif
 
+CONSTANT(SHMA_ABI, 0);
 CONSTANT(SHMA_BOOL, 1);
 CONSTANT(SHMA_CLOSED, 2);
 CONSTANT(SHMA_COMPLEX128, 14);
@@ -44,6 +45,7 @@ CONSTANT(SHMA_ERROR_INVALID_DTYPE, -7);
 CONSTANT(SHMA_ERROR_INVALID_HANDLE, -4);
 CONSTANT(SHMA_ERROR_INVALID_SEGMENT, -5);
 CONSTANT(SHMA_ERROR_NOT_FOUND, -1);
+CONSTANT(SHMA_ERROR_NO_MEMORY, -17);
 CONSTANT(SHMA_ERROR_NO_SPACE, -11);
 CONSTANT(SHMA_ERROR_OS, -14);
 CONSTANT(SHMA_ERROR_OUT_OF_BOUNDS, -9);
@@ -80,6 +82,7 @@ TYPEDEF(shma_access, int32_t);
 TYPEDEF(shma_dtype, int32_t);
 TYPEDEF(shma_order, int32_t);
 TYPEDEF(shma_segment_kind, int32_t);
+TYPEDEF(shma_status, int32_t);
 OPAQUE(shma_array);
 OPAQUE(shma_message);
 OPAQUE(shma_pipe);
@@ -113,6 +116,7 @@ MEMBER(shma_segment_info, shape, 48, const int64_t *);
 MEMBER(shma_segment_info, tickets, 72, uint64_t);
 INITIALIZER(SHMA_ERROR_INIT, shma_error);
 INITIALIZER(SHMA_OPTIONS_INIT, shma_options);
+FUNCTION(shma_abi, int32_t, void);
 FUNCTION(shma_array_attach, int32_t, const char *, int32_t, shma_array **, shma_error *);
 FUNCTION(shma_array_close, void, shma_array *);
 FUNCTION(shma_array_create, int32_t, int32_t, size_t, const int64_t *, const shma_options *,
@@ -128,6 +132,9 @@ FUNCTION(shma_array_is_contiguous, int32_t, const shma_array *, int32_t);
 FUNCTION(shma_array_is_readonly, int32_t, const shma_array *);
 FUNCTION(shma_array_itemsize, size_t, const shma_array *);
 FUNCTION(shma_array_ndim, size_t, const shma_array *);
+FUNCTION(shma_array_reshape, int32_t, const shma_array *, size_t, const int64_t *, shma_array **,
+    shma_error *);
+FUNCTION(shma_array_retain, shma_array *, const shma_array *);
 FUNCTION(shma_array_select, int32_t, const shma_array *, size_t, int64_t, shma_array **,
     shma_error *);
 FUNCTION(shma_array_shape, const int64_t *, const shma_array *);
@@ -155,12 +162,13 @@ FUNCTION(shma_pipe_fd, int, const shma_pipe *);
 FUNCTION(shma_pipe_from_fd, int32_t, int, shma_pipe **, shma_error *);
 FUNCTION(shma_pipe_pair, int32_t, shma_pipe **, shma_pipe **, shma_error *);
 FUNCTION(shma_pipe_receive, int32_t, const shma_pipe *, int64_t, shma_message **, shma_error *);
-FUNCTION(shma_pipe_send, int32_t, const shma_pipe *, const shma_array *const *, size_t,
-    const void *, size_t, int64_t, shma_error *);
+FUNCTION(shma_pipe_send, int32_t, const shma_pipe *, shma_array *const *, size_t, const void *,
+    size_t, int64_t, shma_error *);
 FUNCTION(shma_segment_list_close, void, shma_segment_list *);
 FUNCTION(shma_segment_list_count, size_t, const shma_segment_list *);
 FUNCTION(shma_segment_list_create, int32_t, shma_segment_list **, shma_error *);
 FUNCTION(shma_segment_list_get, const shma_segment_info *, const shma_segment_list *, size_t);
 FUNCTION(shma_segment_unlink, int32_t, const char *, shma_error *);
+FUNCTION(shma_status_name, const char *, int32_t);
 FUNCTION(shma_sweep, int32_t, uint64_t *, uint64_t *, shma_error *);
 FUNCTION(shma_version, const char *, void);

@@ -24,6 +24,7 @@ mod arguments;
 pub mod dtype;
 pub mod options;
 pub mod array;
+pub mod view;
 #[cfg(target_os = "linux")]
 pub mod message;
 pub mod segment;

@@ -9,12 +9,13 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
     ("Creation options", "options"),
     ("Arrays", "array"),
+    ("Views of arrays", "view"),
     ("Pipes and messages", "message"),
     ("Segments", "segment"),
 ];

@@ -1,15 +1,36 @@
 // shmarray: typed n-dimensional arrays in shared memory, the same in every language.
 //
-//     auto a = shmarray::array<std::int32_t>::create({2, 3, 3});
-//     send(a.handle());                                         // one line of text
-//     auto b = shmarray::array<std::int32_t>::attach(received); // the same memory, elsewhere
-//     a(0, 1, 2) = 5;
+//     auto image = shmarray::array<std::uint8_t, 3>::create({480, 640, 3});
+//     send(image.handle());                            // one line of text, for any process
+//     for (std::uint8_t &value : image)                // its iterators are pointers
+//         value = 255;
+//     auto [rows, columns, channels] = image.shape();
+//     image(rows - 1, 0, 2) = 7;                       // two numbers would not compile
+//
+//     // Elsewhere. Throws unless it is an array of std::uint8_t with three dimensions.
+//     auto frame = shmarray::array<const std::uint8_t, 3>::attach(received);
+//     auto every_second = frame.slice(0, 0, shmarray::far_end, 2); // a strided_array
+//
+// array<T, Rank, Layout>
+// * T is any number (char and long long, too), bool, std::byte, float16, std::complex, or a
+//   structure with struct_traits. As with std::span it has the const: an array<const T> is
+//   read-only, and attach() of such a type maps the pages read-only.
+// * Rank is the number of dimensions. Without it, it is known at run time.
+// * Layout is contiguous (in C order) or strided: strided_array<T, Rank>.
+// * An array converts to one that says less, and to any_array, whose dtype is known at run time.
+//   Such objects share the memory and cost no further view.
 //
 // An array object owns a hold on memory, not the memory itself. Moving it is cheap. Copying it does
 // not compile, because a copy could be mistaken for a copy of the elements; view() returns a second
-// object for the same memory. As with std::span, the element type has the const: array<const T> is
-// read-only, and attach() of such a type maps the pages read-only. An array that was moved from or
-// default-constructed is empty: it can be destroyed and assigned to, and its size is 0.
+// object for the same memory. An object of this library that was moved from, closed or
+// default-constructed is empty: its data() is null, its size() is 0, it is false as a bool, and it
+// can be assigned to.
+//
+// Every function that can fail throws an exception, and has a twin try_… that returns a result<T>,
+// as std::expected does. Programs that are compiled with -fno-exceptions use the twins:
+//
+//     auto floats = shmarray::array<float, 2>::try_attach(received);
+//     floats ? use(*floats) : log(floats.error().message());
 //
 // Another process may write an element while this one reads it. To avoid data races, write the data
 // first and send the handle afterwards.
@@ -17,8 +38,9 @@
 #define SHMARRAY_HPP
 
 #include <cstdint>
+#include <iterator>
 #include <string>
-#include <vector>
+#include <type_traits>
 
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
@@ -26,26 +48,34 @@
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>
 #include <shmarray/message.hpp>
+#include <shmarray/result.hpp>
 #include <shmarray/segment.hpp>
 
 namespace shmarray {
 
 /// Creates an array and copies private memory into it. Strides are in bytes; the default is C
 /// order.
-template <class T>
-array<T> share(const T *data, const std::vector<std::int64_t> &shape,
-               const std::vector<std::int64_t> &strides = {}, const options &chosen = {}) {
-    const std::int64_t *steps = detail::numbers(strides, shape.size());
-    const shma_options made = detail::plain(chosen);
-    return array<T>(detail::produce(shma_array_share, static_cast<const void *>(data),
-                                    array<T>::dtype_number, shape.size(), shape.data(), steps,
-                                    &made));
+template <class T, std::size_t Rank = dynamic_rank>
+result<array<T, Rank>> try_share(const T *data, const detail::shape_argument<Rank> &shape,
+                                 const number_list &strides = {}, const options &chosen = {}) {
+    return array<T, Rank>::try_share(data, shape, strides, chosen);
+}
+template <class T, std::size_t Rank = dynamic_rank>
+array<T, Rank> share(const T *data, const detail::shape_argument<Rank> &shape,
+                     const number_list &strides = {}, const options &chosen = {}) {
+    return try_share<T, Rank>(data, shape, strides, chosen).value();
 }
 
-/// Creates an array of one dimension and copies a vector into it.
-template <class T>
-array<T> share(const std::vector<T> &values, const options &chosen = {}) {
-    return share(values.data(), {static_cast<std::int64_t>(values.size())}, {}, chosen);
+/// Creates an array of one dimension and copies a std::vector, std::array or std::span into it.
+template <class List, class T = std::remove_cv_t<
+                          std::remove_pointer_t<decltype(std::data(std::declval<const List &>()))>>>
+result<array<T, 1>> try_share(const List &values, const options &chosen = {}) {
+    return array<T, 1>::try_share(std::data(values), {std::size(values)}, {}, chosen);
+}
+template <class List, class T = std::remove_cv_t<
+                          std::remove_pointer_t<decltype(std::data(std::declval<const List &>()))>>>
+array<T, 1> share(const List &values, const options &chosen = {}) {
+    return try_share(values, chosen).value();
 }
 
 /// Returns the number of bytes of array data that this library has copied in this process.

@@ -49,7 +49,7 @@ TEST_CASE("every_status_of_the_header_has_its_type") {
         INFO(name);
         REQUIRE(types().count(name) == 1);
         try {
-            shmarray::detail::raise(status, 7, "the facts");
+            shmarray::failure(status, 7, "the facts").raise();
         } catch (const shmarray::error &thrown) {
             CHECK(std::type_index(typeid(thrown)) == types().at(name));
             CHECK(thrown.status() == status);

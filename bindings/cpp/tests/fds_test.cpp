@@ -15,6 +15,7 @@ namespace {
 
 using shmarray::array;
 using ints = array<std::int32_t>;
+using strided_ints = shmarray::strided_array<std::int32_t>;
 
 void close_from(int first) {
     for (int fd = first; fd < 4096; ++fd)
@@ -24,16 +25,16 @@ void close_from(int first) {
 /// One array, and three further objects that reach the same memory.
 struct held {
     ints whole = ints::create({3, 4}, {"cpp-held"});
-    ints view = whole.slice(1, 0, shmarray::far_end, 2);
+    strided_ints view = whole.slice(1, 0, shmarray::far_end, 2);
     array<const std::int32_t> reader = array<const std::int32_t>::attach("cpp-held");
-    ints turned = ints::attach(whole.transpose().handle());
+    strided_ints turned = strided_ints::attach(whole.transpose().handle());
 };
 
 /// Writes by one object; returns whether all others, a handle and a name see the value.
 bool all_see(held &mine, std::int32_t value) {
     mine.whole(1, 2) = value;
     return mine.view(1, 1) == value && mine.reader(1, 2) == value && mine.turned(2, 1) == value &&
-           ints::attach(mine.view.handle())(1, 1) == value &&
+           strided_ints::attach(mine.view.handle())(1, 1) == value &&
            ints::attach("cpp-held")(1, 2) == value;
 }
 

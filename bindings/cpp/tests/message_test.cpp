@@ -61,6 +61,9 @@ TEST_CASE("a_message_arrives_with_its_bytes_and_arrays") {
     const auto small = received->array<const std::uint8_t>(0);
     const auto other = received->array<double>(1);
     CHECK(received->array(2, shmarray::access::read_only).size() == 2);
+    CHECK(received->array<double, 2>(1).shape()[1] == 3);
+    CHECK(received->array<shmarray::strided_array<const double>>(1).is_readonly());
+    CHECK_THROWS_AS((received->array<double, 1>(1)), shmarray::invalid_argument);
     { const auto gone = std::move(*received); }
     CHECK(small(0) == 5);
     CHECK(small.is_readonly());

@@ -13,10 +13,11 @@
 namespace {
 
 using shmarray::array;
+using shmarray::strided_array;
 
 /// Checks what the parent wrote: element (i, j) is 10 i + j.
 int read_tens(const std::string &handle) {
-    const auto a = array<const std::int32_t>::attach(handle);
+    const auto a = strided_array<const std::int32_t>::attach(handle);
     for (std::int64_t i = 0; i < a.shape()[0]; ++i)
         for (std::int64_t j = 0; j < a.shape()[1]; ++j)
             if (a(i, j) != 10 * i + j)
@@ -25,7 +26,7 @@ int read_tens(const std::string &handle) {
 }
 
 int double_all(const std::string &handle) {
-    for (std::int32_t &value : array<std::int32_t>::attach(handle))
+    for (std::int32_t &value : strided_array<std::int32_t>::attach(handle))
         value *= 2;
     return 0;
 }

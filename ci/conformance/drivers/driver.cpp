@@ -20,6 +20,7 @@ namespace {
 using shmarray::any_array;
 using shmarray::array;
 using shmarray::far_end;
+using shmarray::strided_array;
 
 template <class T>
 struct is_complex : std::false_type {};
@@ -66,17 +67,17 @@ std::string with_type(const std::string &dtype_text, Act act) {
             answer = act(zero);
     });
     if (answer.empty())
-        shmarray::detail::raise(SHMA_ERROR_INVALID_DTYPE, 0,
-                                "C++ has no elements of dtype " + dtype_text);
+        shmarray::failure(SHMA_ERROR_INVALID_DTYPE, 0, "C++ has no elements of dtype " + dtype_text)
+            .raise();
     return answer;
 }
 
 template <class T>
-array<T> make(const std::string &layout) {
+strided_array<T> make(const std::string &layout) {
     shmarray::options f_order;
     f_order.order = shmarray::order::f;
     if (layout == "f")
-        return array<T>::create({2, 3, 4}, f_order);
+        return strided_array<T>::create({2, 3, 4}, f_order);
     if (layout == "strided")
         return array<T>::create({4, 6, 4}).slice(0, 0, far_end, 2).slice(1, 0, far_end, 2);
     if (layout == "reversed")
@@ -118,7 +119,7 @@ std::string bad(std::size_t k, T found) {
 }
 
 template <class T>
-std::string compare(const array<const T> &elements) {
+std::string compare(const strided_array<const T> &elements) {
     std::size_t k = 0;
     for (const T &found : elements) {
         if (!(found == pattern<T>(static_cast<std::int64_t>(k))))
@@ -130,8 +131,8 @@ std::string compare(const array<const T> &elements) {
 
 /// The last element in C order: index by index, from the end.
 template <class T>
-array<T> last(const any_array &held) {
-    auto rest = held.as<T>();
+strided_array<T> last(const any_array &held) {
+    auto rest = held.as<strided_array<T>>();
     while (rest.ndim() != 0)
         rest = rest.select(0, -1);
     return rest;
@@ -191,7 +192,7 @@ class Driver {
         return with_type(held_.dtype_text(), [&](auto zero) -> std::string {
             using T = decltype(zero);
             if (command == "compare")
-                return compare<T>(held_.as<const T>());
+                return compare<T>(held_.as<strided_array<const T>>());
             if (command == "write")
                 return write<T>();
             const T found = last<const T>(held_)();

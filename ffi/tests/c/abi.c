@@ -117,6 +117,8 @@ FUNCTION(shma_array_select, int32_t, const shma_array *, size_t, int64_t, shma_a
          shma_error *);
 FUNCTION(shma_array_transpose, int32_t, const shma_array *, const size_t *, shma_array **,
          shma_error *);
+FUNCTION(shma_array_reshape, int32_t, const shma_array *, size_t, const int64_t *, shma_array **,
+         shma_error *);
 FUNCTION(shma_array_handle, int32_t, const shma_array *, char *, size_t, size_t *, shma_error *);
 FUNCTION(shma_array_handle_to_send, int32_t, const shma_array *, char *, size_t, size_t *,
          shma_error *);

@@ -178,6 +178,31 @@ static void transpose_reverses_or_takes_axes(void **state) {
     shma_array_close(array);
 }
 
+static void reshape_keeps_the_elements_and_refuses_a_copy(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array = make_tens(), *view = NULL, *columns = NULL, *turned = NULL;
+    assert_int_equal(shma_array_reshape(array, 2, (int64_t[]){6, 2}, &view, &error), SHMA_OK);
+    expect_numbers(shma_array_strides(view), 2, (int64_t[]){8, 4});
+    assert_int_equal(element(view, 3, 1), 13);
+    shma_array_close(view);
+    assert_int_equal(shma_array_slice(array, 1, 0, SHMA_END, 2, &columns, &error), SHMA_OK);
+    assert_int_equal(shma_array_reshape(columns, 2, (int64_t[]){2, 3}, &view, &error), SHMA_OK);
+    expect_numbers(shma_array_strides(view), 2, (int64_t[]){24, 8});
+    assert_int_equal(element(view, 1, 2), 22);
+    shma_array_close(view);
+    shma_array_close(columns);
+    assert_int_equal(shma_array_transpose(array, NULL, &turned, &error), SHMA_OK);
+    assert_int_equal(shma_array_reshape(turned, 1, (int64_t[]){12}, &view, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "would need a copy"));
+    assert_int_equal(shma_array_reshape(array, 1, (int64_t[]){11}, &view, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "another number of elements"));
+    shma_array_close(turned);
+    shma_array_close(array);
+}
+
 static void a_view_has_its_own_shape_strides_and_offset(void **state) {
     (void)state;
     shma_array *array = make_tens(), *view = NULL, *again = NULL;
@@ -393,6 +418,7 @@ int main(void) {
         TEST(a_slice_steps_and_reverses),
         TEST(select_takes_a_dimension_away),
         TEST(transpose_reverses_or_takes_axes),
+        TEST(reshape_keeps_the_elements_and_refuses_a_copy),
         TEST(a_view_has_its_own_shape_strides_and_offset),
         TEST(a_view_travels_by_its_handle),
         TEST(a_text_that_is_too_short_says_how_long_it_must_be),

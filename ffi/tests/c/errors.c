@@ -272,6 +272,13 @@ static void null_where_a_view_is_made(void **state) {
                    "array: it is NULL");
     expect_failure(shma_array_select(array, 0, 0, NULL, &error), needed, &error, "view_out");
     assert_int_equal(shma_array_select(NULL, 0, 0, NULL, NULL), needed);
+    expect_failure(shma_array_reshape(NULL, 2, two_by_three, &made, &error), needed, &error,
+                   "array: it is NULL");
+    expect_failure(shma_array_reshape(array, 2, NULL, &made, &error), needed, &error,
+                   "shape: it is NULL");
+    expect_failure(shma_array_reshape(array, 2, two_by_three, NULL, &error), needed, &error,
+                   "view_out");
+    assert_int_equal(shma_array_reshape(NULL, 2, NULL, NULL, NULL), needed);
     expect_failure(shma_array_transpose(NULL, NULL, &made, &error), needed, &error,
                    "array: it is NULL");
     expect_failure(shma_array_transpose(array, NULL, NULL, &error), needed, &error, "view_out");

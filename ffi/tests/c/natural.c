@@ -72,15 +72,16 @@ static void private_memory_is_shared_and_its_shape_walked(void **state) {
 static void views_are_made_of_views(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
-    shma_array *cube, *turned, *plane, *rows, *corner;
+    shma_array *cube, *turned, *plane, *rows, *corner, *flat;
     must(shma_array_create(SHMA_INT32, 3, (int64_t[]){4, 5, 6}, NULL, &cube, &error), &error);
     must(shma_array_transpose(cube, (size_t[]){2, 0, 1}, &turned, &error), &error);
     must(shma_array_select(turned, 0, -1, &plane, &error), &error);
     must(shma_array_slice(plane, 0, SHMA_END, SHMA_END, -2, &rows, &error), &error);
     int64_t shape[] = {2, 2}, strides[] = {120, 24};
     must(shma_array_view(cube, 2, shape, strides, 4, &corner, &error), &error);
+    must(shma_array_reshape(cube, 1, (int64_t[]){120}, &flat, &error), &error);
     assert_int_equal(shma_array_size(rows), 10);
-    shma_array *all[] = {cube, turned, plane, rows, corner};
+    shma_array *all[] = {cube, turned, plane, rows, corner, flat};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         shma_array_close(all[i]);
 }

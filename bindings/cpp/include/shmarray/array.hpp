@@ -1,252 +1,281 @@
-// An array with an element type, which adds access to elements to any_array.
+// An array with an element type, and with a Rank and a Layout.
 #ifndef SHMARRAY_ARRAY_HPP
 #define SHMARRAY_ARRAY_HPP
 
+#include <algorithm>
+#include <array>
 #include <cassert>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 #if __has_include(<version>)
 #include <version>
 #endif
 #ifdef __cpp_lib_span
 #include <span>
 #endif
-#ifdef __cpp_lib_mdspan
-#include <array>
-#include <mdspan>
-#endif
 
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
-#include <shmarray/error.hpp>
-#include <shmarray/float16.hpp>
+#include <shmarray/dtype.hpp>
+#include <shmarray/held.hpp>
+#include <shmarray/iterator.hpp>
+#include <shmarray/layout.hpp>
+#include <shmarray/mdspan.hpp>
+#include <shmarray/views.hpp>
 
 namespace shmarray {
 
 namespace detail {
 
-template <class... Elements>
-struct type_list {};
+/// Whether every array<T, Rank, Layout> is an array<To, ToRank, ToLayout>, too.
+template <class From, class To>
+inline constexpr bool converts = false;
 
-/// The element types, in the order of their dtypes' numbers: SHMA_BOOL, SHMA_INT8 …
-using element_types = type_list<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t,
-                                std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, float16,
-                                float, double, std::complex<float>, std::complex<double>>;
-
-/// Returns the position of T in the list, from 1 on; 0 if it is not there.
-template <class T, class... Elements>
-constexpr shma_dtype position_of(type_list<Elements...>) {
-    static_assert(sizeof...(Elements) == SHMA_DTYPE_COUNT,
-                  "a dtype of shmarray.h has no type in element_types");
-    shma_dtype position = 0, found = 0;
-    ((++position, std::is_same_v<T, Elements> ? void(found = position) : void()), ...);
-    return found;
-}
-
-template <class T>
-struct dtype_of : std::integral_constant<shma_dtype, position_of<T>(element_types{})> {
-    static_assert(dtype_of::value != 0,
-                  "no dtype has elements of this type: element_types has those that one has");
-};
+template <class T, std::size_t Rank, class Layout, class To, std::size_t ToRank, class ToLayout>
+inline constexpr bool converts<array<T, Rank, Layout>, array<To, ToRank, ToLayout>> =
+    !std::is_same_v<array<T, Rank, Layout>, array<To, ToRank, ToLayout>> &&
+    is_any_of<To, T, const T> && (ToRank == Rank || ToRank == dynamic_rank) &&
+    is_any_of<ToLayout, Layout, strided>;
 
 } // namespace detail
 
 /// An array of T, or a read-only one of const T. References to its elements are valid as long as
 /// the array or a view of it lives.
-template <class T>
-class array : public any_array {
+///
+/// The Rank may be known at compile time: array<float, 2>. Its Layout says whether the elements lie
+/// side by side in C order, the default, or are a strided_array's. An array converts to one that
+/// says less (const T, dynamic_rank, strided), and shares the memory.
+template <class T, std::size_t Rank, class Layout>
+class array : public detail::with_views<array<T, Rank, Layout>> {
+    using base = detail::with_views<array>;
+    static constexpr bool lies_side_by_side = std::is_same_v<Layout, contiguous>;
+    static_assert(lies_side_by_side || std::is_same_v<Layout, strided>,
+                  "a Layout is contiguous or strided");
+
   public:
     using element_type = T;
     using value_type = std::remove_const_t<T>;
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using reference = T &;
+    using pointer = T *;
+    using iterator = std::conditional_t<lies_side_by_side, T *, strided_iterator<T>>;
     static constexpr shma_dtype dtype_number = detail::dtype_of<value_type>::value;
+    static constexpr std::size_t rank = Rank;
 
     array() = default;
 
-    /// Converts a writable array to a read-only one.
-    template <class Other, class = std::enable_if_t<std::is_same_v<const Other, T>>>
-    array(array<Other> &&writable) : array(static_cast<any_array &&>(writable)) {}
+    /// Shares the memory of an array whose type says more, or takes it over from an rvalue.
+    template <class U, std::size_t R, class L,
+              std::enable_if_t<detail::converts<array<U, R, L>, array>, int> = 0>
+    array(const array<U, R, L> &other) : base(base::share_of(other)) {}
+    template <class U, std::size_t R, class L,
+              std::enable_if_t<detail::converts<array<U, R, L>, array>, int> = 0>
+    array(array<U, R, L> &&other) noexcept : base(base::taken_from(other)) {}
 
-    /// Takes ownership of an array of this dtype. Throws dtype_mismatch if it has another dtype,
-    /// and read_only if it is read-only and T is not const. The argument must be an any_array
-    /// itself: a typed array would lose its const here.
+    /// Takes over the memory of an array of this dtype, Rank and Layout. Throws like as(), and then
+    /// the argument is unchanged. It must be an any_array itself: a typed array would lose its
+    /// const here.
     template <class Untyped, std::enable_if_t<std::is_same_v<Untyped, any_array>, int> = 0>
-    explicit array(Untyped &&untyped) : any_array(std::move(checked(untyped))) {
-        first_ = static_cast<unsigned char *>(any_array::data());
-        steps_ = any_array::strides().begin();
+    explicit array(Untyped &&untyped) : array(untyped.template as<array>()) {
+        untyped.close();
     }
 
     /// Creates an array: of zeros, unless chosen.uninitialized is set. Throws no_space,
     /// already_exists or invalid_argument.
-    static array create(const std::vector<std::int64_t> &shape, const options &chosen = {}) {
-        const shma_options made = detail::plain(chosen);
-        return array(
+    static array create(const shape_of<Rank> &shape, const options &chosen = {}) {
+        return try_create(shape, chosen).value();
+    }
+    static result<array> try_create(const shape_of<Rank> &shape, const options &chosen = {}) {
+        if (auto checked = check(shape, chosen); !checked)
+            return checked.error();
+        const shma_options made = detail::plain(chosen, detail::wanted<T>().text);
+        return checked(
             detail::produce(shma_array_create, dtype_number, shape.size(), shape.data(), &made));
     }
 
-    /// Attaches the array that has this handle or this name. With const T its pages are read-only.
-    /// Throws not_found, stale_handle, invalid_handle, permission_denied, dtype_mismatch or
-    /// read_only.
-    static array attach(const std::string &handle_or_name) {
-        return array(any_array::attach(handle_or_name, std::is_const_v<T> ? access::read_only
-                                                                          : access::read_write));
+    /// Creates an array and copies private memory into it. Strides are in bytes; the default is C
+    /// order. Throws like create().
+    static array share(const value_type *data, const shape_of<Rank> &shape,
+                       const number_list &strides = {}, const options &chosen = {}) {
+        return try_share(data, shape, strides, chosen).value();
+    }
+    static result<array> try_share(const value_type *data, const shape_of<Rank> &shape,
+                                   const number_list &strides = {}, const options &chosen = {}) {
+        if (auto checked = check(shape, chosen); !checked)
+            return checked.error();
+        if (auto checked = detail::check_strides(shape, strides); !checked)
+            return checked.error();
+        const shma_options made = detail::plain(chosen, detail::wanted<T>().text);
+        return checked(detail::produce(shma_array_share, static_cast<const void *>(data),
+                                       dtype_number, shape.size(), shape.data(),
+                                       detail::optional(strides), &made));
     }
 
-    /// Returns a pointer to the first element.
-    T *data() const noexcept { return reinterpret_cast<T *>(first_); }
+    /// Attaches the array that has this handle or this name. With const T its pages are read-only.
+    /// Throws not_found, stale_handle, invalid_handle or permission_denied, and like as().
+    static array attach(std::string_view handle_or_name) {
+        return try_attach(handle_or_name).value();
+    }
+    static result<array> try_attach(std::string_view handle_or_name) {
+        return checked(detail::produce(
+            shma_array_attach, std::string(handle_or_name).c_str(),
+            static_cast<shma_access>(std::is_const_v<T> ? SHMA_READ_ONLY : SHMA_READ_WRITE)));
+    }
+
+    /// Returns a pointer to the first element; null if the object is empty.
+    T *data() const noexcept { return reinterpret_cast<T *>(this->held_.first); }
+
+    /// Returns the number of elements along each dimension: with a Rank a std::array, as in
+    /// auto [rows, columns] = a.shape().
+    auto shape() const noexcept { return numbers(this->held_.shape); }
+    /// Returns the bytes between elements along each dimension.
+    auto strides() const noexcept { return numbers(this->held_.strides); }
 
     /// Returns the element at an index, one number for each dimension. Only an assert checks it.
     template <class... Index>
     T &operator()(Index... index) const noexcept {
-        static_assert((std::is_integral_v<Index> && ...), "an index consists of integers");
-        const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
-        assert(detail::inside(shape(), numbers, sizeof...(index)) &&
+        check_count<Index...>();
+        const std::int64_t at[] = {static_cast<std::int64_t>(index)..., 0};
+        assert(detail::inside(this->held_.shape, at, sizeof...(index)) &&
                "the index is outside the array");
-        return element(numbers, sizeof...(index));
+        return element(at, sizeof...(index));
+    }
+
+    /// Returns the element at an index of an array of one dimension.
+    template <class Index>
+    T &operator[](Index index) const noexcept {
+        return (*this)(index);
     }
 
     /// Returns the element at an index. Throws out_of_bounds if the array has none there.
     template <class... Index>
     T &at(Index... index) const {
-        static_assert((std::is_integral_v<Index> && ...), "an index consists of integers");
-        const std::int64_t numbers[] = {static_cast<std::int64_t>(index)..., 0};
-        if (!detail::inside(shape(), numbers, sizeof...(index)))
-            detail::raise(SHMA_ERROR_OUT_OF_BOUNDS, 0,
-                          "out of bounds: the array has no element at this index");
-        return element(numbers, sizeof...(index));
+        check_count<Index...>();
+        const std::int64_t at[] = {static_cast<std::int64_t>(index)..., 0};
+        if (!detail::inside(this->held_.shape, at, sizeof...(index)))
+            failure(SHMA_ERROR_OUT_OF_BOUNDS, 0,
+                    "out of bounds: the array has no element at this index")
+                .raise();
+        return element(at, sizeof...(index));
     }
 
-    // The views of any_array, with the element type.
-    array view() const { return array(any_array::view()); }
-    array view(const std::vector<std::int64_t> &shape,
-               const std::vector<std::int64_t> &strides = {}, std::int64_t offset = 0) const {
-        return array(any_array::view(shape, strides, offset));
-    }
-    array slice(std::size_t dimension, std::int64_t start = far_end, std::int64_t stop = far_end,
-                std::int64_t step = 1) const {
-        return array(any_array::slice(dimension, start, stop, step));
-    }
-    array select(std::size_t dimension, std::int64_t index) const {
-        return array(any_array::select(dimension, index));
-    }
-    array transpose(const std::vector<std::size_t> &axes = {}) const {
-        return array(any_array::transpose(axes));
-    }
+    /// Iterates over the elements in C order. The iterators of a contiguous array are pointers;
+    /// those of a strided one have random access. They are valid as long as the array.
+    iterator begin() const noexcept { return iterator_at(0); }
+    iterator end() const noexcept { return iterator_at(static_cast<std::ptrdiff_t>(this->size())); }
 
-    /// Iterates over the elements in C order, for any strides. For a contiguous array, data() is
-    /// faster.
-    class iterator {
-      public:
-        using iterator_category = std::forward_iterator_tag;
-        using value_type = std::remove_const_t<T>;
-        using difference_type = std::ptrdiff_t;
-        using pointer = T *;
-        using reference = T &;
-
-        iterator() = default;
-        reference operator*() const noexcept {
-            return *reinterpret_cast<T *>(first_ + at_.offset());
-        }
-        pointer operator->() const noexcept { return &**this; }
-        iterator &operator++() noexcept { return at_.next(), *this; }
-        iterator operator++(int) noexcept {
-            const iterator before = *this;
-            ++*this;
-            return before;
-        }
-        friend bool operator==(const iterator &a, const iterator &b) noexcept {
-            return a.at_.position() == b.at_.position();
-        }
-        friend bool operator!=(const iterator &a, const iterator &b) noexcept { return !(a == b); }
-
-      private:
-        friend class array;
-        iterator(unsigned char *first, detail::cursor at) noexcept : first_(first), at_(at) {}
-        unsigned char *first_ = nullptr;
-        detail::cursor at_;
-    };
-    iterator begin() const noexcept { return {first_, {shape(), strides(), 0}}; }
-    iterator end() const noexcept { return {first_, {shape(), strides(), size()}}; }
+    /// Sets all elements to a value.
+    template <class U = T, std::enable_if_t<!std::is_const_v<U>, int> = 0>
+    void fill(const value_type &value) const {
+        std::fill(begin(), end(), value);
+    }
 
 #ifdef __cpp_lib_span
-    /// Returns all elements of a contiguous array. Throws invalid_argument if it is not contiguous.
-    std::span<T> span() const {
-        if (!is_contiguous())
-            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
-                          "invalid strides: a span needs elements side by side");
-        return {data(), size()};
+    /// Returns all elements of a contiguous array.
+    std::span<T> span() const noexcept {
+        static_assert(lies_side_by_side, "a span needs elements side by side: use "
+                                         "as<T>(), which checks it");
+        return {data(), this->size()};
     }
 #endif
 
 #ifdef __cpp_lib_mdspan
-    /// Returns the array as a std::mdspan of that many dimensions. Throws invalid_argument if it
-    /// has another number of them, or strides that std::layout_stride cannot represent: those that
-    /// are not positive, or not a multiple of the itemsize.
-    template <std::size_t Rank>
+    /// Returns the array as a std::mdspan: with std::layout_right if it is contiguous, else with
+    /// std::layout_stride. Throws invalid_argument if it has another number of dimensions, or
+    /// strides that are not positive or no multiple of the itemsize.
+    template <std::size_t Dimensions = Rank>
     auto mdspan() const {
-        using extents = std::dextents<std::int64_t, Rank>;
-        bool fits = ndim() == Rank;
-        std::array<std::int64_t, Rank> counts{}, steps{};
-        constexpr auto whole = static_cast<std::int64_t>(sizeof(T));
-        for (std::size_t dimension = 0; fits && dimension < Rank; ++dimension) {
-            counts[dimension] = shape()[dimension];
-            const std::int64_t step = counts[dimension] > 1 ? strides()[dimension] : whole;
-            steps[dimension] = step / whole;
-            fits = step > 0 && step % whole == 0;
-        }
-        if (!fits)
-            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
-                          "invalid strides: no std::mdspan of that rank has them");
-        return std::mdspan<T, extents, std::layout_stride>(data(), {extents(counts), steps});
+        return try_mdspan<Dimensions>().value();
+    }
+    template <std::size_t Dimensions = Rank>
+    auto try_mdspan() const {
+        static_assert(Dimensions != dynamic_rank, "say the number of dimensions: mdspan<2>()");
+        static_assert(Rank == dynamic_rank || Rank == Dimensions, "the array has another Rank");
+        return detail::mdspan_of<T, Dimensions, lies_side_by_side>(this->held_);
     }
 #endif
 
   private:
+    friend base;
+    friend class detail::array_base;
+    template <class>
+    friend class detail::with_views;
+
+    array(detail::held made, detail::already_checked) noexcept : base(std::move(made)) {}
+
+    static result<array> checked(result<detail::held> made) {
+        if (!made)
+            return made.error();
+        auto elements = detail::check_elements(*made, detail::wanted<T>());
+        return elements ? of_layout(std::move(*made)) : result<array>(elements.error());
+    }
+
+    /// Takes a view of an array with these elements.
+    static result<array> of_view(detail::held made) {
+        if (!detail::is_aligned(made, alignof(T)))
+            return detail::invalid("invalid strides: elements would not be aligned");
+        return of_layout(std::move(made));
+    }
+
+    static result<array> of_layout(detail::held made) {
+        if (auto layout = detail::check_layout(made, Rank, lies_side_by_side); !layout)
+            return layout.error();
+        return array(std::move(made), detail::already_checked());
+    }
+
+    static result<void> check(const shape_of<Rank> &shape, const options &chosen) {
+        if (lies_side_by_side && chosen.order != order::c && shape.size() > 1)
+            return detail::invalid("invalid order: a contiguous array is in C order; a "
+                                   "strided_array may be in any");
+        return shape.check();
+    }
+
+    template <class... Index>
+    static constexpr void check_count() noexcept {
+        static_assert((std::is_integral_v<Index> && ...), "an index consists of integers");
+        static_assert(Rank == dynamic_rank || sizeof...(Index) == Rank,
+                      "an index has as many numbers as the array has dimensions");
+    }
+
     T &element(const std::int64_t *index, std::size_t count) const noexcept {
-        std::int64_t offset = 0;
-        for (std::size_t dimension = 0; dimension < count; ++dimension)
-            offset += index[dimension] * steps_[dimension];
-        return *reinterpret_cast<T *>(first_ + offset);
+        std::int64_t at = 0;
+        if constexpr (lies_side_by_side) {
+            for (std::size_t dimension = 0; dimension < count; ++dimension)
+                at = at * this->held_.shape[dimension] + index[dimension];
+            return data()[at];
+        } else {
+            for (std::size_t dimension = 0; dimension < count; ++dimension)
+                at += index[dimension] * this->held_.strides[dimension];
+            return *reinterpret_cast<T *>(this->held_.first + at);
+        }
     }
 
-    /// Returns the array if T can be its element type, else throws and leaves it unchanged.
-    static any_array &checked(any_array &untyped) {
-        if (untyped.dtype() != dtype_number)
-            detail::raise(SHMA_ERROR_DTYPE_MISMATCH, 0,
-                          "the array's dtype is " + untyped.dtype_text() + ", not " +
-                              shma_dtype_name(dtype_number));
-        if (untyped.is_readonly() && !std::is_const_v<T>)
-            detail::raise(SHMA_ERROR_READ_ONLY, 0,
-                          "the array is read-only: its elements are const");
-        if (untyped.size() != 0 && !is_aligned(untyped))
-            detail::raise(SHMA_ERROR_INVALID_ARGUMENT, 0,
-                          "invalid strides: elements are not aligned as C++ needs it; any_array "
-                          "reads their bytes");
-        return untyped;
+    iterator iterator_at(std::ptrdiff_t position) const noexcept {
+        if constexpr (lies_side_by_side)
+            return data() + position;
+        else
+            return {this->held_.first, this->held_.shape, this->held_.strides, position};
     }
 
-    /// Returns whether all elements are aligned. They may not be: other languages make arrays of
-    /// the fields of packed structures.
-    static bool is_aligned(const any_array &untyped) noexcept {
-        constexpr auto step = static_cast<std::int64_t>(alignof(T));
-        bool aligned = reinterpret_cast<std::uintptr_t>(untyped.data()) % alignof(T) == 0;
-        for (std::size_t dimension = 0; aligned && dimension < untyped.ndim(); ++dimension)
-            aligned = untyped.shape()[dimension] == 1 || untyped.strides()[dimension] % step == 0;
-        return aligned;
+    static auto numbers(dimensions of_all) noexcept {
+        if constexpr (Rank == dynamic_rank) {
+            return of_all;
+        } else {
+            std::array<std::int64_t, Rank> copied{};
+            std::copy(of_all.begin(), of_all.end(), copied.begin());
+            return copied;
+        }
     }
-
-    unsigned char *first_ = nullptr;
-    const std::int64_t *steps_ = nullptr;
 };
 
-template <class T>
-array<T> any_array::as() const {
-    return array<T>(view());
+template <class T, std::size_t Rank>
+result<detail::array_for<T, Rank>> detail::array_base::try_as() const {
+    return array_for<T, Rank>::checked(held_);
 }
 
 } // namespace shmarray

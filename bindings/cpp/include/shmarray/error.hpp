@@ -1,10 +1,13 @@
-// Exceptions: a base class, and a derived class for each failure that programs want to catch.
+// Failures: why a call failed, and the exception that each is thrown as.
 #ifndef SHMARRAY_ERROR_HPP
 #define SHMARRAY_ERROR_HPP
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <shmarray.h>
 
@@ -82,51 +85,75 @@ struct permission_denied : error {
     using error::error;
 };
 
+/// The reason why a call failed: what a result<T> has in place of a value.
+class failure {
+  public:
+    failure() = default;
+    failure(std::int32_t status, std::int32_t os_errno, std::string message) noexcept
+        : status_(status), os_errno_(os_errno), message_(std::move(message)) {}
+
+    /// Returns one of the SHMA_ERROR_ numbers of the C header.
+    std::int32_t status() const noexcept { return status_; }
+
+    /// Returns the operating system's error number, or 0.
+    std::int32_t os_errno() const noexcept { return os_errno_; }
+
+    /// Returns one line of text with the values involved.
+    const std::string &message() const noexcept { return message_; }
+
+    /// Throws the exception of this status. In a program that is compiled without exceptions, it
+    /// prints the message and aborts.
+    [[noreturn]] void raise() const;
+
+  private:
+    std::int32_t status_ = SHMA_ERROR_INVALID_ARGUMENT;
+    std::int32_t os_errno_ = 0;
+    std::string message_ = "moved from";
+};
+
 namespace detail {
 
-/// Throws the exception for a status.
-[[noreturn]] inline void raise(std::int32_t status, std::int32_t os_errno,
-                               const std::string &message) {
-    switch (status) {
-    case SHMA_ERROR_NOT_FOUND:
-        throw not_found(status, os_errno, message);
-    case SHMA_ERROR_EXISTS:
-        throw already_exists(status, os_errno, message);
-    case SHMA_ERROR_STALE_HANDLE:
-        throw stale_handle(status, os_errno, message);
-    case SHMA_ERROR_INVALID_HANDLE:
-        throw invalid_handle(status, os_errno, message);
-    case SHMA_ERROR_INVALID_ARGUMENT:
-        throw invalid_argument(status, os_errno, message);
-    case SHMA_ERROR_DTYPE_MISMATCH:
-        throw dtype_mismatch(status, os_errno, message);
-    case SHMA_ERROR_OUT_OF_BOUNDS:
-        throw out_of_bounds(status, os_errno, message);
-    case SHMA_ERROR_READ_ONLY:
-        throw read_only(status, os_errno, message);
-    case SHMA_ERROR_NO_SPACE:
-        throw no_space(status, os_errno, message);
-    case SHMA_ERROR_NO_MEMORY:
-        throw no_memory(status, os_errno, message);
-    case SHMA_ERROR_PERMISSION_DENIED:
-        throw permission_denied(status, os_errno, message);
-    default:
-        throw error(status, os_errno, message);
-    }
-}
-
-/// Calls a function of the C ABI whose last parameter is the error. Throws if it fails, else
-/// returns the status: 0, or that of an ordinary outcome.
-template <class Function, class... Arguments>
-std::int32_t call(Function function, Arguments... arguments) {
-    shma_error why; // written only if the status is negative
-    const std::int32_t status = function(arguments..., &why);
-    if (status < 0)
-        raise(why.status, why.os_errno, why.message);
-    return status;
+template <class Exception>
+[[noreturn]] void raise_as(const failure &why) {
+#ifdef __cpp_exceptions
+    throw Exception(why.status(), why.os_errno(), why.message());
+#else
+    std::fprintf(stderr, "shmarray: %s\n", why.message().c_str());
+    std::abort();
+#endif
 }
 
 } // namespace detail
+
+[[noreturn]] inline void failure::raise() const {
+    switch (status_) {
+    case SHMA_ERROR_NOT_FOUND:
+        detail::raise_as<not_found>(*this);
+    case SHMA_ERROR_EXISTS:
+        detail::raise_as<already_exists>(*this);
+    case SHMA_ERROR_STALE_HANDLE:
+        detail::raise_as<stale_handle>(*this);
+    case SHMA_ERROR_INVALID_HANDLE:
+        detail::raise_as<invalid_handle>(*this);
+    case SHMA_ERROR_INVALID_ARGUMENT:
+        detail::raise_as<invalid_argument>(*this);
+    case SHMA_ERROR_DTYPE_MISMATCH:
+        detail::raise_as<dtype_mismatch>(*this);
+    case SHMA_ERROR_OUT_OF_BOUNDS:
+        detail::raise_as<out_of_bounds>(*this);
+    case SHMA_ERROR_READ_ONLY:
+        detail::raise_as<read_only>(*this);
+    case SHMA_ERROR_NO_SPACE:
+        detail::raise_as<no_space>(*this);
+    case SHMA_ERROR_NO_MEMORY:
+        detail::raise_as<no_memory>(*this);
+    case SHMA_ERROR_PERMISSION_DENIED:
+        detail::raise_as<permission_denied>(*this);
+    default:
+        detail::raise_as<error>(*this);
+    }
+}
+
 } // namespace shmarray
 
 #endif // SHMARRAY_ERROR_HPP

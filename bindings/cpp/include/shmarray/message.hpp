@@ -10,6 +10,7 @@
 #define SHMARRAY_MESSAGE_HPP
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,8 @@
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
-#include <shmarray/error.hpp>
+#include <shmarray/held.hpp>
+#include <shmarray/result.hpp>
 
 namespace shmarray {
 
@@ -42,7 +44,7 @@ using timeout = std::optional<std::chrono::nanoseconds>;
 /// A reference to an array of any type, for pipe::send.
 class sendable {
   public:
-    sendable(const any_array &array) noexcept : held_(array.get()) {}
+    sendable(const detail::array_base &array) noexcept : held_(array.get()) {}
     const shma_array *get() const noexcept { return held_; }
 
   private:
@@ -50,11 +52,19 @@ class sendable {
 };
 
 /// A received message: bytes and arrays. It holds its arrays as long as it lives. An array that was
-/// attached has a hold of its own.
+/// attached has a hold of its own. A message that was moved from or closed is empty.
 class message {
   public:
+    message() = default;
+
     /// Takes ownership of a message of the C ABI.
     explicit message(shma_message *produced) noexcept : held_(produced) {}
+
+    /// Returns whether there is a message.
+    explicit operator bool() const noexcept { return held_ != nullptr; }
+
+    /// Releases the message, as the destructor does.
+    void close() noexcept { held_.reset(); }
 
     /// Returns the bytes. They are valid as long as the message.
     std::string_view payload() const noexcept {
@@ -66,17 +76,34 @@ class message {
     /// Returns the number of arrays.
     std::size_t size() const noexcept { return shma_message_count(get()); }
 
-    /// Attaches one of the arrays. Throws out_of_bounds if there is none of that index,
-    /// dtype_mismatch if it has another dtype. With const T its pages are read-only.
-    template <class T>
-    shmarray::array<T> array(std::size_t index) const {
-        return shmarray::array<T>(
-            array(index, std::is_const_v<T> ? access::read_only : access::read_write));
+    /// Attaches one of the arrays: array<float>(0), array<const float, 2>(0), or as an array type,
+    /// array<strided_array<float>>(0). With const elements its pages are read-only. Throws
+    /// out_of_bounds if there is none of that index, and like any_array::as().
+    template <class T, std::size_t Rank = dynamic_rank>
+    detail::array_for<T, Rank> array(std::size_t index) const {
+        return try_array<T, Rank>(index).value();
+    }
+    template <class T, std::size_t Rank = dynamic_rank>
+    result<detail::array_for<T, Rank>> try_array(std::size_t index) const {
+        using element = typename detail::array_for<T, Rank>::element_type;
+        auto untyped =
+            try_array(index, std::is_const_v<element> ? access::read_only : access::read_write);
+        if (!untyped)
+            return untyped.error();
+        return untyped->template try_as<T, Rank>();
     }
 
     /// Attaches one of the arrays, of any dtype.
     any_array array(std::size_t index, access wanted) const {
-        return detail::produce(shma_message_array, get(), index, static_cast<shma_access>(wanted));
+        return try_array(index, wanted).value();
+    }
+    result<any_array> try_array(std::size_t index, access wanted) const {
+        shma_array *produced = nullptr;
+        auto called = detail::call(shma_message_array, get(), index,
+                                   static_cast<shma_access>(wanted), &produced);
+        if (!called)
+            return called.error();
+        return any_array(produced);
     }
 
     /// Returns the message for calls of the C ABI; this object keeps its ownership.
@@ -95,16 +122,21 @@ class received {
     explicit received(message arrived) noexcept : message_(std::move(arrived)) {}
     explicit received(shmarray::outcome why) noexcept : outcome_(why) {}
 
-    explicit operator bool() const noexcept { return message_.has_value(); }
-    message &operator*() noexcept { return *message_; }
-    message *operator->() noexcept { return &*message_; }
+    explicit operator bool() const noexcept { return static_cast<bool>(message_); }
+
+    /// Returns the message, which must be there.
+    message &operator*() noexcept {
+        assert(message_ && "no message was received: see outcome()");
+        return message_;
+    }
+    message *operator->() noexcept { return &**this; }
 
     /// Returns done, timed_out, or closed: no process has the other end and every message has been
     /// received.
     shmarray::outcome outcome() const noexcept { return outcome_; }
 
   private:
-    std::optional<message> message_;
+    message message_;
     shmarray::outcome outcome_ = shmarray::outcome::done;
 };
 
@@ -114,26 +146,39 @@ class received {
 /// message that no process can receive any more releases its arrays.
 class pipe {
   public:
+    pipe() = default;
+
     /// Takes ownership of a pipe of the C ABI.
     explicit pipe(shma_pipe *produced) noexcept : held_(produced) {}
 
+    /// Returns whether there is a pipe: none was moved from or closed.
+    explicit operator bool() const noexcept { return held_ != nullptr; }
+
+    /// Closes this end, as the destructor does.
+    void close() noexcept { held_.reset(); }
+
     /// Creates a pipe and returns its two ends. Their fds are close-on-exec.
-    static std::pair<pipe, pipe> pair() {
+    static std::pair<pipe, pipe> pair() { return try_pair().value(); }
+    static result<std::pair<pipe, pipe>> try_pair() {
         shma_pipe *one = nullptr, *other = nullptr;
-        detail::call(shma_pipe_pair, &one, &other);
-        return {pipe(one), pipe(other)};
+        if (auto called = detail::call(shma_pipe_pair, &one, &other); !called)
+            return called.error();
+        return std::pair<pipe, pipe>(one, other);
     }
 
     /// Makes a pipe of an fd that came from another process, and takes ownership of the fd. Throws
-    /// invalid_argument if it is not the end of such a pipe; after an exception the caller still
-    /// owns the fd.
-    static pipe from_fd(int fd) {
+    /// invalid_argument if it is not the end of such a pipe; after a failure the caller still owns
+    /// the fd.
+    static pipe from_fd(int fd) { return try_from_fd(fd).value(); }
+    static result<pipe> try_from_fd(int fd) {
         shma_pipe *produced = nullptr;
-        detail::call(shma_pipe_from_fd, fd, &produced);
+        if (auto called = detail::call(shma_pipe_from_fd, fd, &produced); !called)
+            return called.error();
         return pipe(produced);
     }
 
-    /// Returns the fd, which the pipe owns. It is readable if receive would not wait.
+    /// Returns the fd, which the pipe owns; -1 if there is no pipe. It is readable if receive would
+    /// not wait.
     int fd() const noexcept { return shma_pipe_fd(held_.get()); }
 
     /// Sends bytes and arrays; the message holds the arrays until it is received. Returns timed_out
@@ -143,23 +188,32 @@ class pipe {
     /// Throws error with os_errno() EINTR if a signal handler ran during the wait.
     outcome send(std::string_view payload, const std::vector<sendable> &arrays = {},
                  timeout longest = {}) const {
-        // C converts no list of pointers to one with const; the call does not change the arrays.
+        return try_send(payload, arrays, longest).value();
+    }
+    result<outcome> try_send(std::string_view payload, const std::vector<sendable> &arrays = {},
+                             timeout longest = {}) const {
+        // The C ABI takes a list of plain pointers, and changes no array.
         std::vector<shma_array *> plain(arrays.size());
         std::transform(arrays.begin(), arrays.end(), plain.begin(),
                        [](const sendable &one) { return const_cast<shma_array *>(one.get()); });
-        return static_cast<outcome>(detail::call(
-            shma_pipe_send, held_.get(), plain.data(), plain.size(),
-            static_cast<const void *>(payload.data()), payload.size(), nanoseconds(longest)));
+        auto sent = detail::call(shma_pipe_send, held_.get(), plain.data(), plain.size(),
+                                 static_cast<const void *>(payload.data()), payload.size(),
+                                 nanoseconds(longest));
+        if (!sent)
+            return sent.error();
+        return static_cast<outcome>(*sent);
     }
 
     /// Receives a message, or returns why there is none. Throws like send, and invalid_argument if
     /// the received bytes are not a message.
-    received receive(timeout longest = {}) const {
+    received receive(timeout longest = {}) const { return try_receive(longest).value(); }
+    result<received> try_receive(timeout longest = {}) const {
         shma_message *produced = nullptr;
-        const auto status =
-            detail::call(shma_pipe_receive, held_.get(), nanoseconds(longest), &produced);
-        return status == SHMA_OK ? received(message(produced))
-                                 : received(static_cast<outcome>(status));
+        auto status = detail::call(shma_pipe_receive, held_.get(), nanoseconds(longest), &produced);
+        if (!status)
+            return status.error();
+        return *status == SHMA_OK ? received(message(produced))
+                                  : received(static_cast<outcome>(*status));
     }
 
   private:
@@ -175,9 +229,10 @@ class pipe {
 
 /// Releases the ticket of a handle_to_send() that no process will attach. A second call does
 /// nothing.
-inline void discard(const std::string &handle) {
-    detail::call(shma_handle_discard, handle.c_str());
+inline result<void> try_discard(std::string_view handle) {
+    return detail::act(shma_handle_discard, std::string(handle).c_str());
 }
+inline void discard(std::string_view handle) { try_discard(handle).value(); }
 
 } // namespace shmarray
 

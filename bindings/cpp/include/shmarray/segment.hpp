@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <shmarray.h>
-#include <shmarray/error.hpp>
+#include <shmarray/result.hpp>
 
 namespace shmarray {
 
@@ -54,9 +56,10 @@ inline segment_info info(const shma_segment_info &from) {
 } // namespace detail
 
 /// Lists the shared memory that this library uses on this machine.
-inline std::vector<segment_info> segments() {
+inline result<std::vector<segment_info>> try_segments() {
     shma_segment_list *produced = nullptr;
-    detail::call(shma_segment_list_create, &produced);
+    if (auto called = detail::call(shma_segment_list_create, &produced); !called)
+        return called.error();
     const std::unique_ptr<shma_segment_list, decltype(&shma_segment_list_close)> list(
         produced, shma_segment_list_close);
     std::vector<segment_info> infos;
@@ -64,9 +67,13 @@ inline std::vector<segment_info> segments() {
         infos.push_back(detail::info(*shma_segment_list_get(list.get(), index)));
     return infos;
 }
+inline std::vector<segment_info> segments() { return try_segments().value(); }
 
 /// Removes the name of an array. The array is given back when its last holder releases it.
-inline void unlink(const std::string &name) { detail::call(shma_segment_unlink, name.c_str()); }
+inline result<void> try_unlink(std::string_view name) {
+    return detail::act(shma_segment_unlink, std::string(name).c_str());
+}
+inline void unlink(std::string_view name) { try_unlink(name).value(); }
 
 /// The number of segments and bytes that a sweep gave back.
 struct swept {
@@ -77,11 +84,13 @@ struct swept {
 /// Gives back the memory that dead processes held and the unused memory in the pools of all this
 /// user's processes. Programs need not call it: creates and receives give back what dead processes
 /// held.
-inline swept sweep() {
+inline result<swept> try_sweep() {
     swept done;
-    detail::call(shma_sweep, &done.segments, &done.bytes);
+    if (auto called = detail::call(shma_sweep, &done.segments, &done.bytes); !called)
+        return called.error();
     return done;
 }
+inline swept sweep() { return try_sweep().value(); }
 
 } // namespace shmarray
 

@@ -9,7 +9,6 @@
 //! | `collector` | telling the collector how much its objects hold; the pool after collections |
 //! | `element` | one element as a Ruby object |
 //! | `index` | the index between the brackets of `array[…]` |
-//! | `reshape` | strides for another shape |
 //! | `array` | the class `Shmarray::Array` |
 //! | `array::slot` | the array that an object has until it is closed |
 //! | `array::elements`, `array::compare` | the loops over its elements, and its equality |
@@ -41,7 +40,6 @@ mod gvl;
 mod index;
 mod numo;
 mod numo_array;
-mod reshape;
 mod sources;
 mod suggest;
 mod arguments;

@@ -20,7 +20,6 @@ use crate::collector::Counted;
 use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::{copying, look_up_class};
 use crate::index::{Selected, select};
-use crate::reshape::strides_for;
 pub(crate) use elements::{Elements, check_writable, write_number};
 pub(crate) use object::{ArrayObject, Self_, array_of, bytes_of};
 use slot::Open;
@@ -150,16 +149,14 @@ impl ArrayObject {
     fn reshape(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
         let array = this.array(ruby)?;
         let shape = arguments::new_shape(ruby, arguments, array.layout().len())?;
-        let strides = strides_for(array.layout(), array.dtype().itemsize(), &shape);
-        let refused = || {
+        let refused = |_| {
             let text = format!(
                 "no view of this array has the shape {shape:?}: \
                  dup it first, the copy lies in C order"
             );
             argument_error(ruby, text)
         };
-        let view = array.view(&shape, &strides.ok_or_else(refused)?, 0).or_raise(ruby)?;
-        Ok(Self::viewing(ruby, this, view))
+        Ok(Self::viewing(ruby, this, array.reshape(&shape).map_err(refused)?))
     }
 
     fn view(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
