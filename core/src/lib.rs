@@ -86,3 +86,9 @@ pub const LAYOUT_VERSION: (u32, u32) = (format::LAYOUT_MAJOR, format::LAYOUT_MIN
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Runs the pairs of programs that show which types can grow. The outcomes of messages are among
+/// them, so it is the Linux backend's.
+#[cfg(all(doctest, target_os = "linux", not(shmarray_portable)))]
+#[doc = include_str!("../tests/growable.md")]
+struct Growable;

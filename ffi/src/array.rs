@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use shmarray::{Access, Array, Descriptor, Layout, Options, Order};
+use shmarray::{Access, Array, Layout, Options, Order};
 
 use crate::arguments::{
     check_text_buffer, invalid, needed, numbers, optional_text, produce, put_text,
@@ -76,13 +76,12 @@ unsafe fn read_options(
     // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
     // function guarantees for `options.dtype_text` by the `# Safety` section.
     let dtype_text = unsafe { optional_text("dtype_text", options.dtype_text) }?;
-    let read = Options {
-        order: order_of(options.order)?,
-        name: name.map(str::to_owned),
-        persist: options.persist != 0,
-        mode: if options.mode == 0 { 0o600 } else { options.mode },
-        uninitialized: options.uninitialized != 0,
-    };
+    let read = Options::new()
+        .order(order_of(options.order)?)
+        .persist(options.persist != 0)
+        .mode(if options.mode == 0 { 0o600 } else { options.mode })
+        .uninitialized(options.uninitialized != 0);
+    let read = name.into_iter().fold(read, Options::name);
     Ok((resolve(dtype, dtype_text, options.itemsize)?, read))
 }
 
@@ -390,7 +389,9 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
 ) -> i32 {
     guard(error, || {
         let array = &needed("array", array)?.0;
-        let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.descriptor() }.to_handle();
+        let mut longest = array.descriptor();
+        longest.ticket = Some(LONGEST_TICKET);
+        let longest = longest.to_handle();
         // SAFETY: `check_text_buffer` needs an output that is NULL or valid for a write: P4 of the
         // crate, which the C caller guarantees for `needed_bytes_out`.
         unsafe { check_text_buffer(&longest, text, text_bytes, needed_bytes_out) }?;
