@@ -29,6 +29,17 @@
     )
 )]
 
+// The message stands alone: on these targets the code still passes the compiler's other checks. So
+// sys/linux casts where C's types are narrower on 32 bits.
+#[cfg(not(all(
+    target_endian = "little",
+    target_pointer_width = "64",
+    any(target_os = "linux", target_os = "macos", windows)
+)))]
+compile_error!(
+    "shmarray needs Linux, macOS or Windows on a little-endian machine with 64-bit pointers"
+);
+
 // The line of modules. ci/tidy checks it.
 pub(crate) mod error;
 pub(crate) mod json;
