@@ -158,6 +158,7 @@ CORE = [
         )
         for target in TARGETS
     ],
+    ("targets that core refuses", python("ci/published/targets.py"), counted_line),
 ]
 
 C = [

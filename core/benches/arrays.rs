@@ -32,7 +32,7 @@ fn create_and_drop(bytes: u64) {
 /// No array of this process has it: each time it is opened and mapped.
 #[divan::bench(args = [64 * KIB, 4 * MIB])]
 fn attach_and_drop_cold(bencher: Bencher<'_, '_>, bytes: u64) {
-    let options = Options { name: Some("cold".into()), persist: true, ..Options::default() };
+    let options = Options::new().name("cold").persist(true);
     let handle = Array::create(bytes_dtype(), &[bytes], &options).unwrap().handle();
     bencher.bench_local(|| drop(Array::attach(black_box(&handle), Access::ReadWrite).unwrap()));
     unlink("cold").unwrap();

@@ -34,6 +34,7 @@ pub(crate) const GENERATION_LIMIT: u64 = 1 << 53;
 
 /// The descriptor of an array: all that is needed to find it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Descriptor {
     /// The segment, and the cell in it.
     pub segment: SegmentText,

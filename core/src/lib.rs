@@ -30,6 +30,17 @@
     )
 )]
 
+// The message stands alone: on these targets the code still passes the compiler's other checks. So
+// sys/linux casts where C's types are narrower on 32 bits.
+#[cfg(not(all(
+    target_endian = "little",
+    target_pointer_width = "64",
+    any(target_os = "linux", target_os = "macos", windows)
+)))]
+compile_error!(
+    "shmarray needs Linux, macOS or Windows on a little-endian machine with 64-bit pointers"
+);
+
 // The line of modules. ci/tidy checks it.
 pub(crate) mod error;
 pub(crate) mod json;
@@ -88,3 +99,9 @@ pub const LAYOUT_VERSION: (u32, u32) = (format::LAYOUT_MAJOR, format::LAYOUT_MIN
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Runs the pairs of programs that show which types can grow. The outcomes of messages are among
+/// them, so it is the Linux backend's.
+#[cfg(all(doctest, target_os = "linux", not(shmarray_portable)))]
+#[doc = include_str!("../tests/growable.md")]
+struct Growable;

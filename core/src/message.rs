@@ -59,6 +59,7 @@ pub struct Pipe(OwnedFd);
 
 /// The outcome of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sent {
     /// The message is in the pipe.
     Sent,
@@ -71,6 +72,7 @@ pub enum Sent {
 /// The outcome of an attempt to receive.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+#[non_exhaustive]
 pub enum Received {
     /// A message.
     Message(Message),

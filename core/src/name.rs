@@ -45,6 +45,7 @@ impl SegmentId {
 
 /// The value of `"segment"` in a handle: an id and, in a slab, a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct SegmentText {
     /// The segment's id.
     pub id: SegmentId,

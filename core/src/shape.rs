@@ -17,6 +17,7 @@ pub const MAX_NDIM: usize = 64;
 
 /// The order of elements in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Order {
     /// The last dimension varies fastest: row-major.
     #[default]

@@ -51,6 +51,7 @@ const SEEN_AT_EXIT: usize = 256;
 
 /// The result of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Swept {
     /// The number of segments given back.
     pub segments: u64,

@@ -123,7 +123,7 @@ fn a_view_outlives_the_array_it_was_taken_from() {
 #[test]
 fn a_name_finds_an_array_until_it_is_unlinked() {
     scenario("a_name_finds_an_array_until_it_is_unlinked", || {
-        let named = Options { name: Some("camera".to_owned()), ..Options::default() };
+        let named = Options::new().name("camera");
         let array = Array::create(int32(), &[2], &named).unwrap();
         assert!(matches!(Array::create(int32(), &[2], &named), Err(Error::NameExists { .. })));
         let found = Array::attach("camera", Access::ReadWrite).unwrap();
@@ -145,7 +145,7 @@ fn a_name_finds_an_array_until_it_is_unlinked() {
 #[test]
 fn a_name_goes_with_its_last_holder() {
     scenario("a_name_goes_with_its_last_holder", || {
-        let named = Options { name: Some("camera".to_owned()), ..Options::default() };
+        let named = Options::new().name("camera");
         drop(Array::create(int32(), &[2], &named).unwrap());
         assert!(matches!(
             Array::attach("camera", Access::ReadWrite),
@@ -168,8 +168,7 @@ fn seen_elsewhere(name: &str) -> String {
 #[test]
 fn an_array_that_persists_waits_for_its_name_to_be_unlinked() {
     scenario("an_array_that_persists_waits_for_its_name_to_be_unlinked", || {
-        let options =
-            Options { name: Some("model".to_owned()), persist: true, ..Options::default() };
+        let options = Options::new().name("model").persist(true);
         let array = Array::create(int32(), &[2], &options).unwrap();
         array.set(&[0], 42i32).unwrap();
         drop(array);
@@ -207,7 +206,7 @@ fn a_shared_copy_keeps_values_whatever_the_strides() {
         let source: Vec<i32> = (0..12).collect();
         let layout = shmarray::Layout::contiguous(&[3, 4], 4, Order::C).unwrap().transpose();
         let before = shmarray::copied_bytes();
-        let options = Options { order: Order::F, ..Options::default() };
+        let options = Options::new().order(Order::F);
         #[allow(unsafe_code)]
         // SAFETY: every element can be read, because the layout describes the 12 elements of
         // `source`, which is private.
@@ -356,13 +355,13 @@ fn bad_arguments_are_refused_with_their_name() {
         let create = |shape: &[u64], options: Options| {
             Array::create(int32(), shape, &options).unwrap_err().to_string()
         };
-        let named = |name: &str| Options { name: Some(name.to_owned()), ..Options::default() };
+        let named = |name: &str| Options::new().name(name);
         assert!(create(&[1 << 40, 1 << 40], Options::default()).contains("shape"));
         assert!(create(&[1; 65], Options::default()).contains("65 dimensions"));
         assert!(create(&[1], named("a/b")).contains("a/b"));
         assert!(create(&[1], named("")).contains("invalid name"));
-        assert!(create(&[1], Options { persist: true, ..Options::default() }).contains("persist"));
-        assert!(create(&[1], Options { mode: 0o4600, ..Options::default() }).contains("mode"));
+        assert!(create(&[1], Options::new().persist(true)).contains("persist"));
+        assert!(create(&[1], Options::new().mode(0o4600)).contains("mode"));
         let array = ints(&[2, 2]);
         assert!(matches!(array.get::<f32>(&[0, 0]), Err(Error::DTypeMismatch { .. })));
         assert!(array.get::<i32>(&[0]).is_err() && array.get::<i32>(&[2, 0]).is_err());

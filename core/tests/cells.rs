@@ -148,7 +148,7 @@ fn a_large_array_is_held_by_its_ticket_alone() {
 #[test]
 fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
     scenario("the_list_tells_of_arrays_in_cells_and_of_named_ones", || {
-        let named = Options { name: Some("camera".to_owned()), ..Options::default() };
+        let named = Options::new().name("camera");
         let small = marked(1);
         let camera = Array::create(DType::parse("<f4").unwrap(), &[20, 10], &named).unwrap();
         let again = attach(&small.handle()).unwrap();
@@ -169,7 +169,13 @@ fn the_list_tells_of_arrays_in_cells_and_of_named_ones() {
         };
         let expected = [
             (small.descriptor().segment, None, small.dtype().clone(), vec![3], 0),
-            (camera.descriptor().segment, named.name, camera.dtype().clone(), vec![20, 10], 1),
+            (
+                camera.descriptor().segment,
+                Some("camera".to_owned()),
+                camera.dtype().clone(),
+                vec![20, 10],
+                1,
+            ),
         ];
         assert_eq!(listed.iter().map(told).collect::<Vec<_>>(), expected);
         drop((small, again));

@@ -29,7 +29,7 @@ fn marked(count: u64, mark: u8) -> Array {
 }
 
 fn named(name: &str, mark: u8) -> Array {
-    create(100, mark, &Options { name: Some(name.to_owned()), ..Options::default() }).unwrap()
+    create(100, mark, &Options::new().name(name)).unwrap()
 }
 
 fn text(array: &Array) -> String {

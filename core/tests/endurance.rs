@@ -202,7 +202,7 @@ fn ordinary_user(user: u32) {
         })
         .ended();
         let name = format!("of-{user}");
-        let options = Options { name: Some(name.clone()), ..Options::default() };
+        let options = Options::new().name(&name);
         let named = Array::create(DType::parse("<i4").unwrap(), &[10], &options).unwrap();
         assert!(Array::attach(&name, Access::ReadOnly).is_ok());
         drop(named);
@@ -230,7 +230,7 @@ fn hostile_user(ready: &watched::Gate) -> ! {
     let more: Vec<_> =
         (0..20).map(|n| lock(path(format!("shmarray-{:b>24}", char::from(b'c' + n))))).collect();
     let names: Vec<_> = (0..5).map(|n| lock(path(format!("shmarray-name-taken-{n}")))).collect();
-    let options = Options { mode: 0o666, ..Options::default() };
+    let options = Options::new().mode(0o666);
     let bait: Vec<_> = (0..5)
         .map(|_| Array::create(DType::parse("|u1").unwrap(), &[1 << 20], &options).unwrap())
         .collect();

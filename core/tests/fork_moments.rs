@@ -30,7 +30,7 @@ fn mark(array: &Array) -> u8 {
 }
 
 fn named(name: &str) -> Array {
-    let options = Options { name: Some(name.to_owned()), ..Options::default() };
+    let options = Options::new().name(name);
     Array::create(DType::parse("|u1").unwrap(), &[10], &options).unwrap()
 }
 

@@ -317,7 +317,7 @@ fn a_killed_parent_is_dead_though_its_child_lives() {
 #[test]
 fn a_reader_that_may_not_write_holds_lock_only() {
     scenario("a_reader_that_may_not_write_holds_lock_only", || {
-        let shared = Options { mode: 0o644, ..Options::default() };
+        let shared = Options::new().mode(0o644);
         let array = Array::create(DType::parse("|u1").unwrap(), &[5], &shared).unwrap();
         let peer = holder_of(&array);
         drop(array);

@@ -23,7 +23,7 @@ fn bytes(count: u64) -> Array {
 }
 
 fn named(name: &str, persist: bool) -> Result<Array, Error> {
-    let options = Options { name: Some(name.to_owned()), persist, ..Options::default() };
+    let options = Options::new().name(name).persist(persist);
     Array::create(DType::parse("|u1").unwrap(), &[MIB], &options)
 }
 

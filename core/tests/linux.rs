@@ -16,7 +16,7 @@ fn bytes(count: u64, options: &Options) -> Result<Array, Error> {
 }
 
 fn named(name: &str) -> Options {
-    Options { name: Some(name.to_owned()), ..Options::default() }
+    Options::new().name(name)
 }
 
 /// Too large for a cell.
@@ -237,7 +237,7 @@ fn a_segment_is_0600_unless_its_maker_says_otherwise() {
     scenario("a_segment_is_0600_unless_its_maker_says_otherwise", || {
         let mode = |array: &Array| std::fs::metadata(segment_file(array)).unwrap().mode() & 0o777;
         assert_eq!(mode(&bytes(1, &Options::default()).unwrap()), 0o600);
-        assert_eq!(mode(&bytes(1, &Options { mode: 0o664, ..Options::default() }).unwrap()), 0o664);
+        assert_eq!(mode(&bytes(1, &Options::new().mode(0o664)).unwrap()), 0o664);
     });
 }
 
@@ -303,7 +303,7 @@ fn hostile_and_broken_segment_files_are_refused_and_named() {
 #[test]
 fn a_name_of_a_broken_file_can_be_taken_away_and_the_file_stays_as_it_is() {
     scenario("a_name_of_a_broken_file_can_be_taken_away_and_the_file_stays_as_it_is", || {
-        let kept = bytes(1, &Options { persist: true, ..named("broken") }).unwrap();
+        let kept = bytes(1, &named("broken").persist(true)).unwrap();
         let broken = std::fs::read(segment_file(&kept)).unwrap();
         let path = directory().join("shmarray-abcdefghijklmnopqrstuvwx");
         std::fs::write(&path, &broken[..1000]).unwrap();

@@ -11,7 +11,7 @@ use shmarray::{Array, DType, Error, Options};
 use support::{directory, scenario, segments_in};
 
 fn persistent(name: &str) -> Result<Array, Error> {
-    let options = Options { name: Some(name.to_owned()), persist: true, ..Options::default() };
+    let options = Options::new().name(name).persist(true);
     Array::create(DType::parse("|u1").unwrap(), &[10], &options)
 }
 

@@ -83,7 +83,7 @@ fn the_next_array_has_the_memory_of_the_last_and_begins_with_zeros() {
 fn uninitialized_memory_is_what_was_there() {
     pooled("uninitialized_memory_is_what_was_there", "100000000", || {
         drop(marked(MIB, 9));
-        let options = Options { uninitialized: true, ..Options::default() };
+        let options = Options::new().uninitialized(true);
         let again = Array::create(DType::parse("|u1").unwrap(), &[MIB], &options).unwrap();
         assert_eq!(marks(&again), [9, 9]);
     });

@@ -16,7 +16,7 @@ const ALL: [Reduction; 5] =
     [Reduction::Sum, Reduction::Mean, Reduction::Min, Reduction::Max, COUNTS];
 
 fn array(dtype: &str, shape: &[u64], order: Order) -> Array {
-    let options = Options { order, ..Options::default() };
+    let options = Options::new().order(order);
     Array::create(DType::parse(dtype).unwrap(), shape, &options).unwrap()
 }
 

@@ -358,7 +358,7 @@ fn remove_the_strangers_files() {
 #[test]
 fn a_strangers_segment_that_is_cut_short_kills_nobody() {
     beside_a_stranger("a_strangers_segment_that_is_cut_short_kills_nobody", || {
-        let make = || create(10_000, &Options { mode: 0o666, ..Options::default() }).unwrap();
+        let make = || create(10_000, &Options::new().mode(0o666)).unwrap();
         programs_beside_a_cut_segment(make, 0);
     });
 }

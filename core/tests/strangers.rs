@@ -26,11 +26,11 @@ fn sevens() -> Array {
 }
 
 fn named(name: &str) -> Options {
-    Options { name: Some(name.to_owned()), ..Options::default() }
+    Options::new().name(name)
 }
 
 fn for_all() -> Options {
-    Options { mode: 0o666, ..Options::default() }
+    Options::new().mode(0o666)
 }
 
 fn handle_of(array: &Array) -> String {
@@ -266,7 +266,7 @@ fn another_user_gets_into_nothing_and_takes_nothing_away() {
 fn a_user_admitted_by_mode_holds_beyond_the_owner_until_it_dies() {
     scenario("a_user_admitted_by_mode_holds_beyond_the_owner_until_it_dies", || {
         open_to_all();
-        let array = seven(&Options { mode: 0o666, ..named("camera") }).unwrap();
+        let array = seven(&named("camera").mode(0o666)).unwrap();
         let handle = handle_of(&array);
         let mut stranger = Peer::start("stranger");
         assert_eq!(

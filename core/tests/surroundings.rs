@@ -25,7 +25,7 @@ fn bytes(count: u64) -> Array {
 }
 
 fn named(name: &str) -> Result<Array, Error> {
-    let options = Options { name: Some(name.to_owned()), ..Options::default() };
+    let options = Options::new().name(name);
     Array::create(DType::parse("|u1").unwrap(), &[100], &options)
 }
 

@@ -19,7 +19,7 @@ fn numbers(count: u64, options: &Options) -> Result<Array, Error> {
 }
 
 fn named(name: &str) -> Options {
-    Options { name: Some(name.to_owned()), ..Options::default() }
+    Options::new().name(name)
 }
 
 /// Runs `body` in many threads that begin each round together. It gets the thread and the round.

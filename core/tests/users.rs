@@ -97,7 +97,7 @@ fn a_user_without_a_number_leaves_strangers_files_alone() {
             std::mem::forget(Array::create(
                 shmarray::DType::parse("|u1").unwrap(),
                 &[200_000],
-                &Options { mode: 0o666, ..Options::default() },
+                &Options::new().mode(0o666),
             ));
             end_abruptly();
         })
@@ -207,7 +207,7 @@ fn a_umask_does_not_close_a_users_own_files() {
 #[test]
 fn a_mount_for_readers_lets_readers_attach() {
     watched_in_own_memory("a_mount_for_readers_lets_readers_attach", 64 * MIB, Pool::Off, || {
-        let with_mode = |mode| create(200_000, &Options { mode, ..Options::default() }).unwrap();
+        let with_mode = |mode| create(200_000, &Options::new().mode(mode)).unwrap();
         let arrays = [bytes(100), with_mode(0o600), with_mode(0o644)];
         let handles = arrays.each_ref().map(text);
         fork(|| {

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use shmarray::{Access, Array, Descriptor, Layout, Order};
+use shmarray::{Access, Array, Layout, Order};
 
 use crate::arguments::{
     Object, check_text_buffer, invalid, needed, numbers, produce, put_text, shape as shape_of,
@@ -213,7 +213,9 @@ pub unsafe extern "C" fn shma_array_handle_to_send(
 ) -> shma_status {
     guard(error, || {
         let array = &needed("array", array)?.0;
-        let longest = Descriptor { ticket: Some(LONGEST_TICKET), ..array.descriptor() }.to_handle();
+        let mut longest = array.descriptor();
+        longest.ticket = Some(LONGEST_TICKET);
+        let longest = longest.to_handle();
         // SAFETY: `check_text_buffer` needs an output that is NULL or valid for a write: P4 of the
         // crate, which the C caller guarantees for `needed_bytes_out`.
         unsafe { check_text_buffer(&longest, text, text_bytes, needed_bytes_out) }?;

@@ -113,13 +113,12 @@ pub(crate) unsafe fn read_options(
     // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of this
     // function guarantees for `options.dtype_text` by the `# Safety` section.
     let dtype_text = unsafe { optional_text("dtype_text", options.dtype_text) }?;
-    let read = Options {
-        order: order_of(options.order)?,
-        name: name.map(str::to_owned),
-        persist: options.persist != 0,
-        mode: if options.mode == 0 { 0o600 } else { options.mode },
-        uninitialized: options.uninitialized != 0,
-    };
+    let read = Options::new()
+        .order(order_of(options.order)?)
+        .persist(options.persist != 0)
+        .mode(if options.mode == 0 { 0o600 } else { options.mode })
+        .uninitialized(options.uninitialized != 0);
+    let read = name.into_iter().fold(read, Options::name);
     Ok((resolve(dtype, dtype_text, options.itemsize)?, read))
 }
 

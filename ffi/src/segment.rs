@@ -105,6 +105,7 @@ impl Row {
                 SegmentKind::Array => SHMA_SEGMENT_ARRAY,
                 SegmentKind::Pool => SHMA_SEGMENT_POOL,
                 SegmentKind::Remains => SHMA_SEGMENT_REMAINS,
+                _ => -1, // a kind of a later version
             },
             persists: info.persists.into(),
             segment_bytes: info.segment_bytes,

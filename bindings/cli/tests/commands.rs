@@ -24,7 +24,7 @@ fn printed(arguments: &[&str]) -> String {
 }
 
 fn named(name: &str) -> Array {
-    let options = Options { name: Some(name.to_owned()), ..Options::default() };
+    let options = Options::new().name(name);
     let array = Array::create(DType::parse("<i2").unwrap(), &[2, 2], &options).unwrap();
     for (index, value) in [1i16, -2, 3, 6].into_iter().enumerate() {
         array.set(&[index as u64 / 2, index as u64 % 2], value).unwrap();
@@ -235,7 +235,7 @@ fn allocated_bytes(directory: &Path) -> u64 {
 #[test]
 fn ls_says_what_persists() {
     let name = unique("cli.kept");
-    let options = Options { name: Some(name.clone()), persist: true, ..Options::default() };
+    let options = Options::new().name(&name).persist(true);
     let array = Array::create(DType::parse("<i2").unwrap(), &[3], &options).unwrap();
     assert_eq!(listed(&array).unwrap()["persists"], true);
     printed(&["rm", &name]);

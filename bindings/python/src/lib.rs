@@ -45,13 +45,7 @@ fn create<'py>(
     persist: bool,
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options {
-        order: parse_order(order)?,
-        name,
-        persist,
-        mode: parse_mode(mode)?,
-        uninitialized: !is_zero,
-    };
+    let options = named(order, name, persist, mode)?.uninitialized(!is_zero);
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
     lease::to_ndarray(dtype, array)
 }
@@ -65,10 +59,14 @@ fn create_permuted<'py>(
     is_zero: bool,
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options =
-        Options { mode: parse_mode(mode)?, uninitialized: !is_zero, ..Options::default() };
+    let options = Options::new().mode(parse_mode(mode)?).uninitialized(!is_zero);
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
     lease::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
+}
+
+fn named(order: &str, name: Option<String>, persist: bool, mode: i64) -> PyResult<Options> {
+    let options = Options::new().order(parse_order(order)?).persist(persist);
+    Ok(name.into_iter().fold(options, Options::name).mode(parse_mode(mode)?))
 }
 
 fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyResult<Array> {
@@ -93,13 +91,7 @@ fn share<'py>(
     mode: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let memory = Memory::of(source)?;
-    let options = Options {
-        order: parse_order(order)?,
-        name,
-        persist,
-        mode: parse_mode(mode)?,
-        ..Options::default()
-    };
+    let options = named(order, name, persist, mode)?;
     let dtype = source.getattr("dtype")?;
     lease::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
 }
@@ -151,7 +143,9 @@ fn sent_memory<'py>(py: Python<'py>, text: &str, mode: &str) -> PyResult<Bound<'
 
 /// Parses a handle that was sent, and removes its ticket.
 fn without_ticket(text: &str) -> PyResult<Descriptor> {
-    Ok(Descriptor { ticket: None, ..Descriptor::parse(text).map_err(to_py)? })
+    let mut descriptor = Descriptor::parse(text).map_err(to_py)?;
+    descriptor.ticket = None;
+    Ok(descriptor)
 }
 
 /// Subtracts one from the number in the array of a handle that was sent. Returns the rest.

@@ -59,9 +59,13 @@ impl Pipe {
             shmarray::Received::Closed => {
                 Err(PyEOFError::new_err("nobody has the other end of the pipe"))
             }
+            _ => Err(to_py(UNKNOWN_OUTCOME)),
         }
     }
 }
+
+const UNKNOWN_OUTCOME: shmarray::Error =
+    shmarray::Error::Unsupported { what: "an outcome of a later version" };
 
 #[pymethods]
 impl Pipe {
@@ -124,6 +128,7 @@ impl Pipe {
             Sent::Closed => {
                 Err(PyBrokenPipeError::new_err((EPIPE, "nobody has the other end of the pipe")))
             }
+            _ => Err(to_py(UNKNOWN_OUTCOME)),
         }
     }
 

@@ -69,9 +69,7 @@ impl Driver {
 }
 
 fn make(dtype: DType, layout: &str) -> Result<Array, Error> {
-    let create = |shape: &[u64], order| {
-        Array::create(dtype, shape, &Options { order, ..Options::default() })
-    };
+    let create = |shape: &[u64], order| Array::create(dtype, shape, &Options::new().order(order));
     match layout {
         "c" => create(&[2, 3, 4], Order::C),
         "f" => create(&[2, 3, 4], Order::F),
@@ -126,6 +124,7 @@ fn pattern(dtype: &DType, k: i64) -> Number {
         Some(DTypeKind::Unsigned) => Number::Integer(wrap(7 * k + 3, bits).rem_euclid(1 << bits)),
         Some(DTypeKind::Float) => Number::Float(real),
         Some(DTypeKind::Complex) => Number::Complex(real, 2.5 - k as f64),
+        Some(kind) => panic!("no value of the line protocol for {kind:?}"),
         None => panic!("items without a meaning have no elements"),
     }
 }

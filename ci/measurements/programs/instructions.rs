@@ -47,7 +47,7 @@ fn run(path: &str, times: usize) {
 
 /// Not cleared: clearing is a memset of the size.
 fn create(bytes: u64) -> Array {
-    let options = Options { uninitialized: true, ..Options::default() };
+    let options = Options::new().uninitialized(true);
     Array::create(DType::parse("|u1").unwrap(), &[bytes], &options).unwrap()
 }
 

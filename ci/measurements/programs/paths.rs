@@ -28,7 +28,7 @@ fn each(count: u64, work: impl FnOnce() -> Result<()>) -> Result<f64> {
 /// Not cleared: clearing is a memset of the size.
 fn create(bytes: u64, count: u64) -> Result<()> {
     let dtype = DType::parse("|u1")?;
-    let options = Options { uninitialized: true, ..Options::default() };
+    let options = Options::new().uninitialized(true);
     for _ in 0..count {
         drop(Array::create(dtype.clone(), &[bytes], &options)?);
     }

@@ -298,7 +298,7 @@ impl World {
         match create(
             9,
             what,
-            &Options { name: Some(name.to_owned()), persist, ..Options::default() },
+            &Options::new().name(name).persist(persist),
         ) {
             Ok(array) => {
                 assert!(!taken, "{name} is another's");

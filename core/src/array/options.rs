@@ -4,36 +4,65 @@ use crate::error::{Error, Result};
 use crate::name::ArrayName;
 use crate::shape::Order;
 
-/// Options of a new array.
+/// Options of a new array, each set by the method of its name.
 ///
 /// ```
 /// use shmarray::{Options, Order};
-/// let options = Options { order: Order::F, ..Options::default() };
-/// assert_eq!(options.mode, 0o600);
+/// let options = Options::new().name("camera").mode(0o640).order(Order::F);
 /// ```
-///
-/// Later versions add fields: end a literal with `..Options::default()`.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Options {
-    /// The order of the elements in memory.
-    pub order: Order,
-    /// A name by which the array can be attached: `[A-Za-z0-9._-]{1,64}`.
-    pub name: Option<String>,
-    /// Whether the array outlives every process, until its name is unlinked. It needs a name.
-    pub persist: bool,
-    /// The permission bits of the segment: 0600, and perhaps more.
-    pub mode: u32,
-    /// Whether the memory may hold what this user's earlier arrays left there, instead of zeros.
-    pub uninitialized: bool,
+    pub(super) order: Order,
+    pub(super) name: Option<String>,
+    pub(super) persist: bool,
+    pub(super) mode: u32,
+    pub(super) uninitialized: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { order: Order::C, name: None, persist: false, mode: 0o600, uninitialized: false }
+        Self::new()
     }
 }
 
 impl Options {
+    /// Returns the options of an ordinary array: in C order, zeros, without a name, for this user.
+    pub const fn new() -> Self {
+        Self { order: Order::C, name: None, persist: false, mode: 0o600, uninitialized: false }
+    }
+
+    /// Sets the order of the elements in memory.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Sets a name by which the array can be attached: `[A-Za-z0-9._-]{1,64}`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets whether the array outlives every process, until its name is unlinked. It needs a name.
+    pub fn persist(mut self, persist: bool) -> Self {
+        self.persist = persist;
+        self
+    }
+
+    /// Sets the permission bits of the segment: 0600, and perhaps more.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets whether the memory may hold what this user's earlier arrays left there, instead of
+    /// zeros.
+    pub fn uninitialized(mut self, uninitialized: bool) -> Self {
+        self.uninitialized = uninitialized;
+        self
+    }
+
     pub(super) fn check(&self) -> Result<Option<ArrayName>> {
         if self.persist && self.name.is_none() {
             return Err(Error::argument("persist", "an array that persists needs a name"));

@@ -35,6 +35,7 @@ macro_rules! define {
         /// change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(i32)]
+        #[non_exhaustive]
         pub enum TypeCode {
             /// Items of some size, for which the table has no row.
             Opaque = 0,
@@ -103,6 +104,7 @@ const _: () = {
 
 /// The kind of a dtype's elements, as in NumPy's `dtype.kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DTypeKind {
     /// `bool`, one byte. Every byte but 0 is true.
     Bool,

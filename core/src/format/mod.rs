@@ -16,7 +16,7 @@ mod slab;
 mod header;
 mod entries;
 
-#[cfg(miri)]
+#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 pub(crate) use constants::DESCRIPTION_OFFSET;
 #[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
 pub(crate) use constants::MAGIC;

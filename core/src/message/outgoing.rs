@@ -160,7 +160,7 @@ impl<'a> Outgoing<'a> {
     /// Copies the body, of so many bytes, to shared memory. Returns its handle.
     #[allow(unsafe_code)]
     fn share(&mut self, bytes: usize) -> Result<String> {
-        let options = Options { uninitialized: true, ..Options::default() };
+        let options = Options::new().uninitialized(true);
         let shared = Array::create(DType::parse("|u1")?, &[bytes as u64], &options)?;
         let mut at = 0;
         for piece in [&*self.handles].into_iter().chain(self.payload.iter().copied()) {

@@ -6,6 +6,7 @@ use crate::error::Error;
 
 /// A reduction of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reduction {
     /// Their sum.
     Sum,

@@ -54,8 +54,7 @@ pub(super) struct Results {
 
 impl Results {
     pub(super) fn new(dtype: DType, shape: &[u64]) -> Result<Self> {
-        let array =
-            Array::create(dtype, shape, &Options { uninitialized: true, ..Options::default() })?;
+        let array = Array::create(dtype, shape, &Options::new().uninitialized(true))?;
         let (next, missing) = (array.as_ptr(), array.layout().len() as usize);
         Ok(Self { array, next, missing })
     }

@@ -13,6 +13,7 @@ use crate::sys::{self, Access, Directory, Liveness, Lookup};
 
 /// The use of a part of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SegmentKind {
     /// An array that a process or a message holds, or that persists.
     Array,
@@ -36,6 +37,7 @@ impl SegmentKind {
 
 /// The description of an array that need not be attached, or of memory that is no array now.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SegmentInfo {
     /// Its segment, and its cell there. Memory that is no array is the rest of a segment, without a
     /// cell.

@@ -6,6 +6,7 @@ use crate::name::{ArrayName, SegmentId};
 
 /// How a mapping may be used. The memory protection of its pages enforces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Access {
     /// Loads and stores.
     #[default]

@@ -45,21 +45,22 @@
 //!
 //! A file that is *held* is not given back. On Linux the kernel keeps the hold and drops it when
 //! the holder dies. The portable backend counts holders, and a crash leaves the count too high. In
-//! the stand-in the only holder is this process, which does not die.
+//! the stand-in the only holder is this process, which does not die. It also stands in on systems
+//! that this crate refuses, so that the refusal is the only error.
 
 mod interface;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 mod linux;
-#[cfg(miri)]
+#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 mod memory;
-#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
+#[cfg(all(not(miri), any(shmarray_portable, target_os = "macos", windows)))]
 mod portable;
 
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 use linux as backend;
-#[cfg(miri)]
+#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 use memory as backend;
-#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
+#[cfg(all(not(miri), any(shmarray_portable, target_os = "macos", windows)))]
 use portable as backend;
 
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
@@ -67,9 +68,9 @@ pub(crate) use linux::{
     Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family, leave_process_lists,
     memory_file, message, operations, read_memory_file, socket,
 };
-#[cfg(miri)]
+#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 pub(crate) use memory::{Mutex, MutexGuard};
-#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
+#[cfg(all(not(miri), any(shmarray_portable, target_os = "macos", windows)))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub use interface::Access;

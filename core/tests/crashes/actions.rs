@@ -245,7 +245,7 @@ pub(crate) fn receive(stage: &Stage) -> Traced {
             let arrays = (0..count).map(|index| message.array(index, Access::ReadWrite).unwrap());
             arrays.collect::<Vec<_>>().into()
         }
-        Received::TimedOut | Received::Closed => Kept::default(),
+        _ => Kept::default(),
     })
 }
 
@@ -330,7 +330,7 @@ pub(crate) fn without_unnamed_files(traced: Traced) -> Traced {
 }
 
 pub(crate) fn close_held_lock_only() -> Traced {
-    let array = new(NEW, &Options { mode: 0o644, ..options("new") }).unwrap();
+    let array = new(NEW, &options("new").mode(0o644)).unwrap();
     Box::new(move || {
         drop(array);
         Kept::default()

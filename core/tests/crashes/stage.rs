@@ -61,7 +61,10 @@ fn expected(length: u64) -> &'static [u8] {
 }
 
 pub(crate) fn options(name: &str) -> Options {
-    Options { name: (!name.is_empty()).then(|| name.to_owned()), ..Options::default() }
+    match name {
+        "" => Options::new(),
+        name => Options::new().name(name),
+    }
 }
 
 pub(crate) fn new(bytes: u64, options: &Options) -> shmarray::Result<Array> {
@@ -326,8 +329,8 @@ impl Prop {
         match self {
             Self::Named => old(OLD, &options("named")),
             Self::Contested => old(OLD, &options("contested")),
-            Self::Lasting => old(OLD, &Options { persist: true, ..options("lasting") }),
-            Self::Shared => old(OLD, &Options { mode: 0o644, ..options("") }),
+            Self::Lasting => old(OLD, &options("lasting").persist(true)),
+            Self::Shared => old(OLD, &options("").mode(0o644)),
             Self::Cell | Self::GivenCell => old(OLD, &options("")),
             _ => old(OLD_FILE, &options("")),
         }

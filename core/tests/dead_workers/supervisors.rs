@@ -9,7 +9,7 @@ use crate::watched::{Gate, Pool, end_abruptly, rest, used, wait_for, watched};
 use crate::{MIB, POOL, bytes};
 
 fn named(name: &str) -> Array {
-    let options = Options { name: Some(name.to_owned()), ..Options::default() };
+    let options = Options::new().name(name);
     Array::create(DType::parse("|u1").unwrap(), &[MIB], &options).unwrap()
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn bytes(count: u64) -> Array {
 }
 
 pub(crate) fn named(name: &str) -> Result<Array, Error> {
-    create(100, &Options { name: Some(name.to_owned()), ..Options::default() })
+    create(100, &Options::new().name(name))
 }
 
 pub(crate) fn text(array: &Array) -> String {

@@ -40,7 +40,7 @@ struct FilledSegment {
 
 impl FilledSegment {
     fn new(room: usize) -> shmarray::Result<Self> {
-        let options = Options { uninitialized: true, ..Options::default() };
+        let options = Options::new().uninitialized(true);
         Ok(Self { array: Array::create(DType::parse("|u1")?, &[room as u64], &options)?, used: 0 })
     }
 

@@ -207,7 +207,7 @@ impl Directory {
         // pages.
         let unlimited = facts.f_blocks == 0;
         let huge = || self.huge_pages("free_hugepages").unwrap_or(u64::MAX);
-        Ok(if unlimited { huge() } else { facts.f_bavail * facts.f_frsize })
+        Ok(if unlimited { huge() } else { (facts.f_bavail * facts.f_frsize) as _ })
     }
 
     /// The size of the file system, or of physical memory if the file system has no limit.
@@ -222,7 +222,7 @@ impl Directory {
         let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64;
         let unlimited = facts.f_blocks == 0;
         let all = || self.huge_pages("nr_hugepages").unwrap_or(pages * limits::page_bytes());
-        Ok(if unlimited { all() } else { facts.f_blocks * facts.f_frsize })
+        Ok(if unlimited { all() } else { (facts.f_blocks * facts.f_frsize) as _ })
     }
 
     /// The bytes of huge pages, as the kernel counts them.

@@ -29,7 +29,7 @@ pub(super) fn file_limit() -> u64 {
     // SAFETY: the pointer must be valid for an `rlimit`; `limit` is a local variable that the call
     // fills.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
+    if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur as _ }
 }
 
 /// The number of mappings that the kernel allows this process.

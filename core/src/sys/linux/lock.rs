@@ -122,7 +122,7 @@ fn flock(kind: libc::c_int, offset: i64) -> libc::flock {
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = offset;
+    lock.l_start = offset as libc::off_t;
     lock.l_len = 1;
     lock
 }

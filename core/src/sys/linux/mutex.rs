@@ -167,7 +167,7 @@ pub(super) fn wait_until(word: &AtomicU32, value: u32, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     let most = libc::timespec {
         tv_sec: left.as_secs() as libc::time_t,
-        tv_nsec: left.subsec_nanos().into(),
+        tv_nsec: left.subsec_nanos() as libc::c_long,
     };
     wait_for(word, value, &raw const most);
     !left.is_zero()

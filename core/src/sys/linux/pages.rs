@@ -48,7 +48,8 @@ pub(super) fn write_at(
     while count > 0 {
         // SAFETY: the kernel reads `count` bytes at `bytes`, the caller's memory; where that is not
         // mapped the call fails with EFAULT.
-        let written = unsafe { libc::pwrite(file.as_raw_fd(), bytes.cast(), count, offset as i64) };
+        let written =
+            unsafe { libc::pwrite(file.as_raw_fd(), bytes.cast(), count, offset as libc::off_t) };
         match usize::try_from(written) {
             Ok(written) => {
                 (offset, bytes, count) =
@@ -80,9 +81,10 @@ fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/fallocate.2.html
 fn fallocate(file: &File, mode: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
+    let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
     // SAFETY: the call takes an open fd and numbers, and no pointer; `file` is borrowed during the
     // call, and the kernel checks the numbers.
-    match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) } {
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -174,7 +174,7 @@ impl SharedWords {
     fn sleep(&self, seen: u32, most: Duration) -> io::Result<()> {
         let most = libc::timespec {
             tv_sec: most.as_secs() as libc::time_t,
-            tv_nsec: most.subsec_nanos().into(),
+            tv_nsec: most.subsec_nanos() as libc::c_long,
         };
         // SAFETY: the word and the time must be valid and aligned during the call; the word lies in
         // this mapping, the time is a local variable, and the kernel only reads both.

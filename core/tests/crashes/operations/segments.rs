@@ -1,6 +1,6 @@
 //! Operations on arrays that have a segment of their own, and on all arrays at once.
 
-use shmarray::{Access, Error, Options};
+use shmarray::{Access, Error};
 
 use super::{Operation, PLAIN, Victim};
 use crate::actions::{
@@ -57,14 +57,14 @@ pub(super) static ROWS: &[Operation] = &[
     },
     Operation {
         name: "create what persists",
-        prepare: |_| create(NEW_FILE, Options { persist: true, ..options("new") }),
+        prepare: |_| create(NEW_FILE, options("new").persist(true)),
         may_last: &["new"],
         least: 25,
         ..PLAIN
     },
     Operation {
         name: "create what others may read",
-        prepare: |_| create(NEW_FILE, Options { mode: 0o644, ..options("new") }),
+        prepare: |_| create(NEW_FILE, options("new").mode(0o644)),
         least: 25,
         ..PLAIN
     },
@@ -226,9 +226,7 @@ pub(super) static ROWS: &[Operation] = &[
     },
     Operation {
         name: "create what persists where no file can be without a name",
-        prepare: |_| {
-            without_unnamed_files(create(NEW_FILE, Options { persist: true, ..options("new") }))
-        },
+        prepare: |_| without_unnamed_files(create(NEW_FILE, options("new").persist(true))),
         may_last: &["new"],
         least: 25,
         ..PLAIN

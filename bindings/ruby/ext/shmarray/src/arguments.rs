@@ -150,14 +150,13 @@ pub(crate) fn options(ruby: &Ruby, keywords: RHash) -> Result<Options, Error> {
     let names = ["name", "persist", "order", "mode", "uninitialized"];
     let found = get_kwargs::<_, (), Optional, ()>(keywords, &[], &names)?;
     let (name, persist, order, mode, uninitialized) = found.optional;
-    let usual = Options::default();
-    Ok(Options {
-        name: name.flatten(),
-        persist: persist.unwrap_or(usual.persist),
-        order: order.map_or(Ok(usual.order), |order| order_of(ruby, order))?,
-        mode: mode.map_or(Ok(usual.mode), |mode| mode_of(ruby, mode))?,
-        uninitialized: uninitialized.unwrap_or(usual.uninitialized),
-    })
+    let order = order.map(|order| order_of(ruby, order)).transpose()?;
+    let mode = mode.map(|mode| mode_of(ruby, mode)).transpose()?;
+    let options = name.flatten().into_iter().fold(Options::new(), Options::name);
+    let options = persist.into_iter().fold(options, Options::persist);
+    let options = order.into_iter().fold(options, Options::order);
+    let options = mode.into_iter().fold(options, Options::mode);
+    Ok(uninitialized.into_iter().fold(options, Options::uninitialized))
 }
 
 fn order_of(ruby: &Ruby, value: Value) -> Result<Order, Error> {

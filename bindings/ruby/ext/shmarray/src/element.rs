@@ -72,7 +72,7 @@ fn float(code: TypeCode, number: f64) -> Option<Number> {
     match code.kind()? {
         DTypeKind::Float => Some(Number::Float(number)),
         DTypeKind::Complex => Some(Number::Complex(number, 0.0)),
-        DTypeKind::Bool | DTypeKind::Signed | DTypeKind::Unsigned => None,
+        _ => None,
     }
 }
 
@@ -184,9 +184,7 @@ pub(crate) fn convert(ruby: &Ruby, dtype: &DType, value: Value) -> Result<Number
             Some(complex) => Ok(Number::Complex(complex.real::<f64>()?, complex.imag::<f64>()?)),
             None => Ok(Number::Complex(Float::try_convert(value)?.to_f64(), 0.0)),
         },
-        Some(DTypeKind::Signed | DTypeKind::Unsigned) | None => {
-            whole(ruby, dtype, value).map(Number::Integer)
-        }
+        _ => whole(ruby, dtype, value).map(Number::Integer),
     }
 }
 

@@ -126,6 +126,7 @@ impl PipeObject {
             Sent::Sent => Ok(true),
             Sent::TimedOut => Ok(false),
             Sent::Closed => Err(Error::new(named_class(ruby, "Errno::EPIPE")?, NOBODY)),
+            _ => Err(UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 
@@ -137,10 +138,13 @@ impl PipeObject {
             }
             Received::TimedOut => Ok(None),
             Received::Closed => Err(Error::new(ruby.exception_eof_error(), NOBODY)),
+            _ => Err(UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 }
 
+const UNKNOWN_OUTCOME: shmarray::Error =
+    shmarray::Error::Unsupported { what: "an outcome of a later version" };
 const NOBODY: &str = "nobody has the other end of the pipe";
 
 /// Converts a `Shmarray::Array`, or a Numo array in shared memory.
