@@ -16,10 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use super::interface::{Access, LastCheck, Lookup};
-use crate::control::{ControlWords, PERSIST};
+use crate::control::ControlWords;
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
+
+/// A segment ends with its last holder: a count of zero cannot be attached again.
+pub(crate) const CAN_PERSIST: bool = false;
 
 /// The directory that names live in. The segments themselves live where the system puts them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -143,9 +146,8 @@ impl Drop for Held {
         if !*self.counted.get_mut() {
             return; // unpublished, so its creator owns it; or opened only to be read
         }
-        let last =
+        let goes =
             self.control().holders().update(|holders| Some(holders.wrapping_sub(1))) == Ok(1);
-        let goes = last && self.control().flags().load(Ordering::Acquire) & PERSIST == 0;
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
             let _ = fs::remove_file(self.directory.name_path(&name)); // no caller to tell
@@ -357,9 +359,8 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Marks a persistent segment, which has its name.
-    pub(crate) fn mark_named(&self, _name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
-        mark();
+    /// Marks nothing: no segment persists here.
+    pub(crate) fn mark_named(&self, _name: &ArrayName, _mark: impl FnOnce()) -> Result<()> {
         Ok(())
     }
 
@@ -453,8 +454,8 @@ pub(crate) fn reclaim(_directory: &Directory, _id: &SegmentId) -> Result<Option<
     Ok(None)
 }
 
-/// Removes a name. `before` marks the segment first. A persistent segment without holders is
-/// removed with its name: it cannot be attached, so that no process would give it back later.
+/// Removes a name. `before` marks the segment first. A segment without holders is removed with its
+/// name: it cannot be attached, so that no process would give it back later.
 pub(crate) fn unlink_name(
     directory: &Directory,
     name: &ArrayName,
