@@ -59,7 +59,7 @@ impl Array {
     /// * [`Error::InvalidArgument`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions, a size
     ///   that overflows, `persist` without a name, or a mode without 0600;
     /// * [`Error::Os`] when a system call fails, and [`Error::Unsupported`] in a process that a
-    ///   signal handler forked.
+    ///   signal handler forked, and for `persist` on the portable backend.
     #[allow(unsafe_code)]
     pub fn create(dtype: DType, shape: &[u64], options: &Options) -> Result<Self> {
         let fill = if options.uninitialized { Fill::Nothing } else { Fill::Zeros };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::held::Segment;
 use super::hold::{Hold, enter};
 use crate::control;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::Header;
 use crate::mapping::{Fill, Mapped};
 use crate::name::{ArrayName, random_generation};
@@ -36,12 +36,16 @@ impl CreationOptions {
 /// Makes a file for a segment, with its memory reserved. No other process can see it.
 ///
 /// # Errors
-/// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::Os`](crate::Error::Os).
+/// [`Error::NoSpace`], [`Error::Os`]; [`Error::Unsupported`] for an array that persists, if the
+/// backend cannot.
 pub(crate) fn reserve(
     directory: &Directory,
     header: &Header,
     options: &CreationOptions,
 ) -> Result<sys::SegmentFile> {
+    if options.persist && !sys::CAN_PERSIST {
+        return Err(Error::Unsupported { what: "an array that persists, on this platform" });
+    }
     let bytes = header.segment_bytes();
     sys::SegmentFile::create(directory.clone(), &header.id, bytes, options.mode)
 }

@@ -7,6 +7,7 @@
 //! | `Directory::current`, `path` | the directory that segments live in |
 //! | `segment_ids`, `total_bytes`, `free_bytes` | what exists; the capacity; the free bytes |
 //! | `page_bytes` | the unit of memory protection |
+//! | `CAN_PERSIST` | whether a segment can stay without holders |
 //! | `SegmentFile::create` | creates a file without a name, reserves its memory and holds it |
 //! | `open`, `open_own` | opens and holds an existing file; `open_own` only this user's |
 //! | `bytes`, `allocated_bytes` | the file's size; the memory that it occupies |
@@ -77,10 +78,10 @@ pub use interface::Access;
 pub(crate) use interface::Lookup;
 
 pub(crate) use backend::{
-    Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard, family_message,
-    family_of, find_dead, is_absent_or_foreign, is_findable, is_found, is_message, link_ticket,
-    monotonic_ns, most_mappings, process_owner, reclaim, recommit, refresh_user, sweep_names,
-    sweep_tickets, thread_ns, unlink_name, unlink_ticket,
+    CAN_PERSIST, Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard,
+    family_message, family_of, find_dead, is_absent_or_foreign, is_findable, is_found, is_message,
+    link_ticket, monotonic_ns, most_mappings, process_owner, reclaim, recommit, refresh_user,
+    sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
 };
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -44,6 +44,9 @@ mod reclaim;
 mod segment_file;
 pub(crate) mod fork;
 
+/// A file stays until its name is unlinked.
+pub(crate) const CAN_PERSIST: bool = true;
+
 pub(crate) use clock::{monotonic_ns, thread_ns};
 pub(crate) use directory::Directory;
 pub(crate) use fork::is_orphaned;

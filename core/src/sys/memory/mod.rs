@@ -17,6 +17,9 @@ mod directory;
 mod process;
 mod segment_file;
 
+/// A file with a name stays.
+pub(crate) const CAN_PERSIST: bool = true;
+
 pub(crate) use clock::{is_absent_or_foreign, monotonic_ns, most_mappings, thread_ns};
 pub(crate) use directory::{Directory, link_ticket, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};

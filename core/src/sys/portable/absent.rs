@@ -4,6 +4,9 @@ use super::directory::Directory;
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 
+/// A segment ends with its last holder: a count of zero cannot be attached again.
+pub(crate) const CAN_PERSIST: bool = false;
+
 /// The owner of an entry. There are none here: no kernel would tell that a holder died.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {

@@ -14,7 +14,7 @@ mod absent;
 mod segment_file;
 
 pub(crate) use absent::{
-    Dead, Liveness, Owner, decommit, discard, family_message, family_of, find_dead,
+    CAN_PERSIST, Dead, Liveness, Owner, decommit, discard, family_message, family_of, find_dead,
     is_absent_or_foreign, is_findable, is_found, is_message, link_ticket, monotonic_ns,
     most_mappings, process_owner, reclaim, recommit, refresh_user, sweep_names, sweep_tickets,
     thread_ns, unlink_ticket,

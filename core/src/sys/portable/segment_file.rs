@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use super::directory::{Directory, missing, page_bytes};
-use crate::control::{ControlWords, PERSIST};
+use crate::control::ControlWords;
 use crate::error::{Error, Result};
 use crate::format::{Header, MAGIC, PAGE_BYTES};
 use crate::name::{ArrayName, SegmentId};
@@ -77,9 +77,8 @@ impl Drop for Held {
         if !*self.counted.get_mut() {
             return; // unpublished, so its creator owns it; or opened only to be read
         }
-        let last =
+        let goes =
             self.control().holders().update(|holders| Some(holders.wrapping_sub(1))) == Ok(1);
-        let goes = last && self.control().flags().load(Ordering::Acquire) & PERSIST == 0;
         self.shmem.set_owner(goes);
         if let Some(name) = self.name().filter(|_| goes) {
             let _ = fs::remove_file(self.directory.name_path(&name)); // no caller to tell
@@ -228,9 +227,8 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Marks a persistent segment, which has its name.
-    pub(crate) fn mark_named(&self, _name: &ArrayName, mark: impl FnOnce()) -> Result<()> {
-        mark();
+    /// Marks nothing: no segment persists here.
+    pub(crate) fn mark_named(&self, _name: &ArrayName, _mark: impl FnOnce()) -> Result<()> {
         Ok(())
     }
 
@@ -263,8 +261,8 @@ fn link_aside(directory: &Directory, name: &ArrayName, aside: &Path) -> Result<(
     Err(Error::NameExists { name: name.to_string(), directory: directory.path().to_owned() })
 }
 
-/// Removes a name. `before` marks the segment first. A persistent segment without holders is
-/// removed with its name: it cannot be attached, so that no process would give it back later.
+/// Removes a name. `before` marks the segment first. A segment without holders is removed with its
+/// name: it cannot be attached, so that no process would give it back later.
 pub(crate) fn unlink_name(
     directory: &Directory,
     name: &ArrayName,
