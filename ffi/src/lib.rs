@@ -21,6 +21,5 @@ pub mod error;
 mod arguments;
 pub mod dtype;
 pub mod array;
-#[cfg(target_os = "linux")]
 pub mod message;
 pub mod segment;
