@@ -645,6 +645,7 @@ void shma_array_close(shma_array *array);
  * Creates a pipe and returns its two ends. Their fds are close-on-exec.
  *
  * Fails with SHMA_ERROR_OS.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 int32_t shma_pipe_pair(shma_pipe **one_out, shma_pipe **other_out, shma_error *error);
 
@@ -654,6 +655,7 @@ int32_t shma_pipe_pair(shma_pipe **one_out, shma_pipe **other_out, shma_error *e
  * If the call succeeds, the pipe owns the fd; if it fails, the caller does. Fails with
  * SHMA_ERROR_INVALID_ARGUMENT if the fd is not the end of such a pipe, SHMA_ERROR_OS if it is not
  * open.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 int32_t shma_pipe_from_fd(int fd, shma_pipe **pipe_out, shma_error *error);
 
@@ -673,6 +675,7 @@ int shma_pipe_fd(const shma_pipe *pipe);
  * Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
  * SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
  * a memory file. Nothing was sent unless the status is 0.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 int32_t shma_pipe_send(const shma_pipe *pipe,
                        const shma_array *const *arrays,
@@ -690,6 +693,7 @@ int32_t shma_pipe_send(const shma_pipe *pipe,
  * process has the other end and every message has been received. Fails with SHMA_ERROR_OS
  * (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
  * fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 int32_t shma_pipe_receive(const shma_pipe *pipe,
                           int64_t timeout_ns,
@@ -719,6 +723,7 @@ size_t shma_message_count(const shma_message *message);
  * with shma_array_close. It stays valid after the message is closed.
  *
  * Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 int32_t shma_message_array(const shma_message *message,
                            size_t index,
