@@ -534,6 +534,7 @@ typedef struct shma_pipe shma_pipe;
  * Creates a pipe and returns its two ends. Their fds are close-on-exec.
  *
  * Fails with SHMA_ERROR_OS.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_pipe_pair(shma_pipe **one_out,
@@ -546,6 +547,7 @@ shma_status shma_pipe_pair(shma_pipe **one_out,
  * If the call succeeds, the pipe owns the fd; if it fails, the caller does. Fails with
  * SHMA_ERROR_INVALID_ARGUMENT if the fd is not the end of such a pipe, SHMA_ERROR_OS if it is not
  * open.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_pipe_from_fd(int fd,
@@ -568,6 +570,7 @@ SHMA_API int shma_pipe_fd(const shma_pipe *pipe);
  * Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
  * SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
  * a memory file. Nothing was sent unless the status is 0.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  *
  * Several threads may send at once: each message is sent whole, and those of one thread stay in
  * order.
@@ -589,6 +592,7 @@ shma_status shma_pipe_send(const shma_pipe *pipe,
  * process has the other end and every message has been received. Fails with SHMA_ERROR_OS
  * (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
  * fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  *
  * Several threads may receive at once, also while others send: each message goes to one of them.
  */
@@ -621,6 +625,7 @@ SHMA_API size_t shma_message_count(const shma_message *message);
  * with shma_array_close. It stays valid after the message is closed.
  *
  * Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_message_array(const shma_message *message,

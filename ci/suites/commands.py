@@ -73,6 +73,11 @@ def portable(*tests):
     return with_cfg("portable", "test", "-p", "shmarray", "--features", FEATURES, *tests)
 
 
+def elsewhere():
+    """The C ABI over the portable backend."""
+    return with_cfg("portable", "test", "-p", "shmarray-ffi", "--test", "elsewhere")
+
+
 def musl(tests, *others):
     """These of core/tests under musl, and what `others` choose of the rest."""
     return core("--target", MUSL, *(f"--test={name}" for name in tests), *others)

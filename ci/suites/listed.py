@@ -18,6 +18,7 @@ from commands import (
     clippy,
     core,
     crashes,
+    elsewhere,
     foreign,
     long_form,
     musl,
@@ -152,8 +153,8 @@ CORE = [
     ("core, musl", musl(MUSL_SHORT, *SAYING), rust_tests),
     *[
         (
-            f"core compiles for {target}",
-            cargo("check", "-q", "-p", "shmarray", "--target", target),
+            f"core and the C ABI compile for {target}",
+            cargo("check", "-q", "-p", "shmarray", "-p", "shmarray-ffi", "--target", target),
             one_check,
         )
         for target in TARGETS
@@ -163,6 +164,7 @@ CORE = [
 
 C = [
     ("C ABI and command line", cargo("test", *BINDINGS, *SAYING), rust_tests),
+    ("C ABI, portable backend", elsewhere(), rust_tests),
     ("C and C++", bash("ci/test-c", "--short"), counted_line),
     ("recorded ABI", pytest("ci/abi"), pytest_line),
     ("installing", bash("ci/test-install", "--short"), counted_line),

@@ -25,6 +25,5 @@ pub mod dtype;
 pub mod options;
 pub mod array;
 pub mod view;
-#[cfg(target_os = "linux")]
 pub mod message;
 pub mod segment;

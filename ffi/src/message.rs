@@ -1,17 +1,31 @@
 //! `shma_pipe_*` and `shma_message_*`: the C functions that send arrays to other processes.
+//!
+//! Only Linux has pipes. Elsewhere these functions exist, so that every program links, and fail:
+//! `backend` is then a set of types without values.
+
+#[cfg(all(target_os = "linux", not(shmarray_portable)))]
+mod linux;
+#[cfg(not(all(target_os = "linux", not(shmarray_portable))))]
+mod elsewhere;
+
+#[cfg(not(all(target_os = "linux", not(shmarray_portable))))]
+use elsewhere as backend;
+#[cfg(all(target_os = "linux", not(shmarray_portable)))]
+use linux as backend;
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use shmarray::{Error, Message, Pipe, Received, Sent};
+use shmarray::Error;
 
-use crate::arguments::{Object, invalid, list, needed, produce, put};
+use crate::arguments::{Object, list, needed, produce, put};
 use crate::array::{access_of, shma_access, shma_array};
 use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
+
+use backend::{Message, Pipe, Received, Sent};
 
 /// One end of a bidirectional pipe for arrays and bytes. Only on Linux.
 ///
@@ -38,6 +52,7 @@ fn timeout_of(timeout_ns: i64) -> Option<Duration> {
 /// Creates a pipe and returns its two ends. Their fds are close-on-exec.
 ///
 /// Fails with SHMA_ERROR_OS.
+/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -49,6 +64,7 @@ pub unsafe extern "C" fn shma_pipe_pair(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
+        backend::check()?;
         if one_out.is_null() {
             return Err(Failure::Null("one_out"));
         }
@@ -70,6 +86,7 @@ pub unsafe extern "C" fn shma_pipe_pair(
 /// If the call succeeds, the pipe owns the fd; if it fails, the caller does. Fails with
 /// SHMA_ERROR_INVALID_ARGUMENT if the fd is not the end of such a pipe, SHMA_ERROR_OS if it is not
 /// open.
+/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; the caller owns the fd if it is open.
@@ -81,41 +98,21 @@ pub unsafe extern "C" fn shma_pipe_from_fd(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
+        backend::check()?;
         // SAFETY: `take_over` needs an fd that the caller owns if it is open, which the C caller
         // guarantees by the `# Safety` section.
-        let make = || unsafe { take_over(fd) }.map(shma_pipe);
+        let make = || unsafe { backend::take_over(fd) }.map(shma_pipe);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `pipe_out`.
         unsafe { produce("pipe_out", pipe_out, make) }
     })
 }
 
-/// Makes a pipe of an fd. A duplicate of the fd is tried first, so that a failure leaves it open.
-///
-/// # Safety
-/// The caller owns the fd if it is open.
-unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
-    if fd < 0 {
-        return Err(invalid("fd", format!("{fd} is negative")));
-    }
-    // SAFETY: `borrow_raw` needs an fd that is not -1 (checked above) and that stays open, as the
-    // caller owns it. If it is not open, only the duplication below uses it, and fails with EBADF.
-    let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    Pipe::from_fd(copy.map_err(|source| Error::Os {
-        call: "fcntl(F_DUPFD_CLOEXEC)",
-        path: "".into(),
-        source,
-    })?)?;
-    // SAFETY: `from_raw_fd` needs an open fd that the caller owns: its duplication above has shown
-    // that it is open, and the `# Safety` section requires the ownership.
-    Ok(Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })?)
-}
-
 /// Returns the pipe's fd, or -1 for NULL. The pipe owns it; use it to poll, and to pass a duplicate
 /// to another process. It is readable if a message can be received or none can arrive any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
-    pipe.map_or(-1, |pipe| pipe.0.as_fd().as_raw_fd())
+    pipe.map_or(-1, |pipe| backend::fd_of(&pipe.0))
 }
 
 /// Sends arrays and bytes. The message holds the arrays until it is received, even if this process
@@ -127,6 +124,7 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 /// Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
 /// SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
 /// a memory file. Nothing was sent unless the status is 0.
+/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// Several threads may send at once: each message is sent whole, and those of one thread stay in
 /// order.
@@ -145,6 +143,7 @@ pub unsafe extern "C" fn shma_pipe_send(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
+        backend::check()?;
         let pipe = &needed("pipe", pipe)?.0;
         // SAFETY: `list` needs NULL or `count` pointers that are NULL or to live arrays: P1 and P3
         // of the crate, which the C caller guarantees.
@@ -175,6 +174,7 @@ pub unsafe extern "C" fn shma_pipe_send(
 /// process has the other end and every message has been received. Fails with SHMA_ERROR_OS
 /// (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
 /// fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
+/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// Several threads may receive at once, also while others send: each message goes to one of them.
 ///
@@ -189,6 +189,7 @@ pub unsafe extern "C" fn shma_pipe_receive(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
+        backend::check()?;
         let pipe = &needed("pipe", pipe)?.0;
         if message_out.is_null() {
             return Err(Failure::Null("message_out"));
@@ -244,6 +245,7 @@ pub extern "C" fn shma_message_count(message: Option<&shma_message>) -> usize {
 /// with shma_array_close. It stays valid after the message is closed.
 ///
 /// Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
+/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -257,6 +259,7 @@ pub unsafe extern "C" fn shma_message_array(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
+        backend::check()?;
         let (message, access) = (&needed("message", message)?.0, access_of(access)?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `array_out`.

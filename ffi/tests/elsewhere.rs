@@ -1,0 +1,63 @@
+//! The C ABI on systems other than Linux, by the portable backend on Linux: arrays work, and what
+//! only Linux has is there and fails with SHMA_ERROR_UNSUPPORTED.
+#![cfg(any(shmarray_portable, not(target_os = "linux")))]
+#![allow(missing_docs, unsafe_code)]
+
+use std::ffi::{CStr, c_int};
+use std::ptr::{null, null_mut};
+
+use shmarray_ffi::array::{SHMA_READ_WRITE, shma_array, shma_array_close, shma_array_create};
+use shmarray_ffi::dtype::SHMA_INT32;
+use shmarray_ffi::error::{SHMA_ERROR_UNSUPPORTED, SHMA_MESSAGE_BYTES, SHMA_OK, shma_error};
+use shmarray_ffi::message::*;
+
+fn no_error() -> shma_error {
+    shma_error { status: 0, os_errno: 0, message: [0; SHMA_MESSAGE_BYTES] }
+}
+
+/// Calls a function, which must fail as unsupported and say so.
+fn refused(call: impl FnOnce(&mut shma_error) -> i32) {
+    let mut error = no_error();
+    assert_eq!(call(&mut error), SHMA_ERROR_UNSUPPORTED);
+    assert_eq!(error.status, SHMA_ERROR_UNSUPPORTED);
+    // SAFETY: the text ends in a zero byte: the array was zeros, and the library writes whole texts
+    // that are shorter.
+    let text = unsafe { CStr::from_ptr(error.message.as_ptr()) };
+    assert!(text.to_str().unwrap().contains("pipes for arrays"), "{text:?}");
+}
+
+#[test]
+fn every_function_of_pipes_fails_as_unsupported() {
+    let (mut one, mut other) = (null_mut::<shma_pipe>(), null_mut::<shma_pipe>());
+    let mut message = null_mut::<shma_message>();
+    let mut array = null_mut::<shma_array>();
+    let fd: c_int = 0;
+    // SAFETY: every output is a local variable, and every list is empty.
+    refused(|error| unsafe { shma_pipe_pair(&mut one, &mut other, Some(error)) });
+    // SAFETY: the output is a local variable; the fd is open and is not used.
+    refused(|error| unsafe { shma_pipe_from_fd(fd, &mut one, Some(error)) });
+    // SAFETY: there is no pipe, and the two lists are empty.
+    refused(|error| unsafe { shma_pipe_send(None, null(), 0, null(), 0, 0, Some(error)) });
+    // SAFETY: there is no pipe, and the output is a local variable.
+    refused(|error| unsafe { shma_pipe_receive(None, 0, &mut message, Some(error)) });
+    // SAFETY: there is no message, and the output is a local variable.
+    refused(|error| unsafe {
+        shma_message_array(None, 0, SHMA_READ_WRITE, &mut array, Some(error))
+    });
+    assert!(one.is_null() && other.is_null() && message.is_null() && array.is_null());
+    assert_eq!((shma_pipe_fd(None), shma_message_count(None)), (-1, 0));
+    assert!(shma_message_payload(None, None).is_null());
+    shma_pipe_close(None);
+    shma_message_close(None);
+}
+
+#[test]
+fn arrays_can_be_made() {
+    let (shape, mut array) = ([2i64, 3], null_mut::<shma_array>());
+    // SAFETY: the shape has two numbers, and the output is a local variable.
+    let status =
+        unsafe { shma_array_create(SHMA_INT32, 2, shape.as_ptr(), null(), &mut array, None) };
+    assert_eq!(status, SHMA_OK);
+    // SAFETY: `shma_array_create` succeeded, so `array` is one that nobody else has.
+    unsafe { shma_array_close(array) };
+}
