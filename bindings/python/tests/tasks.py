@@ -195,3 +195,14 @@ def mark_initialized(index):
 
 def look_at(array):
     return os.getpid(), array.flags.writeable, float(array.sum())
+
+
+def interrupt_as_it_returns():
+    """Has its process interrupted when the worker's call of it returns, no longer in the task."""
+
+    def interrupt(frame, event, _):
+        if (event, frame.f_code.co_name) == ("return", "perform"):
+            sys.setprofile(None)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sys.setprofile(interrupt)

@@ -227,6 +227,13 @@ def test_callbacks_are_called_and_may_fail(one, monkeypatch):
     assert said == [KeyboardInterrupt]
 
 
+def test_an_interrupt_as_a_task_returns_is_its_outcome_and_the_worker_goes_on(one):
+    worker = one.submit(os.getpid).result()
+    interrupted = one.submit(tasks.interrupt_as_it_returns)
+    assert isinstance(interrupted.exception(), KeyboardInterrupt)
+    assert one.submit(os.getpid).result() == worker
+
+
 # Arrays.
 
 

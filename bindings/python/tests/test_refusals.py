@@ -23,6 +23,7 @@ CLASSES = {
     "OutOfBounds": ValueError,
     "ReadOnly": ValueError,
     "NoSpace": MemoryError,
+    "NoMemory": MemoryError,
     "PermissionDenied": PermissionError,
     "Unsupported": shmarray.Error,
     "Os": OSError,

@@ -9,8 +9,9 @@ class ErrorTest < SharedMemoryTest
     "InvalidHandle" => ArgumentError, "InvalidSegment" => Shmarray::Error,
     "InvalidArgument" => ArgumentError,
     "InvalidDType" => TypeError, "DTypeMismatch" => TypeError, "OutOfBounds" => ArgumentError,
-    "ReadOnly" => FrozenError, "NoSpace" => Errno::ENOSPC, "PermissionDenied" => Errno::EACCES,
-    "Unsupported" => Shmarray::Error, "Os" => SystemCallError
+    "ReadOnly" => FrozenError, "NoSpace" => Errno::ENOSPC, "NoMemory" => NoMemoryError,
+    "PermissionDenied" => Errno::EACCES, "Unsupported" => Shmarray::Error,
+    "Os" => SystemCallError
   }.freeze
 
   def test_every_kind_of_error_in_core_has_a_class

@@ -91,9 +91,11 @@ class _Worker:
         end.
         """
         number, call = self._receive()
-        self._may_be_interrupted = True
         try:
+            self._may_be_interrupted = True
             outcome = self._protocol.perform(*call)
+        except KeyboardInterrupt as interrupt:  # as the task returned: it has no result
+            outcome = (False, self._protocol.explain(interrupt, None))
         finally:
             self._may_be_interrupted = False
         if os.getpid() != self._pid:
