@@ -4,29 +4,33 @@
  *     shma_error error = SHMA_ERROR_INIT;
  *     int64_t shape[] = {2, 3, 3};
  *     shma_array *array;
- *     if (shma_array_create(SHMA_INT32, 3, shape, NULL, &array, &error))
- *         return fprintf(stderr, "%s\n", error.message), 1;
- *     char handle[4096]; // for another process
- *     if (shma_array_handle(array, handle, sizeof handle, NULL, &error))
- *         return fprintf(stderr, "%s\n", error.message), 1;
+ *     if (shma_array_create(SHMA_INT32, 3, shape, NULL, &array, &error)) {
+ *         fprintf(stderr, "%s\n", error.message);
+ *         return 1;
+ *     }
  *     ((int32_t *)shma_array_data(array))[0] = 5;
+ *     char handle[4096]; // for another process, which attaches it while this array is open
+ *     if (shma_array_handle(array, handle, sizeof handle, NULL, &error))
+ *         fprintf(stderr, "%s\n", error.message);
  *     shma_array_close(array);
  *
  * Conventions
- *   - Functions are called shma_<noun>_<verb>. The noun is the type of the first parameter or of
- *     the result. shma_abi, shma_version, shma_copied_bytes and shma_sweep act on no object and
- *     have no noun.
+ *   - Functions are called shma_<noun>_<verb>, or shma_<noun>_<property> if they only return a
+ *     property. The noun is the type of the first parameter or of the result, or says what a text
+ *     stands for. shma_abi, shma_version, shma_copied_bytes and shma_sweep have no noun.
  *   - A shma_status is 0 for success, positive for an ordinary outcome (SHMA_TIMED_OUT,
  *     SHMA_CLOSED), negative for a failure. A comment names the failures of its function; besides,
  *     every function with a status may fail with SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_OS,
- *     SHMA_ERROR_PANIC, and, in a process that a signal handler forked, SHMA_ERROR_UNSUPPORTED.
- *     shma_array_is_<adjective> returns 0 or 1.
+ *     SHMA_ERROR_PERMISSION_DENIED, SHMA_ERROR_PANIC, and, in a process that a signal handler
+ *     forked, SHMA_ERROR_UNSUPPORTED. shma_array_is_<adjective> returns 0 or 1.
  *   - The last parameter of a function with a status is the caller's shma_error, or NULL. It is
  *     written only if the status is negative.
- *   - Output parameters come before it and end in _out. They are written only if the status is 0,
+ *   - Output parameters come before it and end in _out; only the buffer of a text is called text,
+ *     and its size follows. Outputs are written only if the status is 0,
  *     except that needed_bytes_out is also written if a text buffer is too short. The caller owns
  *     each object that a function outputs, and closes it with shma_<noun>_close.
- *   - A function does not change an object that is passed as const. Any pointer may be NULL: a
+ *   - const in the type of a parameter means that the function does not close the object. It does
+ *     not protect the elements of an array or the state of a pipe. Any pointer may be NULL: a
  *     function with a status that needs one fails with SHMA_ERROR_INVALID_ARGUMENT, and one without
  *     returns 0 or NULL, or -1 for an fd. A pointer that is not NULL must point to a live object of
  *     its type, or to as many elements as the count that is passed with it. Texts and lists
@@ -40,11 +44,14 @@
  *     an owner of an array may close it beside the other owners. Each thread needs a shma_error of
  *     its own.
  *   - The shape, strides and dtype of an array do not change after its creation. Its elements do:
- *     another thread or process may write them at any time. The README has a section on data races.
+ *     another thread or process may write them at any time. To read an element while another thread
+ *     or process writes it is a data race, as between threads: write first and hand over the handle
+ *     afterwards, or use atomic operations.
  *   - No thread may change the environment (setenv) during a call, and no signal handler may call
  *     these functions.
- *   - A forked child has a copy of each object of its parent, and each process closes its own. To
- *     close the copy of a received message gives nothing back.
+ *   - On Linux a forked child has a copy of each object of its parent, and each process closes its
+ *     own. Closing the copy of a received message does not release its arrays. On other systems the
+ *     child attaches its arrays by handle instead.
  *
  * Versions
  *   - A program that was compiled with this header runs with this version of the library and with
@@ -148,11 +155,11 @@ typedef int32_t shma_status;
 #define SHMA_ERROR_INVALID_ARGUMENT (-6)
 /** The dtype cannot be stored in shared memory. */
 #define SHMA_ERROR_INVALID_DTYPE (-7)
-/** The dtype of the array differs from the requested one. */
+/** The dtype of the array differs from the requested one. No C function returns it; C++ does. */
 #define SHMA_ERROR_DTYPE_MISMATCH (-8)
 /** A view or an index is outside its array. */
 #define SHMA_ERROR_OUT_OF_BOUNDS (-9)
-/** The operation would write to a read-only array. */
+/** The operation would write to a read-only array. No C function returns it; C++ does. */
 #define SHMA_ERROR_READ_ONLY (-10)
 /** Shared memory is full; the message says how many bytes were requested and how many are free. */
 #define SHMA_ERROR_NO_SPACE (-11)
@@ -171,7 +178,7 @@ typedef int32_t shma_status;
  * the call may have taken effect in part.
  */
 #define SHMA_ERROR_PANIC (-16)
-/** Private memory is used up; the message says how many bytes were requested. */
+/** Private memory is used up. No function of this version returns it. */
 #define SHMA_ERROR_NO_MEMORY (-17)
 
 /**
@@ -228,7 +235,10 @@ typedef int32_t shma_dtype;
 #define SHMA_COMPLEX64 13
 /** Two of double: real part, imaginary part. */
 #define SHMA_COMPLEX128 14
-/** The number of dtypes above: they are 1 to SHMA_DTYPE_COUNT. Later versions may have more. */
+/**
+ * The number of dtypes besides SHMA_OPAQUE: they are 1 to SHMA_DTYPE_COUNT. Later versions may
+ * have more.
+ */
 #define SHMA_DTYPE_COUNT 14
 
 /**
@@ -265,9 +275,10 @@ typedef struct shma_options {
     const char *name;
     /**
      * If not 0, the array lives until its name is unlinked, even without a holder. Needs a name.
+     * Only on Linux.
      */
     int32_t persist;
-    /** The permission bits of the segment; 0 stands for 0600. */
+    /** The permission bits of the segment; 0 stands for 0600. Another mode only on Linux. */
     uint32_t mode;
     /** SHMA_ORDER_C or SHMA_ORDER_F. */
     shma_order order;
@@ -306,8 +317,9 @@ typedef int32_t shma_access;
  * Creates an array. It is filled with zeros unless options->uninitialized is set. All its memory
  * is reserved by this call.
  *
- * shape has ndim numbers; options may be NULL. Fails with SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS,
- * SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
+ * shape has ndim numbers, and ndim is at most 64; options may be NULL. Fails with
+ * SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE,
+ * and, for options that only Linux has, SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_array_create(shma_dtype dtype,
@@ -365,7 +377,8 @@ shma_status shma_array_handle(const shma_array *array,
  * when the handle is attached or passed to shma_handle_discard, or when the last process of this
  * process's family ends. A family is the first process that uses this library and all processes
  * that are forked from it afterwards, directly or not. A program that is started by exec has a
- * family of its own. Each successful call creates one ticket; a failing call creates none.
+ * family of its own unless it inherits the environment variable SHMARRAY_FAMILY. Each successful
+ * call creates one ticket; a failing call creates none.
  *
  * text, text_bytes and needed_bytes_out are as in shma_array_handle. Fails with
  * SHMA_ERROR_TEXT_TOO_SHORT, SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
@@ -390,8 +403,9 @@ shma_status shma_array_dtype_text(const shma_array *array,
 
 /**
  * Returns a pointer to the first element. It is valid until the array is closed. The elements of a
- * read-only array must not be written. If the offset of a view, or of an array that another
- * process made, is no multiple of the element's alignment, read and write elements with memcpy.
+ * read-only array must not be written. Elements of a view, or of an array that another process
+ * made, may be unaligned: if the pointer or a stride is no multiple of the element's alignment,
+ * read and write them with memcpy.
  */
 SHMA_API void *shma_array_data(const shma_array *array);
 
@@ -441,8 +455,8 @@ SHMA_API void shma_array_close(shma_array *array);
 /* ---- Views of arrays ------------------------------------------------------------------------- */
 
 /**
- * An open bound of a slice. As start it stands for the first element in the direction of the step,
- * as stop for the end behind the last one.
+ * An open bound of a slice: as start, the first element in the direction of step; as stop, the
+ * position after the last one.
  */
 #define SHMA_END INT64_MIN
 
@@ -465,10 +479,10 @@ shma_status shma_array_view(const shma_array *array,
                             shma_error *error);
 
 /**
- * Creates a view of the elements start, start + step and so on before stop along one dimension.
- * Negative bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it
- * is the first element in the direction of step, as stop the end behind the last one. Fails with
- * SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
+ * Creates a view of the elements start, start + step and so on before stop along one dimension, as
+ * Python's slices do: negative bounds count from the end, and bounds outside the dimension are
+ * clamped to it. SHMA_END leaves a bound open. Fails with SHMA_ERROR_INVALID_ARGUMENT if there is
+ * no such dimension or step is 0.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_array_slice(const shma_array *array,
@@ -482,7 +496,7 @@ shma_status shma_array_slice(const shma_array *array,
 /**
  * Creates a view of the elements at one index of a dimension. The view does not have that
  * dimension. A negative index counts from the end. Fails with SHMA_ERROR_OUT_OF_BOUNDS if the
- * dimension has no such index.
+ * dimension has no such index, SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_array_select(const shma_array *array,
@@ -650,7 +664,8 @@ typedef int32_t shma_segment_kind;
 /** Free memory that living processes keep in their pool for new arrays. */
 #define SHMA_SEGMENT_POOL 1
 /**
- * Memory that dead processes left behind. It is given back when its owner next uses the library.
+ * Memory that dead processes left behind. The next create or receive of
+ * a process of the same user gives it back, and so does shma_sweep.
  */
 #define SHMA_SEGMENT_REMAINS 2
 
@@ -685,7 +700,9 @@ typedef struct shma_segment_info {
      * the pid namespace of that process.
      */
     const uint32_t *holders;
-    /** The number of messages that hold it and can still be received. */
+    /**
+     * The number of tickets that hold it: of messages and of handles that were sent out of band.
+     */
     uint64_t tickets;
     /** The pid of the process that created it, in the pid namespace of that process. */
     uint32_t creator_pid;
@@ -695,8 +712,10 @@ typedef struct shma_segment_info {
 
 /**
  * Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
- * Memory that this user has no permission to open is left out. The list does not change after the
- * call, and may lack what other threads and processes make during it.
+ * Memory that this user has no permission to open is left out. On systems other
+ * than Linux the list is empty. The list does not change after the
+ * call, and may lack what other threads and processes make during it. On systems other than Linux
+ * the list is empty.
  *
  * Fails with SHMA_ERROR_OS.
  */

@@ -63,8 +63,9 @@ pub(crate) fn access_of(access: shma_access) -> Result<Access, Failure> {
 /// Creates an array. It is filled with zeros unless options->uninitialized is set. All its memory
 /// is reserved by this call.
 ///
-/// shape has ndim numbers; options may be NULL. Fails with SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS,
-/// SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE.
+/// shape has ndim numbers, and ndim is at most 64; options may be NULL. Fails with
+/// SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS, SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_INVALID_DTYPE,
+/// and, for options that only Linux has, SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -195,7 +196,8 @@ pub unsafe extern "C" fn shma_array_handle(
 /// when the handle is attached or passed to shma_handle_discard, or when the last process of this
 /// process's family ends. A family is the first process that uses this library and all processes
 /// that are forked from it afterwards, directly or not. A program that is started by exec has a
-/// family of its own. Each successful call creates one ticket; a failing call creates none.
+/// family of its own unless it inherits the environment variable SHMARRAY_FAMILY. Each successful
+/// call creates one ticket; a failing call creates none.
 ///
 /// text, text_bytes and needed_bytes_out are as in shma_array_handle. Fails with
 /// SHMA_ERROR_TEXT_TOO_SHORT, SHMA_ERROR_UNSUPPORTED, SHMA_ERROR_OS.
@@ -251,8 +253,9 @@ pub unsafe extern "C" fn shma_array_dtype_text(
 }
 
 /// Returns a pointer to the first element. It is valid until the array is closed. The elements of a
-/// read-only array must not be written. If the offset of a view, or of an array that another
-/// process made, is no multiple of the element's alignment, read and write elements with memcpy.
+/// read-only array must not be written. Elements of a view, or of an array that another process
+/// made, may be unaligned: if the pointer or a stride is no multiple of the element's alignment,
+/// read and write them with memcpy.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_array_data(array: Option<&shma_array>) -> *mut c_void {
     array.map_or(std::ptr::null_mut(), |array| array.0.as_ptr().cast())

@@ -42,7 +42,8 @@ pub const SHMA_COMPLEX64: shma_dtype = 13;
 /// Two of double: real part, imaginary part.
 pub const SHMA_COMPLEX128: shma_dtype = 14;
 
-/// The number of dtypes above: they are 1 to SHMA_DTYPE_COUNT. Later versions may have more.
+/// The number of dtypes besides SHMA_OPAQUE: they are 1 to SHMA_DTYPE_COUNT. Later versions may
+/// have more.
 pub const SHMA_DTYPE_COUNT: shma_dtype = 14;
 
 // A dtype of core's table without a constant above does not compile.

@@ -29,11 +29,11 @@ pub const SHMA_ERROR_INVALID_SEGMENT: shma_status = -5;
 pub const SHMA_ERROR_INVALID_ARGUMENT: shma_status = -6;
 /// The dtype cannot be stored in shared memory.
 pub const SHMA_ERROR_INVALID_DTYPE: shma_status = -7;
-/// The dtype of the array differs from the requested one.
+/// The dtype of the array differs from the requested one. No C function returns it; C++ does.
 pub const SHMA_ERROR_DTYPE_MISMATCH: shma_status = -8;
 /// A view or an index is outside its array.
 pub const SHMA_ERROR_OUT_OF_BOUNDS: shma_status = -9;
-/// The operation would write to a read-only array.
+/// The operation would write to a read-only array. No C function returns it; C++ does.
 pub const SHMA_ERROR_READ_ONLY: shma_status = -10;
 /// Shared memory is full; the message says how many bytes were requested and how many are free.
 pub const SHMA_ERROR_NO_SPACE: shma_status = -11;
@@ -48,7 +48,7 @@ pub const SHMA_ERROR_TEXT_TOO_SHORT: shma_status = -15;
 /// A bug in shmarray: the library panicked. The message is the panic's. No output was written, but
 /// the call may have taken effect in part.
 pub const SHMA_ERROR_PANIC: shma_status = -16;
-/// Private memory is used up; the message says how many bytes were requested.
+/// Private memory is used up. No function of this version returns it.
 pub const SHMA_ERROR_NO_MEMORY: shma_status = -17;
 
 /// Size of shma_error.message, including the terminating zero. Longer messages are truncated.

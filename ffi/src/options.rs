@@ -27,8 +27,9 @@ pub struct shma_options {
     /// A name for the array, 1 to 64 characters of A-Z a-z 0-9 . _ -, or NULL.
     pub name: *const c_char,
     /// If not 0, the array lives until its name is unlinked, even without a holder. Needs a name.
+    /// Only on Linux.
     pub persist: i32,
-    /// The permission bits of the segment; 0 stands for 0600.
+    /// The permission bits of the segment; 0 stands for 0600. Another mode only on Linux.
     pub mode: u32,
     /// SHMA_ORDER_C or SHMA_ORDER_F.
     pub order: shma_order,

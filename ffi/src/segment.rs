@@ -14,7 +14,8 @@ pub type shma_segment_kind = i32;
 pub const SHMA_SEGMENT_ARRAY: shma_segment_kind = 0;
 /// Free memory that living processes keep in their pool for new arrays.
 pub const SHMA_SEGMENT_POOL: shma_segment_kind = 1;
-/// Memory that dead processes left behind. It is given back when its owner next uses the library.
+/// Memory that dead processes left behind. The next create or receive of
+/// a process of the same user gives it back, and so does shma_sweep.
 pub const SHMA_SEGMENT_REMAINS: shma_segment_kind = 2;
 
 /// Describes an array, which need not be attached, or memory that is not an array at present.
@@ -43,7 +44,7 @@ pub struct shma_segment_info {
     /// The pids of the living processes that have a lease on it or have it in their pool, each in
     /// the pid namespace of that process.
     pub holders: *const u32,
-    /// The number of messages that hold it and can still be received.
+    /// The number of tickets that hold it: of messages and of handles that were sent out of band.
     pub tickets: u64,
     /// The pid of the process that created it, in the pid namespace of that process.
     pub creator_pid: u32,
@@ -122,8 +123,10 @@ impl Row {
 }
 
 /// Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
-/// Memory that this user has no permission to open is left out. The list does not change after the
-/// call, and may lack what other threads and processes make during it.
+/// Memory that this user has no permission to open is left out. On systems other
+/// than Linux the list is empty. The list does not change after the
+/// call, and may lack what other threads and processes make during it. On systems other than Linux
+/// the list is empty.
 ///
 /// Fails with SHMA_ERROR_OS.
 ///

@@ -4,8 +4,8 @@ use crate::arguments::{needed, numbers, produce, shape as shape_of};
 use crate::array::{shma_array, strides_of};
 use crate::error::{guard, shma_error, shma_status};
 
-/// An open bound of a slice. As start it stands for the first element in the direction of the step,
-/// as stop for the end behind the last one.
+/// An open bound of a slice: as start, the first element in the direction of step; as stop, the
+/// position after the last one.
 pub const SHMA_END: i64 = i64::MIN;
 
 /// Creates a view: the same memory with another shape, strides and offset. The offset is in bytes
@@ -47,10 +47,10 @@ pub unsafe extern "C" fn shma_array_view(
     })
 }
 
-/// Creates a view of the elements start, start + step and so on before stop along one dimension.
-/// Negative bounds count from the end of the dimension. SHMA_END leaves a bound open: as start it
-/// is the first element in the direction of step, as stop the end behind the last one. Fails with
-/// SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension or step is 0.
+/// Creates a view of the elements start, start + step and so on before stop along one dimension, as
+/// Python's slices do: negative bounds count from the end, and bounds outside the dimension are
+/// clamped to it. SHMA_END leaves a bound open. Fails with SHMA_ERROR_INVALID_ARGUMENT if there is
+/// no such dimension or step is 0.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn shma_array_slice(
 
 /// Creates a view of the elements at one index of a dimension. The view does not have that
 /// dimension. A negative index counts from the end. Fails with SHMA_ERROR_OUT_OF_BOUNDS if the
-/// dimension has no such index.
+/// dimension has no such index, SHMA_ERROR_INVALID_ARGUMENT if there is no such dimension.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.

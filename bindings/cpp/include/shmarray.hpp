@@ -1,20 +1,21 @@
 // shmarray: typed n-dimensional arrays in shared memory, the same in every language.
 //
 //     auto image = shmarray::array<std::uint8_t, 3>::create({480, 640, 3});
-//     send(image.handle());                            // one line of text, for any process
 //     for (std::uint8_t &value : image)                // its iterators are pointers
 //         value = 255;
 //     auto [rows, columns, channels] = image.shape();
 //     image(rows - 1, 0, 2) = 7;                       // two numbers would not compile
+//     send(image.handle());                            // one line of text, for any process
 //
 //     // Elsewhere. Throws unless it is an array of std::uint8_t with three dimensions.
 //     auto frame = shmarray::array<const std::uint8_t, 3>::attach(received);
 //     auto every_second = frame.slice(0, 0, shmarray::far_end, 2); // a strided_array
 //
 // array<T, Rank, Layout>
-// * T is any number (char and long long, too), bool, std::byte, float16, std::complex, or a
-//   structure with struct_traits. As with std::span it has the const: an array<const T> is
-//   read-only, and attach() of such a type maps the pages read-only.
+// * T is an integer (char and long long, too), an enumeration, bool, std::byte, float16, float,
+//   double, std::complex of these two, or a structure with struct_traits. As with std::span it has
+//   the const: an array<const T> is read-only, and attach() of such a type maps the pages
+//   read-only.
 // * Rank is the number of dimensions. Without it, it is known at run time.
 // * Layout is contiguous (in C order) or strided: strided_array<T, Rank>.
 // * An array converts to one that says less, and to any_array, whose dtype is known at run time.
@@ -23,11 +24,12 @@
 // An array object owns a hold on memory, not the memory itself. Moving it is cheap. Copying it does
 // not compile, because a copy could be mistaken for a copy of the elements; view() returns a second
 // object for the same memory. An object of this library that was moved from, closed or
-// default-constructed is empty: its data() is null, its size() is 0, it is false as a bool, and it
-// can be assigned to.
+// default-constructed is null: it is false as a bool, its data() is null, its size() is 0, and it
+// can be assigned to. empty() says only that there are no elements.
 //
-// Every function that can fail throws an exception, and has a twin try_… that returns a result<T>,
-// as std::expected does. Programs that are compiled with -fno-exceptions use the twins:
+// A function that fails throws an exception. Each but at() has a twin try_… that returns a
+// result<T>, as std::expected does; the twin of the constructor from an any_array is try_as().
+// Programs that are compiled with -fno-exceptions use the twins:
 //
 //     auto floats = shmarray::array<float, 2>::try_attach(received);
 //     floats ? use(*floats) : log(floats.error().message());

@@ -27,7 +27,7 @@ pub(super) trait ItemCopy: Copy {
         });
     }
 
-    /// Copies the first items of a row that lies side by side in both ends, backwards in the
+    /// Copies the first items of a row that is contiguous in both ends, and runs backwards in the
     /// source: as many as fill whole words. Returns their number.
     ///
     /// # Safety
@@ -54,7 +54,7 @@ pub(super) trait ItemCopy: Copy {
     }
 }
 
-/// The bytes of a word, which one instruction loads.
+/// The size in bytes of a word, which one instruction loads.
 const WORD_BYTES: usize = 16;
 
 /// An item of a size that is known here: one load and one store.

@@ -1,6 +1,8 @@
 //! One byte after the other, each by a relaxed atomic access.
 #![allow(unsafe_code)] // loads and stores at addresses
 
+/// Returns `BYTES` bytes, each loaded atomically.
+///
 /// # Safety
 /// `BYTES` bytes can be read at `from`.
 #[inline]
@@ -9,6 +11,8 @@ pub(crate) unsafe fn load<const BYTES: usize>(from: *const u8) -> [u8; BYTES] {
     std::array::from_fn(|index| unsafe { load_byte(from.wrapping_add(index)) })
 }
 
+/// Stores `BYTES` bytes, each atomically.
+///
 /// # Safety
 /// `BYTES` bytes can be written at `to`.
 #[inline]
@@ -20,6 +24,8 @@ pub(crate) unsafe fn store<const BYTES: usize>(to: *mut u8, bytes: [u8; BYTES]) 
     }
 }
 
+/// Copies `count` bytes, each loaded and stored atomically.
+///
 /// # Safety
 /// `count` bytes can be read at `from` and written at `to`, and do not overlap.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
@@ -32,8 +38,10 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
     }
 }
 
-/// A reference to an atomic may be made of writable memory alone, and `from` may be read-only. Miri
-/// would refuse it; it has the intrinsic that needs no reference.
+/// Loads one byte, which may be in a read-only mapping.
+///
+/// `AtomicU8::from_ptr` asks for memory that is valid for writes, too. Miri checks that, so under
+/// Miri this uses the intrinsic, which makes no reference.
 ///
 /// # Safety
 /// One byte can be read at `from`.
@@ -46,12 +54,17 @@ unsafe fn load_byte(from: *const u8) -> u8 {
     };
     #[cfg(not(miri))]
     {
-        // SAFETY: the caller promises that the byte can be read, and this atomic is only loaded.
+        // SAFETY: `from_ptr` needs a byte that is valid for reads, as the caller promises, and for
+        // writes. The latter may not hold; a relaxed load of one byte is a plain load on every
+        // processor that has only this way (`std::sync::atomic`, "Atomic accesses to read-only
+        // memory").
         let byte = unsafe { std::sync::atomic::AtomicU8::from_ptr(from.cast_mut()) };
         byte.load(std::sync::atomic::Ordering::Relaxed)
     }
 }
 
+/// Stores one byte.
+///
 /// # Safety
 /// One byte can be written at `to`.
 #[inline]

@@ -12,6 +12,8 @@ type Word16 = std::arch::x86_64::__m128i;
 /// Defines `load` and `store` from the instructions of each size.
 macro_rules! instructions {
     ($($size:literal: $type:ty, $register:ident, $load:literal, $store:literal;)*) => {
+        /// Returns `BYTES` bytes, each loaded atomically.
+        ///
         /// # Safety
         /// `BYTES` bytes can be read at `from`.
         #[inline(always)]
@@ -36,6 +38,8 @@ macro_rules! instructions {
             }
         }
 
+        /// Stores `BYTES` bytes, each atomically.
+        ///
         /// # Safety
         /// `BYTES` bytes can be written at `to`.
         #[inline(always)]
@@ -83,6 +87,8 @@ unsafe extern "C" {
     fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8;
 }
 
+/// Copies `count` bytes, each loaded and stored atomically.
+///
 /// # Safety
 /// `count` bytes can be read at `from` and written at `to`, and do not overlap.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {

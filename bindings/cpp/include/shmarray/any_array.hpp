@@ -97,7 +97,7 @@ class any_array : public detail::with_views<any_array> {
         return any_array(std::move(*made), {});
     }
 
-    static detail::held from(const detail::array_base &other) { return share_of(other); }
+    static detail::held from(const detail::array_base &other) { return held_of(other); }
     static detail::held from(detail::array_base &&other) noexcept { return taken_from(other); }
 
     template <class Function, class... Elements>

@@ -31,7 +31,7 @@ namespace shmarray {
 
 namespace detail {
 
-/// Whether every array<T, Rank, Layout> is an array<To, ToRank, ToLayout>, too.
+/// Whether the array type From converts to the array type To, which says less.
 template <class From, class To>
 inline constexpr bool converts = false;
 
@@ -72,7 +72,7 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     /// Shares the memory of an array whose type says more, or takes it over from an rvalue.
     template <class U, std::size_t R, class L,
               std::enable_if_t<detail::converts<array<U, R, L>, array>, int> = 0>
-    array(const array<U, R, L> &other) : base(base::share_of(other)) {}
+    array(const array<U, R, L> &other) : base(base::held_of(other)) {}
     template <class U, std::size_t R, class L,
               std::enable_if_t<detail::converts<array<U, R, L>, array>, int> = 0>
     array(array<U, R, L> &&other) noexcept : base(base::taken_from(other)) {}
@@ -127,7 +127,7 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
             static_cast<shma_access>(std::is_const_v<T> ? SHMA_READ_ONLY : SHMA_READ_WRITE)));
     }
 
-    /// Returns a pointer to the first element; null if the object is empty.
+    /// Returns a pointer to the first element; null if the object is null.
     T *data() const noexcept { return reinterpret_cast<T *>(this->held_.first); }
 
     /// Returns the number of elements along each dimension: with a Rank a std::array, as in

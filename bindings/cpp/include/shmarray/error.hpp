@@ -13,7 +13,8 @@
 
 namespace shmarray {
 
-/// The base of all exceptions of this library. what() is one line with the values involved.
+/// The base of all exceptions of this library, thrown itself for a status without a class below.
+/// what() is one line with the values involved.
 class error : public std::runtime_error {
   public:
     error(std::int32_t status, std::int32_t os_errno, const std::string &message)

@@ -1,4 +1,4 @@
-// A share in an array of the C ABI, and the members of every array object.
+// An owner of an array of the C ABI, and the members of every array object.
 #ifndef SHMARRAY_HELD_HPP
 #define SHMARRAY_HELD_HPP
 
@@ -42,10 +42,10 @@ struct array_named<array<T, Rank, Layout>, dynamic_rank, contiguous> {
 template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
 using array_for = typename array_named<T, Rank, Layout>::type;
 
-/// Says that a share was checked for the type that is made of it.
+/// Says that a held was checked for the type that is made of it.
 struct already_checked {};
 
-/// A share in an array of the C ABI, with its facts. Objects that share it need no further view.
+/// An owner of an array of the C ABI, with the array's facts. Copies need no further view.
 struct held {
     std::shared_ptr<shma_array> owner;
     unsigned char *first = nullptr;
@@ -140,13 +140,13 @@ inline result<void> check_layout(const held &array, std::size_t rank, bool is_co
 }
 
 /// The members of every array object. An object that was moved from, closed or default-constructed
-/// is empty: its size is 0, its data() null, and it can be assigned to.
+/// is null: its size is 0, its data() null, and it can be assigned to.
 class array_base {
   public:
     /// Returns whether there is an array.
     explicit operator bool() const noexcept { return held_.owner != nullptr; }
 
-    /// Releases the array, as the destructor does. The object is then empty.
+    /// Releases the array, as the destructor does. The object is then null.
     void close() noexcept { held_ = held(); }
 
     /// Returns the number of dimensions.
@@ -224,8 +224,8 @@ class array_base {
 
     held held_;
 
-    // A conversion between array types reaches the share of the other object by these.
-    static const held &share_of(const array_base &other) noexcept { return other.held_; }
+    // A conversion between array types reaches the held of the other object by these.
+    static const held &held_of(const array_base &other) noexcept { return other.held_; }
     static held taken_from(array_base &other) noexcept {
         return std::exchange(other.held_, held());
     }

@@ -23,8 +23,8 @@ enum class access : std::int32_t { read_write = SHMA_READ_WRITE, read_only = SHM
 /// The order of elements in memory: the last (c) or the first (f) dimension varies fastest.
 enum class order : std::int32_t { c = SHMA_ORDER_C, f = SHMA_ORDER_F };
 
-/// An open bound of a slice. As start it stands for the first element in the direction of the step,
-/// as stop for the end behind the last one.
+/// An open bound of a slice: as start, the first element in the direction of step; as stop, the
+/// position after the last one.
 inline constexpr std::int64_t far_end = SHMA_END;
 
 /// The Rank of an array whose number of dimensions is known only at run time.

@@ -37,8 +37,8 @@ enum class outcome : std::int32_t {
     closed = SHMA_CLOSED
 };
 
-/// The longest time to wait; without a value there is no limit. It converts from any duration of
-/// whole ticks. A negative one counts as zero.
+/// The longest time to wait; without a value there is no limit. It converts from any duration that
+/// counts in integers, such as 100ms, not 0.1s. A negative one counts as zero.
 using timeout = std::optional<std::chrono::nanoseconds>;
 
 /// A reference to an array of any type, for pipe::send.
@@ -52,7 +52,7 @@ class sendable {
 };
 
 /// A received message: bytes and arrays. It holds its arrays as long as it lives. An array that was
-/// attached has a hold of its own. A message that was moved from or closed is empty.
+/// attached has a hold of its own. A message that was moved from or closed is null.
 class message {
   public:
     message() = default;

@@ -18,9 +18,9 @@
 
 namespace shmarray {
 
-/// A T, or the failure because of which there is none, with std::expected's names. Every function
-/// that throws has a twin try_… with a result, and is that twin's value(). A result that was moved
-/// from has no value.
+/// A T, or the failure because of which there is none, with std::expected's names. A function that
+/// throws, other than at(), has a twin try_… with a result, and is that twin's value(). A result
+/// that was moved from has no value.
 template <class T>
 class [[nodiscard]] result {
   public:

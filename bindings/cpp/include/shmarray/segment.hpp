@@ -32,7 +32,7 @@ struct segment_info {
     std::string dtype;                  ///< as in a handle; "|u1" for memory without an array
     std::vector<std::int64_t> shape;    ///< elements along each dimension
     std::vector<std::uint32_t> holders; ///< pids of living processes, in their pid namespaces
-    std::uint64_t tickets;              ///< messages that hold it and can still be received
+    std::uint64_t tickets;              ///< tickets of messages and of handles that hold it
     std::uint32_t creator_pid;          ///< the pid of its creator, in its pid namespace
     std::uint64_t created_ns;           ///< nanoseconds since 1970; for a cell, its segment's
 };

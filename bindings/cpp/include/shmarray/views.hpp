@@ -50,8 +50,9 @@ class with_views : public array_base {
     /// Returns a second object for the same memory.
     Self view() const { return share(); }
 
-    /// Returns the elements that lie side by side from the first one on, in another shape. Throws
-    /// out_of_bounds if the array does not span as many.
+    /// Returns a view of that shape in C order without gaps, which begins at the first element;
+    /// this array's strides do not matter. Throws out_of_bounds if it ends outside the memory that
+    /// the array spans.
     template <std::size_t Rank = dynamic_rank>
     typename types::template viewed<Rank> view(const shape_argument<Rank> &shape) const {
         return try_view<Rank>(shape).value();
