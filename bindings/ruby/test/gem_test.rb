@@ -192,8 +192,7 @@ class GemTest < SharedMemoryTest
   end
 
   MUST_BE_FOUND = {
-    "[[test]]" => "core/Cargo.toml", "[[bench]]" => "core/Cargo.toml",
-    "[[example]]" => "core/Cargo.toml",
+    "[[bench]]" => "core/Cargo.toml", "[[example]]" => "core/Cargo.toml",
     "[dev-dependencies]" => "core/Cargo.toml",
     "[target.'cfg(loom)'.dependencies]" => "core/Cargo.toml",
     "[profile.loom" => "Cargo.toml"

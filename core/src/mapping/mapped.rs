@@ -39,7 +39,7 @@ pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result
     let expected = match lookup {
         Lookup::Id(id) if *id != header.id => label.clone(),
         // A copy of a segment's file: what ended it would end the original.
-        Lookup::Name(_) if file.is_another_than(&header.id) => "the id of this file".to_owned(),
+        Lookup::Name(_) if file.is_another_than(&header.id)? => "the id of this file".to_owned(),
         _ => return Ok(header),
     };
     let found = header.id.to_string();

@@ -129,9 +129,15 @@ impl SegmentFile {
     }
 
     /// Whether an id leads to another file than this one.
-    pub(crate) fn is_another_than(&self, id: &SegmentId) -> bool {
-        let by_id = fs::symlink_metadata(self.directory.segment_path(id));
-        by_id.is_ok_and(|there| !self.file.metadata().is_ok_and(|here| is_one_file(&here, &there)))
+    pub(crate) fn is_another_than(&self, id: &SegmentId) -> Result<bool> {
+        let by_id = self.directory.segment_path(id);
+        let there = match fs::symlink_metadata(&by_id) {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Error::os("lstat", by_id, error)),
+        };
+        let here = self.file.metadata().map_err(|error| Error::os("fstat", &self.path, error))?;
+        Ok(!is_one_file(&here, &there))
     }
 
     /// Returns a copy of the first `bytes` bytes, or of all if the file is shorter.

@@ -112,8 +112,8 @@ impl SegmentFile {
     }
 
     /// No name here leads to a copy of a segment.
-    pub(crate) fn is_another_than(&self, _id: &SegmentId) -> bool {
-        false
+    pub(crate) fn is_another_than(&self, _id: &SegmentId) -> Result<bool> {
+        Ok(false)
     }
 
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {

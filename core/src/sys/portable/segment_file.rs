@@ -175,8 +175,8 @@ impl SegmentFile {
     }
 
     /// A name is looked up as an id here.
-    pub(crate) fn is_another_than(&self, _id: &SegmentId) -> bool {
-        false
+    pub(crate) fn is_another_than(&self, _id: &SegmentId) -> Result<bool> {
+        Ok(false)
     }
 
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
