@@ -34,6 +34,9 @@
 //     auto floats = shmarray::array<float, 2>::try_attach(received);
 //     floats ? use(*floats) : log(floats.error().message());
 //
+// Such files link with files that are compiled with exceptions. The types here then differ between
+// the two, so such files pass each other handles or shma_array pointers, not objects.
+//
 // Another process may write an element while this one reads it. To avoid data races, write the data
 // first and send the handle afterwards.
 #ifndef SHMARRAY_HPP
@@ -50,10 +53,12 @@
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>
 #include <shmarray/message.hpp>
+#include <shmarray/mode.hpp>
 #include <shmarray/result.hpp>
 #include <shmarray/segment.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// Creates an array and copies private memory into it. Strides are in bytes; the default is C
 /// order.
@@ -86,6 +91,7 @@ inline std::uint64_t copied_bytes() noexcept { return shma_copied_bytes(); }
 /// Returns the version of the library, such as "0.1.0".
 inline std::string version() { return shma_version(); }
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_HPP

@@ -50,7 +50,8 @@ TEST_CASE("an_array_to_write_becomes_one_to_read_without_a_further_view") {
     CHECK(reader.get() == a.get()); // the same object of the C ABI
     CHECK(reader.data() == a.data());
     CHECK(reader(1, 1) == 5);
-    CHECK(reader.is_readonly() == false);
+    CHECK(reader.is_readonly());
+    CHECK_FALSE(a.is_readonly());
     CHECK(a.view().get() == a.get());
     CHECK(sum(a) == 5);
     reader = std::move(a);
@@ -72,6 +73,34 @@ TEST_CASE("const_is_kept_through_any_array") {
     const any_array pages = any_array::attach(a.handle(), shmarray::access::read_only);
     CHECK_THROWS_AS(pages.as<int>(), shmarray::read_only);
     static_assert(std::is_same_v<decltype(untyped.data()), const void *>);
+}
+
+/// Checks that no way back to elements that are not const succeeds.
+template <class Array>
+void stays_const(const Array &reader) {
+    CHECK(reader.is_readonly());
+    CHECK_THROWS_AS(reader.template as<strided_array<int>>(), shmarray::read_only);
+    CHECK_THROWS_AS(reader.slice(0).template as<strided_array<int>>(), shmarray::read_only);
+    CHECK_THROWS_AS(reader.view().template as<strided_array<int>>(), shmarray::read_only);
+    CHECK_THROWS_AS(any_array(reader).as<strided_array<int>>(), shmarray::read_only);
+    CHECK(reader.template as<strided_array<const int>>().is_readonly());
+}
+
+TEST_CASE("const_is_kept_by_every_way_to_an_array_of_const") {
+    const LeavesNothing leaves_nothing;
+    const auto a = array<int, 1>::create({3});
+    stays_const(array<const int>(a));
+    stays_const(array<const int>(a.view()));
+    stays_const(strided_array<const int>(array<const int, 1>(a)));
+    stays_const(a.as<const int>());
+    stays_const(any_array(a).as<const int>());
+    stays_const(array<const int>(any_array(a)));
+    stays_const(a.slice(0).as<const int>());
+    stays_const(array<const int>::create({3}));
+    stays_const(array<const int>::share(a.data(), {3}));
+    CHECK_FALSE(a.is_readonly());
+    CHECK_FALSE(array<const int>().view().is_readonly());
+    CHECK_FALSE(any_array(array<const int>()).is_readonly());
 }
 
 template <class T>

@@ -11,9 +11,11 @@
 
 #include <shmarray.h>
 #include <shmarray/held.hpp>
+#include <shmarray/mode.hpp>
 #include <shmarray/views.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// An array whose dtype is known only at run time. visit() and as() give it an element type. Arrays
 /// with an element type convert to it and share the memory; const elements stay const.
@@ -28,10 +30,7 @@ class any_array : public detail::with_views<any_array> {
     template <class Array, std::enable_if_t<detail::is_array<Array> &&
                                                 !std::is_same_v<std::decay_t<Array>, any_array>,
                                             int> = 0>
-    any_array(Array &&typed) : with_views(from(std::forward<Array>(typed))) {
-        held_.is_readonly =
-            held_.is_readonly || std::is_const_v<typename std::decay_t<Array>::element_type>;
-    }
+    any_array(Array &&typed) : with_views(from(std::forward<Array>(typed))) {}
 
     /// Creates an array: of zeros, unless chosen.uninitialized is set. The dtype's text is such as
     /// "<i4", "|V3" or a structured type's JSON. Throws no_space, already_exists or
@@ -133,6 +132,7 @@ class any_array : public detail::with_views<any_array> {
     }
 };
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_ANY_ARRAY_HPP

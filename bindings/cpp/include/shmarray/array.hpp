@@ -25,9 +25,11 @@
 #include <shmarray/iterator.hpp>
 #include <shmarray/layout.hpp>
 #include <shmarray/mdspan.hpp>
+#include <shmarray/mode.hpp>
 #include <shmarray/views.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 namespace detail {
 
@@ -72,10 +74,10 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     /// Shares the memory of an array whose type says more, or takes it over from an rvalue.
     template <class U, std::size_t R, class L,
               std::enable_if_t<detail::converts<array<U, R, L>, array>, int> = 0>
-    array(const array<U, R, L> &other) : base(base::held_of(other)) {}
+    array(const array<U, R, L> &other) : base(kept_const(base::held_of(other))) {}
     template <class U, std::size_t R, class L,
               std::enable_if_t<detail::converts<array<U, R, L>, array>, int> = 0>
-    array(array<U, R, L> &&other) noexcept : base(base::taken_from(other)) {}
+    array(array<U, R, L> &&other) noexcept : base(kept_const(base::taken_from(other))) {}
 
     /// Takes over the memory of an array of this dtype, Rank and Layout. Throws like as(), and then
     /// the argument is unchanged. It must be an any_array itself: a typed array would lose its
@@ -206,7 +208,14 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     template <class>
     friend class detail::with_views;
 
-    array(detail::held made, detail::already_checked) noexcept : base(std::move(made)) {}
+    array(detail::held made, detail::already_checked) noexcept
+        : base(kept_const(std::move(made))) {}
+
+    /// Says that the elements are const if T is, so that no later conversion loses it.
+    static detail::held kept_const(detail::held made) noexcept {
+        made.is_readonly = made.is_readonly || (std::is_const_v<T> && made.owner != nullptr);
+        return made;
+    }
 
     static result<array> checked(result<detail::held> made) {
         if (!made)
@@ -278,6 +287,7 @@ result<detail::array_for<T, Rank>> detail::array_base::try_as() const {
     return array_for<T, Rank>::checked(held_);
 }
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_ARRAY_HPP

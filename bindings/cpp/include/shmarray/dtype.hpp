@@ -10,8 +10,10 @@
 
 #include <shmarray.h>
 #include <shmarray/float16.hpp>
+#include <shmarray/mode.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// The dtype of a structure of your own. Its text is that which dtype_text() returns for an array
 /// of another language, such as of NumPy's np.dtype(..., align=True):
@@ -130,6 +132,7 @@ constexpr wanted_dtype wanted() {
 }
 
 } // namespace detail
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_DTYPE_HPP

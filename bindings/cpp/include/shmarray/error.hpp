@@ -10,12 +10,14 @@
 #include <utility>
 
 #include <shmarray.h>
+#include <shmarray/mode.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// The base of all exceptions of this library, thrown itself for a status without a class below.
 /// what() is one line with the values involved.
-class error : public std::runtime_error {
+class SHMARRAY_EXCEPTION error : public std::runtime_error {
   public:
     error(std::int32_t status, std::int32_t os_errno, const std::string &message)
         : std::runtime_error(message), status_(status), os_errno_(os_errno) {}
@@ -32,57 +34,57 @@ class error : public std::runtime_error {
 };
 
 /// The segment or name does not exist: its memory was given back, or it was never on this machine.
-struct not_found : error {
+struct SHMARRAY_EXCEPTION not_found : error {
     using error::error;
 };
 
 /// The name already exists.
-struct already_exists : error {
+struct SHMARRAY_EXCEPTION already_exists : error {
     using error::error;
 };
 
 /// The handle has an earlier generation than its segment: that array no longer exists.
-struct stale_handle : error {
+struct SHMARRAY_EXCEPTION stale_handle : error {
     using error::error;
 };
 
 /// The text is not a valid handle; what() names the field.
-struct invalid_handle : error {
+struct SHMARRAY_EXCEPTION invalid_handle : error {
     using error::error;
 };
 
 /// A name, shape, stride, offset or option is invalid.
-struct invalid_argument : error {
+struct SHMARRAY_EXCEPTION invalid_argument : error {
     using error::error;
 };
 
 /// The dtype of the array differs from the requested one.
-struct dtype_mismatch : error {
+struct SHMARRAY_EXCEPTION dtype_mismatch : error {
     using error::error;
 };
 
 /// A view or an index is outside its array.
-struct out_of_bounds : error {
+struct SHMARRAY_EXCEPTION out_of_bounds : error {
     using error::error;
 };
 
 /// The array is read-only and the requested element type is not const.
-struct read_only : error {
+struct SHMARRAY_EXCEPTION read_only : error {
     using error::error;
 };
 
 /// Shared memory is full; what() says how many bytes were requested and how many are free.
-struct no_space : error {
+struct SHMARRAY_EXCEPTION no_space : error {
     using error::error;
 };
 
 /// Private memory is used up; what() says how many bytes were requested.
-struct no_memory : error {
+struct SHMARRAY_EXCEPTION no_memory : error {
     using error::error;
 };
 
 /// The operating system or the owner of the memory refuses access.
-struct permission_denied : error {
+struct SHMARRAY_EXCEPTION permission_denied : error {
     using error::error;
 };
 
@@ -155,6 +157,7 @@ template <class Exception>
     }
 }
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_ERROR_HPP

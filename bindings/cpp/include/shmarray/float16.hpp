@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include <shmarray/mode.hpp>
+
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// An element of dtype float16. It has no arithmetic: it converts to float and from it, rounding to
 /// nearest even.
@@ -69,6 +72,7 @@ class float16 {
 
 static_assert(sizeof(float16) == 2, "the layout of the dtype");
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_FLOAT16_HPP

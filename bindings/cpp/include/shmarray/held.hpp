@@ -15,9 +15,11 @@
 #include <shmarray/dtype.hpp>
 #include <shmarray/iterator.hpp>
 #include <shmarray/layout.hpp>
+#include <shmarray/mode.hpp>
 #include <shmarray/result.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 class any_array;
 template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
@@ -166,7 +168,7 @@ class array_base {
     /// Returns SHMA_INT32 and so on, or SHMA_OPAQUE for elements that C has no type for.
     shma_dtype dtype() const noexcept { return shma_array_dtype(get()); }
     /// Returns whether the elements must not be written: the pages are read-only, so that a store
-    /// faults, or the object comes from an array<const T>.
+    /// faults, or the object is or comes from an array<const T>.
     bool is_readonly() const noexcept { return held_.is_readonly; }
     /// Returns whether the elements lie side by side in that order.
     bool is_contiguous(order in = order::c) const noexcept { return has_order(held_, in); }
@@ -235,6 +237,7 @@ template <class Type>
 inline constexpr bool is_array = std::is_base_of_v<array_base, std::decay_t<Type>>;
 
 } // namespace detail
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_HELD_HPP

@@ -8,8 +8,10 @@
 #include <type_traits>
 
 #include <shmarray/layout.hpp>
+#include <shmarray/mode.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 namespace detail {
 
@@ -151,6 +153,7 @@ class strided_iterator {
     detail::cursor at_;
 };
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_ITERATOR_HPP

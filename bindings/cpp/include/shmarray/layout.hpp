@@ -13,9 +13,11 @@
 #include <vector>
 
 #include <shmarray.h>
+#include <shmarray/mode.hpp>
 #include <shmarray/result.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// The access to an array that is attached without an element type. For array<T>, const T says it.
 enum class access : std::int32_t { read_write = SHMA_READ_WRITE, read_only = SHMA_READ_ONLY };
@@ -197,6 +199,7 @@ inline bool inside(dimensions shape, const std::int64_t *index, std::size_t coun
 }
 
 } // namespace detail
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_LAYOUT_HPP

@@ -12,9 +12,11 @@
 #include <mdspan>
 
 #include <shmarray/held.hpp>
+#include <shmarray/mode.hpp>
 #include <shmarray/result.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 namespace detail {
 
 template <class T, std::size_t Dimensions, bool IsContiguous>
@@ -41,6 +43,7 @@ auto mdspan_of(const held &array) {
 }
 
 } // namespace detail
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // __cpp_lib_mdspan

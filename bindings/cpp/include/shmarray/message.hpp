@@ -26,9 +26,11 @@
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
 #include <shmarray/held.hpp>
+#include <shmarray/mode.hpp>
 #include <shmarray/result.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// The outcome of a call of send or receive that did not fail.
 enum class outcome : std::int32_t {
@@ -234,6 +236,7 @@ inline result<void> try_discard(std::string_view handle) {
 }
 inline void discard(std::string_view handle) { try_discard(handle).value(); }
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_MESSAGE_HPP

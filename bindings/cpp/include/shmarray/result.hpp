@@ -15,8 +15,10 @@
 
 #include <shmarray.h>
 #include <shmarray/error.hpp>
+#include <shmarray/mode.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// A T, or the failure because of which there is none, with std::expected's names. A function that
 /// throws, other than at(), has a twin try_… with a result, and is that twin's value(). A result
@@ -129,6 +131,7 @@ result<void> act(Function function, Arguments... arguments) {
 inline failure invalid(const char *message) { return {SHMA_ERROR_INVALID_ARGUMENT, 0, message}; }
 
 } // namespace detail
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_RESULT_HPP

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include <shmarray.h>
+#include <shmarray/mode.hpp>
 #include <shmarray/result.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 
 /// The kind of a segment or of a cell.
 enum class segment_kind : shma_segment_kind {
@@ -92,6 +94,7 @@ inline result<swept> try_sweep() {
 }
 inline swept sweep() { return try_sweep().value(); }
 
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif

@@ -10,9 +10,11 @@
 #include <shmarray.h>
 #include <shmarray/held.hpp>
 #include <shmarray/layout.hpp>
+#include <shmarray/mode.hpp>
 #include <shmarray/result.hpp>
 
 namespace shmarray {
+inline namespace SHMARRAY_MODE {
 namespace detail {
 
 /// The types of an array's views.
@@ -157,6 +159,7 @@ class with_views : public array_base {
 };
 
 } // namespace detail
+} // namespace SHMARRAY_MODE
 } // namespace shmarray
 
 #endif // SHMARRAY_VIEWS_HPP
