@@ -127,6 +127,31 @@ TEST_CASE("a_visit_has_the_element_type_and_its_const") {
     CHECK(opaque.try_visit(name).error().message() == "C++ has no elements of dtype |V3");
 }
 
+TEST_CASE("a_visit_of_no_array_is_a_failure") {
+    const auto size = [](const auto &typed) { return typed.size(); };
+    any_array closed = array<int>::create({2});
+    closed.close();
+    CHECK(closed.try_visit(size).error().status() == SHMA_ERROR_INVALID_ARGUMENT);
+    CHECK(any_array().try_visit(size).error().status() == SHMA_ERROR_INVALID_ARGUMENT);
+    CHECK_THROWS_AS(any_array().visit(size), shmarray::invalid_argument);
+}
+
+TEST_CASE("a_visiting_function_takes_its_array_in_any_way") {
+    const LeavesNothing leaves_nothing;
+    const any_array a = array<float>::create({3});
+    CHECK(a.visit([](auto typed) { return typed.size(); }) == 3);
+    CHECK(a.visit([](auto &typed) { return typed.size(); }) == 3);
+    CHECK(a.visit([](auto &&typed) { return typed.size(); }) == 3);
+    const auto first = [](const auto &typed) {
+        if constexpr (std::is_arithmetic_v<typename std::decay_t<decltype(typed)>::value_type>)
+            return static_cast<double>(typed[0]);
+        else
+            return 0.0;
+    };
+    a.as<float>()(0) = 3.75F;
+    CHECK(a.visit(first) == 3.75);
+}
+
 TEST_CASE("a_rank_is_checked_when_it_is_known") {
     const LeavesNothing leaves_nothing;
     const auto a = array<float, 2>::create({2, 3});
@@ -178,6 +203,26 @@ TEST_CASE("handles_and_names_are_string_views") {
     CHECK(array<int>::create({1}, {name}).size() == 1);
     const std::string ticket = a.handle_to_send();
     shmarray::discard(std::string_view(ticket));
+}
+
+TEST_CASE("a_text_is_not_cut_off_at_a_zero_byte") {
+    const LeavesNothing leaves_nothing;
+    using namespace std::string_view_literals;
+    constexpr auto cut = "cpp-cut\0off"sv;
+    const auto a = array<int>::create({1}, {"cpp-cut"});
+    CHECK_THROWS_AS(array<int>::attach(cut), shmarray::invalid_argument);
+    CHECK_THROWS_AS(any_array::attach(cut), shmarray::invalid_argument);
+    CHECK_THROWS_AS(shmarray::unlink(cut), shmarray::invalid_argument);
+    CHECK(array<int>::attach("cpp-cut").data() != nullptr);
+    CHECK_THROWS_AS(array<int>::create({1}, {"cpp-new\0er"sv}), shmarray::invalid_argument);
+    CHECK_THROWS_AS(any_array::create("<i4", {1}, {"cpp-new\0er"sv}), shmarray::invalid_argument);
+    CHECK_THROWS_AS(shmarray::share(a.data(), {1}, {}, {"cpp-new\0er"sv}),
+                    shmarray::invalid_argument);
+    CHECK_FALSE(array<int>::try_attach("cpp-new").has_value());
+    CHECK_THROWS_AS(any_array::create("<i4\0<f8"sv, {1}), shmarray::invalid_argument);
+    const std::string ticket = a.handle_to_send();
+    CHECK_THROWS_AS(shmarray::discard(ticket + '\0'), shmarray::invalid_argument);
+    shmarray::discard(ticket);
 }
 
 TEST_CASE("shapes_are_of_any_integers") {

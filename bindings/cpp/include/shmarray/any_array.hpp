@@ -16,6 +16,17 @@
 
 namespace shmarray {
 inline namespace SHMARRAY_MODE {
+namespace detail {
+
+/// How a visited array is passed: as an rvalue, or as an lvalue to a function that takes only this.
+template <class Function, class Array>
+using passed = std::conditional_t<std::is_invocable_v<Function &, Array>, Array, Array &>;
+
+/// The answer of a function that visits elements of T.
+template <class Function, class T>
+using answer_of = std::invoke_result_t<Function &, passed<Function, strided_array<T>>>;
+
+} // namespace detail
 
 /// An array whose dtype is known only at run time. visit() and as() give it an element type. Arrays
 /// with an element type convert to it and share the memory; const elements stay const.
@@ -43,8 +54,12 @@ class any_array : public detail::with_views<any_array> {
                                         const options &chosen = {}) {
         if (auto checked = shape.check(); !checked)
             return checked.error();
-        const std::string terminated(dtype_text);
-        const shma_options made = detail::plain(chosen, terminated.c_str());
+        if (auto checked = detail::check_options(chosen); !checked)
+            return checked.error();
+        const auto terminated = detail::terminated(dtype_text);
+        if (!terminated)
+            return terminated.error();
+        const shma_options made = detail::plain(chosen, terminated->c_str());
         return of_view(
             detail::produce(shma_array_create, SHMA_OPAQUE, shape.size(), shape.data(), &made));
     }
@@ -56,7 +71,10 @@ class any_array : public detail::with_views<any_array> {
     }
     static result<any_array> try_attach(std::string_view handle_or_name,
                                         access wanted = access::read_write) {
-        return of_view(detail::produce(shma_array_attach, std::string(handle_or_name).c_str(),
+        const auto terminated = detail::terminated(handle_or_name);
+        if (!terminated)
+            return terminated.error();
+        return of_view(detail::produce(shma_array_attach, terminated->c_str(),
                                        static_cast<shma_access>(wanted)));
     }
 
@@ -72,8 +90,9 @@ class any_array : public detail::with_views<any_array> {
     }
 
     /// Calls a function with this memory as a strided_array of its element type, which is const if
-    /// is_readonly(), and returns its answer. The function must take each element type. Throws
-    /// dtype_mismatch if C++ has none for the dtype.
+    /// is_readonly(), and returns its answer. The function must take each element type, with and
+    /// without const, and return the same type for each. Throws dtype_mismatch if C++ has no type
+    /// for the dtype, invalid_argument if this object is null.
     template <class Function>
     auto visit(Function function) const {
         return try_visit(std::move(function)).value();
@@ -101,7 +120,11 @@ class any_array : public detail::with_views<any_array> {
 
     template <class Function, class... Elements>
     auto visit_one_of(Function &function, detail::type_list<Elements...>) const {
-        using answer = std::invoke_result_t<Function &, strided_array<const bool>>;
+        using answer = detail::answer_of<Function, bool>;
+        static_assert(
+            (std::is_same_v<answer, detail::answer_of<Function, Elements>> && ...) &&
+                (std::is_same_v<answer, detail::answer_of<Function, const Elements>> && ...),
+            "a visiting function must return the same type for every element type");
         std::optional<result<answer>> given;
         const shma_dtype number = dtype();
         ((number == detail::dtype_of<Elements>::value
@@ -110,25 +133,28 @@ class any_array : public detail::with_views<any_array> {
          ...);
         if (given)
             return *std::move(given);
+        auto text = try_dtype_text();
         return result<answer>(
-            failure(SHMA_ERROR_DTYPE_MISMATCH, 0, "C++ has no elements of dtype " + dtype_text()));
+            text ? failure(SHMA_ERROR_DTYPE_MISMATCH, 0, "C++ has no elements of dtype " + *text)
+                 : text.error());
     }
 
     template <class Answer, class Element, class Function>
     result<Answer> call_with(Function &function) const {
-        return is_readonly() ? answer_of<Answer, const Element>(function)
-                             : answer_of<Answer, Element>(function);
+        return is_readonly() ? call_as<Answer, const Element>(function)
+                             : call_as<Answer, Element>(function);
     }
 
     template <class Answer, class Element, class Function>
-    result<Answer> answer_of(Function &function) const {
+    result<Answer> call_as(Function &function) const {
         auto typed = try_as<strided_array<Element>>();
         if (!typed)
             return typed.error();
+        using passed = detail::passed<Function, strided_array<Element>>;
         if constexpr (std::is_void_v<Answer>)
-            return function(*std::move(typed)), result<void>();
+            return function(static_cast<passed &&>(*typed)), result<void>();
         else
-            return function(*std::move(typed));
+            return function(static_cast<passed &&>(*typed));
     }
 };
 

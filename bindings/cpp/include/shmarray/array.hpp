@@ -124,8 +124,11 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
         return try_attach(handle_or_name).value();
     }
     static result<array> try_attach(std::string_view handle_or_name) {
+        const auto terminated = detail::terminated(handle_or_name);
+        if (!terminated)
+            return terminated.error();
         return checked(detail::produce(
-            shma_array_attach, std::string(handle_or_name).c_str(),
+            shma_array_attach, terminated->c_str(),
             static_cast<shma_access>(std::is_const_v<T> ? SHMA_READ_ONLY : SHMA_READ_WRITE)));
     }
 
@@ -241,6 +244,8 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
         if (lies_side_by_side && chosen.order != order::c && shape.size() > 1)
             return detail::invalid("invalid order: a contiguous array is in C order; a "
                                    "strided_array may be in any");
+        if (auto checked = detail::check_options(chosen); !checked)
+            return checked.error();
         return shape.check();
     }
 

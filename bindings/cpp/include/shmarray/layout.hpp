@@ -178,6 +178,12 @@ inline result<void> check_strides(const number_list &shape, const number_list &s
     return shape.check();
 }
 
+/// Returns a failure if the C ABI would read another name than this.
+inline result<void> check_options(const options &chosen) {
+    auto name = terminated(chosen.name);
+    return name ? result<void>() : result<void>(name.error());
+}
+
 /// Returns the options for the C ABI, which are valid as long as `chosen` and `dtype_text`.
 inline shma_options plain(const options &chosen, const char *dtype_text = nullptr) noexcept {
     shma_options made = SHMA_OPTIONS_INIT;

@@ -232,7 +232,8 @@ class pipe {
 /// Releases the ticket of a handle_to_send() that no process will attach. A second call does
 /// nothing.
 inline result<void> try_discard(std::string_view handle) {
-    return detail::act(shma_handle_discard, std::string(handle).c_str());
+    const auto terminated = detail::terminated(handle);
+    return terminated ? detail::act(shma_handle_discard, terminated->c_str()) : terminated.error();
 }
 inline void discard(std::string_view handle) { try_discard(handle).value(); }
 

@@ -9,6 +9,8 @@
 
 #include <cassert>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -129,6 +131,13 @@ result<void> act(Function function, Arguments... arguments) {
 }
 
 inline failure invalid(const char *message) { return {SHMA_ERROR_INVALID_ARGUMENT, 0, message}; }
+
+/// Returns a text for the C ABI, for which it would end at the first zero byte.
+inline result<std::string> terminated(std::string_view text) {
+    if (text.find('\0') != std::string_view::npos)
+        return invalid("invalid text: it has a zero byte, at which a text of C ends");
+    return std::string(text);
+}
 
 } // namespace detail
 } // namespace SHMARRAY_MODE

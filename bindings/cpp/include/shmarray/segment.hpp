@@ -73,7 +73,8 @@ inline std::vector<segment_info> segments() { return try_segments().value(); }
 
 /// Removes the name of an array. The array is given back when its last holder releases it.
 inline result<void> try_unlink(std::string_view name) {
-    return detail::act(shma_segment_unlink, std::string(name).c_str());
+    const auto terminated = detail::terminated(name);
+    return terminated ? detail::act(shma_segment_unlink, terminated->c_str()) : terminated.error();
 }
 inline void unlink(std::string_view name) { try_unlink(name).value(); }
 

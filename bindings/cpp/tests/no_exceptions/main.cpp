@@ -48,6 +48,8 @@ TEST_CASE("a_failure_is_a_value") {
     REQUIRE_FALSE(missing);
     CHECK(missing.error().status() == SHMA_ERROR_NOT_FOUND);
     CHECK(missing.error().message().find("nobody") != std::string::npos);
+    const auto size = [](const auto &a) { return a.size(); };
+    CHECK(shmarray::any_array().try_visit(size).error().status() == SHMA_ERROR_INVALID_ARGUMENT);
     CHECK(shmarray::try_unlink("nobody").error().status() == SHMA_ERROR_NOT_FOUND);
 }
 
