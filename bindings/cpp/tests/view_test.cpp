@@ -132,6 +132,31 @@ TEST_CASE("an_mdspan_has_the_shape_and_strides") {
     CHECK_FALSE(a.try_mdspan<3>().has_value());
     CHECK_THROWS_AS(a.slice(0, far_end, far_end, -1).mdspan<2>(), shmarray::invalid_argument);
 }
+
+TEST_CASE("an_mdspan_is_refused_if_its_layout_has_no_such_strides") {
+    const LeavesNothing leaves_nothing;
+    const auto a = array<int>::create({6});
+    CHECK_FALSE(a.view({4, 3}, {4, 4}).try_mdspan<2>().has_value()); // overlapping windows
+    CHECK_FALSE(a.view({2, 3}, {8, 4}).try_mdspan<2>().has_value());
+    CHECK_FALSE(a.view({4, 6}, {0, 4}).try_mdspan<2>().has_value());
+    CHECK(a.view({2, 3}, {12, 4}).mdspan<2>().stride(0) == 3);
+    CHECK(a.view({3, 2}, {4, 12}).mdspan<2>().stride(1) == 3);
+    CHECK(a.view({2, 1, 3}, {12, 0, 4}).mdspan<3>().size() == 6);
+    CHECK(a.view({1, 3}, {-4, 8}).mdspan<2>().stride(1) == 2);
+    CHECK(array<int>::create({0, 3}).transpose().mdspan<2>().size() == 0);
+    CHECK(array<int>::create({3, 0, 2}).slice(0, far_end, far_end, -1).mdspan<3>().empty());
+    CHECK(array<int>::create({}).transpose().mdspan<0>().size() == 1);
+}
+
+TEST_CASE("an_object_without_an_array_has_no_mdspan") {
+    CHECK_FALSE(array<int, 0>().try_mdspan().has_value());
+    CHECK_FALSE(array<int, 2>().try_mdspan().has_value());
+    CHECK_FALSE(strided_array<int>().try_mdspan<0>().has_value());
+    auto moved = array<int, 0>::create({});
+    const auto kept = std::move(moved);
+    CHECK_FALSE(moved.try_mdspan().has_value()); // NOLINT: the state after a move is documented
+    CHECK(kept.mdspan().size() == 1);
+}
 #endif
 
 } // namespace

@@ -191,8 +191,9 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
 
 #ifdef __cpp_lib_mdspan
     /// Returns the array as a std::mdspan: with std::layout_right if it is contiguous, else with
-    /// std::layout_stride. Throws invalid_argument if it has another number of dimensions, or
-    /// strides that are not positive or no multiple of the itemsize.
+    /// std::layout_stride. Throws invalid_argument if it has another number of dimensions, strides
+    /// that are not positive or no multiple of the itemsize, or elements that overlap, or if this
+    /// object is null.
     template <std::size_t Dimensions = Rank>
     auto mdspan() const {
         return try_mdspan<Dimensions>().value();
