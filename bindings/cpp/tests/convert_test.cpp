@@ -205,6 +205,18 @@ TEST_CASE("handles_and_names_are_string_views") {
     shmarray::discard(std::string_view(ticket));
 }
 
+TEST_CASE("a_null_pointer_is_no_name") {
+    const LeavesNothing leaves_nothing;
+    const char *const none = nullptr;
+    shmarray::options chosen;
+    chosen.name = none;
+    CHECK(chosen.name.empty());
+    CHECK(array<int>::create({2}, chosen).size() == 2);
+    CHECK(array<int>::create({2}, {none}).size() == 2);
+    chosen.name = "some";
+    CHECK(chosen.name == "some");
+}
+
 TEST_CASE("a_text_is_not_cut_off_at_a_zero_byte") {
     const LeavesNothing leaves_nothing;
     using namespace std::string_view_literals;
@@ -237,6 +249,29 @@ TEST_CASE("shapes_are_of_any_integers") {
     CHECK(any_array::create("<f4", a.shape()).size() == 6);
     CHECK_THROWS_AS(array<int>::create(std::vector<int>(65, 1)), shmarray::invalid_argument);
     CHECK(array<int>::create(std::vector<int>(64, 1)).ndim() == 64);
+}
+
+TEST_CASE("a_number_list_is_a_shape") {
+    const LeavesNothing leaves_nothing;
+    const shmarray::number_list shape{2, 3}, too_long = std::vector<int>(65, 1);
+    const auto a = array<int, 2>::create(shape);
+    CHECK(a.size() == 6);
+    CHECK(array<int>::create(shape).ndim() == 2);
+    CHECK(a.reshape({6}).reshape(shape).ndim() == 2);
+    CHECK(a.reshape({6}).reshape<2>(shape).shape()[1] == 3);
+    CHECK(a.view(shape)(1, 2) == 0);
+    CHECK(any_array::create("<i4", shape).ndim() == 2);
+    CHECK(std::vector<std::int64_t>(shape) == std::vector<std::int64_t>{2, 3});
+    CHECK_THROWS_AS((array<int, 1>::create(shape)), shmarray::invalid_argument);
+    CHECK_THROWS_AS(array<int>::create(too_long), shmarray::invalid_argument);
+    CHECK_THROWS_AS((array<int, 64>::create(too_long)), shmarray::invalid_argument);
+    const shmarray::shape_of<shmarray::dynamic_rank> same = too_long;
+    CHECK_THROWS_AS((array<int, 64>::create(same)), shmarray::invalid_argument);
+    static_assert(!std::is_convertible_v<std::string, shmarray::number_list>);
+    static_assert(!std::is_convertible_v<std::vector<bool>, shmarray::number_list>);
+    static_assert(!std::is_constructible_v<shmarray::number_list, int, char>);
+    static_assert(!std::is_constructible_v<shmarray::shape_of<2>, int, char>);
+    static_assert(std::is_constructible_v<shmarray::number_list, short, signed char>);
 }
 
 } // namespace

@@ -21,7 +21,8 @@ void check_empty(const Array &a) {
     CHECK(a.get() == nullptr);
     CHECK(a.size() == 0);
     CHECK(a.empty());
-    CHECK(a.ndim() == 0);
+    CHECK(a.ndim() == a.shape().size());
+    CHECK(a.ndim() == a.strides().size());
     CHECK(a.itemsize() == 0);
     CHECK_FALSE(a.is_readonly());
     CHECK(a.bytes().empty());
@@ -60,6 +61,8 @@ TEST_CASE("arrays_are_empty_after_a_move_and_a_close") {
     leaves_empty(any_array::create("<i4", {2, 2}));
     const array<float, 2> none;
     CHECK(none.shape() == std::array<std::int64_t, 2>{0, 0});
+    CHECK(none.ndim() == 2);
+    CHECK(array<float>().ndim() == 0);
     CHECK(none.begin() == none.end());
     CHECK(strided_array<int>().begin() == strided_array<int>().end());
     CHECK_THROWS_AS(array<double>().at(), shmarray::out_of_bounds);

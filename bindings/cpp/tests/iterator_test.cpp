@@ -100,6 +100,26 @@ TEST_CASE("random_access_reaches_the_same_elements_from_everywhere") {
     }
 }
 
+TEST_CASE("an_iterator_to_write_is_one_to_read") {
+    const LeavesNothing leaves_nothing;
+    const auto odd = array<int>::create({3, 4}).slice(1, 1, far_end, 2);
+    using writes = decltype(odd)::iterator;
+    using reads = shmarray::strided_iterator<const int>;
+    static_assert(std::is_convertible_v<writes, reads> && !std::is_constructible_v<writes, reads>);
+    reads at = odd.begin();
+    CHECK(at == odd.begin());
+    CHECK(odd.begin() == at);
+    at += 2;
+    CHECK(at != odd.begin());
+    CHECK(at > odd.begin());
+    CHECK(odd.begin() < at);
+    CHECK(at - odd.begin() == 2);
+    CHECK(odd.end() - at == 4);
+    CHECK(&*at == &odd(1, 0));
+    at = odd.end();
+    CHECK(at == odd.end());
+}
+
 TEST_CASE("algorithms_sort_any_array") {
     const LeavesNothing leaves_nothing;
     const auto a = counted(7, 10);

@@ -88,6 +88,26 @@ TEST_CASE("either_may_be_missing_and_the_arrays_may_be_in_a_vector") {
         CHECK(all->array<std::uint8_t>(frame)(0) == frame);
 }
 
+TEST_CASE("a_list_to_send_holds_its_arrays") {
+    const LeavesNothing leaves_nothing;
+    const auto [here, there] = shmarray::pipe::pair();
+    std::vector<shmarray::sendable> arrays;
+    for (int value = 0; value < 3; ++value) {
+        auto a = shmarray::array<int>::create({2});
+        a(1) = value;
+        arrays.push_back(a);
+        a.close();
+    }
+    arrays.push_back(shmarray::array<float>::create({5}));
+    CHECK(here.send("", arrays) == shmarray::outcome::done);
+    arrays.clear();
+    auto arrived = there.receive();
+    REQUIRE(arrived);
+    REQUIRE(arrived->size() == 4);
+    CHECK(arrived->array<int>(2)(1) == 2);
+    CHECK(arrived->array<float>(3).size() == 5);
+}
+
 TEST_CASE("another_dtype_and_another_index_are_refused") {
     const LeavesNothing leaves_nothing;
     auto [here, there] = shmarray::pipe::pair();

@@ -36,6 +36,26 @@ TEST_CASE("a_result_has_a_value_or_a_failure") {
     CHECK(std::move(missing).value_or(array<float>()).size() == 0);
 }
 
+TEST_CASE("a_value_of_a_temporary_result_lives_through_a_loop") {
+    const LeavesNothing leaves_nothing;
+    int seen = 0;
+    for (int &value : array<int>::try_create({3}).value())
+        seen += 1 + value++;
+    for (int &value : *array<int>::try_create({3}))
+        seen += 1 + value++;
+    CHECK(seen == 6);
+    static_assert(std::is_same_v<decltype(array<int>::try_create({3}).value()), array<int>>);
+    static_assert(std::is_same_v<decltype(*array<int>::try_create({3})), array<int>>);
+}
+
+TEST_CASE("a_result_that_stays_has_another_value_too") {
+    const shmarray::result<int> three = 3;
+    shmarray::result<int> none = shmarray::failure();
+    CHECK(three.value_or(4) == 3);
+    CHECK(none.value_or(4) == 4);
+    CHECK(three.has_value());
+}
+
 TEST_CASE("results_are_chained") {
     const LeavesNothing leaves_nothing;
     const auto second_row = [](array<int> &&a) { return a.try_select(0, 1); };

@@ -72,6 +72,25 @@ TEST_CASE("a_view_is_the_same_memory_and_stays_inside") {
     CHECK(corner(1, 1) == 23); // the view holds the memory
 }
 
+TEST_CASE("the_numbers_of_a_temporary_array_are_a_copy") {
+    const LeavesNothing leaves_nothing;
+    const auto a = tens();
+    const auto shape = a.transpose().shape();
+    const auto strides = a.transpose().strides();
+    const auto untyped = shmarray::any_array(a).transpose().shape();
+    static_assert(!std::is_same_v<decltype(shape), const shmarray::dimensions>);
+    const auto other = a.view({1, 12}).reshape({2, 6}); // in the place of the views that are gone
+    CHECK(numbers(shape) == numbers{4, 3});
+    CHECK(numbers(strides) == numbers{4, 16});
+    CHECK(numbers(untyped) == numbers{4, 3});
+    CHECK(array<int>::create(shape).shape()[0] == 4);
+    std::int64_t product = 1;
+    for (const std::int64_t count : a.transpose().shape())
+        product *= count;
+    CHECK(product == 12);
+    static_assert(std::is_same_v<decltype(a.shape()), shmarray::dimensions>); // no copy
+}
+
 TEST_CASE("views_of_views_travel_by_handle") {
     const LeavesNothing leaves_nothing;
     const auto a = tens();

@@ -135,11 +135,17 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     /// Returns a pointer to the first element; null if the object is null.
     T *data() const noexcept { return reinterpret_cast<T *>(this->held_.first); }
 
+    /// Returns the number of dimensions: the Rank, also if the object is null.
+    std::size_t ndim() const noexcept { return Rank == dynamic_rank ? base::ndim() : Rank; }
     /// Returns the number of elements along each dimension: with a Rank a std::array, as in
-    /// auto [rows, columns] = a.shape().
-    auto shape() const noexcept { return numbers(this->held_.shape); }
-    /// Returns the bytes between elements along each dimension.
-    auto strides() const noexcept { return numbers(this->held_.strides); }
+    /// auto [rows, columns] = a.shape(), whose numbers are 0 if the object is null. Without one,
+    /// the numbers are valid until this object is closed, moved from or destroyed; those of a
+    /// temporary object are a copy.
+    auto shape() const &noexcept { return numbers<dimensions>(this->held_.shape); }
+    auto shape() const &&noexcept { return numbers<number_list>(this->held_.shape); }
+    /// Returns the bytes between elements along each dimension, valid as those of shape().
+    auto strides() const &noexcept { return numbers<dimensions>(this->held_.strides); }
+    auto strides() const &&noexcept { return numbers<number_list>(this->held_.strides); }
 
     /// Returns the element at an index, one number for each dimension. Only an assert checks it.
     template <class... Index>
@@ -277,9 +283,10 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
             return {this->held_.first, this->held_.shape, this->held_.strides, position};
     }
 
+    template <class OfAnyRank>
     static auto numbers(dimensions of_all) noexcept {
         if constexpr (Rank == dynamic_rank) {
-            return of_all;
+            return OfAnyRank(of_all);
         } else {
             std::array<std::int64_t, Rank> copied{};
             std::copy(of_all.begin(), of_all.end(), copied.begin());

@@ -22,6 +22,7 @@ namespace shmarray {
 inline namespace SHMARRAY_MODE {
 
 class any_array;
+class sendable;
 template <class T, std::size_t Rank = dynamic_rank, class Layout = contiguous>
 class array;
 
@@ -159,12 +160,13 @@ class array_base {
     bool empty() const noexcept { return size() == 0; }
     /// Returns the size of one element in bytes.
     std::size_t itemsize() const noexcept { return shma_array_itemsize(get()); }
-    /// Returns the number of elements along each dimension. The numbers are valid as long as this
-    /// object.
-    dimensions shape() const noexcept { return held_.shape; }
-    /// Returns the bytes between elements along each dimension. The numbers are valid as long as
-    /// this object.
-    dimensions strides() const noexcept { return held_.strides; }
+    /// Returns the number of elements along each dimension. The numbers are valid until this object
+    /// is closed, moved from or destroyed; those of a temporary object are a copy.
+    dimensions shape() const &noexcept { return held_.shape; }
+    number_list shape() const &&noexcept { return number_list(held_.shape); }
+    /// Returns the bytes between elements along each dimension, valid as those of shape().
+    dimensions strides() const &noexcept { return held_.strides; }
+    number_list strides() const &&noexcept { return number_list(held_.strides); }
     /// Returns SHMA_INT32 and so on, or SHMA_OPAQUE for elements that C has no type for.
     shma_dtype dtype() const noexcept { return shma_array_dtype(get()); }
     /// Returns whether the elements must not be written: the pages are read-only, so that a store
@@ -204,6 +206,9 @@ class array_base {
     /// as<float>(), as<const float, 2>(), as<strided_array<float>>(). Throws dtype_mismatch if the
     /// dtype differs, read_only if the elements are const and T is not, invalid_argument if they
     /// have not that Rank and Layout.
+    ///
+    /// Two types of one size and sign, such as long and long long, have the same dtype, but C++
+    /// assumes that pointers to them do not alias: use one of them at a time.
     template <class T, std::size_t Rank = dynamic_rank>
     array_for<T, Rank> as() const {
         return try_as<T, Rank>().value();
@@ -215,6 +220,8 @@ class array_base {
     const shma_array *get() const noexcept { return held_.owner.get(); }
 
   protected:
+    friend class shmarray::sendable;
+
     array_base() = default;
     explicit array_base(held from) noexcept : held_(std::move(from)) {}
     array_base(array_base &&other) noexcept : held_(std::exchange(other.held_, held())) {}

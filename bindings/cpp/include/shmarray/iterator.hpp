@@ -89,6 +89,11 @@ class strided_iterator {
                      std::ptrdiff_t position) noexcept
         : first_(first), at_(shape, strides, position) {}
 
+    /// Converts an iterator over elements to write. Comparisons take both.
+    template <class U, std::enable_if_t<std::is_same_v<const U, T> && !std::is_const_v<U>, int> = 0>
+    strided_iterator(const strided_iterator<U> &other) noexcept
+        : first_(other.first_), at_(other.at_) {}
+
     reference operator*() const noexcept { return element(at_.offset()); }
     pointer operator->() const noexcept { return &**this; }
     reference operator[](difference_type count) const noexcept {
@@ -145,6 +150,9 @@ class strided_iterator {
     }
 
   private:
+    template <class>
+    friend class strided_iterator;
+
     T &element(std::int64_t offset) const noexcept {
         return *reinterpret_cast<T *>(first_ + offset);
     }

@@ -2,6 +2,7 @@
 #ifndef SHMARRAY_LAYOUT_HPP
 #define SHMARRAY_LAYOUT_HPP
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -42,8 +43,10 @@ struct strided {};
 struct text : std::string {
     using std::string::string;
     using std::string::operator=;
+    text(const char *other) : std::string(other != nullptr ? other : "") {} // a null is no text
     text(std::string other) noexcept : std::string(std::move(other)) {}
     text(std::string_view other) : std::string(other) {}
+    text &operator=(const char *other) { return *this = text(other); }
 };
 
 /// Creation options.
@@ -73,18 +76,39 @@ class dimensions {
     std::size_t count_ = 0;
 };
 
+class number_list;
+
 namespace detail {
 
 /// The most dimensions of an array.
 inline constexpr std::size_t most_dimensions = 64;
+
+/// Whether T counts something, as a character or a bool does not.
+template <class T>
+inline constexpr bool is_count = std::is_integral_v<T>;
+template <>
+inline constexpr bool is_count<bool> = false;
+template <>
+inline constexpr bool is_count<char> = false;
+template <>
+inline constexpr bool is_count<wchar_t> = false;
+template <>
+inline constexpr bool is_count<char16_t> = false;
+template <>
+inline constexpr bool is_count<char32_t> = false;
+#ifdef __cpp_char8_t
+template <>
+inline constexpr bool is_count<char8_t> = false;
+#endif
 
 template <class Type, class = void>
 struct is_list : std::false_type {};
 template <class Type>
 struct is_list<Type, std::void_t<decltype(std::begin(std::declval<const Type &>())),
                                  decltype(std::size(std::declval<const Type &>()))>>
-    : std::is_integral<
-          std::remove_reference_t<decltype(*std::begin(std::declval<const Type &>()))>> {};
+    : std::bool_constant<
+          !std::is_base_of_v<number_list, Type> &&
+          is_count<std::decay_t<decltype(*std::begin(std::declval<const Type &>()))>>> {};
 
 } // namespace detail
 
@@ -94,9 +118,9 @@ class number_list {
   public:
     number_list() = default;
 
-    template <class... Integers,
-              std::enable_if_t<(sizeof...(Integers) > 0) && (std::is_integral_v<Integers> && ...),
-                               int> = 0>
+    template <
+        class... Integers,
+        std::enable_if_t<(sizeof...(Integers) > 0) && (detail::is_count<Integers> && ...), int> = 0>
     number_list(Integers... numbers) noexcept : size_(sizeof...(Integers)) {
         static_assert(sizeof...(Integers) <= detail::most_dimensions, "too many dimensions");
         std::size_t at = 0;
@@ -116,6 +140,14 @@ class number_list {
     std::size_t size() const noexcept { return size_; }
     const std::int64_t *data() const noexcept { return numbers_.data(); }
     std::int64_t operator[](std::size_t at) const noexcept { return numbers_[at]; }
+    /// Iterate over the stored numbers. A temporary list has no iterators, which would outlive it.
+    const std::int64_t *begin() const &noexcept { return data(); }
+    const std::int64_t *end() const &noexcept {
+        return data() + std::min(size_, detail::most_dimensions);
+    }
+    const std::int64_t *begin() const && = delete;
+    const std::int64_t *end() const && = delete;
+    operator std::vector<std::int64_t>() const { return {begin(), end()}; }
 
     /// Returns a failure if there are more numbers than an array can have dimensions.
     result<void> check() const {
@@ -135,11 +167,16 @@ template <std::size_t Rank>
 class shape_of : public number_list {
   public:
     template <class... Integers,
-              std::enable_if_t<sizeof...(Integers) == Rank && (std::is_integral_v<Integers> && ...),
+              std::enable_if_t<sizeof...(Integers) == Rank && (detail::is_count<Integers> && ...),
                                int> = 0>
     shape_of(Integers... numbers) noexcept : number_list(numbers...) {}
 
     template <class List, std::enable_if_t<detail::is_list<List>::value, int> = 0>
+    shape_of(const List &list) noexcept : number_list(list) {}
+
+    template <class List, std::enable_if_t<std::is_same_v<List, number_list> ||
+                                               std::is_same_v<List, shape_of<dynamic_rank>>,
+                                           int> = 0>
     shape_of(const List &list) noexcept : number_list(list) {}
 
     result<void> check() const {
@@ -153,6 +190,9 @@ template <>
 class shape_of<dynamic_rank> : public number_list {
   public:
     using number_list::number_list;
+
+    template <class List, std::enable_if_t<std::is_same_v<List, number_list>, int> = 0>
+    shape_of(const List &list) noexcept : number_list(list) {}
 };
 
 namespace detail {

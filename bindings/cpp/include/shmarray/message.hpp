@@ -43,14 +43,14 @@ enum class outcome : std::int32_t {
 /// counts in integers, such as 100ms, not 0.1s. A negative one counts as zero.
 using timeout = std::optional<std::chrono::nanoseconds>;
 
-/// A reference to an array of any type, for pipe::send.
+/// An array of any type, for pipe::send. It holds the memory as the array does.
 class sendable {
   public:
-    sendable(const detail::array_base &array) noexcept : held_(array.get()) {}
-    const shma_array *get() const noexcept { return held_; }
+    sendable(const detail::array_base &array) noexcept : held_(array.held_.owner) {}
+    const shma_array *get() const noexcept { return held_.get(); }
 
   private:
-    const shma_array *held_;
+    std::shared_ptr<const shma_array> held_;
 };
 
 /// A received message: bytes and arrays. It holds its arrays as long as it lives. An array that was

@@ -48,12 +48,12 @@ class [[nodiscard]] result {
     /// Returns the value. If there is none, it throws the failure's exception.
     T &value() & { return require(), **this; }
     const T &value() const & { return require(), **this; }
-    T &&value() && { return require(), *std::move(*this); }
+    T value() && { return require(), *std::move(*this); } // lives through a range-for
 
     /// Returns the value, which must be there.
     T &operator*() &noexcept { return *checked(std::get_if<1>(&state_)); }
     const T &operator*() const &noexcept { return *checked(std::get_if<1>(&state_)); }
-    T &&operator*() &&noexcept { return std::move(**this); }
+    T operator*() &&noexcept { return std::move(**this); }
     T *operator->() noexcept { return &**this; }
     const T *operator->() const noexcept { return &**this; }
 
@@ -61,6 +61,10 @@ class [[nodiscard]] result {
     const failure &error() const noexcept { return *checked(std::get_if<0>(&state_)); }
 
     /// Returns the value, or another one if there is none.
+    template <class Other>
+    T value_or(Other &&other) const & {
+        return has_value() ? **this : static_cast<T>(std::forward<Other>(other));
+    }
     template <class Other>
     T value_or(Other &&other) && {
         return has_value() ? *std::move(*this) : static_cast<T>(std::forward<Other>(other));
