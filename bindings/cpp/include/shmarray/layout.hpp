@@ -171,12 +171,10 @@ class shape_of : public number_list {
                                int> = 0>
     shape_of(Integers... numbers) noexcept : number_list(numbers...) {}
 
-    template <class List, std::enable_if_t<detail::is_list<List>::value, int> = 0>
-    shape_of(const List &list) noexcept : number_list(list) {}
-
-    template <class List, std::enable_if_t<std::is_same_v<List, number_list> ||
-                                               std::is_same_v<List, shape_of<dynamic_rank>>,
-                                           int> = 0>
+    template <class List,
+              std::enable_if_t<detail::is_list<List>::value || std::is_same_v<List, number_list> ||
+                                   std::is_same_v<List, shape_of<dynamic_rank>>,
+                               int> = 0>
     shape_of(const List &list) noexcept : number_list(list) {}
 
     result<void> check() const {
@@ -191,7 +189,10 @@ class shape_of<dynamic_rank> : public number_list {
   public:
     using number_list::number_list;
 
-    template <class List, std::enable_if_t<std::is_same_v<List, number_list>, int> = 0>
+    // Hides the inherited one, so it must take all lists that this takes.
+    template <class List,
+              std::enable_if_t<detail::is_list<List>::value || std::is_same_v<List, number_list>,
+                               int> = 0>
     shape_of(const List &list) noexcept : number_list(list) {}
 };
 
