@@ -5,6 +5,9 @@
 # A caller of `run` sets `directory`, the SHMARRAY_DIR that each program gets anew. A caller of
 # `build` sets `sources`, the files that a program may be made from.
 
+# shellcheck source=ci/shell/newer.sh
+. ci/shell/newer.sh
+
 # The form of its checks that a script runs. `--short` is what ci/test has time for, `--long` is
 # what that leaves out, and without either word the script runs both.
 form=both
@@ -40,14 +43,6 @@ silently() {
         printf '%s\n%s\n' "$*" "$said"
         return 1
     fi
-}
-
-is_newer_than() {
-    local made=$1 source
-    shift
-    for source in "$@"; do
-        [ "$made" -nt "$source" ] || return 1
-    done
 }
 
 # build OUTPUT COMMAND…: compiles OUTPUT unless it is newer than every file it may be made from.

@@ -5,6 +5,9 @@
 # `build_library` sets `built`, `command` and `stage`, the folder with what is linked. The folder is
 # that of the target, so no build finds the libraries of another target.
 
+# shellcheck source=ci/shell/newer.sh
+. ci/shell/newer.sh
+
 map=include/shmarray.map
 # What rustc prints for Linux with --print native-static-libs, without the libraries that every C
 # compiler adds by itself: the C library, and libgcc, whose name differs under -static.
@@ -165,14 +168,6 @@ pack_static() {
     rm -f "$new"
     "$(tool ar)" rcsD "$new" "$stage/shmarray.o" || return
     mv "$new" "$stage/libshmarray.a"
-}
-
-is_newer_than() {
-    local made=$1 source
-    shift
-    for source in "$@"; do
-        [ "$made" -nt "$source" ] || return 1
-    done
 }
 
 # put_text FILE: writes standard input to the file, unless the file has that text.

@@ -78,6 +78,19 @@ def elsewhere():
     return with_cfg("portable", "test", "-p", "shmarray-ffi", "--test", "elsewhere")
 
 
+def arm(*tests):
+    """Unit tests of core for another processor, in an emulator of Debian's."""
+    settings = {
+        "LINKER": "aarch64-linux-gnu-gcc",
+        "RUNNER": "qemu-aarch64 -L /usr/aarch64-linux-gnu",
+    }
+    target = "aarch64-unknown-linux-gnu"
+    prefix = f"CARGO_TARGET_{target.upper().replace('-', '_')}"
+    variables = [f"{prefix}_{name}={value}" for name, value in settings.items()]
+    command = cargo("test", "-p", "shmarray", "--lib", "--target", target, "--", *tests)
+    return ["env", *variables, *command]
+
+
 def musl(tests, *others):
     """These of core/tests under musl, and what `others` choose of the rest."""
     return core("--target", MUSL, *(f"--test={name}" for name in tests), *others)

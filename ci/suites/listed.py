@@ -12,6 +12,7 @@ from commands import (
     RAKE_TEST,
     SAYING,
     TARGETS,
+    arm,
     bash,
     bash_line,
     cargo,
@@ -234,6 +235,11 @@ LONG = [
     (
         "core, musl",
         one_after_the_other(musl(MUSL_LONG, "--lib", *SAYING), musl((), "--doc")),
+        rust_tests,
+    ),
+    (
+        "core and the C ABI compile for aarch64-unknown-linux-gnu",
+        arm("per_byte", "copy::", "element", "reduce"),
         rust_tests,
     ),
     ("C and C++", bash("ci/test-c", "--long"), counted_line),

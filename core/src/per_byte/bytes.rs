@@ -55,9 +55,8 @@ unsafe fn load_byte(from: *const u8) -> u8 {
     #[cfg(not(miri))]
     {
         // SAFETY: `from_ptr` needs a byte that is valid for reads, as the caller promises, and for
-        // writes. The latter may not hold; a relaxed load of one byte is a plain load on every
-        // processor that has only this way (`std::sync::atomic`, "Atomic accesses to read-only
-        // memory").
+        // writes, which a read-only mapping is not. A relaxed load of one byte is a plain load, and
+        // may read it (`std::sync::atomic`, "Atomic accesses to read-only memory").
         let byte = unsafe { std::sync::atomic::AtomicU8::from_ptr(from.cast_mut()) };
         byte.load(std::sync::atomic::Ordering::Relaxed)
     }
