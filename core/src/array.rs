@@ -13,7 +13,7 @@ use crate::descriptor::{Descriptor, JSON_SPACE};
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::mapping::Fill;
+use crate::mapping::{Fill, FillFn};
 use crate::process;
 use crate::segment::{self, CreationOptions, Segment};
 use crate::shape::{Layout, Order};
@@ -87,6 +87,23 @@ impl Array {
         // which is the layout's.
         let segment = unsafe { create::segment(&dtype, &layout, &creation, fill)? };
         Ok(Self { segment, dtype, layout })
+    }
+
+    /// Creates an array whose bytes `fill` writes, side by side in the order of `options`. No other
+    /// process sees it before, and after an error there is no array.
+    ///
+    /// # Errors
+    /// As [`Array::create`], and those of `fill`.
+    #[allow(unsafe_code)]
+    pub(crate) fn create_by(
+        dtype: DType,
+        shape: &[u64],
+        options: &Options,
+        fill: &FillFn<'_>,
+    ) -> Result<Self> {
+        // SAFETY: `create_filled` needs readable elements only for `Fill::Elements`, and this fill
+        // has a function.
+        unsafe { Self::create_filled(dtype, shape, options, &Fill::By(fill)) }
     }
 
     /// Creates an array with a copy of private memory: the elements of `layout`, counted from

@@ -91,6 +91,26 @@ pub enum Error {
         found: String,
     },
 
+    /// There is no such file.
+    #[error("no such file: {}", path.display())]
+    FileNotFound {
+        /// The path.
+        path: PathBuf,
+    },
+
+    /// The file is not an NPY or NPZ file, or not one that can be trusted.
+    #[error("invalid file {file}{}: {field}: {reason}", of_member(member.as_deref()))]
+    InvalidFile {
+        /// The path, or `in memory`.
+        file: String,
+        /// The member of an NPZ file at fault, if it is one.
+        member: Option<String>,
+        /// The field at fault, or the limit that the file exceeds.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// The segment was written by a version with a layout that this one does not know.
     #[error(
         "segment {segment} needs {needs}, which shmarray {} does not know",
@@ -239,7 +259,7 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No such segment or name.
+    /// No such segment, name or file.
     NotFound,
     /// The name exists.
     Exists,
@@ -249,6 +269,8 @@ pub enum ErrorKind {
     InvalidHandle,
     /// The file is not a segment that can be trusted.
     InvalidSegment,
+    /// The file is not an NPY or NPZ file that can be trusted.
+    InvalidFile,
     /// A bad name, shape, stride, offset, mode or option.
     InvalidArgument,
     /// A dtype that cannot be shared.
@@ -273,12 +295,13 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order of declaration. A binding's test walks them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NotFound,
         Self::Exists,
         Self::StaleHandle,
         Self::InvalidHandle,
         Self::InvalidSegment,
+        Self::InvalidFile,
         Self::InvalidArgument,
         Self::InvalidDType,
         Self::DTypeMismatch,
@@ -297,11 +320,14 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::SegmentNotFound { .. } | Self::NameNotFound { .. } => ErrorKind::NotFound,
+            Self::SegmentNotFound { .. }
+            | Self::NameNotFound { .. }
+            | Self::FileNotFound { .. } => ErrorKind::NotFound,
             Self::NameExists { .. } => ErrorKind::Exists,
             Self::StaleHandle { .. } => ErrorKind::StaleHandle,
             Self::InvalidHandle { .. } => ErrorKind::InvalidHandle,
             Self::InvalidSegment { .. } | Self::UnknownLayout { .. } => ErrorKind::InvalidSegment,
+            Self::InvalidFile { .. } => ErrorKind::InvalidFile,
             Self::InvalidName { .. } | Self::InvalidArgument { .. } => ErrorKind::InvalidArgument,
             Self::InvalidDType { .. } => ErrorKind::InvalidDType,
             Self::DTypeMismatch { .. } => ErrorKind::DTypeMismatch,
@@ -337,6 +363,10 @@ impl Error {
     pub(crate) fn handle(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::InvalidHandle { field: field.into(), reason: reason.into() }
     }
+}
+
+fn of_member(member: Option<&str>) -> String {
+    member.map_or_else(String::new, |member| format!(": member {member:?}"))
 }
 
 fn no_space_hint(asked_bytes: u64, free_bytes: u64) -> &'static str {

@@ -63,6 +63,7 @@ pub(crate) mod number;
 pub(crate) mod element;
 pub(crate) mod array;
 pub(crate) mod reduce;
+pub mod npy;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) mod message;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]

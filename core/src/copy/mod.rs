@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::per_byte;
 use crate::shape::{Layout, Order};
 pub(crate) use end::End;
-use parts::{in_threads, parts_of};
+pub(crate) use parts::{in_threads, parallelism, parts_of};
 use pieces::Pieces;
 use plan::Plan;
 
@@ -34,6 +34,11 @@ static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 #[must_use]
 pub fn copied_bytes() -> u64 {
     COPIED_BYTES.load(Ordering::Relaxed)
+}
+
+/// Counts bytes of array data that another module copied.
+pub(crate) fn count_copied(bytes: u64) {
+    COPIED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// Copies all elements of `from` to the elements of `to` with the same indices.

@@ -13,7 +13,7 @@ const MOST_THREADS: usize = 8;
 const PAGE_BYTES: usize = 4096;
 
 /// Returns the number of threads that copy that many bytes.
-pub(super) fn parts_of(bytes: u64) -> usize {
+pub(crate) fn parts_of(bytes: u64) -> usize {
     match bytes / PART_BYTES {
         0 | 1 => 1,
         parts => parallelism().min(MOST_THREADS).min(parts as usize),
@@ -25,7 +25,7 @@ pub(super) fn parts_of(bytes: u64) -> usize {
 ///
 /// Two threads may both find it out. A lock would stay taken in a child that another thread forks
 /// meanwhile.
-fn parallelism() -> usize {
+pub(crate) fn parallelism() -> usize {
     static PARALLELISM: AtomicUsize = AtomicUsize::new(0);
     match PARALLELISM.load(Ordering::Relaxed) {
         0 => {
@@ -39,7 +39,7 @@ fn parallelism() -> usize {
 
 /// Calls `work` with every part, each in a thread. The caller does the first part, and those whose
 /// threads could not be started.
-pub(super) fn in_threads(parts: usize, work: impl Fn(usize) + Sync) {
+pub(crate) fn in_threads(parts: usize, work: impl Fn(usize) + Sync) {
     match parts {
         0 | 1 => work(0),
         _ => scope(|scope| {

@@ -32,6 +32,9 @@ impl Mapped {
     }
 }
 
+/// Writes all bytes of a new array, which is this thread's alone.
+pub(crate) type FillFn<'a> = dyn Fn(&mut [u8]) -> Result<()> + 'a;
+
 /// The initial contents of a new array.
 pub(crate) enum Fill<'a> {
     /// Zeros.
@@ -40,6 +43,9 @@ pub(crate) enum Fill<'a> {
     Nothing,
     /// Elements of readable memory, in the order in which they shall lie, and their size.
     Elements(End<'a>, u64),
+    /// Bytes that a function writes to the memory, all of them. It may be called again if it failed
+    /// or if there was no room.
+    By(&'a FillFn<'a>),
 }
 
 impl Fill<'_> {
@@ -48,16 +54,19 @@ impl Fill<'_> {
         match self {
             Self::Zeros => !is_zero,
             Self::Nothing => false,
-            Self::Elements(..) => true,
+            Self::Elements(..) | Self::By(_) => true,
         }
     }
 
     /// Fills mapped memory. `is_zero` says that it is zero already.
     ///
+    /// # Errors
+    /// Those of the function.
+    ///
     /// # Safety
     /// The `bytes` from `data` on are mapped writable, and no other thread uses them. The elements
     /// can be read, and take as many bytes.
-    pub(crate) unsafe fn apply(&self, data: NonNull<u8>, bytes: u64, is_zero: bool) {
+    pub(crate) unsafe fn apply(&self, data: NonNull<u8>, bytes: u64, is_zero: bool) -> Result<()> {
         let announced = || Announced::around(data.as_ptr(), bytes as usize);
         match self {
             Self::Zeros if !is_zero => {
@@ -68,7 +77,7 @@ impl Fill<'_> {
             }
             Self::Elements(from, itemsize) => {
                 let Ok(layout) = Layout::contiguous(&from.layout.shape, *itemsize, Order::C) else {
-                    return;
+                    return Ok(());
                 };
                 let _around = announced();
                 let to = End { start: data.as_ptr(), layout: &layout };
@@ -77,8 +86,17 @@ impl Fill<'_> {
                 // other thread, as the caller promises.
                 unsafe { copy_elements(to, *from, *itemsize) };
             }
+            Self::By(write) => {
+                let _around = announced();
+                // SAFETY: the caller promises that `bytes` from `data` on are mapped writable, so
+                // they are initialized, and that no other thread uses them. No process has a handle
+                // to them before they are filled.
+                let room = unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), bytes as usize) };
+                write(room)?;
+            }
             _ => {}
         }
+        Ok(())
     }
 
     /// Fills a new file that is not mapped yet, where that is cheaper: a write makes a page, while

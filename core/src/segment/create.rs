@@ -69,10 +69,11 @@ impl Segment {
         let mapped = Mapped::map(&file, header, Access::ReadWrite)?;
         mapped.write_header();
         if !is_filled {
+            mapped.prepare_stores(if fill.stores(true) { mapped.header.data_bytes } else { 0 });
             // SAFETY: the data is mapped writable, is as large as the array, and is used by no
             // other thread, because the segment is not published yet. The elements can be read, as
             // the caller promises.
-            unsafe { fill.apply(mapped.data(None), mapped.header.data_bytes, true) };
+            unsafe { fill.apply(mapped.data(None), mapped.header.data_bytes, true)? };
         }
         let generation = random_generation()?;
         let leases = mapped.leases();

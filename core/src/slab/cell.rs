@@ -58,7 +58,8 @@ impl Claimed {
     /// array. The flag is cleared later, by [`Claimed::make_live`].
     ///
     /// # Errors
-    /// [`Error::NoSpace`] when there is no room for memory that was decommitted.
+    /// [`Error::NoSpace`] when there is no room for memory that was decommitted, and those of
+    /// [`Fill::apply`].
     #[allow(unsafe_code)]
     pub(super) fn fill(&self, data_bytes: u64, fill: &Fill<'_>) -> Result<()> {
         if self.leases().control.flags().load(Ordering::Acquire) & DECOMMITTED != 0 {
@@ -73,7 +74,7 @@ impl Claimed {
             // SAFETY: `apply` needs writable memory for one thread alone. The process that made the
             // slab mapped it writable, the cell has room for `data_bytes` (`cell_bytes_for`), and
             // it is this thread's while it is CLAIMED (I3 of `lease`).
-            unsafe { fill.apply(data, data_bytes, self.is_zero) };
+            unsafe { fill.apply(data, data_bytes, self.is_zero)? };
         }
         Ok(())
     }

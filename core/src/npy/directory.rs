@@ -1,0 +1,231 @@
+//! The directory of an NPZ file, which is a ZIP archive: read once and checked as a whole.
+//!
+//! Invariants of a directory that was read:
+//!
+//! * D1 No two members have one name, and no name is empty or leads out of a folder (`..`).
+//! * D2 The bytes of no two members overlap, as far as the directory tells; [`Directory::extent`]
+//!   adds what the member's own header tells.
+
+use rawzip::{CompressionMethod, ErrorKind, ZipArchive, ZipArchiveEntryWayfinder, ZipLocator};
+use rustc_hash::FxHashMap;
+
+use super::fault::Fault;
+use super::source::Source;
+use super::stream::Extent;
+use crate::error::{Error, Result};
+
+/// Room for a directory entry of the usual size.
+const BUFFER_BYTES: u64 = 64 << 10;
+/// The bytes of a member's own header without its name and its extra fields.
+const LOCAL_HEADER_BYTES: u64 = 30;
+/// The most bytes that one byte of deflated data stands for.
+///
+/// Source: zlib, "Technical Details", "Maximum Compression Factor".
+const RATIO_MOST: u64 = 1032;
+
+/// A member, as the directory describes it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) size: u64,
+    compressed: u64,
+    method: CompressionMethod,
+    is_encrypted: bool,
+    crc: u32,
+    local_offset: u64,
+    /// Where the next member begins, or the directory.
+    next_offset: u64,
+    wayfinder: ZipArchiveEntryWayfinder,
+}
+
+impl Entry {
+    pub(super) fn is_deflated(&self) -> bool {
+        self.method == CompressionMethod::DEFLATE
+    }
+}
+
+/// The members of an archive.
+pub(super) struct Directory<'a> {
+    archive: ZipArchive<Source<'a>>,
+    pub(super) entries: Vec<Entry>,
+    by_name: FxHashMap<String, usize>,
+}
+
+impl<'a> Directory<'a> {
+    pub(super) fn read(source: Source<'a>) -> Result<Self> {
+        let size = source.size_bytes();
+        let mut buffer = vec![0; size.clamp(1024, BUFFER_BYTES) as usize];
+        let place = source.place().clone();
+        let located = ZipLocator::new().locate_in_reader(source, &mut buffer, size);
+        let archive = located.map_err(|(source, error)| zip_error(&source, None, error))?;
+        let entries = entries(&archive, &mut buffer)?;
+        let mut by_name = FxHashMap::default();
+        for (index, entry) in entries.iter().enumerate() {
+            let checked = check_name(&entry.name).and_then(|()| {
+                match by_name.insert(entry.name.clone(), index) {
+                    None => Ok(()),
+                    Some(_) => Err(Fault::new("name", "two members have it")),
+                }
+            });
+            checked.map_err(|fault| place.invalid(Some(&entry.name), fault))?;
+        }
+        let mut directory = Self { archive, entries, by_name };
+        directory.find_ends();
+        directory.check_overlaps()?;
+        Ok(directory)
+    }
+
+    pub(super) fn source(&self) -> &Source<'a> {
+        self.archive.get_ref()
+    }
+
+    /// Returns the index of the member with just this name.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Sets where the next member of each begins.
+    fn find_ends(&mut self) {
+        let mut starts: Vec<u64> = self.entries.iter().map(|entry| entry.local_offset).collect();
+        starts.sort_unstable();
+        starts.push(self.archive.directory_offset());
+        for entry in &mut self.entries {
+            // Two members at one offset: the first has no room, and `check_overlaps` refuses it.
+            let own = starts.partition_point(|start| *start < entry.local_offset);
+            entry.next_offset = starts[own + 1];
+        }
+    }
+
+    /// Checks D2.
+    fn check_overlaps(&self) -> Result<()> {
+        for entry in &self.entries {
+            let least = LOCAL_HEADER_BYTES + entry.name.len() as u64;
+            let parts = [entry.compressed, entry.local_offset];
+            let end = parts.into_iter().try_fold(least, u64::checked_add);
+            if end.is_none_or(|end| end > entry.next_offset) {
+                let reason = format!("its {} bytes overlap another member", entry.compressed);
+                return Err(self.invalid(entry, Fault::new("compressed size", reason)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns where the data of a member lies, after a look at its own header.
+    pub(super) fn extent(&self, entry: &Entry) -> Result<Extent> {
+        self.check_readable(entry)?;
+        let zip_error = |error| zip_error(self.source(), Some(&entry.name), error);
+        let found = self.archive.get_entry(entry.wayfinder).map_err(zip_error)?;
+        let mut buffer = vec![0; usize::from(u16::MAX).min(entry.name.len() * 4 + 1024)];
+        let local = found.local_header(&mut buffer).map_err(zip_error)?;
+        if name_of(local.file_path().as_bytes()) != entry.name {
+            let reason = "its own header has another name than the directory";
+            return Err(self.invalid(entry, Fault::new("name", reason)));
+        }
+        let (start, end) = found.compressed_data_range();
+        if end > entry.next_offset {
+            let reason = format!("bytes {start} to {end} overlap another member");
+            return Err(self.invalid(entry, Fault::new("compressed size", reason)));
+        }
+        let (is_deflated, size, crc) = (entry.is_deflated(), entry.size, entry.crc);
+        Ok(Extent { start, end, is_deflated, size, crc })
+    }
+
+    /// Checks what can be told of a member without reading it.
+    fn check_readable(&self, entry: &Entry) -> Result<()> {
+        let Entry { size, compressed, method, .. } = *entry;
+        let fault = match method {
+            _ if entry.is_encrypted => Fault::new("flags", "it is encrypted"),
+            CompressionMethod::STORE if size != compressed => {
+                Fault::new("size", format!("{size} bytes are stored as {compressed}"))
+            }
+            CompressionMethod::DEFLATE if size / RATIO_MOST > compressed => {
+                let reason = format!("{compressed} deflated bytes never become {size}");
+                Fault::new("size", reason)
+            }
+            CompressionMethod::STORE | CompressionMethod::DEFLATE => return Ok(()),
+            other => {
+                let reason = format!("{other:?} is neither stored nor deflated");
+                Fault::new("compression method", reason)
+            }
+        };
+        Err(self.invalid(entry, fault))
+    }
+
+    pub(super) fn invalid(&self, entry: &Entry, fault: Fault) -> Error {
+        self.source().place().invalid(Some(&entry.name), fault)
+    }
+}
+
+fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<Entry>> {
+    let source = archive.get_ref();
+    let mut large;
+    let mut listed = archive.entries(buffer);
+    let mut entries = Vec::new();
+    loop {
+        match listed.next_entry() {
+            Ok(Some(record)) => entries.push(entry(&record)),
+            Ok(None) => break,
+            // Another time with room for the longest name.
+            Err(error) if matches!(error.kind(), ErrorKind::BufferTooSmall { .. }) => {
+                large = vec![0; rawzip::MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
+                listed = archive.entries(&mut large);
+                entries.clear();
+            }
+            Err(error) => return Err(zip_error(source, None, error)),
+        }
+    }
+    let (listed, told) = (entries.len() as u64, archive.entries_hint());
+    match listed == told {
+        true => Ok(entries),
+        false => {
+            let reason = format!("{listed} members are listed, and {told} are told of");
+            Err(source.place().invalid(None, Fault::new("directory", reason)))
+        }
+    }
+}
+
+fn entry(record: &rawzip::ZipFileHeaderRecord<'_>) -> Entry {
+    let flags = record.flags();
+    Entry {
+        name: name_of(record.file_path().as_bytes()),
+        size: record.uncompressed_size_hint(),
+        compressed: record.compressed_size_hint(),
+        method: record.compression_method(),
+        is_encrypted: flags.is_encrypted() || flags.has_strong_encryption() || flags.is_masked(),
+        crc: record.crc32(),
+        local_offset: record.local_header_offset(),
+        next_offset: 0,
+        wayfinder: record.wayfinder(),
+    }
+}
+
+/// Returns a name as text. Names in UTF-8 are kept, whether or not they are flagged as such.
+fn name_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Checks a name for D1.
+fn check_name(name: &str) -> std::result::Result<(), Fault> {
+    let leads_out = name.split(['/', '\\']).any(|part| part == "..");
+    match name {
+        "" => Err(Fault::new("name", "it is empty")),
+        _ if leads_out => Err(Fault::new("name", "it has a part \"..\"")),
+        _ if name.contains('\0') => Err(Fault::new("name", "it has a zero byte")),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error for one of the library that reads ZIP archives.
+fn zip_error(source: &Source<'_>, member: Option<&str>, error: rawzip::Error) -> Error {
+    let reason = match error.into_kind() {
+        ErrorKind::IO(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+            return source.place().os("pread", error);
+        }
+        ErrorKind::MissingEndOfCentralDirectory => {
+            "it is not a ZIP archive, or its end is cut off: it has no end of a directory"
+                .to_owned()
+        }
+        kind => kind.to_string(),
+    };
+    source.place().invalid(member, Fault::new("archive", reason))
+}

@@ -1,0 +1,32 @@
+//! NPY and NPZ files, straight into shared memory.
+//!
+//! * `fault`: what is wrong with a file, and where.
+//! * `literal`, `descr`, `header`: the header of an NPY file, pure.
+//! * `source`: the bytes of a file, from the file or from memory.
+//! * `load`: one NPY file.
+//! * `batch`: many NPY files in one array.
+//! * `stream`, `directory`, `npz`: the members of an NPZ file.
+//! * `elements`, `target`, `zip`, `save`: what is written, to which file, and how.
+
+mod fault;
+mod literal;
+mod descr;
+mod header;
+mod source;
+mod load;
+mod batch;
+mod stream;
+mod directory;
+mod npz;
+mod elements;
+mod target;
+mod zip;
+mod save;
+
+pub use batch::{Batch, Progress};
+pub use elements::Elements;
+pub use header::Header;
+pub use load::Npy;
+pub use npz::{Member, Npz};
+pub use save::{Contents, NpzOptions, save, save_elements, save_npz, write_npy, write_npz};
+pub use source::{FileMap, Source};

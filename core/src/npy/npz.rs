@@ -1,0 +1,316 @@
+//! An NPZ file: named arrays in a ZIP archive.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::directory::{Directory, Entry};
+use super::fault::Fault;
+use super::header::{Header, MAGIC, PREFIX_BYTES};
+use super::load;
+use super::source::Source;
+use super::stream::{Extent, Stream};
+use crate::array::{Array, Options};
+use crate::copy::{in_threads, parallelism};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::mapping::FillFn;
+
+/// The least of the default limits on what deflated members may become.
+const LEAST_LIMIT_BYTES: u64 = 1 << 30;
+/// The default limit, as a multiple of the archive's size.
+const LIMIT_RATIO: u64 = 100;
+/// The bytes that a verification reads at once.
+const VERIFIED_BYTES: u64 = 256 << 10;
+
+/// An NPZ file: named arrays in a ZIP archive, stored or deflated.
+///
+/// Opening it reads its directory. Each member is read when it is asked for.
+///
+/// ```no_run
+/// use shmarray::{Options, npy::{Npz, Source}};
+/// let npz = Npz::open(Source::file("sample.npz")?)?;
+/// for index in 0..npz.len() {
+///     println!("{}: {:?}", npz.name(index), npz.member(index)?.header());
+/// }
+/// let image = npz.find("image").map(|index| npz.load(index, &Options::new())).transpose()?;
+/// # Ok::<(), shmarray::Error>(())
+/// ```
+pub struct Npz<'a> {
+    directory: Directory<'a>,
+    max_bytes: u64,
+}
+
+impl<'a> Npz<'a> {
+    /// Reads and checks the directory.
+    ///
+    /// # Errors
+    /// [`Error::InvalidFile`] when it is no ZIP archive, when names are doubled or have a part
+    /// `..`, or when members overlap; [`Error::Os`].
+    pub fn open(source: Source<'a>) -> Result<Self> {
+        let max_bytes = LEAST_LIMIT_BYTES.max(source.size_bytes().saturating_mul(LIMIT_RATIO));
+        Ok(Self { directory: Directory::read(source)?, max_bytes })
+    }
+
+    /// Sets the limit on what deflated members may become together in one call. Without it the
+    /// limit is 1 GiB, or 100 times the size of the archive if that is more.
+    #[must_use]
+    pub fn with_max_bytes(self, max_bytes: u64) -> Self {
+        Self { max_bytes, ..self }
+    }
+
+    /// Returns the source.
+    #[must_use]
+    pub fn source(&self) -> &Source<'a> {
+        self.directory.source()
+    }
+
+    /// Returns the number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.directory.entries.len()
+    }
+
+    /// Whether there are no members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the name of a member in the archive, such as `image.npy`.
+    ///
+    /// # Panics
+    /// If there are not as many members.
+    #[must_use]
+    pub fn name(&self, index: usize) -> &str {
+        &self.directory.entries[index].name
+    }
+
+    /// Returns the index of the member with this name, or with this name and `.npy`.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.directory.find(name).or_else(|| self.directory.find(&format!("{name}.npy")))
+    }
+
+    /// Returns a member, whose header is read and validated.
+    ///
+    /// # Errors
+    /// [`Error::InvalidFile`] also for a member that is encrypted, is compressed by another method
+    /// than deflate, or would exceed the limit; [`Error::Os`].
+    ///
+    /// # Panics
+    /// If there are not as many members.
+    pub fn member(&self, index: usize) -> Result<Member<'_>> {
+        self.check_limit(&[index])?;
+        self.open_member(index)
+    }
+
+    /// Returns the array of a member in shared memory, or the bytes of one that is no NPY file.
+    ///
+    /// # Errors
+    /// As for [`Npz::member`] and [`Member::load`].
+    ///
+    /// # Panics
+    /// If there are not as many members.
+    pub fn load(&self, index: usize, options: &Options) -> Result<Array> {
+        self.member(index)?.load(options)
+    }
+
+    /// Calls `work` with each of these members, in so many threads; 0 is one for each core. Returns
+    /// the results in the order of the members.
+    ///
+    /// # Errors
+    /// As for [`Npz::member`], for the members together; the first error of `work`, which ends the
+    /// work.
+    ///
+    /// # Panics
+    /// If there are not as many members.
+    pub fn each<T: Send + Sync>(
+        &self,
+        members: &[usize],
+        threads: usize,
+        work: impl Fn(Member<'_>) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        self.check_limit(members)?;
+        // The largest first, so that no thread begins it when the others end.
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        let size = |at: &usize| self.directory.entries[members[*at]].size;
+        order.sort_by_key(|at| std::cmp::Reverse(size(at)));
+        in_order_of(&order, threads, |at| self.open_member(members[at]).and_then(&work))
+    }
+
+    fn open_member(&self, index: usize) -> Result<Member<'_>> {
+        let entry = &self.directory.entries[index];
+        let extent = self.directory.extent(entry)?;
+        Member::open(&self.directory, entry, extent)
+    }
+
+    fn check_limit(&self, members: &[usize]) -> Result<()> {
+        let entries = members.iter().map(|index| &self.directory.entries[*index]);
+        let mut total = 0u64;
+        for entry in entries.filter(|entry| entry.is_deflated()) {
+            total = total.saturating_add(entry.size);
+            if total > self.max_bytes {
+                let reason = format!(
+                    "the deflated members become {total} bytes up to this one, and the limit is \
+                     {}: give a larger one if the file is trusted",
+                    self.max_bytes
+                );
+                return Err(self.directory.invalid(entry, Fault::new("max_bytes", reason)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls `work` with each number of `order`, which has each below its length once, in so many
+/// threads. Returns the results by those numbers.
+fn in_order_of<T: Send + Sync>(
+    order: &[usize],
+    threads: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = if threads == 0 { parallelism() } else { threads };
+    let results: Vec<OnceLock<T>> = order.iter().map(|_| OnceLock::new()).collect();
+    let (next, failed) = (AtomicUsize::new(0), OnceLock::new());
+    in_threads(threads.min(order.len()), |_| {
+        while failed.get().is_none()
+            && let Some(at) = order.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            match work(*at) {
+                Ok(result) => drop(results[*at].set(result)),
+                Err(error) => drop(failed.set(error)),
+            }
+        }
+    });
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(results.into_iter().filter_map(OnceLock::into_inner).collect()),
+    }
+}
+
+/// A member of an NPZ file.
+pub struct Member<'n> {
+    directory: &'n Directory<'n>,
+    entry: &'n Entry,
+    extent: Extent,
+    header: Option<Header>,
+}
+
+impl<'n> Member<'n> {
+    fn open(directory: &'n Directory<'n>, entry: &'n Entry, extent: Extent) -> Result<Self> {
+        let header = read_header(directory, entry, extent)?;
+        let member = Self { directory, entry, extent, header };
+        let needed = member.header.as_ref().map(|head| head.data_offset() + head.data_bytes());
+        match needed {
+            Some(needed) if needed > entry.size => {
+                let reason = format!("the array takes {needed} bytes, the member {}", entry.size);
+                Err(directory.invalid(entry, Fault::new("data", reason)))
+            }
+            _ => Ok(member),
+        }
+    }
+
+    /// Returns its name in the archive.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// Returns the size of the member in bytes, inflated, with its header.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.entry.size
+    }
+
+    /// Returns the header. `None` if the member is no NPY file.
+    #[must_use]
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// Returns the offset of the member's bytes in the archive, if they are stored there as they
+    /// are.
+    #[must_use]
+    pub fn stored_at(&self) -> Option<u64> {
+        (!self.extent.is_deflated).then_some(self.extent.start)
+    }
+
+    /// Returns the array in shared memory; of a member that is no NPY file, its bytes.
+    ///
+    /// # Errors
+    /// As for [`Array::create`]; [`Error::InvalidFile`] when the data is broken or its CRC differs;
+    /// [`Error::InvalidDType`] when it has Python objects. No array is left then.
+    pub fn load(&self, options: &Options) -> Result<Array> {
+        let fill: &FillFn<'_> = &|to| self.read_into(to);
+        match &self.header {
+            Some(header) => load::create(header, options, fill),
+            None => {
+                let dtype = DType::parse("|u1")?;
+                Array::create_by(dtype, &[self.size_bytes()], options, fill)
+            }
+        }
+    }
+
+    /// Reads all elements, as they lie in the member, into memory that has just their size; of a
+    /// member that is no NPY file, its bytes.
+    ///
+    /// # Errors
+    /// As for [`Member::load`].
+    pub fn read_into(&self, to: &mut [u8]) -> Result<()> {
+        let mut stream = self.stream();
+        let mut header = vec![0; self.header.as_ref().map_or(0, Header::data_offset) as usize];
+        stream.read(&mut header)?;
+        stream.read(to)?;
+        stream.finish()
+    }
+
+    /// Returns the whole member with its header.
+    ///
+    /// # Errors
+    /// As for [`Member::load`]; [`Error::NoMemory`].
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let (mut bytes, size) = (Vec::new(), self.size_bytes());
+        let reserved = bytes.try_reserve_exact(size as usize);
+        reserved.map_err(|_| Error::NoMemory { bytes: size, purpose: "a member of an archive" })?;
+        bytes.resize(size as usize, 0);
+        let mut stream = self.stream();
+        stream.read(&mut bytes)?;
+        stream.finish()?;
+        Ok(bytes)
+    }
+
+    /// Reads the whole member, keeps nothing of it, and compares its CRC with the directory's.
+    ///
+    /// # Errors
+    /// As for [`Member::load`].
+    pub fn verify(&self) -> Result<()> {
+        let mut stream = self.stream();
+        let (mut buffer, mut left) = (Vec::new(), self.size_bytes());
+        while left > 0 {
+            buffer.resize(left.min(VERIFIED_BYTES) as usize, 0);
+            stream.read(&mut buffer)?;
+            left -= buffer.len() as u64;
+        }
+        stream.finish()
+    }
+
+    fn stream(&self) -> Stream<'_> {
+        Stream::new(self.directory.source(), &self.entry.name, self.extent)
+    }
+}
+
+/// Reads the header of a member, if it has one.
+fn read_header(directory: &Directory<'_>, entry: &Entry, extent: Extent) -> Result<Option<Header>> {
+    let mut stream = Stream::new(directory.source(), &entry.name, extent);
+    let mut bytes = vec![0; (PREFIX_BYTES as u64).min(entry.size) as usize];
+    stream.read(&mut bytes)?;
+    if !bytes.starts_with(MAGIC) {
+        return Ok(None);
+    }
+    let invalid = |fault| directory.invalid(entry, fault);
+    let size = Header::size(&bytes).map_err(invalid)?;
+    let prefix = bytes.len();
+    bytes.resize((size.total.min(entry.size) as usize).max(prefix), 0);
+    stream.read(&mut bytes[prefix..])?;
+    Header::read(&bytes).map(Some).map_err(invalid)
+}

@@ -1,0 +1,201 @@
+//! The bytes of a member of an archive: read or inflated straight into their place, and counted.
+//!
+//! A [`Stream`] gives the bytes in order, as often as it is asked. [`Stream::finish`] then says
+//! whether they were all and whether their CRC is that of the directory. No more bytes come out of a
+//! deflated member than its directory entry declares, so the declared size bounds the memory.
+
+use crc32fast::Hasher;
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::fault::Fault;
+use super::source::Source;
+use crate::error::{Error, Result};
+
+/// The bytes of a deflated member that are read at once.
+const INPUT_BYTES: u64 = 64 << 10;
+
+/// Where a member lies in its archive, and what the directory says of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// The first byte of its data, and one past the last.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) is_deflated: bool,
+    /// The size of the member, inflated.
+    pub(super) size: u64,
+    pub(super) crc: u32,
+}
+
+/// A member that is being read.
+pub(super) struct Stream<'m> {
+    source: &'m Source<'m>,
+    name: &'m str,
+    extent: Extent,
+    /// The next byte of the archive.
+    at: u64,
+    /// The bytes of the member that are still to come.
+    left: u64,
+    crc: Hasher,
+    inflate: Option<Inflate>,
+}
+
+impl<'m> Stream<'m> {
+    pub(super) fn new(source: &'m Source<'m>, name: &'m str, extent: Extent) -> Self {
+        let inflate = extent.is_deflated.then(Inflate::new);
+        let (at, left, crc) = (extent.start, extent.size, Hasher::new());
+        Self { source, name, extent, at, left, crc, inflate }
+    }
+
+    /// Fills `to` with the next bytes of the member.
+    ///
+    /// # Errors
+    /// [`Error::InvalidFile`], [`Error::Os`].
+    pub(super) fn read(&mut self, to: &mut [u8]) -> Result<()> {
+        let bytes = to.len() as u64;
+        if bytes > self.left {
+            let size = self.extent.size;
+            return Err(self.invalid("size", format!("{size} bytes do not hold its array")));
+        }
+        match self.inflate.is_some() {
+            true => self.inflate(to)?,
+            false => {
+                self.source.read_in_parts(to, self.at)?;
+                self.at += bytes;
+                self.crc.update(to);
+            }
+        }
+        self.left -= bytes;
+        Ok(())
+    }
+
+    /// Reads what is left of the member, and compares its size and its CRC with the directory.
+    ///
+    /// # Errors
+    /// As for [`Stream::read`].
+    pub(super) fn finish(mut self) -> Result<()> {
+        let mut rest = vec![0; self.left.min(INPUT_BYTES) as usize];
+        while self.left > 0 {
+            let count = self.left.min(INPUT_BYTES) as usize;
+            self.read(&mut rest[..count])?;
+        }
+        if self.inflate.is_some() {
+            self.expect_end()?;
+        }
+        let (found, expected) = (self.crc.clone().finalize(), self.extent.crc);
+        match found == expected {
+            true => Ok(()),
+            false => {
+                let reason = format!("{found:08x}, and the directory says {expected:08x}");
+                Err(self.invalid("CRC", reason))
+            }
+        }
+    }
+
+    fn invalid(&self, field: &'static str, reason: String) -> Error {
+        self.source.place().invalid(Some(self.name), Fault { field, reason })
+    }
+
+    fn inflate(&mut self, to: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < to.len() {
+            let produced = self.inflate_some(&mut to[done..])?;
+            self.crc.update(&to[done..done + produced]);
+            done += produced;
+        }
+        Ok(())
+    }
+
+    /// Checks that the deflated data ends here.
+    fn expect_end(&mut self) -> Result<()> {
+        let more = |stream: &Self| {
+            let reason = format!("the deflated data has more than {} bytes", stream.extent.size);
+            stream.invalid("size", reason)
+        };
+        let is_over = |stream: &Self| stream.inflate.as_ref().is_some_and(|inflate| inflate.ended);
+        while !is_over(self) {
+            if self.inflate_one_step(&mut [0])? > 0 {
+                return Err(more(self));
+            }
+        }
+        match self.inflate.as_ref().map_or(0, Inflate::unused) + (self.extent.end - self.at) {
+            0 => Ok(()),
+            unused => {
+                let reason = format!("{unused} bytes follow the deflated data");
+                Err(self.invalid("compressed size", reason))
+            }
+        }
+    }
+
+    /// Inflates into the start of `to`, which is not empty. Returns how many bytes, at least one.
+    fn inflate_some(&mut self, to: &mut [u8]) -> Result<usize> {
+        loop {
+            let produced = self.inflate_one_step(to)?;
+            if produced > 0 {
+                return Ok(produced);
+            }
+            if self.inflate.as_ref().is_some_and(|inflate| inflate.ended) {
+                let reason = format!("the deflated data ends before {} bytes", self.extent.size);
+                return Err(self.invalid("size", reason));
+            }
+        }
+    }
+
+    /// Calls the library once, with new input if the last was used up.
+    fn inflate_one_step(&mut self, to: &mut [u8]) -> Result<usize> {
+        let (source, end) = (self.source, self.extent.end);
+        let Some(inflate) = &mut self.inflate else { return Ok(0) };
+        if inflate.unused() == 0 && self.at < end {
+            self.at += inflate.refill(source, self.at, end)?;
+        }
+        let has_input = inflate.unused() > 0;
+        let step = inflate.step(to);
+        let ended = inflate.ended;
+        match step {
+            Some(0) if !has_input && !ended => {
+                Err(self.invalid("compressed size", "the deflated data is cut off".to_owned()))
+            }
+            Some(produced) => Ok(produced),
+            None => Err(self.invalid("data", "it is not deflated data".to_owned())),
+        }
+    }
+}
+
+/// The state of the library that inflates, and its input.
+struct Inflate {
+    state: Decompress,
+    input: Vec<u8>,
+    /// The bytes of `input` that were used.
+    used: usize,
+    ended: bool,
+}
+
+impl Inflate {
+    fn new() -> Self {
+        Self { state: Decompress::new(false), input: Vec::new(), used: 0, ended: false }
+    }
+
+    fn unused(&self) -> u64 {
+        (self.input.len() - self.used) as u64
+    }
+
+    fn refill(&mut self, source: &Source<'_>, at: u64, end: u64) -> Result<u64> {
+        let count = (end - at).min(INPUT_BYTES);
+        self.input.resize(count as usize, 0);
+        source.read(&mut self.input, at)?;
+        self.used = 0;
+        Ok(count)
+    }
+
+    /// Returns the number of bytes written to `to`. `None` if the data is invalid.
+    fn step(&mut self, to: &mut [u8]) -> Option<usize> {
+        if self.ended {
+            return Some(0);
+        }
+        let (before_in, before_out) = (self.state.total_in(), self.state.total_out());
+        let input = &self.input[self.used..];
+        let status = self.state.decompress(input, to, FlushDecompress::None).ok()?;
+        self.used += (self.state.total_in() - before_in) as usize;
+        self.ended = status == Status::StreamEnd;
+        Some((self.state.total_out() - before_out) as usize)
+    }
+}
