@@ -29,6 +29,7 @@ fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
         ErrorKind::StaleHandle => py.get_type::<StaleHandleError>(),
         ErrorKind::InvalidHandle => py.get_type::<PyValueError>(),
         ErrorKind::InvalidSegment => py.get_type::<Error>(),
+        ErrorKind::InvalidFile => py.get_type::<PyValueError>(),
         ErrorKind::InvalidArgument => py.get_type::<PyValueError>(),
         ErrorKind::InvalidDType => py.get_type::<PyTypeError>(),
         ErrorKind::DTypeMismatch => py.get_type::<PyTypeError>(),

@@ -182,7 +182,8 @@ pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
     memory.in_segment(dtype).ok_or_else(|| value_error(private))
 }
 
-fn ndarray_over<'py>(
+/// Returns a plain ndarray over the buffer of an object, which is its base.
+pub(crate) fn ndarray_over<'py>(
     dtype: &Bound<'py, PyAny>,
     memory: &Bound<'py, PyAny>,
     layout: &Layout,

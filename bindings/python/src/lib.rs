@@ -11,6 +11,7 @@ mod handles;
 mod outgoing_fds;
 mod memory;
 mod lease;
+mod files;
 #[cfg(target_os = "linux")]
 mod message;
 #[cfg(target_os = "linux")]
@@ -339,6 +340,11 @@ mod _core {
 
     #[pymodule_export]
     use super::error::{Error, StaleHandleError, error_classes};
+    #[pymodule_export]
+    use super::files::{
+        Archive, FileMemory, check_dtype, load_batch, load_npy, npy_header, npy_header_size,
+        save_bytes, save_npy, save_npz,
+    };
     #[pymodule_export]
     use super::handles::Handle;
     #[pymodule_export]

@@ -210,6 +210,16 @@ impl<'a, 'py> Memory<'a, 'py> {
         })
     }
 
+    /// The address of the first element.
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    /// The shape and the strides, from the first element on.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The writeable flag of the ndarray.
     pub(crate) fn is_writeable(&self) -> bool {
         self.is_writeable

@@ -17,6 +17,7 @@ CLASSES = {
     "StaleHandle": shmarray.StaleHandleError,
     "InvalidHandle": ValueError,
     "InvalidSegment": shmarray.Error,
+    "InvalidFile": ValueError,
     "InvalidArgument": ValueError,
     "InvalidDType": TypeError,
     "DTypeMismatch": TypeError,

@@ -47,9 +47,10 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
         if count == 0 {
             return Err(Error::argument("files", "a batch needs at least one"));
         }
-        let header = Npy::open(open(0)?.numbered(0))?.header().clone();
+        let first = Npy::open(open(0)?.numbered(0))?;
+        let header = first.header().clone();
         let shape: Vec<u64> = [count as u64].iter().chain(header.shape()).copied().collect();
-        size_bytes(&shape, header.dtype()?.itemsize())?;
+        size_bytes(&shape, first.dtype()?.itemsize())?;
         let item_bytes = header.data_bytes();
         Ok(Self { count, open, header, shape, item_bytes })
     }
@@ -127,8 +128,8 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
             let reason = format!("{found:?}, and the first file of the batch has {expected:?}");
             Err(npy.source().place().invalid(None, Fault::new(field, reason)))
         };
-        if found.dtype()? != expected.dtype()? {
-            return differs("descr", found.dtype()?, expected.dtype()?);
+        if npy.dtype()? != expected.dtype()? {
+            return differs("descr", npy.dtype()?, expected.dtype()?);
         }
         if found.shape() != expected.shape() {
             return differs("shape", &found.shape(), &expected.shape());

@@ -51,6 +51,13 @@ impl Place {
         }
     }
 
+    /// Returns an error about a dtype with the file, or the member of it, that has the dtype.
+    pub(super) fn of_dtype(&self, member: Option<&str>, error: Error) -> Error {
+        let Error::InvalidDType { dtype, reason } = error else { return error };
+        let member = member.map_or_else(String::new, |member| format!(": member {member:?}"));
+        Error::InvalidDType { dtype, reason: format!("{self}{member}: {reason}") }
+    }
+
     pub(super) fn os(&self, call: &'static str, source: io::Error) -> Error {
         match self {
             Self::Path(path) if source.kind() == io::ErrorKind::NotFound => {

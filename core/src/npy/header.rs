@@ -70,6 +70,16 @@ impl Header {
         Self::read(bytes).map_err(|fault| Place::Memory.invalid(None, fault))
     }
 
+    /// Returns the size of the header that begins with these bytes: 12, or fewer if the file is
+    /// shorter.
+    ///
+    /// # Errors
+    /// As for [`Header::parse`].
+    pub fn size_bytes(start: &[u8]) -> Result<u64> {
+        let size = Self::size(start).map_err(|fault| Place::Memory.invalid(None, fault))?;
+        Ok(size.total)
+    }
+
     pub(super) fn read(bytes: &[u8]) -> std::result::Result<Self, Fault> {
         let size = Self::size(bytes)?;
         let Some(header) = bytes.get(..size.total as usize) else {

@@ -4,6 +4,7 @@ use super::fault::Fault;
 use super::header::{Header, PREFIX_BYTES};
 use super::source::Source;
 use crate::array::{Array, Options};
+use crate::dtype::DType;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -47,6 +48,14 @@ impl<'a> Npy<'a> {
         &self.header
     }
 
+    /// Returns the dtype.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`] for items with Python objects, which only Python can read.
+    pub fn dtype(&self) -> Result<&DType> {
+        self.header.dtype().map_err(|error| self.source.place().of_dtype(None, error))
+    }
+
     /// Returns the source.
     #[must_use]
     pub fn source(&self) -> &Source<'a> {
@@ -59,7 +68,7 @@ impl<'a> Npy<'a> {
     /// As for [`Array::create`]; [`Error::InvalidFile`] when the file became shorter, and
     /// [`Error::InvalidDType`] when it has Python objects. No array is left then.
     pub fn load(&self, options: &Options) -> Result<Array> {
-        create(&self.header, options, &|to| self.read_into(to))
+        create(self.dtype()?, &self.header, options, &|to| self.read_into(to))
     }
 
     /// Reads all elements, as they lie in the file, into memory that has just their size.
@@ -71,10 +80,15 @@ impl<'a> Npy<'a> {
     }
 }
 
-/// Creates an array as a header describes it.
-pub(super) fn create(header: &Header, options: &Options, fill: &FillFn<'_>) -> Result<Array> {
+/// Creates an array as a header describes it, which has this dtype.
+pub(super) fn create(
+    dtype: &DType,
+    header: &Header,
+    options: &Options,
+    fill: &FillFn<'_>,
+) -> Result<Array> {
     let options = options.clone().order(header.order());
-    Array::create_by(header.dtype()?.clone(), header.shape(), &options, fill)
+    Array::create_by(dtype.clone(), header.shape(), &options, fill)
 }
 
 /// Reads as much of a file as its header says that it has.

@@ -28,5 +28,5 @@ pub use elements::Elements;
 pub use header::Header;
 pub use load::Npy;
 pub use npz::{Member, Npz};
-pub use save::{Contents, NpzOptions, save, save_elements, save_npz, write_npy, write_npz};
+pub use save::{Contents, NpzOptions, save, save_bytes, save_elements, save_npz, write_npy, write_npz};
 pub use source::{FileMap, Source};

@@ -1,7 +1,7 @@
 //! An NPZ file: named arrays in a ZIP archive.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::directory::{Directory, Entry};
 use super::fault::Fault;
@@ -124,17 +124,15 @@ impl<'a> Npz<'a> {
     ///
     /// # Panics
     /// If there are not as many members.
-    pub fn each<T: Send + Sync>(
-        &self,
+    pub fn each<'n, T: Send + Sync>(
+        &'n self,
         members: &[usize],
         threads: usize,
-        work: impl Fn(Member<'_>) -> Result<T> + Sync,
+        work: impl Fn(Member<'n>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         self.check_limit(members)?;
-        // The largest first, so that no thread begins it when the others end.
-        let mut order: Vec<usize> = (0..members.len()).collect();
-        let size = |at: &usize| self.directory.entries[members[*at]].size;
-        order.sort_by_key(|at| std::cmp::Reverse(size(at)));
+        let sizes = members.iter().map(|index| self.directory.entries[*index].size);
+        let order = largest_first(sizes);
         in_order_of(&order, threads, |at| self.open_member(members[at]).and_then(&work))
     }
 
@@ -160,6 +158,14 @@ impl<'a> Npz<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the numbers of these sizes, the largest first, so that no thread begins with it when the
+/// others end.
+fn largest_first(sizes: impl Iterator<Item = u64>) -> Vec<usize> {
+    let mut order: Vec<(usize, u64)> = sizes.enumerate().collect();
+    order.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    order.into_iter().map(|(at, _)| at).collect()
 }
 
 /// Calls `work` with each number of `order`, which has each below its length once, in so many
@@ -228,6 +234,16 @@ impl<'n> Member<'n> {
         self.header.as_ref()
     }
 
+    /// Returns the dtype: that of a byte if the member is no NPY file.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`] for items with Python objects, which only Python can read.
+    pub fn dtype(&self) -> Result<DType> {
+        let Some(header) = &self.header else { return DType::parse("|u1") };
+        let place = self.directory.source().place();
+        header.dtype().cloned().map_err(|error| place.of_dtype(Some(&self.entry.name), error))
+    }
+
     /// Returns the offset of the member's bytes in the archive, if they are stored there as they
     /// are.
     #[must_use]
@@ -242,12 +258,10 @@ impl<'n> Member<'n> {
     /// [`Error::InvalidDType`] when it has Python objects. No array is left then.
     pub fn load(&self, options: &Options) -> Result<Array> {
         let fill: &FillFn<'_> = &|to| self.read_into(to);
+        let dtype = self.dtype()?;
         match &self.header {
-            Some(header) => load::create(header, options, fill),
-            None => {
-                let dtype = DType::parse("|u1")?;
-                Array::create_by(dtype, &[self.size_bytes()], options, fill)
-            }
+            Some(header) => load::create(&dtype, header, options, fill),
+            None => Array::create_by(dtype, &[self.size_bytes()], options, fill),
         }
     }
 
@@ -262,6 +276,21 @@ impl<'n> Member<'n> {
         stream.read(&mut header)?;
         stream.read(to)?;
         stream.finish()
+    }
+
+    /// Reads members as [`Member::read_into`] does, each into the memory of the same number, in so
+    /// many threads; 0 is one for each core.
+    ///
+    /// # Errors
+    /// As for [`Member::load`]: the first error, which ends the work.
+    pub fn read_all(members: &[Self], to: Vec<&mut [u8]>, threads: usize) -> Result<()> {
+        let order = largest_first(members.iter().map(Self::size_bytes));
+        let rooms: Vec<_> = to.into_iter().map(Mutex::new).collect();
+        let read = |at: usize| match rooms.get(at).map(Mutex::lock) {
+            Some(Ok(mut room)) => members[at].read_into(&mut room),
+            _ => Err(Error::argument("to", "there is not one memory for each member")),
+        };
+        in_order_of(&order, threads, read).map(drop)
     }
 
     /// Returns the whole member with its header.

@@ -55,6 +55,17 @@ pub fn save_elements(path: impl AsRef<Path>, elements: &Elements<'_>) -> Result<
     target.finish()
 }
 
+/// Saves the bytes of a file, as [`save`] does.
+///
+/// # Errors
+/// As for [`save`].
+pub fn save_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let mut target = Target::create(path.as_ref())?;
+    let place = target.place().clone();
+    Output::new(&mut target, &place).write(bytes)?;
+    target.finish()
+}
+
 /// Writes elements as an NPY file.
 ///
 /// # Errors

@@ -66,8 +66,20 @@ impl<'a> Source<'a> {
             return Err(place.invalid(None, Fault::new("file", "it is not a regular file")));
         }
         let file = File::open(path).map_err(|error| place.os("open", error))?;
-        let size = file.metadata().map_err(|error| place.os("fstat", error))?.len();
-        Ok(Source { bytes: Bytes::File(file), size, place })
+        Source::opened(file, path)
+    }
+
+    /// Returns a file that is open for reading already. The path is for errors.
+    ///
+    /// # Errors
+    /// As for [`Source::file`].
+    pub fn opened(file: File, path: impl AsRef<Path>) -> Result<Source<'static>> {
+        let place = Place::Path(path.as_ref().to_owned());
+        let facts = file.metadata().map_err(|error| place.os("fstat", error))?;
+        match facts.is_file() {
+            true => Ok(Source { bytes: Bytes::File(file), size: facts.len(), place }),
+            false => Err(place.invalid(None, Fault::new("file", "it is not a regular file"))),
+        }
     }
 
     /// Returns memory that holds a file.
@@ -92,6 +104,26 @@ impl<'a> Source<'a> {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size
+    }
+
+    /// Returns the same memory once more. A file cannot be read by two sources of one fd.
+    ///
+    /// # Panics
+    /// If it is a file.
+    #[must_use]
+    pub fn again(&self) -> Source<'_> {
+        match self.bytes {
+            // SAFETY: the memory can be read by any thread during `'a`, as `memory` was promised,
+            // and the borrow of `self` is shorter.
+            Bytes::Memory { start, .. } => unsafe { Self::memory(start, self.size as usize) },
+            Bytes::File(_) => panic!("a file is opened again by its path"),
+        }
+    }
+
+    /// Whether it is memory, and not a file.
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        matches!(self.bytes, Bytes::Memory { .. })
     }
 
     /// Maps a file. `None` for memory, and where this process has too many mappings for one more.

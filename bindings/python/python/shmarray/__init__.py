@@ -36,6 +36,7 @@ from ._core import Error, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
 from ._dumps import discard, dumps, loads
 from ._error import WorkerLost
+from ._files import Batches, NpzFile, load_batch, load_npy, load_npz, save_npy, save_npz
 from ._share import (
     SegmentInfo,
     Swept,
@@ -51,8 +52,10 @@ from ._share import (
 )
 
 __all__ = [
+    "Batches",
     "Error",
     "Handle",
+    "NpzFile",
     "SegmentInfo",
     "StaleHandleError",
     "Swept",
@@ -70,10 +73,15 @@ __all__ = [
     "handle",
     "in_band_bytes",
     "is_shared",
+    "load_batch",
+    "load_npy",
+    "load_npz",
     "loads",
     "ones",
     "ones_like",
     "pickle_by_handle",
+    "save_npy",
+    "save_npz",
     "segments",
     "share",
     "sweep",

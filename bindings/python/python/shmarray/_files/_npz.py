@@ -1,0 +1,277 @@
+"""Named arrays in one file: NPZ files."""
+
+import io
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _core
+from ._npy import NO_OBJECTS, Source, is_core_s, numpy_bytes, unpickle, warn_of_version, with_suffix
+
+Member = NDArray[Any] | bytes
+_NAMES_SHOWN = 5
+
+
+class NpzFile(Mapping[str, Member]):
+    """The arrays of an NPZ file by their names, as ``numpy.lib.npyio.NpzFile`` has them.
+
+    ``load_npz`` returns it. A member is loaded when it is asked for, each time anew. One that is no
+    NPY file is its bytes. ``files`` has the names without ``.npy``; names with it are found, too.
+    ``f.name`` is ``npz["name"]``.
+
+    Closing it, which is what ``with`` does, closes the file. The arrays stay.
+    """
+
+    files: list[str]
+    """The names of the members without ``.npy``, in the order of the archive."""
+    fid: Any = None
+    """For programs that know NumPy's class: no file of Python's is open."""
+
+    def __init__(self, archive: Any, name: str, shared: bool, allow_pickle: bool, verify: bool):
+        self._archive: Any = archive
+        self._name, self._shared = name, shared
+        self._allow_pickle, self._verify = allow_pickle, verify
+        names = archive.names()
+        self._indices = {name: index for index, name in enumerate(names)}
+        self.files = [name.removesuffix(".npy") for name in names]
+
+    @property
+    def f(self) -> "_Attributes":
+        """The members as attributes."""
+        return _Attributes(self)
+
+    def load(self, names: Iterable[str] | None = None, *, threads: int | None = None) -> dict[str, Member]:
+        """Returns these members, or all, loaded at once by several threads.
+
+        Parameters
+        ----------
+        names : iterable of str, optional
+            The names; all if left out.
+        threads : int, optional
+            How many threads; one for each core if left out.
+
+        Raises as ``load_npz`` and KeyError.
+        """
+        wanted = self.files if names is None else list(names)
+        indices = [self._index(name) for name in wanted]
+        loaded = self._opened().load_all(
+            indices, self._shared, self._verify, _thread_count(threads)
+        )
+        members = zip(indices, loaded, strict=True)
+        found = [self._or_objects(index, member) for index, member in members]
+        return dict(zip(wanted, found, strict=True))
+
+    def close(self) -> None:
+        """Closes the file. The arrays stay."""
+        self._archive = None
+
+    def __enter__(self) -> "NpzFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getitem__(self, name: str) -> Member:
+        index = self._index(name)
+        return self._or_objects(index, self._opened().load(index, self._shared, self._verify))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._indices or f"{name}.npy" in self._indices
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.files[:_NAMES_SHOWN])
+        more = "..." if len(self.files) > _NAMES_SHOWN else ""
+        return f"NpzFile {self._name!r} with keys: {names}{more}"
+
+    def _opened(self) -> Any:
+        if self._archive is None:
+            raise ValueError("the NPZ file is closed")
+        return self._archive
+
+    def _index(self, name: str) -> int:
+        index = self._indices.get(name)
+        if index is None and isinstance(name, str):
+            index = self._indices.get(f"{name}.npy")
+        if index is None:
+            raise KeyError(f"{name} is not a file in the archive")
+        return index
+
+    def _or_objects(self, index: int, member: Member | None) -> Member:
+        """Returns the member, or unpickles it if it has Python objects."""
+        if member is not None:
+            return member
+        if not self._allow_pickle:
+            name = self._archive.names()[index]
+            raise ValueError(f"{self._name}: member {name!r}: {NO_OBJECTS}")
+        return unpickle(io.BytesIO(self._opened().read(index)))
+
+
+class _Attributes:
+    """The members of an NPZ file as attributes."""
+
+    def __init__(self, npz: NpzFile) -> None:
+        object.__setattr__(self, "_npz", npz)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__dir__":
+            return object.__getattribute__(self, name)
+        npz = object.__getattribute__(self, "_npz")
+        try:
+            return npz[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __dir__(self) -> list[str]:
+        names: list[str] = object.__getattribute__(self, "_npz").files
+        return list(names)
+
+
+def load_npz(
+    source: Source,
+    *,
+    shared: bool = True,
+    allow_pickle: bool = False,
+    verify: bool = False,
+    max_bytes: int | None = None,
+) -> NpzFile:
+    """Opens an NPZ file, as ``numpy.load`` does, and returns its arrays by their names.
+
+    Its directory is read and checked now, and each member when it is asked for. Other threads of
+    Python run meanwhile.
+
+    Parameters
+    ----------
+    source : path, bytes-like, or file
+        As for ``load_npy``. An object with ``read`` must be a whole file; one that the system has
+        open is read by a descriptor of its own.
+    shared : bool, default True
+        True: arrays are in shared memory, read or inflated straight to where they belong. False:
+        members that are stored, not deflated, where their elements are aligned, are views of the
+        bytes or of the mapped file, as ``load_npy`` says; others are private.
+    allow_pickle : bool, default False
+        Whether members of Python objects are unpickled. Otherwise asking for one is a ValueError;
+        all others are loaded, and ``files`` lists them all.
+    verify : bool, default False
+        Whether the checksum (CRC) is compared for views, too. For members that are read, copied or
+        inflated it always is.
+    max_bytes : int, optional
+        The most bytes that the deflated members of one call may become, so that a small file cannot
+        fill the memory. If left out, 1 GiB, or 100 times the size of the file if that is more.
+
+    Raises ValueError for a file that is broken, and says which member and which field is at fault;
+    FileNotFoundError; MemoryError if shared memory is full.
+
+    >>> save_npz("sample.npz", image=np.ones((2, 3)), label=np.arange(2))
+    >>> with load_npz("sample.npz") as sample:
+    ...     print(sample.files, sample["image"].shape, sample.f.label)
+    ['image', 'label'] (2, 3) [0 1]
+    >>> sorted(load_npz("sample.npz").load(threads=2))
+    ['image', 'label']
+    """
+    archive, name = _open(source, max_bytes)
+    return NpzFile(archive, name, shared, allow_pickle, verify)
+
+
+def _open(source: Any, max_bytes: int | None) -> tuple[Any, str]:
+    if isinstance(source, (str, os.PathLike)):
+        return _core.Archive(source, max_bytes), os.fspath(source)
+    if hasattr(source, "read") and not isinstance(source, (bytes, bytearray, memoryview)):
+        name = getattr(source, "name", "object")
+        fd = _regular_fd(source)
+        if fd is not None:
+            return _core.Archive(str(name), max_bytes, fd), str(name)
+        return _core.Archive(_whole(source), max_bytes), str(name)
+    return _core.Archive(source, max_bytes), "object"
+
+
+def _regular_fd(file: Any) -> int | None:
+    """Returns the descriptor of a file of the system that is open for reading."""
+    if not isinstance(file, (io.BufferedReader, io.BufferedRandom, io.FileIO)):
+        return None
+    if file.writable():
+        file.flush()
+    fd = file.fileno()
+    return fd if stat.S_ISREG(os.fstat(fd).st_mode) else None
+
+
+def _whole(file: Any) -> bytes:
+    if type(file) is io.BytesIO:
+        return file.getvalue()  # the same bytes, not a copy, until somebody writes
+    file.seek(0)
+    data: bytes = file.read()
+    return data
+
+
+def save_npz(
+    file: str | os.PathLike[str] | Any,
+    /,
+    *arrays: ArrayLike,
+    compressed: bool = False,
+    threads: int | None = None,
+    allow_pickle: bool = True,
+    **named: ArrayLike,
+) -> None:
+    """Saves arrays to an NPZ file. Stored, it has the bytes that ``numpy.savez`` writes.
+
+    Other threads of Python run meanwhile. The file appears under its path when it is complete, as
+    with ``save_npy``.
+
+    Parameters
+    ----------
+    file : path, or object with ``write``
+        ``.npz`` is added to a path that does not end so.
+    *arrays : anything that ``numpy.asanyarray`` takes
+        Arrays without names: they get ``arr_0``, ``arr_1`` …
+    compressed : bool, default False
+        Whether members are deflated, as by ``numpy.savez_compressed``.
+    threads : int, optional
+        How many threads; one for each core if left out. The file is the same for any number.
+    allow_pickle : bool, default True
+        Whether arrays of Python objects are pickled. Otherwise they are a ValueError.
+    **named : anything that ``numpy.asanyarray`` takes
+        Arrays by their names.
+
+    Raises as ``save_npy``; ValueError for a name that is there twice, and when another process
+    changes an array while it is saved.
+
+    >>> save_npz("pair.npz", np.arange(3), weights=np.ones(2), compressed=True)
+    >>> load_npz("pair.npz").files
+    ['weights', 'arr_0']
+    """
+    members = []
+    for name, array in _with_names(arrays, named).items():
+        plain = np.asanyarray(array).view(np.ndarray)
+        is_ours = is_core_s(plain, allow_pickle)
+        members.append((f"{name}.npy", plain if is_ours else numpy_bytes(plain, allow_pickle)))
+    target = with_suffix(file, ".npz")
+    warn_of_version(_core.save_npz(target, members, compressed, _thread_count(threads)))
+
+
+def _with_names(arrays: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arrays by their names, in the order of ``numpy.savez``."""
+    members = dict(named)
+    for number, array in enumerate(arrays):
+        name = f"arr_{number}"
+        if name in named:
+            raise ValueError(f"Cannot use un-named variables and keyword {name}")
+        members[name] = array
+    return members
+
+
+def _thread_count(threads: int | None) -> int:
+    """Returns the number for core, to which 0 is one for each of the machine's cores."""
+    if threads is None:
+        return 0
+    if threads < 1:
+        raise ValueError(f"invalid threads: {threads} is less than 1")
+    return threads

@@ -1,0 +1,116 @@
+//! Many NPY files in one array.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use shmarray::npy::{Batch, Source};
+use shmarray::{Error, Layout, Options, Order};
+
+use super::input::{Input, path_of};
+use super::room::Room;
+use crate::error::{expected, to_py};
+use crate::{dtypes, lease};
+
+/// How often the program is told of the progress, and asked whether it was interrupted.
+const TOLD_EVERY: Duration = Duration::from_millis(50);
+
+/// A file of a batch: opened when its turn comes, or memory.
+enum File {
+    Path(PathBuf),
+    Memory(Input),
+}
+
+impl File {
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(path) = path_of(object)? {
+            return Ok(Self::Path(path));
+        }
+        let input = Input::of(object, 0)?;
+        input.map(Self::Memory).ok_or_else(|| expected("paths, or the bytes of files", object))
+    }
+
+    fn open(&self) -> shmarray::Result<Source<'_>> {
+        match self {
+            Self::Path(path) => Source::file(path),
+            Self::Memory(input) => Ok(input.source.again()),
+        }
+    }
+}
+
+/// Returns one array with the arrays of all files. `progress` is called with the number of files
+/// that are read, in this thread.
+#[pyfunction]
+pub(crate) fn load_batch<'py>(
+    py: Python<'py>,
+    sources: Vec<Bound<'py, PyAny>>,
+    shared: bool,
+    threads: usize,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let files: Vec<File> = sources.iter().map(File::of).collect::<PyResult<_>>()?;
+    let teller = Teller::new(progress.map(Bound::unbind), files.len());
+    let tell = |done| teller.tell(done);
+    let open = |index: usize| files[index].open();
+    let batch = py.detach(|| Batch::open(files.len(), open)).map_err(to_py)?;
+    let dtype = dtypes::to_numpy(py, batch.header().dtype().map_err(to_py)?)?;
+    if shared {
+        let array = py.detach(|| batch.load(&Options::new(), threads, &tell));
+        return lease::to_ndarray(&dtype, array.map_err(|error| teller.error(error))?);
+    }
+    let itemsize = batch.header().dtype().map_err(to_py)?.itemsize();
+    let layout = Layout::contiguous(batch.shape(), itemsize, Order::C).map_err(to_py)?;
+    let mut room = Room::new(&dtype, &layout, Order::C, batch.size_bytes())?;
+    let to = room.slice();
+    let read = py.detach(|| batch.read_into(to, threads, &tell));
+    read.map_err(|error| teller.error(error))?;
+    Ok(room.filled())
+}
+
+/// Tells the program of the progress, at intervals.
+struct Teller {
+    progress: Option<Py<PyAny>>,
+    total: usize,
+    told: Mutex<Instant>,
+    /// The exception of the program, or of a signal.
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Teller {
+    fn new(progress: Option<Py<PyAny>>, total: usize) -> Self {
+        Self { progress, total, told: Mutex::new(Instant::now()), raised: Mutex::new(None) }
+    }
+
+    fn tell(&self, done: usize) -> shmarray::Result<()> {
+        let is_due = self.told.lock().is_ok_and(|mut told| {
+            let is_due = done == self.total || told.elapsed() >= TOLD_EVERY;
+            if is_due {
+                *told = Instant::now();
+            }
+            is_due
+        });
+        if !is_due {
+            return Ok(());
+        }
+        let called = Python::attach(|py| {
+            py.check_signals()?;
+            match &self.progress {
+                Some(progress) => progress.call1(py, (done, self.total)).map(drop),
+                None => Ok(()),
+            }
+        });
+        called.map_err(|raised| {
+            if let Ok(mut slot) = self.raised.lock() {
+                slot.get_or_insert(raised);
+            }
+            Error::Unsupported { what: "a batch whose progress raised an exception" }
+        })
+    }
+
+    /// Returns the exception that ended the work, or the one for core's error.
+    fn error(&self, error: Error) -> PyErr {
+        let raised = self.raised.lock().ok().and_then(|mut raised| raised.take());
+        raised.unwrap_or_else(|| to_py(error))
+    }
+}

@@ -1,0 +1,101 @@
+//! One NPY file.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use shmarray::npy::{Header, Npy};
+use shmarray::{Layout, Options, Order};
+
+use super::input::{FileMemory, Input};
+use super::room::Room;
+use crate::error::to_py;
+use crate::lease::ndarray_over;
+use crate::memory::LARGE_BYTES;
+use crate::{dtypes, lease};
+
+/// Returns the array of an NPY file and the number of bytes up to its end. The array is None if it
+/// has Python objects. Returns None for what is neither a path nor has a buffer.
+#[pyfunction]
+pub(crate) fn load_npy<'py>(
+    source: &Bound<'py, PyAny>,
+    shared: bool,
+    offset: usize,
+) -> PyResult<Option<(Option<Bound<'py, PyAny>>, u64)>> {
+    let Some(Input { source: from, export }) = Input::of(source, offset)? else {
+        return Ok(None);
+    };
+    let npy = Npy::open(from).map_err(to_py)?;
+    let header = npy.header();
+    let end = header.data_offset() + header.data_bytes();
+    if header.has_objects() {
+        return Ok(Some((None, end)));
+    }
+    let array = if shared { load_shared(source.py(), &npy) } else { view(source, &npy, offset) };
+    drop(export);
+    array.map(|array| Some((Some(array), end)))
+}
+
+fn load_shared<'py>(py: Python<'py>, npy: &Npy<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let load = || npy.load(&Options::new());
+    let array = match npy.header().data_bytes() {
+        0..LARGE_BYTES => load(),
+        _ => py.detach(load),
+    };
+    let array = array.map_err(to_py)?;
+    lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+}
+
+/// Returns a view of the object's memory, or of the mapped file.
+fn view<'py>(
+    source: &Bound<'py, PyAny>,
+    npy: &Npy<'_>,
+    offset: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, header) = (source.py(), npy.header());
+    let dtype = dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?;
+    if npy.source().is_memory() {
+        return ndarray_over(&dtype, source, &placed(header, offset as u64));
+    }
+    let map = match header.data_bytes() {
+        0 => None,
+        _ => py.detach(|| npy.source().map()).map_err(to_py)?,
+    };
+    match map {
+        Some(map) => {
+            let memory = Bound::new(py, FileMemory(map))?;
+            ndarray_over(&dtype, memory.as_any(), &placed(header, 0))
+        }
+        None => {
+            let mut room = Room::new(&dtype, header.layout(), header.order(), header.data_bytes())?;
+            let to = room.slice();
+            py.detach(|| npy.read_into(to)).map_err(to_py)?;
+            Ok(room.filled())
+        }
+    }
+}
+
+/// Returns the layout of the elements in a memory in which the file begins at a byte.
+pub(super) fn placed(header: &Header, file_offset: u64) -> Layout {
+    Layout { offset: file_offset + header.data_offset(), ..header.layout().clone() }
+}
+
+/// Returns the size of the header that begins with these bytes, of which there are at least 12
+/// unless the file is shorter.
+#[pyfunction]
+pub(crate) fn npy_header_size(start: &[u8]) -> PyResult<u64> {
+    Header::size_bytes(start).map_err(to_py)
+}
+
+/// Returns the dtype, the shape and the order of a header. The dtype is None for Python objects.
+#[pyfunction]
+pub(crate) fn npy_header<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+) -> PyResult<(Option<Bound<'py, PyAny>>, Bound<'py, PyTuple>, &'static str)> {
+    let header = Header::parse(bytes).map_err(to_py)?;
+    let dtype = match header.has_objects() {
+        true => None,
+        false => Some(dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?),
+    };
+    let order = if header.order() == Order::F { "F" } else { "C" };
+    Ok((dtype, PyTuple::new(py, header.shape())?, order))
+}

@@ -1,0 +1,251 @@
+//! The members of an NPZ file.
+
+use std::fs::File;
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyBytes;
+use shmarray::npy::{Header, Member, Npz, Source};
+use shmarray::{Array, Options};
+
+use super::input::{FileMemory, Input};
+use super::npy::placed;
+use super::room::Room;
+use crate::error::to_py;
+use crate::lease::ndarray_over;
+use crate::{dtypes, lease};
+
+/// An NPZ file, of which the directory was read.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Archive {
+    /// Declared first, so that it goes before the memory that it reads.
+    npz: Npz<'static>,
+    _export: Option<PyUntypedBuffer>,
+    /// The object whose memory it is; None for a file.
+    object: Option<Py<PyAny>>,
+    /// The mapped file, when an array of it is wanted. None where it cannot be mapped.
+    map: PyOnceLock<Option<Py<FileMemory>>>,
+}
+
+/// A member: an array, bytes if it is no NPY file, or None if it has Python objects.
+type Loaded<'py> = Option<Bound<'py, PyAny>>;
+
+#[pymethods]
+impl Archive {
+    /// Opens a path, an object with a buffer, or an open file by a descriptor of its own. Raises
+    /// TypeError for anything else.
+    #[new]
+    #[pyo3(signature = (source, max_bytes, fd=None))]
+    fn open(
+        source: &Bound<'_, PyAny>,
+        max_bytes: Option<u64>,
+        fd: Option<i32>,
+    ) -> PyResult<Self> {
+        let (source, export, object) = match fd {
+            Some(fd) => (opened(fd, source)?, None, None),
+            None => {
+                let input = Input::of(source, 0)?
+                    .ok_or_else(|| PyTypeError::new_err("neither a path nor bytes"))?;
+                let object = input.source.is_memory().then(|| source.clone().unbind());
+                (input.source, input.export, object)
+            }
+        };
+        let npz = Npz::open(source).map_err(to_py)?;
+        let npz = match max_bytes {
+            Some(max_bytes) => npz.with_max_bytes(max_bytes),
+            None => npz,
+        };
+        Ok(Self { npz, _export: export, object, map: PyOnceLock::new() })
+    }
+
+    /// Returns the names of the members in the archive.
+    fn names(&self) -> Vec<&str> {
+        (0..self.npz.len()).map(|index| self.npz.name(index)).collect()
+    }
+
+    /// Returns a member.
+    fn load<'py>(
+        &self,
+        py: Python<'py>,
+        index: usize,
+        shared: bool,
+        verify: bool,
+    ) -> PyResult<Loaded<'py>> {
+        let member = py.detach(|| self.npz.member(index)).map_err(to_py)?;
+        match member.header() {
+            None => self.bytes_of(py, &member).map(Some),
+            Some(header) if header.has_objects() => Ok(None),
+            Some(_) if shared => {
+                let array = py.detach(|| member.load(&Options::new())).map_err(to_py)?;
+                shared_array(py, array).map(Some)
+            }
+            Some(header) => {
+                if let Some(view) = self.view(py, &member, header, verify)? {
+                    return Ok(Some(view));
+                }
+                let mut room = room_for(py, header)?;
+                let to = room.slice();
+                py.detach(|| member.read_into(to)).map_err(to_py)?;
+                Ok(Some(room.filled()))
+            }
+        }
+    }
+
+    /// Returns members, loaded by several threads.
+    fn load_all<'py>(
+        &self,
+        py: Python<'py>,
+        members: Vec<usize>,
+        shared: bool,
+        verify: bool,
+        threads: usize,
+    ) -> PyResult<Vec<Loaded<'py>>> {
+        match shared {
+            true => self.load_all_shared(py, &members, threads),
+            false => self.load_all_private(py, &members, verify, threads),
+        }
+    }
+
+    /// Returns the bytes of a member with its header, if it has one.
+    fn read<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.npz.member(index)?.read()).map_err(to_py)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+impl Archive {
+    fn load_all_shared<'py>(
+        &self,
+        py: Python<'py>,
+        members: &[usize],
+        threads: usize,
+    ) -> PyResult<Vec<Loaded<'py>>> {
+        let load = |member: Member<'_>| match member.header() {
+            Some(header) if header.has_objects() => Ok(Found::Objects),
+            Some(_) => member.load(&Options::new()).map(Found::Array),
+            None => member.read().map(Found::Bytes),
+        };
+        let loaded = py.detach(|| self.npz.each(members, threads, load)).map_err(to_py)?;
+        loaded.into_iter().map(|found| found.into_python(py)).collect()
+    }
+
+    fn load_all_private<'py>(
+        &self,
+        py: Python<'py>,
+        members: &[usize],
+        verify: bool,
+        threads: usize,
+    ) -> PyResult<Vec<Loaded<'py>>> {
+        let opened = py.detach(|| self.npz.each(members, threads, Ok)).map_err(to_py)?;
+        let (mut loaded, mut copied, mut rooms) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, member) in opened.into_iter().enumerate() {
+            let found = match member.header() {
+                None => Some(self.bytes_of(py, &member)?),
+                Some(header) if header.has_objects() => None,
+                Some(header) => self.view(py, &member, header, verify)?,
+            };
+            let is_copied = member.header().is_some_and(|header| !header.has_objects());
+            if is_copied && found.is_none() {
+                rooms.push((at, room_for(py, header_of(&member)?)?));
+                copied.push(member);
+            }
+            loaded.push(found);
+        }
+        let slices: Vec<_> = rooms.iter_mut().map(|(_, room)| room.slice()).collect();
+        py.detach(|| Member::read_all(&copied, slices, threads)).map_err(to_py)?;
+        for (at, room) in rooms {
+            loaded[at] = Some(room.filled());
+        }
+        Ok(loaded)
+    }
+
+    /// Returns a view of a member that is stored where its elements are aligned.
+    fn view<'py>(
+        &self,
+        py: Python<'py>,
+        member: &Member<'_>,
+        header: &Header,
+        verify: bool,
+    ) -> PyResult<Loaded<'py>> {
+        let Some(offset) = member.stored_at() else { return Ok(None) };
+        let Some(memory) = self.memory(py)? else { return Ok(None) };
+        let dtype = dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?;
+        let view = ndarray_over(&dtype, &memory, &placed(header, offset))?;
+        if !view.getattr("flags")?.getattr("aligned")?.extract::<bool>()? {
+            return Ok(None);
+        }
+        if verify {
+            py.detach(|| member.verify()).map_err(to_py)?;
+        }
+        Ok(Some(view))
+    }
+
+    /// Returns an object that has the whole archive as its buffer.
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Loaded<'py>> {
+        if let Some(object) = &self.object {
+            return Ok(Some(object.bind(py).clone()));
+        }
+        let map = self.map.get_or_try_init(py, || {
+            let map = py.detach(|| self.npz.source().map()).map_err(to_py)?;
+            map.map(|map| Py::new(py, FileMemory(map))).transpose()
+        })?;
+        Ok(map.as_ref().map(|map| map.bind(py).clone().into_any()))
+    }
+
+    fn bytes_of<'py>(&self, py: Python<'py>, member: &Member<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = py.detach(|| member.read()).map_err(to_py)?;
+        Ok(PyBytes::new(py, &bytes).into_any())
+    }
+}
+
+/// A member that was loaded without the GIL.
+enum Found {
+    Array(Array),
+    Bytes(Vec<u8>),
+    Objects,
+}
+
+impl Found {
+    fn into_python(self, py: Python<'_>) -> PyResult<Loaded<'_>> {
+        match self {
+            Self::Array(array) => shared_array(py, array).map(Some),
+            Self::Bytes(bytes) => Ok(Some(PyBytes::new(py, &bytes).into_any())),
+            Self::Objects => Ok(None),
+        }
+    }
+}
+
+fn shared_array(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
+    lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+}
+
+fn room_for<'py>(py: Python<'py>, header: &Header) -> PyResult<Room<'py>> {
+    let dtype = dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?;
+    Room::new(&dtype, header.layout(), header.order(), header.data_bytes())
+}
+
+fn header_of<'m>(member: &'m Member<'_>) -> PyResult<&'m Header> {
+    member.header().ok_or_else(|| crate::error::value_error("the member is no NPY file"))
+}
+
+/// Returns a source of a file that Python has open, by a descriptor of its own.
+#[cfg(unix)]
+#[allow(unsafe_code)] // a number becomes a descriptor
+fn opened(fd: i32, name: &Bound<'_, PyAny>) -> PyResult<Source<'static>> {
+    use std::os::fd::BorrowedFd;
+    if fd < 0 {
+        return Err(crate::error::value_error("the file is not open"));
+    }
+    // SAFETY: the number must be that of an open descriptor while it is borrowed. Python's file
+    // object told it, the caller keeps that object, and `try_clone_to_owned` fails if it is closed.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let file = File::from(borrowed.try_clone_to_owned()?);
+    Source::opened(file, name.to_string()).map_err(to_py)
+}
+
+#[cfg(not(unix))]
+fn opened(_fd: i32, _name: &Bound<'_, PyAny>) -> PyResult<Source<'static>> {
+    Err(crate::error::value_error("open files are read by their bytes on this system"))
+}

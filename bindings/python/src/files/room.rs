@@ -1,0 +1,50 @@
+//! Private memory of NumPy's that core fills.
+#![allow(unsafe_code)] // memory that NumPy has just allocated
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use shmarray::{Layout, Order};
+
+use crate::memory::Memory;
+
+/// A new ndarray of which nobody else knows, so that its memory is a slice.
+pub(crate) struct Room<'py> {
+    array: Bound<'py, PyAny>,
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl<'py> Room<'py> {
+    /// Allocates an ndarray with `numpy.empty`, for so many bytes of elements.
+    pub(crate) fn new(
+        dtype: &Bound<'py, PyAny>,
+        layout: &Layout,
+        order: Order,
+        bytes: u64,
+    ) -> PyResult<Self> {
+        let py = dtype.py();
+        let order = if order == Order::F { "F" } else { "C" };
+        let shape = PyTuple::new(py, &layout.shape)?;
+        let numpy = py.import(intern!(py, "numpy"))?;
+        let array = numpy.call_method1(intern!(py, "empty"), (shape, dtype, order))?;
+        let start = Memory::of(&array)?.address() as *mut u8;
+        Ok(Self { array, start, bytes: bytes as usize })
+    }
+
+    /// Returns the memory of the elements.
+    pub(crate) fn slice(&mut self) -> &mut [u8] {
+        match self.bytes {
+            0 => &mut [],
+            // SAFETY: `numpy.empty` has allocated these bytes in `new`, for as many elements of the
+            // dtype's size as core's header counts. Only this value refers to the ndarray, until
+            // `filled` gives it out, which ends the borrow.
+            bytes => unsafe { std::slice::from_raw_parts_mut(self.start, bytes) },
+        }
+    }
+
+    /// Returns the ndarray.
+    pub(crate) fn filled(self) -> Bound<'py, PyAny> {
+        self.array
+    }
+}
