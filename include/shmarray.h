@@ -21,8 +21,8 @@
  *   - A shma_status is 0 for success, positive for an ordinary outcome (SHMA_TIMED_OUT,
  *     SHMA_CLOSED), negative for a failure. A comment names the failures of its function; besides,
  *     every function with a status may fail with SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_OS,
- *     SHMA_ERROR_PERMISSION_DENIED, SHMA_ERROR_PANIC, and, in a process that a signal handler
- *     forked, SHMA_ERROR_UNSUPPORTED. shma_array_is_<adjective> returns 0 or 1.
+ *     SHMA_ERROR_PERMISSION_DENIED, SHMA_ERROR_NO_MEMORY, SHMA_ERROR_PANIC, and, in a process that
+ *     a signal handler forked, SHMA_ERROR_UNSUPPORTED. shma_array_is_<adjective> returns 0 or 1.
  *   - The last parameter of a function with a status is the caller's shma_error, or NULL. It is
  *     written only if the status is negative.
  *   - Output parameters come before it and end in _out; only the buffer of a text is called text,
@@ -36,7 +36,7 @@
  *     its type, or to as many elements as the count that is passed with it. Texts and lists
  *     must not change during a call.
  *   - Shapes are in elements; strides, offsets and sizes are in bytes. Texts are UTF-8 and end in a
- *     zero byte.
+ *     zero byte. A path is any bytes where the system takes such, else UTF-8.
  *
  * Threads and processes
  *   - Any thread may call any function, also while other threads call functions on the same object.
@@ -56,8 +56,8 @@
  * Versions
  *   - A program that was compiled with this header runs with this version of the library and with
  *     each later one of the same SHMA_ABI. Those may have further functions, statuses, dtypes and
- *     kinds of segments, and further fields at the end of shma_options and shma_segment_info.
- *     shma_error never changes.
+ *     kinds of segments, and further fields at the end of shma_options, shma_npz_options and
+ *     shma_segment_info. shma_error never changes.
  *
  * Generated from ffi/shmarray.h.in and ffi/src; do not edit.
  */
@@ -100,6 +100,7 @@
 /* Initializers: no error, and the default options. */
 #define SHMA_ERROR_INIT {0, 0, {0}}
 #define SHMA_OPTIONS_INIT {sizeof(shma_options), NULL, 0, 0, 0, 0, 0, NULL}
+#define SHMA_NPZ_OPTIONS_INIT {sizeof(shma_npz_options), 0, 0, 0}
 
 #ifdef __cplusplus
 extern "C" {
@@ -140,7 +141,8 @@ typedef int32_t shma_status;
 /** No process has the other end of the pipe open. */
 #define SHMA_CLOSED 2
 /**
- * The segment or name does not exist: its memory was given back, or it was never on this machine.
+ * The segment, name or file does not exist. The memory of a segment was given back, or it was
+ * never on this machine.
  */
 #define SHMA_ERROR_NOT_FOUND (-1)
 /** The name already exists. */
@@ -155,7 +157,10 @@ typedef int32_t shma_status;
 #define SHMA_ERROR_INVALID_ARGUMENT (-6)
 /** The dtype cannot be stored in shared memory. */
 #define SHMA_ERROR_INVALID_DTYPE (-7)
-/** The dtype of the array differs from the requested one. No C function returns it; C++ does. */
+/**
+ * The dtype of the array differs from the requested one. In C only the functions that load files
+ * return it.
+ */
 #define SHMA_ERROR_DTYPE_MISMATCH (-8)
 /** A view or an index is outside its array. */
 #define SHMA_ERROR_OUT_OF_BOUNDS (-9)
@@ -178,8 +183,13 @@ typedef int32_t shma_status;
  * the call may have taken effect in part.
  */
 #define SHMA_ERROR_PANIC (-16)
-/** Private memory is used up. No function of this version returns it. */
+/** Private memory is used up; the message says how many bytes were requested. */
 #define SHMA_ERROR_NO_MEMORY (-17)
+/**
+ * The file is not a valid NPY or NPZ file, or exceeds a limit; the message names the file, the
+ * member and the field.
+ */
+#define SHMA_ERROR_INVALID_FILE (-18)
 
 /**
  * Describes a failure. The caller owns the struct; it needs no cleanup. Initialize it with
@@ -758,6 +768,185 @@ SHMA_API shma_status shma_handle_discard(const char *handle, shma_error *error);
  * it: creates and receives give back what dead processes held.
  */
 SHMA_API shma_status shma_sweep(uint64_t *segments_out, uint64_t *bytes_out, shma_error *error);
+
+/* ---- NPY files ------------------------------------------------------------------------------- */
+
+/**
+ * Loads an NPY file into shared memory. The elements are read straight into the array, and what
+ * follows them in the file is ignored.
+ *
+ * The file says the dtype, the shape and the order of the elements. options may be NULL; its order
+ * must be SHMA_ORDER_C, and its dtype_text and itemsize must be those of the file, unless they are
+ * NULL and 0. Fails with SHMA_ERROR_NOT_FOUND, SHMA_ERROR_INVALID_FILE,
+ * SHMA_ERROR_DTYPE_MISMATCH if the dtype is not that of options, SHMA_ERROR_INVALID_DTYPE if the
+ * file has Python objects, and like shma_array_create.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npy_load(const char *path,
+                          const shma_options *options,
+                          shma_array **array_out,
+                          shma_error *error);
+
+/**
+ * Loads the bytes of an NPY file into shared memory, as shma_npy_load does.
+ *
+ * data has size_bytes bytes. Another thread or process may write them meanwhile: the call then
+ * returns an array with some of the bytes before and some after, or fails.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npy_load_bytes(const void *data,
+                                size_t size_bytes,
+                                const shma_options *options,
+                                shma_array **array_out,
+                                shma_error *error);
+
+/**
+ * Loads NPY files of one shape and dtype into one array in shared memory, in C order: its first
+ * dimension counts the files, and the others are those of each file.
+ *
+ * paths has count elements, at least one. threads is the number of threads that read; 0 stands for
+ * one for each core. options is as for shma_npy_load. Fails like that, and with
+ * SHMA_ERROR_INVALID_FILE if a file has another shape or dtype than the first one.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npy_load_batch(const char *const *paths,
+                                size_t count,
+                                uint32_t threads,
+                                const shma_options *options,
+                                shma_array **array_out,
+                                shma_error *error);
+
+/**
+ * Saves an array to an NPY file, with the bytes that numpy.save writes. The file appears under its
+ * path when it is complete; an older one is replaced. The path is used as it is: no ".npy" is
+ * added.
+ *
+ * Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist, SHMA_ERROR_INVALID_DTYPE if an NPY
+ * file cannot describe the dtype, SHMA_ERROR_OS.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npy_save(const char *path,
+                          const shma_array *array,
+                          shma_error *error);
+
+/* ---- NPZ files ------------------------------------------------------------------------------- */
+
+/**
+ * An open NPZ file: named arrays in a ZIP archive, stored or deflated. Members that are not NPY
+ * files are arrays of their bytes.
+ */
+typedef struct shma_npz shma_npz;
+
+/**
+ * Options of an NPZ file. Initialize them with SHMA_NPZ_OPTIONS_INIT and set what differs from the
+ * defaults. They grow as shma_options does.
+ */
+typedef struct shma_npz_options {
+    /** sizeof(shma_npz_options), by which the library knows which fields the caller has. */
+    size_t struct_bytes;
+    /**
+     * For an open: the limit in bytes on what deflated members may become together in one call. 0
+     * stands for 1 GiB, or 100 times the size of the archive if that is more.
+     */
+    uint64_t max_bytes;
+    /**
+     * The number of threads of shma_npz_load_all and shma_npz_save; 0 stands for one for each
+     * core.
+     */
+    uint32_t threads;
+    /** For a save: if not 0, members are deflated. Otherwise they are stored. */
+    int32_t deflated;
+} shma_npz_options;
+
+/**
+ * Opens an NPZ file and reads its directory. Members are read when they are loaded.
+ *
+ * options may be NULL. Fails with SHMA_ERROR_NOT_FOUND, and with SHMA_ERROR_INVALID_FILE if it is
+ * no ZIP archive, or one with members that have one name, have a part ".." in their name, or
+ * overlap.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npz_open(const char *path,
+                          const shma_npz_options *options,
+                          shma_npz **npz_out,
+                          shma_error *error);
+
+/**
+ * Opens the bytes of an NPZ file, as shma_npz_open does. They are not copied: the caller keeps
+ * them until it has closed the NPZ file.
+ *
+ * data has size_bytes bytes. Another thread or process may write them meanwhile: a load then
+ * returns an array with some of the bytes before and some after, or fails.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npz_open_bytes(const void *data,
+                                size_t size_bytes,
+                                const shma_npz_options *options,
+                                shma_npz **npz_out,
+                                shma_error *error);
+
+/** Returns the number of members; 0 for NULL. */
+SHMA_API size_t shma_npz_count(const shma_npz *npz);
+
+/**
+ * Returns the name of a member, or NULL if there is none of that index. An array's name has no
+ * ".npy", unless another member has the name without it. The text is valid until the NPZ file is
+ * closed.
+ */
+SHMA_API const char *shma_npz_name(const shma_npz *npz, size_t index);
+
+/** Returns 1 if shma_npz_load finds a member of this name, with or without ".npy", else 0. */
+SHMA_API int32_t shma_npz_contains(const shma_npz *npz, const char *name);
+
+/**
+ * Loads a member into shared memory: the array, or for a member that is not an NPY file its bytes
+ * as an array of SHMA_UINT8. The member's CRC is checked.
+ *
+ * name is with or without ".npy". options may be NULL, and are as for shma_npy_load. Fails with
+ * SHMA_ERROR_NOT_FOUND if there is no such member, SHMA_ERROR_INVALID_FILE also if the member is
+ * encrypted, is compressed by another method than deflate or would exceed max_bytes, and like
+ * shma_npy_load.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npz_load(const shma_npz *npz,
+                          const char *name,
+                          const shma_options *options,
+                          shma_array **array_out,
+                          shma_error *error);
+
+/**
+ * Loads all members into shared memory, by several threads.
+ *
+ * arrays_out has room for shma_npz_count(npz) pointers, and gets the array of each index of
+ * shma_npz_name. options may be NULL, and must not have a name. Fails like shma_npz_load: then no array is left, and nothing is written to arrays_out.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npz_load_all(const shma_npz *npz,
+                              const shma_options *options,
+                              shma_array **arrays_out,
+                              shma_error *error);
+
+/**
+ * Saves arrays to an NPZ file; stored, with the bytes that numpy.savez writes. The file appears
+ * under its path when it is complete; an older one is replaced. The path is used as it is: no
+ * ".npz" is added.
+ *
+ * names and arrays have count elements. A name is without ".npy", which is added to it. options
+ * may be NULL. Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist,
+ * SHMA_ERROR_INVALID_ARGUMENT if a name is there twice, SHMA_ERROR_INVALID_DTYPE if an NPY file
+ * cannot describe a dtype, SHMA_ERROR_INVALID_FILE if an array is changed meanwhile,
+ * SHMA_ERROR_OS.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_npz_save(const char *path,
+                          size_t count,
+                          const char *const *names,
+                          shma_array *const *arrays,
+                          const shma_npz_options *options,
+                          shma_error *error);
+
+/** Closes an NPZ file. Its arrays stay open. */
+SHMA_API void shma_npz_close(shma_npz *npz);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,7 @@ def published(results):
     beside = re.search(r"^!\[([^]]*)\]\(ci/measurements/results\.svg\)$", readme, re.M)
     yield "RESULTS.md", (HERE / "RESULTS.md").read_text(), report.text(results)
     yield "the README's words beside the picture", beside and " ".join(beside[1].split()), words
-    for picture in ("results.svg", "growth.svg"):
+    for picture in ("results.svg", *report.pictures(results)):
         yield picture, ElementTree.parse(HERE / picture).findtext(f".//{DESCRIPTION}"), words
 
 

@@ -61,9 +61,9 @@ class Results:
         return found[0] if found else None
 
     def fail(self, row, case, who, why):
-        self.failed.append(
-            {"row": row, "case": case, "who": who, "why": str(why).splitlines()[0][:200]}
-        )
+        failure = {"row": row, "case": case, "who": who, "why": str(why).splitlines()[0][:200]}
+        if failure not in self.failed:
+            self.failed.append(failure)
 
     def as_json(self):
         return {
@@ -105,20 +105,19 @@ class Bench:
         values[who].append(statistics.median(seconds) if isinstance(seconds, list) else seconds)
 
 
-class Sender:
-    """A peer's sender in its own process: `contender.py`, which answers lines."""
+class Answering:
+    """A program in its own process that answers each line of JSON by another."""
 
-    def __init__(self, name, receivers=1):
+    def __init__(self, name, *command):
         MADE.mkdir(parents=True, exist_ok=True)
         self._log = open(MADE / f"{name}.log", "ab")  # noqa: SIM115 - until close
         self._process = subprocess.Popen(
-            [sys.executable, HERE / "contender.py", name],
+            [sys.executable, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
         )
-        self.ask(do="start", receivers=receivers)
 
     def ask(self, **order):
         try:
@@ -142,14 +141,26 @@ class Sender:
         self._process.wait()
 
     def close(self):
-        with contextlib.suppress(Failed):
-            self.ask(do="end")
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._kill()
         self._log.close()
+
+
+class Sender(Answering):
+    """A peer's sender in its own process: `contender.py`."""
+
+    def __init__(self, name, receivers=1):
+        super().__init__(name, HERE / "contender.py", name)
+        self.ask(do="start", receivers=receivers)
+
+    def close(self):
+        with contextlib.suppress(Failed):
+            self.ask(do="end")
+        super().close()
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The pictures of a run: results.svg for the README, growth.svg for RESULTS.md."""
+"""The pictures of a run: results.svg for the README, growth.svg and npy.svg for RESULTS.md."""
 
 import matplotlib
 
@@ -7,7 +7,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
-from rows import growth, ruby  # noqa: E402
+from rows import growth, npy, ruby  # noqa: E402
 from rows.shared import BARE  # noqa: E402
 from targets import say  # noqa: E402
 
@@ -37,7 +37,11 @@ def draw(results, folder):
     """Draws the pictures. Each carries its caption, so that check.py can compare the two."""
     made, metadata = [], {"Date": None, "Description": report.caption(results)}
     with plt.rc_context(STYLE):
-        for name, figure in (("results.svg", panels(results)), ("growth.svg", curves(results))):
+        for name, figure in (
+            ("results.svg", panels(results)),
+            ("growth.svg", curves(results)),
+            ("npy.svg", loads(results)),
+        ):
             if figure is None:
                 continue
             figure.savefig(folder / name, metadata=metadata)
@@ -67,8 +71,9 @@ def panels(results):
         layout="constrained",
         facecolor="white",
     )
+    drawn = {*peers.NAMES, *ruby.WAYS.values()}
     for axis, (title, figures) in zip(axes.flat, shown, strict=False):
-        panel(axis, title, figures, floor(figures))
+        panel(axis, title, figures, drawn, floor(figures))
     for axis in axes.flat[len(shown) :]:
         axis.set_visible(False)
     figure.suptitle(
@@ -85,8 +90,8 @@ def floor(figures):
     return ("200 bytes in the same pipe", figure["median"]) if figure else None
 
 
-def panel(axis, title, figures, limit):
-    drawn = {*peers.NAMES, *ruby.WAYS.values()}
+def panel(axis, title, figures, drawn, limit=None):
+    """Draws the figures of these contenders, the slowest at the bottom."""
     shown = sorted(drawn & figures.keys(), key=lambda who: -figures[who]["median"])
     ours = figures[peers.OURS]["median"]
     for position, who in enumerate(shown):
@@ -224,3 +229,92 @@ def size(number):
         if number >= least:
             return f"{number / least:.0f} {unit}"
     return f"{number:.0f}"
+
+
+# The libraries of npy.svg: colour, marker and line.
+LINES = {
+    npy.OURS: (OURS, "o", "-"),
+    npy.PRIVATE: (OURS, "o", ":"),
+    npy.OUR_POOL: (LIMIT, "s", ":"),
+    npy.NUMPY: (LIMIT, "s", "-"),
+    npy.MAPPED: (LIMIT, "x", ":"),
+    npy.SPDL: ("#3d7ea6", "^", "-"),
+    npy.SAFETENSORS: ("#8a9a5b", "D", "-"),
+    npy.TORCH: ("#b08968", "v", "-"),
+}
+LOADS = [
+    *((npy.THREADS, "threads", *case) for case in npy.THREAD_CASES),
+    *((npy.PROCESSES, "processes", *case) for case in npy.PROCESS_CASES),
+]
+TICKS = [(npy.program.NPY, 1), (npy.program.NPY, 2), (npy.program.NPZ, 2)]
+
+
+def loads(results):
+    """Draws a line of panels each: threads in memory and on disk, processes, and ticks."""
+    if npy.THREADS not in {figure["row"] for figure in results["figures"]}:
+        return None
+    figure = plt.figure(figsize=(13, 11.5), layout="constrained", facecolor="white")
+    above, below = figure.subfigures(2, 1, height_ratios=(3.3, 1))
+    axes = above.subplots(3, 4)
+    for axis, (row, noun, kind, place) in zip(axes.flat, LOADS, strict=True):
+        rates(axis, npy.curve(results["figures"], row, npy.what(kind, place)))
+        axis.set_title(f"{kind},\n{place}", fontsize=9.5, fontweight="bold", loc="left")
+        axis.set_xlabel(noun, fontsize=8)
+    legend(above, axes)
+    above.suptitle(
+        "Loads per second of an image of 3 × 640 × 480 bytes and its labels: higher is better",
+        fontsize=10.5,
+    )
+    for axis, (kind, workers) in zip(below.subplots(1, len(TICKS)), TICKS, strict=True):
+        ticks_beside(axis, results, kind, workers)
+    below.suptitle(
+        "A tick of 1 ms in the main thread, its 99th percentile: further left is better",
+        fontsize=10.5,
+    )
+    return figure
+
+
+def rates(axis, lines):
+    axis.set_visible(bool(lines))
+    for who, points in lines.items():
+        color, marker, line = LINES[who]
+        axis.plot(
+            [workers for workers, _ in points],
+            [1 / figure["median"] for _, figure in points],
+            color=color,
+            marker=marker,
+            linestyle=line,
+            markersize=4,
+            label=peers.label(who),
+        )
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(npy.WORKERS, map(str, npy.WORKERS))
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axis.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axis.grid(alpha=0.25)
+
+
+def ticks_beside(axis, results, kind, workers):
+    figures = found(results, npy.TICKS, npy.case(npy.what(kind, npy.MEMORY), workers))
+    axis.set_visible(npy.OURS in figures)
+    if npy.OURS in figures:
+        noun = "thread loads" if workers == 1 else "threads load"
+        panel(axis, f"while {workers} {noun} {kind},\nin memory", figures, set(figures))
+
+
+def legend(figure, axes):
+    """One legend for all panels of rates."""
+    named = {}
+    for axis in axes.flat:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    figure.legend(
+        named.values(),
+        named.keys(),
+        loc="outside lower center",
+        ncols=len(named),
+        frameon=False,
+        fontsize=8.5,
+    )

@@ -13,8 +13,15 @@ ROWS = {
     "jobs": "In place of the gem parallel",
     "paths": "Create, drop and attach",
     "channel": "A frame there and back, polling",
+    "npy threads": "NPY and NPZ: one load, by the number of threads",
+    "npy processes": "NPY and NPZ: one load, by the number of processes",
+    "npy ticks": "A tick of 1 ms beside threads that load: the 99th percentile",
     "memory": "Memory, in multiples of the array",
     "growth": "Growth",
+}
+PICTURES = {
+    "npy threads": {"npy.svg": "Loads per second, and ticks beside loads"},
+    "growth": {"growth.svg": "Curves of the four operations over size and number"},
 }
 CAPTIONED = {who: peers.label(who) for who in ("ours", "ray", "pickle5", "pipe")}
 MARKS = {True: "met", False: "**missed**", None: "–"}
@@ -74,10 +81,14 @@ def section(results, row, title):
     figures = [figure for figure in results["figures"] if figure["row"] == row]
     if not figures:
         return []
-    return [f"## {title}", *([growth_picture] if row == "growth" else []), figure_table(figures)]
+    pictures = [f"![{words}]({name})" for name, words in PICTURES.get(row, {}).items()]
+    return [f"## {title}", *pictures, figure_table(figures)]
 
 
-growth_picture = "![Curves of the four operations over size and number](growth.svg)"
+def pictures(results):
+    """The names of the pictures that results of these rows have beside results.svg."""
+    rows = {figure["row"] for figure in results["figures"]}
+    return [name for row, drawn in PICTURES.items() if row in rows for name in drawn]
 
 
 def figure_table(figures):

@@ -3,8 +3,9 @@
 import tomllib
 from dataclasses import dataclass
 
+import peers
 from harness import HERE
-from rows import jobs, ruby, standard
+from rows import jobs, npy, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
@@ -204,6 +205,148 @@ def channel_targets(figures):
         yield f"channel {words}", f"channel's round trip, {words}", None, "no channel yet"
 
 
+def npy_targets(figures):
+    yield from npy_rates(figures)
+    yield npy_pool(figures)
+    yield npy_never_slower(figures)
+    yield from npy_ticks(figures)
+
+
+def in_memory(kind, workers, row=npy.THREADS):
+    return row, npy.case(npy.what(kind, npy.MEMORY), workers)
+
+
+# What is compared: (case, who) of ours and of the other.
+NPY, NPZ, RANDOM, SMOOTH = (
+    npy.program.NPY,
+    npy.program.NPZ,
+    npy.program.RANDOM,
+    npy.program.SMOOTH,
+)
+INSIDE = [(npy.THREADS, npy.case(npy.INSIDE, threads)) for threads in (1, 2)]
+NPY_RATES = (
+    (
+        "npy no copy",
+        "load_npy(bytes, shared=False): at least 3 × spdl.io's rate",
+        3,
+        [((*in_memory(NPY, 1), npy.PRIVATE), (*in_memory(NPY, 1), npy.SPDL))],
+    ),
+    (
+        "npz no copy",
+        "load_npz(bytes, shared=False), stored: at least 4 × spdl.io's rate",
+        4,
+        [((*in_memory(NPZ, 1), npy.PRIVATE), (*in_memory(NPZ, 1), npy.SPDL))],
+    ),
+    (
+        "npz deflated",
+        "load_npz, deflated, one thread: at least 2 × numpy.load's rate",
+        2,
+        [
+            ((*in_memory(kind, 1), npy.OURS), (*in_memory(kind, 1), npy.NUMPY))
+            for kind in (RANDOM, SMOOTH)
+        ],
+    ),
+    (
+        "npz deflated outside",
+        "load_npz, deflated, in two threads: at least 1.8 × its rate in one",
+        1.8,
+        [
+            ((*in_memory(kind, 2), npy.OURS), (*in_memory(kind, 1), npy.OURS))
+            for kind in (RANDOM, SMOOTH)
+        ],
+    ),
+    (
+        "npz deflated inside",
+        "load_npz, two members of one size, threads=2: at least 1.8 × the rate of threads=1",
+        1.8,
+        [((*INSIDE[1], npy.OURS), (*INSIDE[0], npy.OURS))],
+    ),
+)
+
+
+def npy_rates(figures):
+    for key, target, least, pairs in NPY_RATES:
+        yield key, target, *least_of(times(figures, pairs), least)
+
+
+def times(figures, pairs):
+    """How many times the other's rate ours is, with words, where both were measured."""
+    found = []
+    for one, other in pairs:
+        ours, theirs = figures.get(*one), figures.get(*other)
+        if None not in (ours, theirs):
+            where = one[1].rpartition(": ")[0]
+            words = f"{where} {theirs / ours:.2f} × ({say(ours)} to {say(theirs)})"
+            found.append((theirs / ours, words))
+    return found
+
+
+def least_of(ratios, least):
+    """Returns whether all ratios reach the least, and the words of all."""
+    if not ratios:
+        return None, ""
+    return min(ratios)[0] >= least, ", ".join(words for _, words in ratios)
+
+
+def npy_pool(figures):
+    """Compares with the faster of the libraries that load NPZ."""
+    case = in_memory(NPZ, 2, npy.PROCESSES)
+    theirs = [(figures.get(*case, who), who) for who in (npy.NUMPY, npy.SPDL)]
+    others = [
+        ((*case, npy.OURS), (*case, who))
+        for seconds, who in sorted(pair for pair in theirs if pair[0] is not None)
+    ][:1]
+    target = "load_npz in a pool of two processes: at least 5 × the rate of the standard pool"
+    return "npz pool", target, *least_of(times(figures, others), 5)
+
+
+NEVER_SLOWER = 1.05
+
+
+def npy_never_slower(figures):
+    ratios = []
+    for kind, place in npy.THREAD_CASES:
+        for who in (npy.OURS, npy.PRIVATE):
+            seconds = {
+                workers: figures.get(npy.THREADS, npy.case(npy.what(kind, place), workers), who)
+                for workers in npy.WORKERS
+            }
+            ratios += slower(f"{peers.label(who)}, {npy.what(kind, place)}", seconds)
+    target = f"more threads never slower than one: at most {NEVER_SLOWER} × its time for a load"
+    return "npy never slower", target, *worst_of(ratios, NEVER_SLOWER)
+
+
+def slower(words, seconds):
+    """The time of a load in several threads as a multiple of its time in one."""
+    return [
+        (found / seconds[1], f"{words}, {workers} threads {found / seconds[1]:.2f} ×")
+        for workers, found in seconds.items()
+        if workers > 1 and None not in (found, seconds[1])
+    ]
+
+
+def npy_ticks(figures):
+    """Compares what ours adds to the idle neighbour's ticks with what numpy.load adds."""
+    for kind in npy.TICK_KINDS:
+        found = [tick(figures, kind, workers) for workers in (1, 2)]
+        found = [judged for judged in found if judged]
+        met = all(met for met, _ in found) if found else None
+        target = f"a tick beside loads of {kind}: at most a tenth of what numpy.load adds to it"
+        yield f"ticks {kind}", target, met, "; ".join(words for _, words in found)
+
+
+def tick(figures, kind, workers):
+    case = in_memory(kind, workers, npy.TICKS)
+    idle, ours, theirs = (
+        figures.get(*case, who) for who in (npy.program.IDLE, npy.OURS, npy.NUMPY)
+    )
+    if None in (idle, ours, theirs):
+        return None
+    ours, theirs = max(ours - idle, 0), max(theirs - idle, 0)
+    words = f"beside {workers}: {say(ours)} more than {say(idle)}, numpy.load {say(theirs)} more"
+    return ours <= 0.1 * theirs, words
+
+
 def why(met, reason):
     return (reason or "not explained yet") if met is False else ""
 
@@ -220,6 +363,7 @@ def judge(results):
         standard_targets,
         path_targets,
         channel_targets,
+        npy_targets,
     ):
         for key, target, met, words in rows(figures):
             judged.append(

@@ -1,4 +1,4 @@
-"""Writes the seeds of the fuzz targets, most from the golden files:
+"""Writes the seeds of the fuzz targets, most from the golden files and the corpus of NPY files:
 
 python core/fuzz/seeds.py [--check]
 """
@@ -9,6 +9,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent.parent / "ci/conformance/golden"
+NPY_CORPUS = HERE.parent / "tests/npy_corpus"
 # Longer ones only make every mutation slower.
 MOST_BYTES = 2000
 # What segment_file makes right: nothing but the id, so that each is refused or attached as it is.
@@ -41,6 +42,13 @@ def seeds():
     yield "segment_file/last_epoch", FIRST_CELL + cells[:HEADS] + LAST_EPOCH + cells[HEADS + 8 :]
     named = (GOLDEN / "segments/bool_named").read_bytes()
     yield "segment_file/found_by_name", FOUND_BY_NAME + named
+    for target, ending in (("npy_file", ".npy"), ("npz_file", ".npz")):
+        for path in sorted(NPY_CORPUS.glob(f"*{ending}")):
+            if path.stat().st_size <= MOST_BYTES:
+                # An archive is tried as it is, and with the CRCs and headers that it should have.
+                fronts = {"": b""} if ending == ".npy" else {"": b"\0", "-corrected": b"\3"}
+                for name, front in fronts.items():
+                    yield f"{target}/{path.stem}{name}", front + path.read_bytes()
     for kind, registry in enumerate(REGISTRIES):
         pairs = [(STEPS.index(step), what) for step, what in lives(kind)]
         yield f"registry_file/{registry}", b"".join(map(bytes, pairs))

@@ -299,8 +299,12 @@ impl Layout {
         }
     }
 
-    /// Returns the offset of an index along `dim`, which I2 keeps inside the data.
+    /// Returns the offset of an index along `dim`, which I2 keeps inside the data. Without elements
+    /// there may be no data, and the offset stays.
     fn offset_at(&self, dim: usize, index: u64) -> u64 {
+        if self.is_empty() {
+            return self.offset;
+        }
         let step = i128::from(self.strides[dim]) * i128::from(index);
         u64::try_from(i128::from(self.offset) + step).unwrap_or(self.offset)
     }
@@ -398,6 +402,15 @@ mod tests {
             let order = if f { Order::F } else { Order::C };
             Layout::contiguous(&shape, 4, order).unwrap()
         })
+    }
+
+    #[test]
+    fn a_view_without_elements_stays_where_it_is() {
+        let layout = Layout::contiguous(&[6, 0], 4, Order::F).unwrap();
+        for view in [layout.slice(0, None, None, -2).unwrap(), layout.select(0, 5).unwrap()] {
+            assert_eq!(view.offset, 0);
+            view.check(4, 0).unwrap();
+        }
     }
 
     proptest! {

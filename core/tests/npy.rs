@@ -15,7 +15,7 @@ fn counted(dtype: &str, shape: &[u64], order: Order) -> Array {
     let dtype = DType::parse(dtype).unwrap();
     let array = Array::create(dtype, shape, &Options::new().order(order)).unwrap();
     let bytes: Vec<u8> = (0..array.whole().shape()[0]).map(|at| (at * 7 % 251) as u8).collect();
-    // SAFETY: the vector is private memory.
+    // SAFETY: the bytes can be read during the call, since the vector is private memory.
     #[allow(unsafe_code)]
     unsafe { array.whole().write_bytes(0, &bytes) }.unwrap();
     array

@@ -42,6 +42,7 @@ CONSTANT(SHMA_ERROR_DTYPE_MISMATCH, -8);
 CONSTANT(SHMA_ERROR_EXISTS, -2);
 CONSTANT(SHMA_ERROR_INVALID_ARGUMENT, -6);
 CONSTANT(SHMA_ERROR_INVALID_DTYPE, -7);
+CONSTANT(SHMA_ERROR_INVALID_FILE, -18);
 CONSTANT(SHMA_ERROR_INVALID_HANDLE, -4);
 CONSTANT(SHMA_ERROR_INVALID_SEGMENT, -5);
 CONSTANT(SHMA_ERROR_NOT_FOUND, -1);
@@ -85,14 +86,20 @@ TYPEDEF(shma_segment_kind, int32_t);
 TYPEDEF(shma_status, int32_t);
 OPAQUE(shma_array);
 OPAQUE(shma_message);
+OPAQUE(shma_npz);
 OPAQUE(shma_pipe);
 OPAQUE(shma_segment_list);
 STRUCT(shma_error, 1024, 4);
+STRUCT(shma_npz_options, 24, 8);
 STRUCT(shma_options, 48, 8);
 STRUCT(shma_segment_info, 96, 8);
 MEMBER(shma_error, message, 8, char[1016]);
 MEMBER(shma_error, os_errno, 4, int32_t);
 MEMBER(shma_error, status, 0, int32_t);
+MEMBER(shma_npz_options, deflated, 20, int32_t);
+MEMBER(shma_npz_options, max_bytes, 8, uint64_t);
+MEMBER(shma_npz_options, struct_bytes, 0, size_t);
+MEMBER(shma_npz_options, threads, 16, uint32_t);
 MEMBER(shma_options, dtype_text, 40, const char *);
 MEMBER(shma_options, itemsize, 32, uint64_t);
 MEMBER(shma_options, mode, 20, uint32_t);
@@ -115,6 +122,7 @@ MEMBER(shma_segment_info, segment_bytes, 24, uint64_t);
 MEMBER(shma_segment_info, shape, 48, const int64_t *);
 MEMBER(shma_segment_info, tickets, 72, uint64_t);
 INITIALIZER(SHMA_ERROR_INIT, shma_error);
+INITIALIZER(SHMA_NPZ_OPTIONS_INIT, shma_npz_options);
 INITIALIZER(SHMA_OPTIONS_INIT, shma_options);
 FUNCTION(shma_abi, int32_t, void);
 FUNCTION(shma_array_attach, int32_t, const char *, int32_t, shma_array **, shma_error *);
@@ -157,6 +165,25 @@ FUNCTION(shma_message_array, int32_t, const shma_message *, size_t, int32_t, shm
 FUNCTION(shma_message_close, void, shma_message *);
 FUNCTION(shma_message_count, size_t, const shma_message *);
 FUNCTION(shma_message_payload, const void *, const shma_message *, size_t *);
+FUNCTION(shma_npy_load, int32_t, const char *, const shma_options *, shma_array **, shma_error *);
+FUNCTION(shma_npy_load_batch, int32_t, const char *const *, size_t, uint32_t, const shma_options *,
+    shma_array **, shma_error *);
+FUNCTION(shma_npy_load_bytes, int32_t, const void *, size_t, const shma_options *, shma_array **,
+    shma_error *);
+FUNCTION(shma_npy_save, int32_t, const char *, const shma_array *, shma_error *);
+FUNCTION(shma_npz_close, void, shma_npz *);
+FUNCTION(shma_npz_contains, int32_t, const shma_npz *, const char *);
+FUNCTION(shma_npz_count, size_t, const shma_npz *);
+FUNCTION(shma_npz_load, int32_t, const shma_npz *, const char *, const shma_options *,
+    shma_array **, shma_error *);
+FUNCTION(shma_npz_load_all, int32_t, const shma_npz *, const shma_options *, shma_array **,
+    shma_error *);
+FUNCTION(shma_npz_name, const char *, const shma_npz *, size_t);
+FUNCTION(shma_npz_open, int32_t, const char *, const shma_npz_options *, shma_npz **, shma_error *);
+FUNCTION(shma_npz_open_bytes, int32_t, const void *, size_t, const shma_npz_options *, shma_npz **,
+    shma_error *);
+FUNCTION(shma_npz_save, int32_t, const char *, size_t, const char *const *, shma_array *const *,
+    const shma_npz_options *, shma_error *);
 FUNCTION(shma_pipe_close, void, shma_pipe *);
 FUNCTION(shma_pipe_fd, int, const shma_pipe *);
 FUNCTION(shma_pipe_from_fd, int32_t, int, shma_pipe **, shma_error *);

@@ -1,7 +1,9 @@
 //! Converts C arguments to Rust values, and writes outputs.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
+use std::path::Path;
 
+use shmarray::npy::Source;
 use shmarray::{Error, MAX_NDIM};
 
 use crate::error::Failure;
@@ -43,6 +45,33 @@ pub(crate) unsafe fn optional_text<'a>(
     // (checked above), so the caller guarantees that by the `# Safety` section.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map(Some).map_err(|error| invalid(argument, error.to_string()))
+}
+
+/// Returns a path, or an error if it is NULL or, on a system other than Unix, not UTF-8.
+///
+/// # Safety
+/// `path` is NULL or ends in a zero byte, and is live and unchanged for `'a`.
+pub(crate) unsafe fn path<'a>(
+    argument: &'static str,
+    path: *const c_char,
+) -> Result<&'a Path, Failure> {
+    if path.is_null() {
+        return Err(Failure::Null(argument));
+    }
+    // SAFETY: `CStr::from_ptr` needs a zero-terminated text that lives for `'a`. `path` is not NULL
+    // (checked above), so the caller guarantees that by the `# Safety` section.
+    path_of(argument, unsafe { CStr::from_ptr(path) })
+}
+
+#[cfg(unix)]
+fn path_of<'a>(_argument: &'static str, path: &'a CStr) -> Result<&'a Path, Failure> {
+    use std::os::unix::ffi::OsStrExt;
+    Ok(std::ffi::OsStr::from_bytes(path.to_bytes()).as_ref())
+}
+
+#[cfg(not(unix))]
+fn path_of<'a>(argument: &'static str, path: &'a CStr) -> Result<&'a Path, Failure> {
+    path.to_str().map(Path::new).map_err(|error| invalid(argument, error.to_string()))
 }
 
 /// Returns `count` numbers, at most MAX_NDIM; `numbers` may be NULL if `count` is 0.
@@ -181,4 +210,21 @@ pub(crate) unsafe fn put_text(
 /// Returns the failure for an invalid argument.
 pub(crate) fn invalid(argument: &'static str, reason: String) -> Failure {
     Failure::Core(Error::InvalidArgument { argument, reason })
+}
+
+/// Returns the bytes that the caller describes as a file in memory.
+///
+/// # Safety
+/// `data` is NULL or points to `size_bytes` bytes that any thread can read during `'a`.
+pub(crate) unsafe fn file_in_memory<'a>(
+    data: *const c_void,
+    size_bytes: usize,
+) -> Result<Source<'a>, Failure> {
+    match data.is_null() {
+        true if size_bytes == 0 => Ok(Source::bytes(&[])),
+        true => Err(Failure::Null("data")),
+        // SAFETY: `Source::memory` needs bytes that any thread can read during `'a`, which the
+        // caller of this function guarantees by the `# Safety` section. `data` is not NULL.
+        false => Ok(unsafe { Source::memory(data.cast(), size_bytes) }),
+    }
 }

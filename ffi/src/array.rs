@@ -1,13 +1,14 @@
 //! `shma_array_*`: the C functions on arrays.
 
 use std::ffi::{c_char, c_void};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use shmarray::{Access, Array, Layout, Order};
 
 use crate::arguments::{
-    Object, check_text_buffer, invalid, needed, numbers, produce, put_text, shape as shape_of,
-    text as text_of,
+    Object, check_text_buffer, invalid, list, needed, numbers, produce, put_text,
+    shape as shape_of, text as text_of,
 };
 use crate::dtype::{SHMA_OPAQUE, shma_dtype};
 use crate::error::{Failure, guard, shma_error, shma_status};
@@ -23,6 +24,28 @@ impl Object for shma_array {
     fn into_pointer(self) -> *mut Self {
         Arc::into_raw(Arc::new(self)).cast_mut()
     }
+}
+
+/// Returns the arrays of a list, or an error if one is NULL.
+///
+/// # Safety
+/// `first` is NULL or points to the first of `count` pointers, each NULL or to an array that is
+/// live for `'a`.
+pub(crate) unsafe fn arrays<'a>(
+    argument: &'static str,
+    first: *const Option<NonNull<shma_array>>,
+    count: usize,
+) -> Result<Vec<&'a Array>, Failure> {
+    // SAFETY: `list` needs NULL or `count` pointers, which the caller of this function guarantees
+    // by its own `# Safety` section; they are copied before it returns.
+    let pointers = unsafe { list(argument, first, count) }?.iter();
+    let arrays = pointers.map(|array| {
+        // SAFETY: `as_ref` needs an array that is live for `'a` and that nothing changes, which the
+        // caller of this function guarantees for each pointer by the `# Safety` section.
+        let array = array.as_ref().map(|array| unsafe { array.as_ref() });
+        Ok(&needed(argument, array)?.0)
+    });
+    arrays.collect()
 }
 
 /// The access to an attached array: SHMA_READ_WRITE or SHMA_READ_ONLY.

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use shmarray::{DType, Error, TypeCode};
 
-use crate::arguments::invalid;
 use crate::error::Failure;
 
 /// A dtype: one of the numbers below.
@@ -72,16 +71,21 @@ pub(crate) fn resolve(
             return Err(Error::InvalidDType { dtype: dtype.to_string(), reason }.into());
         }
     };
-    if let Some(text) = text.filter(|text| dtype != SHMA_OPAQUE && *text != resolved.text()) {
-        let reason = format!("{text:?}, but the dtype is {}", resolved.name());
-        return Err(invalid("dtype_text", reason));
-    }
-    if itemsize != 0 && itemsize != resolved.itemsize() {
-        let reason =
-            format!("{itemsize}, but an element of {resolved} has {}", resolved.itemsize());
-        return Err(invalid("itemsize", reason));
-    }
+    agrees(&resolved, text.filter(|_| dtype != SHMA_OPAQUE), itemsize)?;
     Ok(resolved)
+}
+
+/// Returns an error if a text or an itemsize, where it is given, is not that of the dtype.
+pub(crate) fn agrees(dtype: &DType, text: Option<&str>, itemsize: u64) -> Result<(), Error> {
+    let invalid = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+    if let Some(text) = text.filter(|text| *text != dtype.text()) {
+        return invalid("dtype_text", format!("{text:?}, but the dtype is {}", dtype.name()));
+    }
+    if itemsize != 0 && itemsize != dtype.itemsize() {
+        let reason = format!("{itemsize}, but an element of {dtype} has {}", dtype.itemsize());
+        return invalid("itemsize", reason);
+    }
+    Ok(())
 }
 
 /// Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.

@@ -15,7 +15,8 @@ pub const SHMA_TIMED_OUT: shma_status = 1;
 /// No process has the other end of the pipe open.
 pub const SHMA_CLOSED: shma_status = 2;
 
-/// The segment or name does not exist: its memory was given back, or it was never on this machine.
+/// The segment, name or file does not exist. The memory of a segment was given back, or it was
+/// never on this machine.
 pub const SHMA_ERROR_NOT_FOUND: shma_status = -1;
 /// The name already exists.
 pub const SHMA_ERROR_EXISTS: shma_status = -2;
@@ -29,7 +30,8 @@ pub const SHMA_ERROR_INVALID_SEGMENT: shma_status = -5;
 pub const SHMA_ERROR_INVALID_ARGUMENT: shma_status = -6;
 /// The dtype cannot be stored in shared memory.
 pub const SHMA_ERROR_INVALID_DTYPE: shma_status = -7;
-/// The dtype of the array differs from the requested one. No C function returns it; C++ does.
+/// The dtype of the array differs from the requested one. In C only the functions that load files
+/// return it.
 pub const SHMA_ERROR_DTYPE_MISMATCH: shma_status = -8;
 /// A view or an index is outside its array.
 pub const SHMA_ERROR_OUT_OF_BOUNDS: shma_status = -9;
@@ -48,8 +50,11 @@ pub const SHMA_ERROR_TEXT_TOO_SHORT: shma_status = -15;
 /// A bug in shmarray: the library panicked. The message is the panic's. No output was written, but
 /// the call may have taken effect in part.
 pub const SHMA_ERROR_PANIC: shma_status = -16;
-/// Private memory is used up. No function of this version returns it.
+/// Private memory is used up; the message says how many bytes were requested.
 pub const SHMA_ERROR_NO_MEMORY: shma_status = -17;
+/// The file is not a valid NPY or NPZ file, or exceeds a limit; the message names the file, the
+/// member and the field.
+pub const SHMA_ERROR_INVALID_FILE: shma_status = -18;
 
 /// Size of shma_error.message, including the terminating zero. Longer messages are truncated.
 pub const SHMA_MESSAGE_BYTES: usize = 1016;
@@ -70,6 +75,7 @@ pub struct shma_error {
 pub(crate) enum Failure {
     Core(Error),
     Null(&'static str),
+    NoMember { name: String, file: String },
     TextTooShort(usize),
     Panic(String),
 }
@@ -85,6 +91,7 @@ impl Failure {
         match self {
             Self::Core(error) => status_of(error.kind()),
             Self::Null(_) => SHMA_ERROR_INVALID_ARGUMENT,
+            Self::NoMember { .. } => SHMA_ERROR_NOT_FOUND,
             Self::TextTooShort(_) => SHMA_ERROR_TEXT_TOO_SHORT,
             Self::Panic(_) => SHMA_ERROR_PANIC,
         }
@@ -94,6 +101,7 @@ impl Failure {
         match self {
             Self::Core(error) => error.to_string(),
             Self::Null(argument) => format!("invalid {argument}: it is NULL"),
+            Self::NoMember { name, file } => format!("no member is named {name:?} in {file}"),
             Self::TextTooShort(needed) => format!("the text needs {needed} bytes"),
             Self::Panic(message) => format!("a bug in shmarray: {message}"),
         }
@@ -115,6 +123,7 @@ fn status_of(kind: ErrorKind) -> shma_status {
         ErrorKind::StaleHandle => SHMA_ERROR_STALE_HANDLE,
         ErrorKind::InvalidHandle => SHMA_ERROR_INVALID_HANDLE,
         ErrorKind::InvalidSegment => SHMA_ERROR_INVALID_SEGMENT,
+        ErrorKind::InvalidFile => SHMA_ERROR_INVALID_FILE,
         ErrorKind::InvalidArgument => SHMA_ERROR_INVALID_ARGUMENT,
         ErrorKind::InvalidDType => SHMA_ERROR_INVALID_DTYPE,
         ErrorKind::DTypeMismatch => SHMA_ERROR_DTYPE_MISMATCH,
@@ -200,6 +209,7 @@ fn name_of(status: shma_status) -> Option<&'static CStr> {
         SHMA_ERROR_READ_ONLY => c"SHMA_ERROR_READ_ONLY",
         SHMA_ERROR_NO_SPACE => c"SHMA_ERROR_NO_SPACE",
         SHMA_ERROR_NO_MEMORY => c"SHMA_ERROR_NO_MEMORY",
+        SHMA_ERROR_INVALID_FILE => c"SHMA_ERROR_INVALID_FILE",
         SHMA_ERROR_PERMISSION_DENIED => c"SHMA_ERROR_PERMISSION_DENIED",
         SHMA_ERROR_UNSUPPORTED => c"SHMA_ERROR_UNSUPPORTED",
         SHMA_ERROR_OS => c"SHMA_ERROR_OS",

@@ -27,3 +27,5 @@ pub mod array;
 pub mod view;
 pub mod message;
 pub mod segment;
+pub mod npy;
+pub mod npz;

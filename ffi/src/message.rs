@@ -20,7 +20,7 @@ use std::time::Duration;
 use shmarray::Error;
 
 use crate::arguments::{Object, list, needed, produce, put};
-use crate::array::{access_of, shma_access, shma_array};
+use crate::array::{access_of, arrays as arrays_of, shma_access, shma_array};
 use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
@@ -145,16 +145,9 @@ pub unsafe extern "C" fn shma_pipe_send(
     guard_outcome(error, || {
         backend::check()?;
         let pipe = &needed("pipe", pipe)?.0;
-        // SAFETY: `list` needs NULL or `count` pointers that are NULL or to live arrays: P1 and P3
-        // of the crate, which the C caller guarantees.
-        let arrays = unsafe { list("arrays", arrays, count) }?;
-        let arrays = arrays.iter().map(|array| {
-            // SAFETY: `as_ref` needs a live array that nothing changes: P1 of the crate, which the
-            // C caller guarantees for each pointer of `arrays`.
-            let array = array.as_ref().map(|array| unsafe { array.as_ref() });
-            Ok(&needed("arrays", array)?.0)
-        });
-        let arrays = arrays.collect::<Result<Vec<_>, Failure>>()?;
+        // SAFETY: `arrays_of` needs NULL or `count` pointers that are NULL or to live arrays: P1
+        // and P3 of the crate, which the C caller guarantees.
+        let arrays = unsafe { arrays_of("arrays", arrays, count) }?;
         // SAFETY: `list` needs NULL or `payload_bytes` bytes that do not change during the call: P3
         // of the crate, which the C caller guarantees.
         let payload = unsafe { list("payload", payload.cast::<u8>(), payload_bytes) }?;

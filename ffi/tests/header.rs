@@ -9,7 +9,7 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
@@ -18,6 +18,8 @@ const SECTIONS: [(&str, &str); 8] = [
     ("Views of arrays", "view"),
     ("Pipes and messages", "message"),
     ("Segments", "segment"),
+    ("NPY files", "npy"),
+    ("NPZ files", "npz"),
 ];
 
 fn generated() -> String {

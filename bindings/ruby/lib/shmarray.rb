@@ -131,4 +131,5 @@ require "shmarray/array"
 require "shmarray/array_like"
 require "shmarray/reductions"
 require "shmarray/io_buffer"
+require "shmarray/npy"
 require "shmarray/pipe" if defined?(Shmarray::Pipe)

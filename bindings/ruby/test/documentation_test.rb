@@ -49,8 +49,11 @@ class DocumentationTest < SharedMemoryTest
     skip "the gem yard is not installed"
   end
 
-  WITH_NUMO = -> { [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] }
-  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message,
+  WITH_NUMO = lambda do
+    [Numo::Shared, Numo::Shared::NpzFile, Numo::Shared::Reference, Numo::Parallel,
+     Numo::Parallel::Break]
+  end
+  MODULES = [Shmarray, Shmarray::Array, Shmarray::NpzFile, Shmarray::Pipe, Shmarray::Message,
              *(WITH_NUMO.call if NUMO)].freeze
 
   def test_every_public_method_is_documented

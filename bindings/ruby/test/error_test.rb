@@ -7,7 +7,7 @@ class ErrorTest < SharedMemoryTest
     "NotFound" => Errno::ENOENT, "Exists" => Errno::EEXIST,
     "StaleHandle" => Shmarray::StaleHandleError,
     "InvalidHandle" => ArgumentError, "InvalidSegment" => Shmarray::Error,
-    "InvalidArgument" => ArgumentError,
+    "InvalidFile" => ArgumentError, "InvalidArgument" => ArgumentError,
     "InvalidDType" => TypeError, "DTypeMismatch" => TypeError, "OutOfBounds" => ArgumentError,
     "ReadOnly" => FrozenError, "NoSpace" => Errno::ENOSPC, "NoMemory" => NoMemoryError,
     "PermissionDenied" => Errno::EACCES, "Unsupported" => Shmarray::Error,

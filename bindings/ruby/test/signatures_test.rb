@@ -4,8 +4,11 @@ require_relative "helper"
 
 # sig/: the RBS signatures match the methods and constants.
 class SignaturesTest < SharedMemoryTest
-  WITH_NUMO = -> { [Numo::Shared, Numo::Shared::Reference, Numo::Parallel, Numo::Parallel::Break] }
-  MODULES = [Shmarray, Shmarray::Array, Shmarray::Pipe, Shmarray::Message,
+  WITH_NUMO = lambda do
+    [Numo::Shared, Numo::Shared::NpzFile, Numo::Shared::Reference, Numo::Parallel,
+     Numo::Parallel::Break]
+  end
+  MODULES = [Shmarray, Shmarray::Array, Shmarray::NpzFile, Shmarray::Pipe, Shmarray::Message,
              *(WITH_NUMO.call if NUMO)].freeze
   # Ruby's own methods, which are not declared.
   ASIDE = %i[allocate inspect to_s initialize new].freeze

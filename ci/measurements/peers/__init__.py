@@ -19,6 +19,8 @@ NAMES = {
     "memmap": ("joblib", "joblib"),
     "pipe": ("multiprocessing", None),
 }
+# Libraries that load files, for the family npy: the name in tables, and the distribution.
+LOADERS = {"spdl.io": "spdl-io", "safetensors": "safetensors", "torch.load": "torch"}
 
 
 def label(name):
@@ -43,4 +45,6 @@ def present():
 
 def absent():
     """Why a peer has no figures."""
-    return {label(name): "not installed" for name in NAMES if name not in present()}
+    names = [label(name) for name in NAMES if name not in present()]
+    names += [name for name, package in LOADERS.items() if not version(package)]
+    return dict.fromkeys(names, "not installed")

@@ -6,6 +6,7 @@ from rows import (
     jobs,
     limits,
     memory,
+    npy,
     paths,
     private,
     reports,
@@ -25,6 +26,7 @@ FAMILIES = {
     "jobs": jobs,
     "paths": paths,
     "channel": channel,
+    "npy": npy,
     "memory": memory,
     "growth": growth,
 }

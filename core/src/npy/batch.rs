@@ -5,21 +5,24 @@ use std::sync::{Mutex, OnceLock};
 
 use super::fault::Fault;
 use super::header::Header;
-use super::load::Npy;
+use super::load::{Npy, check_room};
 use super::source::Source;
+use super::threads::threads_of;
 use crate::array::{Array, Options};
-use crate::copy::{End, copy_elements, in_threads, parallelism};
+use crate::copy::{End, copy_elements, in_threads};
 use crate::error::{Error, Result};
 use crate::shape::{Layout, Order, size_bytes};
 
 /// Many NPY files of one shape and dtype, which become one array `[N, …]`.
 ///
-/// Each file is opened when a thread comes to it, and closed before the next, so any number of files
-/// takes few fds.
+/// Each file is opened when a thread comes to it, and closed before the next, so any number of
+/// files takes few fds.
 ///
 /// ```
 /// use shmarray::{Options, npy::{Batch, Source}};
-/// # let file = |n: u8| [&b"\x93NUMPY\x01\x00\x3d\x00{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }   \n"[..], &[n, n]].concat();
+/// # let header = b"\x93NUMPY\x01\x00\x3d\x00\
+/// #     {'descr': '|u1', 'fortran_order': False, 'shape': (2,), }   \n";
+/// # let file = |n: u8| [&header[..], &[n, n]].concat();
 /// let files = [file(1), file(2), file(3)]; // or paths, with Source::file
 /// let batch = Batch::open(files.len(), |index| Ok(Source::bytes(&files[index])))?;
 /// let array = batch.load(&Options::new(), 2, &|done| Ok(println!("{done} are read")))?;
@@ -92,9 +95,9 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
     /// Reads the batch into memory that has just its size.
     ///
     /// # Errors
-    /// As for [`Batch::load`].
+    /// As for [`Batch::load`]; [`Error::InvalidArgument`] for memory of another size.
     pub fn read_into(&self, to: &mut [u8], threads: usize, progress: &Progress<'_>) -> Result<()> {
-        let threads = if threads == 0 { parallelism() } else { threads };
+        check_room(to, self.size_bytes())?;
         let places: Vec<_> = match self.item_bytes {
             0 => (0..self.count).map(|_| Mutex::new(&mut [][..])).collect(),
             bytes => to.chunks_exact_mut(bytes as usize).map(Mutex::new).collect(),
@@ -106,7 +109,7 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             if thread == 0 { progress(done) } else { Ok(()) }
         };
-        in_threads(threads.min(self.count), |thread| {
+        in_threads(threads_of(threads).min(self.count), |thread| {
             while failed.get().is_none() {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= self.count {

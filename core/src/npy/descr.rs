@@ -2,14 +2,16 @@
 //!
 //! It is a type string, or a list of fields for a structured dtype: `(name, descr)` or `(name,
 //! descr, shape)`, where a name may be a pair `(title, name)`, and a field without a name is
-//! padding. A format may also be a pair `(format, shape)`. A handle has the same in JSON, so this module converts one into the other, and counts
-//! the item size, which a handle states and a file does not.
+//! padding. A format may also be a pair `(format, shape)`. A handle has the same in JSON, so this
+//! module converts one into the other, and counts the item size, which a handle states and a file
+//! does not.
 //!
 //! Source: NumPy, `numpy.lib.format`, `descr_to_dtype` and `dtype_to_descr`.
 
+use rustc_hash::FxHashSet;
 use serde_json::{Map, Value};
 
-use super::fault::Fault;
+use super::fault::{Fault, short};
 use super::literal::{Literal, write_text};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -25,10 +27,6 @@ pub(super) enum Items {
 /// Returns the items that a `descr` describes.
 pub(super) fn read(descr: &Literal<'_>) -> std::result::Result<Items, Fault> {
     let mut has_objects = false;
-    let refused = |error: Error| match error {
-        Error::InvalidDType { dtype, reason } => fault(format!("{dtype}: {reason}")),
-        other => fault(other.to_string()),
-    };
     if let Literal::Text(text) = descr {
         let (text, objects) = normalize(text);
         return match objects {
@@ -42,6 +40,16 @@ pub(super) fn read(descr: &Literal<'_>) -> std::result::Result<Items, Fault> {
     }
     let text = format!(r#"{{"descr":{json},"itemsize":{itemsize}}}"#);
     DType::parse(&text).map(Items::Of).map_err(refused)
+}
+
+/// Returns the fault of a dtype that was refused.
+fn refused(error: Error) -> Fault {
+    match error {
+        Error::InvalidDType { dtype, reason } => {
+            fault(format!("{}: {}", short(&dtype), short(&reason)))
+        }
+        other => fault(other.to_string()),
+    }
 }
 
 fn fault(reason: impl Into<String>) -> Fault {
@@ -78,12 +86,13 @@ fn read_format(
             let (text, objects) = normalize(text);
             *has_objects |= objects;
             let itemsize = if objects { Ok(8) } else { DType::parse(&text).map(|d| d.itemsize()) };
-            let itemsize = itemsize.map_err(|error| fault(error.to_string()))?;
-            Ok((Value::String(text), itemsize))
+            Ok((Value::String(text), itemsize.map_err(refused)?))
         }
         Literal::List(fields) if !fields.is_empty() => {
             let (mut list, mut total) = (Vec::with_capacity(fields.len()), 0);
+            let mut names = FxHashSet::default();
             for field in fields {
+                check_names(field, &mut names)?;
                 let (field, bytes) = read_field(field, has_objects)?;
                 list.push(field);
                 total = add(total, bytes)?;
@@ -125,6 +134,31 @@ fn read_field(
         list.push(counts.into());
     }
     Ok((Value::Array(list), bytes))
+}
+
+/// Checks that no field before this one has its name or its title.
+fn check_names<'a>(
+    field: &'a Literal<'_>,
+    names: &mut FxHashSet<&'a str>,
+) -> std::result::Result<(), Fault> {
+    let Literal::Tuple(parts) = field else { return Ok(()) };
+    let (name, title) = match parts.first() {
+        Some(Literal::Text(name)) => (Some(&**name), None),
+        Some(Literal::Tuple(pair)) => (text_of(pair.get(1)), text_of(pair.first())),
+        _ => (None, None),
+    };
+    let mut own = [name.filter(|name| !name.is_empty()), title].into_iter().flatten();
+    match own.find(|name| !names.insert(name)) {
+        Some(name) => Err(fault(format!("two fields have the name {:?}", short(name)))),
+        None => Ok(()),
+    }
+}
+
+fn text_of<'a>(literal: Option<&'a Literal<'_>>) -> Option<&'a str> {
+    match literal {
+        Some(Literal::Text(text)) => Some(text),
+        _ => None,
+    }
 }
 
 fn read_name(name: &Literal<'_>) -> std::result::Result<Value, Fault> {
@@ -319,7 +353,7 @@ mod tests {
     use super::*;
 
     fn items(descr: &str) -> std::result::Result<Items, Fault> {
-        read(&Literal::parse(descr).unwrap())
+        read(&Literal::parse(descr, false).unwrap())
     }
 
     #[test]
@@ -353,7 +387,8 @@ mod tests {
         let descr =
             "[('a', '<i4'), ('', '|V4'), (('t', 'b'), '>f8', (2, 3)), ('c', [('d', 'u1')])]";
         let Items::Of(dtype) = items(descr).unwrap() else { panic!("it has no objects") };
-        let text = r#"{"descr":[["a","<i4"],["","|V4"],[["t","b"],">f8",[2,3]],["c",[["d","|u1"]]]],"itemsize":57}"#;
+        let fields = r#"["a","<i4"],["","|V4"],[["t","b"],">f8",[2,3]],["c",[["d","|u1"]]]"#;
+        let text = format!(r#"{{"descr":[{fields}],"itemsize":57}}"#);
         assert_eq!(dtype.text(), text);
         let mut written = String::new();
         write(&dtype, &mut written).unwrap();
@@ -393,8 +428,10 @@ mod tests {
             "{'names': ['a']}",
             "True",
             "[('a', '<i4', (-1,))]",
+            "[('a', '<i4'), ('a', '<i4')]",
+            "[(('a', 'b'), '<i4'), ('a', '<i4')]",
         ] {
-            let parsed = Literal::parse(descr);
+            let parsed = Literal::parse(descr, false);
             assert!(parsed.is_err() || read(&parsed.unwrap()).is_err(), "{descr}");
         }
     }

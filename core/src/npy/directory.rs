@@ -6,10 +6,13 @@
 //! * D2 The bytes of no two members overlap, as far as the directory tells; [`Directory::extent`]
 //!   adds what the member's own header tells.
 
-use rawzip::{CompressionMethod, ErrorKind, ZipArchive, ZipArchiveEntryWayfinder, ZipLocator};
+use rawzip::{
+    CompressionMethod, EntryFlags, ErrorKind, ZipArchive, ZipArchiveEntryWayfinder, ZipEntry,
+    ZipLocalFileHeader, ZipLocator,
+};
 use rustc_hash::FxHashMap;
 
-use super::fault::Fault;
+use super::fault::{Fault, short};
 use super::source::Source;
 use super::stream::Extent;
 use crate::error::{Error, Result};
@@ -22,6 +25,12 @@ const LOCAL_HEADER_BYTES: u64 = 30;
 ///
 /// Source: zlib, "Technical Details", "Maximum Compression Factor".
 const RATIO_MOST: u64 = 1032;
+/// The characters of the bytes from 128 on in names that are not in UTF-8.
+///
+/// Source: PKWARE, APPNOTE.TXT, appendix D; Unicode, `CP437.TXT`.
+const CODE_PAGE_437: &str = "\
+    ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐\
+    └┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
 
 /// A member, as the directory describes it.
 #[derive(Debug)]
@@ -32,6 +41,8 @@ pub(super) struct Entry {
     method: CompressionMethod,
     is_encrypted: bool,
     crc: u32,
+    /// The bytes that it takes in the archive, if its own header has no extra fields.
+    least_bytes: u64,
     local_offset: u64,
     /// Where the next member begins, or the directory.
     next_offset: u64,
@@ -88,22 +99,26 @@ impl<'a> Directory<'a> {
     fn find_ends(&mut self) {
         let mut starts: Vec<u64> = self.entries.iter().map(|entry| entry.local_offset).collect();
         starts.sort_unstable();
-        starts.push(self.archive.directory_offset());
+        let directory = self.archive.directory_offset();
         for entry in &mut self.entries {
-            // Two members at one offset: the first has no room, and `check_overlaps` refuses it.
+            // Two members at one offset, and one behind the directory, have no room, and
+            // `check_overlaps` refuses them.
             let own = starts.partition_point(|start| *start < entry.local_offset);
-            entry.next_offset = starts[own + 1];
+            let next = starts.get(own + 1).copied().unwrap_or(directory);
+            entry.next_offset = next.min(directory);
         }
     }
 
     /// Checks D2.
     fn check_overlaps(&self) -> Result<()> {
         for entry in &self.entries {
-            let least = LOCAL_HEADER_BYTES + entry.name.len() as u64;
-            let parts = [entry.compressed, entry.local_offset];
-            let end = parts.into_iter().try_fold(least, u64::checked_add);
+            let end = entry.local_offset.checked_add(entry.least_bytes);
             if end.is_none_or(|end| end > entry.next_offset) {
-                let reason = format!("its {} bytes overlap another member", entry.compressed);
+                let reason = format!(
+                    "its {} bytes from byte {} of the archive on overlap another member or the \
+                     directory",
+                    entry.compressed, entry.local_offset
+                );
                 return Err(self.invalid(entry, Fault::new("compressed size", reason)));
             }
         }
@@ -115,12 +130,9 @@ impl<'a> Directory<'a> {
         self.check_readable(entry)?;
         let zip_error = |error| zip_error(self.source(), Some(&entry.name), error);
         let found = self.archive.get_entry(entry.wayfinder).map_err(zip_error)?;
-        let mut buffer = vec![0; usize::from(u16::MAX).min(entry.name.len() * 4 + 1024)];
+        let mut buffer = vec![0; local_names_and_fields(&found)];
         let local = found.local_header(&mut buffer).map_err(zip_error)?;
-        if name_of(local.file_path().as_bytes()) != entry.name {
-            let reason = "its own header has another name than the directory";
-            return Err(self.invalid(entry, Fault::new("name", reason)));
-        }
+        check_local(entry, &local).map_err(|fault| self.invalid(entry, fault))?;
         let (start, end) = found.compressed_data_range();
         if end > entry.next_offset {
             let reason = format!("bytes {start} to {end} overlap another member");
@@ -131,7 +143,7 @@ impl<'a> Directory<'a> {
     }
 
     /// Checks what can be told of a member without reading it.
-    fn check_readable(&self, entry: &Entry) -> Result<()> {
+    pub(super) fn check_readable(&self, entry: &Entry) -> Result<()> {
         let Entry { size, compressed, method, .. } = *entry;
         let fault = match method {
             _ if entry.is_encrypted => Fault::new("flags", "it is encrypted"),
@@ -185,27 +197,73 @@ fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<En
 }
 
 fn entry(record: &rawzip::ZipFileHeaderRecord<'_>) -> Entry {
-    let flags = record.flags();
+    let path = record.file_path();
+    let (name, compressed) = (path.as_bytes(), record.compressed_size_hint());
+    let header_bytes = LOCAL_HEADER_BYTES + name.len() as u64;
     Entry {
-        name: name_of(record.file_path().as_bytes()),
+        name: name_of(name),
         size: record.uncompressed_size_hint(),
-        compressed: record.compressed_size_hint(),
+        compressed,
         method: record.compression_method(),
-        is_encrypted: flags.is_encrypted() || flags.has_strong_encryption() || flags.is_masked(),
+        is_encrypted: is_encrypted(record.flags()),
         crc: record.crc32(),
+        least_bytes: header_bytes.saturating_add(compressed),
         local_offset: record.local_header_offset(),
         next_offset: 0,
         wayfinder: record.wayfinder(),
     }
 }
 
-/// Returns a name as text. Names in UTF-8 are kept, whether or not they are flagged as such.
-fn name_of(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn is_encrypted(flags: EntryFlags) -> bool {
+    flags.is_encrypted() || flags.has_strong_encryption() || flags.is_masked()
 }
 
-/// Checks a name for D1.
-fn check_name(name: &str) -> std::result::Result<(), Fault> {
+/// Returns a name as text. A name in UTF-8 is kept, whether or not it is flagged as such.
+fn name_of(bytes: &[u8]) -> String {
+    let high = |byte: u8| CODE_PAGE_437.chars().nth(usize::from(byte.wrapping_sub(128)));
+    let character = |byte: &u8| if byte.is_ascii() { Some(char::from(*byte)) } else { high(*byte) };
+    match std::str::from_utf8(bytes) {
+        Ok(name) => name.to_owned(),
+        Err(_) => bytes.iter().filter_map(character).collect(),
+    }
+}
+
+/// Returns the size of the name and the extra fields of a member's own header.
+fn local_names_and_fields(entry: &ZipEntry<'_, Source<'_>>) -> usize {
+    match entry.local_header(&mut []).map_err(rawzip::Error::into_kind) {
+        Err(ErrorKind::BufferTooSmall { required }) => required,
+        _ => 0, // a fault, which the next call reports
+    }
+}
+
+/// Compares a member's own header with the directory. Behind the data of a member that was written
+/// to a stream are the sizes that its header lacks; the directory has them, too.
+fn check_local(entry: &Entry, local: &ZipLocalFileHeader<'_>) -> std::result::Result<(), Fault> {
+    let differs = |field, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
+        let reason = format!("its own header says {found}, and the directory {expected}");
+        Err(Fault::new(field, reason))
+    };
+    let (flags, name) = (local.flags(), name_of(local.file_path().as_bytes()));
+    let (method, size) = (local.compression_method(), local.uncompressed_size_hint());
+    let compressed = local.compressed_size_hint();
+    match () {
+        () if name != entry.name => {
+            Err(Fault::new("name", format!("its own header has another name: {:?}", short(&name))))
+        }
+        () if is_encrypted(flags) => Err(Fault::new("flags", "its own header says encrypted")),
+        () if method != entry.method => differs("compression method", &method, &entry.method),
+        () if flags.has_data_descriptor() => Ok(()),
+        () if size != entry.size => differs("size", &size, &entry.size),
+        () if compressed != entry.compressed => {
+            differs("compressed size", &compressed, &entry.compressed)
+        }
+        () => Ok(()),
+    }
+}
+
+/// Checks a name for D1. An absolute name is no fault: no file is made by it, and arrays may be
+/// named as in HDF5.
+pub(super) fn check_name(name: &str) -> std::result::Result<(), Fault> {
     let leads_out = name.split(['/', '\\']).any(|part| part == "..");
     match name {
         "" => Err(Fault::new("name", "it is empty")),

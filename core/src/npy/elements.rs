@@ -10,18 +10,21 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::{Layout, Order, size_bytes};
 
-/// The size of a piece in bytes, as far as rows of the array allow it.
-const PIECE_BYTES: u64 = 1 << 20;
+/// The most bytes of a piece, unless one item has more.
+const PIECE_BYTES: u64 = if cfg!(miri) { 64 } else { 1 << 20 };
 
 /// The elements of an array that is to be saved.
 pub struct Elements<'a> {
+    /// The address of the lowest element.
     start: *const u8,
     header: Header,
     /// The elements in the order of the file: bytes of one dimension where they lie side by side.
     layout: Layout,
     /// The size of an item of `layout`.
     itemsize: u64,
-    /// The items along the first dimension that one piece has.
+    /// The dimension along which pieces are cut: each has one index of those before it.
+    dim: usize,
+    /// The indices along that dimension that one piece has.
     rows: u64,
     lifetime: PhantomData<&'a Array>,
 }
@@ -51,6 +54,7 @@ impl<'a> Elements<'a> {
     /// Every element of `layout`, from `start` on, can be read by any thread during `'a`.
     pub unsafe fn memory(start: *const u8, dtype: DType, layout: Layout) -> Result<Self> {
         let itemsize = dtype.itemsize();
+        let (start, layout) = from_lowest(start, layout);
         let is_c = layout.is_contiguous(itemsize, Order::C);
         let is_f = !is_c && layout.is_contiguous(itemsize, Order::F);
         let order = if is_f { Order::F } else { Order::C };
@@ -62,9 +66,8 @@ impl<'a> Elements<'a> {
             }
             false => (layout, itemsize),
         };
-        let row_bytes = size_bytes(layout.shape.get(1..).unwrap_or(&[]), itemsize)?;
-        let rows = (PIECE_BYTES / row_bytes.max(1)).max(1);
-        Ok(Self { start, header, layout, itemsize, rows, lifetime: PhantomData })
+        let (dim, rows) = cut_of(&layout.shape, itemsize)?;
+        Ok(Self { start, header, layout, itemsize, dim, rows, lifetime: PhantomData })
     }
 
     /// Returns the header of a file with these elements.
@@ -75,8 +78,33 @@ impl<'a> Elements<'a> {
 
     /// Returns the number of pieces: at least one, which may be empty.
     pub(super) fn pieces(&self) -> u64 {
-        let rows = self.layout.shape.first().copied().unwrap_or(1);
-        if self.layout.is_empty() { 1 } else { rows.div_ceil(self.rows) }
+        if self.layout.is_empty() || self.itemsize == 0 {
+            return 1;
+        }
+        let outer: u64 = self.layout.shape.iter().take(self.dim).product();
+        outer * self.pieces_of_a_row()
+    }
+
+    /// Returns the number of pieces along the dimension that is cut.
+    fn pieces_of_a_row(&self) -> u64 {
+        self.layout.shape.get(self.dim).map_or(1, |count| count.div_ceil(self.rows))
+    }
+
+    /// Returns the elements of a piece.
+    fn layout_of(&self, piece: u64) -> Result<Layout> {
+        let (mut outer, cut) = (piece / self.pieces_of_a_row(), piece % self.pieces_of_a_row());
+        let mut layout = self.layout.clone();
+        for dim in (0..self.dim).rev() {
+            let count = layout.shape[dim];
+            layout = layout.select(dim, (outer % count) as i64)?;
+            outer /= count;
+        }
+        if layout.ndim() == 0 {
+            return Ok(layout);
+        }
+        let first = cut * self.rows;
+        let end = first.saturating_add(self.rows).min(i64::MAX as u64);
+        layout.slice(0, Some(first as i64), Some(end as i64), 1)
     }
 
     /// Appends the bytes of a piece to `to`.
@@ -87,21 +115,12 @@ impl<'a> Elements<'a> {
         if self.layout.is_empty() || self.itemsize == 0 {
             return Ok(());
         }
-        let first = piece * self.rows;
-        let layout = match self.layout.ndim() {
-            0 => self.layout.clone(),
-            _ => self.layout.slice(
-                0,
-                Some(first as i64),
-                Some(first.saturating_add(self.rows).min(i64::MAX as u64) as i64),
-                1,
-            )?,
-        };
+        let layout = self.layout_of(piece)?;
         let dense = Layout::contiguous(&layout.shape, self.itemsize, Order::C)?;
         let bytes = size_bytes(&layout.shape, self.itemsize)?;
         let (before, size) = (to.len(), bytes as usize);
         to.try_reserve_exact(size)
-            .map_err(|_| Error::NoMemory { bytes, purpose: "a row of an array" })?;
+            .map_err(|_| Error::NoMemory { bytes, purpose: "a piece of an array" })?;
         to.resize(before + size, 0);
         let room = End { start: to[before..].as_mut_ptr(), layout: &dense };
         // SAFETY: `dense` has the shape of `layout` and the vector has room for it, as was just
@@ -114,5 +133,86 @@ impl<'a> Elements<'a> {
             );
         }
         Ok(())
+    }
+}
+
+/// Returns the address of the lowest element, and the layout from there: an offset counts upwards
+/// only, and with negative strides a piece begins below the first element.
+fn from_lowest(start: *const u8, layout: Layout) -> (*const u8, Layout) {
+    let dims = layout.shape.iter().zip(&layout.strides);
+    let below = |(count, stride): (&u64, &i64)| {
+        stride.min(&0).unsigned_abs().wrapping_mul(count.saturating_sub(1))
+    };
+    let below = if layout.is_empty() { 0 } else { dims.map(below).fold(0, u64::wrapping_add) };
+    let lowest = start.wrapping_add(layout.offset as usize).wrapping_sub(below as usize);
+    (lowest, Layout { offset: below, ..layout })
+}
+
+/// Returns the outermost dimension of which one index fits into a piece, and how many do.
+fn cut_of(shape: &[u64], itemsize: u64) -> Result<(usize, u64)> {
+    let mut cut = (0, 1);
+    for dim in 0..shape.len() {
+        let row_bytes = size_bytes(&shape[dim + 1..], itemsize)?;
+        cut = (dim, (PIECE_BYTES / row_bytes.max(1)).max(1));
+        if row_bytes <= PIECE_BYTES {
+            break;
+        }
+    }
+    Ok(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the elements of a layout one after the other, as the pieces have them.
+    fn in_pieces(memory: &[u8], layout: Layout) -> (u64, Vec<u8>) {
+        let dtype = DType::parse("<u2").unwrap();
+        // SAFETY: every element of the layout can be read, since the callers make it of a layout
+        // that takes the vector's size.
+        let elements = unsafe { Elements::memory(memory.as_ptr(), dtype, layout) }.unwrap();
+        let mut bytes = Vec::new();
+        for piece in 0..elements.pieces() {
+            let before = bytes.len();
+            elements.read_piece(piece, &mut bytes).unwrap();
+            assert!((bytes.len() - before) as u64 <= PIECE_BYTES);
+        }
+        (elements.pieces(), bytes)
+    }
+
+    fn one_by_one(memory: &[u8], layout: &Layout) -> Vec<u8> {
+        let count = layout.len();
+        let element = |at: u64| {
+            let (mut rest, mut place) = (at, layout.offset as i64);
+            for (count, stride) in layout.shape.iter().zip(&layout.strides).rev() {
+                place += (rest % count) as i64 * stride;
+                rest /= count;
+            }
+            [memory[place as usize], memory[place as usize + 1]]
+        };
+        (0..count).flat_map(element).collect()
+    }
+
+    #[test]
+    fn pieces_are_cut_along_any_dimension_in_either_direction() {
+        let large = PIECE_BYTES / 2 + 1;
+        for shape in [&[3, large][..], &[2, large], &[2, 3, large / 2], &[large, 3], &[large], &[]]
+        {
+            let plain = Layout::contiguous(shape, 2, Order::C).unwrap();
+            let size = size_bytes(shape, 2).unwrap();
+            let memory: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let mut views = vec![plain.clone(), plain.transpose()];
+            for dim in 0..shape.len() {
+                views.push(plain.slice(dim, None, None, -1).unwrap());
+                views.push(plain.slice(dim, Some(1), None, 2).unwrap().transpose());
+            }
+            for view in views {
+                let (pieces, bytes) = in_pieces(&memory, view.clone());
+                let is_f = !view.is_contiguous(2, Order::C) && view.is_contiguous(2, Order::F);
+                let in_file = if is_f { view.transpose() } else { view.clone() };
+                assert!(bytes == one_by_one(&memory, &in_file), "{view:?}");
+                assert!(pieces >= view.len() * 2 / PIECE_BYTES);
+            }
+        }
     }
 }

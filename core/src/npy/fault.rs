@@ -19,6 +19,11 @@ impl Fault {
     }
 }
 
+/// Returns the beginning of a text of the file, for an error.
+pub(super) fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
 /// The file that an error is about.
 #[derive(Debug, Clone)]
 pub(super) enum Place {

@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 
 use super::descr::{self, Items};
-use super::fault::{Fault, Place};
+use super::fault::{Fault, Place, short};
 use super::literal::Literal;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -93,7 +93,10 @@ impl Header {
             3 => std::str::from_utf8(text).map(Cow::Borrowed).map_err(|_| not_text("UTF-8"))?,
             _ => latin_1(text),
         };
-        Self::of_text(&text, size.total)
+        let Literal::Dictionary(fields) = Literal::parse(&text, bytes[6] < 3)? else {
+            return Err(Fault::new("header", "it is not a dictionary"));
+        };
+        Self::of_fields(fields, size.total)
     }
 
     /// Returns the size of the header that begins with these bytes: at most [`PREFIX_BYTES`], fewer
@@ -128,10 +131,7 @@ impl Header {
         Ok(Size { prefix, total: prefix as u64 + length })
     }
 
-    fn of_text(text: &str, data_offset: u64) -> std::result::Result<Self, Fault> {
-        let Literal::Dictionary(fields) = Literal::parse(text)? else {
-            return Err(Fault::new("header", "it is not a dictionary"));
-        };
+    fn of_fields(fields: Fields<'_>, data_offset: u64) -> std::result::Result<Self, Fault> {
         let [descr, fortran_order, shape] = three(fields)?;
         let items = descr::read(&descr)?;
         let order = match fortran_order {
@@ -234,6 +234,9 @@ impl Header {
     }
 }
 
+/// The keys and the values of a dictionary.
+type Fields<'a> = Vec<(Cow<'a, str>, Literal<'a>)>;
+
 /// The sizes of a header in bytes: of the part before the text, and of all.
 pub(super) struct Size {
     prefix: usize,
@@ -285,14 +288,12 @@ fn shape_fault(error: Error) -> Fault {
 }
 
 /// Returns the values of the three keys, of which each must be there once.
-fn three<'a>(
-    fields: Vec<(Cow<'a, str>, Literal<'a>)>,
-) -> std::result::Result<[Literal<'a>; 3], Fault> {
+fn three(fields: Fields<'_>) -> std::result::Result<[Literal<'_>; 3], Fault> {
     const KEYS: [&str; 3] = ["descr", "fortran_order", "shape"];
     let mut values = [None, None, None];
     for (key, value) in fields {
         let Some(index) = KEYS.iter().position(|known| *known == key) else {
-            return Err(Fault::new("header", format!("unknown key {key:?}")));
+            return Err(Fault::new("header", format!("unknown key {:?}", short(&key))));
         };
         if values[index].replace(value).is_some() {
             return Err(Fault::new(KEYS[index], "it is there twice"));
@@ -316,4 +317,44 @@ fn counts(shape: &Literal<'_>) -> std::result::Result<Vec<u64>, Fault> {
         _ => Err(Fault::new("shape", "it is not made of numbers")),
     };
     counts.iter().map(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(descr: &str) -> Header {
+        Header::new(DType::parse(descr).unwrap(), &[2, 3], Order::F).unwrap()
+    }
+
+    #[test]
+    fn a_header_is_written_in_the_lowest_version_that_can() {
+        let named = |name: &str| {
+            let descr = format!(r#"{{"descr":[["{name}","<i4"],["b",">f8",[2]]],"itemsize":20}}"#);
+            header(&descr)
+        };
+        let long = "x".repeat(3000);
+        for (header, version) in
+            [(header("<f8"), 1), (named("é"), 1), (named(&long), 1), (named("整"), 3)]
+        {
+            let bytes = header.to_bytes().unwrap();
+            assert_eq!((bytes[6], bytes.len() % ALIGNMENT), (version, 0));
+            let read = Header::parse(&bytes).unwrap();
+            assert_eq!(read, Header { data_offset: bytes.len() as u64, ..header });
+        }
+        let text = vec![b'x'; 1 << 16];
+        assert!(padded(1, &text).is_none());
+        assert_eq!(padded_long(2, &text)[..12], *b"\x93NUMPY\x02\x00\x34\x00\x01\x00");
+    }
+
+    #[test]
+    fn a_header_that_is_cut_is_an_error_at_each_byte() {
+        for bytes in [header("<f8"), header(r#"{"descr":[["整","<i4"]],"itemsize":4}"#)] {
+            let bytes = bytes.to_bytes().unwrap();
+            for length in 0..bytes.len() {
+                assert!(Header::parse(&bytes[..length]).is_err(), "{length}");
+            }
+            assert_eq!(Header::size_bytes(&bytes[..12]).unwrap(), bytes.len() as u64);
+        }
+    }
 }

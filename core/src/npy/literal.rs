@@ -5,7 +5,7 @@
 //! | literal | as |
 //! |---|---|
 //! | text | `'…'` or `"…"`, with Python's escapes; a `u` may stand before it (Python 2) |
-//! | whole numbers | decimal digits; an `L` may stand behind them (Python 2) |
+//! | whole numbers | decimal digits; an `L` may stand behind them, if the file may be Python 2's |
 //! | truth values | `True`, `False` |
 //! | tuples, lists, dictionaries | of these; a last comma is allowed; keys are text |
 //!
@@ -30,9 +30,10 @@ pub(super) enum Literal<'a> {
 }
 
 impl<'a> Literal<'a> {
-    /// Reads a text that is one literal, with white space around it.
-    pub(super) fn parse(text: &'a str) -> Result<Self, Fault> {
-        let mut reader = Reader { text, at: 0 };
+    /// Reads a text that is one literal, with white space around it. `has_longs` says that Python 2
+    /// may have written it.
+    pub(super) fn parse(text: &'a str, has_longs: bool) -> Result<Self, Fault> {
+        let mut reader = Reader { text, at: 0, has_longs };
         let literal = reader.value(0)?;
         match reader.peek() {
             None => Ok(literal),
@@ -44,6 +45,7 @@ impl<'a> Literal<'a> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    has_longs: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -88,7 +90,8 @@ impl<'a> Reader<'a> {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let number = rest[..digits].parse::<u64>().ok().filter(|number| *number <= i64::MAX as u64);
         let Some(number) = number else { return Err(self.fault("a number below 2^63")) };
-        self.at += digits + usize::from(rest.as_bytes().get(digits) == Some(&b'L'));
+        let is_long = self.has_longs && rest.as_bytes().get(digits) == Some(&b'L');
+        self.at += digits + usize::from(is_long);
         Ok(number)
     }
 
@@ -216,9 +219,12 @@ pub(super) fn write_text(text: &str, to: &mut String) {
     to.push(quote);
 }
 
-/// Whether Python escapes a character because it cannot be printed.
+/// Whether Python escapes a character because it cannot be printed. Rust escapes those of the same
+/// categories, and such as combine with the one before them, if there is none.
 fn is_hidden(character: char) -> bool {
-    character.is_control() || character.is_whitespace() && character != ' '
+    let behind_another: String = ['a', character].iter().collect();
+    let is_escaped = || behind_another.escape_debug().any(|escaped| escaped == '\\');
+    character.is_control() || !character.is_ascii() && is_escaped()
 }
 
 /// Appends the escape of a character that cannot be printed.
@@ -258,7 +264,7 @@ mod tests {
                 Literal::Dictionary(fields.into_iter().map(field).collect())
             }),
         ] {
-            assert_eq!(Literal::parse(written).unwrap(), read, "{written}");
+            assert_eq!(Literal::parse(written, true).unwrap(), read, "{written}");
         }
     }
 
@@ -297,9 +303,26 @@ mod tests {
             "'a\nb'",
             "f'{1}'",
         ] {
-            assert!(Literal::parse(text).is_err(), "{text}");
+            assert!(Literal::parse(text, true).is_err(), "{text}");
         }
-        assert!(Literal::parse(&"(".repeat(100_000)).is_err());
+        assert!(Literal::parse(&"(".repeat(100_000), true).is_err());
+        assert!(Literal::parse("(1L, 2L)", false).is_err());
+    }
+
+    #[test]
+    fn text_is_written_as_python_writes_it() {
+        for (text, written) in [
+            ("it's", "\"it's\""),
+            ("it's \"", r#"'it\'s "'"#),
+            ("\u{0}\u{1f}\u{7f}\u{85}\u{a0}", r"'\x00\x1f\x7f\x85\xa0'"),
+            ("\u{200b}\u{2028}\u{e000}", r"'\u200b\u2028\ue000'"),
+            ("\u{e0001}", r"'\U000e0001'"),
+            ("é e\u{301} 整 😀", "'é e\u{301} 整 😀'"),
+        ] {
+            let mut found = String::new();
+            write_text(text, &mut found);
+            assert_eq!(found, written);
+        }
     }
 
     #[test]
@@ -308,7 +331,7 @@ mod tests {
         {
             let mut written = String::new();
             write_text(text, &mut written);
-            assert_eq!(Literal::parse(&written).unwrap(), Literal::Text(text.into()));
+            assert_eq!(Literal::parse(&written, false).unwrap(), Literal::Text(text.into()));
         }
     }
 }

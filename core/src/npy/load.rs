@@ -5,16 +5,16 @@ use super::header::{Header, PREFIX_BYTES};
 use super::source::Source;
 use crate::array::{Array, Options};
 use crate::dtype::DType;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mapping::FillFn;
 
 /// An NPY file, of which the header was read and validated.
 ///
 /// ```
 /// use shmarray::{Options, npy::{Npy, Source}};
-/// # let file = b"\x93NUMPY\x01\x00\x3d\x00{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }   \n\x05\0\0\0\x07\0\0\0";
+/// # let file = b"\x93NUMPY\x01\x00\x3d\x00\
+/// #     {'descr': '<i4', 'fortran_order': False, 'shape': (2,), }   \n\
+/// #     \x05\0\0\0\x07\0\0\0";
 /// let npy = Npy::open(Source::bytes(file))?;
 /// assert_eq!((npy.header().dtype()?.text(), npy.header().shape()), ("<i4", &[2][..]));
 /// let array = npy.load(&Options::new())?; // in shared memory
@@ -74,9 +74,21 @@ impl<'a> Npy<'a> {
     /// Reads all elements, as they lie in the file, into memory that has just their size.
     ///
     /// # Errors
-    /// As for [`Npy::load`].
+    /// As for [`Npy::load`]; [`Error::InvalidArgument`] for memory of another size.
     pub fn read_into(&self, to: &mut [u8]) -> Result<()> {
+        check_room(to, self.header.data_bytes())?;
         self.source.read_in_parts(to, self.header.data_offset())
+    }
+}
+
+/// Checks that memory has just the size of what is read into it.
+pub(super) fn check_room(to: &[u8], needed: u64) -> Result<()> {
+    match to.len() as u64 == needed {
+        true => Ok(()),
+        false => {
+            let reason = format!("it has {} bytes, and the elements take {needed}", to.len());
+            Err(Error::argument("to", reason))
+        }
     }
 }
 

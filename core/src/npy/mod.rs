@@ -1,6 +1,6 @@
 //! NPY and NPZ files, straight into shared memory.
 //!
-//! * `fault`: what is wrong with a file, and where.
+//! * `fault`: what is wrong with a file, and where; `threads`: how many there are, and their work.
 //! * `literal`, `descr`, `header`: the header of an NPY file, pure.
 //! * `source`: the bytes of a file, from the file or from memory.
 //! * `load`: one NPY file.
@@ -9,6 +9,7 @@
 //! * `elements`, `target`, `zip`, `save`: what is written, to which file, and how.
 
 mod fault;
+mod threads;
 mod literal;
 mod descr;
 mod header;
@@ -28,5 +29,8 @@ pub use elements::Elements;
 pub use header::Header;
 pub use load::Npy;
 pub use npz::{Member, Npz};
-pub use save::{Contents, NpzOptions, save, save_bytes, save_elements, save_npz, write_npy, write_npz};
+pub use save::{
+    Contents, NpzOptions, save, save_bytes, save_elements, save_elements_while, save_npz,
+    save_npz_while, write_npy, write_npz,
+};
 pub use source::{FileMap, Source};

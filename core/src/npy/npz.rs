@@ -1,7 +1,6 @@
 //! An NPZ file: named arrays in a ZIP archive.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use super::directory::{Directory, Entry};
 use super::fault::Fault;
@@ -9,8 +8,8 @@ use super::header::{Header, MAGIC, PREFIX_BYTES};
 use super::load;
 use super::source::Source;
 use super::stream::{Extent, Stream};
+use super::threads::each_in_order;
 use crate::array::{Array, Options};
-use crate::copy::{in_threads, parallelism};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::mapping::FillFn;
@@ -85,6 +84,15 @@ impl<'a> Npz<'a> {
         &self.directory.entries[index].name
     }
 
+    /// Returns the size of a member in bytes, inflated, as the directory declares it.
+    ///
+    /// # Panics
+    /// If there are not as many members.
+    #[must_use]
+    pub fn member_bytes(&self, index: usize) -> u64 {
+        self.directory.entries[index].size
+    }
+
     /// Returns the index of the member with this name, or with this name and `.npy`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
@@ -133,7 +141,7 @@ impl<'a> Npz<'a> {
         self.check_limit(members)?;
         let sizes = members.iter().map(|index| self.directory.entries[*index].size);
         let order = largest_first(sizes);
-        in_order_of(&order, threads, |at| self.open_member(members[at]).and_then(&work))
+        each_in_order(&order, threads, |at| self.open_member(members[at]).and_then(&work))
     }
 
     fn open_member(&self, index: usize) -> Result<Member<'_>> {
@@ -146,6 +154,7 @@ impl<'a> Npz<'a> {
         let entries = members.iter().map(|index| &self.directory.entries[*index]);
         let mut total = 0u64;
         for entry in entries.filter(|entry| entry.is_deflated()) {
+            self.directory.check_readable(entry)?; // a size that is a lie asks for no larger limit
             total = total.saturating_add(entry.size);
             if total > self.max_bytes {
                 let reason = format!(
@@ -166,32 +175,6 @@ fn largest_first(sizes: impl Iterator<Item = u64>) -> Vec<usize> {
     let mut order: Vec<(usize, u64)> = sizes.enumerate().collect();
     order.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     order.into_iter().map(|(at, _)| at).collect()
-}
-
-/// Calls `work` with each number of `order`, which has each below its length once, in so many
-/// threads. Returns the results by those numbers.
-fn in_order_of<T: Send + Sync>(
-    order: &[usize],
-    threads: usize,
-    work: impl Fn(usize) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    let threads = if threads == 0 { parallelism() } else { threads };
-    let results: Vec<OnceLock<T>> = order.iter().map(|_| OnceLock::new()).collect();
-    let (next, failed) = (AtomicUsize::new(0), OnceLock::new());
-    in_threads(threads.min(order.len()), |_| {
-        while failed.get().is_none()
-            && let Some(at) = order.get(next.fetch_add(1, Ordering::Relaxed))
-        {
-            match work(*at) {
-                Ok(result) => drop(results[*at].set(result)),
-                Err(error) => drop(failed.set(error)),
-            }
-        }
-    });
-    match failed.into_inner() {
-        Some(error) => Err(error),
-        None => Ok(results.into_iter().filter_map(OnceLock::into_inner).collect()),
-    }
 }
 
 /// A member of an NPZ file.
@@ -269,8 +252,9 @@ impl<'n> Member<'n> {
     /// member that is no NPY file, its bytes.
     ///
     /// # Errors
-    /// As for [`Member::load`].
+    /// As for [`Member::load`]; [`Error::InvalidArgument`] for memory of another size.
     pub fn read_into(&self, to: &mut [u8]) -> Result<()> {
+        load::check_room(to, self.header.as_ref().map_or(self.entry.size, Header::data_bytes))?;
         let mut stream = self.stream();
         let mut header = vec![0; self.header.as_ref().map_or(0, Header::data_offset) as usize];
         stream.read(&mut header)?;
@@ -290,7 +274,7 @@ impl<'n> Member<'n> {
             Some(Ok(mut room)) => members[at].read_into(&mut room),
             _ => Err(Error::argument("to", "there is not one memory for each member")),
         };
-        in_order_of(&order, threads, read).map(drop)
+        each_in_order(&order, threads, read).map(drop)
     }
 
     /// Returns the whole member with its header.

@@ -5,19 +5,20 @@
 //! the member is written. Each piece is deflated by itself, which makes the result independent of
 //! the number of threads, and a little larger.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use crc32fast::Hasher;
 use flate2::{Compress, Compression, FlushCompress};
 
+use super::directory::check_name;
 use super::elements::Elements;
 use super::fault::{Fault, Place};
 use super::target::Target;
+use super::threads::{each_in_order, threads_of};
 use super::zip::{self, Member};
 use crate::array::Array;
-use crate::copy::{in_threads, parallelism};
 use crate::error::{Error, Result};
 
 /// The pieces for each thread that are worked on before the next member can be written.
@@ -49,9 +50,21 @@ pub fn save(path: impl AsRef<Path>, array: &Array) -> Result<()> {
 /// # Errors
 /// As for [`save`].
 pub fn save_elements(path: impl AsRef<Path>, elements: &Elements<'_>) -> Result<()> {
+    save_elements_while(path, elements, &mut || true)
+}
+
+/// Saves elements as [`save_elements`] does, and asks before each piece whether to go on.
+///
+/// # Errors
+/// As for [`save_elements`]; [`Error::Os`] when it did not go on. No file is left then.
+pub fn save_elements_while(
+    path: impl AsRef<Path>,
+    elements: &Elements<'_>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<()> {
     let mut target = Target::create(path.as_ref())?;
     let place = target.place().clone();
-    write(elements, &mut Output::new(&mut target, &place))?;
+    write(elements, &mut Output::new(&mut Asking { to: &mut target, go_on }, &place))?;
     target.finish()
 }
 
@@ -105,20 +118,36 @@ pub struct NpzOptions {
 /// Saves named arrays to an NPZ file. Stored, it has the bytes that `numpy.savez` writes. The file
 /// appears under its path when it is complete; an older one is replaced and keeps its mode.
 ///
-/// The names are those in the archive, such as `image.npy`.
+/// The names are those in the archive, such as `image.npy`. A deflated member is in private memory,
+/// deflated, until all of it is.
 ///
 /// # Errors
-/// As for [`save`]; [`Error::InvalidArgument`] for a name that is there twice, is empty, or is
-/// longer than 65,535 bytes; [`Error::InvalidFile`] when another process changes an array while it
-/// is saved.
+/// As for [`save`]; [`Error::InvalidArgument`] for a name that is there twice, is longer than
+/// 65,535 bytes, or that [`Npz::open`](super::Npz::open) refuses; [`Error::InvalidFile`] when
+/// another process changes an array while it is saved.
 pub fn save_npz(
     path: impl AsRef<Path>,
     members: &[(&str, Contents<'_>)],
     options: NpzOptions,
 ) -> Result<()> {
+    save_npz_while(path, members, options, &mut || true)
+}
+
+/// Saves named arrays as [`save_npz`] does, and asks before each piece that is written whether to
+/// go on.
+///
+/// # Errors
+/// As for [`save_npz`]; [`Error::Os`] when it did not go on. No file is left then.
+pub fn save_npz_while(
+    path: impl AsRef<Path>,
+    members: &[(&str, Contents<'_>)],
+    options: NpzOptions,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<()> {
     let mut target = Target::create(path.as_ref())?;
     let place = target.place().clone();
-    write_members(members, options, &mut Output::new(&mut target, &place))?;
+    let mut asking = Asking { to: &mut target, go_on };
+    write_members(members, options, &mut Output::new(&mut asking, &place))?;
     target.finish()
 }
 
@@ -132,6 +161,22 @@ pub fn write_npz(
     options: NpzOptions,
 ) -> Result<()> {
     write_members(members, options, &mut Output::new(to, &Place::Memory))
+}
+
+/// A file that is written as long as the caller wants it.
+struct Asking<'a> {
+    to: &'a mut Target,
+    go_on: &'a mut dyn FnMut() -> bool,
+}
+
+impl Write for Asking<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if (self.go_on)() { self.to.write(bytes) } else { Err(io::Error::other("stopped")) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// The file that is written, and how many bytes it has.
@@ -174,11 +219,12 @@ fn write_members(
     output: &mut Output<'_>,
 ) -> Result<()> {
     check_names(members)?;
-    let threads = if options.threads == 0 { parallelism() } else { options.threads };
-    let pieces = pieces_of(members);
     let (mut written, mut waiting) = (Vec::with_capacity(members.len()), Vec::new());
-    for wave in pieces.chunks(threads * PIECES_PER_THREAD) {
-        let done = work_on(members, wave, options.is_deflated, threads)?;
+    for wave in waves_of(members, threads_of(options.threads) * PIECES_PER_THREAD) {
+        let order: Vec<usize> = (0..wave.len()).collect();
+        let done = each_in_order(&order, options.threads, |at| {
+            work(&members[wave[at].member].1, wave[at], options.is_deflated)
+        })?;
         for (piece, done) in wave.iter().zip(done) {
             waiting.push(done);
             if piece.is_last {
@@ -202,40 +248,35 @@ fn check_names(members: &[(&str, Contents<'_>)]) -> Result<()> {
     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         return invalid(format!("{:?} is there twice", pair[0]));
     }
-    match names.iter().find(|name| name.is_empty() || name.len() > usize::from(u16::MAX)) {
-        Some(name) => invalid(format!("{} bytes are no length of a member's name", name.len())),
+    if let Some(name) = names.iter().find(|name| name.len() > usize::from(u16::MAX)) {
+        return invalid(format!("{} bytes are no length of a member's name", name.len()));
+    }
+    let mut faults = names.iter().map(|name| (name, check_name(name)));
+    match faults.find_map(|(name, checked)| Some((name, checked.err()?))) {
+        Some((name, fault)) => invalid(format!("{name:?}: {}", fault.reason)),
         None => Ok(()),
     }
 }
 
-fn pieces_of(members: &[(&str, Contents<'_>)]) -> Vec<Piece> {
-    let count = |contents: &Contents<'_>| match contents {
-        Contents::Elements(elements) => elements.pieces(),
-        Contents::Bytes(_) => 1,
-    };
-    let pieces = |(member, (_, contents)): (usize, &(&str, Contents<'_>))| {
-        let count = count(contents);
-        (0..count).map(move |index| Piece { member, index, is_last: index + 1 == count })
-    };
-    members.iter().enumerate().flat_map(pieces).collect()
+/// Returns all pieces, so many at once. They are made as they are asked for: an array with strides
+/// of zero may have more than there is memory for.
+fn waves_of(members: &[(&str, Contents<'_>)], count: usize) -> impl Iterator<Item = Vec<Piece>> {
+    let mut pieces = pieces_of(members);
+    std::iter::from_fn(move || {
+        let wave: Vec<_> = pieces.by_ref().take(count).collect();
+        (!wave.is_empty()).then_some(wave)
+    })
 }
 
-/// Returns the work on each of these pieces, done by several threads.
-fn work_on(
-    members: &[(&str, Contents<'_>)],
-    wave: &[Piece],
-    is_deflated: bool,
-    threads: usize,
-) -> Result<Vec<Done>> {
-    let results: Vec<OnceLock<Result<Done>>> = wave.iter().map(|_| OnceLock::new()).collect();
-    let threads = threads.min(wave.len());
-    in_threads(threads, |thread| {
-        for at in (thread..wave.len()).step_by(threads.max(1)) {
-            let piece = wave[at];
-            drop(results[at].set(work(&members[piece.member].1, piece, is_deflated)));
-        }
-    });
-    results.into_iter().filter_map(OnceLock::into_inner).collect()
+fn pieces_of(members: &[(&str, Contents<'_>)]) -> impl Iterator<Item = Piece> {
+    let pieces = |(member, (_, contents)): (usize, &(&str, Contents<'_>))| {
+        let count = match contents {
+            Contents::Elements(elements) => elements.pieces(),
+            Contents::Bytes(_) => 1,
+        };
+        (0..count).map(move |index| Piece { member, index, is_last: index + 1 == count })
+    };
+    members.iter().enumerate().flat_map(pieces)
 }
 
 fn work(contents: &Contents<'_>, piece: Piece, is_deflated: bool) -> Result<Done> {
@@ -247,14 +288,14 @@ fn work(contents: &Contents<'_>, piece: Piece, is_deflated: bool) -> Result<Done
 }
 
 /// Returns the bytes of a piece of a member, the first one with the header.
-fn read_piece(contents: &Contents<'_>, index: u64) -> Result<Vec<u8>> {
+fn read_piece<'c>(contents: &Contents<'c>, index: u64) -> Result<Cow<'c, [u8]>> {
     let elements = match contents {
-        Contents::Bytes(bytes) => return Ok(bytes.to_vec()),
+        Contents::Bytes(bytes) => return Ok(Cow::Borrowed(bytes)),
         Contents::Elements(elements) => elements,
     };
     let mut bytes = if index == 0 { elements.header().to_bytes()? } else { Vec::new() };
     elements.read_piece(index, &mut bytes)?;
-    Ok(bytes)
+    Ok(Cow::Owned(bytes))
 }
 
 /// Deflates a piece, as zlib's level 6 does. Pieces are put one behind the other: each but the last
@@ -271,6 +312,7 @@ fn deflate(bytes: &[u8], is_last: bool) -> Result<Vec<u8>> {
             .map_err(|error| Error::os("deflate", "", io::Error::other(error)))?;
         // It is done when it leaves room.
         if state.total_in() as usize == bytes.len() && deflated.len() < room {
+            deflated.shrink_to_fit(); // it may wait for all others of its member
             return Ok(deflated);
         }
         deflated.reserve(before.max(4096));
@@ -307,6 +349,44 @@ fn write_member(
         false => {
             let fault = Fault::new("data", "another thread or process changed it meanwhile");
             Err(output.place.invalid(Some(&member.name), fault))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Options;
+    use crate::dtype::DType;
+    use crate::npy::{Npy, Npz, Source};
+
+    fn array() -> Array {
+        let array = Array::create(DType::parse("<u2").unwrap(), &[5, 7], &Options::new()).unwrap();
+        (0..35).for_each(|at| array.set(&[at / 7, at % 7], (at * 1999) as u16).unwrap());
+        array.slice(0, None, None, -1).unwrap().transpose()
+    }
+
+    fn is_same(read: &Array, written: &Array) {
+        assert_eq!(read.shape(), written.shape());
+        assert_eq!(read.to_bytes().unwrap(), written.to_bytes().unwrap());
+    }
+
+    #[test]
+    fn a_file_in_memory_reads_as_what_was_written() {
+        let array = array();
+        let mut bytes = Vec::new();
+        write_npy(&mut bytes, &Elements::of(&array).unwrap()).unwrap();
+        is_same(&Npy::open(Source::bytes(&bytes)).unwrap().load(&Options::new()).unwrap(), &array);
+        // Where Miri looks on, zlib-rs frees memory that its own argument borrows.
+        for is_deflated in if cfg!(miri) { &[false][..] } else { &[false, true] } {
+            let contents = || Contents::Elements(Elements::of(&array).unwrap());
+            let members = [("a.npy", contents()), ("b.npy", contents())];
+            let mut bytes = Vec::new();
+            let options = NpzOptions { is_deflated: *is_deflated, threads: 2 };
+            write_npz(&mut bytes, &members, options).unwrap();
+            let npz = Npz::open(Source::bytes(&bytes)).unwrap();
+            let read = npz.each(&[1, 0], 2, |member| member.load(&Options::new())).unwrap();
+            read.iter().for_each(|read| is_same(read, &array));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The bytes of an NPY or NPZ file: the file itself, or memory that holds it.
 //!
 //! Nothing here makes a slice of memory that others may write: it is copied out, byte by byte
-//! atomic, before anything looks at it. A file that becomes shorter while it is read is a fault, and
-//! never a bus error; only [`FileMap`] can have one, as it says.
+//! atomic, before anything looks at it. A file that becomes shorter while it is read is a fault,
+//! and never a bus error; only [`FileMap`] can have one, as it says.
 #![allow(unsafe_code)] // memory that languages describe by its address
 
 use std::fs::{self, File};
@@ -65,7 +65,7 @@ impl<'a> Source<'a> {
         if !facts.is_file() {
             return Err(place.invalid(None, Fault::new("file", "it is not a regular file")));
         }
-        let file = File::open(path).map_err(|error| place.os("open", error))?;
+        let file = open_at_once(path).map_err(|error| place.os("open", error))?;
         Source::opened(file, path)
     }
 
@@ -189,7 +189,14 @@ fn ends_early(offset: u64, bytes: u64) -> Fault {
 impl ReaderAt for Source<'_> {
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.bytes {
-            Bytes::File(file) => read_file_at(file, to, offset),
+            // No file reaches beyond this; the system would call it an invalid argument.
+            Bytes::File(_) if offset > i64::MAX as u64 - to.len() as u64 => Ok(0),
+            Bytes::File(file) => loop {
+                match read_file_at(file, to, offset) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    read => return read,
+                }
+            },
             Bytes::Memory { start, .. } => {
                 let rest = self.size.saturating_sub(offset);
                 let count = rest.min(to.len() as u64) as usize;
@@ -201,6 +208,24 @@ impl ReaderAt for Source<'_> {
             }
         }
     }
+}
+
+/// Opens a file that was regular a moment ago. If a pipe has taken its place, this waits for no
+/// writer.
+#[cfg(target_os = "linux")]
+fn open_at_once(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    match File::options().read(true).custom_flags(flags).open(path) {
+        // A program has a lease of it, which it gives back now.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => File::open(path),
+        opened => opened,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_at_once(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 #[cfg(unix)]

@@ -1,8 +1,8 @@
 //! The bytes of a member of an archive: read or inflated straight into their place, and counted.
 //!
 //! A [`Stream`] gives the bytes in order, as often as it is asked. [`Stream::finish`] then says
-//! whether they were all and whether their CRC is that of the directory. No more bytes come out of a
-//! deflated member than its directory entry declares, so the declared size bounds the memory.
+//! whether they were all and whether their CRC is that of the directory. No more bytes come out of
+//! a deflated member than its directory entry declares, so the declared size bounds the memory.
 
 use crc32fast::Hasher;
 use flate2::{Decompress, FlushDecompress, Status};
@@ -12,7 +12,7 @@ use super::source::Source;
 use crate::error::{Error, Result};
 
 /// The bytes of a deflated member that are read at once.
-const INPUT_BYTES: u64 = 64 << 10;
+const INPUT_BYTES: u64 = 256 << 10;
 
 /// Where a member lies in its archive, and what the directory says of it.
 #[derive(Debug, Clone, Copy)]

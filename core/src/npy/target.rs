@@ -1,9 +1,10 @@
 //! A file that appears under its name when it is complete, and not before.
 //!
 //! On Linux the file has no name while it is written (`O_TMPFILE`), so a crash leaves nothing. Then
-//! it is linked beside the target under a random name, and that name is renamed to the target, which
-//! replaces an older file. A crash between these two leaves a complete file under the random name.
-//! Where files without names are not to be had, the file has the random name from the beginning.
+//! it is linked beside the target under a random name, and that name is renamed to the target,
+//! which replaces an older file. A crash between these two leaves a complete file under the random
+//! name. Where files without names are not to be had, the file has the random name from the
+//! beginning.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,6 +13,9 @@ use std::path::{Path, PathBuf};
 use super::fault::{Fault, Place};
 use crate::error::Result;
 use crate::name::SegmentId;
+
+/// The most links from one to the next, as Linux has it.
+const LINKS_MOST: usize = 40;
 
 /// A file that is being written.
 pub(super) struct Target {
@@ -29,7 +33,12 @@ impl Target {
     pub(super) fn create(path: &Path) -> Result<Self> {
         let place = Place::Path(path.to_owned());
         let invalid = |reason| place.invalid(None, Fault::new("file", reason));
-        let older = fs::metadata(path).ok();
+        let path = &followed(path).map_err(|error| place.os("readlink", error))?;
+        let older = match fs::metadata(path) {
+            Ok(older) => Some(older),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(place.os("stat", error)),
+        };
         match &older {
             Some(older) if older.is_dir() => return Err(invalid("it is a directory")),
             Some(older) if !older.is_file() => {
@@ -39,11 +48,9 @@ impl Target {
             }
             _ => {}
         }
-        let path = if older.is_some() { fs::canonicalize(path) } else { Ok(path.to_owned()) };
-        let path = path.map_err(|error| place.os("realpath", error))?;
         let (file, hidden) =
-            create_hidden(folder_of(&path)).map_err(|error| place.os("open", error))?;
-        let target = Self { file, place, path: Some(path), hidden };
+            create_hidden(folder_of(path)).map_err(|error| place.os("open", error))?;
+        let target = Self { file, place, path: Some(path.clone()), hidden };
         if let Some(older) = older {
             // The umask is for new files; one that is replaced keeps its mode.
             let kept = target.file.set_permissions(older.permissions());
@@ -89,6 +96,18 @@ impl Drop for Target {
             let _ = fs::remove_file(hidden); // the error that led here is the one to tell
         }
     }
+}
+
+/// Returns the path to which the links at a path lead, whether or not there is a file.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MOST {
+        match fs::read_link(&path) {
+            Ok(target) => path = folder_of(&path).join(target),
+            Err(_) => return Ok(path), // no link, or none to be read: then its use has the error
+        }
+    }
+    Err(io::Error::other("too many links lead from one to the next"))
 }
 
 fn folder_of(path: &Path) -> &Path {

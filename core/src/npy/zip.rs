@@ -1,7 +1,7 @@
-//! The records of a ZIP archive, byte for byte as `numpy.savez` writes them with Python's `zipfile`.
+//! The records of a ZIP archive, byte for byte as `numpy.savez` writes them with Python's zipfile.
 //!
-//! No library writes these bytes: each member says in a ZIP64 field how large it is before its data,
-//! whatever its size, and its time is 1980-01-01.
+//! No library writes these bytes: each member says in a ZIP64 field how large it is before its
+//! data, whatever its size, and its time is 1980-01-01.
 //!
 //! Source: PKWARE, APPNOTE.TXT, sections 4.3.7 to 4.3.16; Python, `zipfile.ZipInfo.FileHeader` and
 //! `ZipFile._write_end_record`.

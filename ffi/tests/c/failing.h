@@ -32,8 +32,8 @@ static void expect_failure(int32_t status, int32_t expected, const shma_error *e
         fail_msg("\"%s\" does not say \"%s\"", error->message, words);
 }
 
-static void expect_create(shma_dtype dtype, const int64_t *shape, const shma_options *options,
-                          int32_t expected, const char *words) {
+static inline void expect_create(shma_dtype dtype, const int64_t *shape,
+                                 const shma_options *options, int32_t expected, const char *words) {
     shma_error error = SHMA_ERROR_INIT;
     shma_array *array = untouched;
     expect_failure(shma_array_create(dtype, 2, shape, options, &array, &error), expected, &error,

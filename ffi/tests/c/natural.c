@@ -183,6 +183,54 @@ static void a_handle_is_sent_and_not_wanted(void **state) {
            shma_copied_bytes());
 }
 
+static void files_are_saved_listed_and_loaded(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    char one[4096], all[4096];
+    snprintf(one, sizeof one, "%s/one.npy", getenv("SHMARRAY_DIR"));
+    snprintf(all, sizeof all, "%s/all.npz", getenv("SHMARRAY_DIR"));
+    float values[] = {1, 2, 3};
+    int64_t length = 3;
+    shma_array *array, *loaded, *batch, *both[2];
+    must(shma_array_share(values, SHMA_FLOAT32, 1, &length, NULL, NULL, &array, &error), &error);
+    must(shma_npy_save(one, array, &error), &error);
+    must(shma_npy_load(one, NULL, &loaded, &error), &error);
+    const char *paths[] = {one, one};
+    must(shma_npy_load_batch(paths, 2, 0, NULL, &batch, &error), &error);
+    const char *names[] = {"image", "label"};
+    shma_array *arrays[] = {array, loaded};
+    shma_npz_options options = SHMA_NPZ_OPTIONS_INIT;
+    options.deflated = 1;
+    must(shma_npz_save(all, 2, names, arrays, &options, &error), &error);
+    shma_array_close(loaded);
+    shma_npz *npz;
+    must(shma_npz_open(all, NULL, &npz, &error), &error);
+    for (size_t i = 0; i < shma_npz_count(npz); i++)
+        printf("%s\n", shma_npz_name(npz, i));
+    if (shma_npz_contains(npz, "image"))
+        must(shma_npz_load(npz, "image", NULL, &loaded, &error), &error);
+    must(shma_npz_load_all(npz, NULL, both, &error), &error);
+    shma_npz_close(npz);
+    shma_array *open[] = {array, loaded, batch, both[0], both[1]};
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+        shma_array_close(open[i]);
+    remove(one);
+    remove(all);
+}
+
+static void files_are_loaded_from_memory(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_array *array;
+    shma_npz *npz;
+    const unsigned char bytes[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
+    if (shma_npy_load_bytes(bytes, sizeof bytes, NULL, &array, &error) == SHMA_OK)
+        fail_msg("the file ends within its header");
+    if (shma_npz_open_bytes(bytes, sizeof bytes, NULL, &npz, &error) == SHMA_OK)
+        fail_msg("it is no archive");
+    printf("%s\n", error.message);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_image_is_made_filled_and_found_by_its_handle),
@@ -192,6 +240,8 @@ int main(void) {
         cmocka_unit_test(a_pipe_carries_arrays_and_a_text),
         cmocka_unit_test(a_named_array_is_listed_and_unlinked),
         cmocka_unit_test(a_handle_is_sent_and_not_wanted),
+        cmocka_unit_test(files_are_saved_listed_and_loaded),
+        cmocka_unit_test(files_are_loaded_from_memory),
     };
     return cmocka_run_group_tests_name("natural", tests, NULL, NULL);
 }

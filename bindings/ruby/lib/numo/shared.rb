@@ -12,6 +12,7 @@ end
 require "shmarray"
 Shmarray.send(:bind_numo)
 require "numo/shared/guards"
+require "numo/shared/npy"
 require "numo/shared/reference"
 
 module Numo

@@ -100,6 +100,28 @@ pub(crate) fn min_length(ruby: &Ruby, value: Value) -> Result<u64, Error> {
     integer(ruby, "minlength", value)?.to_u64().map_err(wrong)
 }
 
+/// Converts a number of threads. nil gives 0, which is one for each core.
+pub(crate) fn threads(ruby: &Ruby, value: Value) -> Result<usize, Error> {
+    if value.is_nil() {
+        return Ok(0);
+    }
+    let count = integer(ruby, "threads", value)?.to_u64().ok().filter(|count| *count > 0);
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    count.ok_or_else(|| {
+        argument_error(ruby, format!("invalid threads: {value} is no count of them"))
+    })
+}
+
+/// Converts a limit in bytes. nil gives `None`.
+pub(crate) fn max_bytes(ruby: &Ruby, value: Value) -> Result<Option<u64>, Error> {
+    if value.is_nil() {
+        return Ok(None);
+    }
+    let wrong =
+        |_| argument_error(ruby, format!("invalid max_bytes: {value} is negative or too large"));
+    integer(ruby, "max_bytes", value)?.to_u64().map(Some).map_err(wrong)
+}
+
 fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> {
     let wrong =
         || type_error(ruby, format!("invalid {argument}: {} is not an Integer", value.inspect()));

@@ -11,6 +11,7 @@ const TABLE: &[(ErrorKind, &str)] = &[
     (ErrorKind::StaleHandle, "Shmarray::StaleHandleError"),
     (ErrorKind::InvalidHandle, "ArgumentError"),
     (ErrorKind::InvalidSegment, "Shmarray::Error"),
+    (ErrorKind::InvalidFile, "ArgumentError"),
     (ErrorKind::InvalidArgument, "ArgumentError"),
     (ErrorKind::InvalidDType, "TypeError"),
     (ErrorKind::DTypeMismatch, "TypeError"),
@@ -67,16 +68,24 @@ pub(crate) fn with_room<T>(
     ruby: &Ruby,
     make: impl Fn() -> shmarray::Result<T>,
 ) -> Result<T, Error> {
+    try_with_room(ruby, || Ok(make()))
+}
+
+/// Does the same as [`with_room`], for work that exceptions end.
+pub(crate) fn try_with_room<T>(
+    ruby: &Ruby,
+    make: impl Fn() -> Result<shmarray::Result<T>, Error>,
+) -> Result<T, Error> {
     let is_full = |made: &shmarray::Result<T>| {
         made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace)
     };
-    let mut made = make();
+    let mut made = make()?;
     if is_full(&made) {
         make_room(ruby)?;
-        made = make();
+        made = make()?;
     }
     if is_full(&made) && others_made_room(ruby)? {
-        made = make();
+        made = make()?;
     }
     made.or_raise(ruby)
 }

@@ -1,15 +1,17 @@
 //! Runs work without Ruby's global lock, and in Ractors.
 #![allow(unsafe_code)] // calls rb_thread_call_without_gvl2 and its relatives
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ThreadId};
 
 use magnus::rb_sys::protect;
 use magnus::{Error, Ruby, TypedData};
 use rb_sys::{
-    Qnil, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_call_without_gvl2,
+    Qnil, VALUE, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_call_without_gvl2,
     rb_thread_check_ints, rb_thread_current, rb_thread_interrupted,
 };
 
@@ -44,41 +46,91 @@ pub(crate) fn look_up_class<T: TypedData>(ruby: &Ruby) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs work on `bytes` bytes that asks now and then whether to go on. If they are many, other Ruby
-/// threads and signal handlers run meanwhile, and an exception that is raised in this thread ends
-/// the work.
+/// Runs work on `bytes` bytes that asks its [`Caller`] now and then whether to go on. If they are
+/// many, other Ruby threads and signal handlers run meanwhile, and an exception that is raised in
+/// this thread ends the work.
 ///
-/// The work must touch no Ruby object, as in [`copying`].
+/// The work must touch no Ruby object, as in [`copying`], but in [`Caller::call`].
 pub(crate) fn stoppable<T: Send>(
     bytes: usize,
-    work: impl FnOnce(&mut dyn FnMut() -> bool) -> T + Send,
+    work: impl FnOnce(&Caller) -> T + Send,
 ) -> Result<T, Error> {
-    if bytes < LARGE_BYTES {
-        return Ok(work(&mut || true));
+    let caller = Caller::new(bytes < LARGE_BYTES);
+    if caller.has_lock {
+        let done = work(&caller);
+        return caller.raised().map_or(Ok(done), Err);
     }
-    // SAFETY: Ruby called the method that runs this, so this is a Ruby thread.
-    let thread = unsafe { rb_thread_current() };
-    let mut raised = None;
-    let go_on = &mut || {
-        // Ruby's flag is polled here. An unblocking function would not do: when the last other
-        // thread has ended, Ruby (3.1) does not call it for a signal.
-        //
-        // SAFETY: `thread` is this thread, which lives; Ruby documents the function as safe without
-        // the lock.
-        if unsafe { rb_thread_interrupted(thread) } != 0 {
-            raised = with_gvl(check_interrupts).err();
-        }
-        raised.is_none()
-    };
-    let mut job = Job { work: Some(move || work(go_on)), done: None };
+    let mut job = Job { work: Some(|| work(&caller)), done: None };
     job.run();
-    if job.work.is_some() {
+    while job.work.is_some() {
         // An interrupt was pending, so Ruby did not call the work.
         check_interrupts()?;
         job.run();
     }
     let done = job.finish();
-    raised.map_or(Ok(done), Err)
+    caller.raised().map_or(Ok(done), Err)
+}
+
+/// The Ruby thread that called a method, for work of the method that may run without its lock, and
+/// in other threads, too.
+pub(crate) struct Caller {
+    thread: VALUE,
+    id: ThreadId,
+    /// Whether the thread keeps its lock meanwhile.
+    has_lock: bool,
+    is_stopped: AtomicBool,
+    /// The exception that ends the work. Only the thread that called uses it.
+    raised: RefCell<Option<Error>>,
+}
+
+// SAFETY: other threads must not touch the cell, nor Ruby's objects: `call` returns at once there,
+// `raised` is called after they have ended, and they only read and compare the rest.
+unsafe impl Sync for Caller {}
+
+impl Caller {
+    fn new(has_lock: bool) -> Self {
+        // SAFETY: Ruby called the method that runs this, so this is a Ruby thread.
+        let thread = unsafe { rb_thread_current() };
+        let (id, is_stopped) = (thread::current().id(), AtomicBool::new(false));
+        Self { thread, id, has_lock, is_stopped, raised: RefCell::new(None) }
+    }
+
+    /// Returns whether the work goes on. In the thread that called, it runs what interrupts it:
+    /// signal handlers, and exceptions of other threads.
+    pub(crate) fn goes_on(&self) -> bool {
+        // Ruby's flag is polled here. An unblocking function would not do: when the last other
+        // thread has ended, Ruby (3.1) does not call it for a signal.
+        //
+        // SAFETY: `thread` called the method that still runs, so it lives; Ruby documents the
+        // function as safe without the lock.
+        let is_interrupted = || unsafe { rb_thread_interrupted(self.thread) } != 0;
+        if !self.has_lock && !self.is_stopped() && is_interrupted() {
+            self.call(check_interrupts);
+        }
+        !self.is_stopped()
+    }
+
+    /// Runs work that touches Ruby, in the thread that called. `None` in any other thread, and for
+    /// an exception, which ends all of the work.
+    pub(crate) fn call<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Option<T> {
+        if thread::current().id() != self.id {
+            return None;
+        }
+        let done = if self.has_lock { work() } else { with_gvl(work) };
+        let stop = |error| {
+            self.is_stopped.store(true, Ordering::Relaxed);
+            self.raised.replace(Some(error));
+        };
+        done.map_err(stop).ok()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    fn raised(&self) -> Option<Error> {
+        self.raised.take()
+    }
 }
 
 fn check_interrupts() -> Result<(), Error> {

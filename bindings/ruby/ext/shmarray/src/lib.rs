@@ -20,6 +20,7 @@
 //! | `numo_array` | Numo arrays over shared memory, made and read |
 //! | `sources` | private arrays that are being copied while other threads run |
 //! | `numo_shared` | the module `Numo::Shared` |
+//! | `npy` | NPY and NPZ files: `Shmarray.load_npy` and its relatives, `Shmarray::NpzFile` |
 //! | `assign` | `Shmarray::Array#[]=` and `#fill` |
 //! | `wrap` | Numo's arrays, buffers and exported MemoryViews, as arrays |
 //! | `contained` | whether an object contains arrays |
@@ -49,6 +50,7 @@ mod memory_view;
 mod reductions;
 mod segments;
 mod numo_shared;
+mod npy;
 mod assign;
 mod contained;
 #[cfg(target_os = "linux")]
@@ -68,6 +70,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     error::define(ruby, shmarray)?;
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
+    npy::define(ruby, shmarray)?;
     assign::define(ruby)?;
     reductions::define(ruby)?;
     memory_view::register(ruby);

@@ -34,7 +34,7 @@ use rb_sys::{
     rbimpl_typeddata_flags::{RUBY_TYPED_FREE_IMMEDIATELY, RUBY_TYPED_FROZEN_SHAREABLE},
     ruby_xfree, ruby_xmalloc2, size_t,
 };
-use shmarray::{Array, DTypeKind, Layout, Order, TypeCode};
+use shmarray::{Array, DType, DTypeKind, Layout, Order, TypeCode};
 
 use crate::collector::Counted;
 use crate::error::{argument_error, type_error};
@@ -101,11 +101,7 @@ unsafe extern "C" fn size(data: *const c_void) -> size_t {
 /// Makes the Numo array of a core array.
 pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Error> {
     let Some(class) = numo.class_for(array.dtype()) else {
-        let text = format!(
-            "Numo has no class for dtype {}; Shmarray::Array.attach reads it",
-            array.dtype()
-        );
-        return Err(type_error(ruby, text));
+        return Err(type_error(ruby, no_class(array.dtype(), "Shmarray::Array.attach")));
     };
     check(ruby, &array)?;
     let readonly = array.is_readonly();
@@ -117,6 +113,12 @@ pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Erro
         made.freeze();
     }
     Ok(made)
+}
+
+/// Returns the text of the error for a dtype without a class in Numo. `reader` is the method that
+/// reads it.
+pub(crate) fn no_class(dtype: &DType, reader: &str) -> String {
+    format!("Numo has no class for dtype {dtype}; {reader} reads it")
 }
 
 /// Refuses arrays that Numo's loops cannot take: they load whole aligned elements.

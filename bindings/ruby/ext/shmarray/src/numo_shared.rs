@@ -8,6 +8,7 @@ use magnus::{
     Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, TryConvert, TypedData, Value,
     function,
 };
+use shmarray::npy::Elements;
 use shmarray::{Access, Array, DType, ErrorKind, Layout, Options, Order, size_bytes};
 
 use crate::array::{ArrayObject, array_of, bytes_of};
@@ -66,7 +67,8 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     make(ruby, numo(ruby)?, array)
 }
 
-fn is_shareable(ruby: &Ruby, class: Value) -> Result<bool, Error> {
+/// Returns whether a class is one of Numo's classes of numbers.
+pub(crate) fn is_shareable(ruby: &Ruby, class: Value) -> Result<bool, Error> {
     Ok(dtype_of(ruby, numo(ruby)?, class).is_ok())
 }
 
@@ -161,6 +163,31 @@ pub(crate) fn source(ruby: &Ruby, value: Value) -> Result<NumoSource, Error> {
 }
 
 impl Private {
+    /// Returns the object. It keeps the elements as long as it is alive: on a stack, or in an
+    /// object there.
+    pub(crate) fn value(&self) -> Value {
+        self.value
+    }
+
+    /// Returns what has the guards keep the elements in place. `None` if there is no room for it:
+    /// then no other Ruby thread may run while they are read.
+    pub(crate) fn reading(&self) -> Option<Source> {
+        Source::of(self.found.holder)
+    }
+
+    /// Returns the elements, for a file.
+    ///
+    /// # Safety
+    /// While they are used, [`Private::value`] is alive, and what [`Private::reading`] returned is,
+    /// too, or no other Ruby thread runs.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn elements(&self) -> shmarray::Result<Elements<'_>> {
+        let (start, dtype, layout) = (self.found.start, self.dtype.clone(), self.layout.clone());
+        // SAFETY: `find` read address and layout from Numo's own struct, and the caller keeps the
+        // memory in place.
+        unsafe { Elements::memory(start, dtype, layout) }
+    }
+
     /// Fills an array of the same shape and dtype.
     pub(crate) fn copy_to(&self, ruby: &Ruby, to: &Array) -> Result<(), Error> {
         to.expect_dtype(self.dtype.clone()).or_raise(ruby)?;

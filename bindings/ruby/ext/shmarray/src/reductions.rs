@@ -57,7 +57,8 @@ fn reduced(
     reduction: Reduction,
     axes: Option<&[usize]>,
 ) -> Result<shmarray::Result<Option<Reduced>>, Error> {
-    stoppable(bytes_of(array) as usize, |go_on| array.reduce(reduction, axes, go_on))
+    let bytes = bytes_of(array) as usize;
+    stoppable(bytes, |caller| array.reduce(reduction, axes, &mut || caller.goes_on()))
 }
 
 fn to_ruby(ruby: &Ruby, number: Number) -> Value {

@@ -201,7 +201,7 @@ fn copy_of(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
 }
 
 /// Releases the memory. Views, buffers and MemoryViews of the array keep it.
-fn close(this: Self_) -> Result<(), Error> {
+pub(crate) fn close(this: Self_) -> Result<(), Error> {
     this.check_frozen()?;
     drop(this.0.replace(None));
     Ok(())

@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require_relative "npy_helper"
+require "zlib"
+
+# Files of other programs (core/tests/npy_corpus) read as NumPy reads them, or are refused by an
+# ArgumentError.
+class NpyCorpusTest < SharedMemoryTest
+  include NpyFiles
+
+  FOLDER = File.expand_path("../../../core/tests/npy_corpus", __dir__)
+  EXPECTED = JSON.parse(File.read(File.join(FOLDER, "expected.json"), encoding: "UTF-8"))
+
+  # Files of this kind, with what they must read as.
+  def each_file(ending)
+    files = EXPECTED.select { |says| says["file"].end_with?(ending) }
+    assert_operator files.size, :>, 50
+    files.each { |says| yield File.join(FOLDER, says["file"]), says }
+  end
+
+  # Returns the block's result; nil if it is refused, as it may be.
+  def read(says, name)
+    result = yield
+    refute says["refused"] && !says["either"], "#{name} is not refused"
+    result
+  rescue ArgumentError => error
+    members = says.fetch("members", {}).values
+    may_be = says["refused"] || says["either"] || members.all? { |each| each["refused"] }
+    assert may_be, "#{name}: #{error.message}"
+    nil
+  end
+
+  def assert_reads(says, array, name)
+    if array.is_a?(String)
+      assert_equal says.values_at("bytes", "crc32"), [array.bytesize, Zlib.crc32(array)], name
+    else
+      assert_equal says.values_at("shape", "crc32"), [array.shape, Zlib.crc32(array.to_bytes)], name
+    end
+  end
+
+  def test_every_npy_file_reads_as_it_should
+    each_file(".npy") do |path, says|
+      text = File.binread(path)
+      File.open(path, "rb") do |io|
+        loaded = [-> { Shmarray.load_npy(path) }, -> { Shmarray.load_npy(bytes: text) },
+                  -> { Shmarray.load_npy(io) }].map { |load| read(says, path) { load.call } }
+        next unless says["descr"] && loaded.all?
+
+        loaded.each { |array| assert_reads(says, array, path) }
+        assert_equal says.fetch("behind", 0), io.read.bytesize, path
+      end
+    end
+  end
+
+  def test_every_npz_file_reads_as_it_should
+    each_file(".npz") do |path, says|
+      [{ bytes: File.binread(path) }, path].each do |file|
+        open = -> { file == path ? Shmarray.load_npz(file) : Shmarray.load_npz(**file) }
+        npz = read(says, path, &open)
+        next unless npz && says["members"]
+
+        assert_equal says["files"], npz.files, path
+        says["members"].each do |name, member|
+          array = read(member, [path, name]) { npz.fetch(name) }
+          assert_reads(member, array, [path, name]) if array && member["crc32"]
+        end
+      end
+    end
+  end
+
+  # In Numo a dtype may lack its class, and that is the only other error.
+  def test_numo_reads_what_it_has_classes_for
+    skip "no Numo gem is installed" unless NUMO
+    count = 0
+    each_file(".npy") do |path, says|
+      array = read(says, path) { Numo::Shared.load_npy(path) } or next
+      count += 1
+      there = Shmarray::Array.attach(Numo::Shared.handle(array))
+      assert_reads(says, there, path) if says["descr"]
+    rescue TypeError => error
+      assert_match(/\ANumo has no class for dtype /, error.message)
+    end
+    assert_operator count, :>, 30
+  end
+end

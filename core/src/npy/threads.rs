@@ -1,0 +1,40 @@
+//! The threads of a call that reads or writes many files, members or pieces.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::copy::{in_threads, parallelism};
+use crate::error::Result;
+
+/// The most threads of a call, whatever it asks for: each may have a piece or a file in memory.
+const MOST_THREADS: usize = 256;
+
+/// Returns the number of threads of a call that asks for so many; 0 is one for each core.
+pub(super) fn threads_of(asked: usize) -> usize {
+    if asked == 0 { parallelism() } else { asked.min(MOST_THREADS) }
+}
+
+/// Calls `work` with each number of `order`, which has each below its length once, in so many
+/// threads. Returns the results by those numbers, or the first error, which ends the work.
+pub(super) fn each_in_order<T: Send + Sync>(
+    order: &[usize],
+    threads: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let results: Vec<OnceLock<T>> = order.iter().map(|_| OnceLock::new()).collect();
+    let (next, failed) = (AtomicUsize::new(0), OnceLock::new());
+    in_threads(threads_of(threads).min(order.len()), |_| {
+        while failed.get().is_none()
+            && let Some(at) = order.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            match work(*at) {
+                Ok(result) => drop(results[*at].set(result)),
+                Err(error) => drop(failed.set(error)),
+            }
+        }
+    });
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(results.into_iter().filter_map(OnceLock::into_inner).collect()),
+    }
+}

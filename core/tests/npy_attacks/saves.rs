@@ -1,0 +1,332 @@
+//! What must not harm a file that is saved.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
+
+use shmarray::npy::{Contents, Elements, NpzOptions, Source, save, save_elements, save_npz};
+use shmarray::{Array, DType, Error, ErrorKind, Layout, Order};
+use tempfile::TempDir;
+
+use crate::making::npy_of_bytes;
+use crate::support::fork;
+use crate::watched::{
+    Pool, become_user, end_abruptly, is_root_or_skips, mount_own, wait_for, watched,
+};
+use crate::{load_npy, load_npz, refusal};
+
+fn array_of(count: usize) -> Array {
+    load_npy(Source::bytes(&npy_of_bytes(count))).unwrap()
+}
+
+/// Returns a folder with a file of 40 bytes' elements, and the file.
+fn folder_with_a_file() -> (TempDir, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.npy");
+    save(&path, &array_of(40)).unwrap();
+    (place, path)
+}
+
+fn count_in(path: &Path) -> u64 {
+    load_npy(Source::file(path).unwrap()).unwrap().shape()[0]
+}
+
+/// Returns the names in a folder that are not among these.
+fn others_in(place: &Path, names: &[&str]) -> Vec<String> {
+    let all = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name());
+    let all = all.map(|name| name.into_string().unwrap());
+    all.filter(|name| !names.contains(&&**name)).collect()
+}
+
+fn npz_options(is_deflated: bool) -> NpzOptions {
+    NpzOptions { is_deflated, threads: 2 }
+}
+
+/// Saves as an NPY file, and as an NPZ file stored and deflated. Returns the results.
+fn saves(path: &Path, array: &Array) -> Vec<Result<(), Error>> {
+    saves_of(path, || Elements::of(array).unwrap())
+}
+
+fn saves_of<'a>(path: &Path, elements: impl Fn() -> Elements<'a>) -> Vec<Result<(), Error>> {
+    let npz = [false, true].map(|is_deflated| {
+        let members = [("a.npy", Contents::Elements(elements()))];
+        save_npz(path, &members, npz_options(is_deflated))
+    });
+    [save_elements(path, &elements())].into_iter().chain(npz).collect()
+}
+
+#[test]
+fn a_folder_that_is_missing_or_no_folder() {
+    watched("saves::a_folder_that_is_missing_or_no_folder", Pool::Off, || {
+        let (place, path) = folder_with_a_file();
+        for result in saves(&place.path().join("none/a.npy"), &array_of(9)) {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::NotFound);
+        }
+        for result in saves(&path.join("a.npy"), &array_of(9)) {
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("a.npy/a.npy"), "{error}");
+        }
+        assert_eq!(count_in(&path), 40);
+        assert_eq!(others_in(place.path(), &["a.npy"]), [""; 0]);
+    });
+}
+
+#[test]
+fn a_directory_in_place_of_the_file() {
+    watched("saves::a_directory_in_place_of_the_file", Pool::Off, || {
+        let place = tempfile::tempdir().unwrap();
+        for result in saves(place.path(), &array_of(9)) {
+            assert_eq!(refusal(result.unwrap_err()).field, "file");
+        }
+        assert_eq!(others_in(place.path(), &[]), [""; 0]);
+    });
+}
+
+#[test]
+fn a_folder_that_this_user_may_not_write() {
+    let name = "saves::a_folder_that_this_user_may_not_write";
+    if is_root_or_skips(name) {
+        watched(name, Pool::Off, || {
+            let (place, path) = folder_with_a_file();
+            fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+            fs::set_permissions(crate::support::directory(), fs::Permissions::from_mode(0o1777))
+                .unwrap();
+            fork(|| {
+                become_user(65_534);
+                for path in [&path, &place.path().join("b.npy")] {
+                    for result in saves(path, &array_of(9)) {
+                        assert_eq!(result.unwrap_err().kind(), ErrorKind::PermissionDenied);
+                    }
+                }
+            })
+            .ended();
+            assert_eq!(count_in(&path), 40);
+            assert_eq!(others_in(place.path(), &["a.npy"]), [""; 0]);
+        });
+    }
+}
+
+#[test]
+fn a_disk_that_is_full() {
+    let name = "saves::a_disk_that_is_full";
+    if is_root_or_skips(name) {
+        watched(name, Pool::Off, || {
+            mount_own(3 << 20).unwrap();
+            let place = crate::support::directory();
+            let path = place.join("a.npy");
+            save(&path, &array_of(40)).unwrap();
+            let noise = |at: u32| (at.wrapping_mul(at) >> 9) as u8;
+            let noise: Vec<u8> = (0..5_000_000).map(noise).collect();
+            let layout = Layout::contiguous(&[noise.len() as u64], 1, Order::C).unwrap();
+            let dtype = DType::parse("|u1").unwrap();
+            let elements = || {
+                // SAFETY: the vector has the elements of the layout, and outlives them.
+                unsafe { Elements::memory(noise.as_ptr(), dtype.clone(), layout.clone()) }.unwrap()
+            };
+            for result in saves_of(&path, elements) {
+                let error = result.unwrap_err();
+                assert!(matches!(&error, Error::Os { path: told, .. } if *told == path), "{error}");
+                assert!(error.to_string().contains("space"), "{error}");
+            }
+            assert_eq!(count_in(&path), 40);
+            let left = others_in(&place, &["a.npy"]);
+            assert!(left.iter().all(|name| name.starts_with("shmarray-registry-")), "{left:?}");
+            fs::remove_file(path).unwrap();
+            for result in saves(Path::new("/dev/full"), &array_of(9)) {
+                assert!(result.unwrap_err().to_string().contains("/dev/full"));
+            }
+        });
+    }
+}
+
+#[test]
+fn links_to_a_file_to_nothing_and_to_each_other() {
+    watched("saves::links_to_a_file_to_nothing_and_to_each_other", Pool::Off, || {
+        let (place, path) = folder_with_a_file();
+        let [link, far, dangling, circle] =
+            ["link", "far", "dangling", "circle"].map(|name| place.path().join(name));
+        fs::create_dir(place.path().join("below")).unwrap();
+        symlink("a.npy", &link).unwrap();
+        symlink(&link, &far).unwrap();
+        symlink("below/new.npy", &dangling).unwrap();
+        symlink("circle", &circle).unwrap();
+        save(&far, &array_of(50)).unwrap();
+        save(&dangling, &array_of(60)).unwrap();
+        assert_eq!((count_in(&path), count_in(&place.path().join("below/new.npy"))), (50, 60));
+        for link in [&link, &far, &dangling, &circle] {
+            assert!(link.symlink_metadata().unwrap().is_symlink(), "{}", link.display());
+        }
+        assert!(save(&circle, &array_of(9)).unwrap_err().to_string().contains("circle"));
+        let names = ["a.npy", "link", "far", "dangling", "circle", "below"];
+        assert_eq!(others_in(place.path(), &names), [""; 0]);
+    });
+}
+
+#[test]
+fn a_file_that_is_replaced_keeps_its_mode_and_readers_keep_the_old_one() {
+    let name = "saves::a_file_that_is_replaced_keeps_its_mode_and_readers_keep_the_old_one";
+    watched(name, Pool::Off, || {
+        let (_place, path) = folder_with_a_file();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let older = Source::file(&path).unwrap();
+        let map = older.map().unwrap().unwrap();
+        save(&path, &array_of(70)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!((load_npy(older).unwrap().shape(), count_in(&path)), (&[40][..], 70));
+        // SAFETY: the mapping has more bytes, which nobody changes.
+        assert_eq!(unsafe { map.as_ptr().read() }, 0x93);
+    });
+}
+
+#[test]
+fn a_pipe_in_place_of_the_file_is_written() {
+    watched("saves::a_pipe_in_place_of_the_file_is_written", Pool::Off, || {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let reader = thread::spawn({
+            let path = path.clone();
+            move || {
+                let mut bytes = Vec::new();
+                fs::File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
+                bytes
+            }
+        });
+        save(&path, &array_of(300_000)).unwrap();
+        assert_eq!(load_npy(Source::bytes(&reader.join().unwrap())).unwrap().shape(), [300_000]);
+        assert_eq!(others_in(place.path(), &["pipe"]), [""; 0]);
+    });
+}
+
+/// A child saves one of two arrays after the other, and is killed at some moment.
+#[test]
+fn a_saver_that_is_killed_at_any_moment() {
+    watched("saves::a_saver_that_is_killed_at_any_moment", Pool::Off, || {
+        let (place, path) = folder_with_a_file();
+        let arrays = [1000, 400_000].map(array_of);
+        let mut seen = [0; 3];
+        for round in 0u32.. {
+            match round {
+                0..150 => wait_for(format!("round {round}")),
+                _ if seen[1] > 0 && seen[2] > 0 => break,
+                _ => {} // until it was killed behind each of its saves
+            }
+            let saver = fork(|| {
+                for array in arrays.iter().cycle() {
+                    save(&path, array).unwrap();
+                }
+            });
+            (0..round * 7919 % 500_000).for_each(|_| std::hint::spin_loop());
+            saver.kill();
+            let count = count_in(&path);
+            seen[[40, 1000, 400_000].iter().position(|known| *known == count).unwrap()] += 1;
+            for name in others_in(place.path(), &["a.npy"]) {
+                // Killed between its two names, it has left a complete file.
+                assert!(name.starts_with(".shmarray-") && name.ends_with(".tmp"), "{name}");
+                count_in(&place.path().join(&name));
+                fs::remove_file(place.path().join(name)).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn two_savers_at_once() {
+    watched("saves::two_savers_at_once", Pool::Off, || {
+        let (place, path) = folder_with_a_file();
+        let savers = [1000, 400_000].map(|count| {
+            let array = array_of(count);
+            fork(|| {
+                for _ in 0..200 {
+                    save(&path, &array).unwrap();
+                    assert!([1000, 400_000].contains(&count_in(&path)));
+                }
+                drop(array);
+                end_abruptly();
+            })
+        });
+        savers.into_iter().for_each(crate::support::Forked::ended);
+        assert_eq!(others_in(place.path(), &["a.npy"]), [""; 0]);
+    });
+}
+
+/// A stored member's CRC stands before its data, so the data is read twice.
+#[test]
+fn an_array_that_changes_while_it_is_saved() {
+    watched("saves::an_array_that_changes_while_it_is_saved", Pool::Off, || {
+        let (place, path) = folder_with_a_file();
+        let memory: Vec<AtomicU8> = (0..3 << 20).map(|_| AtomicU8::new(0)).collect();
+        let layout = Layout::contiguous(&[memory.len() as u64], 1, Order::C).unwrap();
+        let is_over = AtomicBool::new(false);
+        let save_it = |is_deflated| {
+            let (start, dtype) = (memory.as_ptr().cast(), DType::parse("|u1").unwrap());
+            // SAFETY: the vector has the elements of the layout, and outlives them.
+            let elements = unsafe { Elements::memory(start, dtype, layout.clone()) }.unwrap();
+            save_npz(&path, &[("a.npy", Contents::Elements(elements))], npz_options(is_deflated))
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for value in (0..=255u8).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                    memory.iter().for_each(|byte| byte.store(value, Ordering::Relaxed));
+                }
+            });
+            let mut refused = 0;
+            while refused < 5 {
+                wait_for(format!("{refused} were refused"));
+                match save_it(false) {
+                    Ok(()) => drop(load_npz(Source::file(&path).unwrap()).unwrap()),
+                    Err(error) => {
+                        let refusal = refusal(error);
+                        assert_eq!(
+                            (refusal.member.as_deref(), refusal.field),
+                            (Some("a.npy"), "data")
+                        );
+                        refused += 1;
+                    }
+                }
+            }
+            save_it(true).unwrap(); // which reads it once
+            load_npz(Source::file(&path).unwrap()).unwrap();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(others_in(place.path(), &["a.npy"]), [""; 0]);
+    });
+}
+
+#[test]
+fn names_that_cannot_be_read_back() {
+    watched("saves::names_that_cannot_be_read_back", Pool::Off, || {
+        let (place, path) = folder_with_a_file();
+        let long = "x".repeat(65_536);
+        for names in [&["../a.npy"][..], &["a\0.npy"], &[""], &["a", "b", "a"], &[&long]] {
+            let members: Vec<_> = names.iter().map(|name| (*name, Contents::Bytes(b"-"))).collect();
+            let error = save_npz(&path, &members, npz_options(false)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+        assert_eq!(count_in(&path), 40);
+        let longest = &long[1..];
+        save_npz(&path, &[(longest, Contents::Bytes(b"-"))], npz_options(true)).unwrap();
+        assert_eq!(load_npz(Source::file(&path).unwrap()).unwrap()[0].to_bytes().unwrap(), b"-");
+        assert_eq!(others_in(place.path(), &["a.npy"]), [""; 0]);
+    });
+}
+
+/// A wave of pieces for each thread would take more memory than there is.
+#[test]
+fn as_many_threads_as_there_are_numbers() {
+    watched("saves::as_many_threads_as_there_are_numbers", Pool::Off, || {
+        let (_place, path) = folder_with_a_file();
+        let array = array_of(5000);
+        for is_deflated in [false, true] {
+            let members = [("a.npy", Contents::Elements(Elements::of(&array).unwrap()))];
+            let options = NpzOptions { is_deflated, threads: usize::MAX };
+            save_npz(&path, &members, options).unwrap();
+            assert_eq!(load_npz(Source::file(&path).unwrap()).unwrap()[0].shape(), [5000]);
+        }
+    });
+}
