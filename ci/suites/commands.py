@@ -16,7 +16,14 @@ SAYING = ["--", "--show-output"]
 MUSL = "x86_64-unknown-linux-musl"
 TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu")
 RAKE_TEST = ["rake", "--rakefile", "bindings/ruby/Rakefile", "test"]
-PYTHON_SOURCES = ("bindings/python", "ci", "core/fuzz", "examples", "ffi/abi")
+PYTHON_SOURCES = (
+    "bindings/python",
+    "ci",
+    "core/fuzz",
+    "core/tests/npy_corpus",
+    "examples",
+    "ffi/abi",
+)
 PUBLISHED_CRATES = ("-p", "shmarray", "-p", "shmarray-ffi")
 BUILT = os.environ.get("CARGO_TARGET_DIR", "target")
 

@@ -180,6 +180,7 @@ PYTHON = [
     ("Python", python_tests(f"not ({PYTHON_LONG})"), pytest_line),
     *other_pythons(OTHER_SHORT),
     ("Python: NumPy's tests of pickling", foreign("numpy_pickling.py"), counted_line),
+    ("Python: NumPy's tests of files", foreign("numpy_files.py"), counted_line),
     ("Python: pandas' tests of pickling", foreign("pandas_pickling.py"), counted_line),
     ("Python: xarray's tests of pickling", foreign("xarray_pickling.py"), counted_line),
     (

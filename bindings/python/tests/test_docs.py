@@ -13,16 +13,19 @@ import pytest
 
 import shmarray
 from shmarray import _create, _dumps, _share
+from shmarray._files import _batch, _npy, _npz
 
 KINDS = ("empty", "zeros", "ones", "full")
 README = Path(__file__).parent.parent / "README.md"
 
 
-@pytest.mark.parametrize(
-    "module", [shmarray, _create, _dumps, _share], ids=lambda module: module.__name__
-)
-def test_the_examples_in_docstrings_run(module):
-    globs = {**vars(module), "np": __import__("numpy")}
+MODULES = [shmarray, _create, _dumps, _share, _npy, _npz, _batch]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_examples_in_docstrings_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
+    globs = {**vars(shmarray), **vars(module), "np": __import__("numpy")}
     result = doctest.testmod(
         module, globs=globs, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     )

@@ -1,7 +1,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from pickle import PickleBuffer
-from typing import Any, Literal, SupportsIndex, TypeVar, final
+from typing import Any, Literal, Self, SupportsIndex, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,9 @@ from typing_extensions import Buffer
 
 __all__ = [
     "QUEUE_SLOT_BYTES",
+    "Archive",
     "Error",
+    "FileMemory",
     "Handle",
     "Lease",
     "Message",
@@ -22,6 +24,7 @@ __all__ = [
     "_error_classes",
     "attach",
     "begin_message",
+    "check_dtype",
     "copied_bytes",
     "count_down",
     "create",
@@ -37,9 +40,16 @@ __all__ = [
     "is_plain",
     "is_shared",
     "lease_of",
+    "load_batch",
+    "load_npy",
     "locate",
+    "npy_header",
+    "npy_header_size",
     "outgoing_fds",
     "run_command",
+    "save_bytes",
+    "save_npy",
+    "save_npz",
     "segments",
     "sent_array",
     "sent_memory",
@@ -241,3 +251,39 @@ def segments() -> list[
 ]: ...
 def copied_bytes() -> int: ...
 def _error_classes() -> list[tuple[str, type[BaseException] | None]]: ...
+
+@final
+class Archive:
+    """An NPZ file, of which the directory was read."""
+
+    def __new__(cls, source: object, max_bytes: int | None, fd: int | None = None) -> Self: ...
+    def names(self) -> list[str]: ...
+    def load(self, index: int, shared: bool, verify: bool) -> NDArray[Any] | bytes | None: ...
+    def load_all(
+        self, members: list[int], shared: bool, verify: bool, threads: int
+    ) -> list[NDArray[Any] | bytes | None]: ...
+    def read(self, index: int) -> bytes: ...
+
+@final
+class FileMemory:
+    """The memory of a mapped file, copy on write: the ``base`` of the arrays in it."""
+
+def load_npy(
+    source: object, shared: bool, offset: int
+) -> tuple[NDArray[Any] | None, int] | None: ...
+def npy_header_size(start: bytes) -> int: ...
+def npy_header(
+    bytes: bytes,
+) -> tuple[np.dtype[Any] | None, tuple[int, ...], Literal["C", "F"]]: ...
+def load_batch(
+    sources: list[Any],
+    shared: bool,
+    threads: int,
+    progress: Callable[[int, int], object] | None,
+) -> NDArray[Any]: ...
+def check_dtype(dtype: np.dtype[Any]) -> None: ...
+def save_bytes(path: str, bytes: bytes) -> None: ...
+def save_npy(to: object, array: NDArray[Any]) -> int: ...
+def save_npz(
+    to: object, members: list[tuple[str, NDArray[Any] | bytes]], is_deflated: bool, threads: int
+) -> int: ...

@@ -164,10 +164,21 @@ def _tuples(descr: Any) -> Any:
     """Returns the value that ``dtype_to_descr`` gave, with tuples again for JSON's lists."""
     if isinstance(descr, str):
         return _check_typestr(descr)
+    if _is_sub_array(descr):
+        return _tuples(descr[0]), tuple(descr[1])
     return [
         (tuple(name) if isinstance(name, list) else name, _tuples(form), *map(tuple, shape))
         for name, form, *shape in descr
     ]
+
+
+def _is_sub_array(descr: Any) -> bool:
+    """Returns whether it is a format and its shape, and not fields, which begin with names."""
+    return (
+        len(descr) == 2
+        and isinstance(descr[1], list)
+        and all(isinstance(count, int) for count in descr[1])
+    )
 
 
 def _check(dtype: Dtype, itemsize: int) -> Dtype:

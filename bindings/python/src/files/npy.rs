@@ -85,12 +85,12 @@ pub(crate) fn npy_header_size(start: &[u8]) -> PyResult<u64> {
     Header::size_bytes(start).map_err(to_py)
 }
 
+/// The dtype of a header, None for Python objects; its shape and its order.
+type Told<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyTuple>, &'static str);
+
 /// Returns the dtype, the shape and the order of a header. The dtype is None for Python objects.
 #[pyfunction]
-pub(crate) fn npy_header<'py>(
-    py: Python<'py>,
-    bytes: &[u8],
-) -> PyResult<(Option<Bound<'py, PyAny>>, Bound<'py, PyTuple>, &'static str)> {
+pub(crate) fn npy_header<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Told<'py>> {
     let header = Header::parse(bytes).map_err(to_py)?;
     let dtype = match header.has_objects() {
         true => None,

@@ -38,11 +38,7 @@ impl Archive {
     /// TypeError for anything else.
     #[new]
     #[pyo3(signature = (source, max_bytes, fd=None))]
-    fn open(
-        source: &Bound<'_, PyAny>,
-        max_bytes: Option<u64>,
-        fd: Option<i32>,
-    ) -> PyResult<Self> {
+    fn open(source: &Bound<'_, PyAny>, max_bytes: Option<u64>, fd: Option<i32>) -> PyResult<Self> {
         let (source, export, object) = match fd {
             Some(fd) => (opened(fd, source)?, None, None),
             None => {

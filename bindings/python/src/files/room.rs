@@ -3,10 +3,10 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 use shmarray::{Layout, Order};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, ndarray};
 
 /// A new ndarray of which nobody else knows, so that its memory is a slice.
 pub(crate) struct Room<'py> {
@@ -16,7 +16,7 @@ pub(crate) struct Room<'py> {
 }
 
 impl<'py> Room<'py> {
-    /// Allocates an ndarray with `numpy.empty`, for so many bytes of elements.
+    /// Allocates an ndarray for so many bytes of elements.
     pub(crate) fn new(
         dtype: &Bound<'py, PyAny>,
         layout: &Layout,
@@ -24,10 +24,11 @@ impl<'py> Room<'py> {
         bytes: u64,
     ) -> PyResult<Self> {
         let py = dtype.py();
-        let order = if order == Order::F { "F" } else { "C" };
+        let options = PyDict::new(py);
+        options.set_item(intern!(py, "order"), if order == Order::F { "F" } else { "C" })?;
         let shape = PyTuple::new(py, &layout.shape)?;
-        let numpy = py.import(intern!(py, "numpy"))?;
-        let array = numpy.call_method1(intern!(py, "empty"), (shape, dtype, order))?;
+        // `numpy.empty` would make items of one byte of those that have none.
+        let array = ndarray(py)?.call((shape, dtype), Some(&options))?;
         let start = Memory::of(&array)?.address() as *mut u8;
         Ok(Self { array, start, bytes: bytes as usize })
     }
@@ -36,7 +37,7 @@ impl<'py> Room<'py> {
     pub(crate) fn slice(&mut self) -> &mut [u8] {
         match self.bytes {
             0 => &mut [],
-            // SAFETY: `numpy.empty` has allocated these bytes in `new`, for as many elements of the
+            // SAFETY: NumPy has allocated these bytes in `new`, for as many elements of the
             // dtype's size as core's header counts. Only this value refers to the ndarray, until
             // `filled` gives it out, which ends the borrow.
             bytes => unsafe { std::slice::from_raw_parts_mut(self.start, bytes) },

@@ -1,4 +1,4 @@
-//! Saving arrays.
+//! Saving arrays, without the GIL.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use shmarray::npy::{
-    Contents, Elements, Header, NpzOptions, save_elements, save_npz as save_npz_file, write_npy, write_npz,
+    Contents, Elements, Header, NpzOptions, save_elements, save_npz as save_npz_file, write_npy,
+    write_npz,
 };
 use shmarray::{Order, Result};
 

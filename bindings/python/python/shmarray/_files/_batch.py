@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, overload
 
-import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
@@ -153,24 +152,24 @@ def load_batch(
     threads : int, optional
         How many threads read; one for each core if left out.
     prefetch : int, default 2
-        How many batches are loaded, or are being loaded, before they are asked for. No more are:
-        who takes none is waited for.
+        The most batches that are loaded, or are being loaded, before they are asked for.
     max_bytes : int, optional
         The most memory in bytes that batches which are ahead may take together. It lowers
         ``prefetch`` if need be; one batch must fit.
     drop_last : bool, default False
         Whether a last batch that is smaller is left out.
     progress : callable, optional
-        Called as ``progress(done, total)`` with numbers of files, in this thread: with each batch;
-        for one array at most every 50 ms, and at its end.
+        Called as ``progress(done, total)`` with numbers of files, in this thread: with each
+        batch; for one array at most every 50 ms, and at its end.
     shared : bool, default True
         Whether batches are in shared memory. Otherwise they are private.
 
     A batch goes to PyTorch by ``torch.from_numpy``, and to another process by its handle, without a
     copy.
 
-    Raises ValueError when there are no files, when a file is broken, or when it has another shape or
-    dtype than the first, and says which; FileNotFoundError; MemoryError if shared memory is full.
+    Raises ValueError when there are no files, when a file is broken, or when it has another shape
+    or dtype than the first, and says which; FileNotFoundError; MemoryError if shared memory is
+    full.
 
     >>> for number in range(5):
     ...     save_npy(f"{number}.npy", np.full((2, 3), number))
@@ -180,17 +179,21 @@ def load_batch(
     ...     print([batch.shape[0] for batch in batches])
     [2, 2, 1]
     """
-    files = list(sources)
+    files, count = list(sources), _thread_count(threads)
     if batch_size is None:
-        return _core.load_batch(files, shared, _thread_count(threads), progress)
+        return _core.load_batch(files, shared, count, progress)
+    ahead = _ahead(files, batch_size, prefetch, max_bytes)
+    return Batches(files, batch_size, count, ahead, shared, drop_last, progress)
+
+
+def _ahead(files: list[Any], batch_size: int, prefetch: int, max_bytes: int | None) -> int:
+    """Returns how many batches may be ahead."""
     for name, value in (("batch_size", batch_size), ("prefetch", prefetch)):
         if value < 1:
             raise ValueError(f"invalid {name}: {value} is less than 1")
-    if max_bytes is not None and files:
-        prefetch = min(prefetch, _batches_within(max_bytes, files, batch_size))
-    return Batches(
-        files, batch_size, _thread_count(threads), prefetch, shared, drop_last, progress
-    )
+    if max_bytes is None or not files:
+        return prefetch
+    return min(prefetch, _batches_within(max_bytes, files, batch_size))
 
 
 def _batches_within(max_bytes: int, files: list[Any], batch_size: int) -> int:

@@ -32,20 +32,20 @@ def load_npy(source: Source, *, shared: bool = True, allow_pickle: bool = False)
         ``memoryview``, ``mmap``); or an object with ``read``, which is left behind the array, so
         that the next call returns the next array.
     shared : bool, default True
-        True: the array is in shared memory; the elements are read or copied once, straight to where
-        they belong. False: nothing is copied. Of bytes the array is a view, which keeps them alive,
-        and is read-only if they are. A path is mapped: the array can be written to, and the file
-        never changes. An object with ``read`` gives a private array.
+        True: the array is in shared memory; the elements are read or copied once, straight to
+        where they belong. False: nothing is copied. Of bytes the array is a view, which keeps them
+        alive, and is read-only if they are. A path is mapped: the array can be written to, and the
+        file never changes. An object with ``read`` gives a private array.
     allow_pickle : bool, default False
-        Whether an array of Python objects is unpickled, by NumPy and into private memory. Unpickling
-        a file that others wrote can run their code.
+        Whether an array of Python objects is unpickled, by NumPy and into private memory.
+        Unpickling a file that others wrote can run their code.
 
     Raises ValueError for a file that is broken or has Python objects, and says which field is at
     fault; FileNotFoundError; MemoryError if shared memory is full; EOFError if an object with
     ``read`` has no bytes left.
 
-    If another program makes a file shorter while it is mapped, an access to the lost pages ends this
-    process (SIGBUS). With ``shared=True`` the file is read instead, and that is a ValueError.
+    If another program makes a file shorter while it is mapped, an access to the lost pages ends
+    this process (SIGBUS). With ``shared=True`` the file is read instead, and that is a ValueError.
 
     >>> save_npy("image.npy", np.arange(6, dtype="u1").reshape(2, 3))
     >>> a = load_npy("image.npy")
@@ -113,8 +113,8 @@ def save_npy(
     """Saves an array to an NPY file, with the bytes that ``numpy.save`` writes.
 
     Other threads of Python run meanwhile. A file appears under its path when it is complete: a
-    process that is killed leaves the older file, or none. An older file is replaced, keeps its mode,
-    and readers that have it open keep its contents.
+    process that is killed leaves the older file, or none. An older file is replaced and keeps its
+    mode; readers that have it open keep its contents.
 
     Parameters
     ----------
@@ -125,14 +125,15 @@ def save_npy(
     allow_pickle : bool, default True
         Whether an array of Python objects is pickled. Otherwise it is a ValueError.
 
-    Raises FileNotFoundError for a folder that does not exist, PermissionError, OSError when the disk
-    is full, ValueError for Python objects without ``allow_pickle``.
+    Raises FileNotFoundError for a folder that does not exist, PermissionError, OSError when the
+    disk is full, ValueError for Python objects without ``allow_pickle``, NotImplementedError for a
+    masked array, whose mask a file cannot hold.
 
     >>> save_npy("grid", np.eye(3))
     >>> float(load_npy("grid.npy")[2, 2])
     1.0
     """
-    plain = np.asanyarray(array).view(np.ndarray)
+    plain = plain_array(array)
     target = with_suffix(file, ".npy")
     if not is_core_s(plain, allow_pickle):
         data = numpy_bytes(plain, allow_pickle)
@@ -142,6 +143,16 @@ def save_npy(
             target.write(data)
         return
     warn_of_version(_core.save_npy(target, plain))
+
+
+def plain_array(array: ArrayLike) -> NDArray[Any]:
+    """Returns an array as a plain ndarray, unless it would lose something."""
+    found = np.asanyarray(array)
+    if isinstance(found, np.ma.MaskedArray):
+        raise NotImplementedError(
+            "a file cannot hold the mask of a masked array: save .filled(), or .data and .mask"
+        )
+    return found.view(np.ndarray)
 
 
 def with_suffix(file: Any, suffix: str) -> Any:

@@ -6,11 +6,19 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ._npy import NO_OBJECTS, Source, is_core_s, numpy_bytes, unpickle, warn_of_version, with_suffix
+from ._npy import (
+    NO_OBJECTS,
+    Source,
+    is_core_s,
+    numpy_bytes,
+    plain_array,
+    unpickle,
+    warn_of_version,
+    with_suffix,
+)
 
 Member = NDArray[Any] | bytes
 _NAMES_SHOWN = 5
@@ -44,7 +52,9 @@ class NpzFile(Mapping[str, Member]):
         """The members as attributes."""
         return _Attributes(self)
 
-    def load(self, names: Iterable[str] | None = None, *, threads: int | None = None) -> dict[str, Member]:
+    def load(
+        self, names: Iterable[str] | None = None, *, threads: int | None = None
+    ) -> dict[str, Member]:
         """Returns these members, or all, loaded at once by several threads.
 
         Parameters
@@ -250,7 +260,7 @@ def save_npz(
     """
     members = []
     for name, array in _with_names(arrays, named).items():
-        plain = np.asanyarray(array).view(np.ndarray)
+        plain = plain_array(array)
         is_ours = is_core_s(plain, allow_pickle)
         members.append((f"{name}.npy", plain if is_ours else numpy_bytes(plain, allow_pickle)))
     target = with_suffix(file, ".npz")
