@@ -223,7 +223,10 @@ impl DType {
     /// Returns the text that [`DType::parse`] reads: `<i4`, or a structured type's JSON object.
     #[must_use]
     pub fn text(&self) -> &str {
-        self.json.trim_matches('"')
+        match self.json.as_bytes().first() {
+            Some(b'"') => &self.json[1..self.json.len() - 1],
+            _ => &self.json,
+        }
     }
 
     /// Returns the value of `"dtype"` in a handle.

@@ -28,6 +28,10 @@ pub(super) enum Items {
 pub(super) fn read(descr: &Literal<'_>) -> std::result::Result<Items, Fault> {
     let mut has_objects = false;
     if let Literal::Text(text) = descr {
+        // Most files have these: nothing is allocated for them.
+        if let Some(dtype) = DType::ALL.iter().find(|dtype| dtype.text() == text) {
+            return Ok(Items::Of(dtype.clone()));
+        }
         let (text, objects) = normalize(text);
         return match objects {
             true => Ok(Items::Objects(text)),

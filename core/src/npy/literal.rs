@@ -52,7 +52,10 @@ impl<'a> Reader<'a> {
     /// Skips white space. Returns the next byte, which stays.
     fn peek(&mut self) -> Option<u8> {
         let rest = &self.text.as_bytes()[self.at..];
-        let space = rest.iter().take_while(|byte| b" \t\n\r\x0c".contains(byte)).count();
+        let space = rest
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0C))
+            .count();
         self.at += space;
         rest.get(space).copied()
     }
@@ -153,7 +156,7 @@ impl<'a> Reader<'a> {
             return Err(self.fault("text in quotes"));
         };
         let body = &self.text[from + 1..];
-        let stop = body.find([char::from(quote), '\\', '\n']);
+        let stop = body.bytes().position(|byte| byte == quote || byte == b'\\' || byte == b'\n');
         match stop.map(|stop| (stop, body.as_bytes()[stop])) {
             Some((stop, byte)) if byte == quote => {
                 self.at = from + 1 + stop + 1;

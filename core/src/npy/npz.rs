@@ -8,7 +8,7 @@ use super::header::{Header, MAGIC, PREFIX_BYTES};
 use super::load;
 use super::source::Source;
 use super::stream::{Extent, Stream};
-use super::threads::each_in_order;
+use super::threads::{each_in_order, threads_for};
 use crate::array::{Array, Options};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -123,8 +123,8 @@ impl<'a> Npz<'a> {
         self.member(index)?.load(options)
     }
 
-    /// Calls `work` with each of these members, in so many threads; 0 is one for each core. Returns
-    /// the results in the order of the members.
+    /// Calls `work` with each of these members, in so many threads; 0 is one for each core. Fewer
+    /// are used for little data. Returns the results in the order of the members.
     ///
     /// # Errors
     /// As for [`Npz::member`], for the members together; the first error of `work`, which ends the
@@ -139,8 +139,9 @@ impl<'a> Npz<'a> {
         work: impl Fn(Member<'n>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         self.check_limit(members)?;
-        let sizes = members.iter().map(|index| self.directory.entries[*index].size);
-        let order = largest_first(sizes);
+        let sizes = || members.iter().map(|index| self.directory.entries[*index].size);
+        let order = largest_first(sizes());
+        let threads = threads_for(threads, sizes().fold(0, u64::saturating_add));
         each_in_order(&order, threads, |at| self.open_member(members[at]).and_then(&work))
     }
 
@@ -274,7 +275,8 @@ impl<'n> Member<'n> {
             Some(Ok(mut room)) => members[at].read_into(&mut room),
             _ => Err(Error::argument("to", "there is not one memory for each member")),
         };
-        each_in_order(&order, threads, read).map(drop)
+        let bytes = members.iter().map(Self::size_bytes).fold(0, u64::saturating_add);
+        each_in_order(&order, threads_for(threads, bytes), read).map(drop)
     }
 
     /// Returns the whole member with its header.

@@ -14,6 +14,15 @@ pub(super) fn threads_of(asked: usize) -> usize {
     if asked == 0 { parallelism() } else { asked.min(MOST_THREADS) }
 }
 
+/// The bytes for which a thread is worth its start.
+const WORTH_BYTES: u64 = 128 << 10;
+
+/// Returns the number of threads for so many bytes of work, if so many are asked for.
+pub(super) fn threads_for(asked: usize, bytes: u64) -> usize {
+    let worth = usize::try_from(bytes / WORTH_BYTES).unwrap_or(MOST_THREADS);
+    threads_of(asked).min(worth.max(1))
+}
+
 /// Calls `work` with each number of `order`, which has each below its length once, in so many
 /// threads. Returns the results by those numbers, or the first error, which ends the work.
 pub(super) fn each_in_order<T: Send + Sync>(

@@ -134,7 +134,8 @@ impl Archive {
         verify: bool,
         threads: usize,
     ) -> PyResult<Vec<Loaded<'py>>> {
-        let opened = py.detach(|| self.npz.each(members, threads, Ok)).map_err(to_py)?;
+        // One thread: to open a member is less than the start of a thread.
+        let opened = py.detach(|| self.npz.each(members, 1, Ok)).map_err(to_py)?;
         let (mut loaded, mut copied, mut rooms) = (Vec::new(), Vec::new(), Vec::new());
         for (at, member) in opened.into_iter().enumerate() {
             let found = match member.header() {
