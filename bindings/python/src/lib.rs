@@ -342,8 +342,8 @@ mod _core {
     use super::error::{Error, StaleHandleError, error_classes};
     #[pymodule_export]
     use super::files::{
-        Archive, FileMemory, check_dtype, load_batch, load_npy, npy_header, npy_header_size,
-        save_bytes, save_npy, save_npz,
+        Archive, BufferMemory, FileMemory, check_dtype, load_batch, load_npy, npy_header,
+        npy_header_size, save_bytes, save_npy, save_npz,
     };
     #[pymodule_export]
     use super::handles::Handle;

@@ -10,6 +10,7 @@ from typing_extensions import Buffer
 __all__ = [
     "QUEUE_SLOT_BYTES",
     "Archive",
+    "BufferMemory",
     "Error",
     "FileMemory",
     "Handle",
@@ -263,6 +264,10 @@ class Archive:
         self, members: list[int], shared: bool, verify: bool, threads: int
     ) -> list[NDArray[Any] | bytes | None]: ...
     def read(self, index: int) -> bytes: ...
+
+@final
+class BufferMemory:
+    """The exported buffer of an object: the ``base`` of the arrays in it."""
 
 @final
 class FileMemory:

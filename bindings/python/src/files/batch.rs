@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use shmarray::npy::{Batch, Source};
-use shmarray::{Error, Layout, Options, Order};
+use shmarray::{Error, ErrorKind, Layout, Options, Order};
 
 use super::input::{Input, path_of};
 use super::room::Room;
-use crate::error::{expected, to_py};
+use crate::error::{expected, to_py, value_error};
 use crate::{dtypes, lease};
 
 /// How often the program is told of the progress, and asked whether it was interrupted.
@@ -53,7 +53,7 @@ pub(crate) fn load_batch<'py>(
     let teller = Teller::new(progress.map(Bound::unbind), files.len());
     let tell = |done| teller.tell(done);
     let open = |index: usize| files[index].open();
-    let batch = py.detach(|| Batch::open(files.len(), open)).map_err(to_py)?;
+    let batch = py.detach(|| Batch::open(files.len(), open)).map_err(refused)?;
     let dtype = dtypes::to_numpy(py, batch.header().dtype().map_err(to_py)?)?;
     if shared {
         let array = py.detach(|| batch.load(&Options::new(), threads, &tell));
@@ -66,6 +66,15 @@ pub(crate) fn load_batch<'py>(
     let read = py.detach(|| batch.read_into(to, threads, &tell));
     read.map_err(|error| teller.error(error))?;
     Ok(room.filled())
+}
+
+/// Returns the exception for a first file that cannot begin a batch. One with Python objects is a
+/// ValueError, as for `load_npy`.
+fn refused(error: Error) -> PyErr {
+    match error.kind() {
+        ErrorKind::InvalidDType => value_error(error.to_string()),
+        _ => to_py(error),
+    }
 }
 
 /// Tells the program of the progress, at intervals.

@@ -58,6 +58,56 @@ impl Input {
     }
 }
 
+impl Input {
+    /// Returns an object that has the source's memory as its buffer and keeps it: `bytes` itself,
+    /// or one that owns the export. `None` for a file.
+    pub(crate) fn memory_of<'py>(
+        &mut self,
+        source: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.export.take() {
+            Some(export) => Ok(Some(Bound::new(source.py(), BufferMemory(export))?.into_any())),
+            None if self.source.is_memory() => Ok(Some(source.clone())),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The exported buffer of an object: the ``base`` of the arrays in it. NumPy itself would release
+/// the export at once, and the object could free or move its memory.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct BufferMemory(PyUntypedBuffer);
+
+#[pymethods]
+impl BufferMemory {
+    /// Exports the same memory.
+    ///
+    /// # Safety
+    /// `view` points to a `Py_buffer` that may be written, as the interpreter guarantees for this
+    /// slot.
+    unsafe fn __getbuffer__(
+        memory: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let buffer = &memory.get().0;
+        let (data, bytes) = (buffer.buf_ptr(), buffer.len_bytes() as isize);
+        let readonly = c_int::from(buffer.readonly());
+        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view: the object keeps it as
+        // long as its export lives in `memory`, to which the view gets a reference.
+        let status =
+            unsafe { ffi::PyBuffer_FillInfo(view, memory.as_ptr(), data, bytes, readonly, flags) };
+        match status {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(memory.py())),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{} bytes of a buffer>", self.0.len_bytes())
+    }
+}
+
 /// Returns the path that an object is, if it is a `str` or an `os.PathLike`.
 pub(crate) fn path_of(object: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     let py = object.py();

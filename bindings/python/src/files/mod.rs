@@ -12,7 +12,7 @@ mod batch;
 mod save;
 
 pub(crate) use batch::load_batch;
-pub(crate) use input::FileMemory;
+pub(crate) use input::{BufferMemory, FileMemory};
 pub(crate) use npy::{load_npy, npy_header, npy_header_size};
 pub(crate) use npz::Archive;
 pub(crate) use save::{check_dtype, save_bytes, save_npy, save_npz};

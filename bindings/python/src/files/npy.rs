@@ -20,17 +20,19 @@ pub(crate) fn load_npy<'py>(
     shared: bool,
     offset: usize,
 ) -> PyResult<Option<(Option<Bound<'py, PyAny>>, u64)>> {
-    let Some(Input { source: from, export }) = Input::of(source, offset)? else {
+    let Some(mut input) = Input::of(source, offset)? else {
         return Ok(None);
     };
-    let npy = Npy::open(from).map_err(to_py)?;
+    // It keeps the export until this function returns, and a view keeps it longer.
+    let memory = input.memory_of(source)?;
+    let npy = Npy::open(input.source).map_err(to_py)?;
     let header = npy.header();
     let end = header.data_offset() + header.data_bytes();
     if header.has_objects() {
         return Ok(Some((None, end)));
     }
-    let array = if shared { load_shared(source.py(), &npy) } else { view(source, &npy, offset) };
-    drop(export);
+    let py = source.py();
+    let array = if shared { load_shared(py, &npy) } else { view(py, &npy, memory, offset) };
     array.map(|array| Some((Some(array), end)))
 }
 
@@ -44,16 +46,17 @@ fn load_shared<'py>(py: Python<'py>, npy: &Npy<'_>) -> PyResult<Bound<'py, PyAny
     lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
-/// Returns a view of the object's memory, or of the mapped file.
+/// Returns a view of the memory, or of the mapped file.
 fn view<'py>(
-    source: &Bound<'py, PyAny>,
+    py: Python<'py>,
     npy: &Npy<'_>,
+    memory: Option<Bound<'py, PyAny>>,
     offset: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (py, header) = (source.py(), npy.header());
+    let header = npy.header();
     let dtype = dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?;
-    if npy.source().is_memory() {
-        return ndarray_over(&dtype, source, &placed(header, offset as u64));
+    if let Some(memory) = memory {
+        return ndarray_over(&dtype, &memory, &placed(header, offset as u64));
     }
     let map = match header.data_bytes() {
         0 => None,

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 
-use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -22,8 +21,7 @@ use crate::{dtypes, lease};
 pub(crate) struct Archive {
     /// Declared first, so that it goes before the memory that it reads.
     npz: Npz<'static>,
-    _export: Option<PyUntypedBuffer>,
-    /// The object whose memory it is; None for a file.
+    /// The object that keeps the memory; None for a file.
     object: Option<Py<PyAny>>,
     /// The mapped file, when an array of it is wanted. None where it cannot be mapped.
     map: PyOnceLock<Option<Py<FileMemory>>>,
@@ -39,13 +37,13 @@ impl Archive {
     #[new]
     #[pyo3(signature = (source, max_bytes, fd=None))]
     fn open(source: &Bound<'_, PyAny>, max_bytes: Option<u64>, fd: Option<i32>) -> PyResult<Self> {
-        let (source, export, object) = match fd {
-            Some(fd) => (opened(fd, source)?, None, None),
+        let (source, object) = match fd {
+            Some(fd) => (opened(fd, source)?, None),
             None => {
-                let input = Input::of(source, 0)?
+                let mut input = Input::of(source, 0)?
                     .ok_or_else(|| PyTypeError::new_err("neither a path nor bytes"))?;
-                let object = input.source.is_memory().then(|| source.clone().unbind());
-                (input.source, input.export, object)
+                let object = input.memory_of(source)?.map(Bound::unbind);
+                (input.source, object)
             }
         };
         let npz = Npz::open(source).map_err(to_py)?;
@@ -53,7 +51,7 @@ impl Archive {
             Some(max_bytes) => npz.with_max_bytes(max_bytes),
             None => npz,
         };
-        Ok(Self { npz, _export: export, object, map: PyOnceLock::new() })
+        Ok(Self { npz, object, map: PyOnceLock::new() })
     }
 
     /// Returns the names of the members in the archive.

@@ -1,5 +1,6 @@
 """Batches of many files: one array with the arrays of all."""
 
+import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -31,14 +32,13 @@ class Batches(Iterator[NDArray[Any]]):
         drop_last: bool,
         progress: Progress | None,
     ) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._ahead: deque[Future[NDArray[Any]]] = deque()
+        self._pid, self._next = os.getpid(), 0
         end = len(sources) - (len(sources) % batch_size if drop_last else 0)
         self._parts = [sources[at : min(at + batch_size, end)] for at in range(0, end, batch_size)]
         self._threads, self._shared, self._prefetch = threads, shared, prefetch
         self._progress, self._total, self._done = progress, end, 0
-        self._next = 0
-        self._ahead: deque[Future[NDArray[Any]]] = deque()
-        self._pool: ThreadPoolExecutor | None = None
-        self._pid = os.getpid()
         self._advance()
 
     def __len__(self) -> int:
@@ -65,10 +65,10 @@ class Batches(Iterator[NDArray[Any]]):
     def close(self) -> None:
         """Loads no more. Batches that were returned stay."""
         self._next = len(self._parts)
-        while self._ahead:
-            self._ahead.pop().cancel()
         if self._pool is not None and self._pid == os.getpid():
+            # A forked child leaves the parent's futures alone: one may have been locked.
             self._pool.shutdown(wait=False, cancel_futures=True)
+        self._ahead.clear()
         self._pool = None
 
     def __enter__(self) -> "Batches":
@@ -154,8 +154,8 @@ def load_batch(
     prefetch : int, default 2
         The most batches that are loaded, or are being loaded, before they are asked for.
     max_bytes : int, optional
-        The most memory in bytes that batches which are ahead may take together. It lowers
-        ``prefetch`` if need be; one batch must fit.
+        The most memory in bytes that batches which are ahead may take together, or the one array.
+        It lowers ``prefetch`` if need be; one batch must fit.
     drop_last : bool, default False
         Whether a last batch that is smaller is left out.
     progress : callable, optional
@@ -181,6 +181,8 @@ def load_batch(
     """
     files, count = list(sources), _thread_count(threads)
     if batch_size is None:
+        if max_bytes is not None and files:
+            _batches_within(max_bytes, files, len(files))
         return _core.load_batch(files, shared, count, progress)
     ahead = _ahead(files, batch_size, prefetch, max_bytes)
     return Batches(files, batch_size, count, ahead, shared, drop_last, progress)
@@ -189,7 +191,7 @@ def load_batch(
 def _ahead(files: list[Any], batch_size: int, prefetch: int, max_bytes: int | None) -> int:
     """Returns how many batches may be ahead."""
     for name, value in (("batch_size", batch_size), ("prefetch", prefetch)):
-        if value < 1:
+        if operator.index(value) < 1:
             raise ValueError(f"invalid {name}: {value} is less than 1")
     if max_bytes is None or not files:
         return prefetch

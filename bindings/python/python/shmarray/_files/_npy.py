@@ -10,7 +10,7 @@ from numpy.lib import format as numpy_format
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ._streams import Reader, read_array
+from ._streams import Chained, Reader, read_array
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -74,13 +74,14 @@ def _load_stream(file: Any, shared: bool, allow_pickle: bool) -> NDArray[Any]:
         return found
     if not allow_pickle:
         raise ValueError(NO_OBJECTS)
-    return unpickle(_Chained(found, file))
+    return unpickle(Chained(found, file))
 
 
 def _load_objects(source: Any, allow_pickle: bool) -> NDArray[Any]:
+    is_path = isinstance(source, (str, os.PathLike))
     if not allow_pickle:
-        raise ValueError(NO_OBJECTS)
-    if isinstance(source, (str, os.PathLike)):
+        raise ValueError(f"{os.fspath(source)}: {NO_OBJECTS}" if is_path else NO_OBJECTS)
+    if is_path:
         with open(source, "rb") as file:
             return unpickle(file)
     return unpickle(io.BytesIO(source))
@@ -90,21 +91,6 @@ def unpickle(file: Any) -> NDArray[Any]:
     """Returns an array of Python objects from a file, which NumPy reads."""
     array: NDArray[Any] = numpy_format.read_array(file, allow_pickle=True)
     return array
-
-
-class _Chained:
-    """A header that was read, and then the file that it was read from."""
-
-    def __init__(self, header: bytes, file: Any) -> None:
-        self._header, self._file = io.BytesIO(header), file
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self._header.read(size) or self._file.read(size)
-        return data
-
-    def readline(self) -> bytes:
-        line: bytes = self._header.readline() or self._file.readline()
-        return line
 
 
 def save_npy(

@@ -1,7 +1,7 @@
 """Objects with ``read``, as ``numpy.load`` takes them."""
 
 import io
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ def read_array(file: Any, *, shared: bool) -> NDArray[Any] | bytes:
     array = (
         _core.create(shape, dtype, order, False, None, False, 0o600)
         if shared
-        else np.ndarray(shape, dtype, order=order)
+        else _room(shape, dtype, order)
     )
     if array.nbytes:
         _fill(file, array)
@@ -62,8 +62,44 @@ def _read_bytes_io(file: io.BytesIO, *, shared: bool) -> NDArray[Any] | bytes:
         return data[at : at + size]
     if shared:
         return array
-    # `array.copy` would make items of one byte of those that have none.
-    return array.copy(order="K") if array.nbytes else np.ndarray(array.shape, array.dtype)
+    copy = _room(array.shape, array.dtype, "F" if array.flags.fnc else "C")
+    if array.nbytes:
+        _bytes_of(copy)[:] = _bytes_of(array)
+    return copy
+
+
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any], order: Literal["C", "F"]) -> NDArray[Any]:
+    """Returns a private array. ``numpy.empty`` would make items of one byte of empty ones."""
+    return np.ndarray(shape, dtype, order=order)
+
+
+def _bytes_of(array: NDArray[Any]) -> Any:
+    """Returns the bytes of a contiguous array, padding included, as an array."""
+    return array.reshape(-1, order="A").view(np.uint8)
+
+
+class Chained:
+    """A part of a file that was read, and then the rest, for pickle."""
+
+    def __init__(self, start: bytes, file: Reader) -> None:
+        self._start, self._file = io.BytesIO(start), file
+
+    def read(self, size: int = -1) -> bytes:
+        """Returns so many bytes, or fewer at the end of the file."""
+        if size < 0:
+            return self._start.read() + self._file.read(-1)
+        start = self._start.read(size)
+        return start + _read(self._file, size - len(start))
+
+    def readline(self) -> bytes:
+        """Returns the bytes up to the end of a line, and reads no others."""
+        line = self._start.readline()
+        while not line.endswith(b"\n"):
+            byte = self.read(1)
+            if not byte:
+                break
+            line += byte
+        return line
 
 
 def _read(file: Reader, size: int) -> bytes:
@@ -82,8 +118,7 @@ def _read(file: Reader, size: int) -> bytes:
 
 def _fill(file: Any, array: NDArray[Any]) -> None:
     """Fills an array from a file, without a buffer between if the file can."""
-    flat: Any = array.reshape(-1, order="A").view(np.uint8)
-    room = memoryview(flat)
+    room = memoryview(_bytes_of(array))
     done, size = 0, len(room)
     while done < size:
         if hasattr(file, "readinto"):

@@ -1,0 +1,303 @@
+"""load_batch: many files in one array, or in batches that are loaded ahead within bounds."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import shmarray
+import shmarray.multiprocessing
+from conftest import interrupted, run_forked
+from test_npy import npy
+
+FORKS = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+SHARED = pytest.mark.parametrize("shared", [True, False], ids=["shared", "private"])
+COUNT = 7
+
+
+def image(number):
+    return np.full((2, 3), number, "<i4")
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Files with the arrays 0 to 6."""
+    for number in range(COUNT):
+        np.save(tmp_path / f"{number}.npy", image(number))
+    return [tmp_path / f"{number}.npy" for number in range(COUNT)]
+
+
+def numbers(batch):
+    """Returns which images a batch has."""
+    assert (batch.dtype, batch.shape[1:]) == (np.dtype("<i4"), (2, 3))
+    assert (batch == batch[:, :1, :1]).all()
+    return batch[:, 0, 0].tolist()
+
+
+@SHARED
+@pytest.mark.parametrize("threads", [None, 1, 2, 16])
+def test_all_files_become_one_array_in_their_order(paths, threads, shared):
+    batch = shmarray.load_batch(reversed(paths), threads=threads, shared=shared)
+    assert numbers(batch) == [6, 5, 4, 3, 2, 1, 0]
+    assert shmarray.is_shared(batch) is shared
+    assert batch.flags.c_contiguous
+    assert batch.flags.writeable
+
+
+@SHARED
+def test_files_are_paths_or_bytes_in_any_order_of_elements(paths, shared):
+    sources = [
+        str(paths[0]),
+        paths[1],
+        npy(image(2)),
+        bytearray(npy(image(3))),
+        memoryview(npy(np.asfortranarray(image(4)))),
+    ]
+    assert numbers(shmarray.load_batch(sources, shared=shared)) == [0, 1, 2, 3, 4]
+
+
+def test_columns_stay_the_same_elements():
+    arrays = [np.asfortranarray(np.arange(6).reshape(2, 3) + number) for number in range(3)]
+    batch = shmarray.load_batch([npy(array) for array in arrays])
+    np.testing.assert_array_equal(batch, np.stack(arrays))
+
+
+@SHARED
+@pytest.mark.parametrize("prefetch", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("size", "drop", "parts"),
+    [
+        (3, False, [[0, 1, 2], [3, 4, 5], [6]]),
+        (3, True, [[0, 1, 2], [3, 4, 5]]),
+        (7, True, [[0, 1, 2, 3, 4, 5, 6]]),
+        (8, False, [[0, 1, 2, 3, 4, 5, 6]]),
+        (8, True, []),
+    ],
+)
+def test_batches_come_in_order(paths, size, drop, parts, prefetch, shared):
+    batches = shmarray.load_batch(paths, size, drop_last=drop, prefetch=prefetch, shared=shared)
+    assert iter(batches) is batches
+    assert len(batches) == len(parts)
+    found = list(batches)
+    assert [numbers(batch) for batch in found] == parts
+    assert all(shmarray.is_shared(batch) is shared for batch in found)
+    assert next(batches, "the end") == "the end"
+
+
+class Counted:
+    """Counts the batches that are loaded, and how many had been asked for by then."""
+
+    def __init__(self, monkeypatch):
+        self.asked, self.loads, self.loaded = 0, [], threading.Semaphore(0)
+        self.load = shmarray._core.load_batch
+        monkeypatch.setattr(shmarray._core, "load_batch", self)
+
+    def __call__(self, *arguments):
+        self.loads.append(self.asked)
+        batch = self.load(*arguments)
+        self.loaded.release()
+        return batch
+
+    def take_all(self, batches, ahead):
+        """Takes each batch when as many as may be are ahead. No more ever are."""
+        for number in range(len(batches)):
+            for _ in range(ahead if number == 0 else int(number + ahead <= len(batches))):
+                self.loaded.acquire()
+            self.asked += 1
+            assert numbers(next(batches)) == [number]
+        assert len(self.loads) == len(batches)
+        assert all(at < asked + ahead for at, asked in enumerate(self.loads))
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 3, COUNT])
+def test_so_many_batches_are_ahead_and_no_more(paths, prefetch, monkeypatch):
+    counted = Counted(monkeypatch)
+    counted.take_all(shmarray.load_batch(paths, 1, prefetch=prefetch), prefetch)
+
+
+@pytest.mark.parametrize(("max_bytes", "ahead"), [(24, 1), (47, 1), (48, 2), (1000, 3)])
+def test_max_bytes_lowers_how_many_are_ahead(paths, max_bytes, ahead, monkeypatch):
+    counted = Counted(monkeypatch)
+    batches = shmarray.load_batch(paths, 1, prefetch=3, max_bytes=max_bytes)
+    counted.take_all(batches, ahead)
+
+
+def test_a_batch_that_is_larger_than_max_bytes_is_refused(paths, files):
+    with pytest.raises(ValueError, match=r"48 bytes.*max_bytes=47"):
+        shmarray.load_batch(paths, 2, max_bytes=47)
+    gc.collect()
+    assert files() == []
+
+
+def test_progress_is_told_with_each_batch_in_this_thread(paths):
+    told = []
+
+    def progress(*at):
+        told.append((*at, threading.current_thread()))
+
+    list(shmarray.load_batch(paths, 3, progress=progress))
+    here = threading.current_thread()
+    assert told == [(3, 7, here), (6, 7, here), (7, 7, here)]
+    told.clear()
+    list(shmarray.load_batch(paths, 3, progress=progress, drop_last=True))
+    assert told == [(3, 6, here), (6, 6, here)]
+
+
+def test_progress_of_one_array_ends_with_all_in_this_thread(paths):
+    told = []
+
+    def progress(*at):
+        told.append((*at, threading.current_thread()))
+
+    shmarray.load_batch(paths, progress=progress, threads=3)
+    assert told[-1] == (7, 7, threading.current_thread())
+    assert told == sorted(told, key=lambda at: at[0])
+
+
+def test_an_exception_of_progress_is_passed_on_and_leaves_nothing(paths, files):
+    def fail(_done, _total):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        shmarray.load_batch(paths, progress=fail)
+    batches = shmarray.load_batch(paths, 2, progress=fail)
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+    batches.close()
+    wait_for_threads()
+    assert files() == []
+
+
+def wait_for_threads():
+    """Waits until no batches are loaded. They were closed, or failed."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("shmarray batches"):
+            thread.join()
+    gc.collect()
+
+
+BROKEN = {
+    "missing": (None, FileNotFoundError),
+    "another shape": (npy(np.zeros((3, 2), "<i4")), ValueError),
+    "another dtype": (npy(np.zeros((2, 3), "<i8")), ValueError),
+    "cut off": (npy(image(5))[:-1], ValueError),
+    "no NPY file": (b"text", ValueError),
+    "objects": (
+        npy(np.array([None] * 6).reshape(2, 3), allow_pickle=True),
+        (ValueError, TypeError),
+    ),
+}
+
+
+@SHARED
+@pytest.mark.parametrize(("data", "error"), BROKEN.values(), ids=BROKEN)
+def test_an_error_names_the_file(paths, data, error, shared, files):
+    paths[5].unlink()
+    if data is not None:
+        paths[5].write_bytes(data)
+    with pytest.raises(error, match=r"5\.npy"):
+        shmarray.load_batch(paths, shared=shared)
+    with shmarray.load_batch(paths, 2, shared=shared) as batches:
+        assert numbers(next(batches)) == [0, 1]
+        assert numbers(next(batches)) == [2, 3]
+        with pytest.raises(error, match=r"5\.npy"):
+            next(batches)
+        assert next(batches, "the end") == "the end"
+    wait_for_threads()
+    assert files() == []
+
+
+def test_arguments_that_cannot_be_are_refused(paths):
+    for options in ({"batch_size": 0}, {"batch_size": 2, "prefetch": 0}, {"threads": 0}):
+        name = list(options)[-1]
+        with pytest.raises(ValueError, match=name):
+            shmarray.load_batch(paths, **options)
+    with pytest.raises(ValueError, match="at least one"):
+        shmarray.load_batch([])
+    with pytest.raises(TypeError, match="int"):
+        shmarray.load_batch([5])
+
+
+def test_a_batch_size_that_is_no_number_of_files_is_a_type_error_and_nothing_else(paths):
+    with pytest.raises(TypeError):
+        shmarray.load_batch(paths, 2.5)
+    gc.collect()  # what is half-made goes quietly
+
+
+def test_closed_batches_are_at_their_end_and_leave_nothing(paths, files):
+    with shmarray.load_batch(paths, 1, prefetch=5) as batches:
+        first = next(batches)
+    assert list(batches) == []
+    wait_for_threads()
+    assert numbers(first) == [0]
+    assert len(files()) == 1
+
+
+def test_batches_that_are_dropped_leave_nothing(paths, files):
+    next(shmarray.load_batch(paths, 1, prefetch=5))
+    wait_for_threads()
+    assert files() == []
+
+
+def check_rest(batches):
+    assert [numbers(batch) for batch in batches] == [[2, 3], [4, 5], [6]]
+
+
+@FORKS
+@pytest.mark.parametrize("prefetch", [1, 2, 5])
+def test_a_fork_in_the_middle_has_the_rest_of_the_batches_too(paths, prefetch):
+    batches = shmarray.load_batch(paths, 2, prefetch=prefetch)
+    assert numbers(next(batches)) == [0, 1]
+    run_forked(check_rest, batches)
+    check_rest(batches)
+
+
+def test_the_interpreter_ends_quietly_with_batches_ahead(paths, run_python, files):
+    code = """
+import sys, shmarray
+batches = shmarray.load_batch(sys.argv[1:], 1, prefetch=3)
+print(int(next(batches).sum()))
+"""
+    assert run_python(code, *paths) == "0\n"
+    shmarray.sweep()
+    assert files() == []
+
+
+def test_ctrl_c_ends_the_loading_of_one_array(tmp_path, files):
+    np.save(tmp_path / "large.npy", np.ones(1 << 20, "u1"))
+    code = """
+import signal, sys, shmarray
+try:
+    print("waiting", flush=True)
+    while True:
+        shmarray.load_batch([sys.argv[1]] * 64, threads=1)
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("interrupted")
+"""
+    assert interrupted(code, str(tmp_path / "large.npy")) == ("interrupted\n", 0)
+    shmarray.sweep()
+    assert files() == []
+
+
+def load_in_worker(paths):
+    before = shmarray.copied_bytes()
+    batch = shmarray.load_batch(paths)
+    return batch, shmarray.copied_bytes() - before
+
+
+def test_a_batch_of_a_worker_comes_by_its_handle(paths):
+    with shmarray.multiprocessing.Pool(2) as pool:
+        before = shmarray.copied_bytes()
+        found = pool.map(load_in_worker, [paths[:3], paths[3:]])
+        assert shmarray.copied_bytes() == before
+    assert [numbers(batch) for batch, _ in found] == [[0, 1, 2], [3, 4, 5, 6]]
+    assert all(shmarray.is_shared(batch) for batch, _ in found)
+
+
+def test_a_batch_goes_to_another_process_by_its_handle(paths, peer):
+    with shmarray.load_batch(paths, 3) as batches:
+        batch = next(batches)
+    peer.run("shmarray.attach(text)[1] = 77", text=str(shmarray.handle(batch)))
+    assert batch[1].tolist() == [[77] * 3] * 2

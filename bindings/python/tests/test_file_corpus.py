@@ -1,0 +1,153 @@
+"""Files of other programs read as core's corpus says: core/tests/npy_corpus has them, and make.py
+there tells what each field of expected.json means.
+"""
+
+import io
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shmarray
+
+CORPUS = Path(__file__).parents[3] / "core" / "tests" / "npy_corpus"
+EXPECTED = (
+    json.loads((CORPUS / "expected.json").read_text(encoding="utf-8")) if CORPUS.is_dir() else []
+)
+ARRAYS = [says for says in EXPECTED if says["file"].endswith(".npy")]
+ARCHIVES = [says for says in EXPECTED if says["file"].endswith(".npz")]
+REFUSALS = {
+    "object": "Object arrays cannot be loaded when allow_pickle=False",
+    "method": "compression method",
+    "encrypted": "flags",
+    "broken": "file",
+}
+WAYS = {
+    "path, shared": lambda path: (path, True),
+    "path, mapped": lambda path: (path, False),
+    "bytes, shared": lambda path: (path.read_bytes(), True),
+    "bytes, viewed": lambda path: (path.read_bytes(), False),
+    "file, shared": lambda path: (io.BytesIO(path.read_bytes()), True),
+    "file, private": lambda path: (io.BytesIO(path.read_bytes()), False),
+    "reader, shared": lambda path: (OnlyRead(path.read_bytes()), True),
+}
+
+pytestmark = pytest.mark.skipif(not EXPECTED, reason="the corpus is not in a source distribution")
+
+
+class OnlyRead:
+    """Has nothing but `read`, and gives it in small parts."""
+
+    def __init__(self, data):
+        self.file = io.BytesIO(data)
+
+    def read(self, size):
+        return self.file.read(min(size, 1000))
+
+
+def may_be_refused(says):
+    members = says.get("members")
+    if members and all(member.get("refused") == "broken" for member in members.values()):
+        return "broken"
+    return says.get("refused") or ("broken" if says.get("either") else None)
+
+
+def check_refusal(says, error, key=""):
+    refused = may_be_refused(says)
+    assert refused, f"it is refused: {error}"
+    assert REFUSALS[refused] in error
+    assert key in error
+
+
+def check_array(says, array):
+    """Asserts that an array is what the corpus says."""
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    found = {
+        "descr": descr if isinstance(descr, str) else repr(descr),
+        "shape": list(array.shape),
+        "order": "C" if array.flags.c_contiguous else "F",
+        "crc32": zlib.crc32(array.tobytes("C")),
+    }
+    assert found == {key: says[key] for key in found}
+
+
+def check_npy(says, source, shared):
+    """Asserts that a file reads as it should, and how much is behind its array."""
+    is_stream = hasattr(source, "read")
+    if says["file"].endswith("cut-at-0.npy") and is_stream:
+        with pytest.raises(EOFError, match="No data left"):
+            shmarray.load_npy(source, shared=shared)
+        return
+    try:
+        array = shmarray.load_npy(source, shared=shared)
+    except ValueError as error:
+        check_refusal(says, str(error))
+        return
+    except MemoryError:  # nobody knows how much a reader has
+        assert isinstance(source, OnlyRead)
+        assert says["file"] == "handmade-shape-larger-than-file.npy"
+        return
+    if "descr" not in says:
+        assert says.get("either"), "it is not refused"
+        return
+    check_array(says, array)
+    assert shmarray.is_shared(array) is shared
+    if is_stream:
+        file = source if isinstance(source, io.BytesIO) else source.file
+        assert len(file.read()) == says.get("behind", 0)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("says", ARRAYS, ids=lambda says: says["file"])
+def test_an_npy_file_of_another_program_reads_as_it_should(says, way):
+    check_npy(says, *way(CORPUS / says["file"]))
+
+
+def check_member(says, npz, key):
+    try:
+        member = npz[key]
+    except ValueError as error:
+        check_refusal(says, str(error), key)
+        return
+    if "refused" in says:
+        assert says.get("either"), f"{key} is not refused"
+    elif "descr" in says:
+        check_array(says, member)
+    else:
+        assert (type(member), len(member)) == (bytes, says["bytes"])
+        assert zlib.crc32(member) == says["crc32"]
+
+
+def check_npz(says, source, shared, verify):
+    """Asserts that an archive and its members read as they should."""
+    try:
+        npz = shmarray.load_npz(source, shared=shared, verify=verify)
+    except ValueError as error:
+        check_refusal(says, str(error))
+        return
+    if "files" not in says:
+        assert says.get("either"), "it is not refused"
+        return
+    assert npz.files == says["files"]
+    for key, member in says["members"].items():
+        # Where nothing asks for it, the checksum of a view is not compared.
+        is_unread = "zip-checksum" in says["file"] and not shared and not verify
+        if not is_unread:
+            check_member(member, npz, key)
+
+
+@pytest.mark.parametrize("verify", [False, True], ids=["", "verify"])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("says", ARCHIVES, ids=lambda says: says["file"])
+def test_an_npz_file_of_another_program_reads_as_it_should(says, way, verify):
+    source, shared = way(CORPUS / says["file"])
+    if isinstance(source, OnlyRead):
+        source = memoryview(source.file.getvalue())
+    check_npz(says, source, shared, verify)
+
+
+def test_the_corpus_has_files_of_both_kinds():
+    assert len(ARRAYS) > 50
+    assert len(ARCHIVES) > 50
