@@ -918,7 +918,8 @@ shma_status shma_npz_load(const shma_npz *npz,
  * Loads all members into shared memory, by several threads.
  *
  * arrays_out has room for shma_npz_count(npz) pointers, and gets the array of each index of
- * shma_npz_name. options may be NULL, and must not have a name. Fails like shma_npz_load: then no array is left, and nothing is written to arrays_out.
+ * shma_npz_name. options may be NULL, and must not have a name. Fails like shma_npz_load: then no
+ * array is left, and nothing is written to arrays_out.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_npz_load_all(const shma_npz *npz,

@@ -230,7 +230,8 @@ pub unsafe extern "C" fn shma_npz_load(
 /// Loads all members into shared memory, by several threads.
 ///
 /// arrays_out has room for shma_npz_count(npz) pointers, and gets the array of each index of
-/// shma_npz_name. options may be NULL, and must not have a name. Fails like shma_npz_load: then no array is left, and nothing is written to arrays_out.
+/// shma_npz_name. options may be NULL, and must not have a name. Fails like shma_npz_load: then no
+/// array is left, and nothing is written to arrays_out.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
