@@ -54,6 +54,7 @@
 #include <shmarray/float16.hpp>
 #include <shmarray/message.hpp>
 #include <shmarray/mode.hpp>
+#include <shmarray/npy.hpp>
 #include <shmarray/result.hpp>
 #include <shmarray/segment.hpp>
 

@@ -34,6 +34,7 @@ const std::map<std::string, std::type_index> &types() {
         {"OS", typeid(shmarray::error)},
         {"TEXT_TOO_SHORT", typeid(shmarray::error)},
         {"PANIC", typeid(shmarray::error)},
+        {"INVALID_FILE", typeid(shmarray::invalid_file)},
     };
     return rows;
 }

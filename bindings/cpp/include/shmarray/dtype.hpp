@@ -42,6 +42,11 @@ using element_types = type_list<bool, std::int8_t, std::int16_t, std::int32_t, s
                                 std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, float16,
                                 float, double, std::complex<float>, std::complex<double>>;
 
+/// The texts of their dtypes, in the same order.
+inline constexpr const char *element_texts[SHMA_DTYPE_COUNT] = {"|b1", "|i1", "<i2", "<i4", "<i8",
+                                                                "|u1", "<u2", "<u4", "<u8", "<f2",
+                                                                "<f4", "<f8", "<c8", "<c16"};
+
 /// Returns the position of T in the list, from 1 on; 0 if it is not there.
 template <class T, class... Elements>
 constexpr shma_dtype position_of(type_list<Elements...>) {
@@ -116,6 +121,13 @@ struct dtype_of<T, std::void_t<decltype(struct_traits<T>::dtype)>> {
     static_assert(std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>,
                   "an element is bytes that other languages read");
 };
+
+/// Returns the dtype of T as it stands in a handle.
+template <class T>
+constexpr const char *text_of_dtype() {
+    using found = dtype_of<T>;
+    return found::text != nullptr ? found::text : element_texts[found::value - 1];
+}
 
 /// A dtype, for messages and comparisons at run time.
 struct wanted_dtype {

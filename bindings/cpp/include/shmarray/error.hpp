@@ -34,6 +34,7 @@ class SHMARRAY_EXCEPTION error : public std::runtime_error {
 };
 
 /// The segment or name does not exist: its memory was given back, or it was never on this machine.
+/// Also: there is no such file, or no such member of an NPZ file.
 struct SHMARRAY_EXCEPTION not_found : error {
     using error::error;
 };
@@ -85,6 +86,12 @@ struct SHMARRAY_EXCEPTION no_memory : error {
 
 /// The operating system or the owner of the memory refuses access.
 struct SHMARRAY_EXCEPTION permission_denied : error {
+    using error::error;
+};
+
+/// The file is not a valid NPY or NPZ file, or exceeds a limit; what() names the file, the member
+/// and the field.
+struct SHMARRAY_EXCEPTION invalid_file : error {
     using error::error;
 };
 
@@ -152,6 +159,8 @@ template <class Exception>
         detail::raise_as<no_memory>(*this);
     case SHMA_ERROR_PERMISSION_DENIED:
         detail::raise_as<permission_denied>(*this);
+    case SHMA_ERROR_INVALID_FILE:
+        detail::raise_as<invalid_file>(*this);
     default:
         detail::raise_as<error>(*this);
     }

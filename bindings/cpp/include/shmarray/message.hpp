@@ -43,7 +43,8 @@ enum class outcome : std::int32_t {
 /// counts in integers, such as 100ms, not 0.1s. A negative one counts as zero.
 using timeout = std::optional<std::chrono::nanoseconds>;
 
-/// An array of any type, for pipe::send. It holds the memory as the array does.
+/// An array of any type, for pipe::send, save_npy and save_npz. It holds the memory as the array
+/// does.
 class sendable {
   public:
     sendable(const detail::array_base &array) noexcept : held_(array.held_.owner) {}

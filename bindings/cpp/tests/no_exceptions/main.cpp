@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +52,20 @@ TEST_CASE("a_failure_is_a_value") {
     const auto size = [](const auto &a) { return a.size(); };
     CHECK(shmarray::any_array().try_visit(size).error().status() == SHMA_ERROR_INVALID_ARGUMENT);
     CHECK(shmarray::try_unlink("nobody").error().status() == SHMA_ERROR_NOT_FOUND);
+}
+
+TEST_CASE("files_work_by_results") {
+    const auto made = array<float>::try_create({2});
+    REQUIRE(made);
+    const std::string path = std::string(std::getenv("SHMARRAY_DIR")) + "/a.npz";
+    CHECK(shmarray::try_save_npz(path, {{"a", *made}}));
+    const auto opened = shmarray::npz::try_open(path);
+    REQUIRE(opened);
+    CHECK(opened->try_load<float, 1>("a")->size() == 2);
+    CHECK(opened->try_load_all()->size() == 1);
+    CHECK(opened->try_load<double>("a").error().status() == SHMA_ERROR_DTYPE_MISMATCH);
+    CHECK(shmarray::try_load_npy(path).error().status() == SHMA_ERROR_INVALID_FILE);
+    CHECK(std::remove(path.c_str()) == 0);
 }
 
 TEST_CASE("a_value_that_is_not_there_aborts_with_the_message") {
