@@ -105,12 +105,12 @@ TEST_CASE("bytes_in_memory_are_loaded") {
     const LeavesNothing leaves_nothing;
     const std::string bytes = bytes_of(in_corpus("numpy-py313-2.2.6-f4.npy"));
     REQUIRE_FALSE(bytes.empty());
-    const auto loaded = load_npy(bytes.data(), bytes.size());
+    const auto loaded = shmarray::load_npy_bytes(bytes.data(), bytes.size());
     CHECK(loaded.dtype_text() == "<f4");
-    CHECK(load_npy<float>(bytes.data(), bytes.size()).bytes() == loaded.bytes());
-    const auto cut = shmarray::try_load_npy(bytes.data(), bytes.size() - 1);
+    CHECK(shmarray::load_npy_bytes<float>(bytes.data(), bytes.size()).bytes() == loaded.bytes());
+    const auto cut = shmarray::try_load_npy_bytes(bytes.data(), bytes.size() - 1);
     CHECK(says(cut, "in memory"));
-    CHECK_THROWS_AS(load_npy<float>(nullptr, 0), shmarray::invalid_file);
+    CHECK_THROWS_AS(shmarray::load_npy_bytes<float>(nullptr, 0), shmarray::invalid_file);
 }
 
 TEST_CASE("a_file_in_fortran_order_needs_a_strided_array") {
@@ -176,6 +176,15 @@ TEST_CASE("texts_and_options_that_c_would_read_otherwise_are_refused") {
     CHECK(says(shmarray::try_load_npy(path, chosen), "order"));
 }
 
+TEST_CASE("a_literal_is_a_path_whatever_options_follow_it") {
+    const LeavesNothing leaves_nothing;
+    const char *const path = "/there is/none.npz";
+    CHECK(status_of(shmarray::try_load_npy("/there is/none.npy", {})) == SHMA_ERROR_NOT_FOUND);
+    CHECK(status_of(shmarray::try_load_npy<float>(path, {})) == SHMA_ERROR_NOT_FOUND);
+    CHECK(status_of(npz::try_open("/there is/none.npz", {1 << 20})) == SHMA_ERROR_NOT_FOUND);
+    CHECK(status_of(npz::try_open(path, {1 << 20})) == SHMA_ERROR_NOT_FOUND);
+}
+
 TEST_CASE("files_are_loaded_into_one_array") {
     const LeavesNothing leaves_nothing;
     const NewFile one("1.npy"), other("2.npy"), third("3.npy");
@@ -222,13 +231,14 @@ TEST_CASE("an_archive_is_saved_listed_and_loaded") {
 TEST_CASE("an_archive_in_memory_outlives_nothing_but_its_arrays") {
     const LeavesNothing leaves_nothing;
     const std::string bytes = bytes_of(in_corpus("infozip-deflated.npz"));
-    auto opened = npz::open(bytes.data(), bytes.size(), {1 << 20, 2});
+    auto opened = npz::open_bytes(bytes.data(), bytes.size(), {1 << 20, 2});
     const auto metadata = opened.load<const std::uint8_t>("metadata.json");
     const auto moved = std::move(opened);
     CHECK_FALSE(opened); // NOLINT: a moved-from archive is null
     CHECK(moved.load_all().count("metadata.json") == 1);
     CHECK(metadata(0) == '{');
-    CHECK(status_of(npz::try_open(bytes.data(), bytes.size() / 2)) == SHMA_ERROR_INVALID_FILE);
+    CHECK(status_of(npz::try_open_bytes(bytes.data(), bytes.size() / 2)) ==
+          SHMA_ERROR_INVALID_FILE);
 }
 
 TEST_CASE("a_null_archive_has_no_members") {

@@ -112,25 +112,27 @@ inline any_array load_npy(std::string_view path, const options &chosen = {}) {
     return try_load_npy(path, chosen).value();
 }
 
-/// Loads the bytes of an NPY file. They are copied.
+/// Loads the bytes of an NPY file. They are copied. It has a name of its own, since a literal in
+/// place of a path would convert to a pointer.
 template <class T, std::size_t Rank = dynamic_rank>
-result<detail::array_for<T, Rank>> try_load_npy(const void *data, std::size_t size_bytes,
-                                                const options &chosen = {}) {
+result<detail::array_for<T, Rank>> try_load_npy_bytes(const void *data, std::size_t size_bytes,
+                                                      const options &chosen = {}) {
     return detail::load_as<T, Rank>(chosen, shma_npy_load_bytes, data, size_bytes);
 }
 template <class T, std::size_t Rank = dynamic_rank>
-detail::array_for<T, Rank> load_npy(const void *data, std::size_t size_bytes,
-                                    const options &chosen = {}) {
-    return try_load_npy<T, Rank>(data, size_bytes, chosen).value();
+detail::array_for<T, Rank> load_npy_bytes(const void *data, std::size_t size_bytes,
+                                          const options &chosen = {}) {
+    return try_load_npy_bytes<T, Rank>(data, size_bytes, chosen).value();
 }
 
 /// Loads the bytes of an NPY file of any dtype.
-inline result<any_array> try_load_npy(const void *data, std::size_t size_bytes,
-                                      const options &chosen = {}) {
+inline result<any_array> try_load_npy_bytes(const void *data, std::size_t size_bytes,
+                                            const options &chosen = {}) {
     return detail::load(chosen, nullptr, shma_npy_load_bytes, data, size_bytes);
 }
-inline any_array load_npy(const void *data, std::size_t size_bytes, const options &chosen = {}) {
-    return try_load_npy(data, size_bytes, chosen).value();
+inline any_array load_npy_bytes(const void *data, std::size_t size_bytes,
+                                const options &chosen = {}) {
+    return try_load_npy_bytes(data, size_bytes, chosen).value();
 }
 
 namespace detail {
@@ -227,11 +229,12 @@ class npz {
     }
 
     /// Opens the bytes of an NPZ file. They are not copied: they must live longer than this object.
-    static npz open(const void *data, std::size_t size_bytes, const npz_options &chosen = {}) {
-        return try_open(data, size_bytes, chosen).value();
+    static npz open_bytes(const void *data, std::size_t size_bytes,
+                          const npz_options &chosen = {}) {
+        return try_open_bytes(data, size_bytes, chosen).value();
     }
-    static result<npz> try_open(const void *data, std::size_t size_bytes,
-                                const npz_options &chosen = {}) {
+    static result<npz> try_open_bytes(const void *data, std::size_t size_bytes,
+                                      const npz_options &chosen = {}) {
         return opened(chosen, shma_npz_open_bytes, data, size_bytes);
     }
 
