@@ -1,5 +1,6 @@
 //! An NPZ file: named arrays in a ZIP archive.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
 use super::directory::{Directory, Entry};
@@ -184,20 +185,23 @@ pub struct Member<'n> {
     entry: &'n Entry,
     extent: Extent,
     header: Option<Header>,
+    /// Where the elements lie in the inflated member: all of it, if it is no NPY file.
+    elements: Range<u64>,
 }
 
 impl<'n> Member<'n> {
     fn open(directory: &'n Directory<'n>, entry: &'n Entry, extent: Extent) -> Result<Self> {
         let header = read_header(directory, entry, extent)?;
-        let member = Self { directory, entry, extent, header };
-        let needed = member.header.as_ref().map(|head| head.data_offset() + head.data_bytes());
-        match needed {
-            Some(needed) if needed > entry.size => {
-                let reason = format!("the array takes {needed} bytes, the member {}", entry.size);
-                Err(directory.invalid(entry, Fault::new("data", reason)))
-            }
-            _ => Ok(member),
+        let elements = match &header {
+            Some(header) => header.data_offset()..header.data_offset() + header.data_bytes(),
+            None => 0..entry.size,
+        };
+        if elements.end > entry.size {
+            let (needed, size) = (elements.end, entry.size);
+            let reason = format!("the array takes {needed} bytes, the member {size}");
+            return Err(directory.invalid(entry, Fault::new("data", reason)));
         }
+        Ok(Self { directory, entry, extent, header, elements })
     }
 
     /// Returns its name in the archive.
@@ -255,9 +259,9 @@ impl<'n> Member<'n> {
     /// # Errors
     /// As for [`Member::load`]; [`Error::InvalidArgument`] for memory of another size.
     pub fn read_into(&self, to: &mut [u8]) -> Result<()> {
-        load::check_room(to, self.header.as_ref().map_or(self.entry.size, Header::data_bytes))?;
+        load::check_room(to, self.elements.end - self.elements.start)?;
         let mut stream = self.stream();
-        let mut header = vec![0; self.header.as_ref().map_or(0, Header::data_offset) as usize];
+        let mut header = vec![0; self.elements.start as usize];
         stream.read(&mut header)?;
         stream.read(to)?;
         stream.finish()
