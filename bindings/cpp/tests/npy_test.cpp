@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -28,6 +30,9 @@ using numbers = std::vector<std::int64_t>;
 static_assert(std::is_nothrow_move_constructible_v<npz> && !std::is_copy_constructible_v<npz>);
 static_assert(std::is_same_v<decltype(load_npy<float, 2>("")), array<float, 2>>);
 static_assert(std::is_same_v<decltype(load_npy("")), any_array>);
+static_assert(!std::is_convertible_v<std::filesystem::path, shmarray::file_paths>);
+static_assert(!std::is_convertible_v<std::string, shmarray::file_paths>);
+static_assert(!std::is_convertible_v<std::vector<int>, shmarray::file_paths>);
 
 /// A path beside the segments, whose file is removed at the end.
 class NewFile {
@@ -87,6 +92,23 @@ TEST_CASE("a_saved_file_is_loaded_with_and_without_an_element_type") {
     CHECK(array<std::int32_t>::attach(loaded.handle())(1, 0) == 4);
     shmarray::save_npy(file.path(), any_array(counted(7)).slice(1, 1));
     CHECK(load_npy<std::int32_t, 2>(file.path())(1, 1) == 12);
+}
+
+TEST_CASE("a_path_is_any_kind_of_string_or_of_the_file_system") {
+    const LeavesNothing leaves_nothing;
+    const NewFile file("a.npy");
+    const std::filesystem::path path = file.path();
+    shmarray::save_npy(path, counted(1));
+    CHECK(load_npy<std::int32_t, 2>(path)(1, 2) == 6);
+    CHECK(load_npy(path.parent_path() / "a.npy").size() == 6);
+    CHECK(load_npy(std::string_view(file.path())).size() == 6);
+    CHECK(load_npy(path.c_str()).size() == 6);
+    const std::vector<std::filesystem::path> paths{path, path};
+    CHECK(shmarray::load_npy_batch(paths).size() == 12);
+    CHECK(shmarray::load_npy_batch(std::array<const char *, 1>{path.c_str()}).size() == 6);
+    CHECK(shmarray::load_npy_batch({path, file.path(), path.c_str()}).size() == 18);
+    shmarray::save_npz(path, {{"it", counted(1)}}); // replaces the NPY file
+    CHECK(npz::open(path).load("it").size() == 6);
 }
 
 TEST_CASE_TEMPLATE("each_element_type_is_saved_and_loaded", T, bool, std::int8_t, std::int16_t,

@@ -24,6 +24,7 @@
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
 #include <shmarray/dtype.hpp>
+#include <shmarray/file_path.hpp>
 #include <shmarray/held.hpp>
 #include <shmarray/message.hpp>
 #include <shmarray/mode.hpp>
@@ -90,25 +91,25 @@ struct text_list {
 /// the array has not that Rank and Layout, and like any_array::create(). The order of the elements
 /// is the file's: chosen.order stays order::c.
 template <class T, std::size_t Rank = dynamic_rank>
-result<detail::array_for<T, Rank>> try_load_npy(std::string_view path, const options &chosen = {}) {
-    const auto terminated = detail::terminated(path);
+result<detail::array_for<T, Rank>> try_load_npy(const file_path &path, const options &chosen = {}) {
+    const auto terminated = path.terminated();
     if (!terminated)
         return terminated.error();
     return detail::load_as<T, Rank>(chosen, shma_npy_load, terminated->c_str());
 }
 template <class T, std::size_t Rank = dynamic_rank>
-detail::array_for<T, Rank> load_npy(std::string_view path, const options &chosen = {}) {
+detail::array_for<T, Rank> load_npy(const file_path &path, const options &chosen = {}) {
     return try_load_npy<T, Rank>(path, chosen).value();
 }
 
 /// Loads an NPY file of any dtype.
-inline result<any_array> try_load_npy(std::string_view path, const options &chosen = {}) {
-    const auto terminated = detail::terminated(path);
+inline result<any_array> try_load_npy(const file_path &path, const options &chosen = {}) {
+    const auto terminated = path.terminated();
     if (!terminated)
         return terminated.error();
     return detail::load(chosen, nullptr, shma_npy_load, terminated->c_str());
 }
-inline any_array load_npy(std::string_view path, const options &chosen = {}) {
+inline any_array load_npy(const file_path &path, const options &chosen = {}) {
     return try_load_npy(path, chosen).value();
 }
 
@@ -137,10 +138,10 @@ inline any_array load_npy_bytes(const void *data, std::size_t size_bytes,
 
 namespace detail {
 
-inline result<text_list> paths_of(const std::vector<std::string> &paths) {
+inline result<text_list> paths_of(const file_paths &paths) {
     text_list checked;
-    for (const std::string &path : paths)
-        if (auto added = checked.add(path); !added)
+    for (const file_path &path : paths)
+        if (auto added = checked.add(path.text()); !added)
             return added.error();
     return checked;
 }
@@ -151,9 +152,8 @@ inline result<text_list> paths_of(const std::vector<std::string> &paths) {
 /// files. 0 threads stand for one for each core. Throws like load_npy, and invalid_file if a file
 /// has another shape or dtype than the first one.
 template <class T, std::size_t Rank = dynamic_rank>
-result<detail::array_for<T, Rank>> try_load_npy_batch(const std::vector<std::string> &paths,
-                                                      const options &chosen = {},
-                                                      std::uint32_t threads = 0) {
+result<detail::array_for<T, Rank>>
+try_load_npy_batch(const file_paths &paths, const options &chosen = {}, std::uint32_t threads = 0) {
     const auto checked = detail::paths_of(paths);
     if (!checked)
         return checked.error();
@@ -162,21 +162,21 @@ result<detail::array_for<T, Rank>> try_load_npy_batch(const std::vector<std::str
                                     threads);
 }
 template <class T, std::size_t Rank = dynamic_rank>
-detail::array_for<T, Rank> load_npy_batch(const std::vector<std::string> &paths,
-                                          const options &chosen = {}, std::uint32_t threads = 0) {
+detail::array_for<T, Rank> load_npy_batch(const file_paths &paths, const options &chosen = {},
+                                          std::uint32_t threads = 0) {
     return try_load_npy_batch<T, Rank>(paths, chosen, threads).value();
 }
 
 /// Loads such files of any dtype.
-inline result<any_array> try_load_npy_batch(const std::vector<std::string> &paths,
-                                            const options &chosen = {}, std::uint32_t threads = 0) {
+inline result<any_array> try_load_npy_batch(const file_paths &paths, const options &chosen = {},
+                                            std::uint32_t threads = 0) {
     const auto checked = detail::paths_of(paths);
     if (!checked)
         return checked.error();
     const auto plain = checked->pointers();
     return detail::load(chosen, nullptr, shma_npy_load_batch, plain.data(), plain.size(), threads);
 }
-inline any_array load_npy_batch(const std::vector<std::string> &paths, const options &chosen = {},
+inline any_array load_npy_batch(const file_paths &paths, const options &chosen = {},
                                 std::uint32_t threads = 0) {
     return try_load_npy_batch(paths, chosen, threads).value();
 }
@@ -184,12 +184,12 @@ inline any_array load_npy_batch(const std::vector<std::string> &paths, const opt
 /// Saves an array to an NPY file, with the bytes that numpy.save writes. The file appears under its
 /// path, which gets no ".npy", when it is complete; an older one is replaced. Throws not_found if
 /// the folder does not exist, error if an NPY file cannot describe the dtype.
-inline result<void> try_save_npy(std::string_view path, const sendable &array) {
-    const auto terminated = detail::terminated(path);
+inline result<void> try_save_npy(const file_path &path, const sendable &array) {
+    const auto terminated = path.terminated();
     return terminated ? detail::act(shma_npy_save, terminated->c_str(), array.get())
                       : terminated.error();
 }
-inline void save_npy(std::string_view path, const sendable &array) {
+inline void save_npy(const file_path &path, const sendable &array) {
     try_save_npy(path, array).value();
 }
 
@@ -218,11 +218,11 @@ class npz {
 
     /// Opens an NPZ file and reads its directory. Members are read when they are loaded. Throws
     /// not_found, and invalid_file if it is not a ZIP archive.
-    static npz open(std::string_view path, const npz_options &chosen = {}) {
+    static npz open(const file_path &path, const npz_options &chosen = {}) {
         return try_open(path, chosen).value();
     }
-    static result<npz> try_open(std::string_view path, const npz_options &chosen = {}) {
-        const auto terminated = detail::terminated(path);
+    static result<npz> try_open(const file_path &path, const npz_options &chosen = {}) {
+        const auto terminated = path.terminated();
         if (!terminated)
             return terminated.error();
         return opened(chosen, shma_npz_open, terminated->c_str());
@@ -342,9 +342,9 @@ using named_arrays = std::vector<std::pair<std::string, sendable>>;
 /// Saves arrays to an NPZ file; stored, with the bytes that numpy.savez writes. The file appears
 /// under its path, which gets no ".npz", when it is complete; an older one is replaced. Names are
 /// without ".npy". Throws like save_npy, and invalid_argument if a name is there twice.
-inline result<void> try_save_npz(std::string_view path, const named_arrays &arrays,
+inline result<void> try_save_npz(const file_path &path, const named_arrays &arrays,
                                  const npz_save_options &chosen = {}) {
-    const auto terminated = detail::terminated(path);
+    const auto terminated = path.terminated();
     if (!terminated)
         return terminated.error();
     detail::text_list names;
@@ -360,7 +360,7 @@ inline result<void> try_save_npz(std::string_view path, const named_arrays &arra
     return detail::act(shma_npz_save, terminated->c_str(), plain.size(), names.pointers().data(),
                        plain.data(), &made);
 }
-inline void save_npz(std::string_view path, const named_arrays &arrays,
+inline void save_npz(const file_path &path, const named_arrays &arrays,
                      const npz_save_options &chosen = {}) {
     try_save_npz(path, arrays, chosen).value();
 }
