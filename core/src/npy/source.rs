@@ -16,6 +16,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use rawzip::ReaderAt;
 
 use super::fault::{Fault, Place};
+use super::threads::{PIECE_BYTES, give_way};
 use crate::copy::{count_copied, in_threads, parts_of};
 #[cfg(doc)]
 use crate::error::Error;
@@ -151,13 +152,24 @@ impl<'a> Source<'a> {
 
     /// Reads all of `to`, from a byte of the file on.
     pub(super) fn read(&self, to: &mut [u8], offset: u64) -> Result<()> {
-        match self.read_exact_at(to, offset) {
+        match self.read_pieces(to, offset) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(self.place.invalid(None, ends_early(offset, to.len() as u64)))
             }
             Err(error) => Err(self.place.os("pread", error)),
         }
+    }
+
+    fn read_pieces(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
+        if to.len() <= PIECE_BYTES {
+            return self.read_exact_at(to, offset);
+        }
+        for (number, piece) in to.chunks_mut(PIECE_BYTES).enumerate() {
+            self.read_exact_at(piece, offset + (number * PIECE_BYTES) as u64)?;
+            give_way();
+        }
+        Ok(())
     }
 
     /// Reads as [`Source::read`] does, a large part by several threads.

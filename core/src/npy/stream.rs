@@ -9,6 +9,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::fault::Fault;
 use super::source::Source;
+use super::threads::{PIECE_BYTES, give_way};
+use crate::copy::parts_of;
 use crate::error::{Error, Result};
 
 /// The bytes of a deflated member that are read at once.
@@ -58,11 +60,7 @@ impl<'m> Stream<'m> {
         }
         match self.inflate.is_some() {
             true => self.inflate(to)?,
-            false => {
-                self.source.read_in_parts(to, self.at)?;
-                self.at += bytes;
-                self.crc.update(to);
-            }
+            false => self.copy(to)?,
         }
         self.left -= bytes;
         Ok(())
@@ -95,12 +93,38 @@ impl<'m> Stream<'m> {
         self.source.place().invalid(Some(self.name), Fault { field, reason })
     }
 
+    /// Copies stored bytes: many by several threads, fewer in pieces, whose CRC is computed while
+    /// they are in the cache.
+    fn copy(&mut self, to: &mut [u8]) -> Result<()> {
+        let in_parts = parts_of(to.len() as u64) > 1;
+        if in_parts {
+            self.source.read_in_parts(to, self.at)?;
+        }
+        let is_more = to.len() > PIECE_BYTES;
+        for piece in to.chunks_mut(PIECE_BYTES) {
+            if !in_parts {
+                self.source.read(piece, self.at)?;
+            }
+            self.at += piece.len() as u64;
+            self.crc.update(piece);
+            if is_more {
+                give_way();
+            }
+        }
+        Ok(())
+    }
+
     fn inflate(&mut self, to: &mut [u8]) -> Result<()> {
-        let mut done = 0;
-        while done < to.len() {
-            let produced = self.inflate_some(&mut to[done..])?;
-            self.crc.update(&to[done..done + produced]);
-            done += produced;
+        let is_more = to.len() > PIECE_BYTES;
+        for piece in to.chunks_mut(PIECE_BYTES) {
+            let mut done = 0;
+            while done < piece.len() {
+                done += self.inflate_some(&mut piece[done..])?;
+            }
+            self.crc.update(piece);
+            if is_more {
+                give_way();
+            }
         }
         Ok(())
     }

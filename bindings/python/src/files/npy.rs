@@ -25,23 +25,22 @@ pub(crate) fn load_npy<'py>(
     };
     // It keeps the export until this function returns, and a view keeps it longer.
     let memory = input.memory_of(source)?;
-    let npy = Npy::open(input.source).map_err(to_py)?;
+    let py = source.py();
+    let npy = py.detach(|| Npy::open(input.source)).map_err(to_py)?;
     let header = npy.header();
     let end = header.data_offset() + header.data_bytes();
     if header.has_objects() {
         return Ok(Some((None, end)));
     }
-    let py = source.py();
     let array = if shared { load_shared(py, &npy) } else { view(py, &npy, memory, offset) };
     array.map(|array| Some((Some(array), end)))
 }
 
 fn load_shared<'py>(py: Python<'py>, npy: &Npy<'_>) -> PyResult<Bound<'py, PyAny>> {
     let load = || npy.load(&Options::new());
-    let array = match npy.header().data_bytes() {
-        0..LARGE_BYTES => load(),
-        _ => py.detach(load),
-    };
+    // To copy few bytes takes less than to get the GIL back; to read a file may take long.
+    let is_short = npy.source().is_memory() && npy.header().data_bytes() < LARGE_BYTES;
+    let array = if is_short { load() } else { py.detach(load) };
     let array = array.map_err(to_py)?;
     lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }

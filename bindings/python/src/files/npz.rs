@@ -37,6 +37,7 @@ impl Archive {
     #[new]
     #[pyo3(signature = (source, max_bytes, fd=None))]
     fn open(source: &Bound<'_, PyAny>, max_bytes: Option<u64>, fd: Option<i32>) -> PyResult<Self> {
+        let py = source.py();
         let (source, object) = match fd {
             Some(fd) => (opened(fd, source)?, None),
             None => {
@@ -46,7 +47,7 @@ impl Archive {
                 (input.source, object)
             }
         };
-        let npz = Npz::open(source).map_err(to_py)?;
+        let npz = py.detach(|| Npz::open(source)).map_err(to_py)?;
         let npz = match max_bytes {
             Some(max_bytes) => npz.with_max_bytes(max_bytes),
             None => npz,
@@ -148,8 +149,10 @@ impl Archive {
             }
             loaded.push(found);
         }
-        let slices: Vec<_> = rooms.iter_mut().map(|(_, room)| room.slice()).collect();
-        py.detach(|| Member::read_all(&copied, slices, threads)).map_err(to_py)?;
+        if !copied.is_empty() {
+            let slices: Vec<_> = rooms.iter_mut().map(|(_, room)| room.slice()).collect();
+            py.detach(|| Member::read_all(&copied, slices, threads)).map_err(to_py)?;
+        }
         for (at, room) in rooms {
             loaded[at] = Some(room.filled());
         }
