@@ -108,12 +108,12 @@ def processes(bench, sides):
 
 def ticks(bench, sides):
     """Neighbours that load nothing are measured once."""
-    seconds, kinds = bench.pick((0.4, TICK_KINDS), (0.1, TICK_KINDS[:1]))
+    seconds, kinds = bench.pick((0.6, TICK_KINDS), (0.1, TICK_KINDS[:1]))
     for kind in kinds:
         for workers in (1, 2):
             names = [name for name in BESIDE_TICKS if kind == kinds[0] or name not in NEIGHBOURS]
             contenders = sides.contenders(kind, MEMORY, names, workers=workers, seconds=seconds)
-            bench.measure(TICKS, case(what(kind, MEMORY), workers), contenders, bench.pick(3, 1))
+            bench.measure(TICKS, case(what(kind, MEMORY), workers), contenders, bench.pick(5, 1))
 
 
 class Sides:
