@@ -14,7 +14,7 @@ pub(super) fn threads_of(asked: usize) -> usize {
     if asked == 0 { parallelism() } else { asked.min(MOST_THREADS) }
 }
 
-/// The bytes that a thread copies or inflates before it gives way: some 10 to 50 µs.
+/// The bytes that a thread copies before it gives way: some 10 µs.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// Lets the threads that wait for this core run first.

@@ -53,9 +53,10 @@ fn view<'py>(
     offset: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let header = npy.header();
-    let dtype = dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?;
+    let item = header.dtype().map_err(to_py)?;
+    let (dtype, itemsize) = (dtypes::to_numpy(py, item)?, item.itemsize());
     if let Some(memory) = memory {
-        return ndarray_over(&dtype, &memory, &placed(header, offset as u64));
+        return ndarray_over(&dtype, itemsize, &memory, &placed(header, offset as u64));
     }
     let map = match header.data_bytes() {
         0 => None,
@@ -64,7 +65,7 @@ fn view<'py>(
     match map {
         Some(map) => {
             let memory = Bound::new(py, FileMemory(map))?;
-            ndarray_over(&dtype, memory.as_any(), &placed(header, 0))
+            ndarray_over(&dtype, itemsize, memory.as_any(), &placed(header, 0))
         }
         None => {
             let mut room = Room::new(&dtype, header.layout(), header.order(), header.data_bytes())?;

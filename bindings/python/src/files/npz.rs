@@ -169,8 +169,9 @@ impl Archive {
     ) -> PyResult<Loaded<'py>> {
         let Some(offset) = member.stored_at() else { return Ok(None) };
         let Some(memory) = self.memory(py)? else { return Ok(None) };
-        let dtype = dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?;
-        let view = ndarray_over(&dtype, &memory, &placed(header, offset))?;
+        let item = header.dtype().map_err(to_py)?;
+        let dtype = dtypes::to_numpy(py, item)?;
+        let view = ndarray_over(&dtype, item.itemsize(), &memory, &placed(header, offset))?;
         if !view.getattr("flags")?.getattr("aligned")?.extract::<bool>()? {
             return Ok(None);
         }
