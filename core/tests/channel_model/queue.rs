@@ -1,0 +1,496 @@
+//! A channel whose messages go to one receiver each.
+
+use crate::ring::{ENDS, NOBODY, RING, Ring, RingWord, SLOTS, State, Word};
+use crate::{World, must_be_caught, must_hold};
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Protocol {
+    Real,
+    /// The life of a slot never grows.
+    WithoutLife,
+    /// The recovery does not load the end's entry again.
+    TrustsTheWord,
+    /// The recovery does not look into the ring.
+    IgnoresTheRing,
+    /// A sender writes the number after the ring's word.
+    NumberLast,
+    /// A receiver does not compare the number in the slot.
+    AnyNumber,
+    /// A receiver takes a PUBLISHING slot for one that was taken.
+    HelpsNobody,
+    /// The entry of a dead end is freed before its slots.
+    EntryFirst,
+    /// A sender does not publish by the ring's word, but counts the tail up first.
+    TailFirst,
+}
+
+/// The next step of a process, with what it has loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum At {
+    /// A process that comes when the end is free.
+    Join,
+    Loan(u8),
+    TakeFree(u8, Word),
+    Write,
+    LoadTail,
+    LoadRing(i8),
+    HelpTail(i8),
+    WriteNumber(i8, RingWord),
+    SetPublishing(i8, RingWord),
+    Publish(i8, RingWord),
+    LateNumber(i8),
+    SetQueued(i8),
+    AdvanceTail(i8),
+    Leave,
+    LoadHead,
+    LoadRingWord(i8),
+    LoadWord(i8, u8),
+    LoadNumber(i8, u8, Word),
+    Help(i8, u8, Word),
+    Take(i8, u8, Word),
+    AdvanceHead(i8, bool),
+    Read,
+    Release,
+    /// A recovery: of the slots from a number on.
+    Find,
+    RecoverWord(u8, u8, u8),
+    LoadEntry(u8, u8, u8, Word),
+    LoadDeadNumber(u8, u8, u8, Word),
+    LoadDeadRing(u8, u8, u8, Word, i8),
+    FreeSlot(u8, u8, u8, Word),
+    CompleteSlot(u8, u8, u8, Word),
+    ClearEntry(u8, u8),
+    Done,
+    Dead,
+}
+
+/// A process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Actor {
+    at: At,
+    end: u8,
+    /// The next message that it sends, and the last one; none for a receiver.
+    next: u8,
+    last: u8,
+    /// The slot that it has, with the word that it put there.
+    slot: u8,
+    word: Word,
+    number: i8,
+    may_die: bool,
+}
+
+const MESSAGES: usize = 6;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Queue {
+    ring: Ring,
+    actors: Vec<Actor>,
+    /// The number of each message, once it is published, and whether it was taken.
+    numbers: [i8; MESSAGES],
+    taken: [bool; MESSAGES],
+    deaths: u8,
+    violation: Option<&'static str>,
+    protocol: u8,
+}
+
+const UNPUBLISHED: i8 = -9;
+const EMPTY: Word = Word { state: State::Free, end: NOBODY, life: 0 };
+
+fn owner_of(actor: usize) -> u8 {
+    actor as u8 + 1
+}
+
+fn actor(at: At, end: u8, messages: (u8, u8), may_die: bool) -> Actor {
+    let (next, last) = messages;
+    Actor { at, end, next, last, slot: 0, word: EMPTY, number: 0, may_die }
+}
+
+fn sender(end: u8, first: u8, last: u8) -> Actor {
+    actor(At::Loan(0), end, (first, last), true)
+}
+
+fn receiver(end: u8) -> Actor {
+    actor(At::LoadHead, end, (0, 0), true)
+}
+
+/// Comes when an end is free, and sends one message.
+fn newcomer(end: u8, message: u8) -> Actor {
+    actor(At::Join, end, (message, message), false)
+}
+
+fn recovery() -> Actor {
+    actor(At::Find, NOBODY, (0, 0), false)
+}
+
+impl Queue {
+    fn new(protocol: Protocol, deaths: u8, actors: &[Actor]) -> Self {
+        let mut owners = [0; ENDS];
+        for (number, actor) in actors.iter().enumerate() {
+            if actor.end != NOBODY && actor.at != At::Join {
+                owners[actor.end as usize] = owner_of(number);
+            }
+        }
+        Self {
+            ring: Ring::new(owners),
+            actors: actors.to_vec(),
+            numbers: [UNPUBLISHED; MESSAGES],
+            taken: [false; MESSAGES],
+            deaths,
+            violation: None,
+            protocol: protocol as u8,
+        }
+    }
+
+    fn is(&self, protocol: Protocol) -> bool {
+        self.protocol == protocol as u8
+    }
+
+    fn next_life(&self, word: Word, state: State, end: u8) -> Word {
+        let next = word.next_life(state, end);
+        if self.is(Protocol::WithoutLife) { Word { life: 0, ..next } } else { next }
+    }
+
+    fn is_dead(&self, owner: u8) -> bool {
+        owner > 0 && self.actors[owner as usize - 1].at == At::Dead
+    }
+
+    fn fail(&mut self, violation: &'static str) {
+        self.violation.get_or_insert(violation);
+    }
+
+    /// Notes that a message was published.
+    fn published(&mut self, message: u8, number: i8) {
+        if self.numbers.contains(&number) {
+            self.fail("two messages have one number");
+        }
+        self.numbers[message as usize] = number;
+    }
+
+    /// Notes that the message with a number was taken from a slot.
+    fn take(&mut self, number: i8, slot: u8) {
+        let payload = self.ring.slots[slot as usize].payload as usize;
+        if self.numbers[payload] != number {
+            return self.fail("the message is not the one with this number");
+        }
+        if self.taken[payload] {
+            self.fail("a message was taken twice");
+        }
+        self.taken[payload] = true;
+        let before = |message: &usize| (0..number).contains(&self.numbers[*message]);
+        if (0..MESSAGES).filter(before).any(|message| !self.taken[message]) {
+            self.fail("a message was taken before an earlier one");
+        }
+    }
+
+    /// One step of an actor. `None` if it has none.
+    fn step(&self, number: usize) -> Option<Self> {
+        let mut next = self.clone();
+        let mut me = self.actors[number];
+        let at = next
+            .sender_step(&mut me, number)
+            .or_else(|| next.receiver_step(&mut me))
+            .or_else(|| next.recovery_step(&me))?;
+        me.at = at;
+        next.actors[number] = me;
+        Some(next)
+    }
+
+    fn sender_step(&mut self, me: &mut Actor, number: usize) -> Option<At> {
+        let slot = me.slot as usize;
+        Some(match me.at {
+            At::Join if self.ring.owners[me.end as usize] != 0 => return None,
+            At::Join => {
+                self.ring.owners[me.end as usize] = owner_of(number);
+                At::Loan(0)
+            }
+            At::Loan(index) => match self.ring.slots[index as usize].word {
+                word if word.state == State::Free => At::TakeFree(index, word),
+                _ if index as usize + 1 < SLOTS => At::Loan(index + 1),
+                _ => At::Loan(0),
+            },
+            At::TakeFree(index, word) => {
+                let loaned = self.next_life(word, State::Loaned, me.end);
+                let done = self.ring.replace(index, word, loaned);
+                (me.slot, me.word) = (index, loaned);
+                if done { At::Write } else { At::Loan(0) }
+            }
+            At::Write => {
+                if self.ring.slots[slot].word != me.word {
+                    self.fail("a slot is written by a process that does not have it");
+                }
+                self.ring.slots[slot].payload = me.next;
+                At::LoadTail
+            }
+            At::LoadTail if self.is(Protocol::TailFirst) => {
+                let tail = self.ring.tail;
+                self.ring.tail += 1;
+                At::LoadRing(tail)
+            }
+            At::LoadTail => At::LoadRing(self.ring.tail),
+            At::LoadRing(tail) => match self.ring.word_of(tail) {
+                word if word.number == tail => At::HelpTail(tail),
+                word if word.number > tail => At::LoadTail,
+                word if self.is(Protocol::NumberLast) => At::SetPublishing(tail, word),
+                word => At::WriteNumber(tail, word),
+            },
+            At::HelpTail(tail) => {
+                self.ring.advance_tail(tail);
+                At::LoadTail
+            }
+            At::WriteNumber(tail, word) => {
+                self.ring.slots[slot].number = tail;
+                At::SetPublishing(tail, word)
+            }
+            At::SetPublishing(tail, word) => {
+                let publishing = me.word.to(State::Publishing, me.end);
+                if me.word != publishing && !self.ring.replace(me.slot, me.word, publishing) {
+                    self.fail("a loan was taken from a living process");
+                }
+                me.word = publishing;
+                At::Publish(tail, word)
+            }
+            At::Publish(tail, word) => {
+                let to = RingWord { number: tail, slot: me.slot };
+                match self.ring.replace_ring_word(tail, word, to) {
+                    true => {
+                        self.published(me.next, tail);
+                        match self.is(Protocol::NumberLast) {
+                            true => At::LateNumber(tail),
+                            false => At::SetQueued(tail),
+                        }
+                    }
+                    false => At::LoadTail,
+                }
+            }
+            At::LateNumber(tail) => {
+                self.ring.slots[slot].number = tail;
+                At::SetQueued(tail)
+            }
+            At::SetQueued(tail) => {
+                self.ring.replace(me.slot, me.word, me.word.to(State::Queued, NOBODY));
+                At::AdvanceTail(tail)
+            }
+            At::AdvanceTail(tail) => {
+                self.ring.advance_tail(tail);
+                me.next += 1;
+                if me.next > me.last { At::Leave } else { At::Loan(0) }
+            }
+            At::Leave => {
+                self.ring.owners[me.end as usize] = 0;
+                At::Done
+            }
+            _ => return None,
+        })
+    }
+
+    fn receiver_step(&mut self, me: &mut Actor) -> Option<At> {
+        Some(match me.at {
+            At::LoadHead => At::LoadRingWord(self.ring.head),
+            At::LoadRingWord(head) => match self.ring.word_of(head) {
+                word if word.number < head => At::LoadHead,
+                word if word.number > head => At::AdvanceHead(head, false),
+                word => At::LoadWord(head, word.slot),
+            },
+            At::LoadWord(head, slot) => {
+                At::LoadNumber(head, slot, self.ring.slots[slot as usize].word)
+            }
+            At::LoadNumber(head, slot, word) => {
+                let number = self.ring.slots[slot as usize].number;
+                let is_it = number == head || self.is(Protocol::AnyNumber);
+                match word.state {
+                    State::Publishing if is_it && !self.is(Protocol::HelpsNobody) => {
+                        At::Help(head, slot, word)
+                    }
+                    State::Queued if is_it => At::Take(head, slot, word),
+                    _ => At::AdvanceHead(head, false),
+                }
+            }
+            At::Help(_, slot, word) => {
+                self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
+                At::LoadHead
+            }
+            At::Take(head, slot, word) => {
+                let held = word.to(State::Held, me.end);
+                match self.ring.replace(slot, word, held) {
+                    true => {
+                        (me.slot, me.word, me.number) = (slot, held, head);
+                        self.take(head, slot);
+                        At::AdvanceHead(head, true)
+                    }
+                    false => At::LoadHead,
+                }
+            }
+            At::AdvanceHead(head, has_taken) => {
+                self.ring.advance_head(head);
+                if has_taken { At::Read } else { At::LoadHead }
+            }
+            At::Read => {
+                let payload = self.ring.slots[me.slot as usize].payload as usize;
+                if self.numbers[payload] != me.number {
+                    self.fail("a message changed while it was held");
+                }
+                At::Release
+            }
+            At::Release => {
+                let free = self.next_life(me.word, State::Free, NOBODY);
+                if !self.ring.replace(me.slot, me.word, free) {
+                    self.fail("a view was taken from a living process");
+                }
+                At::LoadHead
+            }
+            _ => return None,
+        })
+    }
+
+    fn recovery_step(&mut self, me: &Actor) -> Option<At> {
+        let after = |end, owner, slot: u8| match slot as usize + 1 < SLOTS {
+            true => At::RecoverWord(end, owner, slot + 1),
+            false if self.is(Protocol::EntryFirst) => At::Find,
+            false => At::ClearEntry(end, owner),
+        };
+        Some(match me.at {
+            At::Find => {
+                let end = (0..ENDS).find(|end| self.is_dead(self.ring.owners[*end]))?;
+                let owner = self.ring.owners[end];
+                match self.is(Protocol::EntryFirst) {
+                    true => At::ClearEntry(end as u8, owner),
+                    false => At::RecoverWord(end as u8, owner, 0),
+                }
+            }
+            At::RecoverWord(end, owner, slot) => match self.ring.slots[slot as usize].word {
+                word if word.end == end => At::LoadEntry(end, owner, slot, word),
+                _ => after(end, owner, slot),
+            },
+            At::LoadEntry(end, owner, slot, word) => {
+                let trusts = self.is(Protocol::TrustsTheWord) || self.is(Protocol::EntryFirst);
+                match word.state {
+                    _ if self.ring.owners[end as usize] != owner && !trusts => At::Find,
+                    State::Publishing => At::LoadDeadNumber(end, owner, slot, word),
+                    _ => At::FreeSlot(end, owner, slot, word),
+                }
+            }
+            At::LoadDeadNumber(end, owner, slot, word) => {
+                At::LoadDeadRing(end, owner, slot, word, self.ring.slots[slot as usize].number)
+            }
+            At::LoadDeadRing(end, owner, slot, word, number) => {
+                let is_published = number >= 0
+                    && self.ring.word_of(number) == (RingWord { number, slot })
+                    && !self.is(Protocol::IgnoresTheRing);
+                match is_published {
+                    true => At::CompleteSlot(end, owner, slot, word),
+                    false => At::FreeSlot(end, owner, slot, word),
+                }
+            }
+            At::FreeSlot(end, owner, slot, word) => {
+                let next = after(end, owner, slot);
+                let free = self.next_life(word, State::Free, NOBODY);
+                self.ring.replace(slot, word, free);
+                next
+            }
+            At::CompleteSlot(end, owner, slot, word) => {
+                let next = after(end, owner, slot);
+                self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
+                next
+            }
+            At::ClearEntry(end, owner) => {
+                let entry = &mut self.ring.owners[end as usize];
+                if *entry == owner {
+                    *entry = 0;
+                }
+                match self.is(Protocol::EntryFirst) {
+                    true => At::RecoverWord(end, owner, 0),
+                    false => At::Find,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether every process has ended, or is between two operations.
+    fn is_quiet(&self) -> bool {
+        let rests = |actor: &Actor| {
+            matches!(actor.at, At::Done | At::Dead | At::LoadHead | At::Find | At::Join)
+        };
+        self.actors.iter().all(rests) && !self.ring.owners.iter().any(|owner| self.is_dead(*owner))
+    }
+
+    /// What a new receiver does not find, when all is quiet.
+    fn is_left_behind(&self) -> Option<&'static str> {
+        let mut rest = self.clone();
+        let mut me = receiver(0);
+        for _ in 0..40 * MESSAGES {
+            me.at = rest.receiver_step(&mut me)?;
+        }
+        let is_lost = |message: &usize| self.numbers[*message] >= 0 && !rest.taken[*message];
+        if (0..MESSAGES).any(|message| is_lost(&message)) {
+            return Some("a message is lost");
+        }
+        let are_free = rest.ring.slots.iter().all(|slot| slot.word.state == State::Free);
+        if are_free { rest.violation } else { Some("a slot is lost") }
+    }
+}
+
+impl World for Queue {
+    fn successors(&self) -> Vec<Self> {
+        let steps = (0..self.actors.len()).filter_map(|number| self.step(number));
+        let deaths = (0..self.actors.len()).filter_map(|number| {
+            let me = self.actors[number];
+            (self.deaths > 0 && me.may_die && !matches!(me.at, At::Done | At::Dead)).then(|| {
+                let mut next = self.clone();
+                next.deaths -= 1;
+                next.actors[number].at = At::Dead;
+                next
+            })
+        });
+        steps.chain(deaths).collect()
+    }
+
+    fn violation(&self) -> Option<&'static str> {
+        self.violation.or_else(|| self.is_quiet().then(|| self.is_left_behind()).flatten())
+    }
+}
+
+/// Two senders, one of which sends twice, and a receiver: the ring goes round.
+fn two_senders(protocol: Protocol, deaths: u8) -> Queue {
+    let mut actors = vec![sender(0, 1, 2), sender(1, 3, 3), receiver(2)];
+    actors.extend((deaths > 0).then(recovery));
+    Queue::new(protocol, deaths, &actors)
+}
+
+/// A sender of three messages, which go to two receivers.
+fn two_receivers(protocol: Protocol, deaths: u8) -> Queue {
+    let actors = [sender(0, 1, 3), receiver(1), receiver(2), recovery()];
+    Queue::new(protocol, deaths, &actors)
+}
+
+/// A sender dies, two processes recover its end, and another one takes it.
+fn two_recoveries(protocol: Protocol) -> Queue {
+    let actors = [sender(0, 1, 2), receiver(1), newcomer(0, 3), recovery(), recovery()];
+    Queue::new(protocol, 1, &actors)
+}
+
+#[test]
+fn no_message_of_a_queue_is_torn_doubled_or_lost() {
+    assert!(RING >= SLOTS, "a message in each slot needs a word of the ring");
+    must_hold("two senders", two_senders(Protocol::Real, 0));
+    must_hold("two receivers", two_receivers(Protocol::Real, 0));
+}
+
+#[test]
+fn a_death_at_any_step_of_a_queue_loses_what_the_dead_one_held_and_no_more() {
+    must_hold("two senders, one death", two_senders(Protocol::Real, 1));
+    must_hold("two receivers, two deaths", two_receivers(Protocol::Real, 2));
+    must_hold("two recoveries of an end that is taken again", two_recoveries(Protocol::Real));
+}
+
+#[test]
+fn a_weaker_queue_is_caught() {
+    must_be_caught("no life", two_recoveries(Protocol::WithoutLife));
+    must_be_caught("no second look at the entry", two_recoveries(Protocol::TrustsTheWord));
+    must_be_caught("no look into the ring", two_senders(Protocol::IgnoresTheRing, 1));
+    must_be_caught("the number last", two_senders(Protocol::NumberLast, 0));
+    must_be_caught("any number", two_receivers(Protocol::AnyNumber, 0));
+    must_be_caught("helps nobody", two_senders(Protocol::HelpsNobody, 0));
+    must_be_caught("the entry first", two_recoveries(Protocol::EntryFirst));
+    must_be_caught("the tail first", two_senders(Protocol::TailFirst, 1));
+}
