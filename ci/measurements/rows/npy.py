@@ -15,6 +15,8 @@ PROGRAM = HERE / "programs/npy.py"
 TASK_SECONDS = 0.02
 """A task is a hundred loads, and as many more as take this time."""
 LEAST_LOADS, MOST_LOADS = 100, 20_000
+INSIDE_LOADS = 200
+"""A core that was idle is slow for its first 0.1 s."""
 LEAST_DEFLATED = 20
 """Inflating a smooth image takes milliseconds, and starting a task microseconds."""
 WORKERS = (1, 2, 4, 8)
@@ -91,7 +93,7 @@ def threads(bench, sides):
             bench.measure(THREADS, case(what(kind, place), workers), contenders, rounds)
     for inside in bench.pick((1, 2), ()):
         names = None if inside == 1 else [OURS]
-        contenders = sides.long_loads(program.TWO, MEMORY, names, workers=1, inside=inside)
+        contenders = sides.loads(program.TWO, MEMORY, names, INSIDE_LOADS, workers=1, inside=inside)
         bench.measure(THREADS, case(INSIDE, inside), contenders, bench.pick(5, 1))
 
 

@@ -1,6 +1,7 @@
 //! A channel of which every receiver has every message.
 
-use crate::ring::{ENDS, NOBODY, RING, Ring, RingWord, SLOTS, State, Word};
+use crate::publish::{Loan, Outcome, Publish, Weaker};
+use crate::ring::{ENDS, NOBODY, RING, Ring, SLOTS, State, Word};
 use crate::{World, must_be_caught, must_hold};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -38,14 +39,7 @@ enum At {
     Drop(i8, u8, Word),
     AdvanceHead(i8),
     Write,
-    LoadTail,
-    LoadRing(i8),
-    HelpTail(i8),
-    WriteNumber(i8, RingWord),
-    SetPublishing(i8, RingWord),
-    Publish(i8, RingWord),
-    SetQueued(i8),
-    AdvanceTail(i8),
+    Publish(Publish),
     JoinTail,
     Enter(i8),
     JoinTailAgain,
@@ -75,8 +69,7 @@ struct Actor {
     end: u8,
     next: u8,
     last: u8,
-    slot: u8,
-    word: Word,
+    loan: Loan,
     may_die: bool,
 }
 
@@ -102,7 +95,14 @@ struct Broadcast {
 }
 
 fn actor(at: At, end: u8, messages: (u8, u8), may_die: bool) -> Actor {
-    Actor { at, end, next: messages.0, last: messages.1, slot: 0, word: EMPTY, may_die }
+    Actor {
+        at,
+        end,
+        next: messages.0,
+        last: messages.1,
+        loan: Loan { slot: 0, word: EMPTY },
+        may_die,
+    }
 }
 
 fn sender(end: u8, first: u8, last: u8) -> Actor {
@@ -159,6 +159,11 @@ impl Broadcast {
         owner > 0 && self.actors[owner - 1].at != At::Dead && self.actors[owner - 1].last == 0
     }
 
+    /// Whether an end that lives has a slot pinned.
+    fn is_pinned(&self, end: u8, slot: u8) -> bool {
+        self.receives(end) && self.pins[end as usize] & bit(slot as i8) != 0
+    }
+
     fn payload_is(&self, slot: u8, number: i8) -> bool {
         self.numbers[self.ring.slots[slot as usize].payload as usize] == number
     }
@@ -177,9 +182,12 @@ impl Broadcast {
         let mut me = self.actors[number];
         let at = next
             .loan_step(&mut me)
+            .or_else(|| next.drop_step(&mut me))
+            .or_else(|| next.write_step(&me))
             .or_else(|| next.publish_step(&mut me))
             .or_else(|| next.join_step(&me, number))
-            .or_else(|| next.receive_step(&mut me))?;
+            .or_else(|| next.receive_step(&mut me))
+            .or_else(|| next.hold_step(&mut me))?;
         me.at = at;
         next.actors[number] = me;
         Some(next)
@@ -196,21 +204,24 @@ impl Broadcast {
                 word if word.state == State::Dropped => At::LoadPins(slot, word, 0),
                 _ => after(slot),
             },
-            At::LoadPins(slot, word, end) => {
-                let is_pinned =
-                    self.receives(end) && self.pins[end as usize] & bit(slot as i8) != 0;
-                match end as usize + 1 < ENDS {
-                    _ if is_pinned => after(slot),
-                    true => At::LoadPins(slot, word, end + 1),
-                    false => At::TakeDropped(slot, word),
-                }
-            }
+            At::LoadPins(slot, word, end) => match end as usize + 1 < ENDS {
+                _ if self.is_pinned(end, slot) => after(slot),
+                true => At::LoadPins(slot, word, end + 1),
+                false => At::TakeDropped(slot, word),
+            },
             At::TakeFree(slot, word) | At::TakeDropped(slot, word) => {
                 let loaned = word.next_life(State::Loaned, me.end);
                 let done = self.ring.replace(slot, word, loaned);
-                (me.slot, me.word) = (slot, loaned);
+                me.loan = Loan { slot, word: loaned };
                 if done { At::Write } else { At::Loan(0) }
             }
+            _ => return None,
+        })
+    }
+
+    /// Drops the oldest message, if that is allowed.
+    fn drop_step(&mut self, me: &mut Actor) -> Option<At> {
+        Some(match me.at {
             At::LoadHead => At::LoadOldest(self.ring.head),
             At::LoadOldest(head) => match self.ring.word_of(head) {
                 word if word.number < head => At::Loan(0),
@@ -226,10 +237,7 @@ impl Broadcast {
                     State::Publishing if is_it => At::HelpOldest(slot, word),
                     State::Queued if is_it && self.blocks() => At::LoadCursor(head, slot, word, 0),
                     State::Queued if is_it && self.is(Protocol::PinsFirst) => {
-                        let is_pinned = |end: u8| {
-                            self.receives(end) && self.pins[end as usize] & bit(slot as i8) != 0
-                        };
-                        match (0..ENDS as u8).any(is_pinned) {
+                        match (0..ENDS as u8).any(|end| self.is_pinned(end, slot)) {
                             true => At::Loan(0),
                             false => At::Drop(head, slot, word),
                         }
@@ -253,7 +261,7 @@ impl Broadcast {
             At::Drop(head, slot, word) if self.is(Protocol::PinsFirst) => {
                 let loaned = word.next_life(State::Loaned, me.end);
                 let done = self.ring.replace(slot, word, loaned);
-                (me.slot, me.word) = (slot, loaned);
+                me.loan = Loan { slot, word: loaned };
                 self.ring.advance_head(head);
                 if done { At::Write } else { At::Loan(0) }
             }
@@ -271,57 +279,35 @@ impl Broadcast {
         })
     }
 
+    fn write_step(&mut self, me: &Actor) -> Option<At> {
+        if me.at != At::Write {
+            return None;
+        }
+        let slot = &mut self.ring.slots[me.loan.slot as usize];
+        let has_it = slot.word == me.loan.word;
+        slot.payload = me.next;
+        if !has_it {
+            self.fail("a slot is written by a process that does not have it");
+        }
+        Some(At::Publish(Publish::LoadTail))
+    }
+
     fn publish_step(&mut self, me: &mut Actor) -> Option<At> {
-        let slot = me.slot as usize;
-        Some(match me.at {
-            At::Write => {
-                if self.ring.slots[slot].word != me.word {
-                    self.fail("a slot is written by a process that does not have it");
-                }
-                self.ring.slots[slot].payload = me.next;
-                At::LoadTail
+        let At::Publish(step) = me.at else { return None };
+        Some(match step.step(&mut self.ring, &mut me.loan, Weaker::default()) {
+            Outcome::Next(step) => At::Publish(step),
+            Outcome::Published(number, step) => {
+                self.numbers[me.next as usize] = number;
+                At::Publish(step)
             }
-            At::LoadTail => At::LoadRing(self.ring.tail),
-            At::LoadRing(tail) => match self.ring.word_of(tail) {
-                word if word.number == tail => At::HelpTail(tail),
-                word if word.number > tail => At::LoadTail,
-                word => At::WriteNumber(tail, word),
-            },
-            At::HelpTail(tail) => {
-                self.ring.advance_tail(tail);
-                At::LoadTail
+            Outcome::LoanLost => {
+                self.fail("a loan was taken from a living process");
+                At::Done
             }
-            At::WriteNumber(tail, word) => {
-                self.ring.slots[slot].number = tail;
-                At::SetPublishing(tail, word)
-            }
-            At::SetPublishing(tail, word) => {
-                let publishing = me.word.to(State::Publishing, me.end);
-                if me.word != publishing && !self.ring.replace(me.slot, me.word, publishing) {
-                    self.fail("a loan was taken from a living process");
-                }
-                me.word = publishing;
-                At::Publish(tail, word)
-            }
-            At::Publish(tail, word) => {
-                let to = RingWord { number: tail, slot: me.slot };
-                if self.ring.replace_ring_word(tail, word, to) {
-                    self.numbers[me.next as usize] = tail;
-                    At::SetQueued(tail)
-                } else {
-                    At::LoadTail
-                }
-            }
-            At::SetQueued(tail) => {
-                self.ring.replace(me.slot, me.word, me.word.to(State::Queued, NOBODY));
-                At::AdvanceTail(tail)
-            }
-            At::AdvanceTail(tail) => {
-                self.ring.advance_tail(tail);
+            Outcome::Done => {
                 me.next += 1;
                 if me.next > me.last { At::Done } else { At::Loan(0) }
             }
-            _ => return None,
         })
     }
 
@@ -382,7 +368,7 @@ impl Broadcast {
                 match word.state {
                     State::Publishing if is_it => At::Help(slot, word),
                     State::Queued if is_it && self.is(Protocol::CursorFirst) => {
-                        me.word = word;
+                        me.loan.word = word;
                         At::AdvanceCursor(slot)
                     }
                     State::Queued if is_it => At::Pin(slot, word),
@@ -393,6 +379,15 @@ impl Broadcast {
                 self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
                 At::Receive
             }
+            _ => return None,
+        })
+    }
+
+    /// Holds a message that was found, and gives it back.
+    fn hold_step(&mut self, me: &mut Actor) -> Option<At> {
+        let end = me.end as usize;
+        let cursor = self.cursors[end];
+        Some(match me.at {
             At::Pin(slot, word) => {
                 self.pins[end] |= bit(slot as i8);
                 match self.is(Protocol::WithoutSecondLook) {
@@ -411,7 +406,7 @@ impl Broadcast {
             At::AdvanceCursor(slot) => {
                 self.received[end] |= bit(cursor);
                 self.cursors[end] = cursor + 1;
-                me.slot = slot;
+                me.loan.slot = slot;
                 if self.is(Protocol::CursorFirst) { At::LatePin(slot) } else { At::Read }
             }
             At::LatePin(slot) => {
@@ -419,13 +414,13 @@ impl Broadcast {
                 At::Read
             }
             At::Read => {
-                if !self.payload_is(me.slot, cursor - 1) {
+                if !self.payload_is(me.loan.slot, cursor - 1) {
                     self.fail("a message changed while it was held");
                 }
                 At::Unpin
             }
             At::Unpin => {
-                self.pins[end] &= !bit(me.slot as i8);
+                self.pins[end] &= !bit(me.loan.slot as i8);
                 At::Receive
             }
             _ => return None,
@@ -445,14 +440,13 @@ impl Broadcast {
 impl World for Broadcast {
     fn successors(&self) -> Vec<Self> {
         let steps = (0..self.actors.len()).filter_map(|number| self.step(number));
-        let deaths = (0..self.actors.len()).filter_map(|number| {
-            (self.deaths > 0 && self.actors[number].may_die).then(|| {
-                let mut next = self.clone();
-                next.deaths -= 1;
-                next.actors[number].at = At::Dead;
-                next.actors[number].may_die = false;
-                next
-            })
+        let may_die = |number: &usize| self.deaths > 0 && self.actors[*number].may_die;
+        let deaths = (0..self.actors.len()).filter(may_die).map(|number| {
+            let mut next = self.clone();
+            next.deaths -= 1;
+            next.actors[number].at = At::Dead;
+            next.actors[number].may_die = false;
+            next
         });
         steps.chain(deaths).collect()
     }

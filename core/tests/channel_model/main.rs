@@ -10,6 +10,7 @@
 //! * queue: each message is taken once, after all messages with smaller numbers;
 //! * broadcast: a receiver has each message with a number from its join on, in order, or counts it
 //!   as missed; where a full channel blocks, it misses none;
+//! * nobody sleeps beside a message once the senders are done;
 //! * when the processes have ended, died and been recovered, a new receiver finds every message
 //!   that was published and not taken, and all slots come back.
 //!
@@ -19,8 +20,10 @@
 #![allow(missing_docs)]
 
 mod broadcast;
+mod publish;
 mod queue;
 mod ring;
+mod waiting;
 
 use std::collections::HashSet;
 use std::fmt::Debug;

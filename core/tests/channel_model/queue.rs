@@ -1,5 +1,6 @@
 //! A channel whose messages go to one receiver each.
 
+use crate::publish::{Loan, Outcome, Publish, Weaker};
 use crate::ring::{ENDS, NOBODY, RING, Ring, RingWord, SLOTS, State, Word};
 use crate::{World, must_be_caught, must_hold};
 
@@ -32,15 +33,7 @@ enum At {
     Loan(u8),
     TakeFree(u8, Word),
     Write,
-    LoadTail,
-    LoadRing(i8),
-    HelpTail(i8),
-    WriteNumber(i8, RingWord),
-    SetPublishing(i8, RingWord),
-    Publish(i8, RingWord),
-    LateNumber(i8),
-    SetQueued(i8),
-    AdvanceTail(i8),
+    Publish(Publish),
     Leave,
     LoadHead,
     LoadRingWord(i8),
@@ -72,9 +65,7 @@ struct Actor {
     /// The next message that it sends, and the last one; none for a receiver.
     next: u8,
     last: u8,
-    /// The slot that it has, with the word that it put there.
-    slot: u8,
-    word: Word,
+    loan: Loan,
     number: i8,
     may_die: bool,
 }
@@ -102,7 +93,7 @@ fn owner_of(actor: usize) -> u8 {
 
 fn actor(at: At, end: u8, messages: (u8, u8), may_die: bool) -> Actor {
     let (next, last) = messages;
-    Actor { at, end, next, last, slot: 0, word: EMPTY, number: 0, may_die }
+    Actor { at, end, next, last, loan: Loan { slot: 0, word: EMPTY }, number: 0, may_die }
 }
 
 fn sender(end: u8, first: u8, last: u8) -> Actor {
@@ -187,16 +178,18 @@ impl Queue {
         let mut next = self.clone();
         let mut me = self.actors[number];
         let at = next
-            .sender_step(&mut me, number)
+            .loan_step(&mut me, number)
+            .or_else(|| next.publish_step(&mut me))
             .or_else(|| next.receiver_step(&mut me))
-            .or_else(|| next.recovery_step(&me))?;
+            .or_else(|| next.recovery_step(&me))
+            .or_else(|| next.recover_slot_step(&me))?;
         me.at = at;
         next.actors[number] = me;
         Some(next)
     }
 
-    fn sender_step(&mut self, me: &mut Actor, number: usize) -> Option<At> {
-        let slot = me.slot as usize;
+    fn loan_step(&mut self, me: &mut Actor, number: usize) -> Option<At> {
+        let slot = me.loan.slot as usize;
         Some(match me.at {
             At::Join if self.ring.owners[me.end as usize] != 0 => return None,
             At::Join => {
@@ -211,75 +204,44 @@ impl Queue {
             At::TakeFree(index, word) => {
                 let loaned = self.next_life(word, State::Loaned, me.end);
                 let done = self.ring.replace(index, word, loaned);
-                (me.slot, me.word) = (index, loaned);
+                me.loan = Loan { slot: index, word: loaned };
                 if done { At::Write } else { At::Loan(0) }
             }
             At::Write => {
-                if self.ring.slots[slot].word != me.word {
+                if self.ring.slots[slot].word != me.loan.word {
                     self.fail("a slot is written by a process that does not have it");
                 }
                 self.ring.slots[slot].payload = me.next;
-                At::LoadTail
-            }
-            At::LoadTail if self.is(Protocol::TailFirst) => {
-                let tail = self.ring.tail;
-                self.ring.tail += 1;
-                At::LoadRing(tail)
-            }
-            At::LoadTail => At::LoadRing(self.ring.tail),
-            At::LoadRing(tail) => match self.ring.word_of(tail) {
-                word if word.number == tail => At::HelpTail(tail),
-                word if word.number > tail => At::LoadTail,
-                word if self.is(Protocol::NumberLast) => At::SetPublishing(tail, word),
-                word => At::WriteNumber(tail, word),
-            },
-            At::HelpTail(tail) => {
-                self.ring.advance_tail(tail);
-                At::LoadTail
-            }
-            At::WriteNumber(tail, word) => {
-                self.ring.slots[slot].number = tail;
-                At::SetPublishing(tail, word)
-            }
-            At::SetPublishing(tail, word) => {
-                let publishing = me.word.to(State::Publishing, me.end);
-                if me.word != publishing && !self.ring.replace(me.slot, me.word, publishing) {
-                    self.fail("a loan was taken from a living process");
-                }
-                me.word = publishing;
-                At::Publish(tail, word)
-            }
-            At::Publish(tail, word) => {
-                let to = RingWord { number: tail, slot: me.slot };
-                match self.ring.replace_ring_word(tail, word, to) {
-                    true => {
-                        self.published(me.next, tail);
-                        match self.is(Protocol::NumberLast) {
-                            true => At::LateNumber(tail),
-                            false => At::SetQueued(tail),
-                        }
-                    }
-                    false => At::LoadTail,
-                }
-            }
-            At::LateNumber(tail) => {
-                self.ring.slots[slot].number = tail;
-                At::SetQueued(tail)
-            }
-            At::SetQueued(tail) => {
-                self.ring.replace(me.slot, me.word, me.word.to(State::Queued, NOBODY));
-                At::AdvanceTail(tail)
-            }
-            At::AdvanceTail(tail) => {
-                self.ring.advance_tail(tail);
-                me.next += 1;
-                if me.next > me.last { At::Leave } else { At::Loan(0) }
+                At::Publish(Publish::LoadTail)
             }
             At::Leave => {
                 self.ring.owners[me.end as usize] = 0;
                 At::Done
             }
             _ => return None,
+        })
+    }
+
+    fn publish_step(&mut self, me: &mut Actor) -> Option<At> {
+        let At::Publish(step) = me.at else { return None };
+        let weaker = Weaker {
+            number_last: self.is(Protocol::NumberLast),
+            tail_first: self.is(Protocol::TailFirst),
+        };
+        Some(match step.step(&mut self.ring, &mut me.loan, weaker) {
+            Outcome::Next(step) => At::Publish(step),
+            Outcome::Published(number, step) => {
+                self.published(me.next, number);
+                At::Publish(step)
+            }
+            Outcome::LoanLost => {
+                self.fail("a loan was taken from a living process");
+                At::Done
+            }
+            Outcome::Done => {
+                me.next += 1;
+                if me.next > me.last { At::Leave } else { At::Loan(0) }
+            }
         })
     }
 
@@ -313,7 +275,7 @@ impl Queue {
                 let held = word.to(State::Held, me.end);
                 match self.ring.replace(slot, word, held) {
                     true => {
-                        (me.slot, me.word, me.number) = (slot, held, head);
+                        (me.loan, me.number) = (Loan { slot, word: held }, head);
                         self.take(head, slot);
                         At::AdvanceHead(head, true)
                     }
@@ -325,15 +287,15 @@ impl Queue {
                 if has_taken { At::Read } else { At::LoadHead }
             }
             At::Read => {
-                let payload = self.ring.slots[me.slot as usize].payload as usize;
+                let payload = self.ring.slots[me.loan.slot as usize].payload as usize;
                 if self.numbers[payload] != me.number {
                     self.fail("a message changed while it was held");
                 }
                 At::Release
             }
             At::Release => {
-                let free = self.next_life(me.word, State::Free, NOBODY);
-                if !self.ring.replace(me.slot, me.word, free) {
+                let free = self.next_life(me.loan.word, State::Free, NOBODY);
+                if !self.ring.replace(me.loan.slot, me.loan.word, free) {
                     self.fail("a view was taken from a living process");
                 }
                 At::LoadHead
@@ -342,12 +304,16 @@ impl Queue {
         })
     }
 
-    fn recovery_step(&mut self, me: &Actor) -> Option<At> {
-        let after = |end, owner, slot: u8| match slot as usize + 1 < SLOTS {
+    /// The step after a slot was recovered.
+    fn after(&self, end: u8, owner: u8, slot: u8) -> At {
+        match slot as usize + 1 < SLOTS {
             true => At::RecoverWord(end, owner, slot + 1),
             false if self.is(Protocol::EntryFirst) => At::Find,
             false => At::ClearEntry(end, owner),
-        };
+        }
+    }
+
+    fn recovery_step(&mut self, me: &Actor) -> Option<At> {
         Some(match me.at {
             At::Find => {
                 let end = (0..ENDS).find(|end| self.is_dead(self.ring.owners[*end]))?;
@@ -359,8 +325,25 @@ impl Queue {
             }
             At::RecoverWord(end, owner, slot) => match self.ring.slots[slot as usize].word {
                 word if word.end == end => At::LoadEntry(end, owner, slot, word),
-                _ => after(end, owner, slot),
+                _ => self.after(end, owner, slot),
             },
+            At::ClearEntry(end, owner) => {
+                let entry = &mut self.ring.owners[end as usize];
+                if *entry == owner {
+                    *entry = 0;
+                }
+                match self.is(Protocol::EntryFirst) {
+                    true => At::RecoverWord(end, owner, 0),
+                    false => At::Find,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Recovers one slot of a dead end.
+    fn recover_slot_step(&mut self, me: &Actor) -> Option<At> {
+        Some(match me.at {
             At::LoadEntry(end, owner, slot, word) => {
                 let trusts = self.is(Protocol::TrustsTheWord) || self.is(Protocol::EntryFirst);
                 match word.state {
@@ -382,25 +365,15 @@ impl Queue {
                 }
             }
             At::FreeSlot(end, owner, slot, word) => {
-                let next = after(end, owner, slot);
+                let next = self.after(end, owner, slot);
                 let free = self.next_life(word, State::Free, NOBODY);
                 self.ring.replace(slot, word, free);
                 next
             }
             At::CompleteSlot(end, owner, slot, word) => {
-                let next = after(end, owner, slot);
+                let next = self.after(end, owner, slot);
                 self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
                 next
-            }
-            At::ClearEntry(end, owner) => {
-                let entry = &mut self.ring.owners[end as usize];
-                if *entry == owner {
-                    *entry = 0;
-                }
-                match self.is(Protocol::EntryFirst) {
-                    true => At::RecoverWord(end, owner, 0),
-                    false => At::Find,
-                }
             }
             _ => return None,
         })
@@ -433,14 +406,15 @@ impl Queue {
 impl World for Queue {
     fn successors(&self) -> Vec<Self> {
         let steps = (0..self.actors.len()).filter_map(|number| self.step(number));
-        let deaths = (0..self.actors.len()).filter_map(|number| {
-            let me = self.actors[number];
-            (self.deaths > 0 && me.may_die && !matches!(me.at, At::Done | At::Dead)).then(|| {
-                let mut next = self.clone();
-                next.deaths -= 1;
-                next.actors[number].at = At::Dead;
-                next
-            })
+        let may_die = |number: &usize| {
+            let me = self.actors[*number];
+            self.deaths > 0 && me.may_die && !matches!(me.at, At::Done | At::Dead)
+        };
+        let deaths = (0..self.actors.len()).filter(may_die).map(|number| {
+            let mut next = self.clone();
+            next.deaths -= 1;
+            next.actors[number].at = At::Dead;
+            next
         });
         steps.chain(deaths).collect()
     }
