@@ -1,7 +1,9 @@
 //! Slots and the ring, as both kinds of channel have them.
 
 pub(crate) const SLOTS: usize = 2;
+/// The words of the ring: one for the message of each slot.
 pub(crate) const RING: usize = 2;
+const _: () = assert!(RING >= SLOTS);
 /// The most ends.
 pub(crate) const ENDS: usize = 3;
 /// No end: of a slot that is free or queued.
