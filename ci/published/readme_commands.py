@@ -1,10 +1,10 @@
 """Follows the README's commands to install from a clone, and runs its first example of each
 language.
 
-    python ci/published/readme_commands.py            in a clean clone, where nothing is compiled
-    python ci/published/readme_commands.py --short    in this folder, where most is compiled
+    python ci/published/readme_commands.py LANGUAGE …
 
-Both run in a clean environment: an empty home, and nothing of ci/env on the paths.
+It runs in a clean clone, where nothing is compiled, and in a clean environment: an empty home, and
+nothing of ci/env on the paths.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 OF_CI_ENV = (
+    "CARGO_TARGET_DIR",
     "PKG_CONFIG_PATH",
     "CMAKE_PREFIX_PATH",
     "LD_LIBRARY_PATH",
@@ -87,13 +88,12 @@ def example(title, language):
     return text
 
 
-def environment(home, short):
+def environment(home):
     made = str(ROOT / "target/ci")
     paths = [path for path in os.environ["PATH"].split(os.pathsep) if not path.startswith(made)]
     real = pathlib.Path.home()
     tools = {"CARGO_HOME": str(real / ".cargo"), "RUSTUP_HOME": str(real / ".rustup")}
-    unset = OF_CI_ENV if short else (*OF_CI_ENV, "CARGO_TARGET_DIR")
-    clean = {name: value for name, value in os.environ.items() if name not in unset}
+    clean = {name: value for name, value in os.environ.items() if name not in OF_CI_ENV}
     return tools | clean | {"HOME": str(home), "PATH": os.pathsep.join(paths)}
 
 
@@ -108,22 +108,20 @@ def clone(to):
             shutil.copy2(ROOT / name, to / name)
 
 
-def script(title, home, short):
+def script(title, home):
     language, before, folder, then = SECTIONS[title]
     (home / f"example.{language}").write_text(example(title, language))
     commands = blocks(SAME_COMMANDS.get(title, title), "sh")
     assert commands, f"the README says no command to install for {title}"
-    if short and language == "rust":
-        before += f"; export CARGO_TARGET_DIR={ROOT / 'target/ci/installing'}"
     return "\n".join(["set -euo pipefail", before, f"cd {folder}", *commands, then])
 
 
-def follow(title, home, short):
+def follow(title, home):
     """Runs a section's commands and example. Returns whether they succeed."""
-    text = script(title, home, short)
+    text = script(title, home)
     done = subprocess.run(
         ["bash", "-c", text],
-        env=environment(home, short),
+        env=environment(home),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -138,8 +136,8 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--short", action="store_true")
-    short = parser.parse_args().short
+    parser.add_argument("language", nargs="+", choices=SECTIONS)
+    languages = parser.parse_args().language
     promised = re.findall(
         NOT_PUBLISHED,
         "\n".join(
@@ -151,11 +149,8 @@ def main():
         print(f"FAILED: a README says `{words}`, and nothing is published")
     with tempfile.TemporaryDirectory(prefix="shmarray-home-") as home:
         home = pathlib.Path(home)
-        if short:
-            (home / "shmarray").symlink_to(ROOT)
-        else:
-            clone(home / "shmarray")
-        done = [follow(title, home, short) for title in SECTIONS]
+        clone(home / "shmarray")
+        done = [follow(title, home) for title in languages]
     done.append(not promised)
     print(f"README's commands: {sum(done)} passed, {done.count(False)} failed")
     sys.exit(not all(done))

@@ -77,6 +77,7 @@ MUSL_SHORT = ("arrays", "leases", "messages", "linux")
 # The tests of core, each a file or a folder, but crashes, which needs a cfg of its own.
 CORE_TESTS = {path.stem for path in ROOT.glob("core/tests/*.rs")}
 CORE_TESTS |= {path.parent.name for path in ROOT.glob("core/tests/*/main.rs")} - {"crashes"}
+PORTABLE_LONG = sorted(CORE_TESTS - {"arrays"})
 MUSL_LONG = sorted(CORE_TESTS - {*MUSL_SHORT})
 SHELL_SCRIPTS = " ".join(
     (
@@ -126,6 +127,7 @@ OTHER_LONG = (
 )
 LOKY_SHORT, LOKY_LONG = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
 WATCH_TESTS = ("ci/suites/test_running.py", "ci/measurements/test_leftovers.py")
+OTHER_LANGUAGES = ("Python", "Ruby", "C++", "C")
 INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
 
 HOUSE = [
@@ -148,7 +150,7 @@ CORE = [
     ("core, faults", crashes(*FAULTS_SHORT), rust_tests),
     (
         "core, portable backend",
-        one_after_the_other(portable("--lib", "--tests", *SAYING), portable("--doc")),
+        one_after_the_other(portable("--test", "arrays", *SAYING), elsewhere()),
         rust_tests,
     ),
     ("core, musl", musl(MUSL_SHORT, *SAYING), rust_tests),
@@ -165,7 +167,6 @@ CORE = [
 
 C = [
     ("C ABI and command line", cargo("test", *BINDINGS, *SAYING), rust_tests),
-    ("C ABI, portable backend", elsewhere(), rust_tests),
     ("C and C++", bash("ci/test-c", "--short"), counted_line),
     ("recorded ABI", pytest("ci/abi"), pytest_line),
     ("installing", bash("ci/test-install", "--short"), counted_line),
@@ -214,7 +215,7 @@ EVERYTHING = [
     ("README examples", python("ci/published/readme_examples.py"), counted_line),
     (
         "README's commands to install",
-        python("ci/published/readme_commands.py", "--short"),
+        python("ci/published/readme_commands.py", "Rust"),
         counted_line,
     ),
     ("benchmarks: what is published", python("ci/measurements/check.py"), counted_line),
@@ -233,6 +234,14 @@ LONG = [
     ("a new dtype", pytest("ci/new_dtype/test_added.py"), pytest_line),
     ("core, crashes", long_form(crashes(*CRASH_LONG)), rust_tests),
     ("core, faults", bash("ci/inject"), counted_line),
+    (
+        "core, portable backend",
+        one_after_the_other(
+            portable("--lib", *(f"--test={name}" for name in PORTABLE_LONG), *SAYING),
+            portable("--doc"),
+        ),
+        rust_tests,
+    ),
     (
         "core, musl",
         one_after_the_other(musl(MUSL_LONG, "--lib", *SAYING), musl((), "--doc")),
@@ -258,5 +267,9 @@ LONG = [
     ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
     ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
     ("the crate as published", python("ci/published/crate.py", "--oldest"), counted_line),
-    ("README's commands to install", python("ci/published/readme_commands.py"), counted_line),
+    (
+        "README's commands to install",
+        python("ci/published/readme_commands.py", *OTHER_LANGUAGES),
+        counted_line,
+    ),
 ]

@@ -254,10 +254,26 @@ def run_python():
     return run
 
 
+# Ctrl-C once: of a signal that is sent again, nothing is seen. It is also for a program that was
+# begun with SIGINT ignored.
+INTERRUPTED_ONCE = """
+import signal
+
+def interrupt_once(number, frame, seen=[]):
+    if not seen:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupt_once)
+"""
+
+
 def interrupted(code, *arguments):
     """Sends Ctrl-C to a program that waits. Returns its output after "waiting" and how it ended."""
     child = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTED_ONCE + code, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout.readline() == "waiting\n"
     while child.poll() is None:  # a signal between the line and the wait may be missed

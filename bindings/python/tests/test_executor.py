@@ -212,16 +212,18 @@ def test_map_gives_up_after_its_timeout(one, gate):
     held.result()
 
 
-def test_callbacks_are_called_and_may_fail(one, monkeypatch):
+def test_callbacks_are_called_and_may_fail(one, gate, monkeypatch):
     said, heard = [], []
     monkeypatch.setattr(threading, "excepthook", lambda arguments: said.append(arguments.exc_type))
 
     def stops(_):
         raise KeyboardInterrupt
 
-    future = one.submit(tasks.square, 3)
+    future = one.submit(gate.pass_through)
+    gate.next_arrival()
     future.add_done_callback(heard.append)
-    future.add_done_callback(stops)
+    future.add_done_callback(stops)  # of a future that is done, it would be called here
+    gate.open()
     assert one.submit(tasks.square, 4).result() == 16
     assert heard == [future]
     assert said == [KeyboardInterrupt]

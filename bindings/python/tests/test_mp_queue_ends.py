@@ -193,9 +193,8 @@ def test_children_forked_meanwhile_keep_no_slot_and_no_task():
 
 
 INTERRUPTED = """
-import signal, sys
+import sys
 import shmarray.multiprocessing as mp
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell had it ignored
 q = mp.JoinableQueue(1)
 if sys.argv[1] != "get":
     q.put(0)
@@ -204,7 +203,6 @@ try:
     print("waiting", flush=True)
     wait()
 except KeyboardInterrupt:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not q.empty():
         assert q.get() == 0
         q.task_done()
