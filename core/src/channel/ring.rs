@@ -1,0 +1,319 @@
+//! The ring of a channel: which slot has which message, and who has which slot.
+//!
+//! PROTOCOL.md, "Channels", describes the protocol and gives its reasons; `tests/channel_model`
+//! searches it, step by step as it stands here. This module is its lock-free part.
+//!
+//! **slot word**: bits 0–2 the state, bits 3–12 the end, bits 13–63 the life. AcqRel.
+//!
+//! | from | to | function |
+//! |---|---|---|
+//! | FREE, DROPPED | LOANED | `loan` |
+//! | LOANED | PUBLISHING | `publish` |
+//! | PUBLISHING | QUEUED | `publish`, `look_at`: any process that sees the ring's word |
+//! | QUEUED | HELD | `take` |
+//! | QUEUED | LOANED | `loan_oldest` |
+//! | QUEUED | DROPPED | `drop_oldest` |
+//! | LOANED, HELD | FREE | `give_back` |
+//! | LOANED, HELD, PUBLISHING | FREE, QUEUED | `recover` |
+//!
+//! **ring word**: bits 0–9 the slot, bits 10–63 the number of its message, which only grows.
+//!
+//! Invariants:
+//! * R1 a message is published by one store to the ring, so its numbers have no gaps.
+//! * R2 only a process that has a slot LOANED, HELD or pinned touches its payload.
+//! * R3 the tail and the head are never ahead of the ring.
+
+use crate::control::Ordering::{Acquire, Release, SeqCst};
+use crate::control::{ChannelWords, fence};
+
+const FREE: u64 = 0;
+const LOANED: u64 = 1;
+const PUBLISHING: u64 = 2;
+const QUEUED: u64 = 3;
+const HELD: u64 = 4;
+const DROPPED: u64 = 5;
+const STATE_MASK: u64 = 0b111;
+
+const END_SHIFT: u32 = 3;
+const END_MASK: u64 = 1023;
+/// No end: of a slot that is free, queued or dropped.
+const NOBODY: u32 = 1023;
+const LIFE_SHIFT: u32 = 13;
+
+const NUMBER_SHIFT: u32 = 10;
+const SLOT_MASK: u64 = 1023;
+
+/// The value of a slot's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SlotWord(u64);
+
+impl SlotWord {
+    fn state(self) -> u64 {
+        self.0 & STATE_MASK
+    }
+
+    fn end(self) -> u32 {
+        (self.0 >> END_SHIFT & END_MASK) as u32
+    }
+
+    /// Returns the word in another state of the same life.
+    fn to(self, state: u64, end: u32) -> Self {
+        Self(self.0 >> LIFE_SHIFT << LIFE_SHIFT | u64::from(end) << END_SHIFT | state)
+    }
+
+    /// Returns the word when the slot is given to another purpose. The life wraps after 2^51.
+    fn next_life(self, state: u64, end: u32) -> Self {
+        Self(self.0.wrapping_add(1 << LIFE_SHIFT)).to(state, end)
+    }
+}
+
+/// A slot that an end has on loan or holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) slot: u32,
+    /// The number of the message, if it is held.
+    pub(super) number: u64,
+    word: SlotWord,
+}
+
+/// What lies at a number of the ring.
+enum At {
+    /// No message yet.
+    Nothing,
+    /// A message that can be taken, and its slot's word.
+    Queued(u32, SlotWord),
+    /// A message that was taken or dropped.
+    Gone,
+}
+
+/// What a receiver of a broadcast finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Message(Taken),
+    Missed(u64),
+    Nothing,
+}
+
+/// The ring and the slots of a channel.
+#[derive(Clone, Copy)]
+pub(super) struct Ring {
+    words: ChannelWords,
+}
+
+impl Ring {
+    pub(super) fn new(words: ChannelWords) -> Self {
+        Self { words }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.words.layout().slots
+    }
+
+    fn slot(&self, slot: u32) -> SlotWord {
+        SlotWord(self.words.slot(slot).load(Acquire))
+    }
+
+    fn replace(&self, slot: u32, from: SlotWord, to: SlotWord) -> bool {
+        self.words.slot(slot).replace(from.0, to.0)
+    }
+
+    /// Takes a slot without a message. `is_pinned` says whether a living end has a slot pinned.
+    pub(super) fn loan(&self, end: u32, is_pinned: impl Fn(u32) -> bool) -> Option<Taken> {
+        self.slots().find_map(|slot| {
+            let word = self.slot(slot);
+            let is_usable =
+                word.state() == FREE || word.state() == DROPPED && !is_pinned(slot);
+            let loaned = word.next_life(LOANED, end);
+            (is_usable && self.replace(slot, word, loaned))
+                .then_some(Taken { slot, number: 0, word: loaned })
+        })
+    }
+
+    /// Publishes what is on loan (R1). Returns its number.
+    pub(super) fn publish(&self, loan: Taken) -> u64 {
+        let (slot, publishing) = (loan.slot, loan.word.to(PUBLISHING, loan.word.end()));
+        let mut word = loan.word;
+        loop {
+            let tail = self.words.tail().load(Acquire);
+            let before = self.words.ring(tail).load(Acquire);
+            if before >> NUMBER_SHIFT >= tail {
+                self.advance_tail(tail);
+                continue;
+            }
+            // Release: for the process that finds it PUBLISHING, or recovers it.
+            self.words.number(slot).store(tail, Release);
+            if word != publishing {
+                let is_ours = self.replace(slot, word, publishing);
+                debug_assert!(is_ours, "R2: a loan is its end's alone");
+                word = publishing;
+            }
+            let after = tail << NUMBER_SHIFT | u64::from(slot);
+            if self.words.ring(tail).replace(before, after) {
+                // If it fails, another process has helped.
+                let _ = self.replace(slot, publishing, publishing.to(QUEUED, NOBODY));
+                self.advance_tail(tail);
+                fence(SeqCst); // C5: the futex word is loaded afterwards
+                return tail;
+            }
+        }
+    }
+
+    fn advance_tail(&self, tail: u64) {
+        let _ = self.words.tail().replace(tail, tail + 1); // or another did
+    }
+
+    fn advance_head(&self, head: u64) {
+        let _ = self.words.head().replace(head, head + 1); // or another did
+    }
+
+    /// Looks at the message with a number, and helps a sender that was stopped.
+    fn look_at(&self, number: u64) -> At {
+        loop {
+            let ring = self.words.ring(number).load(Acquire);
+            match (ring >> NUMBER_SHIFT).cmp(&number) {
+                std::cmp::Ordering::Less => return At::Nothing,
+                std::cmp::Ordering::Greater => return At::Gone,
+                std::cmp::Ordering::Equal => {}
+            }
+            let slot = (ring & SLOT_MASK) as u32;
+            let word = self.slot(slot);
+            let is_it = self.words.number(slot).load(Acquire) == number;
+            match word.state() {
+                QUEUED if is_it => return At::Queued(slot, word),
+                PUBLISHING if is_it => _ = self.replace(slot, word, word.to(QUEUED, NOBODY)),
+                _ => return At::Gone,
+            }
+        }
+    }
+
+    /// Takes the oldest message. `None` if there is none.
+    pub(super) fn take(&self, end: u32) -> Option<Taken> {
+        self.take_to(|word| word.to(HELD, end))
+    }
+
+    /// Drops the oldest message of a queue, and takes its slot on loan.
+    pub(super) fn loan_oldest(&self, end: u32) -> Option<Taken> {
+        self.take_to(|word| word.next_life(LOANED, end))
+    }
+
+    fn take_to(&self, next: impl Fn(SlotWord) -> SlotWord) -> Option<Taken> {
+        loop {
+            let number = self.words.head().load(Acquire);
+            match self.look_at(number) {
+                At::Nothing => return None,
+                At::Gone => self.advance_head(number),
+                At::Queued(slot, queued) => {
+                    let word = next(queued);
+                    if self.replace(slot, queued, word) {
+                        self.advance_head(number);
+                        return Some(Taken { slot, number, word });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Drops the oldest message of a broadcast, if `may_drop` says so of its number. Returns
+    /// whether one was dropped, by this process or another.
+    pub(super) fn drop_oldest(&self, may_drop: impl Fn(u64) -> bool) -> bool {
+        let number = self.words.head().load(Acquire);
+        match self.look_at(number) {
+            At::Nothing => false,
+            At::Gone => {
+                self.advance_head(number);
+                true
+            }
+            At::Queued(..) if !may_drop(number) => false,
+            At::Queued(slot, queued) => {
+                if self.replace(slot, queued, queued.to(DROPPED, NOBODY)) {
+                    self.advance_head(number);
+                }
+                fence(SeqCst); // C1: the pins are loaded afterwards
+                true
+            }
+        }
+    }
+
+    /// Gives back a slot that is on loan or held.
+    pub(super) fn give_back(&self, taken: Taken) {
+        let is_ours = self.replace(taken.slot, taken.word, taken.word.next_life(FREE, NOBODY));
+        debug_assert!(is_ours, "R2: what an end has is its alone");
+        fence(SeqCst); // C5
+    }
+
+    /// Receives the message of a broadcast with a number, for an end whose cursor that is.
+    pub(super) fn receive(&self, end: u32, number: u64) -> Found {
+        match self.look_at(number) {
+            At::Nothing => Found::Nothing,
+            At::Gone => {
+                let head = self.words.head().load(Acquire);
+                let next = head.max(number + 1);
+                self.words.cursor(end).store(next, Release);
+                Found::Missed(next - number)
+            }
+            At::Queued(slot, word) => {
+                self.words.pins(end, slot).set(pin(slot));
+                fence(SeqCst); // C2
+                if self.slot(slot) != word {
+                    self.unpin(end, slot);
+                    self.words.cursor(end).store(number + 1, Release);
+                    return Found::Missed(1);
+                }
+                // Release: the pin comes before it.
+                self.words.cursor(end).store(number + 1, Release);
+                Found::Message(Taken { slot, number, word })
+            }
+        }
+    }
+
+    /// Gives back a message of a broadcast.
+    pub(super) fn unpin(&self, end: u32, slot: u32) {
+        self.words.pins(end, slot).clear(pin(slot));
+        fence(SeqCst); // C5
+    }
+
+    pub(super) fn has_pinned(&self, end: u32, slot: u32) -> bool {
+        self.words.pins(end, slot).load(Acquire) & pin(slot) != 0
+    }
+
+    /// Returns the number of the message that is published next, as it is at some moment after the
+    /// fence.
+    pub(super) fn next_number(&self) -> u64 {
+        fence(SeqCst); // C3
+        loop {
+            let tail = self.words.tail().load(Acquire);
+            match self.words.ring(tail).load(Acquire) >> NUMBER_SHIFT < tail {
+                true => return tail,
+                false => self.advance_tail(tail),
+            }
+        }
+    }
+
+    /// Gives back or completes the slots of an end whose owner is dead. `is_still_dead` says
+    /// whether the end's entry is still that owner's. Returns early if it is not.
+    pub(super) fn recover(&self, end: u32, is_still_dead: impl Fn() -> bool) {
+        for slot in self.slots() {
+            let word = self.slot(slot);
+            if word.end() != end || !matches!(word.state(), LOANED | PUBLISHING | HELD) {
+                continue;
+            }
+            if !is_still_dead() {
+                return;
+            }
+            let number = self.words.number(slot).load(Acquire);
+            let published = number << NUMBER_SHIFT | u64::from(slot);
+            let is_published = word.state() == PUBLISHING
+                && self.words.ring(number).load(Acquire) == published;
+            let next = match is_published {
+                true => word.to(QUEUED, NOBODY),
+                false => word.next_life(FREE, NOBODY),
+            };
+            let _ = self.replace(slot, word, next); // or another process did, or helped
+        }
+        fence(SeqCst); // C5
+    }
+}
+
+fn pin(slot: u32) -> u64 {
+    1 << (slot % 64)
+}

@@ -1,0 +1,119 @@
+//! The words of a channel in mapped memory, as atomics. FORMAT.md, "Channel, kind 3", has their
+//! places.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use super::word::{ControlWord, Entry};
+use crate::format::{
+    CHANNEL_OFFSET, ChannelLayout, DROPPED_OFFSET, END_BYTES, FREED_OFFSET, HEAD_OFFSET,
+    JOINED_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
+};
+
+/// The words of one mapped channel.
+#[derive(Clone, Copy)]
+pub(crate) struct ChannelWords {
+    header: NonNull<u8>,
+    layout: ChannelLayout,
+}
+
+impl ChannelWords {
+    /// `header` is the 8-aligned start of a mapped header, which stays mapped while this value is
+    /// used, and in which the parts of `layout` lie.
+    pub(crate) unsafe fn new(header: NonNull<u8>, layout: ChannelLayout) -> Self {
+        Self { header, layout }
+    }
+
+    pub(crate) fn layout(&self) -> &ChannelLayout {
+        &self.layout
+    }
+
+    fn word(&self, offset: usize) -> &ControlWord {
+        debug_assert!(offset.is_multiple_of(8));
+        // SAFETY: the offset stays in bounds: it is that of a word of the fields, the ring, a slot
+        // or an end, whose indices the callers below keep under their number, and which lie in the
+        // header, as the caller of `new` promised.
+        let word = unsafe { self.header.add(offset) };
+        // SAFETY: the word is mapped and aligned, as the caller of `new` promised. Other processes
+        // may write these bytes, but only as atomics (FORMAT.md), as a `ControlWord` is.
+        unsafe { word.cast().as_ref() }
+    }
+
+    fn field(&self, offset: usize) -> &ControlWord {
+        self.word(CHANNEL_OFFSET + offset)
+    }
+
+    /// The number of the next message.
+    pub(crate) fn tail(&self) -> &ControlWord {
+        self.field(TAIL_OFFSET)
+    }
+
+    /// The number of the oldest message that was not taken or dropped.
+    pub(crate) fn head(&self) -> &ControlWord {
+        self.field(HEAD_OFFSET)
+    }
+
+    pub(crate) fn published(&self) -> &ControlWord {
+        self.field(PUBLISHED_OFFSET)
+    }
+
+    pub(crate) fn freed(&self) -> &ControlWord {
+        self.field(FREED_OFFSET)
+    }
+
+    pub(crate) fn dropped(&self) -> &ControlWord {
+        self.field(DROPPED_OFFSET)
+    }
+
+    pub(crate) fn joined(&self) -> &ControlWord {
+        self.field(JOINED_OFFSET)
+    }
+
+    pub(crate) fn left(&self) -> &ControlWord {
+        self.field(LEFT_OFFSET)
+    }
+
+    /// The ring's word of a message.
+    pub(crate) fn ring(&self, number: u64) -> &ControlWord {
+        let index = number as usize & (self.layout.ring_words as usize - 1);
+        self.word(self.layout.ring_offset as usize + 8 * index)
+    }
+
+    fn slot_head(&self, slot: u32) -> usize {
+        let slot = slot.min(self.layout.slots - 1); // read from memory that others write
+        (self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize
+    }
+
+    pub(crate) fn slot(&self, slot: u32) -> &ControlWord {
+        self.word(self.slot_head(slot))
+    }
+
+    /// The number of the message in a slot.
+    pub(crate) fn number(&self, slot: u32) -> &ControlWord {
+        self.word(self.slot_head(slot) + 8)
+    }
+
+    fn end(&self, end: u32) -> usize {
+        let end = end.min(self.layout.ends - 1);
+        (self.layout.ends_offset + end * END_BYTES) as usize
+    }
+
+    /// The entry of an end.
+    pub(crate) fn entry(&self, end: u32) -> &Entry {
+        // SAFETY: an entry is two words, both of which lie in the end, as for `word`.
+        unsafe { self.header.add(self.end(end)).cast().as_ref() }
+    }
+
+    pub(crate) fn roles(&self, end: u32) -> &ControlWord {
+        self.word(self.end(end) + 16)
+    }
+
+    pub(crate) fn cursor(&self, end: u32) -> &ControlWord {
+        self.word(self.end(end) + 64)
+    }
+
+    /// The pins of an end, of the 64 slots that a slot is one of.
+    pub(crate) fn pins(&self, end: u32, slot: u32) -> &ControlWord {
+        self.word(self.end(end) + 128 + 8 * (slot as usize / 64 % 16))
+    }
+}
