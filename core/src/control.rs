@@ -28,8 +28,10 @@
 //! partners. The generation and a cell's data_bytes are Relaxed: they are written before the state
 //! becomes LIVE and read after LIVE was seen.
 //!
+//! A channel has further words: `channel_words`.
+//!
 //! Under `cfg(loom)` the same words are loom's atomics, which cannot lie in mapped bytes:
-//! `loom_atomics` and `modelled`.
+//! `loom_atomics`, `modelled` and `modelled_channel`.
 
 #[cfg(loom)]
 pub(crate) mod loom_atomics;
@@ -38,6 +40,10 @@ mod word;
 mod mapped;
 #[cfg(loom)]
 mod modelled;
+#[cfg(all(not(loom), target_os = "linux", not(shmarray_portable), not(miri)))]
+mod channel_words;
+#[cfg(loom)]
+mod modelled_channel;
 
 #[cfg(not(loom))]
 pub(crate) use mapped::ControlWords;
@@ -49,7 +55,12 @@ pub(crate) use loom_atomics::{Ordering, fence};
 #[cfg(loom)]
 pub(crate) use modelled::ControlWords;
 
-pub(crate) use word::{Announced, ControlWord};
+#[cfg(all(not(loom), target_os = "linux", not(shmarray_portable), not(miri)))]
+pub(crate) use channel_words::ChannelWords;
+#[cfg(loom)]
+pub(crate) use modelled_channel::ChannelWords;
+
+pub(crate) use word::{Announced, ControlWord, Entry};
 
 use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
 pub(crate) use crate::format::{DECOMMITTED, LOCK_ONLY, PERSIST};

@@ -79,41 +79,51 @@ impl ChannelWords {
         self.word(self.layout.ring_offset as usize + 8 * index)
     }
 
-    fn slot_head(&self, slot: u32) -> usize {
-        let slot = slot.min(self.layout.slots - 1); // read from memory that others write
-        (self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize
+    /// A word of a slot's head. The slot's number may have been read from memory that others write.
+    pub(crate) fn slot_head(&self, slot: u32, index: usize) -> &ControlWord {
+        debug_assert!(index < SLOT_HEAD_BYTES as usize / 8);
+        let slot = slot.min(self.layout.slots - 1);
+        self.word((self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize + 8 * index)
     }
 
-    pub(crate) fn slot(&self, slot: u32) -> &ControlWord {
-        self.word(self.slot_head(slot))
-    }
-
-    /// The number of the message in a slot.
-    pub(crate) fn number(&self, slot: u32) -> &ControlWord {
-        self.word(self.slot_head(slot) + 8)
-    }
-
-    fn end(&self, end: u32) -> usize {
+    /// The offset of an end. Its number may have been read from memory that others write.
+    fn end_offset(&self, end: u32) -> usize {
         let end = end.min(self.layout.ends - 1);
         (self.layout.ends_offset + end * END_BYTES) as usize
     }
 
-    /// The entry of an end.
+    fn end(&self, end: u32, offset: usize) -> &ControlWord {
+        self.word(self.end_offset(end) + offset)
+    }
+
     pub(crate) fn entry(&self, end: u32) -> &Entry {
-        // SAFETY: an entry is two words, both of which lie in the end, as for `word`.
-        unsafe { self.header.add(self.end(end)).cast().as_ref() }
+        // SAFETY: the offset stays in bounds, because the end lies in the header.
+        let entry = unsafe { self.header.add(self.end_offset(end)) };
+        // SAFETY: an entry is two words, both of which lie in the end and are atomics, as `word`
+        // says.
+        unsafe { entry.cast().as_ref() }
     }
 
     pub(crate) fn roles(&self, end: u32) -> &ControlWord {
-        self.word(self.end(end) + 16)
+        self.end(end, 16)
+    }
+
+    /// The number of messages that an end has sent or received, for people.
+    pub(crate) fn count(&self, end: u32) -> &ControlWord {
+        self.end(end, 24)
+    }
+
+    /// The number of messages that an end has missed, for people.
+    pub(crate) fn missed(&self, end: u32) -> &ControlWord {
+        self.end(end, 32)
     }
 
     pub(crate) fn cursor(&self, end: u32) -> &ControlWord {
-        self.word(self.end(end) + 64)
+        self.end(end, 64)
     }
 
     /// The pins of an end, of the 64 slots that a slot is one of.
     pub(crate) fn pins(&self, end: u32, slot: u32) -> &ControlWord {
-        self.word(self.end(end) + 128 + 8 * (slot as usize / 64 % 16))
+        self.end(end, 128 + 8 * (slot as usize / 64 % 16))
     }
 }

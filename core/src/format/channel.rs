@@ -5,8 +5,8 @@ use std::mem::{offset_of, size_of};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::constants::{MAX_HEADER_BYTES, PAGE_BYTES};
-use super::invalid;
+use super::constants::{KIND_CHANNEL, MAX_HEADER_BYTES, PAGE_BYTES};
+use super::preamble::{Preamble, invalid};
 use crate::error::Result;
 
 /// The offset of the channel's own fields in the header.
@@ -32,6 +32,12 @@ pub(crate) const META_BYTES: usize = 64;
 pub(crate) const SLOT_NDIM: usize = 8;
 /// The payload of a slot begins at a multiple of this.
 pub(crate) const SLOT_ALIGNMENT: u64 = 64;
+/// Families have numbers below this.
+const FAMILIES: u64 = 1 << 20;
+/// The word of a free slot that had no message yet: no end, in the bits from 3 on.
+const FIRST_SLOT_WORD: u64 = 1023 << 3;
+/// The bits of a ring word that are the slot.
+const RING_SLOT_BITS: u32 = 10;
 
 /// The fields of a channel that never change.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
@@ -58,27 +64,36 @@ const _: () = {
     let most = CHANNEL_OFFSET
         + FIELDS_BYTES
         + 8 * (MAX_SLOTS as usize + 1)
-        + (END_BYTES * MAX_ENDS) as usize
-        + (SLOT_HEAD_BYTES * MAX_SLOTS) as usize;
+        + END_BYTES as usize * (MAX_ENDS as usize + 1)
+        + SLOT_HEAD_BYTES as usize * MAX_SLOTS as usize;
     assert!(most <= MAX_HEADER_BYTES as usize);
 };
 
-/// Which receivers a message goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChannelMode {
+/// The receivers that a message goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ChannelMode {
+    /// One of them. Each message is received once.
+    #[default]
     Queue = 1,
+    /// All of them: each receives every message from when it joined.
     Broadcast = 2,
 }
 
-/// What a sender does that finds no free slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhenFull {
+/// What a sender does when all slots are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// It waits.
+    #[default]
     Block = 1,
+    /// It drops the oldest message, and receivers are told how many they missed.
     DropOldest = 2,
+    /// It returns at once, and says that the channel is full.
     Fail = 3,
 }
 
-/// What lies in a slot.
+/// The contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payload {
     /// An array of the description's shape.
@@ -102,7 +117,7 @@ pub(crate) struct ChannelLayout {
     pub(crate) ring_words: u32,
     pub(crate) ends: u32,
     pub(crate) is_followed: bool,
-    /// The family of the channel's tickets.
+    /// The family of the channel's tickets: f of FORMAT.md.
     pub(crate) family: u64,
     pub(crate) ring_offset: u32,
     pub(crate) ends_offset: u32,
@@ -110,8 +125,11 @@ pub(crate) struct ChannelLayout {
 }
 
 impl ChannelLayout {
+    /// The end of the fields and the words, in the header.
+    pub(super) const FIELDS_END: u64 = (CHANNEL_OFFSET + FIELDS_BYTES) as u64;
+
     /// Places the parts of a new channel one after the other.
-    pub(crate) fn place(mut self) -> Self {
+    pub(crate) fn placed(mut self) -> Self {
         self.ring_words = self.slots.next_power_of_two();
         self.ring_offset = (CHANNEL_OFFSET + FIELDS_BYTES) as u32;
         self.ends_offset = (self.ring_offset + 8 * self.ring_words).next_multiple_of(END_BYTES);
@@ -120,12 +138,17 @@ impl ChannelLayout {
     }
 
     /// Returns the size of the header up to the end of the last part.
-    pub(crate) fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         u64::from(self.slots_offset) + u64::from(self.slots) * u64::from(SLOT_HEAD_BYTES)
     }
 
-    /// Writes the fields, the ring and the slots' first words to the bytes of a new header.
-    pub(crate) fn write(&self, header: &mut [u8]) {
+    /// Returns the slots as the preamble has them: size, number, size of a head.
+    pub(super) fn cells(&self) -> (u64, u32, u32) {
+        (self.slot_bytes, self.slots, SLOT_HEAD_BYTES)
+    }
+
+    /// Writes the fields, and the first values of the words, to the bytes of a new header.
+    pub(super) fn write(&self, header: &mut [u8]) {
         let mut fields = Fields::new_zeroed();
         fields.mode = (self.mode as u32).into();
         fields.when_full = (self.when_full as u32).into();
@@ -138,7 +161,98 @@ impl ChannelLayout {
         fields.slots_offset = self.slots_offset.into();
         fields.is_followed = u32::from(self.is_followed).into();
         fields.family = self.family.into();
-        let own = fields.as_bytes();
-        header[CHANNEL_OFFSET..CHANNEL_OFFSET + own.len()].copy_from_slice(own);
+        let mut put = |at: usize, part: &[u8]| header[at..at + part.len()].copy_from_slice(part);
+        put(CHANNEL_OFFSET, fields.as_bytes());
+        let first = u64::from(self.ring_words);
+        put(CHANNEL_OFFSET + TAIL_OFFSET, &first.to_le_bytes());
+        put(CHANNEL_OFFSET + HEAD_OFFSET, &first.to_le_bytes());
+        for number in 0..self.ring_words {
+            let word = u64::from(number) << RING_SLOT_BITS;
+            put((self.ring_offset + 8 * number) as usize, &word.to_le_bytes());
+        }
+        for slot in 0..self.slots {
+            let at = self.slots_offset + slot * SLOT_HEAD_BYTES;
+            put(at as usize, &FIRST_SLOT_WORD.to_le_bytes());
+        }
+    }
+
+    /// Validates the fields in a copied header. `None` if it is not a channel's.
+    pub(super) fn read(label: &str, preamble: &Preamble, bytes: &[u8]) -> Result<Option<Self>> {
+        if preamble.kind.get() != KIND_CHANNEL {
+            return Ok(None);
+        }
+        let own = bytes.get(CHANNEL_OFFSET..).unwrap_or_default();
+        let (fields, _) = Fields::read_from_prefix(own)
+            .map_err(|_| invalid(label, "header_bytes", "room for a channel", bytes.len()))?;
+        let layout = fields.layout(label, preamble)?;
+        let parts = [
+            ("ring_offset", layout.ring_offset, 8 * layout.ring_words),
+            ("ends_offset", layout.ends_offset, END_BYTES * layout.ends),
+            ("slots_offset", layout.slots_offset, SLOT_HEAD_BYTES * layout.slots),
+        ];
+        for (field, start, size) in parts {
+            let end = u64::from(start) + u64::from(size);
+            let fits = u64::from(start) >= Self::FIELDS_END
+                && start.is_multiple_of(8)
+                && end <= preamble.header_bytes.get();
+            if !fits {
+                return Err(invalid(label, field, "a multiple of 8 in the header", start));
+            }
+        }
+        Ok(Some(layout))
+    }
+}
+
+impl Fields {
+    fn layout(&self, label: &str, preamble: &Preamble) -> Result<ChannelLayout> {
+        let slots = preamble.cells.get();
+        let mode = match self.mode.get() {
+            1 => ChannelMode::Queue,
+            2 => ChannelMode::Broadcast,
+            other => return Err(invalid(label, "mode", "1 (queue) or 2 (broadcast)", other)),
+        };
+        let when_full = match self.when_full.get() {
+            1 => WhenFull::Block,
+            2 => WhenFull::DropOldest,
+            3 => WhenFull::Fail,
+            other => return Err(invalid(label, "when_full", "1 to 3", other)),
+        };
+        let payload = match self.payload.get() {
+            1 => Payload::Fixed,
+            2 => Payload::Varying,
+            3 => Payload::Handle,
+            other => return Err(invalid(label, "payload", "1 to 3", other)),
+        };
+        let (ring_words, ends) = (self.ring_words.get(), self.ends.get());
+        if !ring_words.is_power_of_two() || !(slots..=MAX_SLOTS + 1).contains(&ring_words) {
+            let expected = format!("a power of two from {slots} to {}", MAX_SLOTS + 1);
+            return Err(invalid(label, "ring_words", expected, ring_words));
+        }
+        if !(1..=MAX_ENDS).contains(&ends) {
+            return Err(invalid(label, "ends", format!("1 to {MAX_ENDS}"), ends));
+        }
+        if self.end_bytes.get() != END_BYTES {
+            return Err(invalid(label, "end_bytes", END_BYTES.to_string(), self.end_bytes));
+        }
+        if self.is_followed.get() > 1 {
+            return Err(invalid(label, "is_followed", "0 or 1", self.is_followed));
+        }
+        if self.family.get() >= FAMILIES {
+            return Err(invalid(label, "family", "a number below 2^20", self.family));
+        }
+        Ok(ChannelLayout {
+            mode,
+            when_full,
+            payload,
+            slots,
+            slot_bytes: preamble.cell_bytes.get(),
+            ring_words,
+            ends,
+            is_followed: self.is_followed.get() == 1,
+            family: self.family.get(),
+            ring_offset: self.ring_offset.get(),
+            ends_offset: self.ends_offset.get(),
+            slots_offset: self.slots_offset.get(),
+        })
     }
 }

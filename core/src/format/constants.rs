@@ -16,6 +16,8 @@ pub(crate) const KNOWN_FEATURES: u64 = 0;
 pub(crate) const KIND_ARRAY: u32 = 1;
 /// The kind of a slab: several arrays, each in a cell of the data.
 pub(crate) const KIND_SLAB: u32 = 2;
+/// The kind of a channel: the data is slots for messages.
+pub(crate) const KIND_CHANNEL: u32 = 3;
 
 /// The number of entries in the lease table of a new slab, for its maker's pool lease.
 pub(crate) const POOL_LEASES: u32 = 1;

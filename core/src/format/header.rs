@@ -7,41 +7,18 @@ use std::mem::{offset_of, size_of};
 use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use super::channel::ChannelLayout;
 use super::constants::{
-    CONTROL_WORDS_OFFSET, DESCRIPTION_BYTES, DESCRIPTION_OFFSET, KIND_ARRAY, KIND_SLAB,
-    KNOWN_FEATURES, LAYOUT_MAJOR, LAYOUT_MINOR, LEASE_BYTES, LEASES_OFFSET, MAGIC,
-    MAX_HEADER_BYTES, MAX_LEASES, PAGE_BYTES, POOL_LEASES,
+    DESCRIPTION_BYTES, DESCRIPTION_OFFSET, KIND_ARRAY, KIND_CHANNEL, KIND_SLAB, KNOWN_FEATURES,
+    LAYOUT_MAJOR, LAYOUT_MINOR, LEASE_BYTES, LEASES_OFFSET, MAGIC, MAX_LEASES, PAGE_BYTES,
+    POOL_LEASES,
 };
-use super::slab::{HEADS_OFFSET, LARGE_HEAD_BYTES, MAX_CELLS, SMALL_HEAD_BYTES, SlabLayout};
+use super::preamble::{Preamble, invalid};
+use super::slab::SlabLayout;
 use crate::dtype::{DType, MAX_DTYPE_BYTES};
 use crate::error::{Error, Result};
-use crate::name::{ArrayName, ID_BYTES, MAX_NAME_BYTES, SegmentId};
+use crate::name::{ArrayName, MAX_NAME_BYTES, SegmentId};
 use crate::shape::{Layout, MAX_NDIM, Order, size_bytes};
-
-/// Bytes 0 to 127: the identity and the sizes of the segment. They never change.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
-#[repr(C)]
-struct Preamble {
-    magic: [u8; 8],
-    layout_major: U32,
-    layout_minor: U32,
-    required_features: U64,
-    optional_features: U64,
-    id: [u8; ID_BYTES],
-    header_bytes: U64,
-    segment_bytes: U64,
-    data_bytes: U64,
-    kind: U32,
-    creator_pid: U32,
-    created_ns: U64,
-    description_offset: U32,
-    description_bytes: U32,
-    leases_offset: U32,
-    leases_count: U32,
-    cell_bytes: U64,
-    cells: U32,
-    head_bytes: U32,
-}
 
 /// The description of the segment's array. The text of its dtype follows the struct.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
@@ -59,19 +36,6 @@ struct Description {
 }
 
 const _: () = {
-    assert!(size_of::<Preamble>() == CONTROL_WORDS_OFFSET);
-    assert!(offset_of!(Preamble, id) == 32);
-    assert!(offset_of!(Preamble, header_bytes) == 56);
-    assert!(offset_of!(Preamble, segment_bytes) == 64);
-    assert!(offset_of!(Preamble, data_bytes) == 72);
-    assert!(offset_of!(Preamble, kind) == 80);
-    assert!(offset_of!(Preamble, creator_pid) == 84);
-    assert!(offset_of!(Preamble, created_ns) == 88);
-    assert!(offset_of!(Preamble, description_offset) == 96);
-    assert!(offset_of!(Preamble, leases_offset) == 104);
-    assert!(offset_of!(Preamble, cell_bytes) == 112);
-    assert!(offset_of!(Preamble, cells) == 120);
-    assert!(offset_of!(Preamble, head_bytes) == 124);
     assert!(offset_of!(Description, name) == 32);
     assert!(offset_of!(Description, shape) == 96);
     assert!(offset_of!(Description, strides) == 608);
@@ -95,6 +59,8 @@ pub(crate) struct Header {
     pub(crate) layout: Layout,
     /// The layout of a slab. The array that a slab's header describes is its data as bytes.
     pub(crate) slab_layout: Option<SlabLayout>,
+    /// The layout of a channel. The array that a channel's header describes is its first slot's.
+    pub(crate) channel: Option<ChannelLayout>,
 }
 
 impl Header {
@@ -126,6 +92,7 @@ impl Header {
             dtype,
             layout,
             slab_layout: None,
+            channel: None,
         })
     }
 
@@ -145,6 +112,32 @@ impl Header {
         Ok(Self { header_bytes, leases_count: POOL_LEASES, slab_layout: Some(layout), ..header })
     }
 
+    /// Makes the header of a new channel, whose messages are of this dtype and layout at most.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the channel cannot be mapped, or the dtype is too long.
+    pub(crate) fn of_channel(
+        id: SegmentId,
+        name: Option<ArrayName>,
+        (dtype, layout): (DType, Layout),
+        channel: ChannelLayout,
+        page_bytes: u64,
+    ) -> Result<Self> {
+        if size_of::<Description>() + dtype.json().len() > DESCRIPTION_BYTES {
+            return Err(Error::argument("dtype", "it is too long for a channel"));
+        }
+        let data_bytes = channel.slot_bytes.checked_mul(u64::from(channel.slots));
+        let header = Self::new(id, name, dtype, layout, page_bytes)?;
+        let header_bytes = channel.end().next_multiple_of(page_bytes.max(PAGE_BYTES));
+        let whole = data_bytes.and_then(|data| data.checked_add(header_bytes));
+        match (data_bytes, whole) {
+            (Some(data_bytes), Some(whole)) if whole <= isize::MAX as u64 => {
+                Ok(Self { header_bytes, data_bytes, channel: Some(channel), ..header })
+            }
+            _ => Err(Error::argument("slots", "so many slots of this size cannot be mapped")),
+        }
+    }
+
     /// Returns the size of the whole segment in bytes.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.header_bytes + self.data_bytes
@@ -159,10 +152,18 @@ impl Header {
         put(&mut bytes, 0, self.preamble(start, room).as_bytes());
         put(&mut bytes, start, self.description().as_bytes());
         put(&mut bytes, start + size_of::<Description>(), self.dtype.json().as_bytes());
+        if let Some(channel) = &self.channel {
+            channel.write(&mut bytes);
+        }
         bytes
     }
 
     fn preamble(&self, description_offset: usize, description_bytes: usize) -> Preamble {
+        let (kind, (cell_bytes, cells, head_bytes)) = match (self.slab_layout, self.channel) {
+            (Some(slab), _) => (KIND_SLAB, (slab.cell_bytes, slab.cells, slab.head_bytes)),
+            (_, Some(channel)) => (KIND_CHANNEL, channel.cells()),
+            (None, None) => (KIND_ARRAY, (0, 0, 0)),
+        };
         Preamble {
             magic: MAGIC,
             layout_major: LAYOUT_MAJOR.into(),
@@ -173,16 +174,16 @@ impl Header {
             header_bytes: self.header_bytes.into(),
             segment_bytes: self.segment_bytes().into(),
             data_bytes: self.data_bytes.into(),
-            kind: if self.slab_layout.is_some() { KIND_SLAB } else { KIND_ARRAY }.into(),
+            kind: kind.into(),
             creator_pid: self.creator_pid.into(),
             created_ns: self.created_ns.into(),
             description_offset: (description_offset as u32).into(),
             description_bytes: (description_bytes as u32).into(),
             leases_offset: (LEASES_OFFSET as u32).into(),
             leases_count: self.leases_count.into(),
-            cell_bytes: self.slab_layout.map_or(0, |layout| layout.cell_bytes).into(),
-            cells: self.slab_layout.map_or(0, |layout| layout.cells).into(),
-            head_bytes: self.slab_layout.map_or(0, |layout| layout.head_bytes).into(),
+            cell_bytes: cell_bytes.into(),
+            cells: cells.into(),
+            head_bytes: head_bytes.into(),
         }
     }
 
@@ -210,15 +211,18 @@ impl Header {
         let preamble = Preamble::read(label, first, file_bytes)?;
         let end = u64::from(preamble.description_offset.get())
             + u64::from(preamble.description_bytes.get());
+        let is_channel = preamble.kind.get() == KIND_CHANNEL;
+        let end = if is_channel { end.max(ChannelLayout::FIELDS_END) } else { end };
         Ok(end.clamp(PAGE_BYTES, preamble.header_bytes.get()))
     }
 
     /// Validates all of a copied header.
     pub(crate) fn read(label: &str, bytes: &[u8], file_bytes: u64) -> Result<Self> {
         let preamble = Preamble::read(label, bytes, file_bytes)?;
-        let description = preamble.description(label, bytes)?;
-        let itemsize = description.dtype.itemsize();
-        let fits = description.layout.check(itemsize, preamble.data_bytes.get());
+        let description = described(&preamble, label, bytes)?;
+        let channel = ChannelLayout::read(label, &preamble, bytes)?;
+        let room = channel.map_or(preamble.data_bytes.get(), |channel| channel.slot_bytes);
+        let fits = description.layout.check(description.dtype.itemsize(), room);
         fits.map_err(|error| invalid(label, "shape", "an array inside the data", error))?;
         let header_bytes = preamble.header_bytes.get();
         debug_assert!(header_bytes + preamble.data_bytes.get() <= file_bytes, "I1");
@@ -234,126 +238,19 @@ impl Header {
             dtype: description.dtype,
             layout: description.layout,
             slab_layout: preamble.slab_layout(),
+            channel,
         })
     }
 }
 
-impl Preamble {
-    /// Checks I1 and I2, the versions and the kind.
-    fn read(label: &str, bytes: &[u8], file_bytes: u64) -> Result<Self> {
-        let (preamble, _) = Self::read_from_prefix(bytes)
-            .map_err(|_| invalid(label, "size", "a header of at least 4096 bytes", file_bytes))?;
-        if preamble.magic != MAGIC {
-            return Err(invalid(label, "magic", "\"shmarray\"", preamble.magic.escape_ascii()));
-        }
-        preamble.check_version(label)?;
-        preamble.check_sizes(label, file_bytes)?;
-        preamble.check_leases(label)?;
-        match preamble.kind.get() {
-            KIND_ARRAY => Ok(preamble),
-            KIND_SLAB => preamble.check_cells(label).map(|()| preamble),
-            kind => Err(invalid(label, "kind", "1 (array) or 2 (cells)", kind)),
-        }
+fn described(preamble: &Preamble, label: &str, bytes: &[u8]) -> Result<Described> {
+    let (start, room) = (preamble.description_offset.get(), preamble.description_bytes.get());
+    let end = u64::from(start) + u64::from(room);
+    if start < DESCRIPTION_OFFSET as u32 || end > preamble.header_bytes.get() {
+        return Err(invalid(label, "description_offset", "an offset in the header", start));
     }
-
-    fn slab_layout(&self) -> Option<SlabLayout> {
-        let (cells, head_bytes) = (self.cells.get(), self.head_bytes.get());
-        let layout = SlabLayout { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
-        (self.kind.get() == KIND_SLAB).then_some(layout)
-    }
-
-    fn check_cells(&self, label: &str) -> Result<()> {
-        let (cell_bytes, cells) = (self.cell_bytes.get(), u64::from(self.cells.get()));
-        let head_bytes = self.head_bytes.get();
-        if !head_bytes.is_multiple_of(SMALL_HEAD_BYTES)
-            || !(SMALL_HEAD_BYTES..=LARGE_HEAD_BYTES).contains(&head_bytes)
-        {
-            return Err(invalid(
-                label,
-                "head_bytes",
-                "a multiple of 512, at most 4096",
-                head_bytes,
-            ));
-        }
-        let heads = HEADS_OFFSET as u64 + cells * u64::from(head_bytes);
-        if !(1..=u64::from(MAX_CELLS)).contains(&cells) || heads > self.header_bytes.get() {
-            return Err(invalid(label, "cells", "a number whose heads fit the header", cells));
-        }
-        match cell_bytes % PAGE_BYTES == 0
-            && cell_bytes.checked_mul(cells).is_some_and(|all| all <= self.data_bytes.get())
-        {
-            true => Ok(()),
-            false => Err(invalid(label, "cell_bytes", "whole pages that fit the data", cell_bytes)),
-        }
-    }
-
-    fn check_version(&self, label: &str) -> Result<()> {
-        let unknown = |needs: String| Error::UnknownLayout { segment: label.to_owned(), needs };
-        if self.layout_major.get() != LAYOUT_MAJOR {
-            return Err(unknown(format!("layout {}.{}", self.layout_major, self.layout_minor)));
-        }
-        match self.required_features.get() & !KNOWN_FEATURES {
-            0 => Ok(()),
-            bits => Err(unknown(format!("features {bits:#x}"))),
-        }
-    }
-
-    fn check_sizes(&self, label: &str, file_bytes: u64) -> Result<()> {
-        let header_bytes = self.header_bytes.get();
-        let whole = header_bytes.is_multiple_of(PAGE_BYTES)
-            && (PAGE_BYTES..=MAX_HEADER_BYTES).contains(&header_bytes);
-        if !whole {
-            return Err(invalid(label, "header_bytes", "whole pages, at most 2 MiB", header_bytes));
-        }
-        let segment_bytes = self.segment_bytes.get();
-        if segment_bytes > file_bytes.min(isize::MAX as u64) {
-            return Err(invalid(
-                label,
-                "segment_bytes",
-                format!("at most the file's {file_bytes}"),
-                segment_bytes,
-            ));
-        }
-        match header_bytes.checked_add(self.data_bytes.get()) {
-            Some(end) if end <= segment_bytes => Ok(()),
-            _ => Err(invalid(
-                label,
-                "data_bytes",
-                format!("at most {segment_bytes} less the header"),
-                self.data_bytes,
-            )),
-        }
-    }
-
-    fn check_leases(&self, label: &str) -> Result<()> {
-        if self.leases_offset.get() as usize != LEASES_OFFSET {
-            return Err(invalid(
-                label,
-                "leases_offset",
-                LEASES_OFFSET.to_string(),
-                self.leases_offset,
-            ));
-        }
-        match self.leases_count.get() {
-            0..=MAX_LEASES => Ok(()),
-            count => Err(invalid(label, "leases_count", format!("at most {MAX_LEASES}"), count)),
-        }
-    }
-
-    fn checked_id(&self, label: &str) -> Result<SegmentId> {
-        let found = || invalid(label, "id", "24 characters of a-z2-7", self.id.escape_ascii());
-        SegmentId::from_bytes(&self.id).ok_or_else(found)
-    }
-
-    fn description(&self, label: &str, bytes: &[u8]) -> Result<Described> {
-        let (start, room) = (self.description_offset.get(), self.description_bytes.get());
-        let end = u64::from(start) + u64::from(room);
-        if start < DESCRIPTION_OFFSET as u32 || end > self.header_bytes.get() {
-            return Err(invalid(label, "description_offset", "an offset in the header", start));
-        }
-        let area = bytes.get(start as usize..end as usize);
-        Description::read(label, area.unwrap_or_default())
-    }
+    let area = bytes.get(start as usize..end as usize);
+    Description::read(label, area.unwrap_or_default())
 }
 
 /// The values of a [`Description`].
@@ -422,16 +319,6 @@ fn put(bytes: &mut [u8], offset: usize, part: &[u8]) {
 fn now_ns() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| since.as_nanos() as u64)
-}
-
-fn invalid(
-    label: &str,
-    field: &'static str,
-    expected: impl Into<String>,
-    found: impl ToString,
-) -> Error {
-    let found = found.to_string();
-    Error::InvalidSegment { segment: label.to_owned(), field, expected: expected.into(), found }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@
 
 mod constants;
 mod slab;
+mod channel;
+mod preamble;
 mod header;
 mod entries;
 
@@ -20,6 +22,13 @@ mod entries;
 pub(crate) use constants::DESCRIPTION_OFFSET;
 #[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
 pub(crate) use constants::MAGIC;
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub(crate) use channel::{
+    CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, FREED_OFFSET, HEAD_OFFSET, JOINED_OFFSET,
+    LEFT_OFFSET, MAX_ENDS, MAX_SLOTS, META_BYTES, PUBLISHED_OFFSET, SLOT_ALIGNMENT,
+    SLOT_HEAD_BYTES, SLOT_NDIM, TAIL_OFFSET,
+};
+pub(crate) use channel::{ChannelLayout, ChannelMode, Payload, WhenFull};
 pub(crate) use constants::{
     CONTROL_WORDS_OFFSET, DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY,
     PAGE_BYTES, PERSIST,
