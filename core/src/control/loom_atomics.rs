@@ -90,8 +90,8 @@ pub(crate) struct AtomicU64 {
 }
 
 impl AtomicU64 {
-    pub(super) fn zero() -> Self {
-        Self { value: Turn::new(0), turn: Turn::new(0) }
+    pub(super) fn of(value: u64) -> Self {
+        Self { value: Turn::new(value), turn: Turn::new(0) }
     }
 
     fn in_turn(&self) -> &loom::sync::atomic::AtomicU64 {

@@ -61,7 +61,13 @@ impl ControlWord {
     /// A word for loom, which lies in no mapped memory.
     #[cfg(loom)]
     pub(super) fn zero() -> Self {
-        Self(AtomicU64::zero())
+        Self::of(0)
+    }
+
+    /// A word for loom with a first value.
+    #[cfg(loom)]
+    pub(super) fn of(value: u64) -> Self {
+        Self(AtomicU64::of(value))
     }
 
     fn announced(&self) -> Announced {

@@ -1,0 +1,91 @@
+//! Sleeping until there is a message or a slot, and waking who sleeps: PROTOCOL.md, "Waiting".
+//!
+//! **futex word**: bit 0 says that somebody may sleep there, bits 1–31 are a count. AcqRel.
+//! * bit 0 → 1: a process that is about to sleep (`sleep_unless`).
+//! * bit 0 → 0 and the count + 1: a process that wakes all (`wake`).
+//!
+//! C4: the fence in `sleep_unless` stands between bit 0 and the look at the ring and the slots. C5
+//! is its partner, in `ring`, between a change there and the load of this word.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::control::Ordering::{Acquire, SeqCst};
+use crate::control::{ControlWord, fence};
+use crate::error::{Error, Result};
+use crate::sys;
+
+/// How often a process that waits looks for dead processes, and for what it waits for: a death
+/// wakes nobody.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+/// How often a process looks before it sleeps, where another can run meanwhile. A wake-up takes a
+/// few microseconds; so do these looks.
+const SPINS: u32 = 200;
+const SLEEPS: u64 = 1;
+const ONE: u64 = 2;
+/// The kernel compares the lower half.
+const HALF: u64 = 0xffff_ffff;
+
+/// The outcome of a look.
+pub(super) enum Look<T> {
+    Found(T),
+    /// Nothing is there now.
+    Nothing,
+}
+
+/// Looks until something is found, or the time is over: `None`. `is_sleepers_last_look` tells `look`
+/// that it may take longer, since the caller sleeps otherwise.
+pub(super) fn wait<T>(
+    word: &ControlWord,
+    until: Option<Instant>,
+    mut look: impl FnMut(bool) -> Result<Look<T>>,
+) -> Result<Option<T>> {
+    if let Look::Found(found) = look(false)? {
+        return Ok(Some(found));
+    }
+    if until.is_none_or(|until| until > Instant::now()) && can_spin() {
+        for _ in 0..SPINS {
+            std::hint::spin_loop();
+            if let Look::Found(found) = look(false)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    loop {
+        word.set(SLEEPS);
+        fence(SeqCst); // C4
+        let seen = word.load(Acquire);
+        if let Look::Found(found) = look(true)? {
+            return Ok(Some(found));
+        }
+        let left =
+            until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
+        if left.is_zero() {
+            return Ok(None);
+        }
+        sys::sleep_at(word, seen as u32, left).map_err(interrupted)?;
+    }
+}
+
+fn interrupted(error: io::Error) -> Error {
+    Error::os("futex", "", error)
+}
+
+/// Whether another thread can run while this one looks.
+fn can_spin() -> bool {
+    static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)) > 1
+}
+
+/// Wakes who sleeps at a word, after a change and C5: one process, or all.
+pub(super) fn wake(word: &ControlWord, all: bool) {
+    let mut seen = word.load(Acquire);
+    if seen & SLEEPS == 0 || !all && sys::wake_at(word, 1) > 0 {
+        return;
+    }
+    // Nobody was woken, or all are to be: somebody may have begun to sleep in between.
+    while seen & SLEEPS != 0 && !word.replace(seen, (seen & !SLEEPS).wrapping_add(ONE) & HALF) {
+        seen = word.load(Acquire);
+    }
+    sys::wake_at(word, i32::MAX);
+}
