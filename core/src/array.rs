@@ -5,6 +5,7 @@ mod options;
 mod create;
 mod elements;
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::segment::{self, CreationOptions, Segment};
 use crate::shape::{Layout, Order};
 use crate::sweep;
 use crate::sys::{self, Access, Directory, Owner};
+pub(crate) use create::segment_of as create_segment;
 pub use options::Options;
 
 /// Typed n-dimensional memory that several processes see at once.
@@ -47,7 +49,12 @@ pub struct Array {
     dtype: DType,
     /// Checked against the segment's data (I1 to I3 of `shape`).
     layout: Layout,
+    /// Keeps the slot of a channel that the array lies in.
+    keep: Option<Keep>,
 }
+
+/// A share of something that an array's memory needs besides its segment.
+type Keep = Arc<dyn Any + Send + Sync>;
 
 impl Array {
     /// Creates an array of zeros, unless `uninitialized` is set. Its memory is reserved now.
@@ -86,7 +93,7 @@ impl Array {
         // SAFETY: the caller promises that the elements of `fill` can be read and have this shape,
         // which is the layout's.
         let segment = unsafe { create::segment(&dtype, &layout, &creation, fill)? };
-        Ok(Self { segment, dtype, layout })
+        Ok(Self { segment, dtype, layout, keep: None })
     }
 
     /// Creates an array whose bytes `fill` writes, side by side in the order of `options`. No other
@@ -170,13 +177,15 @@ impl Array {
         Ok(array)
     }
 
-    fn attach_with_ticket(descriptor: &Descriptor, access: Access) -> Result<Self> {
+    /// Attaches the array of a message, and leaves the message its ticket.
+    pub(crate) fn attach_with_ticket(descriptor: &Descriptor, access: Access) -> Result<Self> {
         process::begin()?;
         sweep::at_first_use();
-        let segment = Segment::attach(descriptor, access)?;
+        let segment = Segment::attach(descriptor, access)?.refuse_channel()?;
         let fits = descriptor.layout.check(descriptor.dtype.itemsize(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
-        Ok(Self { segment, dtype: descriptor.dtype.clone(), layout: descriptor.layout.clone() })
+        let (dtype, layout) = (descriptor.dtype.clone(), descriptor.layout.clone());
+        Ok(Self { segment, dtype, layout, keep: None })
     }
 
     /// Attaches the arrays of a message that was sent out of band. All are attached before the
@@ -206,10 +215,10 @@ impl Array {
     fn attach_name(name: &str, access: Access) -> Result<Self> {
         process::begin()?;
         sweep::at_first_use();
-        let segment = Segment::attach_name(&name.parse()?, access)?;
+        let segment = Segment::attach_name(&name.parse()?, access)?.refuse_channel()?;
         let (dtype, layout) = segment.described();
         let (dtype, layout) = (dtype.clone(), layout.clone());
-        Ok(Self { segment, dtype, layout })
+        Ok(Self { segment, dtype, layout, keep: None })
     }
 
     /// Returns the array at an address, if that lies in a segment which this process holds. For
@@ -228,7 +237,7 @@ impl Array {
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
         layout.check(dtype.itemsize(), segment.data_bytes()).ok()?;
-        Some(Self { segment, dtype, layout })
+        Some(Self { segment, dtype, layout, keep: None })
     }
 
     /// Returns a view: the same elements, or others of this array. `strides` and `offset` are in
@@ -319,8 +328,26 @@ impl Array {
     /// of whole segments, and for elements of dtypes that Rust has no type for.
     #[must_use]
     pub fn whole(&self) -> Self {
-        let layout = Layout { shape: vec![self.segment.data_bytes()], strides: vec![1], offset: 0 };
-        Self { segment: Arc::clone(&self.segment), dtype: u8::dtype(), layout }
+        let (start, bytes) = match self.keep {
+            Some(_) => self.segment.slot_at(self.layout.offset),
+            None => (0, self.segment.data_bytes()),
+        };
+        let layout = Layout { shape: vec![bytes], strides: vec![1], offset: start };
+        let (segment, keep) = (Arc::clone(&self.segment), self.keep.clone());
+        Self { segment, dtype: u8::dtype(), layout, keep }
+    }
+
+    /// Returns the array in a slot of a channel. `keep` lives as long as it, its clones and views.
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    pub(crate) fn in_slot(segment: Arc<Segment>, layout: Layout, keep: Option<Keep>) -> Self {
+        let dtype = segment.described().0.clone();
+        Self { segment, dtype, layout, keep }
+    }
+
+    /// Whether the array lies in a slot of a channel. No handle leads to it.
+    #[must_use]
+    pub fn is_in_slot(&self) -> bool {
+        self.keep.is_some()
     }
 
     fn with_layout(&self, layout: Layout) -> Self {
@@ -328,7 +355,8 @@ impl Array {
             layout.check(self.dtype.itemsize(), self.segment.data_bytes()).is_ok(),
             "I1 to I3 of `shape`: a view has elements of its array only"
         );
-        Self { segment: Arc::clone(&self.segment), dtype: self.dtype.clone(), layout }
+        let (segment, dtype) = (Arc::clone(&self.segment), self.dtype.clone());
+        Self { segment, dtype, layout, keep: self.keep.clone() }
     }
 
     /// Returns the handle: one line of text by which any process of the machine finds the array.
@@ -402,6 +430,9 @@ impl Array {
 
     /// Makes a message hold the array. `false` when such a ticket exists already.
     pub(crate) fn hold_for_message(&self, ticket: Owner) -> Result<bool> {
+        if self.is_in_slot() {
+            return Err(Error::argument("array", "it lies in a slot of a channel: send a copy"));
+        }
         self.segment.hold_for_message(ticket)
     }
 

@@ -68,15 +68,23 @@ pub mod npy;
 pub(crate) mod message;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) mod queue_slots;
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub(crate) mod channel;
 #[cfg(feature = "ndarray")]
 mod views;
 
 pub use array::{Array, Options, discard};
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub use channel::{
+    Channel, ChannelOptions, Delivered, Loan, Loaned, MAX_META_BYTES, Posted, View,
+};
 pub use copy::copied_bytes;
 pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub use format::{ChannelMode, WhenFull};
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use name::{ArrayName, SegmentId, SegmentText};

@@ -38,16 +38,41 @@ pub(super) unsafe fn segment(
     }
     let (id, page_bytes) = (SegmentId::random()?, directory.page_bytes());
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
-    before_growing(&directory, header.segment_bytes());
-    let mut file = reserve(&directory, &header, options);
-    // A sweep makes room before shared memory is reported as full.
-    if matches!(file, Err(Error::NoSpace { .. })) && sweep::sweep_for_room(&directory)? {
-        file = reserve(&directory, &header, options);
-    }
-    let file = file?;
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as the
     // layout's, which is the header's.
-    unsafe { Segment::create(file, header, options, fill) }
+    unsafe { of_its_own(&directory, header, options, fill) }
+}
+
+/// Returns a new segment with this header and without contents, held by this process.
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+#[allow(unsafe_code)]
+pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Arc<Segment>> {
+    process::begin()?;
+    let _operation = Operation::begin();
+    sweep::at_first_use();
+    // SAFETY: `of_its_own` needs readable elements only for `Fill::Elements`, and this fill has no
+    // elements.
+    unsafe { of_its_own(&Directory::current(), header, options, &Fill::Zeros) }
+}
+
+/// # Safety
+/// The elements of `fill` can be read, and are as many as the header's layout has.
+#[allow(unsafe_code)]
+unsafe fn of_its_own(
+    directory: &Directory,
+    header: Header,
+    options: &CreationOptions,
+    fill: &Fill<'_>,
+) -> Result<Arc<Segment>> {
+    before_growing(directory, header.segment_bytes());
+    let mut file = reserve(directory, &header, options);
+    // A sweep makes room before shared memory is reported as full.
+    if matches!(file, Err(Error::NoSpace { .. })) && sweep::sweep_for_room(directory)? {
+        file = reserve(directory, &header, options);
+    }
+    // SAFETY: the caller promises that the elements of `fill` can be read and are as many as those
+    // of the header's layout.
+    unsafe { Segment::create(file?, header, options, fill) }
 }
 
 /// Makes an array in a cell. `None` when it needs a segment of its own.

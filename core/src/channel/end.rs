@@ -2,89 +2,100 @@
 //!
 //! PROTOCOL.md, "Channels", has the steps. An entry is as in a lease table: `owner << 1 | held`.
 
-use std::sync::Arc;
-use std::sync::atomic::{self, AtomicBool};
+use std::ops::Deref;
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
 
-use super::ring::Ring;
+use super::opened::{HELD, Opened, RECEIVES, SENDS, close_end, wake_all};
 use super::wait;
 use crate::control::ChannelWords;
-use crate::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::control::fence;
+use crate::control::Ordering::{Acquire, Relaxed, Release};
 use crate::error::{Error, Result};
-use crate::format::ChannelMode;
-use crate::segment::Segment;
-use crate::sys::{self, Liveness, Mutex, Owner};
-
-/// The bits of an end's roles. An end without any is undecided, and counts as a sender.
-pub(super) const SENDS: u64 = 1;
-pub(super) const RECEIVES: u64 = 2;
-/// It was closed, and stays until its last loan or view was given back.
-const CLOSED: u64 = 4;
-const HELD: u64 = 1;
-
-/// How the last sender left.
-const LEFT_BY_CLOSE: u64 = 1;
-const LEFT_BY_DEATH: u64 = 2;
+use crate::format::{ChannelMode, Payload};
+use crate::sys::{self, FamilyLock, Mutex, Owner};
 
 /// An end that this process has, until its last loan and its last view are dropped.
 pub(super) struct End {
-    pub(super) segment: Arc<Segment>,
-    pub(super) words: ChannelWords,
-    pub(super) ring: Ring,
+    opened: Opened,
     pub(super) index: u32,
     /// The number of forks that led to this process: a forked child has no part in the end.
-    fork: u64,
+    fork: u32,
     /// Locked while a thread receives a message of a broadcast: the end has one cursor.
     pub(super) receiving: Mutex<()>,
     is_closed: AtomicBool,
     /// Whether there has been another end that sends since this one was opened.
     has_seen_sender: AtomicBool,
     joined_before: u64,
+    /// When this end last recovered, in nanoseconds of the monotonic clock.
+    recovered_ns: AtomicU64,
+    /// The messages that were missed, and that the next view tells of.
+    missed: AtomicU64,
+    /// Keeps the channel's tickets, if it has any.
+    _family: Option<FamilyLock>,
+}
+
+impl Deref for End {
+    type Target = Opened;
+
+    fn deref(&self) -> &Opened {
+        &self.opened
+    }
 }
 
 impl End {
     /// Takes an end. For a broadcast that it receives, from the next message on.
-    pub(super) fn join(segment: Arc<Segment>, words: ChannelWords, receives: bool) -> Result<Self> {
-        let owner = sys::process_owner(segment.directory()).ok_or(Error::Unsupported {
+    pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
+        let (directory, words) = (opened.segment.directory(), opened.words);
+        let owner = sys::process_owner(directory).ok_or(Error::Unsupported {
             what: "a channel where this process cannot lock the registry",
         })?;
-        let ring = Ring::new(words);
-        let index = match Self::take_entry(&words, owner) {
-            Some(index) => index,
-            None => {
-                recover(&segment, &words);
-                Self::take_entry(&words, owner).ok_or_else(|| {
-                    let most = words.layout().ends;
-                    Error::argument("channel", format!("all of its {most} ends are in use"))
-                })?
-            }
+        let family = match words.layout().payload {
+            Payload::Handle => Some(FamilyLock::new(directory, words.layout().family)?),
+            Payload::Fixed | Payload::Varying => None,
         };
         let end = Self {
-            index,
-            fork: sys::fork::count(),
+            index: Self::take_index(&opened, owner)?,
+            fork: sys::fork::forks(),
             receiving: Mutex::new(()),
             is_closed: AtomicBool::new(false),
             has_seen_sender: AtomicBool::new(false),
             joined_before: words.joined().load(Acquire),
-            segment,
-            words,
-            ring,
+            recovered_ns: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+            _family: family,
+            opened,
         };
-        end.words.cursor(index).store(end.words.tail().load(Acquire), Relaxed);
         if receives {
-            end.words.roles(index).set(RECEIVES);
+            words.roles(end.index).set(RECEIVES);
         }
+        words.cursor(end.index).store(words.tail().load(Acquire), Relaxed);
         // AcqRel: all of the end's words come before it is held.
-        end.words.entry(index).owner.set(HELD);
+        let (taken, entry) = (owner.id << 1, &words.entry(end.index).owner);
+        if !entry.replace(taken, taken | HELD) {
+            std::mem::forget(end); // another process took this one for dead, and freed the entry
+            return Err(Error::argument("channel", "the registry was replaced meanwhile"));
+        }
+        end.segment.at_exit(Opened::close_at_exit);
         end.set_cursor();
         Ok(end)
     }
 
+    fn take_index(opened: &Opened, owner: Owner) -> Result<u32> {
+        let found = Self::take_entry(&opened.words, owner).or_else(|| {
+            opened.recover();
+            Self::take_entry(&opened.words, owner)
+        });
+        let most = opened.words.layout().ends;
+        found.ok_or_else(|| Error::argument("channel", format!("all of its {most} ends are in use")))
+    }
+
     fn take_entry(words: &ChannelWords, owner: Owner) -> Option<u32> {
-        let taken = owner.id << 1;
         let index = (0..words.layout().ends).find(|end| {
             let entry = &words.entry(*end).owner;
-            entry.load(Relaxed) == 0 && entry.replace(0, taken)
+            if entry.load(Relaxed) != 0 {
+                return false;
+            }
+            Self::count_used(words, u64::from(*end) + 1);
+            entry.replace(0, owner.id << 1)
         })?;
         words.entry(index).owner_info.store(owner.info, Release);
         words.roles(index).store(0, Relaxed);
@@ -94,6 +105,16 @@ impl End {
             words.pins(index, slot).store(0, Relaxed);
         });
         Some(index)
+    }
+
+    /// Makes the number of ends that were ever in use at least `count`, before one more is used.
+    fn count_used(words: &ChannelWords, count: u64) {
+        loop {
+            let seen = words.ends_used().load(Acquire);
+            if seen >= count || words.ends_used().replace(seen, count) {
+                return;
+            }
+        }
     }
 
     /// Makes the next message the first that this end receives, of a broadcast.
@@ -106,7 +127,29 @@ impl End {
 
     /// Whether this process has joined with this end, and is no child of the one that has.
     pub(super) fn is_ours(&self) -> bool {
-        self.fork == sys::fork::count()
+        self.fork == sys::fork::forks()
+    }
+
+    /// Takes over the dropped messages of a queue that no receiver was told of.
+    pub(super) fn take_dropped(&self) -> u64 {
+        let dropped = self.words.dropped();
+        match dropped.load(Acquire) {
+            0 => 0,
+            count if dropped.replace(count, 0) => count,
+            _ => 0, // another receiver is told, or the next
+        }
+    }
+
+    /// Keeps a number of missed messages until there is a message that tells of them.
+    pub(super) fn keep_missed(&self, missed: u64) {
+        self.missed.fetch_add(missed, atomic::Ordering::Relaxed);
+    }
+
+    pub(super) fn take_kept_missed(&self) -> u64 {
+        match self.missed.load(atomic::Ordering::Relaxed) {
+            0 => 0,
+            _ => self.missed.swap(0, atomic::Ordering::Relaxed),
+        }
     }
 
     fn roles(&self) -> u64 {
@@ -146,13 +189,7 @@ impl End {
     /// Whether no other end sends, or may send, and one has since this one was opened. A sender
     /// that a process has just recovered has left, too.
     pub(super) fn has_no_senders(&self) -> bool {
-        let sends = |end: u32| {
-            let roles = self.words.roles(end).load(Acquire);
-            let is_held = self.words.entry(end).owner.load(Acquire) & HELD != 0;
-            is_held && (roles == 0 || roles & SENDS != 0) && roles & CLOSED == 0
-        };
-        let mut others = (0..self.words.layout().ends).filter(|end| *end != self.index);
-        if others.any(sends) {
+        if self.has_sender_but(self.index) {
             self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
             return false;
         }
@@ -160,50 +197,26 @@ impl End {
             || self.words.joined().load(Acquire) != self.joined_before
     }
 
-    /// Whether the last sender died.
-    pub(super) fn has_last_sender_died(&self) -> bool {
-        self.words.left().load(Acquire) == LEFT_BY_DEATH
-    }
-
-    /// Whether a held end has this slot pinned.
-    pub(super) fn is_pinned(&self, slot: u32) -> bool {
-        (0..self.words.layout().ends).any(|end| {
-            self.words.entry(end).owner.load(Acquire) & HELD != 0
-                && self.ring.has_pinned(end, slot)
-        })
-    }
-
-    /// Whether every end that receives has received, or missed, the message with a number.
-    pub(super) fn has_everybody_passed(&self, number: u64) -> bool {
-        (0..self.words.layout().ends).all(|end| {
-            let is_held = self.words.entry(end).owner.load(Acquire) & HELD != 0;
-            let receives = self.words.roles(end).load(Acquire) & (RECEIVES | CLOSED) == RECEIVES;
-            !is_held || !receives || self.words.cursor(end).load(Acquire) > number
-        })
-    }
-
     /// Gives back or completes what dead ends have.
     pub(super) fn recover(&self) {
-        recover(&self.segment, &self.words);
+        self.recovered_ns.store(sys::monotonic_ns(), atomic::Ordering::Relaxed);
+        self.opened.recover();
     }
 
-    pub(super) fn wake_receivers(&self) {
-        let layout = self.words.layout();
-        wait::wake(self.words.published(), layout.mode == ChannelMode::Broadcast || layout.is_followed);
-    }
-
-    pub(super) fn wake_senders(&self) {
-        wait::wake(self.words.freed(), false);
+    /// Recovers, unless this end did so a short time ago. Returns whether it did.
+    pub(super) fn recover_if_due(&self) -> bool {
+        let since = self.recovered_ns.load(atomic::Ordering::Relaxed);
+        let is_due = sys::monotonic_ns().saturating_sub(since) >= wait::LOOK.as_nanos() as u64;
+        if is_due {
+            self.recover();
+        }
+        is_due
     }
 
     /// Ends what this end does. Its entry stays until its last loan or view is dropped.
     pub(super) fn close(&self) {
         if self.is_ours() && !self.is_closed.swap(true, atomic::Ordering::AcqRel) {
-            if self.roles() & SENDS != 0 {
-                self.words.left().store(LEFT_BY_CLOSE, Release);
-            }
-            self.words.roles(self.index).set(CLOSED);
-            wake_all(&self.words);
+            close_end(&self.words, self.index);
         }
     }
 }
@@ -216,33 +229,5 @@ impl Drop for End {
             self.words.entry(self.index).owner.store(0, Release);
             wake_all(&self.words);
         }
-    }
-}
-
-fn wake_all(words: &ChannelWords) {
-    fence(SeqCst); // C5
-    wait::wake(words.published(), true);
-    wait::wake(words.freed(), true);
-}
-
-/// Recovers the ends whose owner is dead.
-fn recover(segment: &Segment, words: &ChannelWords) {
-    let Some(liveness) = Liveness::open(segment.directory()) else { return };
-    let mut is_any_dead = false;
-    for index in 0..words.layout().ends {
-        let entry = words.entry(index);
-        let word = entry.owner.load(Acquire);
-        if word == 0 || !liveness.is_dead_owner(word >> 1, entry.owner_info.load(Acquire)) {
-            continue;
-        }
-        is_any_dead = true;
-        if words.roles(index).load(Acquire) & (SENDS | CLOSED) == SENDS {
-            words.left().store(LEFT_BY_DEATH, Release);
-        }
-        Ring::new(*words).recover(index, || entry.owner.load(Acquire) == word);
-        let _ = entry.owner.replace(word, 0); // or another process did
-    }
-    if is_any_dead {
-        wake_all(words);
     }
 }

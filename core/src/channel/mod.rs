@@ -3,33 +3,40 @@
 //! PROTOCOL.md, "Channels", describes the protocol, FORMAT.md the bytes. What is lock-free and
 //! shared is in `ring`; the rest is this process's.
 
+// Each module uses only those before it.
 mod ring;
-mod wait;
 mod slot;
+mod wait;
+mod opened;
+mod handle_text;
 mod end;
+mod hold;
 mod loan;
+mod by_handle;
 mod received;
 mod options;
 
-#[cfg(not(loom))]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::array::{Array, create_segment};
+use crate::array::{Array, Options, create_segment};
 use crate::dtype::DType;
+use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::format::{ChannelMode, Header, META_BYTES, Payload, WhenFull};
-use crate::name::SegmentId;
+use crate::format::{ChannelMode, Header, META_BYTES, Payload};
+use crate::name::{ArrayName, SegmentId};
 use crate::process;
 use crate::segment::Segment;
 use crate::shape::{Layout, Order};
 use crate::sweep;
 use crate::sys::{Access, Directory};
 use end::End;
-pub use loan::{Loan, Loaned};
+pub use loan::{Loan, Loaned, Posted};
+use opened::Opened;
 pub use options::ChannelOptions;
-pub use received::{ReceivedFrom, View};
+pub use received::{Delivered, View};
+use slot::Meta;
 
 /// The most bytes of metadata beside a message.
 pub const MAX_META_BYTES: usize = META_BYTES;
@@ -41,14 +48,14 @@ pub const MAX_META_BYTES: usize = META_BYTES;
 /// the message that it had, and nothing else.
 ///
 /// ```
-/// use shmarray::{Channel, ChannelOptions, DType, Loaned, ReceivedFrom};
+/// use shmarray::{Channel, ChannelOptions, DType, Loaned, Delivered};
 /// # let name = format!("doc-channel-{}", std::process::id());
 /// let frames = Channel::create(&name, DType::parse("<f4")?, &[480, 640], &ChannelOptions::new())?;
 /// let other = Channel::open(&name, true)?; // in another process
 /// let Loaned::Loan(frame) = frames.loan(None)? else { panic!("no slot is free") };
 /// frame.array().set(&[0, 0], 1.5f32)?;
 /// frame.publish(b"left camera")?;
-/// let ReceivedFrom::Message(frame) = other.receive(None)? else { panic!("no message") };
+/// let Delivered::Message(frame) = other.receive(None)? else { panic!("no message") };
 /// assert_eq!((frame.array().get::<f32>(&[0, 0])?, frame.meta()), (1.5, &b"left camera"[..]));
 /// # Ok::<(), shmarray::Error>(())
 /// ```
@@ -59,26 +66,75 @@ pub struct Channel {
     receives: bool,
 }
 
+/// The size of a slot for a handle, in bytes.
+const HANDLE_SLOT_BYTES: u64 = 4096;
+
 impl Channel {
     /// Creates a channel whose messages are arrays of this dtype and shape, in C order.
     ///
     /// # Errors
     /// As [`Array::create`]; [`Error::InvalidArgument`] for a number of slots or ends that a
-    /// channel cannot have, and for a dtype that is too long for the first page of a segment.
+    /// channel cannot have, for a dtype that is too long for the first page of a segment, and with
+    /// `exist_ok` for another description than that of the existing channel.
     pub fn create(
         name: &str,
         dtype: DType,
         shape: &[u64],
         options: &ChannelOptions,
     ) -> Result<Self> {
-        let name = name.parse()?;
+        let payload = if options.varying { Payload::Varying } else { Payload::Fixed };
+        Self::create_or_open(&name.parse()?, &dtype, shape, payload, options)
+    }
+
+    /// Creates a channel whose messages are arrays that lie elsewhere in shared memory: a message
+    /// is the handle of one, with a ticket that holds it until it was received.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_by_handle(name: &str, options: &ChannelOptions) -> Result<Self> {
+        let (dtype, shape) = (u8::dtype(), [HANDLE_SLOT_BYTES]);
+        Self::create_or_open(&name.parse()?, &dtype, &shape, Payload::Handle, options)
+    }
+
+    fn create_or_open(
+        name: &ArrayName,
+        dtype: &DType,
+        shape: &[u64],
+        payload: Payload,
+        options: &ChannelOptions,
+    ) -> Result<Self> {
+        loop {
+            let created = Self::create_new(name, dtype, shape, payload, options);
+            if !options.exist_ok || !matches!(created, Err(Error::NameExists { .. })) {
+                return created;
+            }
+            match Self::open_segment(name) {
+                Ok(opened) => {
+                    check_same(&opened, dtype, shape, payload, options)?;
+                    return Self::join(opened, false);
+                }
+                Err(Error::NameNotFound { .. }) => {} // it ended meanwhile
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn create_new(
+        name: &ArrayName,
+        dtype: &DType,
+        shape: &[u64],
+        payload: Payload,
+        options: &ChannelOptions,
+    ) -> Result<Self> {
         let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
-        let (creation, channel) = options.check(&dtype, &layout, Some(name))?;
+        let channel = options.layout(payload, layout.len() * dtype.itemsize())?;
+        let creation = options.creation()?;
+        let creation = crate::segment::CreationOptions { name: Some(name.clone()), ..creation };
         let (id, page_bytes) = (SegmentId::random()?, Directory::current().page_bytes());
-        let header =
-            Header::of_channel(id, creation.name.clone(), (dtype, layout), channel, page_bytes)?;
+        let array = (dtype.clone(), layout);
+        let header = Header::of_channel(id, creation.name.clone(), array, channel, page_bytes)?;
         let segment = create_segment(header, &creation)?;
-        Self::join(segment, false)
+        Self::join(Opened::new(segment).ok_or_else(not_a_channel)?, false)
     }
 
     /// Opens the channel that has a name. With `receives`, a broadcast's messages are received from
@@ -88,18 +144,18 @@ impl Channel {
     /// As [`Array::attach`]; [`Error::InvalidArgument`] when the name is not a channel's, and when
     /// all ends are in use.
     pub fn open(name: &str, receives: bool) -> Result<Self> {
-        process::begin()?;
-        sweep::at_first_use();
-        let segment = Segment::attach_name(&name.parse()?, Access::ReadWrite)?;
-        Self::join(segment, receives)
+        Self::join(Self::open_segment(&name.parse()?)?, receives)
     }
 
-    fn join(segment: Arc<Segment>, receives: bool) -> Result<Self> {
-        let words = segment
-            .channel_words()
-            .ok_or_else(|| Error::argument("name", "it is an array's, not a channel's"))?;
-        let receives = receives && words.layout().mode == ChannelMode::Broadcast;
-        let end = Arc::new(End::join(segment, words, receives)?);
+    fn open_segment(name: &ArrayName) -> Result<Opened> {
+        process::begin()?;
+        sweep::at_first_use();
+        Opened::new(Segment::attach_name(name, Access::ReadWrite)?).ok_or_else(not_a_channel)
+    }
+
+    fn join(opened: Opened, receives: bool) -> Result<Self> {
+        let receives = receives && opened.words.layout().mode == ChannelMode::Broadcast;
+        let end = Arc::new(End::join(opened, receives)?);
         Ok(Self { end: AtomicPtr::new(Arc::into_raw(end).cast_mut()), receives })
     }
 
@@ -117,8 +173,8 @@ impl Channel {
             if end.is_ours() {
                 return end.check_open().map(|()| end);
             }
-            let (segment, words) = (Arc::clone(&end.segment), end.words);
-            let mine = Arc::into_raw(Arc::new(End::join(segment, words, self.receives)?)).cast_mut();
+            let mine = Arc::new(End::join(Opened::clone(&end), self.receives)?);
+            let mine = Arc::into_raw(mine).cast_mut();
             let (order, failure) = (Ordering::AcqRel, Ordering::Acquire);
             if self.end.compare_exchange(pointer, mine, order, failure).is_err() {
                 // SAFETY: the pointer came from `Arc::into_raw` above, and no one else has it.
@@ -133,11 +189,19 @@ impl Channel {
     /// [`Error::InvalidArgument`] when the channel is closed; [`Error::Os`], with `EINTR` when a
     /// signal ended the wait.
     pub fn loan(&self, timeout: Option<Duration>) -> Result<Loaned> {
-        loan::loan(&self.end()?, until(timeout))
+        loan::loan(&self.end()?, None, until(timeout))
     }
 
-    /// Sends a copy of private memory: the elements of `layout`, counted from `source`. Returns
-    /// what [`loan`](Self::loan) would say if no slot was free, and otherwise `None`.
+    /// Takes a slot on loan for an array of this shape, in a channel of varying shapes.
+    ///
+    /// # Errors
+    /// As for [`loan`](Self::loan); [`Error::InvalidArgument`] when the shape does not fit.
+    pub fn loan_shape(&self, shape: &[u64], timeout: Option<Duration>) -> Result<Loaned> {
+        loan::loan(&self.end()?, Some(shape), until(timeout))
+    }
+
+    /// Sends a copy of private memory: the elements of `layout`, counted from `source`. A channel
+    /// of handles sends a shared copy.
     ///
     /// # Errors
     /// As for [`loan`](Self::loan); [`Error::InvalidArgument`] when the shape is not the channel's,
@@ -153,33 +217,55 @@ impl Channel {
         layout: &Layout,
         meta: &[u8],
         timeout: Option<Duration>,
-    ) -> Result<Option<Loaned>> {
+    ) -> Result<Posted> {
         let end = self.end()?;
-        let (expected, of) = end.segment.described();
+        if end.words.layout().payload == Payload::Handle {
+            // SAFETY: the caller promises that the elements can be read.
+            let shared = unsafe { Array::share(source, dtype.clone(), layout, &Options::new())? };
+            return by_handle::send(&end, &shared, Meta::new(meta)?, until(timeout));
+        }
+        let (expected, _) = end.segment.described();
         if dtype != expected {
             let (expected, found) = (expected.json().to_owned(), dtype.json().to_owned());
             return Err(Error::DTypeMismatch { expected, found });
         }
-        if layout.shape != of.shape {
-            let reason = format!("{:?} is not the channel's {:?}", layout.shape, of.shape);
-            return Err(Error::argument("shape", reason));
-        }
-        slot::Meta::new(meta)?;
-        match loan::loan(&end, until(timeout))? {
+        Meta::new(meta)?;
+        match loan::loan(&end, Some(&layout.shape), until(timeout))? {
             Loaned::Loan(loan) => {
                 // SAFETY: the caller promises that the elements can be read.
                 unsafe { loan.array().fill_from(source, layout)? };
-                loan.publish(meta).map(|_| None)
+                loan.publish(meta).map(Posted::Posted)
             }
-            other => Ok(Some(other)),
+            Loaned::TimedOut => Ok(Posted::TimedOut),
+            Loaned::Full => Ok(Posted::Full),
         }
+    }
+
+    /// Sends a shared array: a copy of its elements, or in a channel of handles the array itself.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    #[allow(unsafe_code)]
+    pub fn send_array(
+        &self,
+        array: &Array,
+        meta: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<Posted> {
+        let end = self.end()?;
+        if end.words.layout().payload == Payload::Handle && !array.is_in_slot() {
+            return by_handle::send(&end, array, Meta::new(meta)?, until(timeout));
+        }
+        let (source, layout) = (array.segment_data().0, array.layout());
+        // SAFETY: the elements lie in memory that `array` keeps mapped.
+        unsafe { self.send(source.as_ptr(), array.dtype(), layout, meta, timeout) }
     }
 
     /// Receives a message. Without a timeout it waits until there is one, or the stream has ended.
     ///
     /// # Errors
     /// As for [`loan`](Self::loan).
-    pub fn receive(&self, timeout: Option<Duration>) -> Result<ReceivedFrom> {
+    pub fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
         received::receive(&self.end()?, until(timeout))
     }
 
@@ -190,7 +276,7 @@ impl Channel {
         }
     }
 
-    /// Returns the dtype and the shape of a message.
+    /// Returns the dtype and the shape of a message; of varying shapes the largest.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the channel is closed.
@@ -198,6 +284,33 @@ impl Channel {
         let end = self.end()?;
         let (dtype, layout) = end.segment.described();
         Ok((dtype.clone(), layout.shape.clone()))
+    }
+}
+
+fn not_a_channel() -> Error {
+    Error::argument("name", "it is an array's, not a channel's")
+}
+
+/// Refuses an existing channel that differs from the one that was to be created.
+fn check_same(
+    opened: &Opened,
+    dtype: &DType,
+    shape: &[u64],
+    payload: Payload,
+    options: &ChannelOptions,
+) -> Result<()> {
+    let (layout, described) = (opened.words.layout(), opened.segment.described());
+    let differs = |what: &str| {
+        Err(Error::argument("name", format!("the channel of this name has another {what}")))
+    };
+    match () {
+        () if described.0 != dtype => differs("dtype"),
+        () if described.1.shape != shape => differs("shape"),
+        () if layout.payload != payload => differs("kind of message"),
+        () if layout.mode != options.mode => differs("mode"),
+        () if layout.when_full != options.when_full => differs("`when_full`"),
+        () if layout.slots != options.slots => differs("number of slots"),
+        () => Ok(()),
     }
 }
 

@@ -40,6 +40,10 @@ const END_MASK: u64 = 1023;
 const NOBODY: u32 = 1023;
 const LIFE_SHIFT: u32 = 13;
 
+/// The index of each word in a slot's head.
+const WORD: usize = 0;
+const NUMBER: usize = 1;
+
 const NUMBER_SHIFT: u32 = 10;
 const SLOT_MASK: u64 = 1023;
 
@@ -110,11 +114,11 @@ impl Ring {
     }
 
     fn slot(&self, slot: u32) -> SlotWord {
-        SlotWord(self.words.slot(slot).load(Acquire))
+        SlotWord(self.words.slot_head(slot, WORD).load(Acquire))
     }
 
     fn replace(&self, slot: u32, from: SlotWord, to: SlotWord) -> bool {
-        self.words.slot(slot).replace(from.0, to.0)
+        self.words.slot_head(slot, WORD).replace(from.0, to.0)
     }
 
     /// Takes a slot without a message. `is_pinned` says whether a living end has a slot pinned.
@@ -141,7 +145,7 @@ impl Ring {
                 continue;
             }
             // Release: for the process that finds it PUBLISHING, or recovers it.
-            self.words.number(slot).store(tail, Release);
+            self.words.slot_head(slot, NUMBER).store(tail, Release);
             if word != publishing {
                 let is_ours = self.replace(slot, word, publishing);
                 debug_assert!(is_ours, "R2: a loan is its end's alone");
@@ -177,7 +181,7 @@ impl Ring {
             }
             let slot = (ring & SLOT_MASK) as u32;
             let word = self.slot(slot);
-            let is_it = self.words.number(slot).load(Acquire) == number;
+            let is_it = self.words.slot_head(slot, NUMBER).load(Acquire) == number;
             match word.state() {
                 QUEUED if is_it => return At::Queued(slot, word),
                 PUBLISHING if is_it => _ = self.replace(slot, word, word.to(QUEUED, NOBODY)),
@@ -223,8 +227,11 @@ impl Ring {
                 self.advance_head(number);
                 true
             }
-            At::Queued(..) if !may_drop(number) => false,
             At::Queued(slot, queued) => {
+                fence(SeqCst); // C6: the ends are loaded afterwards
+                if !may_drop(number) {
+                    return false;
+                }
                 if self.replace(slot, queued, queued.to(DROPPED, NOBODY)) {
                     self.advance_head(number);
                 }
@@ -290,8 +297,14 @@ impl Ring {
     }
 
     /// Gives back or completes the slots of an end whose owner is dead. `is_still_dead` says
-    /// whether the end's entry is still that owner's. Returns early if it is not.
-    pub(super) fn recover(&self, end: u32, is_still_dead: impl Fn() -> bool) {
+    /// whether the end's entry is still that owner's. Returns early if it is not. `before_free` is
+    /// told of each slot before that becomes free, and may ask whether it still is what it was.
+    pub(super) fn recover(
+        &self,
+        end: u32,
+        is_still_dead: impl Fn() -> bool,
+        before_free: impl Fn(u32, &dyn Fn() -> bool),
+    ) {
         for slot in self.slots() {
             let word = self.slot(slot);
             if word.end() != end || !matches!(word.state(), LOANED | PUBLISHING | HELD) {
@@ -300,13 +313,16 @@ impl Ring {
             if !is_still_dead() {
                 return;
             }
-            let number = self.words.number(slot).load(Acquire);
+            let number = self.words.slot_head(slot, NUMBER).load(Acquire);
             let published = number << NUMBER_SHIFT | u64::from(slot);
             let is_published = word.state() == PUBLISHING
                 && self.words.ring(number).load(Acquire) == published;
             let next = match is_published {
                 true => word.to(QUEUED, NOBODY),
-                false => word.next_life(FREE, NOBODY),
+                false => {
+                    before_free(slot, &|| self.slot(slot) == word);
+                    word.next_life(FREE, NOBODY)
+                }
             };
             let _ = self.replace(slot, word, next); // or another process did, or helped
         }

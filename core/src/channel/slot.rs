@@ -44,6 +44,7 @@ impl Meta {
 }
 
 /// What a sender writes beside the payload.
+#[derive(Debug)]
 pub(super) struct SlotHead {
     pub(super) time_ns: u64,
     pub(super) meta: Meta,

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::word::{ControlWord, Entry};
 use crate::format::{
-    CHANNEL_OFFSET, ChannelLayout, DROPPED_OFFSET, END_BYTES, FREED_OFFSET, HEAD_OFFSET,
+    CHANNEL_OFFSET, ChannelLayout, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET,
     JOINED_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
 };
 
@@ -16,6 +16,13 @@ pub(crate) struct ChannelWords {
     header: NonNull<u8>,
     layout: ChannelLayout,
 }
+
+// SAFETY: the value must be usable in another thread; it points to memory of the whole process,
+// which is accessed only through atomics.
+unsafe impl Send for ChannelWords {}
+// SAFETY: shared references must be usable by several threads at once; the methods give out
+// references to atomics only.
+unsafe impl Sync for ChannelWords {}
 
 impl ChannelWords {
     /// `header` is the 8-aligned start of a mapped header, which stays mapped while this value is
@@ -71,6 +78,11 @@ impl ChannelWords {
 
     pub(crate) fn left(&self) -> &ControlWord {
         self.field(LEFT_OFFSET)
+    }
+
+    /// One more than the number of the last end that was ever in use.
+    pub(crate) fn ends_used(&self) -> &ControlWord {
+        self.field(ENDS_USED_OFFSET)
     }
 
     /// The ring's word of a message.

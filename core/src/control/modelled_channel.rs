@@ -11,7 +11,7 @@ struct ModelEnd {
 
 struct ModelChannel {
     layout: ChannelLayout,
-    words: [ControlWord; 7],
+    words: [ControlWord; 8],
     ring: Vec<ControlWord>,
     /// The first two words of each head: the slot word and the number.
     slots: Vec<[ControlWord; 2]>,
@@ -32,7 +32,7 @@ impl ChannelWords {
             pins: ControlWord::zero(),
         };
         let first = u64::from(layout.ring_words);
-        let words = [first, first, 0, 0, 0, 0, 0].map(ControlWord::of);
+        let words = [first, first, 0, 0, 0, 0, 0, u64::from(layout.ends)].map(ControlWord::of);
         Self(Box::leak(Box::new(ModelChannel {
             layout,
             words,
@@ -74,6 +74,10 @@ impl ChannelWords {
 
     pub(crate) fn left(&self) -> &ControlWord {
         &self.0.words[6]
+    }
+
+    pub(crate) fn ends_used(&self) -> &ControlWord {
+        &self.0.words[7]
     }
 
     pub(crate) fn ring(&self, number: u64) -> &ControlWord {

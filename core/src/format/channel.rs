@@ -19,6 +19,7 @@ pub(crate) const FREED_OFFSET: usize = 512;
 pub(crate) const DROPPED_OFFSET: usize = 640;
 pub(crate) const JOINED_OFFSET: usize = 648;
 pub(crate) const LEFT_OFFSET: usize = 656;
+pub(crate) const ENDS_USED_OFFSET: usize = 664;
 /// The size of the channel's own fields, with the words.
 const FIELDS_BYTES: usize = 1024;
 /// The size of an end, and that of a slot's head.
@@ -60,7 +61,7 @@ const _: () = {
     assert!(offset_of!(Fields, ring_words) == 12);
     assert!(offset_of!(Fields, slots_offset) == 32);
     assert!(offset_of!(Fields, family) == 40);
-    assert!(size_of::<Fields>() <= TAIL_OFFSET && LEFT_OFFSET + 8 <= FIELDS_BYTES);
+    assert!(size_of::<Fields>() <= TAIL_OFFSET && ENDS_USED_OFFSET + 8 <= FIELDS_BYTES);
     let most = CHANNEL_OFFSET
         + FIELDS_BYTES
         + 8 * (MAX_SLOTS as usize + 1)

@@ -316,7 +316,8 @@ fn put(bytes: &mut [u8], offset: usize, part: &[u8]) {
     bytes[offset..offset + part.len()].copy_from_slice(part);
 }
 
-fn now_ns() -> u64 {
+/// Returns the time in nanoseconds since 1970.
+pub(crate) fn now_ns() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| since.as_nanos() as u64)
 }

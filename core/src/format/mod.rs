@@ -24,16 +24,19 @@ pub(crate) use constants::DESCRIPTION_OFFSET;
 pub(crate) use constants::MAGIC;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use channel::{
-    CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, FREED_OFFSET, HEAD_OFFSET, JOINED_OFFSET,
+    CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET, JOINED_OFFSET,
     LEFT_OFFSET, MAX_ENDS, MAX_SLOTS, META_BYTES, PUBLISHED_OFFSET, SLOT_ALIGNMENT,
     SLOT_HEAD_BYTES, SLOT_NDIM, TAIL_OFFSET,
 };
-pub(crate) use channel::{ChannelLayout, ChannelMode, Payload, WhenFull};
+pub(crate) use channel::{ChannelLayout, Payload};
+pub use channel::{ChannelMode, WhenFull};
 pub(crate) use constants::{
     CONTROL_WORDS_OFFSET, DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY,
     PAGE_BYTES, PERSIST,
 };
 pub(crate) use entries::EntryCopy;
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub(crate) use header::now_ns;
 pub(crate) use header::Header;
 #[cfg(not(loom))]
 pub(crate) use slab::CELL_ENTRIES_OFFSET;

@@ -22,8 +22,9 @@ pub(crate) struct CreationOptions {
 impl CreationOptions {
     /// Readers that may not write the header cannot take an entry, so a mode that admits readers
     /// makes the segment LOCK_ONLY.
-    fn flags(&self) -> u64 {
-        let readers = self.mode & 0o044 != 0;
+    fn flags(&self, header: &Header) -> u64 {
+        // Those who read a channel without an end hold nothing.
+        let readers = self.mode & 0o044 != 0 && header.channel.is_none();
         if readers { control::LOCK_ONLY } else { 0 }
     }
 
@@ -78,7 +79,7 @@ impl Segment {
         let generation = random_generation()?;
         let leases = mapped.leases();
         leases.control.set_generation(generation);
-        leases.set_live(options.flags());
+        leases.set_live(options.flags(&mapped.header));
         // No other process has seen the segment, so it is alive.
         let hold = enter(&leases, &mapped, None).unwrap_or(Hold::LockOnly);
         file.publish(&mapped.header.id)?;

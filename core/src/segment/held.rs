@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustc_hash::FxHashMap;
 
@@ -11,6 +11,8 @@ use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
 use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+use crate::control::ChannelWords;
 use crate::lease::Leases;
 use crate::mapping::{self, Mapped, PrivateBytes};
 use crate::name::{SegmentId, SegmentText};
@@ -28,6 +30,8 @@ pub(crate) struct Segment {
     /// The child's hold, while a fork is under way.
     child_hold: HoldCell,
     _private_bytes: Option<PrivateBytes>,
+    /// Called at the exit of this process, before it gives its lease back.
+    at_exit: OnceLock<fn(&Self)>,
 }
 
 /// A [`Hold`] that threads may read while another thread changes it.
@@ -85,6 +89,7 @@ impl Segment {
             hold: HoldCell::new(hold),
             child_hold: HoldCell::new(Hold::LockOnly),
             _private_bytes: is_private.then(|| PrivateBytes::count(data_bytes)),
+            at_exit: OnceLock::new(),
         });
         insert(&segment);
         segment
@@ -111,6 +116,34 @@ impl Segment {
     /// arrays.
     pub(crate) fn described(&self) -> (&DType, &Layout) {
         (&self.mapped.header.dtype, &self.mapped.header.layout)
+    }
+
+    /// Returns the words of a channel. `None` for an array's segment.
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+    #[allow(unsafe_code)]
+    pub(crate) fn channel_words(&self) -> Option<ChannelWords> {
+        let layout = self.mapped.header.channel?;
+        // SAFETY: the header is mapped and aligned, because a mapping starts at a page and lives as
+        // long as `self`; `Header::of_channel` placed the parts in it, or `Header::read` checked
+        // that they lie there.
+        Some(unsafe { ChannelWords::new(self.mapped.mapping.header(), layout) })
+    }
+
+    /// Refuses the segment of a channel, whose slots no handle and no name leads to.
+    pub(crate) fn refuse_channel(self: Arc<Self>) -> Result<Arc<Self>> {
+        match self.mapped.header.channel {
+            None => Ok(self),
+            Some(_) => {
+                let reason = format!("{} is a channel, not an array", self.text());
+                Err(Error::argument("handle or name", reason))
+            }
+        }
+    }
+
+    /// Returns the start and the size of the slot of a channel that an offset lies in.
+    pub(crate) fn slot_at(&self, offset: u64) -> (u64, u64) {
+        let bytes = self.mapped.header.channel.map_or(self.data_bytes, |of| of.slot_bytes);
+        (offset / bytes * bytes, bytes)
     }
 
     pub(crate) fn text(&self) -> SegmentText {
@@ -165,6 +198,9 @@ impl Segment {
     /// Gives the lease back at the exit of this process, whose threads may still touch the memory:
     /// a cell is not used again before the process is dead (I4 of `lease`).
     pub(super) fn leave_at_exit(&self) -> Option<Slab> {
+        if let Some(at_exit) = self.at_exit.get() {
+            at_exit(self);
+        }
         let Hold::Entry(entry) = self.hold.take() else { return None };
         let leases = self.leases();
         match self.cell {
@@ -172,6 +208,12 @@ impl Segment {
             None => leases.leave(entry),
         }
         end_if_unheld(&self.mapped, self.cell, &leases)
+    }
+
+    /// Sets what is done at the exit of this process. A second call has no effect.
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    pub(crate) fn at_exit(&self, function: fn(&Self)) {
+        let _ = self.at_exit.set(function); // it is set already
     }
 
     /// Caches the mapping for the next array in the same slab, unless the slab is LOCK_ONLY.
@@ -324,7 +366,9 @@ impl Segment {
             let candidates = table.by_address.range((*start, 0)..=(*start, usize::MAX));
             Some((*start, candidates.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
         })?;
-        let common = candidates.into_iter().filter(|segment| is_shared_access(segment.access()));
+        let common = candidates.into_iter().filter(|segment| {
+            is_shared_access(segment.access()) && segment.mapped.header.channel.is_none()
+        });
         let largest = common.max_by_key(|segment| segment.data_bytes())?;
         (address - start <= largest.data_bytes() as usize).then_some(largest)
     }

@@ -17,6 +17,8 @@ use crate::sys::{self, Access, Directory, Liveness, Lookup};
 pub enum SegmentKind {
     /// An array that a process or a message holds, or that persists.
     Array,
+    /// A channel that a process has open, or that persists.
+    Channel,
     /// Memory that processes keep in their pools for their next arrays.
     Pool,
     /// Left by dead processes. The next use of the library by its owner gives it back.
@@ -24,11 +26,12 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// `array`, `pool` or `remains`.
+    /// `array`, `channel`, `pool` or `remains`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Array => "array",
+            Self::Channel => "channel",
             Self::Pool => "pool",
             Self::Remains => "remains",
         }
@@ -44,7 +47,7 @@ pub struct SegmentInfo {
     pub segment: SegmentText,
     /// The name that a person gave it.
     pub name: Option<String>,
-    /// Whether it is an array, memory of a pool, or what dead processes left.
+    /// Whether it is an array, a channel, memory of a pool, or what dead processes left.
     pub kind: SegmentKind,
     /// Whether it stays without holders until its name is unlinked.
     pub persists: bool,
@@ -135,7 +138,11 @@ impl Copied<'_> {
         let tickets = info.tickets + linked;
         let is_lock_only = self.is_mapped && header.is_lock_only(&self.bytes);
         let is_held = persists || tickets > 0 || !info.holders.is_empty() || is_lock_only;
-        let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
+        let kind = match is_held {
+            true if header.channel.is_some() => SegmentKind::Channel,
+            true => SegmentKind::Array,
+            false => SegmentKind::Remains,
+        };
         SegmentInfo { name, persists, tickets, kind, ..info }
     }
 

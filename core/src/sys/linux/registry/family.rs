@@ -29,6 +29,11 @@ pub(super) fn family() -> Result<u64> {
     Ok(stored.map_or_else(|first| first, |_| family))
 }
 
+/// Returns the family of a channel from its number in the channel.
+pub(super) fn of_channel(number: u64) -> u64 {
+    FAMILIES | (number % (FAMILIES / FAMILY_TICKETS)) * FAMILY_TICKETS
+}
+
 /// Returns the family of a ticket, if it has one.
 pub(crate) fn family_of(ticket: u64) -> Option<u64> {
     (FAMILIES..2 * FAMILIES).contains(&ticket).then_some(ticket & !(FAMILY_TICKETS - 1))

@@ -16,6 +16,7 @@
 //! | 1 … 2^52 − 1, random | exclusive | a process's mapping | a process |
 //! | 1 … 2^52 − 1, random | exclusive | an fd in the message (`SCM_RIGHTS`) | a message in a pipe |
 //! | 2^52 + f·2^32, f random | shared | a mapping in each process of the family | family f |
+//! | the same | shared | a mapping in each process that has a channel open | the channel's family |
 //!
 //! A message that is sent out of band has a ticket 2^52 + f·2^32 + r, which lives as long as family
 //! f.
@@ -175,6 +176,40 @@ pub(crate) fn family_message(directory: &Directory) -> Result<Owner> {
     let own = process_owner_or_error(directory)?;
     let info = (own.cookie() << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
     Ok(Owner { id: family()? | (random_bits()? >> 32).max(1), info })
+}
+
+/// Returns a ticket of the family of a channel, whose number is below 2^20.
+///
+/// # Errors
+/// As for [`family_message`].
+pub(crate) fn ticket_of(directory: &Directory, channel: u64) -> Result<Owner> {
+    let own = process_owner_or_error(directory)?;
+    let info = (own.cookie() << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
+    Ok(Owner { id: family::of_channel(channel) | (random_bits()? >> 32).max(1), info })
+}
+
+/// The lock of a channel's family, which keeps the channel's tickets. Forked children inherit it.
+pub(crate) struct FamilyLock(LockMapping);
+
+// SAFETY: shared references must be usable by several threads at once; nothing is done with one.
+unsafe impl Sync for FamilyLock {}
+
+impl FamilyLock {
+    /// Locks the byte of a channel's family, together with the other processes that do.
+    pub(crate) fn new(directory: &Directory, channel: u64) -> Result<Self> {
+        process_owner_or_error(directory)?;
+        let registry = open(directory)?;
+        let byte = family::of_channel(channel) as i64;
+        let mapping = lock::try_shared_at(&registry.file, byte)
+            .and_then(|()| LockMapping::map(&registry.file));
+        mapping.map(Self).map_err(not_locked(directory))
+    }
+}
+
+impl Drop for FamilyLock {
+    fn drop(&mut self) {
+        LockMapping(self.0.0, self.0.1).unmap();
+    }
 }
 
 /// Returns this process's family and an fd that keeps it alive in whatever process has the fd.

@@ -1,0 +1,37 @@
+//! Sending the handle of an array that lies elsewhere.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::end::End;
+use super::handle_text;
+use super::loan::{Posted, Slot, publish, slot};
+use super::slot::Meta;
+use crate::array::Array;
+use crate::descriptor::Descriptor;
+use crate::error::Result;
+use crate::sys;
+
+/// Sends the handle of an array, with a ticket that holds it.
+pub(super) fn send(
+    end: &Arc<End>,
+    array: &Array,
+    meta: Meta,
+    until: Option<Instant>,
+) -> Result<Posted> {
+    let hold = match slot(end, until)? {
+        Slot::Taken(hold) => hold,
+        Slot::TimedOut => return Ok(Posted::TimedOut),
+        Slot::Full => return Ok(Posted::Full),
+    };
+    loop {
+        let ticket = sys::ticket_of(end.segment.directory(), end.words.layout().family)?;
+        let descriptor = Descriptor { ticket: Some(ticket.id), ..array.descriptor() };
+        let text = descriptor.to_handle();
+        // The text comes first: whoever recovers the slot gives back the ticket that it finds.
+        handle_text::write(end, hold.taken.slot, text.as_bytes())?;
+        if array.hold_for_message(ticket)? {
+            return publish(&hold, meta, Vec::new(), text.len() as u64).map(Posted::Posted);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! A slot that this process has: on loan, or with a message that it received.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::end::End;
+use super::handle_text;
+use super::ring::Taken;
+use crate::array::Array;
+use crate::error::Result;
+use crate::format::{ChannelMode, Payload};
+use crate::sys;
+
+/// A slot that is kept until this value is dropped, or is given back before. Each array that lies
+/// in the slot has a share of it.
+pub(super) struct SlotHold {
+    pub(super) end: Arc<End>,
+    pub(super) taken: Taken,
+    /// Whether it is a broadcast's message: then a pin keeps it.
+    is_pinned: bool,
+    is_given_back: AtomicBool,
+}
+
+impl SlotHold {
+    pub(super) fn of_loan(end: &Arc<End>, taken: Taken) -> Arc<Self> {
+        Self::new(end, taken, false)
+    }
+
+    pub(super) fn of_message(end: &Arc<End>, taken: Taken) -> Arc<Self> {
+        Self::new(end, taken, end.words.layout().mode == ChannelMode::Broadcast)
+    }
+
+    fn new(end: &Arc<End>, taken: Taken, is_pinned: bool) -> Arc<Self> {
+        let (end, is_given_back) = (Arc::clone(end), AtomicBool::new(false));
+        Arc::new(Self { end, taken, is_pinned, is_given_back })
+    }
+
+    /// Takes the slot out of this value's care. Returns whether it still was in it.
+    pub(super) fn take(&self) -> bool {
+        !self.is_given_back.swap(true, Ordering::AcqRel)
+    }
+
+    /// Gives the slot back, unless that was done before.
+    pub(super) fn give_back(&self) {
+        if !self.take() || !self.end.is_ours() || sys::is_orphaned() {
+            return; // a forked child's copy: the slot is its parent's
+        }
+        if self.is_pinned {
+            self.end.ring.unpin(self.end.index, self.taken.slot);
+        } else {
+            if self.end.words.layout().payload == Payload::Handle {
+                handle_text::discard(&self.end, self.taken.slot);
+            }
+            self.end.ring.give_back(self.taken);
+        }
+        self.end.wake_senders();
+    }
+
+    /// Returns the array of this shape in the slot. It keeps the slot.
+    pub(super) fn array(self: &Arc<Self>, shape: &[u64]) -> Result<Array> {
+        let keep: Arc<dyn Any + Send + Sync> = Arc::clone(self) as _;
+        self.end.array(self.taken.slot, shape, Some(keep))
+    }
+}
+
+impl std::fmt::Debug for SlotHold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SlotHold({})", self.taken.slot)
+    }
+}
+
+impl Drop for SlotHold {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,167 @@
+//! Slots on loan: taken without a message, filled in place, and published.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::end::End;
+use super::handle_text;
+use super::hold::SlotHold;
+use super::ring::Taken;
+use super::slot::{Meta, SlotHead};
+use super::wait::{self, Look};
+use crate::array::Array;
+use crate::error::{Error, Result};
+use crate::format::{ChannelMode, Payload, WhenFull, now_ns};
+
+/// The outcome of a request for a slot.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Loaned {
+    /// A slot to fill.
+    Loan(Loan),
+    /// No slot was free in that time.
+    TimedOut,
+    /// No slot is free, and the channel was created with [`WhenFull::Fail`].
+    Full,
+}
+
+/// The outcome of an attempt to send an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Posted {
+    /// The message was published, with this sequence number.
+    Posted(u64),
+    /// No slot was free in that time.
+    TimedOut,
+    /// No slot is free, and the channel was created with [`WhenFull::Fail`](crate::WhenFull::Fail).
+    Full,
+}
+
+/// A slot that a sender fills in place. Dropped without [`publish`](Self::publish) it is given
+/// back, and nobody receives anything.
+#[derive(Debug)]
+pub struct Loan {
+    array: Array,
+    hold: Arc<SlotHold>,
+}
+
+impl Loan {
+    /// Returns the array to fill. Its elements are what the slot's last message left. Clones and
+    /// views of it must not be written after it was published: receivers read it.
+    #[must_use]
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// Publishes the array, with at most [`MAX_META_BYTES`](crate::MAX_META_BYTES) bytes beside it.
+    /// Returns the sequence number of the message; the first of a channel has 0.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the metadata is too long. The slot is given back then.
+    pub fn publish(self, meta: &[u8]) -> Result<u64> {
+        let (meta, shape) = (Meta::new(meta)?, self.array.shape().to_vec());
+        let bytes = self.array.layout().len() * self.array.dtype().itemsize();
+        publish(&self.hold, meta, shape, bytes)
+    }
+
+    /// Gives the slot back, also if clones or views of its array exist. They must not be used from
+    /// then on.
+    pub fn cancel(self) {
+        self.hold.give_back();
+    }
+}
+
+/// Publishes a slot whose payload was written.
+pub(super) fn publish(
+    hold: &SlotHold,
+    meta: Meta,
+    shape: Vec<u64>,
+    payload_bytes: u64,
+) -> Result<u64> {
+    let end = &hold.end;
+    if !end.is_ours() || !hold.take() {
+        return Err(Error::argument("loan", "it is the parent's of this process, or given back"));
+    }
+    let shape = if end.words.layout().payload == Payload::Varying { shape } else { Vec::new() };
+    let head = SlotHead { time_ns: now_ns(), meta, shape, payload_bytes };
+    head.write(&end.words, hold.taken.slot);
+    let number = end.ring.publish(hold.taken);
+    end.words.count(end.index).add(1);
+    end.wake_receivers();
+    Ok(end.sequence(number))
+}
+
+/// The outcome of a request for a slot, before it is an array.
+pub(super) enum Slot {
+    Taken(Arc<SlotHold>),
+    TimedOut,
+    Full,
+}
+
+/// Lends a slot with an array of a shape; without one, of the channel's.
+pub(super) fn loan(
+    end: &Arc<End>,
+    shape: Option<&[u64]>,
+    until: Option<Instant>,
+) -> Result<Loaned> {
+    let shape = end.checked_shape(shape)?;
+    Ok(match slot(end, until)? {
+        Slot::Taken(hold) => Loaned::Loan(Loan { array: hold.array(&shape)?, hold }),
+        Slot::TimedOut => Loaned::TimedOut,
+        Slot::Full => Loaned::Full,
+    })
+}
+
+/// Takes a slot, and waits for one if the channel is made so.
+pub(super) fn slot(end: &Arc<End>, until: Option<Instant>) -> Result<Slot> {
+    end.become_sender();
+    let must_not_wait = end.words.layout().when_full == WhenFull::Fail;
+    let found = if must_not_wait {
+        let first = take(end);
+        first.or_else(|| {
+            end.recover();
+            take(end)
+        })
+    } else {
+        wait::wait(end.words.freed(), until, |may_sleep| {
+            end.check_open()?;
+            let found = take(end).or_else(|| {
+                let has_recovered = may_sleep && end.recover_if_due();
+                if has_recovered { take(end) } else { None }
+            });
+            Ok(found.map_or(Look::Nothing, Look::Found))
+        })?
+    };
+    Ok(match found {
+        Some(taken) => {
+            let hold = SlotHold::of_loan(end, taken);
+            if end.words.layout().payload == Payload::Handle {
+                handle_text::discard(end, taken.slot); // what the last message there held
+            }
+            Slot::Taken(hold)
+        }
+        None if must_not_wait => Slot::Full,
+        None => Slot::TimedOut,
+    })
+}
+
+/// Takes a slot if there is one, or if a message may be dropped for it.
+fn take(end: &End) -> Option<Taken> {
+    let (index, layout) = (end.index, end.words.layout());
+    let free = || end.ring.loan(index, |slot| end.is_pinned(slot));
+    let drops = layout.when_full == WhenFull::DropOldest;
+    match layout.mode {
+        ChannelMode::Queue => free().or_else(|| {
+            let oldest = drops.then(|| end.ring.loan_oldest(index)).flatten();
+            oldest.inspect(|_| _ = end.words.dropped().add(1))
+        }),
+        ChannelMode::Broadcast => loop {
+            if let Some(taken) = free() {
+                return Some(taken);
+            }
+            if !end.ring.drop_oldest(|number| drops || end.has_everybody_passed(number)) {
+                return None;
+            }
+        },
+    }
+}

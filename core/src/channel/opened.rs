@@ -1,0 +1,200 @@
+//! A channel that this process has mapped, and what no end is needed for.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::handle_text;
+use super::ring::Ring;
+use super::wait;
+use crate::array::Array;
+use crate::control::Ordering::{Acquire, Release, SeqCst};
+use crate::control::{ChannelWords, fence};
+use crate::error::{Error, Result};
+use crate::format::{ChannelMode, Payload, SLOT_NDIM};
+use crate::segment::Segment;
+use crate::shape::{Layout, Order};
+use crate::sys::{self, Liveness};
+
+/// The bits of an end's roles. An end without any is undecided, and counts as a sender.
+pub(super) const SENDS: u64 = 1;
+pub(super) const RECEIVES: u64 = 2;
+/// It was closed, and stays until its last loan or view was given back.
+const CLOSED: u64 = 4;
+/// The bit of an entry that says that its owner has the end now.
+pub(super) const HELD: u64 = 1;
+
+/// How the last sender left.
+const LEFT_BY_CLOSE: u64 = 1;
+const LEFT_BY_DEATH: u64 = 2;
+
+/// A mapped channel.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub(super) segment: Arc<Segment>,
+    pub(super) words: ChannelWords,
+    pub(super) ring: Ring,
+}
+
+impl Opened {
+    /// `None` if the segment is not a channel's.
+    pub(super) fn new(segment: Arc<Segment>) -> Option<Self> {
+        let words = segment.channel_words()?;
+        Some(Self { ring: Ring::new(words), words, segment })
+    }
+
+    /// Returns the array of a shape in a slot. `keep` lives as long as the array.
+    pub(super) fn array(
+        &self,
+        slot: u32,
+        shape: &[u64],
+        keep: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Result<Array> {
+        let (dtype, _) = self.segment.described();
+        let offset = u64::from(slot) * self.words.layout().slot_bytes;
+        let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
+        debug_assert!(slot < self.words.layout().slots, "R4 of `ring`");
+        Ok(Array::in_slot(Arc::clone(&self.segment), Layout { offset, ..layout }, keep))
+    }
+
+    /// Returns the shape of a message: the channel's, or one that the channel allows.
+    pub(super) fn checked_shape(&self, shape: Option<&[u64]>) -> Result<Vec<u64>> {
+        let (dtype, described) = self.segment.described();
+        let wrong = |reason: String| Err(Error::argument("shape", reason));
+        let Some(shape) = shape.filter(|shape| *shape != described.shape) else {
+            return Ok(described.shape.clone());
+        };
+        match self.words.layout().payload {
+            Payload::Fixed => wrong(format!("{shape:?} is not the channel's {:?}", described.shape)),
+            Payload::Handle => wrong("messages of this channel are handles".to_owned()),
+            Payload::Varying => {
+                let room = self.words.layout().slot_bytes;
+                match Layout::contiguous(shape, dtype.itemsize(), Order::C) {
+                    _ if shape.len() > SLOT_NDIM => {
+                        wrong(format!("{} dimensions are more than {SLOT_NDIM}", shape.len()))
+                    }
+                    Ok(layout) if layout.check(dtype.itemsize(), room).is_ok() => {
+                        Ok(shape.to_vec())
+                    }
+                    _ => wrong(format!("{shape:?} does not fit the {room} bytes of a slot")),
+                }
+            }
+        }
+    }
+
+    /// Returns the number of a message for people.
+    pub(super) fn sequence(&self, number: u64) -> u64 {
+        number.wrapping_sub(u64::from(self.words.layout().ring_words))
+    }
+
+    /// The ends that may be in use.
+    pub(super) fn ends(&self) -> std::ops::Range<u32> {
+        0..(self.words.ends_used().load(Acquire) as u32).min(self.words.layout().ends)
+    }
+
+    /// Whether the last sender died.
+    pub(super) fn has_last_sender_died(&self) -> bool {
+        self.words.left().load(Acquire) == LEFT_BY_DEATH
+    }
+
+    fn is_held(&self, end: u32) -> bool {
+        self.words.entry(end).owner.load(Acquire) & HELD != 0
+    }
+
+    /// Whether any end but one sends, or may.
+    pub(super) fn has_sender_but(&self, own: u32) -> bool {
+        self.ends().filter(|end| *end != own).any(|end| {
+            let roles = self.words.roles(end).load(Acquire);
+            let sends = roles == 0 || roles & (SENDS | CLOSED) == SENDS;
+            sends && self.is_held(end)
+        })
+    }
+
+    /// Whether a held end has this slot pinned.
+    pub(super) fn is_pinned(&self, slot: u32) -> bool {
+        self.ends().any(|end| {
+            self.is_held(end) && self.ring.has_pinned(end, slot)
+        })
+    }
+
+    /// Whether every end that receives has received, or missed, the message with a number.
+    pub(super) fn has_everybody_passed(&self, number: u64) -> bool {
+        self.ends().all(|end| {
+            let receives = self.words.roles(end).load(Acquire) & (RECEIVES | CLOSED) == RECEIVES;
+            !self.is_held(end) || !receives || self.words.cursor(end).load(Acquire) > number
+        })
+    }
+
+    pub(super) fn wake_receivers(&self) {
+        let layout = self.words.layout();
+        wait::wake(self.words.published(), layout.mode == ChannelMode::Broadcast || layout.is_followed);
+    }
+
+    pub(super) fn wake_senders(&self) {
+        wait::wake(self.words.freed(), false);
+    }
+
+    /// Closes the ends of this process, which exits. They stay until it is dead: its other threads
+    /// may be inside the channel.
+    pub(super) fn close_at_exit(segment: &Segment) {
+        let owner = sys::process_owner(segment.directory());
+        let (Some(words), Some(owner)) = (segment.channel_words(), owner) else { return };
+        for end in 0..words.layout().ends {
+            if words.entry(end).owner.load(Acquire) == owner.id << 1 | HELD {
+                close_end(&words, end);
+            }
+        }
+    }
+
+    /// Gives back or completes what the ends of dead processes have.
+    pub(super) fn recover(&self) {
+        let Some(liveness) = Liveness::open(self.segment.directory()) else { return };
+        let is_dead = |end: u32| {
+            let entry = self.words.entry(end);
+            let word = entry.owner.load(Acquire);
+            let is_dead = word != 0
+                && liveness.is_dead_owner(word >> 1, entry.owner_info.load(Acquire));
+            is_dead.then_some((end, word))
+        };
+        let dead: Vec<_> = self.ends().filter_map(is_dead).collect();
+        for (end, word) in &dead {
+            self.recover_end(*end, *word);
+        }
+        if !dead.is_empty() {
+            wake_all(&self.words);
+        }
+    }
+
+    fn recover_end(&self, end: u32, word: u64) {
+        let entry = &self.words.entry(end).owner;
+        if self.words.roles(end).load(Acquire) & (SENDS | CLOSED) == SENDS {
+            self.words.left().store(LEFT_BY_DEATH, Release);
+        }
+        self.ring.recover(
+            end,
+            || entry.load(Acquire) == word,
+            |slot, is_still_its| {
+                if self.words.layout().payload == Payload::Handle {
+                    handle_text::discard_if(self, slot, is_still_its);
+                }
+            },
+        );
+        let _ = entry.replace(word, 0); // or another process did
+    }
+}
+
+/// Records that an end does nothing any more, except that it keeps what it has.
+pub(super) fn close_end(words: &ChannelWords, end: u32) {
+    let roles = words.roles(end);
+    if roles.load(Acquire) & (SENDS | CLOSED) == SENDS {
+        words.left().store(LEFT_BY_CLOSE, Release);
+    }
+    roles.set(CLOSED);
+    wake_all(words);
+}
+
+/// Wakes everybody, after an end has left.
+pub(super) fn wake_all(words: &ChannelWords) {
+    fence(SeqCst); // C5
+    wait::wake(words.published(), true);
+    wait::wake(words.freed(), true);
+}

@@ -1,0 +1,182 @@
+//! Receiving a message: a view of its slot, or the array that its handle names.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::end::End;
+use super::handle_text;
+use super::hold::SlotHold;
+use super::ring::{Found, Taken};
+use super::slot::SlotHead;
+use super::wait::{self, Look};
+use crate::array::Array;
+use crate::control::Ordering::Acquire;
+use crate::error::Result;
+use crate::format::{ChannelMode, Payload};
+
+/// The outcome of an attempt to receive from a channel.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+#[non_exhaustive]
+pub enum Delivered {
+    /// A message.
+    Message(View),
+    /// No message came in that time.
+    TimedOut,
+    /// No process sends any more, and all that was sent has been received.
+    #[non_exhaustive]
+    Ended {
+        /// Whether the last sender died without closing.
+        died: bool,
+    },
+}
+
+/// A message that was received: a view of it in its slot, which it keeps until it is dropped.
+#[derive(Debug)]
+pub struct View {
+    array: Array,
+    head: SlotHead,
+    sequence: u64,
+    missed: u64,
+    /// The slot, unless the message was a handle: then the array lies elsewhere.
+    hold: Option<Arc<SlotHold>>,
+}
+
+impl View {
+    /// Returns the array. Its clones and views keep the slot, too.
+    #[must_use]
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// Returns the number of the message: 0 for the first of a channel, and 1 more for each
+    /// message after it.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Returns when the message was published, in nanoseconds since 1970.
+    #[must_use]
+    pub fn time_ns(&self) -> u64 {
+        self.head.time_ns
+    }
+
+    /// Returns the bytes that were sent beside the array.
+    #[must_use]
+    pub fn meta(&self) -> &[u8] {
+        self.head.meta.as_bytes()
+    }
+
+    /// Returns how many messages were dropped since the one that was received before. In a queue
+    /// one of the receivers is told of each.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Gives the slot back, also if clones or views of its array exist. They must not be used from
+    /// then on.
+    pub fn release(self) {
+        if let Some(hold) = &self.hold {
+            hold.give_back();
+        }
+    }
+}
+
+/// Receives a message, and waits for one.
+pub(super) fn receive(end: &Arc<End>, until: Option<Instant>) -> Result<Delivered> {
+    end.become_receiver();
+    let mut missed = 0;
+    let mut is_ended = false;
+    let found = wait::wait(end.words.published(), until, |may_sleep| {
+        end.check_open()?;
+        if let Some(view) = take(end, &mut missed)? {
+            return Ok(Look::Found(Some(view)));
+        }
+        if !may_sleep {
+            return Ok(Look::Nothing);
+        }
+        end.recover_if_due();
+        if end.has_no_senders() {
+            // A sender publishes before it leaves.
+            let last = take(end, &mut missed)?;
+            is_ended = last.is_none();
+            return Ok(Look::Found(last));
+        }
+        Ok(Look::Nothing)
+    })?;
+    Ok(match found.flatten() {
+        Some(view) => Delivered::Message(view),
+        None if is_ended => Delivered::Ended { died: end.has_last_sender_died() },
+        None => {
+            end.keep_missed(missed);
+            Delivered::TimedOut
+        }
+    })
+}
+
+/// Takes the next message if there is one, and adds to the count of those that were missed.
+fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
+    loop {
+        let found = match end.words.layout().mode {
+            ChannelMode::Queue => end.ring.take(end.index),
+            ChannelMode::Broadcast => next(end, missed),
+        };
+        let Some(taken) = found else { return Ok(None) };
+        if end.words.layout().mode == ChannelMode::Queue {
+            *missed += end.take_dropped();
+        }
+        let hold = SlotHold::of_message(end, taken);
+        let head = SlotHead::read(&end.words, taken.slot);
+        match view(end, &hold, head)? {
+            Some((array, head)) => {
+                end.words.count(end.index).add(1);
+                let missed = std::mem::take(missed) + end.take_kept_missed();
+                let is_elsewhere = end.words.layout().payload == Payload::Handle;
+                let hold = (!is_elsewhere).then_some(hold);
+                let sequence = end.sequence(taken.number);
+                return Ok(Some(View { array, head, sequence, missed, hold }));
+            }
+            // The array of a handle is gone: its memory was removed by somebody else.
+            None => *missed += 1,
+        }
+    }
+}
+
+/// Receives the next message of a broadcast.
+fn next(end: &End, missed: &mut u64) -> Option<Taken> {
+    let _receiving = end.receiving.lock();
+    loop {
+        let number = end.words.cursor(end.index).load(Acquire);
+        match end.ring.receive(end.index, number) {
+            Found::Nothing => return None,
+            Found::Message(taken) => return Some(taken),
+            Found::Missed(count) => {
+                *missed += count;
+                end.words.missed(end.index).add(count as i64);
+            }
+        }
+    }
+}
+
+/// Returns the array of a message, with what the sender said of it.
+fn view(
+    end: &Arc<End>,
+    hold: &Arc<SlotHold>,
+    head: SlotHead,
+) -> Result<Option<(Array, SlotHead)>> {
+    let (_, described) = end.segment.described();
+    let array = match end.words.layout().payload {
+        Payload::Fixed => hold.array(&described.shape)?,
+        Payload::Varying => hold.array(&end.checked_shape(Some(&head.shape))?)?,
+        Payload::Handle => match handle_text::attach(end, hold.taken.slot) {
+            Some(array) => {
+                hold.give_back();
+                array
+            }
+            None => return Ok(None),
+        },
+    };
+    Ok(Some((array, head)))
+}
