@@ -186,11 +186,16 @@ impl End {
         }
     }
 
-    /// Whether no other end sends, or may send, and one has since this one was opened. A sender
-    /// that a process has just recovered has left, too.
+    /// Records that there has been a sender: this end has one of its messages.
+    pub(super) fn note_sender(&self) {
+        self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
+    }
+
+    /// Whether no other end sends, or may send, and one has since this one was opened, or before
+    /// and has left messages.
     pub(super) fn has_no_senders(&self) -> bool {
         if self.has_sender_but(self.index) {
-            self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
+            self.note_sender();
             return false;
         }
         self.has_seen_sender.load(atomic::Ordering::Relaxed)

@@ -131,6 +131,7 @@ fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
         let head = SlotHead::read(&end.words, taken.slot);
         match view(end, &hold, head)? {
             Some((array, head)) => {
+                end.note_sender();
                 end.words.count(end.index).add(1);
                 let missed = std::mem::take(missed) + end.take_kept_missed();
                 let is_elsewhere = end.words.layout().payload == Payload::Handle;

@@ -1,0 +1,155 @@
+//! Broadcasts: each receiver sees every message from when it joined.
+
+use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Loaned, WhenFull};
+
+use crate::support::{Peer, is_peer, scenario, serve};
+use crate::{
+    AT_ONCE, can_loan, create, int32, is_nothing_there, message, number, open, receive,
+    receive_all, send,
+};
+
+fn options() -> ChannelOptions {
+    ChannelOptions::new().mode(ChannelMode::Broadcast)
+}
+
+#[test]
+fn peer() {
+    if !is_peer("broadcasts::peer") {
+        return;
+    }
+    let channel = open();
+    serve(|line| match line {
+        "join" => "joined".to_owned(),
+        "receive" => {
+            let (mut next, mut missed) = (None, 0);
+            let died = loop {
+                match channel.receive(None).unwrap() {
+                    Delivered::Message(view) => {
+                        let this = number(&view);
+                        missed += view.missed();
+                        let expected = next.unwrap_or(0) + view.missed() as i32;
+                        assert_eq!((this, this as u64), (expected, view.sequence()));
+                        next = Some(this + 1);
+                    }
+                    Delivered::Ended { died, .. } => break died,
+                    other => panic!("{other:?}"),
+                }
+            };
+            format!("{} {missed} {died}", next.unwrap())
+        }
+        other => panic!("{other}"),
+    });
+}
+
+#[test]
+fn every_receiver_sees_every_message_in_order() {
+    scenario("broadcasts::every_receiver_sees_every_message_in_order", || {
+        let sender = create(&options().slots(4));
+        let mut peers: Vec<_> = (0..3).map(|_| Peer::start("broadcasts::peer")).collect();
+        for peer in &mut peers {
+            assert_eq!(peer.ask("join"), "joined");
+            peer.tell("receive");
+        }
+        (0..10_000).for_each(|value| _ = send(&sender, value));
+        drop(sender);
+        for mut peer in peers {
+            assert_eq!(peer.hear(), "10000 0 false");
+            peer.end();
+        }
+    });
+}
+
+#[test]
+fn a_receiver_that_is_slow_misses_and_is_told_how_many() {
+    scenario("broadcasts::a_receiver_that_is_slow_misses_and_is_told_how_many", || {
+        let sender = create(&options().slots(4).when_full(WhenFull::DropOldest));
+        let (slow, quick) = (open(), open());
+        let mut missed = 0;
+        for value in 0..100 {
+            send(&sender, value);
+            assert_eq!(receive(&quick), value);
+            if value % 10 == 9 {
+                let view = message(&slow);
+                missed += view.missed();
+                assert_eq!(number(&view) as u64, view.sequence());
+            }
+        }
+        assert_eq!(message(&slow).missed(), 0);
+        assert!(missed > 50, "{missed}");
+        // One that holds a message is not disturbed.
+        let held = message(&slow);
+        let value = number(&held);
+        (100..150).for_each(|value| _ = send(&sender, value));
+        assert_eq!(number(&held), value);
+        drop(sender);
+        let (rest, _) = receive_all(&slow);
+        assert_eq!(rest.last(), Some(&149));
+    });
+}
+
+#[test]
+fn a_slow_receiver_in_another_process_is_told_of_each_message_that_it_missed() {
+    let test =
+        "broadcasts::a_slow_receiver_in_another_process_is_told_of_each_message_that_it_missed";
+    scenario(test, || {
+        let sender = create(&options().slots(2).when_full(WhenFull::DropOldest));
+        let mut peers: Vec<_> = (0..2).map(|_| Peer::start("broadcasts::peer")).collect();
+        for peer in &mut peers {
+            assert_eq!(peer.ask("join"), "joined");
+        }
+        peers.iter_mut().for_each(|peer| peer.tell("receive"));
+        (0..50_000).for_each(|value| _ = send(&sender, value));
+        drop(sender);
+        for mut peer in peers {
+            let said = peer.hear();
+            assert!(said.starts_with("50000 ") && said.ends_with(" false"), "{said}");
+            peer.end();
+        }
+    });
+}
+
+#[test]
+fn the_slowest_receiver_stops_the_sender_and_a_closed_one_does_not() {
+    scenario("broadcasts::the_slowest_receiver_stops_the_sender_and_a_closed_one_does_not", || {
+        let sender = create(&options().slots(2));
+        let (slow, quick) = (open(), open());
+        send(&sender, 0);
+        send(&sender, 1);
+        assert_eq!((receive(&quick), receive(&quick)), (0, 1));
+        assert!(!can_loan(&sender));
+        assert_eq!(receive(&slow), 0);
+        send(&sender, 2);
+        assert!(!can_loan(&sender));
+        slow.close();
+        assert!(can_loan(&sender));
+        let fail = options().slots(1).when_full(WhenFull::Fail);
+        let other = Channel::create("other", int32(), &[2], &fail).unwrap();
+        let _slow = Channel::open("other", true).unwrap();
+        send(&other, 1);
+        assert!(matches!(other.loan(AT_ONCE).unwrap(), Loaned::Full));
+    });
+}
+
+#[test]
+fn one_joins_with_its_open_or_with_its_first_receive() {
+    scenario("broadcasts::one_joins_with_its_open_or_with_its_first_receive", || {
+        let sender = create(&options());
+        let (joined, not_yet) = (open(), Channel::open("numbers", false).unwrap());
+        send(&sender, 0);
+        assert!(is_nothing_there(&not_yet) && is_nothing_there(&sender));
+        send(&sender, 1);
+        assert_eq!([receive(&joined), receive(&not_yet), receive(&sender)], [0, 1, 1]);
+        assert_eq!(receive(&joined), 1);
+    });
+}
+
+#[test]
+fn without_receivers_a_sender_never_waits() {
+    scenario("broadcasts::without_receivers_a_sender_never_waits", || {
+        let sender = create(&options().slots(1));
+        (0..1000).for_each(|value| _ = send(&sender, value));
+        let late = open();
+        send(&sender, 1000);
+        assert_eq!(receive(&late), 1000);
+    });
+}

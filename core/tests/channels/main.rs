@@ -1,0 +1,93 @@
+//! Channels between real processes: what is sent arrives once, in order and whole, whoever dies.
+#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod basics;
+mod broadcasts;
+mod deaths;
+mod forks;
+mod handles;
+mod queues;
+mod refusals;
+
+use std::time::Duration;
+
+use shmarray::{Channel, ChannelOptions, DType, Delivered, Loaned, Posted, View};
+
+/// A time that is over at once.
+pub const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+
+pub fn int32() -> DType {
+    DType::parse("<i4").unwrap()
+}
+
+/// Creates a channel of arrays of two numbers.
+pub fn create(options: &ChannelOptions) -> Channel {
+    Channel::create("numbers", int32(), &[2], options).unwrap()
+}
+
+pub fn open() -> Channel {
+    Channel::open("numbers", true).unwrap()
+}
+
+/// Sends a number, twice in one array.
+pub fn send(channel: &Channel, number: i32) -> u64 {
+    match channel.loan(None).unwrap() {
+        Loaned::Loan(loan) => {
+            loan.array().set(&[0], number).unwrap();
+            loan.array().set(&[1], number).unwrap();
+            loan.publish(&number.to_le_bytes()).unwrap()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Receives a message; panics if the stream has ended.
+pub fn message(channel: &Channel) -> View {
+    match channel.receive(None).unwrap() {
+        Delivered::Message(view) => view,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the number of a message, and checks that it is whole.
+pub fn number(view: &View) -> i32 {
+    let number: i32 = view.array().get(&[0]).unwrap();
+    assert_eq!(view.array().get::<i32>(&[1]).unwrap(), number, "a torn message");
+    assert_eq!(view.meta(), number.to_le_bytes(), "another message's metadata");
+    number
+}
+
+pub fn receive(channel: &Channel) -> i32 {
+    number(&message(channel))
+}
+
+/// Receives until the stream has ended. Returns the numbers, and whether the last sender died.
+pub fn receive_all(channel: &Channel) -> (Vec<i32>, bool) {
+    let mut numbers = Vec::new();
+    loop {
+        match channel.receive(None).unwrap() {
+            Delivered::Message(view) => numbers.push(number(&view)),
+            Delivered::Ended { died, .. } => return (numbers, died),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn is_nothing_there(channel: &Channel) -> bool {
+    matches!(channel.receive(AT_ONCE).unwrap(), Delivered::TimedOut)
+}
+
+pub fn can_loan(channel: &Channel) -> bool {
+    matches!(channel.loan(AT_ONCE).unwrap(), Loaned::Loan(_))
+}
+
+pub fn posted(outcome: Posted) -> u64 {
+    match outcome {
+        Posted::Posted(sequence) => sequence,
+        other => panic!("{other:?}"),
+    }
+}
