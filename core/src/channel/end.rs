@@ -24,7 +24,8 @@ pub(super) struct End {
     is_closed: AtomicBool,
     /// Whether there has been another end that sends since this one was opened.
     has_seen_sender: AtomicBool,
-    joined_before: u64,
+    /// The count of ends that have sent, when this one was opened, and with itself.
+    joined_before: AtomicU64,
     /// When this end last recovered, in nanoseconds of the monotonic clock.
     recovered_ns: AtomicU64,
     /// The messages that were missed, and that the next view tells of.
@@ -58,7 +59,7 @@ impl End {
             receiving: Mutex::new(()),
             is_closed: AtomicBool::new(false),
             has_seen_sender: AtomicBool::new(false),
-            joined_before: words.joined().load(Acquire),
+            joined_before: AtomicU64::new(words.joined().load(Acquire)),
             recovered_ns: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             _family: family,
@@ -168,6 +169,7 @@ impl End {
     pub(super) fn become_sender(&self) {
         if self.roles() & SENDS == 0 {
             self.words.roles(self.index).set(SENDS);
+            self.joined_before.fetch_add(1, atomic::Ordering::Relaxed); // it is no other sender
             self.words.joined().add(1);
         }
     }
@@ -199,7 +201,7 @@ impl End {
             return false;
         }
         self.has_seen_sender.load(atomic::Ordering::Relaxed)
-            || self.words.joined().load(Acquire) != self.joined_before
+            || self.words.joined().load(Acquire) != self.joined_before.load(atomic::Ordering::Relaxed)
     }
 
     /// Gives back or completes what dead ends have.
