@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 
 use super::opened::{HELD, Opened, RECEIVES, SENDS, close_end, wake_all};
+use super::recovery;
 use super::wait;
 use crate::control::ChannelWords;
 use crate::control::Ordering::{Acquire, Relaxed, Release};
@@ -82,11 +83,13 @@ impl End {
 
     fn take_index(opened: &Opened, owner: Owner) -> Result<u32> {
         let found = Self::take_entry(&opened.words, owner).or_else(|| {
-            opened.recover();
+            recovery::recover(opened);
             Self::take_entry(&opened.words, owner)
         });
         let most = opened.words.layout().ends;
-        found.ok_or_else(|| Error::argument("channel", format!("all of its {most} ends are in use")))
+        found.ok_or_else(|| {
+            Error::argument("channel", format!("all of its {most} ends are in use"))
+        })
     }
 
     fn take_entry(words: &ChannelWords, owner: Owner) -> Option<u32> {
@@ -200,14 +203,15 @@ impl End {
             self.note_sender();
             return false;
         }
+        let joined_before = self.joined_before.load(atomic::Ordering::Relaxed);
         self.has_seen_sender.load(atomic::Ordering::Relaxed)
-            || self.words.joined().load(Acquire) != self.joined_before.load(atomic::Ordering::Relaxed)
+            || self.words.joined().load(Acquire) != joined_before
     }
 
     /// Gives back or completes what dead ends have.
     pub(super) fn recover(&self) {
         self.recovered_ns.store(sys::monotonic_ns(), atomic::Ordering::Relaxed);
-        self.opened.recover();
+        recovery::recover(&self.opened);
     }
 
     /// Recovers, unless this end did so a short time ago. Returns whether it did.

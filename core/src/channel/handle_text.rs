@@ -31,7 +31,8 @@ pub(super) fn write(channel: &Opened, slot: u32, text: &[u8]) -> Result<()> {
 
 /// Returns the descriptor that is written in a slot.
 pub(super) fn read(channel: &Opened, slot: u32) -> Option<Descriptor> {
-    let text = channel.array(slot, &[channel.words.layout().slot_bytes], None).ok()?.to_bytes().ok()?;
+    let payload = channel.array(slot, &[channel.words.layout().slot_bytes], None).ok()?;
+    let text = payload.to_bytes().ok()?;
     let text = text.split(|byte| *byte == 0).next()?;
     Descriptor::parse(std::str::from_utf8(text).ok()?).ok()
 }

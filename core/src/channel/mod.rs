@@ -9,6 +9,7 @@ mod slot;
 mod wait;
 mod opened;
 mod handle_text;
+mod recovery;
 mod end;
 mod hold;
 mod loan;
@@ -138,7 +139,8 @@ impl Channel {
     }
 
     /// Opens the channel that has a name. With `receives`, a broadcast's messages are received from
-    /// now on; otherwise from the first [`receive`](Self::receive) on.
+    /// now on; otherwise from the first [`receive`](Self::receive) on. One that receives and never
+    /// does so stops the senders of a broadcast, and itself if it sends.
     ///
     /// # Errors
     /// As [`Array::attach`]; [`Error::InvalidArgument`] when the name is not a channel's, and when

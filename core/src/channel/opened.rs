@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::handle_text;
 use super::ring::Ring;
 use super::wait;
 use crate::array::Array;
@@ -13,19 +12,19 @@ use crate::error::{Error, Result};
 use crate::format::{ChannelMode, Payload, SLOT_NDIM};
 use crate::segment::Segment;
 use crate::shape::{Layout, Order};
-use crate::sys::{self, Liveness};
+use crate::sys;
 
 /// The bits of an end's roles. An end without any is undecided, and counts as a sender.
 pub(super) const SENDS: u64 = 1;
 pub(super) const RECEIVES: u64 = 2;
 /// It was closed, and stays until its last loan or view was given back.
-const CLOSED: u64 = 4;
+pub(super) const CLOSED: u64 = 4;
 /// The bit of an entry that says that its owner has the end now.
 pub(super) const HELD: u64 = 1;
 
 /// How the last sender left.
 const LEFT_BY_CLOSE: u64 = 1;
-const LEFT_BY_DEATH: u64 = 2;
+pub(super) const LEFT_BY_DEATH: u64 = 2;
 
 /// A mapped channel.
 #[derive(Clone)]
@@ -64,7 +63,9 @@ impl Opened {
             return Ok(described.shape.clone());
         };
         match self.words.layout().payload {
-            Payload::Fixed => wrong(format!("{shape:?} is not the channel's {:?}", described.shape)),
+            Payload::Fixed => {
+                wrong(format!("{shape:?} is not the channel's {:?}", described.shape))
+            }
             Payload::Handle => wrong("messages of this channel are handles".to_owned()),
             Payload::Varying => {
                 let room = self.words.layout().slot_bytes;
@@ -125,8 +126,10 @@ impl Opened {
     }
 
     pub(super) fn wake_receivers(&self) {
-        let layout = self.words.layout();
-        wait::wake(self.words.published(), layout.mode == ChannelMode::Broadcast || layout.is_followed);
+        match self.words.layout() {
+            layout if layout.is_followed => wait::wake_unseen(self.words.published()),
+            layout => wait::wake(self.words.published(), layout.mode == ChannelMode::Broadcast),
+        }
     }
 
     pub(super) fn wake_senders(&self) {
@@ -143,42 +146,6 @@ impl Opened {
                 close_end(&words, end);
             }
         }
-    }
-
-    /// Gives back or completes what the ends of dead processes have.
-    pub(super) fn recover(&self) {
-        let Some(liveness) = Liveness::open(self.segment.directory()) else { return };
-        let is_dead = |end: u32| {
-            let entry = self.words.entry(end);
-            let word = entry.owner.load(Acquire);
-            let is_dead = word != 0
-                && liveness.is_dead_owner(word >> 1, entry.owner_info.load(Acquire));
-            is_dead.then_some((end, word))
-        };
-        let dead: Vec<_> = self.ends().filter_map(is_dead).collect();
-        for (end, word) in &dead {
-            self.recover_end(*end, *word);
-        }
-        if !dead.is_empty() {
-            wake_all(&self.words);
-        }
-    }
-
-    fn recover_end(&self, end: u32, word: u64) {
-        let entry = &self.words.entry(end).owner;
-        if self.words.roles(end).load(Acquire) & (SENDS | CLOSED) == SENDS {
-            self.words.left().store(LEFT_BY_DEATH, Release);
-        }
-        self.ring.recover(
-            end,
-            || entry.load(Acquire) == word,
-            |slot, is_still_its| {
-                if self.words.layout().payload == Payload::Handle {
-                    handle_text::discard_if(self, slot, is_still_its);
-                }
-            },
-        );
-        let _ = entry.replace(word, 0); // or another process did
     }
 }
 

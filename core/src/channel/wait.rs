@@ -2,7 +2,7 @@
 //!
 //! **futex word**: bit 0 says that somebody may sleep there, bits 1–31 are a count. AcqRel.
 //! * bit 0 → 1: a process that is about to sleep (`sleep_unless`).
-//! * bit 0 → 0 and the count + 1: a process that wakes all (`wake`).
+//! * bit 0 → 0 and the count + 1: a process that wakes all (`wake_unseen`).
 //!
 //! C4: the fence in `sleep_unless` stands between bit 0 and the look at the ring and the slots. C5
 //! is its partner, in `ring`, between a change there and the load of this word.
@@ -23,7 +23,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(100);
 const SPINS: u32 = 200;
 const SLEEPS: u64 = 1;
 const ONE: u64 = 2;
-/// The kernel compares the lower half.
+/// The bits that the kernel compares.
 const HALF: u64 = 0xffff_ffff;
 
 /// The outcome of a look.
@@ -33,8 +33,8 @@ pub(super) enum Look<T> {
     Nothing,
 }
 
-/// Looks until something is found, or the time is over: `None`. `is_sleepers_last_look` tells `look`
-/// that it may take longer, since the caller sleeps otherwise.
+/// Looks until something is found, or the time is over: `None`. `look` is told whether it may take
+/// longer, since the caller sleeps otherwise.
 pub(super) fn wait<T>(
     word: &ControlWord,
     until: Option<Instant>,
@@ -63,7 +63,7 @@ pub(super) fn wait<T>(
         if left.is_zero() {
             return Ok(None);
         }
-        sys::sleep_at(word, seen as u32, left).map_err(interrupted)?;
+        sys::sleep_at(half(word), seen as u32, left).map_err(interrupted)?;
     }
 }
 
@@ -77,15 +77,28 @@ fn can_spin() -> bool {
     *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)) > 1
 }
 
+/// The half of a word that the kernel compares.
+fn half(word: &ControlWord) -> *const u32 {
+    std::ptr::from_ref(word).cast()
+}
+
 /// Wakes who sleeps at a word, after a change and C5: one process, or all.
 pub(super) fn wake(word: &ControlWord, all: bool) {
-    let mut seen = word.load(Acquire);
-    if seen & SLEEPS == 0 || !all && sys::wake_at(word, 1) > 0 {
+    let seen = word.load(Acquire);
+    if seen & SLEEPS == 0 || !all && sys::wake_at(half(word), 1) > 0 {
         return;
     }
     // Nobody was woken, or all are to be: somebody may have begun to sleep in between.
-    while seen & SLEEPS != 0 && !word.replace(seen, (seen & !SLEEPS).wrapping_add(ONE) & HALF) {
-        seen = word.load(Acquire);
+    wake_unseen(word);
+}
+
+/// Wakes all who sleep at a word, also those who may not set bit 0.
+pub(super) fn wake_unseen(word: &ControlWord) {
+    loop {
+        let seen = word.load(Acquire);
+        if word.replace(seen, (seen & !SLEEPS).wrapping_add(ONE) & HALF) {
+            break;
+        }
     }
-    sys::wake_at(word, i32::MAX);
+    sys::wake_at(half(word), i32::MAX);
 }

@@ -13,8 +13,8 @@
 
 mod constants;
 mod slab;
-mod channel;
 mod preamble;
+mod channel;
 mod header;
 mod entries;
 
@@ -24,8 +24,8 @@ pub(crate) use constants::DESCRIPTION_OFFSET;
 pub(crate) use constants::MAGIC;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use channel::{
-    CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET, JOINED_OFFSET,
-    LEFT_OFFSET, MAX_ENDS, MAX_SLOTS, META_BYTES, PUBLISHED_OFFSET, SLOT_ALIGNMENT,
+    CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET,
+    JOINED_OFFSET, LEFT_OFFSET, MAX_ENDS, MAX_SLOTS, META_BYTES, PUBLISHED_OFFSET, SLOT_ALIGNMENT,
     SLOT_HEAD_BYTES, SLOT_NDIM, TAIL_OFFSET,
 };
 pub(crate) use channel::{ChannelLayout, Payload};

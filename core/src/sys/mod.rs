@@ -42,7 +42,8 @@
 //!
 //! `find_dead` also registers the process again if a cleaner removed the registry. Only the Linux
 //! backend has messages in pipes (`message`, `socket`, `memory_file`), `SharedWords`, `operations`,
-//! what channels need (`sleep_at`, `wake_at`, `FamilyLock`, `ticket_of`), and `fork`: what a child inherits, and locks that survive a fork.
+//! what channels need (`sleep_at`, `wake_at`, `FamilyLock`, `ticket_of`), and `fork`: what a child
+//! inherits, and locks that survive a fork.
 //!
 //! A file that is *held* is not given back. On Linux the kernel keeps the hold and drops it when
 //! the holder dies. The portable backend counts holders, and a crash leaves the count too high. In

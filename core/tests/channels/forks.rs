@@ -1,1 +1,98 @@
-//! To be written.
+//! Forks: a child has no part in its parent's loans and views, and joins with an end of its own.
+
+use shmarray::{ChannelMode, ChannelOptions, Loaned};
+
+use crate::support::{fork, scenario};
+use crate::{can_loan, create, is_nothing_there, message, number, open, receive, receive_all, send};
+
+#[test]
+fn a_child_sends_and_receives_with_an_end_of_its_own() {
+    scenario("forks::a_child_sends_and_receives_with_an_end_of_its_own", || {
+        let (requests, answers) = (create(&ChannelOptions::new()), {
+            let options = ChannelOptions::new();
+            shmarray::Channel::create("answers", crate::int32(), &[2], &options).unwrap()
+        });
+        let child = fork(|| {
+            for _ in 0..100 {
+                send(&answers, 2 * receive(&requests));
+            }
+        });
+        for value in 0..100 {
+            send(&requests, value);
+            assert_eq!(receive(&answers), 2 * value);
+        }
+        child.ended();
+    });
+}
+
+#[test]
+fn what_a_child_inherits_is_its_parents() {
+    scenario("forks::what_a_child_inherits_is_its_parents", || {
+        for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
+            let channel = create(&ChannelOptions::new().slots(2).mode(mode));
+            let receiver = open();
+            send(&channel, 5);
+            let view = message(&receiver);
+            let Loaned::Loan(loan) = channel.loan(None).unwrap() else { panic!() };
+            assert!(!can_loan(&channel));
+            // The child drops its copies; the parent's are not touched.
+            let mut copies = Some((view, loan, receiver));
+            fork(|| {
+                let (view, loan, receiver) = copies.take().unwrap();
+                assert_eq!(number(&view), 5);
+                drop((view, receiver));
+                assert!(loan.publish(b"").is_err(), "the loan is the parent's");
+                assert!(!can_loan(&channel), "both slots are in use");
+            })
+            .ended();
+            let (view, loan, _receiver) = copies.unwrap();
+            assert!(!can_loan(&channel), "both slots are in use");
+            assert_eq!(number(&view), 5);
+            drop(view);
+            assert!(can_loan(&channel));
+            loan.publish(b"").unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_child_that_ends_leaves_its_parent_all_that_it_has() {
+    scenario("forks::a_child_that_ends_leaves_its_parent_all_that_it_has", || {
+        for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
+            let channel = create(&ChannelOptions::new().slots(2).mode(mode));
+            let receiver = open();
+            send(&channel, 5);
+            let view = message(&receiver);
+            fork(|| {}).ended();
+            fork(|| drop(receiver.loan(crate::AT_ONCE))).ended();
+            assert!(can_loan(&channel));
+            let Loaned::Loan(loan) = channel.loan(None).unwrap() else { panic!() };
+            assert!(!can_loan(&channel), "the view keeps its slot");
+            assert_eq!(number(&view), 5);
+            drop(view);
+            loan.array().set(&[0], 6).unwrap();
+            loan.array().set(&[1], 6).unwrap();
+            loan.publish(&6i32.to_le_bytes()).unwrap();
+            assert_eq!(receive(&receiver), 6);
+        }
+    });
+}
+
+#[test]
+fn a_child_of_a_broadcasts_receiver_joins_anew() {
+    scenario("forks::a_child_of_a_broadcasts_receiver_joins_anew", || {
+        let channel = create(&ChannelOptions::new().slots(4).mode(ChannelMode::Broadcast));
+        let (receiver, go) = (open(), open());
+        send(&channel, 1);
+        let child = fork(|| {
+            assert!(is_nothing_there(&receiver), "it has joined after the message");
+            send(&channel, 2);
+            assert_eq!(receive(&receiver), 2);
+        });
+        assert_eq!([receive(&receiver), receive(&receiver)], [1, 2]);
+        child.ended();
+        drop(go);
+        drop(channel);
+        assert_eq!(receive_all(&receiver), (vec![], false));
+    });
+}

@@ -30,8 +30,8 @@ mod lock;
 mod pages;
 mod scratch;
 pub(crate) mod socket;
-mod shared_words;
 mod shared_futex;
+mod shared_words;
 mod memory_file;
 mod huge;
 mod directory;
@@ -58,8 +58,8 @@ pub(crate) use memory_file::{memory_file, read_memory_file};
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use reclaim::{discard, is_absent_or_foreign, reclaim, sweep_names};
 pub(crate) use registry::{
-    Dead, FamilyLock, Liveness, Owner, family_message, family_of, find_dead, is_message, keep_family,
-    leave_process_lists, message, process_owner, refresh_user, ticket_of,
+    Dead, FamilyLock, Liveness, Owner, family_message, family_of, find_dead, is_message,
+    keep_family, leave_process_lists, message, process_owner, refresh_user, ticket_of,
 };
 pub(crate) use reserve::{decommit, recommit};
 pub(crate) use segment_file::{SegmentFile, is_findable, is_found, unlink_name};

@@ -4,30 +4,22 @@
 use std::io;
 use std::time::Duration;
 
-use crate::control::ControlWord;
-
-/// Returns the lower half of a word, at which the kernel lets threads sleep.
-fn half(word: &ControlWord) -> *const u32 {
-    std::ptr::from_ref(word).cast()
-}
-
-/// Sleeps while the lower half of the word is `seen`, for `most` at the longest. Fails when a
-/// signal ended the sleep.
+/// Sleeps while the word is `seen`, for `most` at the longest. Fails when a signal ended the sleep.
+/// Where nothing is mapped, it returns at once.
 ///
 /// # References
 /// - [Linux]
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
-pub(crate) fn sleep_at(word: &ControlWord, seen: u32, most: Duration) -> io::Result<()> {
+pub(crate) fn sleep_at(word: *const u32, seen: u32, most: Duration) -> io::Result<()> {
     let most = libc::timespec {
         tv_sec: most.as_secs() as libc::time_t,
         tv_nsec: most.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: the word and the time must be valid and aligned during the call; `word` is borrowed,
-    // the time is a local variable, and the kernel only reads both.
-    let done = unsafe {
-        libc::syscall(libc::SYS_futex, half(word), libc::FUTEX_WAIT, seen, &raw const most)
-    };
+    // SAFETY: the time must be valid and aligned during the call; it is a local variable, which the
+    // kernel only reads. It checks the word's address, and reads the word as an atomic.
+    let done =
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const most) };
     let error = io::Error::last_os_error();
     match done < 0 && error.kind() == io::ErrorKind::Interrupted {
         true => Err(error),
@@ -41,9 +33,8 @@ pub(crate) fn sleep_at(word: &ControlWord, seen: u32, most: Duration) -> io::Res
 /// - [Linux]
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
-pub(crate) fn wake_at(word: &ControlWord, most: i32) -> usize {
-    // SAFETY: FUTEX_WAKE uses the address as a key and reads no value there; `word` is borrowed
-    // during the call.
-    let woken = unsafe { libc::syscall(libc::SYS_futex, half(word), libc::FUTEX_WAKE, most) };
+pub(crate) fn wake_at(word: *const u32, most: i32) -> usize {
+    // SAFETY: FUTEX_WAKE uses the address as a key, which the kernel checks, and reads no value.
+    let woken = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, most) };
     usize::try_from(woken).unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 //!
 //! The file's size is sealed, so no process that has the file can remove a page of another's
 //! mapping.
-#![allow(unsafe_code)] // memfd_create, mmap, futex
+#![allow(unsafe_code)] // memfd_create, mmap
 
 use std::fs::File;
 use std::io;
@@ -11,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+use super::shared_futex::{sleep_at, wake_at};
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 /// The bytes before the words: the count of wake-ups and the number of waiting threads.
@@ -136,17 +138,10 @@ impl SharedWords {
     }
 
     /// Wakes one waiting thread. If none waits, this makes no system call.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
     pub(crate) fn wake_one(&self) {
         self.front(0).fetch_add(1, Ordering::SeqCst);
         if self.front(1).load(Ordering::SeqCst) > 0 {
-            // SAFETY: FUTEX_WAKE uses the address as a key and reads no value there; the word lies
-            // in this mapping, which `self` keeps.
-            unsafe { libc::syscall(libc::SYS_futex, self.front(0).as_ptr(), libc::FUTEX_WAKE, 1) };
+            wake_at(self.front(0).as_ptr(), 1);
         }
     }
 
@@ -160,38 +155,9 @@ impl SharedWords {
         is_ready: impl FnOnce() -> bool,
     ) -> io::Result<()> {
         self.front(1).fetch_add(1, Ordering::SeqCst);
-        let slept = if is_ready() { Ok(()) } else { self.sleep(seen, most) };
+        let slept = if is_ready() { Ok(()) } else { sleep_at(self.front(0).as_ptr(), seen, most) };
         self.front(1).fetch_sub(1, Ordering::SeqCst);
         slept
-    }
-
-    /// Sleeps while the count of wake-ups is `seen`, for `most` at the longest.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
-    fn sleep(&self, seen: u32, most: Duration) -> io::Result<()> {
-        let most = libc::timespec {
-            tv_sec: most.as_secs() as libc::time_t,
-            tv_nsec: most.subsec_nanos() as libc::c_long,
-        };
-        // SAFETY: the word and the time must be valid and aligned during the call; the word lies in
-        // this mapping, the time is a local variable, and the kernel only reads both.
-        let done = unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.front(0).as_ptr(),
-                libc::FUTEX_WAIT,
-                seen,
-                &raw const most,
-            )
-        };
-        let error = io::Error::last_os_error();
-        match done < 0 && error.kind() == io::ErrorKind::Interrupted {
-            true => Err(error),
-            false => Ok(()), // woken, the count had changed, or the time is over
-        }
     }
 }
 

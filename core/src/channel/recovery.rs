@@ -1,0 +1,43 @@
+//! Giving back what the ends of dead processes have: PROTOCOL.md, "Channels", *recover*.
+
+use super::handle_text;
+use super::opened::{CLOSED, LEFT_BY_DEATH, Opened, SENDS, wake_all};
+use crate::control::Ordering::{Acquire, Release};
+use crate::format::Payload;
+use crate::sys::Liveness;
+
+/// Gives back or completes what the ends of dead processes have.
+pub(super) fn recover(channel: &Opened) {
+    let Some(liveness) = Liveness::open(channel.segment.directory()) else { return };
+    let is_dead = |end: u32| {
+        let entry = channel.words.entry(end);
+        let word = entry.owner.load(Acquire);
+        let is_dead =
+            word != 0 && liveness.is_dead_owner(word >> 1, entry.owner_info.load(Acquire));
+        is_dead.then_some((end, word))
+    };
+    let dead: Vec<_> = channel.ends().filter_map(is_dead).collect();
+    for (end, word) in &dead {
+        recover_end(channel, *end, *word);
+    }
+    if !dead.is_empty() {
+        wake_all(&channel.words);
+    }
+}
+
+fn recover_end(channel: &Opened, end: u32, word: u64) {
+    let entry = &channel.words.entry(end).owner;
+    if channel.words.roles(end).load(Acquire) & (SENDS | CLOSED) == SENDS {
+        channel.words.left().store(LEFT_BY_DEATH, Release);
+    }
+    channel.ring.recover(
+        end,
+        || entry.load(Acquire) == word,
+        |slot, is_still_its| {
+            if channel.words.layout().payload == Payload::Handle {
+                handle_text::discard_if(channel, slot, is_still_its);
+            }
+        },
+    );
+    let _ = entry.replace(word, 0); // or another process did
+}
