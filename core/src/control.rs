@@ -60,9 +60,9 @@ pub(crate) use channel_words::ChannelWords;
 #[cfg(loom)]
 pub(crate) use modelled_channel::ChannelWords;
 
-pub(crate) use word::{Announced, ControlWord};
 #[cfg(loom)]
 pub(crate) use word::Entry;
+pub(crate) use word::{Announced, ControlWord};
 
 use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
 pub(crate) use crate::format::{DECOMMITTED, LOCK_ONLY, PERSIST};

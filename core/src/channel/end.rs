@@ -87,9 +87,8 @@ impl End {
             Self::take_entry(&opened.words, owner)
         });
         let most = opened.words.layout().ends;
-        found.ok_or_else(|| {
-            Error::argument("channel", format!("all of its {most} ends are in use"))
-        })
+        found
+            .ok_or_else(|| Error::argument("channel", format!("all of its {most} ends are in use")))
     }
 
     fn take_entry(words: &ChannelWords, owner: Owner) -> Option<u32> {

@@ -104,6 +104,9 @@ pub(super) fn loan(
     shape: Option<&[u64]>,
     until: Option<Instant>,
 ) -> Result<Loaned> {
+    if end.words.layout().payload == Payload::Handle {
+        return Err(Error::argument("channel", "its messages are handles: send a shared array"));
+    }
     let shape = end.checked_shape(shape)?;
     Ok(match slot(end, until)? {
         Slot::Taken(hold) => Loaned::Loan(Loan { array: hold.array(&shape)?, hold }),

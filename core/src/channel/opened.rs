@@ -112,9 +112,7 @@ impl Opened {
 
     /// Whether a held end has this slot pinned.
     pub(super) fn is_pinned(&self, slot: u32) -> bool {
-        self.ends().any(|end| {
-            self.is_held(end) && self.ring.has_pinned(end, slot)
-        })
+        self.ends().any(|end| self.is_held(end) && self.ring.has_pinned(end, slot))
     }
 
     /// Whether every end that receives has received, or missed, the message with a number.

@@ -162,11 +162,7 @@ fn next(end: &End, missed: &mut u64) -> Option<Taken> {
 }
 
 /// Returns the array of a message, with what the sender said of it.
-fn view(
-    end: &Arc<End>,
-    hold: &Arc<SlotHold>,
-    head: SlotHead,
-) -> Result<Option<(Array, SlotHead)>> {
+fn view(end: &Arc<End>, hold: &Arc<SlotHold>, head: SlotHead) -> Result<Option<(Array, SlotHead)>> {
     let (_, described) = end.segment.described();
     let array = match end.words.layout().payload {
         Payload::Fixed => hold.array(&described.shape)?,

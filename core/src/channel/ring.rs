@@ -125,11 +125,13 @@ impl Ring {
     pub(super) fn loan(&self, end: u32, is_pinned: impl Fn(u32) -> bool) -> Option<Taken> {
         self.slots().find_map(|slot| {
             let word = self.slot(slot);
-            let is_usable =
-                word.state() == FREE || word.state() == DROPPED && !is_pinned(slot);
+            let is_usable = word.state() == FREE || word.state() == DROPPED && !is_pinned(slot);
             let loaned = word.next_life(LOANED, end);
-            (is_usable && self.replace(slot, word, loaned))
-                .then_some(Taken { slot, number: 0, word: loaned })
+            (is_usable && self.replace(slot, word, loaned)).then_some(Taken {
+                slot,
+                number: 0,
+                word: loaned,
+            })
         })
     }
 
@@ -315,8 +317,8 @@ impl Ring {
             }
             let number = self.words.slot_head(slot, NUMBER).load(Acquire);
             let published = number << NUMBER_SHIFT | u64::from(slot);
-            let is_published = word.state() == PUBLISHING
-                && self.words.ring(number).load(Acquire) == published;
+            let is_published =
+                word.state() == PUBLISHING && self.words.ring(number).load(Acquire) == published;
             let next = match is_published {
                 true => word.to(QUEUED, NOBODY),
                 false => {

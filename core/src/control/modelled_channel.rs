@@ -37,9 +37,7 @@ impl ChannelWords {
             layout,
             words,
             ring: (0..first).map(|number| ControlWord::of(number << 10)).collect(),
-            slots: (0..layout.slots)
-                .map(|slot| [ControlWord::of(1023 << 3), zero(slot)])
-                .collect(),
+            slots: (0..layout.slots).map(|slot| [ControlWord::of(1023 << 3), zero(slot)]).collect(),
             ends: (0..layout.ends).map(end).collect(),
         })))
     }

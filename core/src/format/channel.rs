@@ -5,7 +5,7 @@ use std::mem::{offset_of, size_of};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::constants::{KIND_CHANNEL, MAX_HEADER_BYTES, PAGE_BYTES};
+use super::constants::{KIND_CHANNEL, MAX_HEADER_BYTES, MAX_SLOTS, PAGE_BYTES, SLOT_HEAD_BYTES};
 use super::preamble::{Preamble, invalid};
 use crate::error::Result;
 
@@ -22,17 +22,13 @@ pub(crate) const LEFT_OFFSET: usize = 656;
 pub(crate) const ENDS_USED_OFFSET: usize = 664;
 /// The size of the channel's own fields, with the words.
 const FIELDS_BYTES: usize = 1024;
-/// The size of an end, and that of a slot's head.
+/// The size of an end.
 pub(crate) const END_BYTES: u32 = 256;
-pub(crate) const SLOT_HEAD_BYTES: u32 = 256;
-/// The most slots and ends. Their numbers have ten bits, and one value stands for none.
-pub(crate) const MAX_SLOTS: u32 = 1023;
+/// The most ends. Their numbers have ten bits, and one value stands for none.
 pub(crate) const MAX_ENDS: u32 = 1023;
 /// The most bytes of metadata, and the most dimensions of a message of varying shape.
 pub(crate) const META_BYTES: usize = 64;
 pub(crate) const SLOT_NDIM: usize = 8;
-/// The payload of a slot begins at a multiple of this.
-pub(crate) const SLOT_ALIGNMENT: u64 = 64;
 /// Families have numbers below this.
 const FAMILIES: u64 = 1 << 20;
 /// The word of a free slot that had no message yet: no end, in the bits from 3 on.

@@ -41,3 +41,10 @@ pub(crate) const LEASES_OFFSET: usize = DESCRIPTION_OFFSET + DESCRIPTION_BYTES;
 pub(crate) const LEASE_BYTES: usize = 16;
 /// The most entries that the first page has room for.
 pub(crate) const MAX_LEASES: u32 = ((PAGE_BYTES as usize - LEASES_OFFSET) / LEASE_BYTES) as u32;
+
+/// The most slots of a channel. Their numbers have ten bits, and one value stands for none.
+pub(crate) const MAX_SLOTS: u32 = 1023;
+/// The size of a slot's head.
+pub(crate) const SLOT_HEAD_BYTES: u32 = 256;
+/// The payload of a slot begins at a multiple of this.
+pub(crate) const SLOT_ALIGNMENT: u64 = 64;

@@ -5,10 +5,10 @@ use std::mem::{offset_of, size_of};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::channel::{MAX_SLOTS, SLOT_ALIGNMENT, SLOT_HEAD_BYTES};
 use super::constants::{
     CONTROL_WORDS_OFFSET, KIND_ARRAY, KIND_CHANNEL, KIND_SLAB, KNOWN_FEATURES, LAYOUT_MAJOR,
-    LEASES_OFFSET, MAGIC, MAX_HEADER_BYTES, MAX_LEASES, PAGE_BYTES,
+    LEASES_OFFSET, MAGIC, MAX_HEADER_BYTES, MAX_LEASES, MAX_SLOTS, PAGE_BYTES, SLOT_ALIGNMENT,
+    SLOT_HEAD_BYTES,
 };
 use super::slab::{HEADS_OFFSET, LARGE_HEAD_BYTES, MAX_CELLS, SMALL_HEAD_BYTES, SlabLayout};
 use crate::error::{Error, Result};

@@ -8,11 +8,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use rustc_hash::FxHashMap;
 
 use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+use crate::control::ChannelWords;
 use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-use crate::control::ChannelWords;
 use crate::lease::Leases;
 use crate::mapping::{self, Mapped, PrivateBytes};
 use crate::name::{SegmentId, SegmentText};

@@ -113,8 +113,7 @@ fn shapes_may_vary_up_to_the_channels() {
         let array = [1i32, 2, 3];
         let layout = shmarray::Layout::contiguous(&[3], 4, shmarray::Order::C).unwrap();
         // SAFETY: the three elements of the layout are those of `array`.
-        let outcome =
-            unsafe { sender.send(array.as_ptr().cast(), &int32(), &layout, b"", None) };
+        let outcome = unsafe { sender.send(array.as_ptr().cast(), &int32(), &layout, b"", None) };
         posted(outcome.unwrap());
         assert_eq!(message(&receiver).array().get::<i32>(&[2]).unwrap(), 3);
     });
@@ -177,7 +176,8 @@ fn a_closed_channel_refuses_and_its_views_stay() {
         send(&sender, 3);
         let view = message(&receiver);
         let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!() };
-        (sender.close(), receiver.close());
+        sender.close();
+        receiver.close();
         sender.close();
         assert!(sender.loan(AT_ONCE).is_err() && receiver.receive(AT_ONCE).is_err());
         assert_eq!(number(&view), 3);

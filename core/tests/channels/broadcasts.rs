@@ -2,7 +2,7 @@
 
 use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Loaned, WhenFull};
 
-use crate::support::{Peer, is_peer, scenario, serve};
+use crate::support::{Peer, directory, is_peer, scenario, serve};
 use crate::{
     AT_ONCE, can_loan, create, int32, is_nothing_there, message, number, open, receive,
     receive_all, send,
@@ -153,4 +153,44 @@ fn without_receivers_a_sender_never_waits() {
         send(&sender, 1000);
         assert_eq!(receive(&late), 1000);
     });
+}
+
+/// Returns the word of FORMAT.md at which receivers sleep.
+fn published() -> u32 {
+    let bytes = std::fs::read(directory().join("shmarray-name-numbers")).unwrap();
+    u32::from_le_bytes(bytes[4096 + 384..][..4].try_into().unwrap())
+}
+
+#[test]
+fn receivers_that_sleep_are_woken_and_nobody_is_woken_in_vain() {
+    scenario("broadcasts::receivers_that_sleep_are_woken_and_nobody_is_woken_in_vain", || {
+        let sender = create(&options().slots(8));
+        let receiver = open();
+        send(&sender, 0);
+        assert_eq!((published(), receive(&receiver)), (0, 0), "nobody sleeps");
+        std::thread::scope(|scope| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let receiving = scope.spawn(|| {
+                let tell = tell; // dropped at the end
+                // SAFETY: the call cannot touch memory, because it takes no arguments.
+                tell.send(unsafe { gettid() }).unwrap();
+                receive(&receiver)
+            });
+            let thread = told.recv().unwrap();
+            let call = format!("/proc/self/task/{thread}/syscall");
+            // 202 is futex on x86-64, 98 on arm64.
+            while !["202 ", "98 "].iter().any(|number| {
+                std::fs::read_to_string(&call).unwrap().starts_with(number) && published() == 1
+            }) {
+                std::thread::yield_now();
+            }
+            send(&sender, 1);
+            assert_eq!(published(), 2, "the count has grown, and nobody sleeps any more");
+            assert_eq!(receiving.join().unwrap(), 1);
+        });
+    });
+}
+
+unsafe extern "C" {
+    fn gettid() -> i32;
 }

@@ -176,9 +176,12 @@ fn worker() {
     let channel = Channel::open("numbers", sends.is_none()).unwrap();
     println!("peer says: begun");
     match sends {
-        Some(first) => (first.parse().unwrap()..).for_each(|value| _ = send(&channel, value)),
+        Some(first) => {
+            let first: i32 = first.parse().unwrap();
+            (first..first + EACH).for_each(|value| _ = send(&channel, value));
+        }
         None => loop {
-            drop(message(&channel));
+            let _ = channel.receive(None).unwrap(); // the sender may be dead before it
         },
     }
 }

@@ -3,7 +3,9 @@
 use shmarray::{ChannelMode, ChannelOptions, Loaned};
 
 use crate::support::{fork, scenario};
-use crate::{can_loan, create, is_nothing_there, message, number, open, receive, receive_all, send};
+use crate::{
+    can_loan, create, is_nothing_there, message, number, open, receive, receive_all, send,
+};
 
 #[test]
 fn a_child_sends_and_receives_with_an_end_of_its_own() {

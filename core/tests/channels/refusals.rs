@@ -24,7 +24,12 @@ fn assert_says<T>(outcome: shmarray::Result<T>, words: &[&str]) {
     assert!(words.iter().all(|word| said.contains(word)), "{said:?} lacks one of {words:?}");
 }
 
-fn send_private<T>(channel: &Channel, dtype: &str, values: &[T], shape: &[u64]) -> shmarray::Result<()> {
+fn send_private<T>(
+    channel: &Channel,
+    dtype: &str,
+    values: &[T],
+    shape: &[u64],
+) -> shmarray::Result<()> {
     let layout = Layout::contiguous(shape, size_of::<T>() as u64, Order::C).unwrap();
     let dtype = DType::parse(dtype).unwrap();
     // SAFETY: the layouts below have no more elements than their values.
@@ -78,7 +83,9 @@ fn numbers_that_a_channel_cannot_have() {
         let too_many = Channel::create("numbers", int32(), &[1 << 50], &plain());
         assert!(matches!(too_many, Err(Error::NoSpace { .. } | Error::InvalidArgument { .. })));
         let fields: String = (0..400).map(|i| format!(r#"["f{i}","<i4"],"#)).collect();
-        let long = DType::parse(&format!("[{}]", fields.trim_end_matches(','))).unwrap();
+        let fields = fields.trim_end_matches(',');
+        let long = format!(r#"{{"descr":[{fields}],"itemsize":1600}}"#);
+        let long = DType::parse(&long).unwrap();
         assert_says(Channel::create("numbers", long, &[2], &plain()), &["dtype"]);
         assert!(shmarray::segments().unwrap().is_empty());
     });
@@ -223,7 +230,7 @@ fn fields_that_no_channel_has_and_layouts_of_other_versions() {
             (120, 0, "cells"),
             (120, 1024, "cells"),
             (124, 128, "head_bytes"),
-            (major, 99, "version"),
+            (major, 99, "layout 99.0"),
         ] {
             with_bytes(at, &value.to_le_bytes(), || {
                 let said = open_anew();

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use shmarray::{Access, Array, DType, Layout, Options, Order, Pipe, Received, Sent};
 
+use crate::operations::channels;
 use crate::process::{Line, Outcome, Process, all_ended_well, kill, start};
 use crate::support::segments_in;
 
@@ -39,6 +40,12 @@ pub(crate) enum Prop {
     Forgotten,
     /// An array that persists, and that nobody holds.
     Lasting,
+    /// A channel with two messages, which the survivor has open: of these kinds.
+    Queue,
+    Dropping,
+    Broadcast,
+    /// A channel of handles, without messages.
+    Handles,
     /// What a killed process left: an array, one with a name, and entries in those of the survivor.
     Leftovers,
 }
@@ -225,6 +232,8 @@ impl Stage {
         let kept = old(OLD_FILE, &options(""));
         let held = self.props.iter().filter(|prop| prop.held().is_some());
         let mut held: Vec<_> = held.map(|prop| (*prop, prop.make())).collect();
+        let _channels: Vec<_> =
+            self.props.iter().filter_map(|prop| channels::furnish(*prop)).collect();
         if self.has(Prop::Lasting) {
             drop(Prop::Lasting.make());
         }
@@ -322,6 +331,7 @@ impl Prop {
             Self::Cell => Some("cell"),
             Self::GivenCell => Some("given cell"),
             Self::Lasting | Self::Leftovers | Self::Sent | Self::Forgotten => None,
+            Self::Queue | Self::Dropping | Self::Broadcast | Self::Handles => None,
         }
     }
 
@@ -417,12 +427,15 @@ impl Seen<'_> {
         }
     }
 
-    /// Whether a segment is a slab whose pool lease is held (FORMAT.md: the kind is at byte 80, the
-    /// own lease table of a slab at byte 2304).
+    /// Whether a segment is a channel, or a slab whose pool lease is held (FORMAT.md: the kind is at
+    /// byte 80, the own lease table of a slab at byte 2304). A channel is the survivor's.
     fn is_kept(&self, segment: &str) -> bool {
         let bytes = std::fs::read(self.stage.directory.join(segment)).unwrap_or_default();
         let is_odd = |at: usize| bytes.get(at).is_some_and(|byte| byte % 2 == 1);
-        bytes.get(80) == Some(&2) && is_odd(2304)
+        match bytes.get(80) {
+            Some(3) => true,
+            kind => kind == Some(&2) && is_odd(2304),
+        }
     }
 
     fn lasts(&self, name: &str) -> bool {

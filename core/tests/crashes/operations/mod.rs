@@ -6,6 +6,7 @@
 //! operations (`stage`); a row states what is special to it.
 
 mod cells;
+pub(crate) mod channels;
 mod messages;
 mod pools;
 mod segments;
@@ -56,7 +57,7 @@ pub(crate) const POOL_BYTES: &str = "10000000";
 
 /// Returns the rows of all tables.
 pub(crate) fn operations() -> impl Iterator<Item = &'static Operation> + Clone {
-    [segments::ROWS, cells::ROWS, pools::ROWS, messages::ROWS].into_iter().flatten()
+    [segments::ROWS, cells::ROWS, pools::ROWS, messages::ROWS, channels::ROWS].into_iter().flatten()
 }
 
 /// A store that is not announced, to show that it is found.

@@ -31,7 +31,7 @@ pub(super) fn family() -> Result<u64> {
 
 /// Returns the family of a channel from its number in the channel.
 pub(super) fn of_channel(number: u64) -> u64 {
-    FAMILIES | (number % (FAMILIES / FAMILY_TICKETS)) * FAMILY_TICKETS
+    FAMILIES | ((number % (FAMILIES / FAMILY_TICKETS)) * FAMILY_TICKETS)
 }
 
 /// Returns the family of a ticket, if it has one.

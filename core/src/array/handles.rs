@@ -1,0 +1,104 @@
+//! Handles: the text by which another process finds an array, and what messages hold.
+
+use super::Array;
+use crate::descriptor::Descriptor;
+use crate::error::{Error, Result};
+use crate::process;
+use crate::segment;
+use crate::sys::{self, Directory, Owner};
+
+impl Array {
+    /// Returns the handle: one line of text by which any process of the machine finds the array.
+    ///
+    /// A handle holds nothing: some process must hold the array until the other has attached it. To
+    /// hand an array over, send it through a `Pipe` or use
+    /// [`handle_to_send`](Self::handle_to_send).
+    #[must_use]
+    pub fn handle(&self) -> String {
+        self.descriptor().to_handle()
+    }
+
+    /// Returns the descriptor, of which the handle is the text.
+    #[must_use]
+    pub fn descriptor(&self) -> Descriptor {
+        Descriptor {
+            segment: self.segment.text(),
+            generation: self.segment.generation(),
+            dtype: self.dtype.clone(),
+            layout: self.layout.clone(),
+            ticket: None,
+        }
+    }
+
+    /// Returns a handle to be sent out of band: through a socket, a file or a database.
+    ///
+    /// From now on a ticket holds the array, even after this process ends: until the handle is
+    /// attached or [`discard`]ed, or until the last process of this process's family ends. A family
+    /// is the first process that uses the library and all processes that are forked from it
+    /// afterwards; a program that is started by exec has a family of its own. Each call makes a
+    /// ticket of its own.
+    ///
+    /// ```
+    /// use shmarray::{Access, Array, DType, Options, discard};
+    /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
+    /// let a = Array::create(DType::parse("<i4")?, &[3], &Options::default())?;
+    /// let (first, second) = (a.handle_to_send()?, a.handle_to_send()?);
+    /// drop(a); // two messages hold it
+    /// let a = Array::attach(&first, Access::ReadWrite)?;
+    /// discard(&second)?;
+    /// assert!(Array::attach(&first, Access::ReadOnly).is_ok()); // as long as somebody has it
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Os`]; [`Error::Unsupported`] on the portable backend.
+    pub fn handle_to_send(&self) -> Result<String> {
+        self.descriptor_to_send().map(|descriptor| descriptor.to_handle())
+    }
+
+    /// Returns the descriptor of [`handle_to_send`](Self::handle_to_send), with its ticket.
+    ///
+    /// # Errors
+    /// As for [`handle_to_send`](Self::handle_to_send).
+    pub fn descriptor_to_send(&self) -> Result<Descriptor> {
+        process::begin()?;
+        loop {
+            let ticket = sys::family_message(self.segment.directory())?;
+            if self.hold_for_message(ticket)? {
+                return Ok(Descriptor { ticket: Some(ticket.id), ..self.descriptor() });
+            }
+        }
+    }
+
+    /// Gives back what the message of a descriptor holds, without attaching the array.
+    pub(crate) fn discard_descriptor(descriptor: &Descriptor) -> Result<()> {
+        let Some(ticket) = descriptor.ticket else { return Ok(()) };
+        process::begin()?;
+        segment::discard(&Directory::current(), descriptor, ticket)
+    }
+
+    /// Makes a message hold the array. `false` when such a ticket exists already.
+    pub(crate) fn hold_for_message(&self, ticket: Owner) -> Result<bool> {
+        if self.is_in_slot() {
+            return Err(Error::argument("array", "it lies in a slot of a channel: send a copy"));
+        }
+        self.segment.hold_for_message(ticket)
+    }
+
+    pub(crate) fn release_ticket(&self, ticket: u64) {
+        self.segment.release_ticket(ticket);
+    }
+}
+
+/// Gives back what an unwanted message holds: a handle that [`Array::handle_to_send`] made and that
+/// no process will attach. A second call has no effect. For an array that is gone, and for a plain
+/// handle, there is nothing to give back.
+///
+/// # Errors
+/// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].
+pub fn discard(handle: &str) -> Result<()> {
+    match Array::discard_descriptor(&Descriptor::parse(handle)?) {
+        Err(Error::SegmentNotFound { .. }) => Ok(()),
+        discarded => discarded,
+    }
+}
