@@ -36,6 +36,8 @@
 #[cfg(loom)]
 pub(crate) mod loom_atomics;
 mod word;
+#[cfg(all(loom, test))]
+pub(crate) mod loom_scenarios;
 #[cfg(not(loom))]
 mod mapped;
 #[cfg(loom)]
@@ -60,8 +62,6 @@ pub(crate) use channel_words::ChannelWords;
 #[cfg(loom)]
 pub(crate) use modelled_channel::ChannelWords;
 
-#[cfg(loom)]
-pub(crate) use word::Entry;
 pub(crate) use word::{Announced, ControlWord};
 
 use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};

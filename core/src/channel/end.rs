@@ -5,8 +5,11 @@
 use std::ops::Deref;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 
-use super::opened::{HELD, Opened, RECEIVES, SENDS, close_end, wake_all};
+use super::ends::{HELD, RECEIVES, SENDS};
+use super::handle_text;
+use super::opened::{Opened, close_end, wake_all};
 use super::recovery;
+use super::ring::Taken;
 use super::wait;
 use crate::control::ChannelWords;
 use crate::control::Ordering::{Acquire, Relaxed, Release};
@@ -29,6 +32,9 @@ pub(super) struct End {
     joined_before: AtomicU64,
     /// When this end last recovered, in nanoseconds of the monotonic clock.
     recovered_ns: AtomicU64,
+    /// A message that was taken and could not be delivered, for want of fds, say. The next receive
+    /// tries again.
+    pub(super) undelivered: Mutex<Option<Taken>>,
     /// The messages that were missed, and that the next view tells of.
     missed: AtomicU64,
     /// Keeps the channel's tickets, if it has any.
@@ -62,6 +68,7 @@ impl End {
             has_seen_sender: AtomicBool::new(false),
             joined_before: AtomicU64::new(words.joined().load(Acquire)),
             recovered_ns: AtomicU64::new(0),
+            undelivered: Mutex::new(None),
             missed: AtomicU64::new(0),
             _family: family,
             opened,
@@ -198,7 +205,7 @@ impl End {
     /// Whether no other end sends, or may send, and one has since this one was opened, or before
     /// and has left messages.
     pub(super) fn has_no_senders(&self) -> bool {
-        if self.has_sender_but(self.index) {
+        if self.ends.has_sender_but(self.index) {
             self.note_sender();
             return false;
         }
@@ -223,6 +230,26 @@ impl End {
         is_due
     }
 
+    /// Gives a message back that it has received.
+    pub(super) fn give_back(&self, taken: Taken) {
+        match self.words.layout().mode {
+            ChannelMode::Queue => self.cancel(taken),
+            ChannelMode::Broadcast => {
+                self.ring.unpin(self.index, taken.slot);
+                self.wake_senders();
+            }
+        }
+    }
+
+    /// Frees a slot that this end has alone, with what its text holds.
+    pub(super) fn cancel(&self, taken: Taken) {
+        if self.words.layout().payload == Payload::Handle {
+            handle_text::discard(&self.opened, taken.slot);
+        }
+        self.ring.give_back(taken);
+        self.wake_senders();
+    }
+
     /// Ends what this end does. Its entry stays until its last loan or view is dropped.
     pub(super) fn close(&self) {
         if self.is_ours() && !self.is_closed.swap(true, atomic::Ordering::AcqRel) {
@@ -235,6 +262,9 @@ impl Drop for End {
     fn drop(&mut self) {
         if self.is_ours() && !sys::is_orphaned() {
             self.close();
+            if let Some(taken) = self.undelivered.lock().take() {
+                self.give_back(taken);
+            }
             // Release: what this end did comes before it.
             self.words.entry(self.index).owner.store(0, Release);
             wake_all(&self.words);

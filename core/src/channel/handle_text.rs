@@ -6,6 +6,7 @@
 
 use super::opened::Opened;
 use crate::array::Array;
+use crate::control::Announced;
 use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::sys::Access;
@@ -13,7 +14,6 @@ use crate::sys::Access;
 const NONE: &[u8] = &[0];
 
 /// Writes a text to a slot that this process has on loan.
-#[allow(unsafe_code)]
 pub(super) fn write(channel: &Opened, slot: u32, text: &[u8]) -> Result<()> {
     let (bytes, room) = (text.len(), channel.words.layout().slot_bytes);
     if bytes as u64 >= room {
@@ -21,12 +21,22 @@ pub(super) fn write(channel: &Opened, slot: u32, text: &[u8]) -> Result<()> {
         return Err(Error::argument("array", reason));
     }
     let payload = channel.array(slot, &[room], None)?;
-    let rest = [&text[1..], NONE].concat();
-    for (at, part) in [(0, NONE), (1, &rest[..]), (0, &text[..1])] {
-        // SAFETY: the part is private memory, so it is no element of the slot.
-        unsafe { payload.write_bytes(at, part)? };
-    }
-    Ok(())
+    // Most texts are stored in the same steps, whatever the lengths of their numbers.
+    let stored = (bytes + NONE.len()).next_multiple_of(256).min(room as usize);
+    let mut rest = text[1..].to_vec();
+    rest.resize(stored - 1, 0);
+    [(0, NONE), (1, &rest[..]), (0, &text[..1])]
+        .into_iter()
+        .try_for_each(|(at, part)| store(&payload, at, part))
+}
+
+/// Stores a part of a text in a slot that this process has.
+#[allow(unsafe_code)]
+fn store(payload: &Array, at: u64, part: &[u8]) -> Result<()> {
+    let address = payload.as_ptr().wrapping_add(at as usize);
+    let _around = Announced::around(address, part.len());
+    // SAFETY: the part is private memory or a constant, so it is no element of the slot.
+    unsafe { payload.write_bytes(at, part) }
 }
 
 /// Returns the descriptor that is written in a slot.
@@ -37,19 +47,25 @@ pub(super) fn read(channel: &Opened, slot: u32) -> Option<Descriptor> {
     Descriptor::parse(std::str::from_utf8(text).ok()?).ok()
 }
 
-/// Attaches the array of a message. `None` if it is gone.
-pub(super) fn attach(channel: &Opened, slot: u32) -> Option<Array> {
-    Array::attach_with_ticket(&read(channel, slot)?, Access::ReadWrite).ok()
+/// Attaches the array of a message. `None` if it is gone: somebody has removed its file.
+pub(super) fn attach(channel: &Opened, slot: u32) -> Result<Option<Array>> {
+    let Some(descriptor) = read(channel, slot) else { return Ok(None) };
+    match Array::attach_with_ticket(&descriptor, Access::ReadWrite) {
+        Ok(array) => Ok(Some(array)),
+        // The next attempt may succeed.
+        Err(error @ (Error::Os { .. } | Error::NoMemory { .. } | Error::Unsupported { .. })) => {
+            Err(error)
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// Gives back the ticket that is written in a slot of this process, if there is one.
-#[allow(unsafe_code)]
 pub(super) fn discard(channel: &Opened, slot: u32) {
     let Some(descriptor) = read(channel, slot) else { return };
     let _ = Array::discard_descriptor(&descriptor); // the array may be gone
     if let Ok(payload) = channel.array(slot, &[1], None) {
-        // SAFETY: the byte is a constant, and no element of the slot.
-        let _ = unsafe { payload.write_bytes(0, NONE) }; // it has room for one byte
+        let _ = store(&payload, 0, NONE); // it has room for one byte
     }
 }
 

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::end::End;
-use super::handle_text;
 use super::ring::Taken;
 use crate::array::Array;
 use crate::error::Result;
-use crate::format::{ChannelMode, Payload};
 use crate::sys;
 
 /// A slot that is kept until this value is dropped, or is given back before. Each array that lies
@@ -17,8 +15,7 @@ use crate::sys;
 pub(super) struct SlotHold {
     pub(super) end: Arc<End>,
     pub(super) taken: Taken,
-    /// Whether it is a broadcast's message: then a pin keeps it.
-    is_pinned: bool,
+    is_message: bool,
     is_given_back: AtomicBool,
 }
 
@@ -28,12 +25,12 @@ impl SlotHold {
     }
 
     pub(super) fn of_message(end: &Arc<End>, taken: Taken) -> Arc<Self> {
-        Self::new(end, taken, end.words.layout().mode == ChannelMode::Broadcast)
+        Self::new(end, taken, true)
     }
 
-    fn new(end: &Arc<End>, taken: Taken, is_pinned: bool) -> Arc<Self> {
+    fn new(end: &Arc<End>, taken: Taken, is_message: bool) -> Arc<Self> {
         let (end, is_given_back) = (Arc::clone(end), AtomicBool::new(false));
-        Arc::new(Self { end, taken, is_pinned, is_given_back })
+        Arc::new(Self { end, taken, is_message, is_given_back })
     }
 
     /// Takes the slot out of this value's care. Returns whether it still was in it.
@@ -46,15 +43,10 @@ impl SlotHold {
         if !self.take() || !self.end.is_ours() || sys::is_orphaned() {
             return; // a forked child's copy: the slot is its parent's
         }
-        if self.is_pinned {
-            self.end.ring.unpin(self.end.index, self.taken.slot);
-        } else {
-            if self.end.words.layout().payload == Payload::Handle {
-                handle_text::discard(&self.end, self.taken.slot);
-            }
-            self.end.ring.give_back(self.taken);
+        match self.is_message {
+            true => self.end.give_back(self.taken),
+            false => self.end.cancel(self.taken),
         }
-        self.end.wake_senders();
     }
 
     /// Returns the array of this shape in the slot. It keeps the slot.

@@ -151,7 +151,7 @@ pub(super) fn slot(end: &Arc<End>, until: Option<Instant>) -> Result<Slot> {
 /// Takes a slot if there is one, or if a message may be dropped for it.
 fn take(end: &End) -> Option<Taken> {
     let (index, layout) = (end.index, end.words.layout());
-    let free = || end.ring.loan(index, |slot| end.is_pinned(slot));
+    let free = || end.ring.loan(index, |slot| end.ends.is_pinned(slot));
     let drops = layout.when_full == WhenFull::DropOldest;
     match layout.mode {
         ChannelMode::Queue => free().or_else(|| {
@@ -162,7 +162,7 @@ fn take(end: &End) -> Option<Taken> {
             if let Some(taken) = free() {
                 return Some(taken);
             }
-            if !end.ring.drop_oldest(|number| drops || end.has_everybody_passed(number)) {
+            if !end.ring.drop_oldest(|number| drops || end.ends.has_everybody_passed(number)) {
                 return None;
             }
         },

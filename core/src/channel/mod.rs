@@ -4,6 +4,7 @@
 //! shared is in `ring`; the rest is this process's.
 
 // Each module uses only those before it.
+mod ends;
 mod ring;
 mod slot;
 mod wait;

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::ends::{CLOSED, Ends, HELD};
 use super::ring::Ring;
 use super::wait;
 use crate::array::Array;
@@ -14,14 +15,6 @@ use crate::segment::Segment;
 use crate::shape::{Layout, Order};
 use crate::sys;
 
-/// The bits of an end's roles. An end without any is undecided, and counts as a sender.
-pub(super) const SENDS: u64 = 1;
-pub(super) const RECEIVES: u64 = 2;
-/// It was closed, and stays until its last loan or view was given back.
-pub(super) const CLOSED: u64 = 4;
-/// The bit of an entry that says that its owner has the end now.
-pub(super) const HELD: u64 = 1;
-
 /// How the last sender left.
 const LEFT_BY_CLOSE: u64 = 1;
 pub(super) const LEFT_BY_DEATH: u64 = 2;
@@ -32,13 +25,14 @@ pub(super) struct Opened {
     pub(super) segment: Arc<Segment>,
     pub(super) words: ChannelWords,
     pub(super) ring: Ring,
+    pub(super) ends: Ends,
 }
 
 impl Opened {
     /// `None` if the segment is not a channel's.
     pub(super) fn new(segment: Arc<Segment>) -> Option<Self> {
         let words = segment.channel_words()?;
-        Some(Self { ring: Ring::new(words), words, segment })
+        Some(Self { ring: Ring::new(words), ends: Ends::new(words), words, segment })
     }
 
     /// Returns the array of a shape in a slot. `keep` lives as long as the array.
@@ -87,40 +81,9 @@ impl Opened {
         number.wrapping_sub(u64::from(self.words.layout().ring_words))
     }
 
-    /// The ends that may be in use.
-    pub(super) fn ends(&self) -> std::ops::Range<u32> {
-        0..(self.words.ends_used().load(Acquire) as u32).min(self.words.layout().ends)
-    }
-
     /// Whether the last sender died.
     pub(super) fn has_last_sender_died(&self) -> bool {
         self.words.left().load(Acquire) == LEFT_BY_DEATH
-    }
-
-    fn is_held(&self, end: u32) -> bool {
-        self.words.entry(end).owner.load(Acquire) & HELD != 0
-    }
-
-    /// Whether any end but one sends, or may.
-    pub(super) fn has_sender_but(&self, own: u32) -> bool {
-        self.ends().filter(|end| *end != own).any(|end| {
-            let roles = self.words.roles(end).load(Acquire);
-            let sends = roles == 0 || roles & (SENDS | CLOSED) == SENDS;
-            sends && self.is_held(end)
-        })
-    }
-
-    /// Whether a held end has this slot pinned.
-    pub(super) fn is_pinned(&self, slot: u32) -> bool {
-        self.ends().any(|end| self.is_held(end) && self.ring.has_pinned(end, slot))
-    }
-
-    /// Whether every end that receives has received, or missed, the message with a number.
-    pub(super) fn has_everybody_passed(&self, number: u64) -> bool {
-        self.ends().all(|end| {
-            let receives = self.words.roles(end).load(Acquire) & (RECEIVES | CLOSED) == RECEIVES;
-            !self.is_held(end) || !receives || self.words.cursor(end).load(Acquire) > number
-        })
     }
 
     pub(super) fn wake_receivers(&self) {
@@ -150,7 +113,7 @@ impl Opened {
 /// Records that an end does nothing any more, except that it keeps what it has.
 pub(super) fn close_end(words: &ChannelWords, end: u32) {
     let roles = words.roles(end);
-    if roles.load(Acquire) & (SENDS | CLOSED) == SENDS {
+    if Ends::new(*words).sends(end) {
         words.left().store(LEFT_BY_CLOSE, Release);
     }
     roles.set(CLOSED);

@@ -119,17 +119,24 @@ pub(super) fn receive(end: &Arc<End>, until: Option<Instant>) -> Result<Delivere
 /// Takes the next message if there is one, and adds to the count of those that were missed.
 fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
     loop {
-        let found = match end.words.layout().mode {
+        let undelivered = end.undelivered.lock().take();
+        let found = undelivered.or_else(|| match end.words.layout().mode {
             ChannelMode::Queue => end.ring.take(end.index),
             ChannelMode::Broadcast => next(end, missed),
-        };
+        });
         let Some(taken) = found else { return Ok(None) };
         if end.words.layout().mode == ChannelMode::Queue {
             *missed += end.take_dropped();
         }
         let hold = SlotHold::of_message(end, taken);
         let head = SlotHead::read(&end.words, taken.slot);
-        match view(end, &hold, head)? {
+        let delivered = view(end, &hold, head).inspect_err(|_| {
+            if hold.take() {
+                *end.undelivered.lock() = Some(taken);
+            }
+            end.keep_missed(std::mem::take(missed));
+        });
+        match delivered? {
             Some((array, head)) => {
                 end.note_sender();
                 end.words.count(end.index).add(1);
@@ -167,7 +174,7 @@ fn view(end: &Arc<End>, hold: &Arc<SlotHold>, head: SlotHead) -> Result<Option<(
     let array = match end.words.layout().payload {
         Payload::Fixed => hold.array(&described.shape)?,
         Payload::Varying => hold.array(&end.checked_shape(Some(&head.shape))?)?,
-        Payload::Handle => match handle_text::attach(end, hold.taken.slot) {
+        Payload::Handle => match handle_text::attach(end, hold.taken.slot)? {
             Some(array) => {
                 hold.give_back();
                 array

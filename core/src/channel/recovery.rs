@@ -1,7 +1,7 @@
 //! Giving back what the ends of dead processes have: PROTOCOL.md, "Channels", *recover*.
 
 use super::handle_text;
-use super::opened::{CLOSED, LEFT_BY_DEATH, Opened, SENDS, wake_all};
+use super::opened::{LEFT_BY_DEATH, Opened, wake_all};
 use crate::control::Ordering::{Acquire, Release};
 use crate::format::Payload;
 use crate::sys::Liveness;
@@ -16,7 +16,7 @@ pub(super) fn recover(channel: &Opened) {
             word != 0 && liveness.is_dead_owner(word >> 1, entry.owner_info.load(Acquire));
         is_dead.then_some((end, word))
     };
-    let dead: Vec<_> = channel.ends().filter_map(is_dead).collect();
+    let dead: Vec<_> = channel.ends.all().filter_map(is_dead).collect();
     for (end, word) in &dead {
         recover_end(channel, *end, *word);
     }
@@ -27,7 +27,7 @@ pub(super) fn recover(channel: &Opened) {
 
 fn recover_end(channel: &Opened, end: u32, word: u64) {
     let entry = &channel.words.entry(end).owner;
-    if channel.words.roles(end).load(Acquire) & (SENDS | CLOSED) == SENDS {
+    if channel.ends.sends(end) {
         channel.words.left().store(LEFT_BY_DEATH, Release);
     }
     channel.ring.recover(

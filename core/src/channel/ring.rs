@@ -23,6 +23,7 @@
 //! * R2 only a process that has a slot LOANED, HELD or pinned touches its payload.
 //! * R3 the tail and the head are never ahead of the ring.
 
+use super::ends::pin;
 use crate::control::Ordering::{Acquire, Release, SeqCst};
 use crate::control::{ChannelWords, fence};
 
@@ -247,7 +248,7 @@ impl Ring {
     pub(super) fn give_back(&self, taken: Taken) {
         let is_ours = self.replace(taken.slot, taken.word, taken.word.next_life(FREE, NOBODY));
         debug_assert!(is_ours, "R2: what an end has is its alone");
-        fence(SeqCst); // C5
+        fence(SeqCst); // C5: the futex word is loaded afterwards, of a slot
     }
 
     /// Receives the message of a broadcast with a number, for an end whose cursor that is.
@@ -279,10 +280,6 @@ impl Ring {
     pub(super) fn unpin(&self, end: u32, slot: u32) {
         self.words.pins(end, slot).clear(pin(slot));
         fence(SeqCst); // C5
-    }
-
-    pub(super) fn has_pinned(&self, end: u32, slot: u32) -> bool {
-        self.words.pins(end, slot).load(Acquire) & pin(slot) != 0
     }
 
     /// Returns the number of the message that is published next, as it is at some moment after the
@@ -332,6 +329,5 @@ impl Ring {
     }
 }
 
-fn pin(slot: u32) -> u64 {
-    1 << (slot % 64)
-}
+#[cfg(all(loom, test))]
+mod loom_tests;

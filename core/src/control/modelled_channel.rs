@@ -1,5 +1,7 @@
 //! The words of a channel for loom: `channel` runs its ring as it is shipped.
 
+use std::ptr::NonNull;
+
 use super::word::{ControlWord, Entry};
 use crate::format::ChannelLayout;
 
@@ -40,6 +42,13 @@ impl ChannelWords {
             slots: (0..layout.slots).map(|slot| [ControlWord::of(1023 << 3), zero(slot)]).collect(),
             ends: (0..layout.ends).map(end).collect(),
         })))
+    }
+
+    /// # Safety
+    /// None: this body touches no mapped memory.
+    #[allow(unsafe_code)] // it has the signature of the mapped body
+    pub(crate) unsafe fn new(_header: NonNull<u8>, layout: ChannelLayout) -> Self {
+        Self::modelled(layout)
     }
 
     pub(crate) fn layout(&self) -> &ChannelLayout {

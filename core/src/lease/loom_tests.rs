@@ -9,39 +9,12 @@
 
 mod weaker;
 
-use std::sync::Arc;
-use std::sync::atomic::{self, AtomicUsize};
-
 use loom::cell::UnsafeCell;
 use loom::thread::{self, JoinHandle};
 
 use super::*;
 use crate::control::DECOMMITTED;
-
-/// A scenario, and how often a thread is preempted in it where it need not be, at the most.
-struct Scenario {
-    name: &'static str,
-    interruptions: usize,
-    body: fn(),
-}
-
-macro_rules! scenarios {
-    ($($name:ident: $interruptions:expr;)*) => {
-        const SCENARIOS: &[Scenario] = &[$(Scenario {
-            name: stringify!($name),
-            interruptions: $interruptions,
-            body: bodies::$name,
-        }),*];
-        $(
-            #[test]
-            fn $name() {
-                let is_it = |scenario: &&Scenario| scenario.name == stringify!($name);
-                let scenario = SCENARIOS.iter().find(is_it).unwrap();
-                println!("{} executions: {}", scenario.explore(), scenario.name);
-            }
-        )*
-    };
-}
+use crate::control::loom_scenarios::{Scenario, scenarios};
 
 scenarios! {
     the_last_to_leave_and_one_that_enters_do_not_both_win: 3;
@@ -61,22 +34,6 @@ scenarios! {
     a_dead_owners_entry_is_cleared_and_the_next_owners_is_not: 1;
     the_info_beside_an_owner_is_its_own: 2;
     a_cell_claimed_by_a_dead_owner_is_freed_and_a_living_ones_is_not: 1;
-}
-
-impl Scenario {
-    /// Runs the scenario in every order. Returns the number of executions.
-    fn explore(&self) -> usize {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = model.preemption_bound.or(Some(self.interruptions));
-        model.max_branches = 10_000;
-        let executions = Arc::new(AtomicUsize::new(0));
-        let (counted, body) = (Arc::clone(&executions), self.body);
-        model.check(move || {
-            counted.fetch_add(1, atomic::Ordering::Relaxed);
-            body();
-        });
-        executions.load(atomic::Ordering::Relaxed)
-    }
 }
 
 mod bodies {

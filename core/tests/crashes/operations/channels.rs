@@ -144,6 +144,7 @@ pub(super) static ROWS: &[Operation] = &[
         props: &[Queue],
         prepare: |_| with(open(), |channel| drop(channel.loan(AT_ONCE).unwrap())),
         then: |_| goes_on(&[&[1, 2]]),
+        least: 6,
         ..PLAIN
     },
     Operation {
@@ -191,11 +192,8 @@ pub(super) static ROWS: &[Operation] = &[
         props: &[Queue],
         prepare: |_| {
             leave_a_dead_one();
-            with(open(), |channel| {
-                // The dead one has received 1, and had the third slot on loan.
-                let loans = [(); 2].map(|()| channel.loan(AT_ONCE).unwrap());
-                assert!(loans.iter().all(|loan| matches!(loan, Loaned::Loan(_))));
-            })
+            // The dead one has received 1, and had the third slot on loan.
+            with(open(), |channel| drop([(); 2].map(|()| channel.loan(AT_ONCE).unwrap())))
         },
         then: |_| goes_on(&[&[2]]),
         ..PLAIN
@@ -206,8 +204,7 @@ pub(super) static ROWS: &[Operation] = &[
         prepare: |_| {
             leave_a_dead_one();
             with(Channel::open(CHANNEL, false).unwrap(), |channel| {
-                let loans = [(); 3].map(|()| channel.loan(AT_ONCE).unwrap());
-                assert!(loans.iter().all(|loan| matches!(loan, Loaned::Loan(_))));
+                drop([(); 3].map(|()| channel.loan(AT_ONCE).unwrap()));
             })
         },
         then: |_| goes_on(&[&[]]),
