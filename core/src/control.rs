@@ -36,7 +36,7 @@
 #[cfg(loom)]
 pub(crate) mod loom_atomics;
 mod word;
-#[cfg(all(loom, test))]
+#[cfg(loom)]
 pub(crate) mod loom_scenarios;
 #[cfg(not(loom))]
 mod mapped;

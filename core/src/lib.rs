@@ -81,7 +81,6 @@ pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub use format::{ChannelMode, WhenFull};
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};

@@ -6,9 +6,9 @@
 //! operations on a turn never commute. A turn is Relaxed, so it orders nothing else. Fences have a
 //! turn, too, because loom orders them as they come.
 //!
-//! A test of the tests makes one operation of `lease` or of a channel's ring weaker than it is written
-//! ([`weaken`]). No source is changed: a loss is named by its location in that file. No scenario
-//! runs both.
+//! A test of the tests makes one operation of `lease` or of a channel's ring weaker than it is
+//! written ([`weaken`]). No source is changed: a loss is named by its location in that file. No
+//! scenario runs both.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -428,8 +428,8 @@ impl Seen<'_> {
         }
     }
 
-    /// Whether a segment is a channel, or a slab whose pool lease is held (FORMAT.md: the kind is at
-    /// byte 80, the own lease table of a slab at byte 2304). A channel is the survivor's.
+    /// Whether a segment is a channel, which the survivor has, or a slab whose pool lease is held
+    /// (FORMAT.md: the kind is at byte 80, the own lease table of a slab at byte 2304).
     fn is_kept(&self, segment: &str) -> bool {
         let bytes = std::fs::read(self.stage.directory.join(segment)).unwrap_or_default();
         let is_odd = |at: usize| bytes.get(at).is_some_and(|byte| byte % 2 == 1);

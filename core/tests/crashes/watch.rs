@@ -2,8 +2,9 @@
 //! while it runs. Each store to one is then a fault, at which the process stops. If the store was
 //! announced, at that address, it is let through, alone.
 //!
-//! Nothing is exempt, not even a segment without a name, but the elements in a channel's slots. Compared with a run instruction by
-//! instruction this misses nothing either, reports the byte, and takes a hundredth of the time.
+//! Nothing is exempt, not even a segment without a name, but the elements in a channel's slots.
+//! Compared with a run instruction by instruction this misses nothing either, reports the byte, and
+//! takes a hundredth of the time.
 
 use crate::process::{Outcome, said};
 use crate::tracer::{Call, Step, Stop, Tracee};

@@ -1,5 +1,7 @@
-//! Operations on a channel that a survivor has open, with two messages in its three slots. Each ends
-//! with everything given back, so afterwards all slots can be used whether its process died or not.
+//! Operations on a channel that a survivor has open, with two messages in its three slots.
+//!
+//! Each ends with everything given back, so afterwards all slots can be used, whether its process
+//! died or not.
 
 use std::time::Duration;
 
