@@ -678,6 +678,8 @@ typedef int32_t shma_segment_kind;
  * a process of the same user gives it back, and so does shma_sweep.
  */
 #define SHMA_SEGMENT_REMAINS 2
+/** A channel that a process has open, or that persists. */
+#define SHMA_SEGMENT_CHANNEL 3
 
 /**
  * Describes an array, which need not be attached, or memory that is not an array at present.
@@ -691,7 +693,7 @@ typedef struct shma_segment_info {
     const char *segment;
     /** The name that was given on creation, or NULL. */
     const char *name;
-    /** SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL or SHMA_SEGMENT_REMAINS. */
+    /** SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL, SHMA_SEGMENT_REMAINS or SHMA_SEGMENT_CHANNEL. */
     shma_segment_kind kind;
     /** 1 if the array lives until its name is unlinked, even without a holder; else 0. */
     int32_t persists;
@@ -721,7 +723,8 @@ typedef struct shma_segment_info {
 } shma_segment_info;
 
 /**
- * Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
+ * Lists the shared memory that this library uses: arrays, channels, pools, and memory of dead
+ * processes.
  * Memory that this user has no permission to open is left out. On systems other
  * than Linux the list is empty. The list does not change after the
  * call, and may lack what other threads and processes make during it. On systems other than Linux

@@ -17,6 +17,8 @@ pub const SHMA_SEGMENT_POOL: shma_segment_kind = 1;
 /// Memory that dead processes left behind. The next create or receive of
 /// a process of the same user gives it back, and so does shma_sweep.
 pub const SHMA_SEGMENT_REMAINS: shma_segment_kind = 2;
+/// A channel that a process has open, or that persists.
+pub const SHMA_SEGMENT_CHANNEL: shma_segment_kind = 3;
 
 /// Describes an array, which need not be attached, or memory that is not an array at present.
 ///
@@ -27,7 +29,7 @@ pub struct shma_segment_info {
     pub segment: *const c_char,
     /// The name that was given on creation, or NULL.
     pub name: *const c_char,
-    /// SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL or SHMA_SEGMENT_REMAINS.
+    /// SHMA_SEGMENT_ARRAY, SHMA_SEGMENT_POOL, SHMA_SEGMENT_REMAINS or SHMA_SEGMENT_CHANNEL.
     pub kind: shma_segment_kind,
     /// 1 if the array lives until its name is unlinked, even without a holder; else 0.
     pub persists: i32,
@@ -106,6 +108,7 @@ impl Row {
                 SegmentKind::Array => SHMA_SEGMENT_ARRAY,
                 SegmentKind::Pool => SHMA_SEGMENT_POOL,
                 SegmentKind::Remains => SHMA_SEGMENT_REMAINS,
+                SegmentKind::Channel => SHMA_SEGMENT_CHANNEL,
                 _ => -1, // a kind of a later version
             },
             persists: info.persists.into(),
@@ -122,7 +125,8 @@ impl Row {
     }
 }
 
-/// Lists the shared memory that this library uses: arrays, pools, and memory of dead processes.
+/// Lists the shared memory that this library uses: arrays, channels, pools, and memory of dead
+/// processes.
 /// Memory that this user has no permission to open is left out. On systems other
 /// than Linux the list is empty. The list does not change after the
 /// call, and may lack what other threads and processes make during it. On systems other than Linux

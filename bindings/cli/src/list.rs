@@ -100,10 +100,11 @@ fn print_row(row: &[String; 10], out: &mut dyn Write) -> Result<()> {
 /// Returns the line with the bytes of each kind and the free memory.
 fn totals(segments: &[SegmentInfo]) -> String {
     let total = |kind| bytes_of(segments, kind);
-    let [arrays, pools, remains] =
-        [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains].map(total);
+    let [arrays, channels, pools, remains] =
+        [SegmentKind::Array, SegmentKind::Channel, SegmentKind::Pool, SegmentKind::Remains]
+            .map(total);
     format!(
-        "total: arrays {arrays}, pools {pools}, remains {remains} bytes{}",
+        "total: arrays {arrays}, channels {channels}, pools {pools}, remains {remains} bytes{}",
         room().unwrap_or_default()
     )
 }

@@ -216,7 +216,7 @@ fn the_last_line_of_ls_sums_up_all_bytes() {
     let bytes @ [arrays, pools, remains] =
         ["array", "pool", "remains"].map(|kind| bytes_of(&all, kind));
     let total = format!(
-        "total: arrays {arrays}, pools {pools}, remains {remains} bytes; {} has ",
+        "total: arrays {arrays}, channels 0, pools {pools}, remains {remains} bytes; {} has ",
         directory.path().display()
     );
     assert!(text.lines().last().unwrap().starts_with(&total), "{text}");

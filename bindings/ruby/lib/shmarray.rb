@@ -24,9 +24,9 @@ module Shmarray
   #   +:segment_bytes+ (of shared memory), +:dtype+, +:shape+, +:holders+ (pids of live processes),
   #   +:tickets+ (messages that hold it and can still be received), +:creator_pid+ and
   #   +:created_ns+ (nanoseconds since 1970: <tt>Time.at(0, ns, :nsec)</tt>). The +:kind+ is
-  #   +:array+ (a process or a message holds it, or it persists), +:pool+ (pooled memory for a
-  #   process's next arrays) or +:remains+ (dead processes left it, and the next use of the library
-  #   frees it).
+  #   +:array+ (a process or a message holds it, or it persists), +:channel+ (a process has it open,
+  #   or it persists), +:pool+ (pooled memory for a process's next arrays) or +:remains+ (dead
+  #   processes left it, and the next use of the library frees it).
   #   @return [::Array<Hash{Symbol => Object}>]
   #   @raise [SystemCallError] if the directory cannot be read
   #   @example

@@ -19,12 +19,16 @@ pub(crate) struct Part {
 
 pub(crate) fn segments(parts: &[Part]) -> Finding {
     const CHECK: &str = "segments";
-    let [arrays, pools, remains] = [SegmentKind::Array, SegmentKind::Pool, SegmentKind::Remains]
-        .map(|kind| of_kind(parts, kind));
+    let [arrays, channels, pools, remains] =
+        [SegmentKind::Array, SegmentKind::Channel, SegmentKind::Pool, SegmentKind::Remains]
+            .map(|kind| of_kind(parts, kind));
     let mut found = match arrays.len() {
         0 => "no arrays".to_owned(),
         many => format!("{}, {}{}", count(many, "array"), total(&arrays), special(&arrays)),
     };
+    if !channels.is_empty() {
+        found += &format!("; {}, {}", count(channels.len(), "channel"), total(&channels));
+    }
     if !pools.is_empty() {
         found += &format!("; pools keep {}: {}", total(&pools), holders_of(&pools));
     }

@@ -19,9 +19,10 @@ inline namespace SHMARRAY_MODE {
 
 /// The kind of a segment or of a cell.
 enum class segment_kind : shma_segment_kind {
-    array = SHMA_SEGMENT_ARRAY,    ///< an array that has a holder, or that persists without one
-    pool = SHMA_SEGMENT_POOL,      ///< free memory that living processes keep for new arrays
-    remains = SHMA_SEGMENT_REMAINS ///< memory that dead processes left behind
+    array = SHMA_SEGMENT_ARRAY,     ///< an array that has a holder, or that persists without one
+    pool = SHMA_SEGMENT_POOL,       ///< free memory that living processes keep for new arrays
+    remains = SHMA_SEGMENT_REMAINS, ///< memory that dead processes left behind
+    channel = SHMA_SEGMENT_CHANNEL  ///< a channel that a process has open, or that persists
 };
 
 /// Describes an array, which need not be attached, or memory that is not an array at present.

@@ -26,10 +26,10 @@ class SegmentInfo(NamedTuple):
     """The id of its segment; for an array in a cell with the number of the cell, as ``id.17``."""
     name: str | None
     """The name that it was given."""
-    kind: Literal["array", "pool", "remains"]
-    """Its kind. ``array``: a process or a message holds it, or it persists. ``pool``: processes
-    keep the memory for their next arrays. ``remains``: dead processes left it, and the next use of
-    the library releases it.
+    kind: Literal["array", "channel", "pool", "remains"]
+    """Its kind. ``array``: a process or a message holds it, or it persists. ``channel``: a process
+    has it open, or it persists. ``pool``: processes keep the memory for their next arrays.
+    ``remains``: dead processes left it, and the next use of the library releases it.
     """
     persists: bool
     """Whether it stays without holders until its name is unlinked."""
