@@ -75,7 +75,10 @@ mod views;
 
 pub use array::{Array, Options, discard};
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub use channel::{Channel, ChannelOptions, Delivered, Loan, Loaned, MAX_META_BYTES, Posted, View};
+pub use channel::{
+    Channel, ChannelOptions, ChannelStats, Delivered, EndStats, Loan, Loaned, MAX_META_BYTES,
+    Posted, View,
+};
 pub use copy::copied_bytes;
 pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};

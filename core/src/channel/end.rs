@@ -3,14 +3,16 @@
 //! PROTOCOL.md, "Channels", has the steps. An entry is as in a lease table: `owner << 1 | held`.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 
 use super::ends::{HELD, RECEIVES, SENDS};
+use super::event::{Event, Source};
 use super::handle_text;
 use super::opened::{Opened, close_end, wake_all};
 use super::recovery;
 use super::ring::Taken;
-use super::wait;
+use super::wait::{self, SleepWord};
 use crate::control::ChannelWords;
 use crate::control::Ordering::{Acquire, Relaxed, Release};
 use crate::error::{Error, Result};
@@ -37,6 +39,8 @@ pub(super) struct End {
     pub(super) undelivered: Mutex<Option<Taken>>,
     /// The messages that were missed, and that the next view tells of.
     missed: AtomicU64,
+    /// The fd for event loops, once it was asked for.
+    event: Mutex<Option<Arc<Event>>>,
     /// Keeps the channel's tickets, if it has any.
     _family: Option<FamilyLock>,
 }
@@ -69,6 +73,7 @@ impl End {
             joined_before: AtomicU64::new(words.joined().load(Acquire)),
             recovered_ns: AtomicU64::new(0),
             undelivered: Mutex::new(None),
+            event: Mutex::new(None),
             missed: AtomicU64::new(0),
             _family: family,
             opened,
@@ -111,6 +116,7 @@ impl End {
         words.roles(index).store(0, Relaxed);
         words.count(index).store(0, Relaxed);
         words.missed(index).store(0, Relaxed);
+        words.latency(index).store(0, Relaxed);
         (0..words.layout().slots).step_by(64).for_each(|slot| {
             words.pins(index, slot).store(0, Relaxed);
         });
@@ -254,7 +260,61 @@ impl End {
     pub(super) fn close(&self) {
         if self.is_ours() && !self.is_closed.swap(true, atomic::Ordering::AcqRel) {
             close_end(&self.words, self.index);
+            self.event.lock().iter().for_each(|event| event.end());
         }
+    }
+
+    /// Returns the event that is set while a receive need not wait.
+    pub(super) fn event(self: &Arc<Self>) -> Result<Arc<Event>> {
+        self.become_receiver();
+        let mut event = self.event.lock();
+        match &*event {
+            Some(event) => Ok(Arc::clone(event)),
+            None => Ok(Arc::clone(event.insert(Arc::new(Event::new(Arc::clone(self))?)))),
+        }
+    }
+
+    /// Waits for the thread of the event, after a close.
+    pub(super) fn join_event(&self) {
+        let event = if self.is_ours() { self.event.lock().take() } else { None };
+        event.iter().for_each(|event| event.join());
+    }
+
+    /// Clears the event if there is one and nothing can be received.
+    pub(super) fn clear_event(&self) {
+        let event = self.event.lock().clone();
+        if let Some(event) = event
+            && !self.is_ready(false).unwrap_or(true)
+        {
+            event.clear();
+        }
+    }
+}
+
+impl Source for End {
+    fn sleep_word(&self) -> &impl SleepWord {
+        self.words.published()
+    }
+
+    fn is_ready(&self, may_sleep: bool) -> Result<bool> {
+        self.check_open()?;
+        let is_there = match self.words.layout().mode {
+            ChannelMode::Queue => self.ring.has_message(),
+            ChannelMode::Broadcast => {
+                self.ring.has_published(self.words.cursor(self.index).load(Acquire))
+            }
+        };
+        if is_there || self.undelivered.lock().is_some() {
+            return Ok(true);
+        }
+        if may_sleep {
+            self.recover_if_due();
+        }
+        Ok(may_sleep && self.has_no_senders())
+    }
+
+    fn has_told(&self) {
+        self.wake_receivers(); // the thread of the event was woken, and takes nothing
     }
 }
 

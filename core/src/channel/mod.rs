@@ -11,13 +11,18 @@ mod wait;
 mod opened;
 mod handle_text;
 mod recovery;
+mod event;
 mod end;
 mod hold;
 mod loan;
 mod by_handle;
 mod received;
+mod reader;
+mod follower;
 mod options;
+mod stats;
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
@@ -25,20 +30,24 @@ use std::time::{Duration, Instant};
 use crate::array::{Array, Options, create_segment};
 use crate::dtype::DType;
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ChannelMode, Header, META_BYTES, Payload};
 use crate::name::{ArrayName, SegmentId};
 use crate::process;
 use crate::segment::Segment;
 use crate::shape::{Layout, Order};
 use crate::sweep;
-use crate::sys::{Access, Directory};
+use crate::sys::{Access, Appearances, Directory};
 use end::End;
+use event::Source;
+use follower::Follower;
 pub use loan::{Loan, Loaned, Posted};
 use opened::Opened;
 pub use options::ChannelOptions;
+use reader::not_a_channel;
 pub use received::{Delivered, View};
 use slot::Meta;
+pub use stats::{ChannelStats, EndStats};
 
 /// The most bytes of metadata beside a message.
 pub const MAX_META_BYTES: usize = META_BYTES;
@@ -62,10 +71,19 @@ pub const MAX_META_BYTES: usize = META_BYTES;
 /// # Ok::<(), shmarray::Error>(())
 /// ```
 pub struct Channel {
-    /// The end of this process. A forked child replaces its parent's, which it never frees: another
-    /// thread may be using it.
-    end: AtomicPtr<End>,
-    receives: bool,
+    name: ArrayName,
+    side: Side,
+}
+
+/// The part that this process has in a channel.
+enum Side {
+    Member {
+        /// The end of this process. A forked child replaces its parent's, which it never frees:
+        /// another thread may be using it.
+        end: AtomicPtr<End>,
+        receives: bool,
+    },
+    Follower(Arc<Follower>),
 }
 
 /// The size of a slot for a handle, in bytes.
@@ -113,7 +131,7 @@ impl Channel {
             match Self::open_segment(name) {
                 Ok(opened) => {
                     check_same(&opened, dtype, shape, payload, options)?;
-                    return Self::join(opened, false);
+                    return Self::join(name, opened, false);
                 }
                 Err(Error::NameNotFound { .. }) => {} // it ended meanwhile
                 Err(error) => return Err(error),
@@ -136,7 +154,7 @@ impl Channel {
         let array = (dtype.clone(), layout);
         let header = Header::of_channel(id, creation.name.clone(), array, channel, page_bytes)?;
         let segment = create_segment(header, &creation)?;
-        Self::join(Opened::new(segment).ok_or_else(not_a_channel)?, false)
+        Self::join(name, Opened::new(segment).ok_or_else(not_a_channel)?, false)
     }
 
     /// Opens the channel that has a name. With `receives`, a broadcast's messages are received from
@@ -146,8 +164,52 @@ impl Channel {
     /// # Errors
     /// As [`Array::attach`]; [`Error::InvalidArgument`] when the name is not a channel's, and when
     /// all ends are in use.
+    ///
+    /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
+    /// and whoever sends does not wait for this process. So is one on a mount for reading.
     pub fn open(name: &str, receives: bool) -> Result<Self> {
-        Self::join(Self::open_segment(&name.parse()?)?, receives)
+        let name = name.parse()?;
+        match Self::open_segment(&name) {
+            Ok(opened) => Self::join(&name, opened, receives),
+            Err(error) if is_for_followers(&error) => {
+                process::begin()?;
+                let follower = Follower::open(&Directory::current(), &name)?;
+                Ok(Self { name, side: Side::Follower(Arc::new(follower)) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the channel that has a name, and waits until there is one. `None` if there was none in
+    /// that time.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); [`Error::Os`] with `EINTR` when a signal ended the wait.
+    pub fn open_within(
+        name: &str,
+        receives: bool,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Self>> {
+        let until = until(timeout);
+        let failed = |error| Error::os("inotify", Directory::current().path(), error);
+        let mut appearances = None;
+        loop {
+            match Self::open(name, receives) {
+                Err(Error::NameNotFound { .. }) => {}
+                opened => return opened.map(Some),
+            }
+            let now = Instant::now();
+            let left = until.map_or(LONG, |until| until.saturating_duration_since(now).min(LONG));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            match &appearances {
+                None => {
+                    appearances = Some(Appearances::watch(&Directory::current()).map_err(failed)?)
+                }
+                Some(appearances) => appearances.wait(left).map_err(failed)?,
+            }
+        }
     }
 
     fn open_segment(name: &ArrayName) -> Result<Opened> {
@@ -156,18 +218,23 @@ impl Channel {
         Opened::new(Segment::attach_name(name, Access::ReadWrite)?).ok_or_else(not_a_channel)
     }
 
-    fn join(opened: Opened, receives: bool) -> Result<Self> {
+    fn join(name: &ArrayName, opened: Opened, receives: bool) -> Result<Self> {
         let receives = receives && opened.words.layout().mode == ChannelMode::Broadcast;
         let end = Arc::new(End::join(opened, receives)?);
-        Ok(Self { end: AtomicPtr::new(Arc::into_raw(end).cast_mut()), receives })
+        let end = AtomicPtr::new(Arc::into_raw(end).cast_mut());
+        Ok(Self { name: name.clone(), side: Side::Member { end, receives } })
     }
 
     /// Returns this process's end. A forked child joins anew.
     #[allow(unsafe_code)]
     fn end(&self) -> Result<Arc<End>> {
         process::begin()?;
+        let (shared, receives) = match &self.side {
+            Side::Member { end, receives } => (end, *receives),
+            Side::Follower(follower) => return Err(follower.refuse_to_send()),
+        };
         loop {
-            let pointer = self.end.load(Ordering::Acquire);
+            let pointer = shared.load(Ordering::Acquire);
             // SAFETY: the count must be that of a living `Arc`: the pointer came from
             // `Arc::into_raw`, and its share is only given back by the drop of this channel.
             unsafe { Arc::increment_strong_count(pointer) };
@@ -176,10 +243,10 @@ impl Channel {
             if end.is_ours() {
                 return end.check_open().map(|()| end);
             }
-            let mine = Arc::new(End::join(Opened::clone(&end), self.receives)?);
+            let mine = Arc::new(End::join(Opened::clone(&end), receives)?);
             let mine = Arc::into_raw(mine).cast_mut();
             let (order, failure) = (Ordering::AcqRel, Ordering::Acquire);
-            if self.end.compare_exchange(pointer, mine, order, failure).is_err() {
+            if shared.compare_exchange(pointer, mine, order, failure).is_err() {
                 // SAFETY: the pointer came from `Arc::into_raw` above, and no one else has it.
                 drop(unsafe { Arc::from_raw(mine.cast_const()) });
             }
@@ -269,13 +336,79 @@ impl Channel {
     /// # Errors
     /// As for [`loan`](Self::loan).
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
-        received::receive(&self.end()?, until(timeout))
+        match &self.side {
+            Side::Follower(follower) => {
+                process::begin()?;
+                follower.receive(until(timeout))
+            }
+            Side::Member { .. } => received::receive(&self.end()?, until(timeout)),
+        }
+    }
+
+    /// Receives until the stream has ended: [`Error::Os`] with `EINTR` when a signal ended a wait.
+    ///
+    /// ```
+    /// # use shmarray::{Channel, ChannelOptions, DType};
+    /// # let name = format!("doc-iter-{}", std::process::id());
+    /// # let numbers = Channel::create(&name, DType::parse("<i4")?, &[], &ChannelOptions::new())?;
+    /// # let other = Channel::open(&name, true)?;
+    /// # use shmarray::{Array, Options};
+    /// # let array = Array::create(DType::parse("<i4")?, &[], &Options::new())?;
+    /// numbers.send_array(&array, b"", None)?;
+    /// numbers.close();
+    /// for message in other.messages() {
+    ///     assert_eq!(message?.array().get::<i32>(&[])?, 0);
+    /// }
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    pub fn messages(&self) -> impl Iterator<Item = Result<View>> + '_ {
+        std::iter::from_fn(|| match self.receive(None) {
+            Ok(Delivered::Message(view)) => Some(Ok(view)),
+            Ok(Delivered::Ended { .. } | Delivered::TimedOut) => None,
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    /// Whether a receive need not wait now.
+    ///
+    /// # Errors
+    /// As for [`loan`](Self::loan).
+    pub fn is_ready(&self) -> Result<bool> {
+        match &self.side {
+            Side::Follower(follower) => follower.is_ready(true),
+            Side::Member { .. } => {
+                let end = self.end()?;
+                end.become_receiver();
+                end.is_ready(true)
+            }
+        }
+    }
+
+    /// Returns an fd for `poll`, epoll and event loops, readable while [`receive`](Self::receive)
+    /// need not wait. A receive that finds nothing makes it unreadable, so receive until nothing is
+    /// left. The channel owns the fd; a thread of this library sets it.
+    ///
+    /// # Errors
+    /// As for [`loan`](Self::loan).
+    pub fn fd(&self) -> Result<std::os::fd::RawFd> {
+        let event = match &self.side {
+            Side::Follower(follower) => follower.event()?,
+            Side::Member { .. } => self.end()?.event()?,
+        };
+        Ok(event.fd().as_raw_fd())
+    }
+
+    /// The name of the channel.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_str()
     }
 
     /// Ends this process's part in the channel. Loans and views stay valid until they are dropped.
     pub fn close(&self) {
-        if let Ok(end) = self.end() {
-            end.close();
+        match &self.side {
+            Side::Follower(follower) => follower.close(),
+            Side::Member { .. } => self.end().iter().for_each(|end| end.close()),
         }
     }
 
@@ -284,14 +417,25 @@ impl Channel {
     /// # Errors
     /// [`Error::InvalidArgument`] when the channel is closed.
     pub fn described(&self) -> Result<(DType, Vec<u64>)> {
+        if let Side::Follower(follower) = &self.side {
+            return follower.check_open().map(|()| follower.described());
+        }
         let end = self.end()?;
         let (dtype, layout) = end.segment.described();
         Ok((dtype.clone(), layout.shape.clone()))
     }
 }
 
-fn not_a_channel() -> Error {
-    Error::argument("name", "it is an array's, not a channel's")
+/// How long one wait for a name takes at the most.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Whether a channel that could not be opened may be followed: it is another user's, or its mount
+/// is for reading.
+fn is_for_followers(error: &Error) -> bool {
+    let kinds = [ErrorKind::PermissionDenied];
+    let is_for_reading = std::io::ErrorKind::ReadOnlyFilesystem;
+    kinds.contains(&error.kind())
+        || matches!(error, Error::Os { source, .. } if source.kind() == is_for_reading)
 }
 
 /// Refuses an existing channel that differs from the one that was to be created.
@@ -324,14 +468,24 @@ fn until(timeout: Option<Duration>) -> Option<Instant> {
 impl Drop for Channel {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: the pointer came from `Arc::into_raw`, and this gives back the channel's share,
-        // once.
-        drop(unsafe { Arc::from_raw(self.end.get_mut().cast_const()) });
+        match &mut self.side {
+            Side::Follower(follower) => {
+                follower.close();
+                follower.join_event();
+            }
+            Side::Member { end, .. } => {
+                // SAFETY: the pointer came from `Arc::into_raw`, and this gives back the channel's
+                // share, once.
+                let end = unsafe { Arc::from_raw(end.get_mut().cast_const()) };
+                end.close();
+                end.join_event();
+            }
+        }
     }
 }
 
 impl std::fmt::Debug for Channel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Channel").finish_non_exhaustive()
+        write!(f, "Channel({})", self.name)
     }
 }

@@ -16,7 +16,7 @@ use crate::shape::{Layout, Order};
 use crate::sys;
 
 /// How the last sender left.
-const LEFT_BY_CLOSE: u64 = 1;
+pub(super) const LEFT_BY_CLOSE: u64 = 1;
 pub(super) const LEFT_BY_DEATH: u64 = 2;
 
 /// A mapped channel.

@@ -10,9 +10,12 @@ use super::ring::{Found, Taken};
 use super::slot::SlotHead;
 use super::wait::{self, Look};
 use crate::array::Array;
-use crate::control::Ordering::Acquire;
+use crate::control::Ordering::{Acquire, Relaxed};
 use crate::error::Result;
-use crate::format::{ChannelMode, Payload};
+use crate::format::{ChannelMode, Payload, now_ns};
+
+/// One message in so many has its latency measured.
+const MEASURED: u64 = 16;
 
 /// The outcome of an attempt to receive from a channel.
 #[derive(Debug)]
@@ -38,11 +41,16 @@ pub struct View {
     head: SlotHead,
     sequence: u64,
     missed: u64,
-    /// The slot, unless the message was a handle: then the array lies elsewhere.
+    /// The slot, unless the array lies elsewhere: the message was a handle, or is a copy.
     hold: Option<Arc<SlotHold>>,
 }
 
 impl View {
+    /// A copy of a message that this process may not hold.
+    pub(super) fn copied(array: Array, head: SlotHead, sequence: u64, missed: u64) -> Self {
+        Self { array, head, sequence, missed, hold: None }
+    }
+
     /// Returns the array. Its clones and views keep the slot, too.
     #[must_use]
     pub fn array(&self) -> &Array {
@@ -106,6 +114,9 @@ pub(super) fn receive(end: &Arc<End>, until: Option<Instant>) -> Result<Delivere
         }
         Ok(Look::Nothing)
     })?;
+    if !is_ended {
+        end.clear_event();
+    }
     Ok(match found.flatten() {
         Some(view) => Delivered::Message(view),
         None if is_ended => Delivered::Ended { died: end.has_last_sender_died() },
@@ -126,7 +137,11 @@ fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
         });
         let Some(taken) = found else { return Ok(None) };
         if end.words.layout().mode == ChannelMode::Queue {
-            *missed += end.take_dropped();
+            let dropped = end.take_dropped();
+            if dropped > 0 {
+                *missed += dropped;
+                end.words.missed(end.index).add(dropped as i64);
+            }
         }
         let hold = SlotHold::of_message(end, taken);
         let head = SlotHead::read(&end.words, taken.slot);
@@ -140,6 +155,10 @@ fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
             Some((array, head)) => {
                 end.note_sender();
                 end.words.count(end.index).add(1);
+                if taken.number % MEASURED == 0 {
+                    let latency = now_ns().saturating_sub(head.time_ns);
+                    end.words.latency(end.index).store(latency, Relaxed);
+                }
                 let missed = std::mem::take(missed) + end.take_kept_missed();
                 let is_elsewhere = end.words.layout().payload == Payload::Handle;
                 let hold = (!is_elsewhere).then_some(hold);

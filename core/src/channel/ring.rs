@@ -61,6 +61,10 @@ impl SlotWord {
         (self.0 >> END_SHIFT & END_MASK) as u32
     }
 
+    fn life(self) -> u64 {
+        self.0 >> LIFE_SHIFT
+    }
+
     /// Returns the word in another state of the same life.
     fn to(self, state: u64, end: u32) -> Self {
         Self(self.0 >> LIFE_SHIFT << LIFE_SHIFT | u64::from(end) << END_SHIFT | state)
@@ -69,6 +73,57 @@ impl SlotWord {
     /// Returns the word when the slot is given to another purpose. The life wraps after 2^51.
     fn next_life(self, state: u64, end: u32) -> Self {
         Self(self.0.wrapping_add(1 << LIFE_SHIFT)).to(state, end)
+    }
+}
+
+/// The words of a slot's head, as a follower reads them.
+pub(super) type Words = Vec<u64>;
+
+/// What a process sees that may only read.
+pub(super) mod look {
+    use super::{
+        DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, PUBLISHING, QUEUED, SLOT_MASK, SlotWord, WORD,
+        Words,
+    };
+
+    /// The number of the message in a ring word.
+    pub(crate) fn number(ring: u64) -> u64 {
+        ring >> NUMBER_SHIFT
+    }
+
+    /// The slot of the message in a ring word.
+    pub(crate) fn slot(ring: u64) -> u32 {
+        (ring & SLOT_MASK) as u32
+    }
+
+    /// Whether a slot has the message with a number, which the ring has, too. A message that was
+    /// dropped stays until the slot is loaned.
+    pub(crate) fn has_message(head: &Words, number: u64) -> bool {
+        let state = SlotWord(head[WORD]).state();
+        [PUBLISHING, QUEUED, DROPPED].contains(&state) && head[NUMBER] == number
+    }
+
+    /// Whether a slot still has the message that it had.
+    pub(crate) fn is_same_message(before: &Words, after: &Words, number: u64) -> bool {
+        let life = |head: &Words| SlotWord(head[WORD]).life();
+        has_message(after, number) && life(before) == life(after)
+    }
+
+    /// The use of a slot, for people.
+    pub(crate) enum SlotUse {
+        Free,
+        Loaned,
+        Queued,
+        Held,
+    }
+
+    pub(crate) fn slot_use(head: &Words) -> SlotUse {
+        match SlotWord(head[WORD]).state() {
+            LOANED => SlotUse::Loaned,
+            PUBLISHING | QUEUED => SlotUse::Queued,
+            HELD => SlotUse::Held,
+            _ => SlotUse::Free,
+        }
     }
 }
 
@@ -196,6 +251,23 @@ impl Ring {
     /// Takes the oldest message. `None` if there is none.
     pub(super) fn take(&self, end: u32) -> Option<Taken> {
         self.take_to(|word| word.to(HELD, end))
+    }
+
+    /// Whether there is a message.
+    pub(super) fn has_message(&self) -> bool {
+        loop {
+            let number = self.words.head().load(Acquire);
+            match self.look_at(number) {
+                At::Nothing => return false,
+                At::Gone => self.advance_head(number),
+                At::Queued(..) => return true,
+            }
+        }
+    }
+
+    /// Whether the message with a number was published.
+    pub(super) fn has_published(&self, number: u64) -> bool {
+        !matches!(self.look_at(number), At::Nothing)
     }
 
     /// Drops the oldest message of a queue, and takes its slot on loan.

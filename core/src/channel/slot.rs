@@ -68,9 +68,13 @@ impl SlotHead {
         }
     }
 
-    /// Reads a head that another process wrote. No value exceeds what a head can have.
+    /// Reads a head that another process wrote.
     pub(super) fn read(words: &ChannelWords, slot: u32) -> Self {
-        let get = |index| words.slot_head(slot, index).load(Relaxed);
+        Self::of(|index| words.slot_head(slot, index).load(Relaxed))
+    }
+
+    /// Makes a head of its words. No value exceeds what a head can have.
+    pub(super) fn of(get: impl Fn(usize) -> u64) -> Self {
         let sizes = get(SIZES);
         let len = (sizes as u32 as usize).min(META_BYTES);
         let ndim = ((sizes >> 32) as usize).min(SLOT_NDIM);

@@ -1,10 +1,10 @@
 //! Sleeping until there is a message or a slot, and waking who sleeps: PROTOCOL.md, "Waiting".
 //!
 //! **futex word**: bit 0 says that somebody may sleep there, bits 1–31 are a count. AcqRel.
-//! * bit 0 → 1: a process that is about to sleep (`sleep_unless`).
+//! * bit 0 → 1: a process that is about to sleep (`announce`).
 //! * bit 0 → 0 and the count + 1: a process that wakes all (`wake_unseen`).
 //!
-//! C4: the fence in `sleep_unless` stands between bit 0 and the look at the ring and the slots. C5
+//! C4: the fence in `announce` stands between bit 0 and the look at the ring and the slots. C5
 //! is its partner, in `ring`, between a change there and the load of this word.
 
 use std::io;
@@ -33,10 +33,31 @@ pub(super) enum Look<T> {
     Nothing,
 }
 
+/// A word of shared memory at which processes sleep.
+pub(super) trait SleepWord {
+    /// Says that this process is about to sleep. What it looks at afterwards may be new; if not, it
+    /// sleeps if the word is still the one that this returns.
+    fn announce(&self) -> Result<u32>;
+
+    fn word(&self) -> *const u32;
+}
+
+impl SleepWord for ControlWord {
+    fn announce(&self) -> Result<u32> {
+        self.set(SLEEPS);
+        fence(SeqCst); // C4
+        Ok(self.load(Acquire) as u32)
+    }
+
+    fn word(&self) -> *const u32 {
+        std::ptr::from_ref(self).cast() // the lower half
+    }
+}
+
 /// Looks until something is found, or the time is over: `None`. `look` is told whether it may take
 /// longer, since the caller sleeps otherwise.
 pub(super) fn wait<T>(
-    word: &ControlWord,
+    sleep_word: &impl SleepWord,
     until: Option<Instant>,
     mut look: impl FnMut(bool) -> Result<Look<T>>,
 ) -> Result<Option<T>> {
@@ -52,9 +73,7 @@ pub(super) fn wait<T>(
         }
     }
     loop {
-        word.set(SLEEPS);
-        fence(SeqCst); // C4
-        let seen = word.load(Acquire);
+        let seen = sleep_word.announce()?;
         if let Look::Found(found) = look(true)? {
             return Ok(Some(found));
         }
@@ -63,7 +82,10 @@ pub(super) fn wait<T>(
         if left.is_zero() {
             return Ok(None);
         }
-        sys::sleep_at(half(word), seen as u32, left).map_err(interrupted)?;
+        sys::sleep_at(sleep_word.word(), seen, left).map_err(interrupted)?;
+        if let Look::Found(found) = look(false)? {
+            return Ok(Some(found)); // without bit 0: nobody sleeps
+        }
     }
 }
 
@@ -77,15 +99,10 @@ fn can_spin() -> bool {
     *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)) > 1
 }
 
-/// The half of a word that the kernel compares.
-fn half(word: &ControlWord) -> *const u32 {
-    std::ptr::from_ref(word).cast()
-}
-
 /// Wakes who sleeps at a word, after a change and C5: one process, or all.
 pub(super) fn wake(word: &ControlWord, all: bool) {
     let seen = word.load(Acquire);
-    if seen & SLEEPS == 0 || !all && sys::wake_at(half(word), 1) > 0 {
+    if seen & SLEEPS == 0 || !all && sys::wake_at(word.word(), 1) > 0 {
         return;
     }
     // Nobody was woken, or all are to be: somebody may have begun to sleep in between.
@@ -100,5 +117,5 @@ pub(super) fn wake_unseen(word: &ControlWord) {
             break;
         }
     }
-    sys::wake_at(half(word), i32::MAX);
+    sys::wake_at(word.word(), i32::MAX);
 }

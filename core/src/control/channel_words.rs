@@ -130,6 +130,11 @@ impl ChannelWords {
         self.end(end, 32)
     }
 
+    /// The time from the sending of a message to its reception, in nanoseconds, for people.
+    pub(crate) fn latency(&self, end: u32) -> &ControlWord {
+        self.end(end, 40)
+    }
+
     pub(crate) fn cursor(&self, end: u32) -> &ControlWord {
         self.end(end, 64)
     }

@@ -7,7 +7,7 @@ use crate::format::ChannelLayout;
 
 struct ModelEnd {
     entry: Entry,
-    words: [ControlWord; 4],
+    words: [ControlWord; 5],
     pins: ControlWord,
 }
 
@@ -30,7 +30,7 @@ impl ChannelWords {
         let zero = |_| ControlWord::zero();
         let end = |_| ModelEnd {
             entry: Entry { owner: ControlWord::zero(), owner_info: ControlWord::zero() },
-            words: [(); 4].map(|()| ControlWord::zero()),
+            words: [(); 5].map(|()| ControlWord::zero()),
             pins: ControlWord::zero(),
         };
         let first = u64::from(layout.ring_words);
@@ -109,6 +109,10 @@ impl ChannelWords {
 
     pub(crate) fn missed(&self, end: u32) -> &ControlWord {
         &self.0.ends[end as usize].words[2]
+    }
+
+    pub(crate) fn latency(&self, end: u32) -> &ControlWord {
+        &self.0.ends[end as usize].words[4]
     }
 
     pub(crate) fn cursor(&self, end: u32) -> &ControlWord {

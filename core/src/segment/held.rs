@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     child_hold: HoldCell,
     _private_bytes: Option<PrivateBytes>,
     /// Called at the exit of this process, before it gives its lease back.
-    at_exit: OnceLock<fn(&Self)>,
+    at_exit: Mutex<Option<fn(&Self)>>,
 }
 
 /// A [`Hold`] that threads may read while another thread changes it.
@@ -89,7 +89,7 @@ impl Segment {
             hold: HoldCell::new(hold),
             child_hold: HoldCell::new(Hold::LockOnly),
             _private_bytes: is_private.then(|| PrivateBytes::count(data_bytes)),
-            at_exit: OnceLock::new(),
+            at_exit: Mutex::new(None),
         });
         insert(&segment);
         segment
@@ -198,9 +198,8 @@ impl Segment {
     /// Gives the lease back at the exit of this process, whose threads may still touch the memory:
     /// a cell is not used again before the process is dead (I4 of `lease`).
     pub(super) fn leave_at_exit(&self) -> Option<Slab> {
-        if let Some(at_exit) = self.at_exit.get() {
-            at_exit(self);
-        }
+        let at_exit = *self.at_exit.lock();
+        at_exit.into_iter().for_each(|at_exit| at_exit(self));
         let Hold::Entry(entry) = self.hold.take() else { return None };
         let leases = self.leases();
         match self.cell {
@@ -210,10 +209,10 @@ impl Segment {
         end_if_unheld(&self.mapped, self.cell, &leases)
     }
 
-    /// Sets what is done at the exit of this process. A second call has no effect.
+    /// Sets what is done at the exit of this process.
     #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
     pub(crate) fn at_exit(&self, function: fn(&Self)) {
-        let _ = self.at_exit.set(function); // it is set already
+        *self.at_exit.lock() = Some(function);
     }
 
     /// Caches the mapping for the next array in the same slab, unless the slab is LOCK_ONLY.

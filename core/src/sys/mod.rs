@@ -42,8 +42,9 @@
 //!
 //! `find_dead` also registers the process again if a cleaner removed the registry. Only the Linux
 //! backend has messages in pipes (`message`, `socket`, `memory_file`), `SharedWords`, `operations`,
-//! what channels need (`sleep_at`, `wake_at`, `FamilyLock`, `ticket_of`), and `fork`: what a child
-//! inherits, and locks that survive a fork.
+//! what channels need (`sleep_at`, `wake_at`, `FamilyLock`, `ticket_of`, `EventFd`,
+//! `block_signals`, `Appearances`, `ForeignFile`), and `fork`: what a child inherits, and locks
+//! that survive a fork.
 //!
 //! A file that is *held* is not given back. On Linux the kernel keeps the hold and drops it when
 //! the holder dies. The portable backend counts holders, and a crash leaves the count too high. In
@@ -67,9 +68,9 @@ use portable as backend;
 
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use linux::{
-    FamilyLock, Mutex, MutexGuard, SharedWords, fork, is_orphaned, keep_family,
-    leave_process_lists, memory_file, message, operations, read_memory_file, sleep_at, socket,
-    ticket_of, wake_at,
+    Appearances, EventFd, FamilyLock, ForeignFile, FutexPage, Mutex, MutexGuard, SharedWords,
+    block_signals, fork, is_orphaned, keep_family, leave_process_lists, memory_file, message,
+    operations, read_memory_file, sleep_at, socket, ticket_of, wake_at,
 };
 #[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 pub(crate) use memory::{Mutex, MutexGuard};

@@ -4,10 +4,14 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/watched.rs"]
+mod watched;
 
 mod basics;
 mod broadcasts;
 mod deaths;
+mod events;
+mod followers;
 mod forks;
 mod handles;
 mod queues;

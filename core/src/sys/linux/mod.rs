@@ -30,6 +30,7 @@ mod lock;
 mod pages;
 mod scratch;
 pub(crate) mod socket;
+mod event_fd;
 mod shared_futex;
 mod shared_words;
 mod memory_file;
@@ -39,6 +40,8 @@ mod registry;
 mod name_lock;
 mod links;
 mod open;
+mod appearance;
+mod foreign;
 mod reserve;
 mod map;
 mod reclaim;
@@ -48,8 +51,11 @@ pub(crate) mod fork;
 /// A file stays until its name is unlinked.
 pub(crate) const CAN_PERSIST: bool = true;
 
+pub(crate) use appearance::Appearances;
 pub(crate) use clock::{monotonic_ns, thread_ns};
 pub(crate) use directory::Directory;
+pub(crate) use event_fd::{EventFd, block_signals};
+pub(crate) use foreign::{ForeignFile, FutexPage};
 pub(crate) use fork::is_orphaned;
 pub(crate) use limits::most_mappings;
 pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};

@@ -1,0 +1,121 @@
+//! The fd of a channel, for event loops: readable while a receive need not wait.
+//!
+//! A thread of this process sleeps where receivers sleep, and sets the event when there is
+//! something. It then waits until a receive has found nothing, which clears the event.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+
+use super::wait::{self, Look, SleepWord};
+use crate::error::{Error, Result};
+use crate::sys::{EventFd, Mutex, block_signals, fork};
+
+/// The stack of the thread, which calls little.
+const STACK_BYTES: usize = 256 << 10;
+
+struct Shared {
+    event: EventFd,
+    is_set: AtomicBool,
+    is_over: AtomicBool,
+}
+
+/// An event that is set while something can be received.
+pub(super) struct Event {
+    shared: Arc<Shared>,
+    thread: Thread,
+    running: Mutex<Option<JoinHandle<()>>>,
+    /// The number of forks that led to this process: a forked child has no such thread.
+    fork: u32,
+    /// Locked while the event is cleared.
+    clearing: Mutex<()>,
+}
+
+/// What an event's thread looks at.
+pub(super) trait Source: Send + Sync + 'static {
+    fn sleep_word(&self) -> &impl SleepWord;
+
+    /// Whether a receive would not wait. Fails when the channel is closed.
+    fn is_ready(&self, may_sleep: bool) -> Result<bool>;
+
+    /// Called when the event was set.
+    fn has_told(&self) {}
+}
+
+impl Event {
+    /// Makes an event, and starts its thread. That ends when `source` says that it is closed.
+    pub(super) fn new(source: Arc<impl Source>) -> Result<Self> {
+        let event = EventFd::new().map_err(|error| Error::os("eventfd", "", error))?;
+        let shared =
+            Arc::new(Shared { event, is_set: AtomicBool::new(false), is_over: false.into() });
+        let threads = Arc::clone(&shared);
+        let started = thread::Builder::new()
+            .name("shmarray-channel".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || watch(&threads, &*source));
+        let running = started.map_err(|error| Error::os("clone", "", error))?;
+        let (thread, running) = (running.thread().clone(), Mutex::new(Some(running)));
+        Ok(Self { shared, thread, running, fork: fork::forks(), clearing: Mutex::new(()) })
+    }
+
+    /// Whether its thread is one of this process, and not of the one that forked it.
+    pub(super) fn is_ours(&self) -> bool {
+        self.fork == fork::forks()
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.shared.event.as_fd()
+    }
+
+    /// Clears the event, after a receive that found nothing. The thread looks again.
+    pub(super) fn clear(&self) {
+        let _clearing = self.clearing.lock();
+        if self.shared.is_set.load(Ordering::Acquire)
+            && !self.shared.is_over.load(Ordering::Acquire)
+        {
+            self.shared.event.clear();
+            self.shared.is_set.store(false, Ordering::Release);
+            self.thread.unpark();
+        }
+    }
+
+    /// Lets the thread see that the channel is closed.
+    pub(super) fn end(&self) {
+        self.thread.unpark();
+    }
+
+    /// Waits until the thread has ended, after the channel was closed. The thread has the channel
+    /// open until then.
+    pub(super) fn join(&self) {
+        let running = self.running.lock().take();
+        running.into_iter().for_each(|running| _ = running.join()); // it does not panic
+    }
+}
+
+/// Runs in the thread.
+fn watch(shared: &Shared, source: &impl Source) {
+    block_signals();
+    loop {
+        let ready = wait::wait(source.sleep_word(), None, |may_sleep| {
+            Ok(match source.is_ready(may_sleep)? {
+                true => Look::Found(()),
+                false => Look::Nothing,
+            })
+        });
+        let is_over = ready.is_err();
+        shared.is_over.store(is_over, Ordering::Release);
+        shared.is_set.store(true, Ordering::Release);
+        shared.event.set(); // also at the end: a receive then says why
+        source.has_told();
+        if is_over {
+            return;
+        }
+        while shared.is_set.load(Ordering::Acquire) {
+            if source.is_ready(false).is_err() {
+                return; // closed
+            }
+            thread::park();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Following a broadcast of another user: PROTOCOL.md, "Channels", *follow*.
+//!
+//! A follower writes nothing and holds nothing. It copies each message, and afterwards looks
+//! whether the slot was given to another purpose meanwhile.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicBool};
+use std::time::Instant;
+
+use super::ends::{CLOSED, HELD, SENDS};
+use super::event::{Event, Source};
+use super::opened::LEFT_BY_CLOSE;
+use super::reader::Reader;
+use super::received::{Delivered, View};
+use super::ring::{Words, look};
+use super::slot::SlotHead;
+use super::wait::{self, Look, SleepWord};
+use crate::array::{Array, Options};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::format::{
+    CHANNEL_OFFSET, ChannelMode, HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, Payload, TAIL_OFFSET,
+};
+use crate::name::ArrayName;
+use crate::shape::{Layout, Order};
+use crate::sys::{Directory, FutexPage, Mutex};
+
+/// A broadcast that this process follows.
+pub(super) struct Follower {
+    pub(super) reader: Reader,
+    page: FutexPage,
+    /// The number of the message that it receives next.
+    next: Mutex<u64>,
+    has_seen_sender: AtomicBool,
+    is_closed: AtomicBool,
+    /// The fd for event loops, once it was asked for.
+    event: Mutex<Option<Arc<Event>>>,
+}
+
+impl Follower {
+    /// Opens a broadcast that may be followed, from the next message on.
+    pub(super) fn open(directory: &Directory, name: &ArrayName) -> Result<Self> {
+        let reader = Reader::open(directory, name)?;
+        let refuse = |reason: &str| Err(Error::argument("name", reason));
+        if reader.layout.mode != ChannelMode::Broadcast || !reader.layout.is_followed {
+            return refuse("the channel is another user's, and was not made to be followed");
+        }
+        if reader.layout.payload == Payload::Handle {
+            return refuse("the channel is another user's, and so are the arrays of its messages");
+        }
+        let page_bytes = directory.page_bytes();
+        let page = reader.file.futex_page(CHANNEL_OFFSET as u64 / page_bytes, page_bytes)?;
+        let follower = Self {
+            reader,
+            page,
+            next: Mutex::new(0),
+            has_seen_sender: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            event: Mutex::new(None),
+        };
+        *follower.next.lock() = follower.newest()?;
+        Ok(follower)
+    }
+
+    /// Returns the number of the next message.
+    fn newest(&self) -> Result<u64> {
+        let mut tail = self.reader.field(TAIL_OFFSET)?;
+        while look::number(self.reader.ring(tail)?) >= tail {
+            tail += 1;
+        }
+        Ok(tail)
+    }
+
+    /// The dtype and the shape of a message.
+    pub(super) fn described(&self) -> (DType, Vec<u64>) {
+        (self.reader.header.dtype.clone(), self.reader.header.layout.shape.clone())
+    }
+
+    /// The error for a process that may only read.
+    pub(super) fn refuse_to_send(&self) -> Error {
+        self.reader.file.not_writable("write")
+    }
+
+    pub(super) fn check_open(&self) -> Result<()> {
+        match self.is_closed.load(atomic::Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::argument("channel", "it is closed")),
+        }
+    }
+
+    /// Receives a message, and waits for one.
+    pub(super) fn receive(&self, until: Option<Instant>) -> Result<Delivered> {
+        let mut missed = 0;
+        let found = wait::wait(self, until, |may_sleep| {
+            self.check_open()?;
+            if let Some(view) = self.take(&mut missed)? {
+                return Ok(Look::Found(Some(view)));
+            }
+            if may_sleep && self.is_ended()? {
+                return Ok(Look::Found(self.take(&mut missed)?));
+            }
+            Ok(Look::Nothing)
+        })?;
+        if !matches!(found, Some(None)) {
+            self.clear_event();
+        }
+        Ok(match found {
+            Some(Some(view)) => Delivered::Message(view),
+            Some(None) => {
+                let died = self.reader.field(LEFT_OFFSET)? != LEFT_BY_CLOSE;
+                Delivered::Ended { died }
+            }
+            None => Delivered::TimedOut,
+        })
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, atomic::Ordering::Release);
+        self.event.lock().iter().for_each(|event| event.end());
+    }
+
+    /// Returns the event that is set while a receive need not wait.
+    pub(super) fn event(self: &Arc<Self>) -> Result<Arc<Event>> {
+        let mut event = self.event.lock();
+        if event.as_ref().is_some_and(|event| !event.is_ours()) {
+            std::mem::forget(event.take()); // the parent's, with its thread
+        }
+        match &*event {
+            Some(event) => Ok(Arc::clone(event)),
+            None => Ok(Arc::clone(event.insert(Arc::new(Event::new(Arc::clone(self))?)))),
+        }
+    }
+
+    /// Waits for the thread of the event, after a close.
+    pub(super) fn join_event(&self) {
+        match self.event.lock().take() {
+            Some(event) if event.is_ours() => event.join(),
+            inherited => std::mem::forget(inherited),
+        }
+    }
+
+    /// Clears the event if there is one and nothing can be received.
+    fn clear_event(&self) {
+        let event = self.event.lock().clone();
+        if let Some(event) = event
+            && !self.is_ready(false).unwrap_or(true)
+        {
+            event.clear();
+        }
+    }
+
+    /// Whether no process sends any more.
+    fn is_ended(&self) -> Result<bool> {
+        let sends = |end: &Vec<u64>| {
+            let (is_held, roles) = (end[0] & HELD != 0, end[2]);
+            is_held && (roles == 0 || roles & (SENDS | CLOSED) == SENDS)
+        };
+        if self.reader.file.is_held() && self.reader.ends()?.iter().any(sends) {
+            self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
+            return Ok(false);
+        }
+        Ok(self.has_seen_sender.load(atomic::Ordering::Relaxed))
+    }
+
+    /// Copies the next message if there is one, and adds to the count of those that were missed.
+    fn take(&self, missed: &mut u64) -> Result<Option<View>> {
+        let mut next = self.next.lock();
+        loop {
+            let ring = self.reader.ring(*next)?;
+            if look::number(ring) < *next {
+                return Ok(None);
+            }
+            let number = *next;
+            if look::number(ring) == number
+                && let Some((array, head)) = self.copy(look::slot(ring), number)?
+            {
+                *next = number + 1;
+                self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
+                let sequence = number.wrapping_sub(u64::from(self.reader.layout.ring_words));
+                let missed = std::mem::take(missed);
+                return Ok(Some(View::copied(array, head, sequence, missed)));
+            }
+            // What is older than a whole ring has gone.
+            let tail = self.reader.field(TAIL_OFFSET)?;
+            let oldest = tail.saturating_sub(u64::from(self.reader.layout.ring_words));
+            let oldest = oldest.max(self.reader.field(HEAD_OFFSET)?.min(number + 1));
+            *next = oldest.max(number + 1);
+            *missed += *next - number;
+        }
+    }
+
+    /// Copies the message with a number. `None` if its slot was given to another purpose.
+    fn copy(&self, slot: u32, number: u64) -> Result<Option<(Array, SlotHead)>> {
+        let words: Words = self.reader.slot_head(slot)?;
+        if !look::has_message(&words, number) {
+            return Ok(None);
+        }
+        let head = SlotHead::of(|index| words[index]);
+        let (dtype, described) = (&self.reader.header.dtype, &self.reader.header.layout.shape);
+        let shape = match self.reader.layout.payload {
+            Payload::Varying => &head.shape,
+            Payload::Fixed | Payload::Handle => described,
+        };
+        let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
+        if layout.check(dtype.itemsize(), self.reader.layout.slot_bytes).is_err() {
+            return Ok(None); // not what a sender of this library writes
+        }
+        let is_whole = Cell::new(false);
+        let copied = Array::create_by(dtype.clone(), shape, &Options::new(), &|bytes| {
+            self.reader.payload(slot, bytes)?;
+            let again = self.reader.slot_head(slot)?;
+            is_whole.set(look::is_same_message(&words, &again, number));
+            Ok(())
+        })?;
+        Ok(is_whole.get().then_some((copied, head)))
+    }
+}
+
+impl Source for Follower {
+    fn sleep_word(&self) -> &impl SleepWord {
+        self
+    }
+
+    fn is_ready(&self, may_sleep: bool) -> Result<bool> {
+        self.check_open()?;
+        let next = *self.next.lock();
+        let is_there = look::number(self.reader.ring(next)?) >= next;
+        Ok(is_there || may_sleep && self.is_ended()?)
+    }
+}
+
+impl SleepWord for Follower {
+    /// It may not say that it sleeps: such a channel wakes at every publish.
+    fn announce(&self) -> Result<u32> {
+        self.reader.field(PUBLISHED_OFFSET).map(|word| word as u32)
+    }
+
+    fn word(&self) -> *const u32 {
+        self.page.word(CHANNEL_OFFSET + PUBLISHED_OFFSET)
+    }
+}

@@ -1,0 +1,64 @@
+//! Waiting until a file appears in the directory of segments.
+#![allow(unsafe_code)] // inotify, poll
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use super::directory::Directory;
+use super::fd::Fd;
+
+/// The kernel's reports of new names in a directory.
+pub(crate) struct Appearances(Fd);
+
+impl Appearances {
+    /// Watches a directory from now on.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man7/inotify.7.html
+    pub(crate) fn watch(directory: &Directory) -> io::Result<Self> {
+        let path = CString::new(directory.path().as_os_str().as_bytes())?;
+        let reports = Fd::open(|| {
+            // SAFETY: the call cannot touch memory, because it takes a plain number.
+            let fd = unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) };
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: `fd` must be open and owned by nobody else; `inotify_init1` returned it just
+            // now, and the error case was handled above.
+            Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+        })?;
+        let new_names = libc::IN_CREATE | libc::IN_MOVED_TO;
+        // SAFETY: the path must be a NUL-terminated string; `path` is one and outlives the call.
+        match unsafe { libc::inotify_add_watch(reports.as_raw_fd(), path.as_ptr(), new_names) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(Self(reports)),
+        }
+    }
+
+    /// Waits until a name appears, for `most` at the longest. Fails when a signal ended the wait.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/poll.2.html
+    pub(crate) fn wait(&self, most: Duration) -> io::Result<()> {
+        let mut fd = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let most = libc::timespec {
+            tv_sec: most.as_secs() as libc::time_t,
+            tv_nsec: most.subsec_nanos() as libc::c_long,
+        };
+        // SAFETY: the pointers must be valid for one structure and a time, which are local
+        // variables; a null set of signals changes none.
+        if unsafe { libc::ppoll(&mut fd, 1, &raw const most, std::ptr::null()) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let _ = (&*self.0).read(&mut [0; 4096]); // what is left is reported at the next wait
+        Ok(())
+    }
+}

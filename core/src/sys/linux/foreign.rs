@@ -1,0 +1,106 @@
+//! A file that this process may only read: another user's, or one on a mount for reading. It is
+//! read by calls and neither locked nor accessed by a mapping, so that whoever may write it can
+//! neither stop this process nor end it by shortening the file.
+#![allow(unsafe_code)] // mmap, for the address of a futex
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+
+use super::directory::Directory;
+use super::lock;
+use super::open::open_existing;
+use crate::error::{Error, Result};
+use crate::name::ArrayName;
+use crate::sys::interface::Access;
+
+/// Such a file, open for reading.
+#[derive(Debug)]
+pub(crate) struct ForeignFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl ForeignFile {
+    /// Opens what has a name, whoever owns it.
+    pub(crate) fn open(directory: &Directory, name: &ArrayName) -> Result<Self> {
+        let path = directory.name_path(name);
+        let failed = |error| Error::os("open", &path, error);
+        let file = File::from(open_existing(&path, Access::ReadOnly).map_err(failed)?.into_owned());
+        match file.metadata().is_ok_and(|facts| facts.is_file()) {
+            true => Ok(Self { file, path }),
+            false => Err(failed(std::io::ErrorKind::InvalidInput.into())),
+        }
+    }
+
+    /// The size of the file now.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |facts| facts.size())
+    }
+
+    /// Reads bytes from an offset on; fails if the file ends before.
+    pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let read = self.file.read_exact_at(bytes, offset);
+        read.map_err(|error| Error::os("pread", &self.path, error))
+    }
+
+    /// The error for an operation that would write.
+    pub(crate) fn not_writable(&self, call: &'static str) -> Error {
+        Error::os(call, &self.path, std::io::ErrorKind::PermissionDenied.into())
+    }
+
+    /// Whether any process has the file mapped as a segment.
+    pub(crate) fn is_held(&self) -> bool {
+        !lock::is_unheld(&self.file)
+    }
+
+    /// Maps a page for the address of a word at which this process sleeps.
+    pub(crate) fn futex_page(&self, page: u64, page_bytes: u64) -> Result<FutexPage> {
+        let (bytes, offset) = (page_bytes as usize, (page * page_bytes) as libc::off_t);
+        // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
+        // set, so the kernel chooses a free range.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                self.file.as_raw_fd(),
+                offset,
+            )
+        };
+        match start == libc::MAP_FAILED {
+            true => Err(Error::os("mmap", &self.path, std::io::Error::last_os_error())),
+            false => Ok(FutexPage { start: start.cast(), bytes }),
+        }
+    }
+}
+
+/// A page whose words the kernel compares when this process sleeps, and which is never read here.
+#[derive(Debug)]
+pub(crate) struct FutexPage {
+    start: *const u8,
+    bytes: usize,
+}
+
+// SAFETY: the value must be usable in another thread; it is an address that nobody dereferences.
+unsafe impl Send for FutexPage {}
+// SAFETY: shared references must be usable by several threads at once; it is an address that nobody
+// dereferences.
+unsafe impl Sync for FutexPage {}
+
+impl FutexPage {
+    /// Returns the address of a word in the page.
+    pub(crate) fn word(&self, offset: usize) -> *const u32 {
+        self.start.wrapping_add(offset % self.bytes).cast()
+    }
+}
+
+impl Drop for FutexPage {
+    fn drop(&mut self) {
+        // SAFETY: nobody may use the range afterwards; `futex_page` mapped exactly this range, and
+        // its addresses are only given to the kernel.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.bytes) };
+    }
+}
