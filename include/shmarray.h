@@ -56,8 +56,8 @@
  * Versions
  *   - A program that was compiled with this header runs with this version of the library and with
  *     each later one of the same SHMA_ABI. Those may have further functions, statuses, dtypes and
- *     kinds of segments, and further fields at the end of shma_options, shma_npz_options and
- *     shma_segment_info. shma_error never changes.
+ *     kinds of segments, and further fields at the end of shma_options, shma_npz_options,
+ *     shma_channel_options and shma_segment_info. shma_error never changes.
  *
  * Generated from ffi/shmarray.h.in and ffi/src; do not edit.
  */
@@ -101,6 +101,7 @@
 #define SHMA_ERROR_INIT {0, 0, {0}}
 #define SHMA_OPTIONS_INIT {sizeof(shma_options), NULL, 0, 0, 0, 0, 0, NULL}
 #define SHMA_NPZ_OPTIONS_INIT {sizeof(shma_npz_options), 0, 0, 0}
+#define SHMA_CHANNEL_OPTIONS_INIT {sizeof(shma_channel_options), 0, 0, 0, 0, 0, 0, 0, 0}
 
 #ifdef __cplusplus
 extern "C" {
@@ -138,8 +139,12 @@ typedef int32_t shma_status;
 #define SHMA_OK 0
 /** The timeout passed before the operation could be done. */
 #define SHMA_TIMED_OUT 1
-/** No process has the other end of the pipe open. */
+/** No process has the other end of the pipe open; or none sends by the channel any more. */
 #define SHMA_CLOSED 2
+/** No slot of the channel is free, and it was created with SHMA_FAIL. */
+#define SHMA_FULL 3
+/** No process sends by the channel any more, and the last that did died. */
+#define SHMA_SENDER_DIED 4
 /**
  * The segment, name or file does not exist. The memory of a segment was given back, or it was
  * never on this machine.
@@ -660,6 +665,300 @@ shma_status shma_message_array(const shma_message *message,
 
 /** Closes a message and releases those of its arrays that were not attached. */
 SHMA_API void shma_message_close(shma_message *message);
+
+/* ---- Channels -------------------------------------------------------------------------------- */
+
+/**
+ * A channel: a bounded queue of arrays, which any process opens by its name. Only on Linux.
+ *
+ * Several threads may use one. Close it with shma_channel_close.
+ */
+typedef struct shma_channel shma_channel;
+
+/** Who receives a message: SHMA_QUEUE or SHMA_BROADCAST. */
+typedef int32_t shma_channel_mode;
+
+/** What a sender does when all slots are taken. */
+typedef int32_t shma_when_full;
+
+/** One of the receivers. */
+#define SHMA_QUEUE 0
+/** Each receiver, from when it joined. */
+#define SHMA_BROADCAST 1
+/** It waits. */
+#define SHMA_WAIT 0
+/** It drops the oldest message; receivers are told how many they missed. */
+#define SHMA_DROP_OLDEST 1
+/** It returns SHMA_FULL at once. */
+#define SHMA_FAIL 2
+
+/**
+ * Options of a new channel. Initialize them with SHMA_CHANNEL_OPTIONS_INIT and set what differs
+ * from the defaults.
+ *
+ * Later versions add fields at the end, as for shma_options.
+ */
+typedef struct shma_channel_options {
+    /** sizeof(shma_channel_options), by which the library knows which fields the caller has. */
+    size_t struct_bytes;
+    /**
+     * The number of slots, at most 1023; 0 stands for 8. A message takes one until it was received
+     * by all that it goes to, and released.
+     */
+    uint32_t slots;
+    /** How many processes and threads can have the channel open, at most 1023; 0 stands for 128. */
+    uint32_t ends;
+    /** SHMA_QUEUE or SHMA_BROADCAST. */
+    shma_channel_mode mode;
+    /** SHMA_WAIT, SHMA_DROP_OLDEST or SHMA_FAIL. */
+    shma_when_full when_full;
+    /**
+     * If not 0, each message has a shape of its own, of at most 8 dimensions; the shape of the
+     * channel is the largest.
+     */
+    int32_t varying;
+    /** If not 0, an existing channel of the same description is opened instead. */
+    int32_t exist_ok;
+    /** If not 0, the channel lives until its name is unlinked, even if no process has it open. */
+    int32_t persist;
+    /**
+     * The permission bits of the segment; 0 stands for 0600. With 0644 processes of other users
+     * can follow a broadcast: they copy its messages, and no sender waits for them.
+     */
+    uint32_t file_mode;
+} shma_channel_options;
+
+/**
+ * Creates a channel whose messages are arrays of this dtype and shape, in C order.
+ *
+ * element is NULL, or for SHMA_OPAQUE has the dtype_text or the itemsize; its other fields are
+ * not used. options may be NULL. Fails with SHMA_ERROR_EXISTS, SHMA_ERROR_NO_SPACE,
+ * SHMA_ERROR_INVALID_ARGUMENT and SHMA_ERROR_INVALID_DTYPE.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_create(const char *name,
+                                shma_dtype dtype,
+                                size_t ndim,
+                                const int64_t *shape,
+                                const shma_options *element,
+                                const shma_channel_options *options,
+                                shma_channel **channel_out,
+                                shma_error *error);
+
+/**
+ * Creates a channel whose messages are arrays that lie elsewhere in shared memory: each message
+ * holds its array until it is received. Fails like shma_channel_create.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_create_by_handle(const char *name,
+                                          const shma_channel_options *options,
+                                          shma_channel **channel_out,
+                                          shma_error *error);
+
+/**
+ * Opens the channel that has a name, and waits until there is one.
+ *
+ * timeout_ns is in nanoseconds; with 0 the call fails at once with SHMA_ERROR_NOT_FOUND if there
+ * is none, with SHMA_NO_TIMEOUT it waits without a limit. Returns SHMA_TIMED_OUT if there was none
+ * in that time. If receives is not 0, a broadcast's messages are received from now on, otherwise
+ * from the first receive on; one that receives and never does so stops the senders of a broadcast.
+ * A broadcast of another user, whose file mode allows it, is followed: its messages are copied.
+ * Fails with SHMA_ERROR_INVALID_ARGUMENT if the name is not a channel's or all of its ends are in
+ * use, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_open(const char *name,
+                              int32_t receives,
+                              int64_t timeout_ns,
+                              shma_channel **channel_out,
+                              shma_error *error);
+
+/**
+ * Returns the dtype of the messages; SHMA_UINT8 if they are handles, SHMA_OPAQUE if C has no type
+ * for it.
+ */
+SHMA_API shma_dtype shma_channel_dtype(const shma_channel *channel);
+
+/** Returns the number of dimensions of a message. */
+SHMA_API size_t shma_channel_ndim(const shma_channel *channel);
+
+/**
+ * Returns the shape of a message; of varying shapes the largest. Valid until the channel is
+ * closed.
+ */
+SHMA_API const int64_t *shma_channel_shape(const shma_channel *channel);
+
+/** Returns 1 if the messages are handles of arrays that lie elsewhere, else 0. */
+SHMA_API int32_t shma_channel_has_handles(const shma_channel *channel);
+
+/**
+ * Writes 1 to ready_out if a receive need not wait now, else 0.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_is_ready(const shma_channel *channel,
+                                  int32_t *ready_out,
+                                  shma_error *error);
+
+/**
+ * Writes an fd for poll, epoll and event loops to fd_out. The channel owns it.
+ *
+ * It is readable while a receive need not wait. A receive that finds nothing makes it unreadable,
+ * so receive until nothing is left. A thread of this library sets it, in which every signal is
+ * blocked.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_fd(const shma_channel *channel,
+                            int *fd_out,
+                            shma_error *error);
+
+/**
+ * Ends this process's part in a channel: the other side sees the end of the stream after what was
+ * sent. Loans and deliveries stay valid until they are given back. Calls of other threads that
+ * wait at the channel fail. The channel is freed by shma_channel_close.
+ */
+SHMA_API void shma_channel_end(const shma_channel *channel);
+
+/**
+ * Ends this process's part in a channel like shma_channel_end, and frees it. No other thread may
+ * use it meanwhile.
+ */
+SHMA_API void shma_channel_close(shma_channel *channel);
+
+/* ---- Channels: loans ------------------------------------------------------------------------- */
+
+/** A slot on loan: an array that a sender fills, and then publishes or cancels. */
+typedef struct shma_loan shma_loan;
+
+/**
+ * Takes a slot on loan, to be filled in place. The caller publishes or cancels it.
+ *
+ * shape is NULL, or in a channel of varying shapes has the ndim numbers of this message.
+ * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a slot is free. Returns
+ * SHMA_TIMED_OUT if none was in that time, SHMA_FULL if none is and the channel was created with
+ * SHMA_FAIL. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
+ * SHMA_ERROR_PERMISSION_DENIED if the channel is another user's, and with SHMA_ERROR_OS and
+ * os_errno EINTR if a signal handler ran during the wait.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_loan(const shma_channel *channel,
+                              size_t ndim,
+                              const int64_t *shape,
+                              int64_t timeout_ns,
+                              shma_loan **loan_out,
+                              shma_error *error);
+
+/**
+ * Returns the array to fill. The loan owns it. Its elements are what the slot's last message left.
+ * It must not be written after the loan was published.
+ */
+SHMA_API const shma_array *shma_loan_array(const shma_loan *loan);
+
+/**
+ * Publishes a loan, with at most 64 bytes of metadata, and frees it, also if the call fails: then
+ * nobody receives anything.
+ *
+ * Writes the message's sequence number, which counts from 0, to sequence_out, which may be NULL.
+ * Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_loan_publish(shma_loan *loan,
+                              const void *meta,
+                              size_t meta_bytes,
+                              uint64_t *sequence_out,
+                              shma_error *error);
+
+/** Gives a loan back. Nobody receives anything. */
+SHMA_API void shma_loan_cancel(shma_loan *loan);
+
+/**
+ * Sends a copy of private memory; a channel of handles sends a shared copy. data points to the
+ * first element.
+ *
+ * strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. The dtype,
+ * and unless the shapes vary, the shape are the channel's. Other arguments, outcomes and errors
+ * are as for shma_channel_loan and shma_loan_publish; SHMA_ERROR_DTYPE_MISMATCH. Only on Linux;
+ * elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_send(const shma_channel *channel,
+                              const void *data,
+                              shma_dtype dtype,
+                              size_t ndim,
+                              const int64_t *shape,
+                              const int64_t *strides,
+                              const void *meta,
+                              size_t meta_bytes,
+                              int64_t timeout_ns,
+                              uint64_t *sequence_out,
+                              shma_error *error);
+
+/**
+ * Sends a shared array: a copy of its elements, or in a channel of handles the array itself.
+ * Arguments, outcomes and errors are as for shma_channel_send.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_send_array(const shma_channel *channel,
+                                    const shma_array *array,
+                                    const void *meta,
+                                    size_t meta_bytes,
+                                    int64_t timeout_ns,
+                                    uint64_t *sequence_out,
+                                    shma_error *error);
+
+/* ---- Channels: deliveries -------------------------------------------------------------------- */
+
+/** A message that was received: an array, which keeps its slot until the delivery is closed. */
+typedef struct shma_delivery shma_delivery;
+
+/**
+ * Receives a message. The caller closes it with shma_delivery_close.
+ *
+ * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until there is a message or
+ * the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
+ * process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
+ * last sender died. Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the
+ * wait. Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_receive(const shma_channel *channel,
+                                 int64_t timeout_ns,
+                                 shma_delivery **delivery_out,
+                                 shma_error *error);
+
+/**
+ * Returns the array of a message, which the delivery owns. A shma_array_retain or a view of it
+ * keeps the slot, too.
+ */
+SHMA_API const shma_array *shma_delivery_array(const shma_delivery *delivery);
+
+/** Returns the number of the message: 0 for the first of the channel, 1 more for each after it. */
+SHMA_API uint64_t shma_delivery_sequence(const shma_delivery *delivery);
+
+/** Returns when the message was published, in nanoseconds since 1970. */
+SHMA_API uint64_t shma_delivery_time_ns(const shma_delivery *delivery);
+
+/**
+ * Returns how many messages were dropped since the one that was received before. In a queue one of
+ * the receivers is told of each.
+ */
+SHMA_API uint64_t shma_delivery_missed(const shma_delivery *delivery);
+
+/**
+ * Returns the metadata of a message and writes its size to bytes_out, which may be NULL. Valid
+ * until the delivery is closed.
+ */
+SHMA_API const void *shma_delivery_meta(const shma_delivery *delivery, size_t *bytes_out);
+
+/** Frees a delivery. Its slot is given back when no retained array and no view of it is left. */
+SHMA_API void shma_delivery_close(shma_delivery *delivery);
 
 /* ---- Segments -------------------------------------------------------------------------------- */
 

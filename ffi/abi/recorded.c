@@ -32,10 +32,13 @@
 #endif
 
 CONSTANT(SHMA_ABI, 0);
+CONSTANT(SHMA_WAIT, 0);
 CONSTANT(SHMA_BOOL, 1);
+CONSTANT(SHMA_BROADCAST, 1);
 CONSTANT(SHMA_CLOSED, 2);
 CONSTANT(SHMA_COMPLEX128, 14);
 CONSTANT(SHMA_COMPLEX64, 13);
+CONSTANT(SHMA_DROP_OLDEST, 1);
 CONSTANT(SHMA_DTYPE_COUNT, 14);
 CONSTANT(SHMA_END, INT64_MIN);
 CONSTANT(SHMA_ERROR_DTYPE_MISMATCH, -8);
@@ -56,9 +59,11 @@ CONSTANT(SHMA_ERROR_READ_ONLY, -10);
 CONSTANT(SHMA_ERROR_STALE_HANDLE, -3);
 CONSTANT(SHMA_ERROR_TEXT_TOO_SHORT, -15);
 CONSTANT(SHMA_ERROR_UNSUPPORTED, -13);
+CONSTANT(SHMA_FAIL, 2);
 CONSTANT(SHMA_FLOAT16, 10);
 CONSTANT(SHMA_FLOAT32, 11);
 CONSTANT(SHMA_FLOAT64, 12);
+CONSTANT(SHMA_FULL, 3);
 CONSTANT(SHMA_INT16, 3);
 CONSTANT(SHMA_INT32, 4);
 CONSTANT(SHMA_INT64, 5);
@@ -69,31 +74,48 @@ CONSTANT(SHMA_OK, 0);
 CONSTANT(SHMA_OPAQUE, 0);
 CONSTANT(SHMA_ORDER_C, 0);
 CONSTANT(SHMA_ORDER_F, 1);
+CONSTANT(SHMA_QUEUE, 0);
 CONSTANT(SHMA_READ_ONLY, 1);
 CONSTANT(SHMA_READ_WRITE, 0);
 CONSTANT(SHMA_SEGMENT_ARRAY, 0);
 CONSTANT(SHMA_SEGMENT_CHANNEL, 3);
 CONSTANT(SHMA_SEGMENT_POOL, 1);
 CONSTANT(SHMA_SEGMENT_REMAINS, 2);
+CONSTANT(SHMA_SENDER_DIED, 4);
 CONSTANT(SHMA_TIMED_OUT, 1);
 CONSTANT(SHMA_UINT16, 7);
 CONSTANT(SHMA_UINT32, 8);
 CONSTANT(SHMA_UINT64, 9);
 CONSTANT(SHMA_UINT8, 6);
 TYPEDEF(shma_access, int32_t);
+TYPEDEF(shma_channel_mode, int32_t);
 TYPEDEF(shma_dtype, int32_t);
 TYPEDEF(shma_order, int32_t);
 TYPEDEF(shma_segment_kind, int32_t);
 TYPEDEF(shma_status, int32_t);
+TYPEDEF(shma_when_full, int32_t);
 OPAQUE(shma_array);
+OPAQUE(shma_channel);
+OPAQUE(shma_delivery);
+OPAQUE(shma_loan);
 OPAQUE(shma_message);
 OPAQUE(shma_npz);
 OPAQUE(shma_pipe);
 OPAQUE(shma_segment_list);
+STRUCT(shma_channel_options, 40, 8);
 STRUCT(shma_error, 1024, 4);
 STRUCT(shma_npz_options, 24, 8);
 STRUCT(shma_options, 48, 8);
 STRUCT(shma_segment_info, 96, 8);
+MEMBER(shma_channel_options, ends, 12, uint32_t);
+MEMBER(shma_channel_options, exist_ok, 28, int32_t);
+MEMBER(shma_channel_options, file_mode, 36, uint32_t);
+MEMBER(shma_channel_options, mode, 16, int32_t);
+MEMBER(shma_channel_options, persist, 32, int32_t);
+MEMBER(shma_channel_options, slots, 8, uint32_t);
+MEMBER(shma_channel_options, struct_bytes, 0, size_t);
+MEMBER(shma_channel_options, varying, 24, int32_t);
+MEMBER(shma_channel_options, when_full, 20, int32_t);
 MEMBER(shma_error, message, 8, char[1016]);
 MEMBER(shma_error, os_errno, 4, int32_t);
 MEMBER(shma_error, status, 0, int32_t);
@@ -122,6 +144,7 @@ MEMBER(shma_segment_info, segment, 0, const char *);
 MEMBER(shma_segment_info, segment_bytes, 24, uint64_t);
 MEMBER(shma_segment_info, shape, 48, const int64_t *);
 MEMBER(shma_segment_info, tickets, 72, uint64_t);
+INITIALIZER(SHMA_CHANNEL_OPTIONS_INIT, shma_channel_options);
 INITIALIZER(SHMA_ERROR_INIT, shma_error);
 INITIALIZER(SHMA_NPZ_OPTIONS_INIT, shma_npz_options);
 INITIALIZER(SHMA_OPTIONS_INIT, shma_options);
@@ -157,10 +180,40 @@ FUNCTION(shma_array_transpose, int32_t, const shma_array *, const size_t *, shma
     shma_error *);
 FUNCTION(shma_array_view, int32_t, const shma_array *, size_t, const int64_t *, const int64_t *,
     int64_t, shma_array **, shma_error *);
+FUNCTION(shma_channel_close, void, shma_channel *);
+FUNCTION(shma_channel_create, int32_t, const char *, int32_t, size_t, const int64_t *,
+    const shma_options *, const shma_channel_options *, shma_channel **, shma_error *);
+FUNCTION(shma_channel_create_by_handle, int32_t, const char *, const shma_channel_options *,
+    shma_channel **, shma_error *);
+FUNCTION(shma_channel_dtype, int32_t, const shma_channel *);
+FUNCTION(shma_channel_end, void, const shma_channel *);
+FUNCTION(shma_channel_fd, int32_t, const shma_channel *, int *, shma_error *);
+FUNCTION(shma_channel_has_handles, int32_t, const shma_channel *);
+FUNCTION(shma_channel_is_ready, int32_t, const shma_channel *, int32_t *, shma_error *);
+FUNCTION(shma_channel_loan, int32_t, const shma_channel *, size_t, const int64_t *, int64_t,
+    shma_loan **, shma_error *);
+FUNCTION(shma_channel_ndim, size_t, const shma_channel *);
+FUNCTION(shma_channel_open, int32_t, const char *, int32_t, int64_t, shma_channel **, shma_error *);
+FUNCTION(shma_channel_receive, int32_t, const shma_channel *, int64_t, shma_delivery **,
+    shma_error *);
+FUNCTION(shma_channel_send, int32_t, const shma_channel *, const void *, int32_t, size_t,
+    const int64_t *, const int64_t *, const void *, size_t, int64_t, uint64_t *, shma_error *);
+FUNCTION(shma_channel_send_array, int32_t, const shma_channel *, const shma_array *, const void *,
+    size_t, int64_t, uint64_t *, shma_error *);
+FUNCTION(shma_channel_shape, const int64_t *, const shma_channel *);
 FUNCTION(shma_copied_bytes, uint64_t, void);
+FUNCTION(shma_delivery_array, const shma_array *, const shma_delivery *);
+FUNCTION(shma_delivery_meta, const void *, const shma_delivery *, size_t *);
+FUNCTION(shma_delivery_missed, uint64_t, const shma_delivery *);
+FUNCTION(shma_delivery_release, void, shma_delivery *);
+FUNCTION(shma_delivery_sequence, uint64_t, const shma_delivery *);
+FUNCTION(shma_delivery_time_ns, uint64_t, const shma_delivery *);
 FUNCTION(shma_dtype_itemsize, size_t, int32_t);
 FUNCTION(shma_dtype_name, const char *, int32_t);
 FUNCTION(shma_handle_discard, int32_t, const char *, shma_error *);
+FUNCTION(shma_loan_array, const shma_array *, const shma_loan *);
+FUNCTION(shma_loan_cancel, void, shma_loan *);
+FUNCTION(shma_loan_publish, int32_t, shma_loan *, const void *, size_t, uint64_t *, shma_error *);
 FUNCTION(shma_message_array, int32_t, const shma_message *, size_t, int32_t, shma_array **,
     shma_error *);
 FUNCTION(shma_message_close, void, shma_message *);

@@ -12,8 +12,12 @@ pub type shma_status = i32;
 pub const SHMA_OK: shma_status = 0;
 /// The timeout passed before the operation could be done.
 pub const SHMA_TIMED_OUT: shma_status = 1;
-/// No process has the other end of the pipe open.
+/// No process has the other end of the pipe open; or none sends by the channel any more.
 pub const SHMA_CLOSED: shma_status = 2;
+/// No slot of the channel is free, and it was created with SHMA_FAIL.
+pub const SHMA_FULL: shma_status = 3;
+/// No process sends by the channel any more, and the last that did died.
+pub const SHMA_SENDER_DIED: shma_status = 4;
 
 /// The segment, name or file does not exist. The memory of a segment was given back, or it was
 /// never on this machine.

@@ -45,7 +45,7 @@ pub const SHMA_NO_TIMEOUT: i64 = -1;
 
 const UNKNOWN_OUTCOME: Error = Error::Unsupported { what: "an outcome of a later version" };
 
-fn timeout_of(timeout_ns: i64) -> Option<Duration> {
+pub(crate) fn timeout_of(timeout_ns: i64) -> Option<Duration> {
     u64::try_from(timeout_ns).ok().map(Duration::from_nanos)
 }
 

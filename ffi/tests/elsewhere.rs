@@ -7,8 +7,11 @@ use std::ffi::{CStr, c_int};
 use std::ptr::{null, null_mut};
 
 use shmarray_ffi::array::{SHMA_READ_WRITE, shma_array, shma_array_close, shma_array_create};
+use shmarray_ffi::channel::*;
+use shmarray_ffi::delivery::*;
 use shmarray_ffi::dtype::SHMA_INT32;
 use shmarray_ffi::error::{SHMA_ERROR_UNSUPPORTED, SHMA_MESSAGE_BYTES, SHMA_OK, shma_error};
+use shmarray_ffi::loan::*;
 use shmarray_ffi::message::*;
 
 fn no_error() -> shma_error {
@@ -23,7 +26,8 @@ fn refused(call: impl FnOnce(&mut shma_error) -> i32) {
     // SAFETY: the text ends in a zero byte: the array was zeros, and the library writes whole texts
     // that are shorter.
     let text = unsafe { CStr::from_ptr(error.message.as_ptr()) };
-    assert!(text.to_str().unwrap().contains("pipes for arrays"), "{text:?}");
+    let said = text.to_str().unwrap();
+    assert!(said.contains("pipes for arrays") || said.contains("channels"), "{said:?}");
 }
 
 #[test]
@@ -49,6 +53,58 @@ fn every_function_of_pipes_fails_as_unsupported() {
     assert!(shma_message_payload(None, None).is_null());
     shma_pipe_close(None);
     shma_message_close(None);
+}
+
+#[test]
+fn every_function_of_channels_fails_as_unsupported() {
+    let (mut channel, mut loan) = (null_mut::<shma_channel>(), null_mut::<shma_loan>());
+    let (mut delivery, mut ready, mut fd) = (null_mut::<shma_delivery>(), 0, 0);
+    let name = c"numbers".as_ptr();
+    // SAFETY: the name is a text, every output is a local variable, and the options are NULL.
+    refused(|error| unsafe {
+        shma_channel_create(name, SHMA_INT32, 0, null(), null(), null(), &mut channel, Some(error))
+    });
+    // SAFETY: the name is a text, the output is a local variable, and the options are NULL.
+    refused(|error| unsafe {
+        shma_channel_create_by_handle(name, null(), &mut channel, Some(error))
+    });
+    // SAFETY: the name is a text, and the output is a local variable.
+    refused(|error| unsafe { shma_channel_open(name, 1, 0, &mut channel, Some(error)) });
+    // SAFETY: there is no channel and no shape, and the output is a local variable.
+    refused(|error| unsafe { shma_channel_loan(None, 0, null(), 0, &mut loan, Some(error)) });
+    // SAFETY: there is no loan and no metadata.
+    refused(|error| unsafe { shma_loan_publish(None, null(), 0, None, Some(error)) });
+    // SAFETY: there is no channel, no shape and no metadata.
+    refused(|error| unsafe {
+        shma_channel_send(
+            None,
+            null(),
+            SHMA_INT32,
+            0,
+            null(),
+            null(),
+            null(),
+            0,
+            0,
+            None,
+            Some(error),
+        )
+    });
+    // SAFETY: there is no channel, no array and no metadata.
+    refused(|error| unsafe {
+        shma_channel_send_array(None, None, null(), 0, 0, None, Some(error))
+    });
+    // SAFETY: there is no channel, and the output is a local variable.
+    refused(|error| unsafe { shma_channel_receive(None, 0, &mut delivery, Some(error)) });
+    // SAFETY: there is no channel, and the output is a local variable.
+    refused(|error| unsafe { shma_channel_is_ready(None, Some(&mut ready), Some(error)) });
+    // SAFETY: there is no channel, and the output is a local variable.
+    refused(|error| unsafe { shma_channel_fd(None, Some(&mut fd), Some(error)) });
+    assert!(channel.is_null() && loan.is_null() && delivery.is_null());
+    shma_loan_cancel(None);
+    shma_delivery_close(None);
+    shma_channel_end(None);
+    shma_channel_close(None);
 }
 
 #[test]

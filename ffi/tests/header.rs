@@ -9,7 +9,7 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 10] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
@@ -17,6 +17,9 @@ const SECTIONS: [(&str, &str); 10] = [
     ("Arrays", "array"),
     ("Views of arrays", "view"),
     ("Pipes and messages", "message"),
+    ("Channels", "channel"),
+    ("Channels: loans", "loan"),
+    ("Channels: deliveries", "delivery"),
     ("Segments", "segment"),
     ("NPY files", "npy"),
     ("NPZ files", "npz"),

@@ -50,6 +50,7 @@
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
+#include <shmarray/channel.hpp>
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>
 #include <shmarray/message.hpp>

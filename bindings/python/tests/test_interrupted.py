@@ -59,7 +59,7 @@ def test_the_command_tells_it_too(directory):
     listed = json.loads(said_by("ls", "--json"))
     assert sum(part["segment_bytes"] for part in listed) == allocated_bytes(directory) > 8 * MIB
     assert "dead processes left" in said_by("doctor")
-    assert "arrays 0, pools 0, remains" in said_by("ls")
+    assert "arrays 0, channels 0, pools 0, remains" in said_by("ls")
     sweep_after_deaths()
     assert json.loads(said_by("ls", "--json")) == []
 

@@ -20,7 +20,8 @@ use crate::array::{Array, Options};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::{
-    CHANNEL_OFFSET, ChannelMode, HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, Payload, TAIL_OFFSET,
+    CHANNEL_OFFSET, ChannelLayout, ChannelMode, HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET,
+    Payload, TAIL_OFFSET,
 };
 use crate::name::ArrayName;
 use crate::shape::{Layout, Order};
@@ -72,9 +73,10 @@ impl Follower {
         Ok(tail)
     }
 
-    /// The dtype and the shape of a message.
-    pub(super) fn described(&self) -> (DType, Vec<u64>) {
-        (self.reader.header.dtype.clone(), self.reader.header.layout.shape.clone())
+    /// Returns the dtype and the shape of a message, and the layout.
+    pub(super) fn described(&self) -> (DType, Vec<u64>, ChannelLayout) {
+        let Reader { header, layout, .. } = &self.reader;
+        (header.dtype.clone(), header.layout.shape.clone(), *layout)
     }
 
     /// The error for a process that may only read.

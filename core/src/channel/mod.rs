@@ -21,21 +21,21 @@ mod reader;
 mod follower;
 mod options;
 mod stats;
+mod create;
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::array::{Array, Options, create_segment};
+use crate::array::{Array, Options};
 use crate::dtype::DType;
-use crate::element::Element;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{ChannelMode, Header, META_BYTES, Payload};
-use crate::name::{ArrayName, SegmentId};
+use crate::format::{ChannelLayout, ChannelMode, META_BYTES, Payload, WhenFull};
+use crate::name::ArrayName;
 use crate::process;
 use crate::segment::Segment;
-use crate::shape::{Layout, Order};
+use crate::shape::Layout;
 use crate::sweep;
 use crate::sys::{Access, Appearances, Directory};
 use end::End;
@@ -72,6 +72,9 @@ pub const MAX_META_BYTES: usize = META_BYTES;
 /// ```
 pub struct Channel {
     name: ArrayName,
+    dtype: DType,
+    shape: Vec<u64>,
+    layout: ChannelLayout,
     side: Side,
 }
 
@@ -86,77 +89,7 @@ enum Side {
     Follower(Arc<Follower>),
 }
 
-/// The size of a slot for a handle, in bytes.
-const HANDLE_SLOT_BYTES: u64 = 4096;
-
 impl Channel {
-    /// Creates a channel whose messages are arrays of this dtype and shape, in C order.
-    ///
-    /// # Errors
-    /// As [`Array::create`]; [`Error::InvalidArgument`] for a number of slots or ends that a
-    /// channel cannot have, for a dtype that is too long for the first page of a segment, and with
-    /// `exist_ok` for another description than that of the existing channel.
-    pub fn create(
-        name: &str,
-        dtype: DType,
-        shape: &[u64],
-        options: &ChannelOptions,
-    ) -> Result<Self> {
-        let payload = if options.varying { Payload::Varying } else { Payload::Fixed };
-        Self::create_or_open(&name.parse()?, &dtype, shape, payload, options)
-    }
-
-    /// Creates a channel whose messages are arrays that lie elsewhere in shared memory: a message
-    /// is the handle of one, with a ticket that holds it until it was received.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create).
-    pub fn create_by_handle(name: &str, options: &ChannelOptions) -> Result<Self> {
-        let (dtype, shape) = (u8::dtype(), [HANDLE_SLOT_BYTES]);
-        Self::create_or_open(&name.parse()?, &dtype, &shape, Payload::Handle, options)
-    }
-
-    fn create_or_open(
-        name: &ArrayName,
-        dtype: &DType,
-        shape: &[u64],
-        payload: Payload,
-        options: &ChannelOptions,
-    ) -> Result<Self> {
-        loop {
-            let created = Self::create_new(name, dtype, shape, payload, options);
-            if !options.exist_ok || !matches!(created, Err(Error::NameExists { .. })) {
-                return created;
-            }
-            match Self::open_segment(name) {
-                Ok(opened) => {
-                    check_same(&opened, dtype, shape, payload, options)?;
-                    return Self::join(name, opened, false);
-                }
-                Err(Error::NameNotFound { .. }) => {} // it ended meanwhile
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn create_new(
-        name: &ArrayName,
-        dtype: &DType,
-        shape: &[u64],
-        payload: Payload,
-        options: &ChannelOptions,
-    ) -> Result<Self> {
-        let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
-        let channel = options.layout(payload, layout.len() * dtype.itemsize())?;
-        let creation = options.creation()?;
-        let creation = crate::segment::CreationOptions { name: Some(name.clone()), ..creation };
-        let (id, page_bytes) = (SegmentId::random()?, Directory::current().page_bytes());
-        let array = (dtype.clone(), layout);
-        let header = Header::of_channel(id, creation.name.clone(), array, channel, page_bytes)?;
-        let segment = create_segment(header, &creation)?;
-        Self::join(name, Opened::new(segment).ok_or_else(not_a_channel)?, false)
-    }
-
     /// Opens the channel that has a name. With `receives`, a broadcast's messages are received from
     /// now on; otherwise from the first [`receive`](Self::receive) on. One that receives and never
     /// does so stops the senders of a broadcast, and itself if it sends.
@@ -174,7 +107,8 @@ impl Channel {
             Err(error) if is_for_followers(&error) => {
                 process::begin()?;
                 let follower = Follower::open(&Directory::current(), &name)?;
-                Ok(Self { name, side: Side::Follower(Arc::new(follower)) })
+                let (dtype, shape, layout) = follower.described();
+                Ok(Self { name, dtype, shape, layout, side: Side::Follower(Arc::new(follower)) })
             }
             Err(error) => Err(error),
         }
@@ -219,10 +153,13 @@ impl Channel {
     }
 
     fn join(name: &ArrayName, opened: Opened, receives: bool) -> Result<Self> {
-        let receives = receives && opened.words.layout().mode == ChannelMode::Broadcast;
+        let (dtype, described) = opened.segment.described();
+        let (dtype, shape, layout) =
+            (dtype.clone(), described.shape.clone(), *opened.words.layout());
+        let receives = receives && layout.mode == ChannelMode::Broadcast;
         let end = Arc::new(End::join(opened, receives)?);
         let end = AtomicPtr::new(Arc::into_raw(end).cast_mut());
-        Ok(Self { name: name.clone(), side: Side::Member { end, receives } })
+        Ok(Self { name: name.clone(), dtype, shape, layout, side: Side::Member { end, receives } })
     }
 
     /// Returns this process's end. A forked child joins anew.
@@ -412,17 +349,52 @@ impl Channel {
         }
     }
 
-    /// Returns the dtype and the shape of a message; of varying shapes the largest.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] when the channel is closed.
-    pub fn described(&self) -> Result<(DType, Vec<u64>)> {
-        if let Side::Follower(follower) = &self.side {
-            return follower.check_open().map(|()| follower.described());
-        }
-        let end = self.end()?;
-        let (dtype, layout) = end.segment.described();
-        Ok((dtype.clone(), layout.shape.clone()))
+    /// Returns the dtype of a message; `|u1` if messages are handles.
+    #[must_use]
+    pub fn dtype(&self) -> &DType {
+        &self.dtype
+    }
+
+    /// Returns the shape of a message; of varying shapes the largest.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Whether each message has a shape of its own.
+    #[must_use]
+    pub fn varies(&self) -> bool {
+        self.layout.payload == Payload::Varying
+    }
+
+    /// Whether messages are handles of arrays that lie elsewhere.
+    #[must_use]
+    pub fn has_handles(&self) -> bool {
+        self.layout.payload == Payload::Handle
+    }
+
+    /// Returns the number of slots.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.layout.slots
+    }
+
+    /// Returns who receives a message.
+    #[must_use]
+    pub fn mode(&self) -> ChannelMode {
+        self.layout.mode
+    }
+
+    /// Returns what a sender does when all slots are taken.
+    #[must_use]
+    pub fn when_full(&self) -> WhenFull {
+        self.layout.when_full
+    }
+
+    /// Whether the channel is another user's, whose messages are copied.
+    #[must_use]
+    pub fn is_follower(&self) -> bool {
+        matches!(self.side, Side::Follower(_))
     }
 }
 
@@ -436,29 +408,6 @@ fn is_for_followers(error: &Error) -> bool {
     let is_for_reading = std::io::ErrorKind::ReadOnlyFilesystem;
     kinds.contains(&error.kind())
         || matches!(error, Error::Os { source, .. } if source.kind() == is_for_reading)
-}
-
-/// Refuses an existing channel that differs from the one that was to be created.
-fn check_same(
-    opened: &Opened,
-    dtype: &DType,
-    shape: &[u64],
-    payload: Payload,
-    options: &ChannelOptions,
-) -> Result<()> {
-    let (layout, described) = (opened.words.layout(), opened.segment.described());
-    let differs = |what: &str| {
-        Err(Error::argument("name", format!("the channel of this name has another {what}")))
-    };
-    match () {
-        () if described.0 != dtype => differs("dtype"),
-        () if described.1.shape != shape => differs("shape"),
-        () if layout.payload != payload => differs("kind of message"),
-        () if layout.mode != options.mode => differs("mode"),
-        () if layout.when_full != options.when_full => differs("`when_full`"),
-        () if layout.slots != options.slots => differs("number of slots"),
-        () => Ok(()),
-    }
 }
 
 fn until(timeout: Option<Duration>) -> Option<Instant> {

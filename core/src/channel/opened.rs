@@ -62,7 +62,7 @@ impl Opened {
             }
             Payload::Handle => wrong("messages of this channel are handles".to_owned()),
             Payload::Varying => {
-                let room = self.words.layout().slot_bytes;
+                let room = described.len() * dtype.itemsize();
                 match Layout::contiguous(shape, dtype.itemsize(), Order::C) {
                     _ if shape.len() > SLOT_NDIM => {
                         wrong(format!("{} dimensions are more than {SLOT_NDIM}", shape.len()))
@@ -70,7 +70,10 @@ impl Opened {
                     Ok(layout) if layout.check(dtype.itemsize(), room).is_ok() => {
                         Ok(shape.to_vec())
                     }
-                    _ => wrong(format!("{shape:?} does not fit the {room} bytes of a slot")),
+                    _ => wrong(format!(
+                        "{shape:?} does not fit the {room} bytes of {:?}",
+                        described.shape
+                    )),
                 }
             }
         }

@@ -401,5 +401,5 @@ impl Ring {
     }
 }
 
-#[cfg(all(loom, test))]
+#[cfg(all(test, loom))]
 mod loom_tests;

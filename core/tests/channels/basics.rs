@@ -107,7 +107,7 @@ fn shapes_may_vary_up_to_the_channels() {
             loan.publish(b"").unwrap();
             assert_eq!(message(&receiver).array().shape(), shape);
         }
-        for shape in [&[33][..], &[5, 7], &[1; 9], &[u64::MAX, 2]] {
+        for shape in [&[33][..], &[5, 7], &[3, 11], &[1; 9], &[u64::MAX, 2]] {
             assert!(sender.loan_shape(shape, None).is_err(), "{shape:?}");
         }
         let array = [1i32, 2, 3];

@@ -231,6 +231,62 @@ static void files_are_loaded_from_memory(void **state) {
     printf("%s\n", error.message);
 }
 
+static void frames_are_sent_and_received(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
+    options.slots = 4;
+    int64_t shape[] = {2, 3};
+    shma_channel *camera, *viewer;
+    must(shma_channel_create("frames", SHMA_FLOAT32, 2, shape, NULL, &options, &camera, &error),
+         &error);
+    must(shma_channel_open("frames", 1, 1000 * 1000 * 1000, &viewer, &error), &error);
+    shma_loan *loan;
+    if (shma_channel_loan(camera, 0, NULL, SHMA_NO_TIMEOUT, &loan, &error) == SHMA_OK) {
+        float *pixels = shma_array_data(shma_loan_array(loan));
+        pixels[5] = 0.5f;
+        uint64_t sequence;
+        must(shma_loan_publish(loan, "left", 4, &sequence, &error), &error);
+    }
+    float own[2][3] = {{0}};
+    must(shma_channel_send(camera, own, SHMA_FLOAT32, 2, shape, NULL, NULL, 0, SHMA_NO_TIMEOUT,
+                           NULL, &error),
+         &error);
+    if (shma_channel_loan(camera, 0, NULL, 0, &loan, &error) == SHMA_OK)
+        shma_loan_cancel(loan);
+    shma_channel_end(camera);
+    int fd;
+    int32_t ready;
+    must(shma_channel_fd(viewer, &fd, &error), &error);
+    must(shma_channel_is_ready(viewer, &ready, &error), &error);
+    shma_delivery *frame;
+    while (shma_channel_receive(viewer, SHMA_NO_TIMEOUT, &frame, &error) == SHMA_OK) {
+        const float *seen = shma_array_data(shma_delivery_array(frame));
+        size_t bytes;
+        const char *meta = shma_delivery_meta(frame, &bytes);
+        printf("%.*s %" PRIu64 " at %" PRIu64 ", %" PRIu64 " missed: %f\n", (int)bytes, meta,
+               shma_delivery_sequence(frame), shma_delivery_time_ns(frame),
+               shma_delivery_missed(frame), (double)seen[5]);
+        shma_delivery_close(frame);
+    }
+    printf("fd %d, ready %d, %d, %zu dimensions of %d\n", fd, (int)ready,
+           (int)shma_channel_dtype(viewer), shma_channel_ndim(viewer),
+           (int)shma_channel_shape(viewer)[0]);
+    shma_channel_close(viewer);
+    shma_channel_close(camera);
+
+    shma_channel *arrays;
+    must(shma_channel_create_by_handle("arrays", NULL, &arrays, &error), &error);
+    assert_true(shma_channel_has_handles(arrays));
+    shma_array *array;
+    must(shma_array_create(SHMA_FLOAT32, 2, shape, NULL, &array, &error), &error);
+    must(shma_channel_send_array(arrays, array, NULL, 0, SHMA_NO_TIMEOUT, NULL, &error), &error);
+    shma_array_close(array);
+    must(shma_channel_receive(arrays, SHMA_NO_TIMEOUT, &frame, &error), &error);
+    shma_delivery_close(frame);
+    shma_channel_close(arrays);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_image_is_made_filled_and_found_by_its_handle),
@@ -242,6 +298,7 @@ int main(void) {
         cmocka_unit_test(a_handle_is_sent_and_not_wanted),
         cmocka_unit_test(files_are_saved_listed_and_loaded),
         cmocka_unit_test(files_are_loaded_from_memory),
+        cmocka_unit_test(frames_are_sent_and_received),
     };
     return cmocka_run_group_tests_name("natural", tests, NULL, NULL);
 }

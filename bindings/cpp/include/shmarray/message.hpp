@@ -36,7 +36,9 @@ inline namespace SHMARRAY_MODE {
 enum class outcome : std::int32_t {
     done = SHMA_OK,
     timed_out = SHMA_TIMED_OUT,
-    closed = SHMA_CLOSED
+    closed = SHMA_CLOSED,
+    full = SHMA_FULL,              ///< a channel has no free slot, and does not wait
+    sender_died = SHMA_SENDER_DIED ///< a channel has ended, and its last sender died
 };
 
 /// The longest time to wait; without a value there is no limit. It converts from any duration that

@@ -1,0 +1,476 @@
+// Channels: bounded queues of arrays, which any process opens by their name. Linux only.
+//
+//     auto frames = shmarray::channel<std::uint8_t, 3>::create("frames", {480, 640, 3});
+//     if (auto frame = frames.loan(100ms)) {         // else see frame.outcome()
+//         frame->array()(0, 0, 0) = 255;             // filled in place
+//         frame->publish("left camera");
+//     }
+//
+//     // Elsewhere, in any language. Ends when no process sends any more.
+//     auto frames = shmarray::channel<const std::uint8_t, 3>::open("frames");
+//     for (auto &frame : frames)
+//         use(frame.array(), frame.meta());
+#ifndef SHMARRAY_CHANNEL_HPP
+#define SHMARRAY_CHANNEL_HPP
+
+#include <cassert>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <shmarray.h>
+#include <shmarray/any_array.hpp>
+#include <shmarray/array.hpp>
+#include <shmarray/layout.hpp>
+#include <shmarray/message.hpp>
+#include <shmarray/mode.hpp>
+#include <shmarray/result.hpp>
+
+namespace shmarray {
+inline namespace SHMARRAY_MODE {
+
+/// Who receives a message.
+enum class channel_mode : shma_channel_mode {
+    queue = SHMA_QUEUE,        ///< one of the receivers
+    broadcast = SHMA_BROADCAST ///< each receiver, from when it joined
+};
+
+/// What a sender does when all slots are taken.
+enum class when_full : shma_when_full {
+    block = SHMA_WAIT,              ///< it waits
+    drop_oldest = SHMA_DROP_OLDEST, ///< it drops the oldest message; receivers are told how many
+    fail = SHMA_FAIL                ///< its outcome is full
+};
+
+/// Options of a new channel.
+struct channel_options {
+    std::uint32_t slots = 8;                                    ///< at most 1023
+    channel_mode mode = channel_mode::queue;                    ///< who receives a message
+    shmarray::when_full when_full = shmarray::when_full::block; ///< what a full channel does
+    bool varying = false;           ///< each message has a shape of its own, up to the channel's
+    bool exist_ok = false;          ///< opens an existing channel of the same description
+    bool persist = false;           ///< lives until its name is unlinked
+    std::uint32_t file_mode = 0600; ///< 0644: other users can follow a broadcast
+    std::uint32_t ends = 128;       ///< how many can have it open, at most 1023
+};
+
+/// How a channel is opened.
+struct open_options {
+    /// Receives a broadcast from now on; otherwise from the first receive on. One that receives
+    /// and never does so stops the senders of a broadcast, and itself if it sends.
+    bool receives = true;
+    /// How long to wait until there is such a channel; by default not at all. Without a value
+    /// there is no limit.
+    shmarray::timeout timeout = std::chrono::nanoseconds(0);
+};
+
+/// A value, or the reason why there is none.
+template <class T>
+class maybe {
+  public:
+    explicit maybe(T value) noexcept : value_(std::move(value)) {}
+    explicit maybe(shmarray::outcome why) noexcept : outcome_(why) {}
+
+    explicit operator bool() const noexcept { return value_.has_value(); }
+
+    /// Returns the value, which must be there.
+    T &operator*() noexcept {
+        assert(value_ && "there is no value: see outcome()");
+        return *value_;
+    }
+    T *operator->() noexcept { return &**this; }
+
+    /// Returns done, timed_out, full, closed (no process sends any more, and everything was
+    /// received) or sender_died (the same, and the last sender died).
+    shmarray::outcome outcome() const noexcept { return outcome_; }
+
+  private:
+    std::optional<T> value_;
+    shmarray::outcome outcome_ = shmarray::outcome::done;
+};
+
+/// A slot that a sender fills in place. Unless it is published it is given back by the destructor,
+/// and nobody receives anything.
+template <class T, std::size_t Rank = dynamic_rank>
+class loan {
+  public:
+    loan(shma_loan *produced, shmarray::array<T, Rank> in_slot) noexcept
+        : held_(produced), array_(std::move(in_slot)) {}
+
+    /// Returns the array to fill. Its elements are what the slot's last message left. It must not
+    /// be written after it was published.
+    shmarray::array<T, Rank> &array() noexcept { return array_; }
+
+    /// Publishes the array, with at most 64 bytes of metadata. Returns the number of the message,
+    /// which counts from 0. Throws invalid_argument if the metadata is too long; then nobody
+    /// receives anything.
+    std::uint64_t publish(std::string_view meta = {}) { return try_publish(meta).value(); }
+    result<std::uint64_t> try_publish(std::string_view meta = {}) {
+        std::uint64_t sequence = 0;
+        array_.close();
+        auto called = detail::call(shma_loan_publish, held_.release(),
+                                   static_cast<const void *>(meta.data()), meta.size(), &sequence);
+        if (!called)
+            return called.error();
+        return sequence;
+    }
+
+    /// Gives the slot back, as the destructor does.
+    void cancel() noexcept {
+        array_.close();
+        held_.reset();
+    }
+
+  private:
+    struct closer {
+        void operator()(shma_loan *held) const noexcept { shma_loan_cancel(held); }
+    };
+    std::unique_ptr<shma_loan, closer> held_;
+    shmarray::array<T, Rank> array_;
+};
+
+/// A message that was received. Its slot is given back when the delivery and the arrays that were
+/// made of its array are gone.
+template <class T, std::size_t Rank = dynamic_rank>
+class delivery {
+  public:
+    delivery(shma_delivery *produced, shmarray::array<T, Rank> in_slot) noexcept
+        : held_(produced), array_(std::move(in_slot)) {}
+
+    /// Returns the array, in its slot; in a channel of handles, the array that was sent.
+    shmarray::array<T, Rank> &array() noexcept { return array_; }
+    const shmarray::array<T, Rank> &array() const noexcept { return array_; }
+
+    /// Returns the number of the message: 0 for the first of the channel, 1 more for each after it.
+    std::uint64_t sequence() const noexcept { return shma_delivery_sequence(held_.get()); }
+
+    /// Returns when the message was published.
+    std::chrono::system_clock::time_point time() const noexcept {
+        using std::chrono::system_clock;
+        const std::chrono::nanoseconds since(
+            static_cast<std::int64_t>(shma_delivery_time_ns(held_.get())));
+        return system_clock::time_point(std::chrono::duration_cast<system_clock::duration>(since));
+    }
+
+    /// Returns how many messages were dropped since the one that was received before.
+    std::uint64_t missed() const noexcept { return shma_delivery_missed(held_.get()); }
+
+    /// Returns the bytes that were sent beside the array. They are valid as long as the delivery.
+    std::string_view meta() const noexcept {
+        std::size_t bytes = 0;
+        const void *const first = shma_delivery_meta(held_.get(), &bytes);
+        return {static_cast<const char *>(first), bytes};
+    }
+
+  private:
+    struct closer {
+        void operator()(shma_delivery *held) const noexcept { shma_delivery_close(held); }
+    };
+    std::unique_ptr<shma_delivery, closer> held_;
+    shmarray::array<T, Rank> array_;
+};
+
+/// A bounded queue of arrays of T. Several threads may use one.
+///
+/// With const T it can only receive. T and Rank are checked when a channel is opened; those of a
+/// channel of handles with each message.
+template <class T, std::size_t Rank = dynamic_rank>
+class channel {
+  public:
+    using element_type = T;
+    using delivery = shmarray::delivery<T, Rank>;
+    using loan_type = shmarray::loan<T, Rank>;
+
+    channel() = default;
+
+    /// Returns whether there is a channel: none was moved from or closed.
+    explicit operator bool() const noexcept { return held_ != nullptr; }
+
+    /// Creates a channel whose messages are arrays of this shape, in C order. Throws
+    /// already_exists, no_space or invalid_argument.
+    static channel create(std::string_view name, const shape_of<Rank> &shape,
+                          const channel_options &chosen = {}) {
+        return try_create(name, shape, chosen).value();
+    }
+    static result<channel> try_create(std::string_view name, const shape_of<Rank> &shape,
+                                      const channel_options &chosen = {}) {
+        if (auto checked = shape.check(); !checked)
+            return checked.error();
+        const auto terminated = detail::terminated(name);
+        if (!terminated)
+            return terminated.error();
+        const shma_channel_options made = plain(chosen);
+        shma_options element = SHMA_OPTIONS_INIT;
+        element.dtype_text = detail::wanted<T>().text;
+        shma_channel *produced = nullptr;
+        auto called = detail::call(shma_channel_create, terminated->c_str(), number, shape.size(),
+                                   shape.data(), &element, &made, &produced);
+        if (!called)
+            return called.error();
+        return channel(produced);
+    }
+
+    /// Creates a channel whose messages are arrays that lie elsewhere in shared memory. Each
+    /// message holds its array until it is received. Throws like create().
+    static channel create_by_handle(std::string_view name, const channel_options &chosen = {}) {
+        return try_create_by_handle(name, chosen).value();
+    }
+    static result<channel> try_create_by_handle(std::string_view name,
+                                                const channel_options &chosen = {}) {
+        const auto terminated = detail::terminated(name);
+        if (!terminated)
+            return terminated.error();
+        const shma_channel_options made = plain(chosen);
+        shma_channel *produced = nullptr;
+        auto called =
+            detail::call(shma_channel_create_by_handle, terminated->c_str(), &made, &produced);
+        if (!called)
+            return called.error();
+        return channel(produced);
+    }
+
+    /// Opens the channel that has a name, and waits for it as long as chosen.timeout says. Throws
+    /// not_found if there is none, dtype_mismatch or invalid_argument if it has another dtype or
+    /// another number of dimensions, invalid_argument if the name is not a channel's.
+    static channel open(std::string_view name, const open_options &chosen = {}) {
+        return try_open(name, chosen).value();
+    }
+    static result<channel> try_open(std::string_view name, const open_options &chosen = {}) {
+        const auto terminated = detail::terminated(name);
+        if (!terminated)
+            return terminated.error();
+        shma_channel *produced = nullptr;
+        auto called = detail::call(shma_channel_open, terminated->c_str(),
+                                   static_cast<std::int32_t>(chosen.receives),
+                                   nanoseconds(chosen.timeout), &produced);
+        if (!called)
+            return called.error();
+        if (*called == SHMA_TIMED_OUT)
+            return failure(SHMA_ERROR_NOT_FOUND, 0,
+                           "there was no channel " + *terminated + " in that time");
+        channel opened(produced);
+        if (auto checked = opened.check(); !checked)
+            return checked.error();
+        return opened;
+    }
+
+    /// Takes a slot on loan, to be filled in place. Its outcome is timed_out or full if there is
+    /// none. Throws permission_denied if the channel is another user's, and error with os_errno()
+    /// EINTR if a signal handler ran during the wait.
+    maybe<loan_type> loan(timeout longest = {}) const { return try_loan(longest).value(); }
+    result<maybe<loan_type>> try_loan(timeout longest = {}) const {
+        return lend(0, nullptr, longest);
+    }
+    /// Does so for an array of that shape, in a channel of varying shapes. Throws invalid_argument,
+    /// too, if the shape does not fit.
+    maybe<loan_type> loan_shape(const shape_of<Rank> &shape, timeout longest = {}) const {
+        return try_loan_shape(shape, longest).value();
+    }
+    result<maybe<loan_type>> try_loan_shape(const shape_of<Rank> &shape,
+                                            timeout longest = {}) const {
+        if (auto checked = shape.check(); !checked)
+            return checked.error();
+        static constexpr std::int64_t none = 0; // a shape of no dimensions is none of the channel's
+        return lend(shape.size(), shape.size() == 0 ? &none : shape.data(), longest);
+    }
+
+    /// Sends an array: a copy of its elements, or in a channel of handles the array itself. Returns
+    /// done, timed_out or full. Throws like loan(), dtype_mismatch, and invalid_argument if the
+    /// shape or the metadata does not fit.
+    outcome send(const sendable &array, std::string_view meta = {}, timeout longest = {}) const {
+        return try_send(array, meta, longest).value();
+    }
+    result<outcome> try_send(const sendable &array, std::string_view meta = {},
+                             timeout longest = {}) const {
+        auto sent = detail::call(shma_channel_send_array, held_.get(), array.get(),
+                                 static_cast<const void *>(meta.data()), meta.size(),
+                                 nanoseconds(longest), static_cast<std::uint64_t *>(nullptr));
+        if (!sent)
+            return sent.error();
+        return static_cast<outcome>(*sent);
+    }
+
+    /// Sends a copy of private memory of that shape, in C order. Returns and throws like send().
+    outcome send(const T *data, const shape_of<Rank> &shape, std::string_view meta = {},
+                 timeout longest = {}) const {
+        return try_send(data, shape, meta, longest).value();
+    }
+    result<outcome> try_send(const T *data, const shape_of<Rank> &shape, std::string_view meta = {},
+                             timeout longest = {}) const {
+        if (auto checked = shape.check(); !checked)
+            return checked.error();
+        auto sent =
+            detail::call(shma_channel_send, held_.get(), static_cast<const void *>(data), number,
+                         shape.size(), shape.data(), static_cast<const std::int64_t *>(nullptr),
+                         static_cast<const void *>(meta.data()), meta.size(), nanoseconds(longest),
+                         static_cast<std::uint64_t *>(nullptr));
+        if (!sent)
+            return sent.error();
+        return static_cast<outcome>(*sent);
+    }
+
+    /// Receives a message. The outcome is timed_out if none came in that time; closed if no process
+    /// sends any more and everything was received; sender_died if, besides, the last sender died.
+    /// Throws like loan().
+    maybe<delivery> receive(timeout longest = {}) const { return try_receive(longest).value(); }
+    result<maybe<delivery>> try_receive(timeout longest = {}) const {
+        shma_delivery *produced = nullptr;
+        auto called =
+            detail::call(shma_channel_receive, held_.get(), nanoseconds(longest), &produced);
+        if (!called)
+            return called.error();
+        if (*called != SHMA_OK)
+            return maybe<delivery>(static_cast<outcome>(*called));
+        auto in_slot = array_of(shma_delivery_array(produced));
+        if (!in_slot) {
+            shma_delivery_close(produced);
+            return in_slot.error();
+        }
+        return maybe<delivery>(delivery(produced, *std::move(in_slot)));
+    }
+
+    /// An input iterator over the messages, until no process sends any more.
+    class iterator {
+      public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = delivery;
+        using difference_type = std::ptrdiff_t;
+        using pointer = delivery *;
+        using reference = delivery &;
+
+        iterator() = default;
+        explicit iterator(const channel &from) : from_(&from) { ++*this; }
+
+        delivery &operator*() const noexcept { return *current_; }
+        delivery *operator->() const noexcept { return current_.get(); }
+        iterator &operator++() {
+            current_.reset(); // its slot may be the only one
+            auto next = from_->receive();
+            if (next)
+                current_ = std::make_shared<delivery>(std::move(*next));
+            else
+                from_ = nullptr;
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+
+        friend bool operator==(const iterator &one, const iterator &other) noexcept {
+            return one.from_ == other.from_;
+        }
+        friend bool operator!=(const iterator &one, const iterator &other) noexcept {
+            return !(one == other);
+        }
+
+      private:
+        const channel *from_ = nullptr;
+        std::shared_ptr<delivery> current_;
+    };
+
+    /// Receives the first message.
+    iterator begin() const { return iterator(*this); }
+    iterator end() const noexcept { return {}; }
+
+    /// Returns whether a receive need not wait now. Throws like loan().
+    bool is_ready() const { return try_is_ready().value(); }
+    result<bool> try_is_ready() const {
+        std::int32_t ready = 0;
+        auto called = detail::call(shma_channel_is_ready, held_.get(), &ready);
+        if (!called)
+            return called.error();
+        return ready != 0;
+    }
+
+    /// Returns an fd for poll and epoll, readable while a receive need not wait; the channel owns
+    /// it. Receive until nothing is left: that makes it unreadable. Throws like loan().
+    int fd() const { return try_fd().value(); }
+    result<int> try_fd() const {
+        int fd = -1;
+        auto called = detail::call(shma_channel_fd, held_.get(), &fd);
+        if (!called)
+            return called.error();
+        return fd;
+    }
+
+    /// Returns the shape of a message; of varying shapes the largest.
+    dimensions shape() const noexcept {
+        return {shma_channel_shape(held_.get()), shma_channel_ndim(held_.get())};
+    }
+
+    /// Ends this object's part in the channel, as the destructor does: the other side sees the end
+    /// of the stream after what was sent. Loans and deliveries stay valid.
+    void close() noexcept { held_.reset(); }
+
+  private:
+    static constexpr shma_dtype number = detail::dtype_of<std::remove_const_t<T>>::value;
+
+    explicit channel(shma_channel *produced) noexcept : held_(produced) {}
+
+    static std::int64_t nanoseconds(const timeout &longest) noexcept {
+        return longest ? std::max<std::int64_t>(longest->count(), 0) : SHMA_NO_TIMEOUT;
+    }
+
+    static shma_channel_options plain(const channel_options &chosen) noexcept {
+        shma_channel_options made = SHMA_CHANNEL_OPTIONS_INIT;
+        made.slots = chosen.slots;
+        made.ends = chosen.ends;
+        made.mode = static_cast<shma_channel_mode>(chosen.mode);
+        made.when_full = static_cast<shma_when_full>(chosen.when_full);
+        made.varying = chosen.varying;
+        made.exist_ok = chosen.exist_ok;
+        made.persist = chosen.persist;
+        made.file_mode = chosen.file_mode;
+        return made;
+    }
+
+    result<void> check() const {
+        if (shma_channel_has_handles(held_.get()) != 0)
+            return {};
+        if (shma_channel_dtype(held_.get()) != number)
+            return failure(SHMA_ERROR_DTYPE_MISMATCH, 0,
+                           std::string("the channel has another dtype than ") +
+                               shma_dtype_name(number));
+        if (Rank != dynamic_rank && shape().size() != Rank)
+            return failure(SHMA_ERROR_INVALID_ARGUMENT, 0,
+                           "invalid shape: the channel has " + std::to_string(shape().size()) +
+                               " dimensions, not " + std::to_string(Rank));
+        return {};
+    }
+
+    /// Returns the typed array of a loan or delivery, which keeps the slot.
+    static result<array<T, Rank>> array_of(const shma_array *in_slot) {
+        return any_array(shma_array_retain(in_slot)).template try_as<T, Rank>();
+    }
+
+    result<maybe<loan_type>> lend(std::size_t ndim, const std::int64_t *shape,
+                                  const timeout &longest) const {
+        shma_loan *produced = nullptr;
+        auto called = detail::call(shma_channel_loan, held_.get(), ndim, shape,
+                                   nanoseconds(longest), &produced);
+        if (!called)
+            return called.error();
+        if (*called != SHMA_OK)
+            return maybe<loan_type>(static_cast<outcome>(*called));
+        auto in_slot = array_of(shma_loan_array(produced));
+        if (!in_slot) {
+            shma_loan_cancel(produced);
+            return in_slot.error();
+        }
+        return maybe<loan_type>(loan_type(produced, *std::move(in_slot)));
+    }
+
+    struct closer {
+        void operator()(shma_channel *held) const noexcept { shma_channel_close(held); }
+    };
+    std::unique_ptr<shma_channel, closer> held_;
+};
+
+} // namespace SHMARRAY_MODE
+} // namespace shmarray
+
+#endif // SHMARRAY_CHANNEL_HPP

@@ -1,0 +1,200 @@
+// Channels: loans, deliveries, both modes, ranges, fds and failures.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <poll.h>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <shmarray.hpp>
+
+#include "fixture.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using shmarray::array;
+using shmarray::channel;
+using shmarray::outcome;
+
+static_assert(std::is_nothrow_move_constructible_v<channel<int>> &&
+              !std::is_copy_constructible_v<channel<int>>);
+
+shmarray::channel_options slots(std::uint32_t count) {
+    shmarray::channel_options chosen;
+    chosen.slots = count;
+    return chosen;
+}
+
+bool is_readable(int fd, int milliseconds) {
+    pollfd asked{fd, POLLIN, 0};
+    return poll(&asked, 1, milliseconds) == 1;
+}
+
+TEST_CASE("a_loan_becomes_a_message_and_a_message_a_delivery") {
+    const LeavesNothing leaves_nothing;
+    auto frames = channel<float, 2>::create("frames", {4, 3}, slots(2));
+    auto other = channel<const float, 2>::open("frames");
+    CHECK(other.shape()[0] == 4);
+    auto loan = frames.loan();
+    REQUIRE(loan);
+    loan->array()(3, 2) = 1.5F;
+    const auto before = std::chrono::system_clock::now();
+    CHECK(loan->publish("left") == 0);
+    auto message = other.receive();
+    REQUIRE(message);
+    CHECK(message->array()(3, 2) == 1.5F);
+    CHECK(message->array().is_readonly());
+    CHECK(message->meta() == "left");
+    CHECK(message->sequence() == 0);
+    CHECK(message->missed() == 0);
+    CHECK(message->time() >= before - 1ms);
+    CHECK(message->time() <= std::chrono::system_clock::now());
+}
+
+TEST_CASE("an_array_of_a_delivery_keeps_the_slot") {
+    const LeavesNothing leaves_nothing;
+    auto sends = channel<int>::create("numbers", {2}, slots(1));
+    auto receives = channel<int>::open("numbers");
+    sends.loan()->publish();
+    array<int> kept;
+    {
+        auto message = receives.receive();
+        kept = message->array().view({2});
+    }
+    CHECK(sends.loan(0ns).outcome() == outcome::timed_out);
+    kept.close();
+    CHECK(sends.loan(0ns));
+    CHECK(sends.loan(0ns)); // the one before was given back
+}
+
+TEST_CASE("what_was_sent_is_a_range_that_ends") {
+    const LeavesNothing leaves_nothing;
+    auto sends = channel<std::int64_t, 1>::create("numbers", {3});
+    auto receives = channel<const std::int64_t, 1>::open("numbers");
+    std::thread sender([&] {
+        for (std::int64_t number = 0; number < 100; ++number) {
+            const std::array<std::int64_t, 3> values{number, 0, -number};
+            CHECK(sends.send(values.data(), {3}) == outcome::done);
+        }
+        sends.close();
+    });
+    std::int64_t expected = 0;
+    for (auto &message : receives) {
+        CHECK(message.array()(0) == expected);
+        CHECK(message.array()(2) == -expected);
+        ++expected;
+    }
+    sender.join();
+    CHECK(expected == 100);
+    CHECK(receives.receive().outcome() == outcome::closed);
+}
+
+TEST_CASE("each_receiver_of_a_broadcast_gets_each_message") {
+    const LeavesNothing leaves_nothing;
+    auto chosen = slots(2);
+    chosen.mode = shmarray::channel_mode::broadcast;
+    chosen.when_full = shmarray::when_full::drop_oldest;
+    auto sends = channel<int>::create("numbers", {1}, chosen);
+    auto one = channel<int>::open("numbers"), other = channel<int>::open("numbers");
+    for (int number = 0; number < 5; ++number) {
+        CHECK(sends.send(&number, {1}) == outcome::done);
+        CHECK(one.receive()->array()(0) == number);
+    }
+    auto late = other.receive();
+    CHECK(late->array()(0) == 3);
+    CHECK(late->missed() == 3);
+}
+
+TEST_CASE("shapes_vary_and_handles_travel") {
+    const LeavesNothing leaves_nothing;
+    shmarray::channel_options chosen;
+    chosen.varying = true;
+    auto images = channel<std::uint8_t>::create("images", {10, 10}, chosen);
+    auto loan = images.loan_shape({3, 7});
+    CHECK(loan->array().shape()[1] == 7);
+    loan->publish();
+    CHECK(images.receive()->array().size() == 21);
+    CHECK_THROWS_AS(images.loan_shape({11, 10}), shmarray::invalid_argument);
+
+    auto arrays = channel<double>::create_by_handle("arrays");
+    {
+        auto whole = array<double>::create({100});
+        whole(99) = 2.5;
+        CHECK(arrays.send(whole, "all") == outcome::done);
+        CHECK(arrays.send(whole.slice(0, 98, 100)) == outcome::done);
+    }
+    auto first = arrays.receive(), second = arrays.receive();
+    CHECK(first->array()(99) == 2.5);
+    CHECK(first->meta() == "all");
+    CHECK(second->array()(1) == 2.5);
+    second->array()(0) = 7;
+    CHECK(first->array()(98) == 7); // it is one array
+}
+
+TEST_CASE("an_fd_is_readable_while_there_is_something") {
+    const LeavesNothing leaves_nothing;
+    auto sends = channel<int>::create("numbers", {1});
+    auto receives = channel<int>::open("numbers");
+    CHECK_FALSE(receives.is_ready());
+    const int fd = receives.fd();
+    CHECK_FALSE(is_readable(fd, 0));
+    const int number = 4;
+    CHECK(sends.send(&number, {1}) == outcome::done);
+    CHECK(is_readable(fd, -1));
+    CHECK(receives.is_ready());
+    CHECK(receives.receive(0ns)->array()(0) == 4);
+    CHECK_FALSE(is_readable(fd, 0));
+    CHECK(receives.receive(0ns).outcome() == outcome::timed_out);
+}
+
+TEST_CASE("a_killed_sender_is_told_apart_from_one_that_closed") {
+    const LeavesNothing leaves_nothing;
+    auto receives = channel<int>::create("numbers", {1}, slots(1));
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        auto sends = channel<int>::open("numbers");
+        const int number = 1;
+        if (sends.send(&number, {1}) != outcome::done)
+            _exit(1);
+        raise(SIGKILL);
+    }
+    CHECK(receives.receive()->array()(0) == 1);
+    CHECK(receives.receive().outcome() == outcome::sender_died);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+}
+
+TEST_CASE("what_does_not_fit_is_refused") {
+    const LeavesNothing leaves_nothing;
+    auto numbers = channel<int, 1>::create("numbers", {2}, slots(1));
+    CHECK_THROWS_AS((channel<float, 1>::open("numbers")), shmarray::dtype_mismatch);
+    CHECK_THROWS_AS((channel<int, 2>::open("numbers")), shmarray::invalid_argument);
+    CHECK_THROWS_AS(channel<int>::open("nothing"), shmarray::not_found);
+    CHECK_THROWS_AS(channel<int>::open("nothing", {true, 1ms}), shmarray::not_found);
+    CHECK_THROWS_AS((channel<int, 1>::create("numbers", {2})), shmarray::already_exists);
+    CHECK_THROWS_AS((channel<int, 1>::create("many", {2}, slots(5000))),
+                    shmarray::invalid_argument);
+    const std::array<int, 3> three{};
+    CHECK_THROWS_AS(numbers.send(three.data(), {3}), shmarray::invalid_argument);
+    CHECK_THROWS_AS(numbers.send(array<float>::create({2})), shmarray::dtype_mismatch);
+    CHECK_THROWS_AS(numbers.loan()->publish(std::string(65, 'm')), shmarray::invalid_argument);
+    CHECK(numbers.loan(0ns)); // that slot came back
+    const auto named = array<int>::create({1}, [] {
+        shmarray::options chosen;
+        chosen.name = "an-array";
+        return chosen;
+    }());
+    CHECK_THROWS_AS(channel<int>::open("an-array"), shmarray::invalid_argument);
+    CHECK_THROWS_AS(array<int>::attach("numbers"), shmarray::invalid_argument);
+}
+
+} // namespace

@@ -1,0 +1,115 @@
+//! `shma_delivery_*` and `shma_channel_receive`: the C functions that receive by a channel.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use shmarray::Error;
+
+use crate::arguments::{Object, needed, put};
+use crate::array::shma_array;
+use crate::channel::backend::{self, Delivered, View};
+use crate::channel::shma_channel;
+use crate::error::{
+    Failure, SHMA_CLOSED, SHMA_OK, SHMA_SENDER_DIED, SHMA_TIMED_OUT, guard, guard_outcome,
+    shma_error, shma_status,
+};
+use crate::message::timeout_of;
+
+/// A message that was received: an array, which keeps its slot until the delivery is closed.
+pub struct shma_delivery {
+    view: View,
+    /// Callers may retain it.
+    array: Arc<shma_array>,
+}
+
+impl Object for shma_delivery {}
+
+const UNKNOWN_OUTCOME: Error = Error::Unsupported { what: "an outcome of a later version" };
+
+/// Receives a message. The caller closes it with shma_delivery_close.
+///
+/// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until there is a message or
+/// the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
+/// process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
+/// last sender died. Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the
+/// wait. Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_channel_receive(
+    channel: Option<&shma_channel>,
+    timeout_ns: i64,
+    delivery_out: *mut *mut shma_delivery,
+    error: Option<&mut shma_error>,
+) -> shma_status {
+    guard_outcome(error, || {
+        backend::check()?;
+        let channel = &needed("channel", channel)?.channel;
+        if delivery_out.is_null() {
+            return Err(Failure::Null("delivery_out"));
+        }
+        let view = match channel.receive(timeout_of(timeout_ns))? {
+            Delivered::Message(view) => view,
+            Delivered::TimedOut => return Ok(SHMA_TIMED_OUT),
+            Delivered::Ended { died: false, .. } => return Ok(SHMA_CLOSED),
+            Delivered::Ended { died: true, .. } => return Ok(SHMA_SENDER_DIED),
+            _ => return Err(UNKNOWN_OUTCOME.into()),
+        };
+        let array = Arc::new(shma_array(view.array().clone()));
+        // SAFETY: `put` needs an output that is valid for a write: `delivery_out` is not NULL
+        // (checked above), so P4 of the crate applies.
+        unsafe { put(delivery_out, shma_delivery { view, array }) };
+        Ok(SHMA_OK)
+    })
+}
+
+/// Returns the array of a message, which the delivery owns. A shma_array_retain or a view of it
+/// keeps the slot, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_delivery_array(delivery: Option<&shma_delivery>) -> *const shma_array {
+    delivery.map_or(std::ptr::null(), |delivery| Arc::as_ptr(&delivery.array))
+}
+
+/// Returns the number of the message: 0 for the first of the channel, 1 more for each after it.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_delivery_sequence(delivery: Option<&shma_delivery>) -> u64 {
+    delivery.map_or(0, |delivery| delivery.view.sequence())
+}
+
+/// Returns when the message was published, in nanoseconds since 1970.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_delivery_time_ns(delivery: Option<&shma_delivery>) -> u64 {
+    delivery.map_or(0, |delivery| delivery.view.time_ns())
+}
+
+/// Returns how many messages were dropped since the one that was received before. In a queue one of
+/// the receivers is told of each.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_delivery_missed(delivery: Option<&shma_delivery>) -> u64 {
+    delivery.map_or(0, |delivery| delivery.view.missed())
+}
+
+/// Returns the metadata of a message and writes its size to bytes_out, which may be NULL. Valid
+/// until the delivery is closed.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_delivery_meta(
+    delivery: Option<&shma_delivery>,
+    bytes_out: Option<&mut usize>,
+) -> *const c_void {
+    let meta = delivery.map(|delivery| delivery.view.meta());
+    if let Some(bytes) = bytes_out {
+        *bytes = meta.map_or(0, <[u8]>::len);
+    }
+    meta.map_or(std::ptr::null(), |meta| meta.as_ptr().cast())
+}
+
+/// Frees a delivery. Its slot is given back when no retained array and no view of it is left.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_delivery_close(delivery: Option<Box<shma_delivery>>) {
+    guard(None, || {
+        drop(delivery);
+        Ok(())
+    });
+}

@@ -1,0 +1,322 @@
+// Channels in C: every function with good and bad arguments, and what a killed sender leaves.
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <shmarray.h>
+
+#include "directory.h"
+
+static const int64_t pair[] = {2};
+static const int64_t at_once = 0;
+
+static int nothing_is_left(void **state) {
+    (void)state;
+    return files_in_directory();
+}
+
+static shma_channel *created(uint32_t slots, shma_channel_mode mode, shma_when_full when_full) {
+    shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
+    options.slots = slots;
+    options.mode = mode;
+    options.when_full = when_full;
+    shma_channel *channel = NULL;
+    assert_int_equal(
+        shma_channel_create("numbers", SHMA_INT32, 1, pair, NULL, &options, &channel, NULL),
+        SHMA_OK);
+    return channel;
+}
+
+static shma_channel *opened(void) {
+    shma_channel *channel = NULL;
+    assert_int_equal(shma_channel_open("numbers", 1, 0, &channel, NULL), SHMA_OK);
+    return channel;
+}
+
+// Sends the number twice, with a text.
+static uint64_t send_number(const shma_channel *channel, int32_t number, const char *meta) {
+    shma_loan *loan = NULL;
+    assert_int_equal(shma_channel_loan(channel, 0, NULL, SHMA_NO_TIMEOUT, &loan, NULL), SHMA_OK);
+    int32_t *elements = shma_array_data(shma_loan_array(loan));
+    elements[0] = elements[1] = number;
+    uint64_t sequence = UINT64_MAX;
+    assert_int_equal(shma_loan_publish(loan, meta, strlen(meta), &sequence, NULL), SHMA_OK);
+    return sequence;
+}
+
+static shma_delivery *received(const shma_channel *channel) {
+    shma_delivery *delivery = NULL;
+    assert_int_equal(shma_channel_receive(channel, SHMA_NO_TIMEOUT, &delivery, NULL), SHMA_OK);
+    return delivery;
+}
+
+static int32_t number_of(const shma_delivery *delivery) {
+    const int32_t *elements = shma_array_data(shma_delivery_array(delivery));
+    assert_int_equal(elements[0], elements[1]);
+    return elements[0];
+}
+
+static int32_t loan_outcome(const shma_channel *channel) {
+    shma_loan *loan = NULL;
+    const int32_t status = shma_channel_loan(channel, 0, NULL, at_once, &loan, NULL);
+    shma_loan_cancel(loan);
+    return status;
+}
+
+static void a_message_arrives_with_its_facts(void **state) {
+    (void)state;
+    shma_channel *sends = created(4, SHMA_QUEUE, SHMA_WAIT), *receives = opened();
+    assert_int_equal(shma_channel_dtype(receives), SHMA_INT32);
+    assert_int_equal(shma_channel_ndim(receives), 1);
+    assert_int_equal(shma_channel_shape(receives)[0], 2);
+    assert_int_equal(shma_channel_has_handles(receives), 0);
+    assert_int_equal(send_number(sends, 5, "five"), 0);
+    assert_int_equal(send_number(sends, 6, ""), 1);
+    shma_delivery *delivery = received(receives);
+    size_t bytes = 0;
+    assert_int_equal(number_of(delivery), 5);
+    assert_memory_equal(shma_delivery_meta(delivery, &bytes), "five", 4);
+    assert_int_equal(bytes, 4);
+    assert_int_equal(shma_delivery_sequence(delivery), 0);
+    assert_int_equal(shma_delivery_missed(delivery), 0);
+    assert_true(shma_delivery_time_ns(delivery) > 1600000000u * UINT64_C(1000000000));
+    shma_delivery_close(delivery);
+    delivery = received(receives);
+    assert_int_equal(shma_delivery_sequence(delivery), 1);
+    shma_delivery_close(delivery);
+    shma_channel_close(sends);
+    shma_channel_close(receives);
+}
+
+static void outcomes_are_no_errors(void **state) {
+    (void)state;
+    shma_channel *waits = created(1, SHMA_QUEUE, SHMA_WAIT);
+    shma_delivery *delivery = NULL;
+    assert_int_equal(shma_channel_receive(waits, at_once, &delivery, NULL), SHMA_TIMED_OUT);
+    send_number(waits, 1, "");
+    assert_int_equal(loan_outcome(waits), SHMA_TIMED_OUT);
+    shma_channel_close(waits);
+    shma_channel *fails = created(1, SHMA_QUEUE, SHMA_FAIL), *receives = opened();
+    send_number(fails, 1, "");
+    assert_int_equal(loan_outcome(fails), SHMA_FULL);
+    shma_channel_end(fails);
+    assert_int_equal(loan_outcome(fails), SHMA_ERROR_INVALID_ARGUMENT);
+    shma_delivery_close(received(receives));
+    assert_int_equal(shma_channel_receive(receives, SHMA_NO_TIMEOUT, &delivery, NULL), SHMA_CLOSED);
+    shma_channel_close(fails);
+    shma_channel_close(receives);
+    shma_channel *missing = NULL;
+    assert_int_equal(shma_channel_open("numbers", 1, 0, &missing, NULL), SHMA_ERROR_NOT_FOUND);
+    assert_int_equal(shma_channel_open("numbers", 1, 1000, &missing, NULL), SHMA_TIMED_OUT);
+    assert_null(missing);
+}
+
+static void a_retained_array_keeps_the_slot(void **state) {
+    (void)state;
+    shma_channel *channel = created(1, SHMA_QUEUE, SHMA_WAIT);
+    send_number(channel, 7, "");
+    shma_delivery *delivery = received(channel);
+    shma_array *kept = shma_array_retain(shma_delivery_array(delivery));
+    shma_delivery_close(delivery);
+    assert_int_equal(loan_outcome(channel), SHMA_TIMED_OUT);
+    assert_int_equal(((const int32_t *)shma_array_data(kept))[1], 7);
+    shma_array_close(kept);
+    assert_int_equal(loan_outcome(channel), SHMA_OK);
+    shma_channel_close(channel);
+}
+
+static void a_broadcast_goes_to_all_and_counts_what_was_missed(void **state) {
+    (void)state;
+    shma_channel *sends = created(2, SHMA_BROADCAST, SHMA_DROP_OLDEST);
+    shma_channel *quick = opened(), *slow = opened();
+    for (int32_t number = 0; number < 5; number++) {
+        send_number(sends, number, "");
+        shma_delivery *delivery = received(quick);
+        assert_int_equal(number_of(delivery), number);
+        shma_delivery_close(delivery);
+    }
+    shma_delivery *late = received(slow);
+    assert_int_equal(number_of(late), 3);
+    assert_int_equal(shma_delivery_missed(late), 3);
+    shma_delivery_close(late);
+    shma_channel_close(sends);
+    shma_channel_close(quick);
+    shma_channel_close(slow);
+}
+
+static void shapes_may_vary_and_arrays_may_lie_elsewhere(void **state) {
+    (void)state;
+    shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
+    options.varying = 1;
+    const int64_t most[] = {4, 5}, some[] = {3, 2};
+    shma_channel *channel = NULL;
+    assert_int_equal(
+        shma_channel_create("images", SHMA_UINT8, 2, most, NULL, &options, &channel, NULL),
+        SHMA_OK);
+    shma_loan *loan = NULL;
+    assert_int_equal(shma_channel_loan(channel, 2, some, at_once, &loan, NULL), SHMA_OK);
+    assert_int_equal(shma_loan_publish(loan, NULL, 0, NULL, NULL), SHMA_OK);
+    shma_delivery *delivery = received(channel);
+    assert_int_equal(shma_array_shape(shma_delivery_array(delivery))[1], 2);
+    shma_delivery_close(delivery);
+    shma_channel_close(channel);
+
+    assert_int_equal(shma_channel_create_by_handle("arrays", NULL, &channel, NULL), SHMA_OK);
+    assert_int_equal(shma_channel_has_handles(channel), 1);
+    shma_array *array = NULL;
+    assert_int_equal(shma_array_create(SHMA_FLOAT64, 2, most, NULL, &array, NULL), SHMA_OK);
+    ((double *)shma_array_data(array))[19] = 2.5;
+    uint64_t sequence = 99;
+    assert_int_equal(shma_channel_send_array(channel, array, "x", 1, at_once, &sequence, NULL),
+                     SHMA_OK);
+    assert_int_equal(sequence, 0);
+    shma_array_close(array); // the message holds it
+    delivery = received(channel);
+    assert_true(((const double *)shma_array_data(shma_delivery_array(delivery)))[19] == 2.5);
+    shma_delivery_close(delivery);
+    shma_channel_close(channel);
+}
+
+static void private_memory_is_sent_with_any_strides(void **state) {
+    (void)state;
+    shma_channel *channel = created(2, SHMA_QUEUE, SHMA_WAIT);
+    const int32_t numbers[] = {1, 2, 3};
+    const int64_t backwards[] = {-8}, three[] = {3};
+    assert_int_equal(shma_channel_send(channel, numbers + 2, SHMA_INT32, 1, pair, backwards, NULL,
+                                       0, at_once, NULL, NULL),
+                     SHMA_OK);
+    shma_delivery *delivery = received(channel);
+    const int32_t *elements = shma_array_data(shma_delivery_array(delivery));
+    assert_int_equal(elements[0], 3);
+    assert_int_equal(elements[1], 1);
+    shma_delivery_close(delivery);
+    shma_error error = SHMA_ERROR_INIT;
+    assert_int_equal(shma_channel_send(channel, numbers, SHMA_INT32, 1, three, NULL, NULL, 0,
+                                       at_once, NULL, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "[3]"));
+    assert_int_equal(shma_channel_send(channel, numbers, SHMA_FLOAT32, 1, pair, NULL, NULL, 0,
+                                       at_once, NULL, &error),
+                     SHMA_ERROR_DTYPE_MISMATCH);
+    shma_channel_close(channel);
+}
+
+static void the_fd_is_readable_while_there_is_something(void **state) {
+    (void)state;
+    shma_channel *sends = created(2, SHMA_QUEUE, SHMA_WAIT), *receives = opened();
+    int fd = -1;
+    int32_t is_ready = -1;
+    assert_int_equal(shma_channel_fd(receives, &fd, NULL), SHMA_OK);
+    struct pollfd asked = {fd, POLLIN, 0};
+    assert_int_equal(poll(&asked, 1, 0), 0);
+    assert_int_equal(shma_channel_is_ready(receives, &is_ready, NULL), SHMA_OK);
+    assert_int_equal(is_ready, 0);
+    send_number(sends, 1, "");
+    assert_int_equal(poll(&asked, 1, -1), 1);
+    assert_int_equal(shma_channel_is_ready(receives, &is_ready, NULL), SHMA_OK);
+    assert_int_equal(is_ready, 1);
+    shma_delivery_close(received(receives));
+    assert_int_equal(poll(&asked, 1, 0), 0);
+    shma_channel_close(sends);
+    shma_channel_close(receives);
+}
+
+static void a_killed_sender_is_told_apart(void **state) {
+    (void)state;
+    shma_channel *receives = created(1, SHMA_QUEUE, SHMA_WAIT);
+    const pid_t child = fork();
+    if (child == 0) {
+        send_number(receives, 1, "");
+        raise(SIGKILL);
+    }
+    shma_delivery *delivery = received(receives);
+    assert_int_equal(number_of(delivery), 1);
+    shma_delivery_close(delivery);
+    assert_int_equal(shma_channel_receive(receives, SHMA_NO_TIMEOUT, &delivery, NULL),
+                     SHMA_SENDER_DIED);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    shma_channel_close(receives);
+}
+
+static void bad_arguments_are_refused_and_nothing_is_lost(void **state) {
+    (void)state;
+    shma_error error = SHMA_ERROR_INIT;
+    shma_channel *channel = created(1, SHMA_QUEUE, SHMA_WAIT), *other = NULL;
+    const int32_t invalid = SHMA_ERROR_INVALID_ARGUMENT;
+    assert_int_equal(shma_channel_create("numbers", SHMA_INT32, 1, pair, NULL, NULL, &other, NULL),
+                     SHMA_ERROR_EXISTS);
+    assert_int_equal(shma_channel_create(NULL, SHMA_INT32, 1, pair, NULL, NULL, &other, NULL),
+                     invalid);
+    assert_int_equal(shma_channel_create("b", SHMA_INT32, 1, pair, NULL, NULL, NULL, NULL),
+                     invalid);
+    shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
+    options.mode = 7;
+    assert_int_equal(shma_channel_create("b", SHMA_INT32, 1, pair, NULL, &options, &other, NULL),
+                     invalid);
+    options.mode = SHMA_QUEUE;
+    options.when_full = -1;
+    assert_int_equal(shma_channel_create_by_handle("b", &options, &other, NULL), invalid);
+    options = (shma_channel_options)SHMA_CHANNEL_OPTIONS_INIT;
+    options.struct_bytes = 12;
+    assert_int_equal(shma_channel_create_by_handle("b", &options, &other, NULL), invalid);
+    assert_null(other);
+
+    shma_loan *loan = NULL;
+    shma_delivery *delivery = NULL;
+    assert_int_equal(shma_channel_loan(NULL, 0, NULL, at_once, &loan, NULL), invalid);
+    assert_int_equal(shma_channel_loan(channel, 0, NULL, at_once, NULL, NULL), invalid);
+    assert_int_equal(shma_channel_receive(NULL, at_once, &delivery, NULL), invalid);
+    assert_int_equal(shma_channel_receive(channel, at_once, NULL, NULL), invalid);
+    assert_int_equal(shma_channel_send_array(channel, NULL, NULL, 0, at_once, NULL, NULL), invalid);
+    assert_int_equal(
+        shma_channel_send(channel, NULL, SHMA_INT32, 1, pair, NULL, NULL, 0, at_once, NULL, NULL),
+        invalid);
+    assert_int_equal(shma_channel_fd(NULL, NULL, NULL), invalid);
+    assert_int_equal(shma_channel_is_ready(channel, NULL, NULL), invalid);
+    assert_int_equal(shma_loan_publish(NULL, NULL, 0, NULL, NULL), invalid);
+    assert_int_equal(shma_channel_loan(channel, 0, NULL, at_once, &loan, NULL), SHMA_OK);
+    char meta[65] = {0};
+    assert_int_equal(shma_loan_publish(loan, meta, sizeof meta, NULL, &error), invalid);
+    assert_non_null(strstr(error.message, "65"));
+    assert_int_equal(loan_outcome(channel), SHMA_OK); // that slot came back
+
+    assert_null(shma_loan_array(NULL));
+    assert_null(shma_delivery_array(NULL));
+    assert_null(shma_delivery_meta(NULL, NULL));
+    assert_int_equal(shma_delivery_sequence(NULL) + shma_delivery_time_ns(NULL), 0);
+    assert_int_equal(shma_delivery_missed(NULL) + shma_channel_ndim(NULL), 0);
+    assert_int_equal(shma_channel_dtype(NULL), SHMA_OPAQUE);
+    assert_int_equal(shma_channel_has_handles(NULL), 0);
+    assert_null(shma_channel_shape(NULL));
+    shma_loan_cancel(NULL);
+    shma_delivery_close(NULL);
+    shma_channel_end(NULL);
+    shma_channel_close(NULL);
+    shma_channel_close(channel);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_message_arrives_with_its_facts),
+        TEST(outcomes_are_no_errors),
+        TEST(a_retained_array_keeps_the_slot),
+        TEST(a_broadcast_goes_to_all_and_counts_what_was_missed),
+        TEST(shapes_may_vary_and_arrays_may_lie_elsewhere),
+        TEST(private_memory_is_sent_with_any_strides),
+        TEST(the_fd_is_readable_while_there_is_something),
+        TEST(a_killed_sender_is_told_apart),
+        TEST(bad_arguments_are_refused_and_nothing_is_lost),
+    };
+    return cmocka_run_group_tests_name("channels", tests, NULL, NULL);
+}
