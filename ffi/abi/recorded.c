@@ -32,7 +32,6 @@
 #endif
 
 CONSTANT(SHMA_ABI, 0);
-CONSTANT(SHMA_WAIT, 0);
 CONSTANT(SHMA_BOOL, 1);
 CONSTANT(SHMA_BROADCAST, 1);
 CONSTANT(SHMA_CLOSED, 2);
@@ -87,6 +86,7 @@ CONSTANT(SHMA_UINT16, 7);
 CONSTANT(SHMA_UINT32, 8);
 CONSTANT(SHMA_UINT64, 9);
 CONSTANT(SHMA_UINT8, 6);
+CONSTANT(SHMA_WAIT, 0);
 TYPEDEF(shma_access, int32_t);
 TYPEDEF(shma_channel_mode, int32_t);
 TYPEDEF(shma_dtype, int32_t);
@@ -203,9 +203,9 @@ FUNCTION(shma_channel_send_array, int32_t, const shma_channel *, const shma_arra
 FUNCTION(shma_channel_shape, const int64_t *, const shma_channel *);
 FUNCTION(shma_copied_bytes, uint64_t, void);
 FUNCTION(shma_delivery_array, const shma_array *, const shma_delivery *);
+FUNCTION(shma_delivery_close, void, shma_delivery *);
 FUNCTION(shma_delivery_meta, const void *, const shma_delivery *, size_t *);
 FUNCTION(shma_delivery_missed, uint64_t, const shma_delivery *);
-FUNCTION(shma_delivery_release, void, shma_delivery *);
 FUNCTION(shma_delivery_sequence, uint64_t, const shma_delivery *);
 FUNCTION(shma_delivery_time_ns, uint64_t, const shma_delivery *);
 FUNCTION(shma_dtype_itemsize, size_t, int32_t);
