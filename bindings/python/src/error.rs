@@ -21,6 +21,13 @@ pyo3::create_exception!(
     "The handle belongs to an earlier generation of its segment: that array is gone."
 );
 
+pyo3::create_exception!(
+    shmarray,
+    Full,
+    Error,
+    "No slot of the channel is free, and it was created with when_full=\"error\"."
+);
+
 /// The table. `None` for a kind that is missing here, which a test refuses.
 fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
     Some(match kind {

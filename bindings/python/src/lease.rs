@@ -98,7 +98,7 @@ impl Lease {
         self.array().layout().len() * self.array().dtype().itemsize()
     }
 
-    /// Exports the data of the whole segment, read-only if its pages are.
+    /// Exports the data of the whole segment, or of the channel's slot, read-only if its pages are.
     ///
     /// # Safety
     /// `view` points to a `Py_buffer` that may be written, as the interpreter guarantees for this
@@ -109,10 +109,10 @@ impl Lease {
         flags: c_int,
     ) -> PyResult<()> {
         let array = lease.get().array();
-        let (start, bytes) = array.segment_data();
+        let whole = array.whole();
+        let (data, bytes) = (whole.as_ptr().cast(), whole.shape()[0]);
         let readonly = c_int::from(array.is_readonly());
-        let data = start.as_ptr().cast();
-        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. `segment_data` is mapped
+        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. That of `whole` is mapped
         // while `array` lives, and `array` lives in `lease`, to which the view gets a reference.
         // The size is that of a mapping, so it fits an isize.
         let status = unsafe {
@@ -170,7 +170,10 @@ pub(crate) fn to_ndarray<'py>(
     dtype: &Bound<'py, PyAny>,
     array: Array,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (layout, itemsize) = (array.layout().clone(), array.dtype().itemsize());
+    let (mut layout, itemsize) = (array.layout().clone(), array.dtype().itemsize());
+    if array.is_in_slot() {
+        layout.offset -= array.whole().layout().offset; // the lease exports the slot
+    }
     ndarray_over(dtype, itemsize, Bound::new(dtype.py(), Lease::new(array))?.as_any(), &layout)
 }
 

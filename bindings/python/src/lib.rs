@@ -15,6 +15,8 @@ mod files;
 #[cfg(target_os = "linux")]
 mod message;
 #[cfg(target_os = "linux")]
+mod channel;
+#[cfg(target_os = "linux")]
 mod queue_slots;
 mod plain;
 #[cfg(target_os = "linux")]
@@ -338,8 +340,11 @@ mod _core {
         Ok(())
     }
 
+    #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::error::{Error, StaleHandleError, error_classes};
+    use super::channel::{Channel, Delivery, Last, Loan, Messages};
+    #[pymodule_export]
+    use super::error::{Error, Full, StaleHandleError, error_classes};
     #[pymodule_export]
     use super::files::{
         Archive, BufferMemory, FileMemory, check_dtype, load_batch, load_npy, npy_header,

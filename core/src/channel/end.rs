@@ -260,7 +260,8 @@ impl End {
     pub(super) fn close(&self) {
         if self.is_ours() && !self.is_closed.swap(true, atomic::Ordering::AcqRel) {
             close_end(&self.words, self.index);
-            self.event.lock().iter().for_each(|event| event.end());
+            let event = self.event.lock().take();
+            event.iter().for_each(|event| event.end());
         }
     }
 
@@ -272,12 +273,6 @@ impl End {
             Some(event) => Ok(Arc::clone(event)),
             None => Ok(Arc::clone(event.insert(Arc::new(Event::new(Arc::clone(self))?)))),
         }
-    }
-
-    /// Waits for the thread of the event, after a close.
-    pub(super) fn join_event(&self) {
-        let event = if self.is_ours() { self.event.lock().take() } else { None };
-        event.iter().for_each(|event| event.join());
     }
 
     /// Clears the event if there is one and nothing can be received.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, Thread};
+use std::time::Instant;
 
 use super::wait::{self, Look, SleepWord};
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ pub(super) trait Source: Send + Sync + 'static {
     /// Whether a receive would not wait. Fails when the channel is closed.
     fn is_ready(&self, may_sleep: bool) -> Result<bool>;
 
-    /// Called when the event was set.
+    /// Called by one that waited and takes nothing.
     fn has_told(&self) {}
 }
 
@@ -80,34 +81,37 @@ impl Event {
         }
     }
 
-    /// Lets the thread see that the channel is closed.
+    /// Ends the thread, after the channel was closed. It has the channel open until then.
     pub(super) fn end(&self) {
         self.thread.unpark();
-    }
-
-    /// Waits until the thread has ended, after the channel was closed. The thread has the channel
-    /// open until then.
-    pub(super) fn join(&self) {
         let running = self.running.lock().take();
         running.into_iter().for_each(|running| _ = running.join()); // it does not panic
     }
+}
+
+/// Waits until a receive would not wait. Returns whether that is so.
+pub(super) fn wait_until_ready(source: &impl Source, until: Option<Instant>) -> Result<bool> {
+    let ready = wait::wait(source.sleep_word(), until, |may_sleep| {
+        Ok(match source.is_ready(may_sleep)? {
+            true => Look::Found(()),
+            false => Look::Nothing,
+        })
+    })?;
+    if ready.is_some() {
+        source.has_told();
+    }
+    Ok(ready.is_some())
 }
 
 /// Runs in the thread.
 fn watch(shared: &Shared, source: &impl Source) {
     block_signals();
     loop {
-        let ready = wait::wait(source.sleep_word(), None, |may_sleep| {
-            Ok(match source.is_ready(may_sleep)? {
-                true => Look::Found(()),
-                false => Look::Nothing,
-            })
-        });
+        let ready = wait_until_ready(source, None);
         let is_over = ready.is_err();
         shared.is_over.store(is_over, Ordering::Release);
         shared.is_set.store(true, Ordering::Release);
         shared.event.set(); // also at the end: a receive then says why
-        source.has_told();
         if is_over {
             return;
         }

@@ -119,7 +119,10 @@ impl Follower {
 
     pub(super) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
-        self.event.lock().iter().for_each(|event| event.end());
+        match self.event.lock().take() {
+            Some(event) if event.is_ours() => event.end(),
+            inherited => std::mem::forget(inherited),
+        }
     }
 
     /// Returns the event that is set while a receive need not wait.
@@ -131,14 +134,6 @@ impl Follower {
         match &*event {
             Some(event) => Ok(Arc::clone(event)),
             None => Ok(Arc::clone(event.insert(Arc::new(Event::new(Arc::clone(self))?)))),
-        }
-    }
-
-    /// Waits for the thread of the event, after a close.
-    pub(super) fn join_event(&self) {
-        match self.event.lock().take() {
-            Some(event) if event.is_ours() => event.join(),
-            inherited => std::mem::forget(inherited),
         }
     }
 

@@ -25,7 +25,6 @@ mod create;
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::array::{Array, Options};
@@ -37,7 +36,7 @@ use crate::process;
 use crate::segment::Segment;
 use crate::shape::Layout;
 use crate::sweep;
-use crate::sys::{Access, Appearances, Directory};
+use crate::sys::{Access, Appearances, Directory, Mutex};
 use end::End;
 use event::Source;
 use follower::Follower;
@@ -81,9 +80,9 @@ pub struct Channel {
 /// The part that this process has in a channel.
 enum Side {
     Member {
-        /// The end of this process. A forked child replaces its parent's, which it never frees:
-        /// another thread may be using it.
-        end: AtomicPtr<End>,
+        /// The end of this process, until the channel is closed. A forked child replaces its
+        /// parent's, which it never frees.
+        end: Mutex<Option<Arc<End>>>,
         receives: bool,
     },
     Follower(Arc<Follower>),
@@ -157,37 +156,29 @@ impl Channel {
         let (dtype, shape, layout) =
             (dtype.clone(), described.shape.clone(), *opened.words.layout());
         let receives = receives && layout.mode == ChannelMode::Broadcast;
-        let end = Arc::new(End::join(opened, receives)?);
-        let end = AtomicPtr::new(Arc::into_raw(end).cast_mut());
+        let end = Mutex::new(Some(Arc::new(End::join(opened, receives)?)));
         Ok(Self { name: name.clone(), dtype, shape, layout, side: Side::Member { end, receives } })
     }
 
     /// Returns this process's end. A forked child joins anew.
-    #[allow(unsafe_code)]
     fn end(&self) -> Result<Arc<End>> {
         process::begin()?;
         let (shared, receives) = match &self.side {
             Side::Member { end, receives } => (end, *receives),
             Side::Follower(follower) => return Err(follower.refuse_to_send()),
         };
-        loop {
-            let pointer = shared.load(Ordering::Acquire);
-            // SAFETY: the count must be that of a living `Arc`: the pointer came from
-            // `Arc::into_raw`, and its share is only given back by the drop of this channel.
-            unsafe { Arc::increment_strong_count(pointer) };
-            // SAFETY: the pointer came from `Arc::into_raw`, and the share is the one just added.
-            let end = unsafe { Arc::from_raw(pointer.cast_const()) };
-            if end.is_ours() {
-                return end.check_open().map(|()| end);
+        let inherited = {
+            let mut shared = shared.lock();
+            match &*shared {
+                None => return Err(closed()),
+                Some(end) if end.is_ours() => return Ok(Arc::clone(end)),
+                Some(_) => shared.take(),
             }
-            let mine = Arc::new(End::join(Opened::clone(&end), receives)?);
-            let mine = Arc::into_raw(mine).cast_mut();
-            let (order, failure) = (Ordering::AcqRel, Ordering::Acquire);
-            if shared.compare_exchange(pointer, mine, order, failure).is_err() {
-                // SAFETY: the pointer came from `Arc::into_raw` above, and no one else has it.
-                drop(unsafe { Arc::from_raw(mine.cast_const()) });
-            }
-        }
+        };
+        let joined = inherited.as_ref().map(|end| End::join(Opened::clone(end), receives));
+        std::mem::forget(inherited); // another thread of the parent may have been using it
+        let joined = Arc::new(joined.unwrap_or_else(|| Err(closed()))?);
+        Ok(Arc::clone(shared.lock().insert(joined)))
     }
 
     /// Takes a slot on loan, to be filled in place. Without a timeout it waits until one is free.
@@ -321,6 +312,21 @@ impl Channel {
         }
     }
 
+    /// Waits until a receive need not wait. Returns whether that is so.
+    ///
+    /// # Errors
+    /// As for [`loan`](Self::loan).
+    pub fn wait_until_ready(&self, timeout: Option<Duration>) -> Result<bool> {
+        match &self.side {
+            Side::Follower(follower) => event::wait_until_ready(&**follower, until(timeout)),
+            Side::Member { .. } => {
+                let end = self.end()?;
+                end.become_receiver();
+                event::wait_until_ready(&*end, until(timeout))
+            }
+        }
+    }
+
     /// Returns an fd for `poll`, epoll and event loops, readable while [`receive`](Self::receive)
     /// need not wait. A receive that finds nothing makes it unreadable, so receive until nothing is
     /// left. The channel owns the fd; a thread of this library sets it.
@@ -345,7 +351,10 @@ impl Channel {
     pub fn close(&self) {
         match &self.side {
             Side::Follower(follower) => follower.close(),
-            Side::Member { .. } => self.end().iter().for_each(|end| end.close()),
+            Side::Member { end, .. } => match end.lock().take() {
+                Some(end) if end.is_ours() => end.close(),
+                inherited => std::mem::forget(inherited),
+            },
         }
     }
 
@@ -398,6 +407,10 @@ impl Channel {
     }
 }
 
+fn closed() -> Error {
+    Error::argument("channel", "it is closed")
+}
+
 /// How long one wait for a name takes at the most.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -415,21 +428,8 @@ fn until(timeout: Option<Duration>) -> Option<Instant> {
 }
 
 impl Drop for Channel {
-    #[allow(unsafe_code)]
     fn drop(&mut self) {
-        match &mut self.side {
-            Side::Follower(follower) => {
-                follower.close();
-                follower.join_event();
-            }
-            Side::Member { end, .. } => {
-                // SAFETY: the pointer came from `Arc::into_raw`, and this gives back the channel's
-                // share, once.
-                let end = unsafe { Arc::from_raw(end.get_mut().cast_const()) };
-                end.close();
-                end.join_event();
-            }
-        }
+        self.close();
     }
 }
 

@@ -83,6 +83,12 @@ impl View {
         self.missed
     }
 
+    /// Whether the array lies in a slot of the channel, which the view keeps.
+    #[must_use]
+    pub fn is_in_slot(&self) -> bool {
+        self.hold.is_some()
+    }
+
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
     /// then on.
     pub fn release(self) {

@@ -64,7 +64,13 @@ pub(super) fn wait<T>(
     if let Look::Found(found) = look(false)? {
         return Ok(Some(found));
     }
-    if until.is_none_or(|until| until > Instant::now()) && can_spin() {
+    if until.is_some_and(|until| until <= Instant::now()) {
+        return Ok(match look(true)? {
+            Look::Found(found) => Some(found),
+            Look::Nothing => None,
+        });
+    }
+    if can_spin() {
         for _ in 0..SPINS {
             std::hint::spin_loop();
             if let Look::Found(found) = look(false)? {

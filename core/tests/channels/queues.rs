@@ -23,6 +23,7 @@ fn peer() {
             channel.close();
             "sent".to_owned()
         }
+        ("join", _) => "joined".to_owned(),
         ("receive", _) => {
             let (numbers, died) = receive_all(&channel);
             assert!(!died);
@@ -41,6 +42,9 @@ fn exchange(senders: i32, receivers: usize, slots: u32, count: i32) {
     let channel = create(&ChannelOptions::new().slots(slots));
     let mut receiving: Vec<_> = (0..receivers).map(|_| Peer::start("queues::peer")).collect();
     let mut sending: Vec<_> = (0..senders).map(|_| Peer::start("queues::peer")).collect();
+    for peer in receiving.iter_mut().chain(&mut sending) {
+        assert_eq!(peer.ask("join now"), "joined");
+    }
     for (peer, of) in sending.iter_mut().zip(0..) {
         peer.tell(&format!("send {} {count}", of * EACH));
     }

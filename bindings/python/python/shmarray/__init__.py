@@ -26,13 +26,16 @@ Programs that use ``multiprocessing``, ``concurrent.futures`` or ``joblib`` move
 they import ``shmarray.multiprocessing``, ``shmarray.concurrent`` or ``shmarray.joblib`` instead.
 Plain pickles, also those of other libraries, copy arrays unless ``pickle_by_handle`` is on.
 
+A ``Channel`` is a bounded queue of arrays, which programs in other languages open by its name.
+
 Shapes count elements. Strides and offsets count bytes, as in NumPy. Errors are built-in exceptions
-where one fits, else ``Error`` or its children ``StaleHandleError`` and ``WorkerLost``.
+where one fits, else ``Error`` or its children ``StaleHandleError``, ``Full`` and ``WorkerLost``.
 """
 
 from . import _by_handle
 from ._by_handle import pickle_by_handle
-from ._core import Error, Handle, StaleHandleError, __version__
+from ._channel import Channel
+from ._core import Error, Full, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
 from ._dumps import discard, dumps, loads
 from ._error import WorkerLost
@@ -53,7 +56,9 @@ from ._share import (
 
 __all__ = [
     "Batches",
+    "Channel",
     "Error",
+    "Full",
     "Handle",
     "NpzFile",
     "SegmentInfo",

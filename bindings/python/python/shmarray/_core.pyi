@@ -11,11 +11,17 @@ __all__ = [
     "QUEUE_SLOT_BYTES",
     "Archive",
     "BufferMemory",
+    "Channel",
+    "Delivery",
     "Error",
     "FileMemory",
+    "Full",
     "Handle",
+    "LastMessage",
     "Lease",
+    "Loan",
     "Message",
+    "Messages",
     "Pipe",
     "QueueSlots",
     "Reducer",
@@ -73,6 +79,177 @@ class Error(Exception):
 
 class StaleHandleError(Error):
     """The handle belongs to an earlier life of its segment."""
+
+class Full(Error):
+    """No slot of the channel is free, and it was created with ``when_full="error"``."""
+
+@final
+class LastMessage:
+    """What is known of the message that was received last."""
+
+    @property
+    def sequence(self) -> int:
+        """The number of the message: 0 for the first of the channel, 1 more for each after it."""
+
+    @property
+    def time_ns(self) -> int:
+        """When it was published, in nanoseconds since 1970."""
+
+    @property
+    def meta(self) -> bytes:
+        """The bytes that were sent beside the array."""
+
+    @property
+    def missed(self) -> int:
+        """How many messages were dropped since the one before. In a queue one of the receivers is
+        told of each.
+        """
+
+@final
+class Loan:
+    """A slot that is filled in a ``with``, and published at its end."""
+
+    def __enter__(self) -> NDArray[Any]: ...
+    def __exit__(self, *error: object) -> None: ...
+
+@final
+class Delivery:
+    """A message that is looked at in a ``with``, and given back at its end."""
+
+    def __enter__(self) -> NDArray[Any]: ...
+    def __exit__(self, *error: object) -> None: ...
+
+@final
+class Messages:
+    """The messages of a channel, each valid until the next."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> NDArray[Any]: ...
+
+class Channel:
+    """A bounded queue of arrays between processes. ``shmarray.Channel`` documents it."""
+
+    def __new__(
+        cls,
+        name: str,
+        shape: Sequence[int] | None,
+        dtype: np.dtype[Any] | None,
+        options: dict[str, Any] | None,
+        receives: bool,
+        timeout: float | None,
+    ) -> Self: ...
+    def loan(
+        self,
+        timeout: float | None = None,
+        *,
+        shape: Sequence[SupportsIndex] | None = None,
+        meta: bytes | None = None,
+    ) -> Loan:
+        """Returns a context manager: the array of a free slot, which is published at its end.
+
+        The array's elements are what the slot's last message left. It must not be used after the
+        ``with``: receivers read it, and it is read-only then. If the body raises, the slot is given
+        back and nobody receives anything. ``shape`` is that of this message, in a channel of
+        varying shapes. ``meta`` are at most 64 bytes for the receiver.
+
+        Entering raises TimeoutError if no slot was free in so many seconds, ``shmarray.Full`` if
+        none is and the channel was created with ``when_full="error"``, PermissionError if the
+        channel is another user's, ValueError if the shape does not fit or the channel is closed.
+
+        >>> import shmarray
+        >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
+        >>> with numbers.loan() as a:
+        ...     a[:] = [1, 2, 3]
+        >>> with numbers.receive() as a:
+        ...     a.tolist()
+        [1, 2, 3]
+        """
+
+    def send(
+        self, array: NDArray[Any], *, timeout: float | None = None, meta: bytes | None = None
+    ) -> None:
+        """Sends a copy of an array; in a channel of handles the array itself if it is shared.
+
+        It has the dtype and, unless shapes vary, the shape of the channel. Raises what ``loan``
+        raises, and TypeError for another dtype.
+
+        >>> import numpy, shmarray
+        >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
+        >>> numbers.send(numpy.arange(3), meta=b"first")
+        >>> numbers.poll(), numbers.last
+        (True, None)
+        """
+
+    def receive(self, timeout: float | None = None) -> Delivery:
+        """Returns a context manager: the array of the next message, in its slot.
+
+        The array is valid inside the ``with``. Afterwards the slot has other messages; the array
+        is read-only then, and so must not be kept: copy what you need. Entering raises TimeoutError
+        if no message came in so many seconds, and EOFError if no process sends any more and all
+        was received; its text says if the last sender died. ``last`` tells more of the message.
+
+        >>> import numpy, shmarray
+        >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
+        >>> numbers.send(numpy.arange(3))
+        >>> with numbers.receive(timeout=1) as a:
+        ...     total = int(a.sum())
+        >>> total, numbers.last.sequence
+        (3, 0)
+        """
+
+    def __iter__(self) -> Messages:
+        """Iterates until every sender has closed or died. Each array is valid until the next."""
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        """Returns whether a receive would not wait, after at most so many seconds."""
+
+    def fileno(self) -> int:
+        """Returns an fd for ``select`` and event loops, readable while a receive would not wait.
+
+        A receive that finds nothing makes it unreadable, so receive until nothing is left. The
+        channel owns the fd. A thread of the library sets it.
+        """
+
+    def close(self) -> None:
+        """Ends this process's part. The other side sees the end of the stream after what was sent.
+        Calls of other threads that wait here raise ValueError.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    @property
+    def last(self) -> LastMessage | None:
+        """What is known of the message that was received last: ``sequence``, ``time_ns``, ``meta``
+        and ``missed``.
+        """
+
+    @property
+    def name(self) -> str:
+        """The name of the channel."""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of a message, or the largest; None in a channel of handles."""
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The dtype of a message; None in a channel of handles."""
+
+    @property
+    def slots(self) -> int:
+        """The number of slots."""
+
+    @property
+    def mode(self) -> Literal["queue", "broadcast"]:
+        """Who receives a message."""
+
+    @property
+    def receives(self) -> bool:
+        """Whether it was opened to receive a broadcast from then on."""
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether the channel is another user's, whose messages are copied."""
 
 @final
 class Handle:

@@ -1,0 +1,218 @@
+"""Channels: bounded queues of arrays between processes of any language."""
+
+import asyncio
+import operator
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from typing_extensions import Self
+
+from . import _core
+
+_OURS_ALONE = 0o600
+
+
+class Channel(_core.Channel):
+    """A bounded queue of arrays in shared memory, which any process opens by its name.
+
+    A sender takes a slot on ``loan``, fills it in place and publishes it; a receiver looks at the
+    slot itself. Nothing is copied. Programs in other languages open the same channel.
+
+    ``Channel.create`` makes one and ``Channel.open`` opens one. Each message goes to one receiver
+    (``mode="queue"``) or to all (``"broadcast"``), in the order of each sender. A process that is
+    killed costs the others the message that it had, and nothing else.
+
+    A channel lives while anyone has it open. Several threads may use one. In a forked child, and
+    where it is unpickled, it is opened anew.
+
+    >>> import numpy, shmarray
+    >>> camera = shmarray.Channel.create("frames", (2, 3), "f4", slots=4)
+    >>> viewer = shmarray.Channel.open("frames")  # in another process
+    >>> with camera.loan(meta=b"left") as frame:
+    ...     frame[:] = 0.5
+    >>> camera.close()
+    >>> for frame in viewer:
+    ...     print(frame.sum(), viewer.last.meta)
+    3.0 b'left'
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *_arguments: Any, **_keywords: Any) -> Self:
+        raise TypeError("a channel is made by Channel.create, and opened by Channel.open")
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        shape: SupportsIndex | Sequence[SupportsIndex],
+        dtype: DTypeLike,
+        *,
+        slots: int = 8,
+        mode: Literal["queue", "broadcast"] = "queue",
+        when_full: Literal["block", "drop_oldest", "error"] = "block",
+        exist_ok: bool = False,
+        varying: bool = False,
+        persist: bool = False,
+        file_mode: int = _OURS_ALONE,
+        ends: int = 128,
+    ) -> Self:
+        """Makes a channel whose messages are arrays of this shape and dtype, in C order.
+
+        Parameters
+        ----------
+        name : str
+            1 to 64 of the characters ``A-Z a-z 0-9 . _ -``.
+        shape : int or sequence of int
+            The number of elements along each dimension.
+        dtype : anything that ``numpy.dtype`` takes
+            The type of an element, without Python objects in it.
+        slots : int, default 8
+            How many messages can be under way, on loan or looked at, at most 1023. Their memory is
+            reserved now.
+        mode : "queue" or "broadcast"
+            Whether a message goes to one receiver, or to each from when that joined.
+        when_full : "block", "drop_oldest" or "error"
+            What a sender does when all slots are taken: it waits; it drops the oldest message, and
+            receivers are told how many they missed; or it raises ``shmarray.Full``.
+        exist_ok : bool, default False
+            Opens an existing channel of the same description instead.
+        varying : bool, default False
+            Each message has a shape of its own, of at most 8 dimensions. ``shape`` is the largest.
+        persist : bool, default False
+            The channel outlives its processes, until ``shmarray.unlink(name)``.
+        file_mode : int, default 0o600
+            Permission bits. With 0o644 processes of other users can follow a broadcast: they get
+            copies of its messages, and no sender waits for them.
+        ends : int, default 128
+            How many processes and threads can have it open, at most 1023.
+
+        Raises FileExistsError if the name is taken, MemoryError if shared memory is full,
+        ValueError for an impossible argument, TypeError for a dtype that cannot be shared.
+
+        >>> import shmarray
+        >>> shmarray.Channel.create("frames", (480, 640), "u1").shape
+        (480, 640)
+        """
+        try:
+            dimensions = [operator.index(shape)]  # type: ignore[arg-type]
+        except TypeError:
+            dimensions = [operator.index(count) for count in shape]  # type: ignore[union-attr]
+        options = {
+            "slots": operator.index(slots),
+            "mode": mode,
+            "when_full": when_full,
+            "varying": varying,
+            "exist_ok": exist_ok,
+            "persist": persist,
+            "file_mode": operator.index(file_mode),
+            "ends": operator.index(ends),
+        }
+        return super().__new__(cls, name, dimensions, np.dtype(dtype), options, False, None)
+
+    @classmethod
+    def create_by_handle(
+        cls,
+        name: str,
+        *,
+        slots: int = 8,
+        mode: Literal["queue", "broadcast"] = "queue",
+        when_full: Literal["block", "drop_oldest", "error"] = "block",
+        exist_ok: bool = False,
+        persist: bool = False,
+        ends: int = 128,
+    ) -> Self:
+        """Makes a channel whose messages are arrays that lie elsewhere in shared memory.
+
+        ``send`` sends a shared array itself, of any shape and dtype, and a shared copy of any other
+        array. A message holds its array until it is received; a received array stays as long as
+        anybody has it. Such a channel has no loans. The parameters are those of ``create``.
+
+        >>> import shmarray
+        >>> arrays = shmarray.Channel.create_by_handle("arrays")
+        >>> arrays.send(shmarray.ones((2, 3)))
+        >>> with arrays.receive() as a:
+        ...     a.shape
+        (2, 3)
+        """
+        options = {
+            "slots": operator.index(slots),
+            "mode": mode,
+            "when_full": when_full,
+            "varying": False,
+            "exist_ok": exist_ok,
+            "persist": persist,
+            "file_mode": _OURS_ALONE,
+            "ends": operator.index(ends),
+        }
+        return super().__new__(cls, name, None, None, options, False, None)
+
+    @classmethod
+    def open(cls, name: str, *, receive: bool = True, timeout: float | None = 0) -> Self:
+        """Opens the channel that has a name.
+
+        A broadcast is received from now on, or with ``receive=False`` from the first ``receive``
+        on. Pass that where you only send: a receiver that never receives stops every sender of a
+        broadcast, and itself.
+
+        If there is no such channel it raises FileNotFoundError at once; with a ``timeout`` it waits
+        for one so many seconds and raises TimeoutError, with None it waits without a limit.
+        A broadcast of another user that was made with ``file_mode=0o644`` is followed: each message
+        is copied, and ``is_follower`` is True.
+
+        Raises ValueError if the name is an array's, or if all ends of the channel are in use.
+
+        >>> import shmarray
+        >>> channel = shmarray.Channel.create("frames", (480, 640), "u1")
+        >>> shmarray.Channel.open("frames").dtype
+        dtype('uint8')
+        """
+        return super().__new__(cls, name, None, None, None, receive, timeout)
+
+    def __aiter__(self) -> AsyncGenerator[NDArray[Any], None]:
+        """Iterates over the messages in an event loop of asyncio, each valid until the next."""
+        return _messages(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (type(self), self.name, self.receives)
+
+    def __repr__(self) -> str:
+        return f"<shmarray.Channel {self.name!r}>"
+
+
+def _opened(cls: type[Channel], name: str, receives: bool) -> Channel:
+    return cls.open(name, receive=receives)
+
+
+async def _messages(channel: Channel) -> AsyncGenerator[NDArray[Any], None]:
+    loop = asyncio.get_running_loop()
+    fd = channel.fileno()
+    while True:
+        delivery = channel.receive(timeout=0)
+        try:
+            array = delivery.__enter__()
+        except TimeoutError:
+            await _readable(loop, fd)
+            continue
+        except EOFError:
+            return
+        try:
+            yield array
+        finally:
+            delivery.__exit__(None, None, None)
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def set_ready() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(fd, set_ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)

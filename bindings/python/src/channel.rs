@@ -1,0 +1,513 @@
+//! Channels: loans and deliveries as context managers, iteration, and the fd for event loops.
+//!
+//! An array of a slot is an ndarray as any other. When its `with` ends, the slot goes back and the
+//! ndarray becomes read-only: it must not be used from then on, but it does no harm.
+#![allow(unsafe_code)] // a copy from memory that NumPy describes
+
+use std::os::fd::RawFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration, PyTimeoutError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use shmarray::{ChannelMode, ChannelOptions, Delivered, Loaned, Posted, WhenFull};
+
+use crate::dtypes;
+use crate::error::{Full, expected, to_py, value_error};
+use crate::lease;
+use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
+use crate::message::wait_in_steps;
+use crate::{dimensions, parse_mode};
+
+const UNKNOWN_OUTCOME: shmarray::Error =
+    shmarray::Error::Unsupported { what: "an outcome of a later version" };
+const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+
+/// A bounded queue of arrays between processes.
+#[pyclass(frozen, subclass, weakref, module = "shmarray._core")]
+pub(crate) struct Channel {
+    channel: shmarray::Channel,
+    receives: bool,
+    last: Mutex<Option<Py<Last>>>,
+}
+
+/// What is known of the message that was received last.
+#[pyclass(frozen, get_all, module = "shmarray._core", name = "LastMessage")]
+pub(crate) struct Last {
+    sequence: u64,
+    time_ns: u64,
+    meta: Py<PyBytes>,
+    missed: u64,
+}
+
+/// The options of a new channel as Python passes them.
+#[derive(FromPyObject)]
+struct Options {
+    #[pyo3(item)]
+    slots: i64,
+    #[pyo3(item)]
+    mode: String,
+    #[pyo3(item)]
+    when_full: String,
+    #[pyo3(item)]
+    varying: bool,
+    #[pyo3(item)]
+    exist_ok: bool,
+    #[pyo3(item)]
+    persist: bool,
+    #[pyo3(item)]
+    file_mode: i64,
+    #[pyo3(item)]
+    ends: i64,
+}
+
+impl Options {
+    fn to_core(&self) -> PyResult<ChannelOptions> {
+        let count = |what: &str, count: i64| {
+            let refuse = |_| value_error(format!("invalid {what}: {count} is not from 1 to 1023"));
+            u32::try_from(count).map_err(refuse)
+        };
+        let mode = match self.mode.as_str() {
+            "queue" => ChannelMode::Queue,
+            "broadcast" => ChannelMode::Broadcast,
+            other => {
+                let reason = "is neither 'queue' nor 'broadcast'";
+                return Err(value_error(format!("invalid mode: {other:?} {reason}")));
+            }
+        };
+        let when_full = match self.when_full.as_str() {
+            "block" => WhenFull::Block,
+            "drop_oldest" => WhenFull::DropOldest,
+            "error" => WhenFull::Fail,
+            other => {
+                let reason = "is none of 'block', 'drop_oldest' and 'error'";
+                return Err(value_error(format!("invalid when_full: {other:?} {reason}")));
+            }
+        };
+        Ok(ChannelOptions::new()
+            .slots(count("slots", self.slots)?)
+            .ends(count("ends", self.ends)?)
+            .mode(mode)
+            .when_full(when_full)
+            .varying(self.varying)
+            .exist_ok(self.exist_ok)
+            .persist(self.persist)
+            .file_mode(parse_mode(self.file_mode)?))
+    }
+}
+
+impl Channel {
+    fn new(channel: shmarray::Channel, receives: bool) -> Self {
+        Self { channel, receives, last: Mutex::new(None) }
+    }
+
+    fn open(py: Python<'_>, name: &str, receives: bool, timeout: Option<f64>) -> PyResult<Self> {
+        let channel = match timeout {
+            Some(0.0) => Some(shmarray::Channel::open(name, receives).map_err(to_py)?),
+            _ => wait_in_steps(py, timeout, |left| {
+                shmarray::Channel::open_within(name, receives, left)
+            })?,
+        };
+        let Some(channel) = channel else {
+            let text = format!("there was no channel {name} in that time");
+            return Err(PyTimeoutError::new_err(text));
+        };
+        Ok(Self::new(channel, receives))
+    }
+
+    /// Takes a slot, at first without releasing the GIL.
+    fn lend(
+        &self,
+        py: Python<'_>,
+        shape: Option<&[u64]>,
+        timeout: Option<f64>,
+    ) -> PyResult<shmarray::Loan> {
+        let attempt = |left| match shape {
+            Some(shape) => self.channel.loan_shape(shape, left),
+            None => self.channel.loan(left),
+        };
+        let at_once = attempt(AT_ONCE).map_err(to_py)?;
+        let loaned = match at_once {
+            Loaned::TimedOut if timeout != Some(0.0) => wait_in_steps(py, timeout, |left| {
+                attempt(left).map(|loaned| match loaned {
+                    Loaned::TimedOut => None,
+                    other => Some(other),
+                })
+            })?
+            .unwrap_or(Loaned::TimedOut),
+            at_once => at_once,
+        };
+        match loaned {
+            Loaned::Loan(loan) => Ok(loan),
+            Loaned::TimedOut => Err(PyTimeoutError::new_err("no slot was free in that time")),
+            Loaned::Full => Err(full()),
+            _ => Err(to_py(UNKNOWN_OUTCOME)),
+        }
+    }
+
+    /// Receives a message, at first without releasing the GIL.
+    fn receive_view(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<shmarray::View> {
+        let attempt = |left| self.channel.receive(left);
+        let received = match attempt(AT_ONCE).map_err(to_py)? {
+            Delivered::TimedOut if timeout != Some(0.0) => wait_in_steps(py, timeout, |left| {
+                attempt(left).map(|delivered| match delivered {
+                    Delivered::TimedOut => None,
+                    other => Some(other),
+                })
+            })?
+            .unwrap_or(Delivered::TimedOut),
+            at_once => at_once,
+        };
+        match received {
+            Delivered::Message(view) => Ok(view),
+            Delivered::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
+            Delivered::Ended { died: false, .. } => {
+                Err(PyEOFError::new_err("the stream has ended: every sender has closed"))
+            }
+            Delivered::Ended { .. } => {
+                Err(PyEOFError::new_err("the stream has ended: the last sender died"))
+            }
+            _ => Err(to_py(UNKNOWN_OUTCOME)),
+        }
+    }
+
+    fn set_last(&self, py: Python<'_>, view: &shmarray::View) -> PyResult<()> {
+        let last = Last {
+            sequence: view.sequence(),
+            time_ns: view.time_ns(),
+            meta: PyBytes::new(py, view.meta()).unbind(),
+            missed: view.missed(),
+        };
+        let last = Some(Py::new(py, last)?);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        Ok(())
+    }
+}
+
+fn full() -> PyErr {
+    Full::new_err("no slot of the channel is free")
+}
+
+fn shape_of(shape: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<Option<Vec<u64>>> {
+    shape.map(|shape| dimensions(&shape)).transpose()
+}
+
+#[pymethods]
+impl Channel {
+    /// Makes a channel, with options, or opens one. `shape` is None for a channel of handles.
+    #[new]
+    fn of(
+        py: Python<'_>,
+        name: &str,
+        shape: Option<Vec<Bound<'_, PyAny>>>,
+        dtype: &Bound<'_, PyAny>,
+        options: Option<Options>,
+        receives: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Self> {
+        let Some(options) = options else { return Self::open(py, name, receives, timeout) };
+        let options = options.to_core()?;
+        let channel = match shape_of(shape)? {
+            Some(shape) => {
+                let dtype = dtypes::from_numpy(dtype)?;
+                py.detach(|| shmarray::Channel::create(name, dtype, &shape, &options))
+            }
+            None => py.detach(|| shmarray::Channel::create_by_handle(name, &options)),
+        };
+        channel.map(|channel| Self::new(channel, receives)).map_err(to_py)
+    }
+
+    /// Returns a context manager: the array of a free slot, published at the end.
+    #[pyo3(signature = (timeout=None, *, shape=None, meta=None))]
+    fn loan(
+        slf: Bound<'_, Self>,
+        timeout: Option<f64>,
+        shape: Option<Vec<Bound<'_, PyAny>>>,
+        meta: Option<Vec<u8>>,
+    ) -> PyResult<Loan> {
+        let (shape, meta) = (shape_of(shape)?, meta.unwrap_or_default());
+        check_meta(&meta)?;
+        Ok(Loan { channel: slf.unbind(), shape, timeout, meta, lent: Mutex::new(None) })
+    }
+
+    /// Sends an array: a copy, or in a channel of handles the array itself.
+    #[pyo3(signature = (array, *, timeout=None, meta=None))]
+    fn send(
+        &self,
+        array: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+        meta: Option<&[u8]>,
+    ) -> PyResult<()> {
+        let py = array.py();
+        if !is_ndarray(array)? {
+            return Err(expected("a numpy.ndarray", array));
+        }
+        let (memory, meta) = (Memory::of(array)?, meta.unwrap_or_default());
+        let dtype = dtypes::from_numpy(&array.getattr(intern!(py, "dtype"))?)?;
+        let handed_over = match self.channel.has_handles() {
+            true => memory.in_segment(dtype.clone()),
+            false => None,
+        };
+        let (address, layout) = (memory.address(), memory.layout());
+        let attempt = |left| match &handed_over {
+            Some(shared) => self.channel.send_array(shared, meta, left),
+            // SAFETY: `send` reads all elements of `layout` from `address` on. They can be read
+            // while the ndarray lives (M1 of `memory`), which is borrowed until the copy is done.
+            None => unsafe { self.channel.send(address as *const u8, &dtype, layout, meta, left) },
+        };
+        let bytes = layout.len() * dtype.itemsize();
+        let at_once = match bytes {
+            0..LARGE_BYTES => attempt(AT_ONCE).map_err(to_py)?,
+            _ => Posted::TimedOut,
+        };
+        let posted = match at_once {
+            Posted::TimedOut if timeout != Some(0.0) || bytes >= LARGE_BYTES => {
+                wait_in_steps(py, timeout, |left| {
+                    attempt(left).map(|posted| match posted {
+                        Posted::TimedOut => None,
+                        other => Some(other),
+                    })
+                })?
+                .unwrap_or(Posted::TimedOut)
+            }
+            at_once => at_once,
+        };
+        match posted {
+            Posted::Posted(_) => Ok(()),
+            Posted::TimedOut => Err(PyTimeoutError::new_err("no slot was free in that time")),
+            Posted::Full => Err(full()),
+            _ => Err(to_py(UNKNOWN_OUTCOME)),
+        }
+    }
+
+    /// Returns a context manager: the array of the next message, in its slot.
+    #[pyo3(signature = (timeout=None))]
+    fn receive(slf: Bound<'_, Self>, timeout: Option<f64>) -> Delivery {
+        Delivery { channel: slf.unbind(), timeout, held: Mutex::new(None) }
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Messages {
+        Messages(Delivery { channel: slf.unbind(), timeout: None, held: Mutex::new(None) })
+    }
+
+    /// What is known of the message that was received last, or None.
+    #[getter]
+    fn last(&self, py: Python<'_>) -> Option<Py<Last>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|last| last.clone_ref(py))
+    }
+
+    /// Returns whether a receive would not wait, and waits for that at most so many seconds.
+    #[pyo3(signature = (timeout=Some(0.0)))]
+    fn poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        match timeout {
+            Some(0.0) => self.channel.is_ready().map_err(to_py),
+            _ => wait_in_steps(py, timeout, |left| {
+                self.channel.wait_until_ready(left).map(|is_ready| is_ready.then_some(()))
+            })
+            .map(|ready| ready.is_some()),
+        }
+    }
+
+    fn fileno(&self) -> PyResult<RawFd> {
+        self.channel.fd().map_err(to_py)
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.channel.close());
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _class: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) {
+        self.close(py);
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.channel.name()
+    }
+
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        match self.channel.has_handles() {
+            true => Ok(None),
+            false => PyTuple::new(py, self.channel.shape()).map(Some),
+        }
+    }
+
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.channel.has_handles() {
+            true => Ok(None),
+            false => dtypes::to_numpy(py, self.channel.dtype()).map(Some),
+        }
+    }
+
+    #[getter]
+    fn slots(&self) -> u32 {
+        self.channel.slots()
+    }
+
+    #[getter]
+    fn mode(&self) -> &'static str {
+        match self.channel.mode() {
+            ChannelMode::Broadcast => "broadcast",
+            _ => "queue",
+        }
+    }
+
+    /// Whether it receives a broadcast from when it was opened.
+    #[getter]
+    fn receives(&self) -> bool {
+        self.receives
+    }
+
+    /// Whether the channel is another user's.
+    #[getter]
+    fn is_follower(&self) -> bool {
+        self.channel.is_follower()
+    }
+}
+
+fn check_meta(meta: &[u8]) -> PyResult<()> {
+    let most = shmarray::MAX_META_BYTES;
+    match meta.len() {
+        bytes if bytes > most => Err(value_error(format!(
+            "invalid meta: {bytes} bytes are more than the {most} of a message"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Makes an ndarray read-only: its slot has gone back.
+fn end_of(array: &Py<PyAny>, py: Python<'_>) -> PyResult<()> {
+    array.bind(py).call_method1(intern!(py, "setflags"), (false,)).map(drop)
+}
+
+/// A slot that is filled in a ``with``, and published at its end.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Loan {
+    channel: Py<Channel>,
+    shape: Option<Vec<u64>>,
+    timeout: Option<f64>,
+    meta: Vec<u8>,
+    lent: Mutex<Option<(shmarray::Loan, Py<PyAny>)>>,
+}
+
+#[pymethods]
+impl Loan {
+    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        refuse_twice(self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
+        let loan = self.channel.get().lend(py, self.shape.as_deref(), self.timeout)?;
+        let dtype = dtypes::to_numpy(py, loan.array().dtype())?;
+        let array = lease::to_ndarray(&dtype, loan.array().clone())?;
+        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((loan, array.clone().unbind()));
+        Ok(array)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        class: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((loan, array)) = lent else { return Ok(()) };
+        end_of(&array, py)?;
+        match class.is_none() {
+            true => loan.publish(&self.meta).map(drop).map_err(to_py),
+            false => {
+                loan.cancel();
+                Ok(())
+            }
+        }
+    }
+}
+
+fn refuse_twice(is_entered: bool) -> PyResult<()> {
+    match is_entered {
+        true => Err(PyRuntimeError::new_err("it is entered already")),
+        false => Ok(()),
+    }
+}
+
+/// A message that is looked at in a ``with``, and given back at its end.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Delivery {
+    channel: Py<Channel>,
+    timeout: Option<f64>,
+    held: Mutex<Option<(shmarray::View, Py<PyAny>)>>,
+}
+
+impl Delivery {
+    fn enter<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let channel = self.channel.get();
+        let view = channel.receive_view(py, self.timeout)?;
+        let dtype = dtypes::to_numpy(py, view.array().dtype())?;
+        let array = lease::to_ndarray(&dtype, view.array().clone())?;
+        channel.set_last(py, &view)?;
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((view, array.clone().unbind()));
+        Ok(array)
+    }
+
+    fn give_back(&self, py: Python<'_>) -> PyResult<()> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((view, array)) = held else { return Ok(()) };
+        if view.is_in_slot() {
+            end_of(&array, py)?;
+        }
+        view.release();
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Delivery {
+    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        refuse_twice(self.held.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
+        self.enter(py)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _class: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.give_back(py)
+    }
+}
+
+/// The messages of a channel, each valid until the next.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Messages(Delivery);
+
+#[pymethods]
+impl Messages {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.give_back(py)?;
+        self.0.enter(py).map_err(|error| match error.is_instance_of::<PyEOFError>(py) {
+            true => PyStopIteration::new_err(()),
+            false => error,
+        })
+    }
+}

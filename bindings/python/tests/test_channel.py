@@ -1,0 +1,441 @@
+"""Channels: loans and deliveries, streams, event loops, forks, deaths and bad input."""
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import shmarray
+from conftest import Peer
+from shmarray import Channel
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has channels")
+
+
+def numbers(**options):
+    return Channel.create("numbers", 2, "i4", **options)
+
+
+def received(channel, timeout=None):
+    with channel.receive(timeout) as a:
+        assert a[0] == a[1], "a torn message"
+        return int(a[0])
+
+
+def send(channel, number, **options):
+    channel.send(np.array([number, number], "i4"), **options)
+
+
+def test_a_loan_becomes_a_message_and_a_message_a_delivery():
+    sends = Channel.create("frames", (2, 3), "f4", slots=2)
+    receives = Channel.open("frames")
+    before = time.time_ns()
+    with sends.loan(meta=b"left") as frame:
+        assert type(frame) is np.ndarray
+        assert (frame.shape, frame.dtype, frame.flags.writeable) == ((2, 3), np.dtype("f4"), True)
+        frame[:] = np.arange(6).reshape(2, 3)
+    with receives.receive() as frame:
+        assert frame.tolist() == [[0, 1, 2], [3, 4, 5]]
+        last = receives.last
+        assert (last.sequence, last.meta, last.missed) == (0, b"left", 0)
+        assert before <= last.time_ns <= time.time_ns()
+    assert sends.last is None
+    assert (receives.name, receives.shape, receives.mode, receives.slots) == (
+        "frames",
+        (2, 3),
+        "queue",
+        2,
+    )
+
+
+def test_a_loan_whose_body_raises_is_given_back_and_nobody_receives_it():
+    channel = numbers(slots=1)
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError), channel.loan() as a:
+            a[0] = 1 / 0
+    assert not channel.poll()
+    send(channel, 3, timeout=0)
+    assert received(channel) == 3
+
+
+def test_what_is_used_after_its_with_is_readonly_and_does_no_harm():
+    channel = numbers(slots=1)
+    with channel.loan() as loan:
+        loan[:] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        loan[0] = 2
+    with channel.receive() as a:
+        view = a[1:]
+    with pytest.raises(ValueError, match="read-only"):
+        a[0] = 2
+    send(channel, 7)
+    assert view[0] == 7  # the slot has the next message: documented, and memory of this process
+    del channel
+    assert view[0] == 7
+
+
+def test_an_array_of_a_slot_reaches_no_other_slot():
+    channel = numbers(slots=3)
+    for number in range(3):
+        send(channel, number)
+    with channel.receive() as _, channel.receive() as second:
+        assert memoryview(second.base).nbytes == 64  # a slot, filled up to 64 bytes
+        assert not shmarray.is_shared(second)
+
+
+def test_a_stream_ends_after_what_was_sent():
+    sends, receives = numbers(), Channel.open("numbers")
+    for number in range(5):
+        send(sends, number)
+    sends.close()
+    assert [int(a[0]) for a in receives] == [0, 1, 2, 3, 4]
+    with pytest.raises(EOFError, match="closed"), receives.receive():
+        pass
+
+
+def test_each_receiver_of_a_broadcast_sees_each_message_and_is_told_what_it_missed():
+    sends = numbers(mode="broadcast", slots=2, when_full="drop_oldest")
+    quick, slow = Channel.open("numbers"), Channel.open("numbers")
+    late = Channel.open("numbers", receive=False)
+    for number in range(5):
+        send(sends, number)
+        assert received(quick) == number
+    assert (received(slow), slow.last.missed) == (3, 3)
+    with pytest.raises(TimeoutError):
+        received(late, timeout=0)
+    send(sends, 9)
+    assert received(late) == 9
+
+
+def test_full_channels_wait_or_raise():
+    waits = numbers(slots=1)
+    send(waits, 1)
+    for attempt in (lambda: send(waits, 2, timeout=0.01), lambda: waits.loan(0).__enter__()):
+        with pytest.raises(TimeoutError):
+            attempt()
+    raises = Channel.create("other", 2, "i4", slots=1, when_full="error")
+    send(raises, 1)
+    with pytest.raises(shmarray.Full):
+        send(raises, 2)
+    assert issubclass(shmarray.Full, shmarray.Error)
+
+
+def test_shapes_vary_up_to_the_channels():
+    channel = Channel.create("images", (4, 5), "u1", varying=True)
+    for shape in [(4, 5), (2, 3), (), (0, 7), (20,)]:
+        with channel.loan(shape=shape) as a:
+            assert a.shape == shape
+        with channel.receive() as a:
+            assert a.shape == shape
+    channel.send(np.ones((3, 2), "u1"))
+    with channel.receive() as a:
+        assert a.sum() == 6
+    for shape in [(5, 5), (21,), (1,) * 9]:
+        with pytest.raises(ValueError, match="shape"), channel.loan(shape=shape):
+            pass
+
+
+def test_any_strides_and_dtypes_are_sent():
+    channel = Channel.create("images", (3, 2), "i8")
+    whole = np.arange(24).reshape(4, 6)
+    for part in (
+        whole[:3, :2],
+        whole[::-1][:3, ::3],
+        whole.T[:3, :2],
+        np.asfortranarray(whole)[:3, :2],
+    ):
+        channel.send(part)
+        with channel.receive() as a:
+            np.testing.assert_array_equal(a, part)
+    record = np.dtype([("x", "<f8"), ("name", "S5"), ("when", "<M8[ns]")])
+    structured = Channel.create("records", 2, record)
+    structured.send(np.array([(1.5, b"one", 7), (2.5, b"two", 8)], record))
+    with structured.receive() as a:
+        assert a.dtype == record and a["name"].tolist() == [b"one", b"two"]
+
+
+def test_arrays_that_lie_elsewhere_are_held_by_their_messages():
+    channel = Channel.create_by_handle("arrays")
+    assert (channel.shape, channel.dtype) == (None, None)
+    a = shmarray.zeros((100, 100))
+    channel.send(a[10:20])
+    channel.send(np.arange(7))
+    del a
+    with channel.receive() as first, channel.receive() as second:
+        assert first.shape == (10, 100) and second.tolist() == list(range(7))
+        first[0, 0] = 4
+    assert first[0, 0] == 4 and first.flags.writeable  # it is nobody's slot
+    with pytest.raises(ValueError, match="handles"), channel.loan():
+        pass
+
+
+def test_the_fd_and_poll():
+    sends, receives = numbers(), Channel.open("numbers")
+    fd = receives.fileno()
+    assert not select.select([receives], [], [], 0)[0] and not receives.poll()
+    assert not receives.poll(0.01)
+    send(sends, 1)
+    assert select.select([fd], [], [])[0] and receives.poll(None)
+    assert received(receives) == 1
+    assert not select.select([fd], [], [], 0)[0]
+    sends.close()
+    assert select.select([fd], [], [])[0] and receives.poll(None)
+
+
+def test_an_event_loop_waits_for_several_channels():
+    names = ["one", "two", "three"]
+    # They have room for all: a send that waits stops the loop in which the receivers run.
+    sends = [Channel.create(name, (), "i8", slots=16) for name in names]
+
+    async def gather(name):
+        async with asyncio.timeout(60):
+            return [int(a) async for a in Channel.open(name)]
+
+    async def all_of_them():
+        tasks = [asyncio.create_task(gather(name)) for name in names]
+        for number in range(10):
+            for channel in sends:
+                channel.send(np.array(number))
+            await asyncio.sleep(0)
+        for channel in sends:
+            channel.close()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(all_of_them()) == [list(range(10))] * 3
+
+
+def test_other_threads_run_while_one_waits():
+    sends, receives = numbers(), Channel.open("numbers")
+    got = []
+    thread = threading.Thread(target=lambda: got.append(received(receives)))
+    thread.start()
+    send(sends, 5)
+    thread.join()
+    assert got == [5]
+
+
+def interrupted(call):
+    """A program that waits in a call, is sent SIGINT, and says what came of it."""
+    text = f"""
+        import numpy as np, os, shmarray, sys
+        channel = shmarray.Channel.create("numbers", 2, "i4", slots=1)
+        full = shmarray.Channel.create("full", 2, "i4", slots=1)
+        full.send(np.zeros(2, "i4"))
+        print("waits", flush=True)
+        try:
+            {call}
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(text)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def sleeps(pid):
+    """Whether a process waits in a call."""
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "S"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "channel.receive().__enter__()",
+        "full.loan().__enter__()",
+        "full.send(np.zeros(2, 'i4'))",
+        "channel.poll(None)",
+        "next(iter(channel))",
+        "shmarray.Channel.open('nothing', timeout=None)",
+    ],
+)
+def test_ctrl_c_works_in_every_wait(call):
+    with interrupted(call) as program:
+        assert program.stdout.readline() == "waits\n"
+        while not sleeps(program.pid):
+            pass
+        program.send_signal(signal.SIGINT)
+        assert program.stdout.readline() == "interrupted\n"
+
+
+def echo(requests, answers):
+    for a in requests:
+        answers.send(a * 2)
+    answers.close()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_worker_gets_its_channels_as_arguments(method):
+    context = multiprocessing.get_context(method)
+    requests, answers = numbers(), Channel.create("answers", 2, "i4")
+    worker = context.Process(target=echo, args=(requests, answers))
+    worker.start()
+    for number in range(20):
+        send(requests, number)
+        assert received(answers) == 2 * number
+    requests.close()
+    worker.join()
+    assert worker.exitcode == 0
+    with pytest.raises(EOFError):
+        received(answers)
+    shmarray.sweep()  # a worker of multiprocessing ends by os._exit
+
+
+def test_a_killed_process_costs_the_others_nothing():
+    for mode in ("queue", "broadcast"):
+        with numbers(slots=1, mode=mode) as channel:
+            dead = Peer()
+            dead.run(
+                "channel = shmarray.Channel.open('numbers'); loan = channel.loan().__enter__()"
+            )
+            with pytest.raises(TimeoutError):
+                send(channel, 1, timeout=0)
+            dead.kill()
+            send(channel, 2)
+            if mode == "queue":
+                assert received(channel) == 2
+
+
+def test_a_dead_sender_is_told_apart_from_one_that_closed():
+    receives = numbers()
+    dead = Peer()
+    dead.run("channel = shmarray.Channel.open('numbers'); channel.send(np.ones(2, 'i4'))")
+    dead.kill()
+    assert received(receives) == 1
+    with pytest.raises(EOFError, match="died"):
+        received(receives)
+
+
+def test_an_exit_without_a_close_is_one(peer):
+    receives = numbers()
+    peer.run("channel = shmarray.Channel.open('numbers'); channel.send(np.ones(2, 'i4'))")
+    peer.leave()
+    assert received(receives) == 1
+    with pytest.raises(EOFError, match="closed"):
+        received(receives)
+
+
+def test_a_copy_of_a_pickle_opens_the_same_channel():
+    channel = numbers()
+    other = pickle.loads(pickle.dumps(channel))
+    send(channel, 4)
+    assert received(other) == 4 and repr(other) == "<shmarray.Channel 'numbers'>"
+
+
+def test_one_waits_for_a_channel_that_is_not_there_yet():
+    with pytest.raises(FileNotFoundError):
+        Channel.open("numbers")
+    with pytest.raises(TimeoutError):
+        Channel.open("numbers", timeout=0.01)
+    opened = []
+    thread = threading.Thread(target=lambda: opened.append(Channel.open("numbers", timeout=None)))
+    thread.start()
+    channel = numbers()
+    thread.join()
+    send(channel, 8)
+    assert received(opened.pop()) == 8
+
+
+def test_exist_ok_and_persist():
+    first = numbers(exist_ok=True)
+    second = numbers(exist_ok=True)
+    send(first, 1)
+    assert received(second) == 1
+    with pytest.raises(FileExistsError):
+        numbers()
+    with pytest.raises(ValueError, match="slots"):
+        numbers(exist_ok=True, slots=3)
+    lasting = Channel.create("lasting", 2, "i4", persist=True)
+    send(lasting, 6)
+    del lasting
+    assert received(Channel.open("lasting")) == 6
+    shmarray.unlink("lasting")
+    assert [info.kind for info in shmarray.segments()] == ["channel"]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error", "says"),
+    [
+        (lambda: Channel.create("b c", 2, "i4"), ValueError, "b c"),
+        (lambda: Channel.create("b", -1, "i4"), ValueError, "shape"),
+        (lambda: Channel.create("b", "x", "i4"), TypeError, "integer"),
+        (lambda: Channel.create("b", 2, object), TypeError, "object"),
+        (lambda: Channel.create("b", 2, "i4", slots=0), ValueError, "slots"),
+        (lambda: Channel.create("b", 2, "i4", slots=-1), ValueError, "slots"),
+        (lambda: Channel.create("b", 2, "i4", ends=5000), ValueError, "ends"),
+        (lambda: Channel.create("b", 2, "i4", mode="other"), ValueError, "mode"),
+        (lambda: Channel.create("b", 2, "i4", when_full="x"), ValueError, "when_full"),
+        (lambda: Channel.create("b", 2, "i4", file_mode=0o644), ValueError, "file_mode"),
+        (lambda: Channel.create("b", 1 << 50, "i4"), (MemoryError, OSError), "bytes asked"),
+        (lambda: Channel("b"), TypeError, "Channel.create"),
+        (lambda: Channel.open(7), TypeError, "str"),
+    ],
+)
+def test_arguments_that_no_channel_can_have(attempt, error, says):
+    with pytest.raises(error, match=says):
+        attempt()
+
+
+def test_arrays_that_do_not_fit_are_refused_and_nothing_is_lost():
+    channel = numbers(slots=1)
+    with pytest.raises(TypeError, match="<f8"):
+        channel.send(np.zeros(2))
+    with pytest.raises(ValueError, match="shape"):
+        channel.send(np.zeros(3, "i4"))
+    with pytest.raises(TypeError, match="ndarray"):
+        channel.send([1, 2])
+    with pytest.raises(ValueError, match="65 bytes"):
+        send(channel, 1, meta=b"m" * 65)
+    with pytest.raises(ValueError, match="65 bytes"):
+        channel.loan(meta=b"m" * 65)
+    with pytest.raises(ValueError, match="timeout"):
+        received(channel, float("nan"))
+    send(channel, 1, timeout=0, meta=b"m" * 64)
+    assert received(channel) == 1
+    channel.close()
+    for attempt in (lambda: send(channel, 1), lambda: received(channel), channel.poll):
+        with pytest.raises(ValueError, match="closed"):
+            attempt()
+    channel.close()
+    _array = shmarray.zeros(3, name="array")
+    with pytest.raises(ValueError, match="an array's"):
+        Channel.open("array")
+    _other = Channel.create("other", 2, "i4")
+    with pytest.raises(ValueError, match="channel"):
+        shmarray.attach("other")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it needs root, to become another user")
+def test_another_user_follows_a_broadcast(directory):
+    os.chmod(directory, 0o1777)
+    channel = numbers(mode="broadcast", slots=2, file_mode=0o644)
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setgid(64322)
+        os.setuid(64322)
+        follower = Channel.open("numbers")
+        os.write(ready[1], b"r")
+        os.read(go[0], 1)
+        ok = follower.is_follower and received(follower) == 4 and follower.last.missed == 3
+        try:
+            send(follower, 1)
+        except PermissionError:
+            os._exit(0 if ok else 1)
+        os._exit(2)
+    os.read(ready[0], 1)
+    for number in range(1, 6):
+        send(channel, number)
+    os.write(go[1], b"g")
+    assert os.waitpid(child, 0)[1] == 0
