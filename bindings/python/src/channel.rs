@@ -4,6 +4,8 @@
 //! ndarray becomes read-only: it must not be used from then on, but it does no harm.
 #![allow(unsafe_code)] // a copy from memory that NumPy describes
 
+mod options;
+
 use std::os::fd::RawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,14 +14,16 @@ use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration, PyTimeoutErr
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use shmarray::{ChannelMode, ChannelOptions, Delivered, Loaned, Posted, WhenFull};
+use shmarray::{ChannelMode, Delivered, Loaned, Posted};
 
+use crate::dimensions;
 use crate::dtypes;
 use crate::error::{Full, expected, to_py, value_error};
 use crate::lease;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
 use crate::message::wait_in_steps;
-use crate::{dimensions, parse_mode};
+
+use options::Options;
 
 const UNKNOWN_OUTCOME: shmarray::Error =
     shmarray::Error::Unsupported { what: "an outcome of a later version" };
@@ -40,62 +44,6 @@ pub(crate) struct Last {
     time_ns: u64,
     meta: Py<PyBytes>,
     missed: u64,
-}
-
-/// The options of a new channel as Python passes them.
-#[derive(FromPyObject)]
-struct Options {
-    #[pyo3(item)]
-    slots: i64,
-    #[pyo3(item)]
-    mode: String,
-    #[pyo3(item)]
-    when_full: String,
-    #[pyo3(item)]
-    varying: bool,
-    #[pyo3(item)]
-    exist_ok: bool,
-    #[pyo3(item)]
-    persist: bool,
-    #[pyo3(item)]
-    file_mode: i64,
-    #[pyo3(item)]
-    ends: i64,
-}
-
-impl Options {
-    fn to_core(&self) -> PyResult<ChannelOptions> {
-        let count = |what: &str, count: i64| {
-            let refuse = |_| value_error(format!("invalid {what}: {count} is not from 1 to 1023"));
-            u32::try_from(count).map_err(refuse)
-        };
-        let mode = match self.mode.as_str() {
-            "queue" => ChannelMode::Queue,
-            "broadcast" => ChannelMode::Broadcast,
-            other => {
-                let reason = "is neither 'queue' nor 'broadcast'";
-                return Err(value_error(format!("invalid mode: {other:?} {reason}")));
-            }
-        };
-        let when_full = match self.when_full.as_str() {
-            "block" => WhenFull::Block,
-            "drop_oldest" => WhenFull::DropOldest,
-            "error" => WhenFull::Fail,
-            other => {
-                let reason = "is none of 'block', 'drop_oldest' and 'error'";
-                return Err(value_error(format!("invalid when_full: {other:?} {reason}")));
-            }
-        };
-        Ok(ChannelOptions::new()
-            .slots(count("slots", self.slots)?)
-            .ends(count("ends", self.ends)?)
-            .mode(mode)
-            .when_full(when_full)
-            .varying(self.varying)
-            .exist_ok(self.exist_ok)
-            .persist(self.persist)
-            .file_mode(parse_mode(self.file_mode)?))
-    }
 }
 
 impl Channel {
@@ -300,7 +248,7 @@ impl Channel {
     }
 
     /// Returns whether a receive would not wait, and waits for that at most so many seconds.
-    #[pyo3(signature = (timeout=Some(0.0)))]
+    #[pyo3(signature = (timeout=Some(0.0)), text_signature = "($self, timeout=0.0)")]
     fn poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         match timeout {
             Some(0.0) => self.channel.is_ready().map_err(to_py),
@@ -323,14 +271,9 @@ impl Channel {
         slf
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
-        self.close(py);
+    #[pyo3(signature = (*error))]
+    fn __exit__(&self, error: &Bound<'_, PyTuple>) {
+        self.close(error.py());
     }
 
     #[getter]
@@ -417,17 +360,12 @@ impl Loan {
         Ok(array)
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        class: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    #[pyo3(signature = (*error))]
+    fn __exit__(&self, error: &Bound<'_, PyTuple>) -> PyResult<()> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((loan, array)) = lent else { return Ok(()) };
-        end_of(&array, py)?;
-        match class.is_none() {
+        end_of(&array, error.py())?;
+        match error.is_empty() || error.get_item(0)?.is_none() {
             true => loan.publish(&self.meta).map(drop).map_err(to_py),
             false => {
                 loan.cancel();
@@ -482,14 +420,9 @@ impl Delivery {
         self.enter(py)
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.give_back(py)
+    #[pyo3(signature = (*error))]
+    fn __exit__(&self, error: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.give_back(error.py())
     }
 }
 

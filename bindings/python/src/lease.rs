@@ -98,7 +98,7 @@ impl Lease {
         self.array().layout().len() * self.array().dtype().itemsize()
     }
 
-    /// Exports the data of the whole segment, or of the channel's slot, read-only if its pages are.
+    /// Exports the data of the whole segment, or of a channel's slot, read-only if its pages are.
     ///
     /// # Safety
     /// `view` points to a `Py_buffer` that may be written, as the interpreter guarantees for this
@@ -112,9 +112,9 @@ impl Lease {
         let whole = array.whole();
         let (data, bytes) = (whole.as_ptr().cast(), whole.shape()[0]);
         let readonly = c_int::from(array.is_readonly());
-        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. That of `whole` is mapped
-        // while `array` lives, and `array` lives in `lease`, to which the view gets a reference.
-        // The size is that of a mapping, so it fits an isize.
+        // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. That of `whole` is
+        // mapped while `array` lives, and `array` lives in `lease`, to which the view gets a
+        // reference. The size is that of a mapping, so it fits an isize.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(view, lease.as_ptr(), data, bytes as isize, readonly, flags)
         };

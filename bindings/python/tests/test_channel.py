@@ -161,7 +161,8 @@ def test_any_strides_and_dtypes_are_sent():
     structured = Channel.create("records", 2, record)
     structured.send(np.array([(1.5, b"one", 7), (2.5, b"two", 8)], record))
     with structured.receive() as a:
-        assert a.dtype == record and a["name"].tolist() == [b"one", b"two"]
+        assert a.dtype == record
+        assert a["name"].tolist() == [b"one", b"two"]
 
 
 def test_arrays_that_lie_elsewhere_are_held_by_their_messages():
@@ -172,9 +173,11 @@ def test_arrays_that_lie_elsewhere_are_held_by_their_messages():
     channel.send(np.arange(7))
     del a
     with channel.receive() as first, channel.receive() as second:
-        assert first.shape == (10, 100) and second.tolist() == list(range(7))
+        assert first.shape == (10, 100)
+        assert second.tolist() == list(range(7))
         first[0, 0] = 4
-    assert first[0, 0] == 4 and first.flags.writeable  # it is nobody's slot
+    assert first[0, 0] == 4
+    assert first.flags.writeable
     with pytest.raises(ValueError, match="handles"), channel.loan():
         pass
 
@@ -182,14 +185,17 @@ def test_arrays_that_lie_elsewhere_are_held_by_their_messages():
 def test_the_fd_and_poll():
     sends, receives = numbers(), Channel.open("numbers")
     fd = receives.fileno()
-    assert not select.select([receives], [], [], 0)[0] and not receives.poll()
+    assert not select.select([receives], [], [], 0)[0]
+    assert not receives.poll()
     assert not receives.poll(0.01)
     send(sends, 1)
-    assert select.select([fd], [], [])[0] and receives.poll(None)
+    assert select.select([fd], [], [])[0]
+    assert receives.poll(None)
     assert received(receives) == 1
     assert not select.select([fd], [], [], 0)[0]
     sends.close()
-    assert select.select([fd], [], [])[0] and receives.poll(None)
+    assert select.select([fd], [], [])[0]
+    assert receives.poll(None)
 
 
 def test_an_event_loop_waits_for_several_channels():
@@ -329,7 +335,8 @@ def test_a_copy_of_a_pickle_opens_the_same_channel():
     channel = numbers()
     other = pickle.loads(pickle.dumps(channel))
     send(channel, 4)
-    assert received(other) == 4 and repr(other) == "<shmarray.Channel 'numbers'>"
+    assert received(other) == 4
+    assert repr(other) == "<shmarray.Channel 'numbers'>"
 
 
 def test_one_waits_for_a_channel_that_is_not_there_yet():

@@ -20,7 +20,7 @@ LAYERS = (
     {"_core"},
     {"_error", "_family", "_shortage", "_wire"},
     {"_codec"},
-    {"_by_handle", "_create", "_dumps", "_files", "_share"},
+    {"_by_handle", "_channel", "_create", "_dumps", "_files", "_share"},
     {"_ipc"},
     {"_workers"},
     {"multiprocessing"},

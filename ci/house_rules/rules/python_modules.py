@@ -21,7 +21,7 @@ LAYERS = (
     {"_core"},
     {"_error", "_family", "_shortage", "_wire"},
     {"_codec"},
-    {"_create", "_share", "_dumps", "_by_handle", "_files"},
+    {"_create", "_share", "_dumps", "_by_handle", "_files", "_channel"},
     {"_ipc"},
     {"_workers"},
     {"multiprocessing"},

@@ -3,11 +3,10 @@
 import asyncio
 import operator
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from typing_extensions import Self
 
 from . import _core
 
@@ -96,21 +95,9 @@ class Channel(_core.Channel):
         >>> shmarray.Channel.create("frames", (480, 640), "u1").shape
         (480, 640)
         """
-        try:
-            dimensions = [operator.index(shape)]  # type: ignore[arg-type]
-        except TypeError:
-            dimensions = [operator.index(count) for count in shape]  # type: ignore[union-attr]
-        options = {
-            "slots": operator.index(slots),
-            "mode": mode,
-            "when_full": when_full,
-            "varying": varying,
-            "exist_ok": exist_ok,
-            "persist": persist,
-            "file_mode": operator.index(file_mode),
-            "ends": operator.index(ends),
-        }
-        return super().__new__(cls, name, dimensions, np.dtype(dtype), options, False, None)
+        options = _options(slots, mode, when_full, exist_ok, varying, persist, file_mode, ends)
+        of = (_dimensions(shape), np.dtype(dtype))
+        return super().__new__(cls, name, *of, options, False, None)
 
     @classmethod
     def create_by_handle(
@@ -137,16 +124,7 @@ class Channel(_core.Channel):
         ...     a.shape
         (2, 3)
         """
-        options = {
-            "slots": operator.index(slots),
-            "mode": mode,
-            "when_full": when_full,
-            "varying": False,
-            "exist_ok": exist_ok,
-            "persist": persist,
-            "file_mode": _OURS_ALONE,
-            "ends": operator.index(ends),
-        }
+        options = _options(slots, mode, when_full, exist_ok, False, persist, _OURS_ALONE, ends)
         return super().__new__(cls, name, None, None, options, False, None)
 
     @classmethod
@@ -172,7 +150,11 @@ class Channel(_core.Channel):
         return super().__new__(cls, name, None, None, None, receive, timeout)
 
     def __aiter__(self) -> AsyncGenerator[NDArray[Any], None]:
-        """Iterates over the messages in an event loop of asyncio, each valid until the next."""
+        """Iterates over the messages in an event loop of asyncio, each valid until the next.
+
+        A ``send`` or ``loan`` that waits stops the loop: give it ``timeout=0`` there, or enough
+        slots.
+        """
         return _messages(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -180,6 +162,34 @@ class Channel(_core.Channel):
 
     def __repr__(self) -> str:
         return f"<shmarray.Channel {self.name!r}>"
+
+
+def _options(
+    slots: int,
+    mode: str,
+    when_full: str,
+    exist_ok: bool,
+    varying: bool,
+    persist: bool,
+    file_mode: int,
+    ends: int,
+) -> dict[str, Any]:
+    return {
+        "slots": operator.index(slots),
+        "mode": mode,
+        "when_full": when_full,
+        "varying": varying,
+        "exist_ok": exist_ok,
+        "persist": persist,
+        "file_mode": operator.index(file_mode),
+        "ends": operator.index(ends),
+    }
+
+
+def _dimensions(shape: SupportsIndex | Sequence[SupportsIndex]) -> list[int]:
+    if isinstance(shape, SupportsIndex):
+        return [operator.index(shape)]
+    return [operator.index(count) for count in shape]
 
 
 def _opened(cls: type[Channel], name: str, receives: bool) -> Channel:

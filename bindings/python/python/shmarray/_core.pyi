@@ -80,7 +80,7 @@ class Error(Exception):
 class StaleHandleError(Error):
     """The handle belongs to an earlier life of its segment."""
 
-class Full(Error):
+class Full(Error):  # noqa: N818 (the name is the same in every language)
     """No slot of the channel is free, and it was created with ``when_full="error"``."""
 
 @final
