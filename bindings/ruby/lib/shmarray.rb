@@ -133,3 +133,4 @@ require "shmarray/reductions"
 require "shmarray/io_buffer"
 require "shmarray/npy"
 require "shmarray/pipe" if defined?(Shmarray::Pipe)
+require "shmarray/channel" if defined?(Shmarray::Channel)

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self, SupportsIndex, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 __all__ = [
     "QUEUE_SLOT_BYTES",
@@ -126,6 +126,7 @@ class Messages:
     def __iter__(self) -> Self: ...
     def __next__(self) -> NDArray[Any]: ...
 
+@disjoint_base
 class Channel:
     """A bounded queue of arrays between processes. ``shmarray.Channel`` documents it."""
 

@@ -11,6 +11,7 @@ end
 
 require "shmarray"
 Shmarray.send(:bind_numo)
+require "numo/shared/channel" if defined?(Shmarray::Channel)
 require "numo/shared/guards"
 require "numo/shared/npy"
 require "numo/shared/reference"
@@ -123,7 +124,7 @@ module Numo
     #   @return [Hash{Symbol => Integer}]
 
     # These are for the guards and for Numo::Parallel.
-    private_class_method :copied?, :copy_to, :copy_if_room, :shareable?, :unfilled?
+    private_class_method :copied?, :copy_to, :copy_if_room, :dtype_of, :shareable?, :unfilled?
   end
 end
 

@@ -29,6 +29,12 @@ pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) ->
     }
 }
 
+/// Runs work that waits for a short time, while other Ruby threads run. The work must touch no Ruby
+/// object.
+pub(crate) fn waiting<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    without_gvl(work)
+}
+
 /// Tells Ruby that methods defined from here on may run in any Ractor: all shared state is core's,
 /// which has its own locks.
 pub(crate) fn allow_ractors() {

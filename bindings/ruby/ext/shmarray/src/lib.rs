@@ -27,6 +27,7 @@
 //! | `system` | system calls that Ruby lacks, for `Numo::Parallel` |
 //! | `job_counter` | which worker of `Numo::Parallel` does which job next |
 //! | `message` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
+//! | `channel` | the class `Shmarray::Channel` |
 //!
 //! The modules form a line: each uses only those before it. The extension loads without Numo; the
 //! modules with Numo's name wait until `lib/numo/shared.rb` calls `Shmarray.bind_numo`.
@@ -56,6 +57,8 @@ mod contained;
 #[cfg(target_os = "linux")]
 mod message;
 #[cfg(target_os = "linux")]
+mod channel;
+#[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
 mod job_counter;
@@ -78,6 +81,8 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     wrap::define(ruby)?;
     #[cfg(target_os = "linux")]
     message::define(ruby, shmarray)?;
+    #[cfg(target_os = "linux")]
+    channel::define(ruby, shmarray)?;
     #[cfg(target_os = "linux")]
     system::define(shmarray)?;
     #[cfg(target_os = "linux")]

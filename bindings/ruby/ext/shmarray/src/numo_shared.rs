@@ -32,6 +32,7 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
     shared.define_singleton_method("share", function!(share, 1))?;
     shared.define_singleton_method("shared?", function!(is_shared_p, 1))?;
     shared.define_singleton_method("shareable?", function!(is_shareable, 1))?;
+    shared.define_singleton_method("dtype_of", function!(dtype_text, 1))?;
     shared.define_singleton_method("copy_to", function!(copy_to, 3))?;
     shared.define_singleton_method("copy_if_room", function!(copy_if_room, 1))?;
     shared.define_singleton_method("copied?", function!(is_copied, 1))?;
@@ -72,6 +73,11 @@ pub(crate) fn is_shareable(ruby: &Ruby, class: Value) -> Result<bool, Error> {
     Ok(dtype_of(ruby, numo(ruby)?, class).is_ok())
 }
 
+/// Returns the dtype of one of Numo's classes of numbers, as a type string.
+fn dtype_text(ruby: &Ruby, class: Value) -> Result<String, Error> {
+    Ok(dtype_of(ruby, numo(ruby)?, class)?.text().to_owned())
+}
+
 /// Returns whether another thread is copying its elements.
 fn is_copied(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     Ok(read(numo(ruby)?, value, 1).is_some_and(|found| Source::is_one(found.holder)))
@@ -92,6 +98,11 @@ fn handle_to_send(ruby: &Ruby, value: Value) -> Result<String, Error> {
 /// Returns whether Numo is bound and this is a Numo array.
 pub(crate) fn is_numo(ruby: &Ruby, value: Value) -> bool {
     numo(ruby).is_ok_and(|numo| numo.narray(value).is_some())
+}
+
+/// Returns the core array of a Numo array: itself if it is in shared memory, else a shared copy.
+pub(crate) fn shared_copy(ruby: &Ruby, value: Value) -> Result<Array, Error> {
+    shared_array(ruby, share(ruby, value)?)
 }
 
 /// Returns the core array of a Numo array in shared memory.

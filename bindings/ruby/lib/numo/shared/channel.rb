@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+module Numo
+  module Shared
+    # A channel whose arrays are Numo's: {Shmarray::Channel} has the methods.
+    #
+    # An array of a message or a loan is valid inside its block. Numo cannot close it: afterwards
+    # its slot has other messages, and it must not be used. Copy what you need.
+    #
+    # @example
+    #   frames = Numo::Shared::Channel.create("frames", Numo::SFloat, [2, 3])
+    #   frames.loan { |frame| frame.fill(0.5) }
+    #   frames.receive { |frame| frame.sum } # => 3.0
+    class Channel < Shmarray::Channel
+      class << self
+        # As {Shmarray::Channel.create}, with one of Numo's classes as the dtype.
+        # @param type [Class]
+        # @return [Channel]
+        def create(name, type, shape, **options)
+          super(name, Shared.send(:dtype_of, type), shape, **options)
+        end
+      end
+
+      private
+
+      def given(array)
+        Shared.attach(array)
+      end
+    end
+  end
+end

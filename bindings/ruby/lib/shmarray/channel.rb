@@ -1,0 +1,272 @@
+# frozen_string_literal: true
+
+require "io/wait" # IO#wait_readable, which Ruby 3.1 does not have by itself
+
+module Shmarray
+  # A bounded queue of arrays in shared memory, which any process opens by its name.
+  #
+  # A sender takes a slot on {#loan}, fills it in place and publishes it; a receiver looks at the
+  # slot itself. Nothing is copied. Programs in other languages open the same channel. Each message
+  # goes to one receiver (+mode: :queue+) or to all (+:broadcast+), in the order of each sender. A
+  # process that is killed costs the others the message that it had, and nothing else.
+  #
+  # A channel lives while anyone has it open. In a forked child it is opened anew.
+  #
+  # @example The other end may be in another process
+  #   camera = Shmarray::Channel.create("frames", :float32, [2, 3], slots: 4)
+  #   viewer = Shmarray::Channel.open("frames")
+  #   camera.loan(meta: "left") { |frame| frame.fill(0.5) }
+  #   camera.close
+  #   viewer.each { |frame| frame.sum } # ends, since every sender has closed
+  #   viewer.last.meta # => "left"
+  class Channel
+    include Enumerable
+
+    # What is known of a message: +sequence+ (0 for the first of the channel), +time_ns+
+    # (nanoseconds since 1970), +meta+ (the bytes that were sent beside it) and +missed+ (messages
+    # that were dropped since the one before).
+    Facts = Struct.new(:sequence, :time_ns, :meta, :missed)
+
+    class << self
+      # Makes a channel whose messages are arrays of this dtype and shape.
+      #
+      # @param name [String] 1 to 64 of the characters +A-Z a-z 0-9 . _ -+
+      # @param dtype [Symbol, String] as for {Array.create}
+      # @param shape [Integer, ::Array<Integer>] elements in each dimension
+      # @param slots [Integer] how many messages can be under way, at most 1023
+      # @param mode [:queue, :broadcast] whether a message goes to one receiver or to each
+      # @param when_full [:block, :drop_oldest, :error] what a sender does when all slots are taken:
+      #   it waits; it drops the oldest message, and receivers are told how many they missed; or it
+      #   raises {Full}
+      # @param exist_ok [Boolean] whether an existing channel of this description is opened instead
+      # @param varying [Boolean] whether each message has a shape of its own, up to this one
+      # @param persist [Boolean] whether it outlives its processes, until {Shmarray.unlink}
+      # @param file_mode [Integer] permissions; with 0o644 other users can follow a broadcast
+      # @param ends [Integer] how many can have it open, at most 1023
+      # @return [Channel]
+      # @raise [Errno::EEXIST] if the name is taken
+      # @raise [Errno::ENOSPC] if shared memory is full
+      # @raise [ArgumentError, TypeError] if an argument is impossible
+      def create(name, dtype, shape, slots: 8, mode: :queue, when_full: :block, exist_ok: false,
+                 varying: false, persist: false, file_mode: 0o600, ends: 128)
+        made(name, dtype, shape, [counted(:slots, slots), mode, when_full, exist_ok, varying,
+                                  persist, counted(:file_mode, file_mode), counted(:ends, ends)])
+      end
+
+      # Makes a channel whose messages are arrays that lie elsewhere in shared memory. A message
+      # holds its array until it is received. Such a channel has no loans.
+      #
+      # @param name [String]
+      # @return [Channel]
+      # @example
+      #   arrays = Shmarray::Channel.create_by_handle("arrays")
+      #   arrays.send_array(Shmarray::Array.create(:int32, [2, 3]))
+      #   arrays.receive { |a| a.shape } # => [2, 3]
+      def create_by_handle(name, slots: 8, mode: :queue, when_full: :block, exist_ok: false,
+                           persist: false, ends: 128)
+        made(name, nil, nil, [counted(:slots, slots), mode, when_full, exist_ok, false, persist,
+                              0o600, counted(:ends, ends)])
+      end
+
+      # Opens the channel that has a name.
+      #
+      # A broadcast is received from now on, or with +receive: false+ from the first {#receive} on.
+      # Pass that where you only send: a receiver that never receives stops every sender of a
+      # broadcast, and itself. A broadcast of another user that was made with +file_mode: 0o644+ is
+      # followed: its messages are copied.
+      #
+      # @param name [String]
+      # @param receive [Boolean]
+      # @param timeout [Numeric, nil] seconds to wait until there is one; nil waits for ever
+      # @return [Channel]
+      # @raise [Errno::ENOENT] if there is none, and the timeout is 0
+      # @raise [TimeoutError] if there is none after that time
+      # @raise [ArgumentError] if the name is an array's, or all ends are in use
+      def open(name, receive: true, timeout: 0)
+        return opened(name, receive, nil) if timeout&.zero?
+
+        Steps.until(timeout, "there was no channel #{name}") { |step| opened(name, receive, step) }
+      end
+
+      private :made, :opened
+
+      private
+
+      def counted(what, number)
+        return number if number.is_a?(Integer) && number.between?(0, 0xffff)
+
+        raise ArgumentError, "invalid #{what}: #{number.inspect}"
+      end
+    end
+
+    # @!method name
+    #   @return [String]
+    # @!method shape
+    #   @return [::Array<Integer>, nil] that of a message, or the largest; nil if they are handles
+    # @!method dtype
+    #   @return [String, nil] that of a message; nil if they are handles
+    # @!method slots
+    #   @return [Integer]
+    # @!method mode
+    #   @return [:queue, :broadcast]
+    # @!method follower?
+    #   @return [Boolean] whether the channel is another user's, whose messages are copied
+    # @!method closed?
+    #   @return [Boolean]
+
+    # @!method close
+    #   Ends this process's part: the other side sees the end of the stream after what was sent.
+    #   @return [nil]
+
+    # @!method fileno
+    #   @return [Integer] an fd that is readable while {#receive} would not wait. A receive that
+    #     finds nothing makes it unreadable. The channel owns it, and a thread of the library sets
+    #     it.
+
+    # @return [Facts, nil] what is known of the message that was received last
+    attr_reader :last
+
+    # Takes a slot, and publishes it at the end of the block. If the block raises or is left, the
+    # slot is given back and nobody receives anything.
+    #
+    # @param timeout [Numeric, nil] seconds; nil waits for ever
+    # @param shape [::Array<Integer>, nil] that of this message, in a channel of varying shapes
+    # @param meta [String] at most 64 bytes for the receiver
+    # @yieldparam array [Array] its elements are what the slot's last message left; closed at the
+    #   end of the block
+    # @return [Integer] the sequence number of the message
+    # @raise [TimeoutError] if no slot was free in that time
+    # @raise [Full] if none is, and the channel was created with +when_full: :error+
+    # @raise [ArgumentError] if the shape does not fit or the metadata is too long
+    # @raise [IOError] if the channel is closed
+    def loan(timeout: nil, shape: nil, meta: "")
+      loan = wait(timeout, "no slot was free") { |step| lend_within(shape, step) }
+      begin
+        array = loan.array
+        yield given(array)
+        array.close
+        loan.publish(meta)
+      ensure
+        array&.close
+        loan.cancel
+      end
+    end
+
+    # Sends a copy of an array; in a channel of handles the array itself.
+    #
+    # @param array [Array, Numo::NArray]
+    # @param timeout [Numeric, nil] seconds; nil waits for ever
+    # @param meta [String] at most 64 bytes for the receiver
+    # @return [self]
+    # @raise as for {#loan}; [TypeError] for another dtype
+    def send_array(array, timeout: nil, meta: "")
+      wait(timeout, "no slot was free") { |step| send_within(array, meta, step) }
+      self
+    end
+
+    # Receives the next message, and gives its slot back at the end of the block.
+    #
+    # @param timeout [Numeric, nil] seconds; nil waits for ever
+    # @yieldparam array [Array] in its slot; closed at the end of the block
+    # @return [Object] the block's
+    # @raise [TimeoutError] if no message came in that time
+    # @raise [EOFError] if no process sends any more and all was received
+    # @raise [IOError] if the channel is closed
+    def receive(timeout: nil)
+      delivery = next_delivery(timeout)
+      begin
+        @last = Facts.new(*delivery.facts)
+        array = delivery.array
+        yield given(array)
+      ensure
+        array&.close
+        delivery.release
+      end
+    end
+
+    # Receives until every sender has closed or died. Without a block it returns an Enumerator,
+    # whose arrays are closed when the next is asked for.
+    #
+    # @yieldparam array [Array]
+    # @return [self, Enumerator]
+    def each(&block)
+      return to_enum unless block
+
+      loop { receive(&block) }
+      self
+    rescue EOFError
+      self
+    end
+
+    # Returns whether a receive would not wait, after at most so many seconds.
+    # @param timeout [Numeric, nil] nil waits for ever
+    # @return [Boolean]
+    def ready?(timeout = 0)
+      wait(timeout, "") { |step| ready_within(step) }
+    rescue TimeoutError
+      false
+    end
+
+    # Returns an IO for IO.select and fiber schedulers: readable if {#receive} would not wait.
+    # @return [IO]
+    def to_io
+      @to_io ||= IO.for_fd(fileno, autoclose: false) # the fd stays ours
+    end
+
+    # @return [String]
+    def inspect
+      closed? ? "#<#{self.class} closed>" : "#<#{self.class} #{name.inspect}>"
+    end
+
+    # Repeats a short wait until there is a result.
+    # @private
+    module Steps
+      module_function
+
+      def until(timeout, what)
+        till = now + timeout if timeout && timeout != Float::INFINITY
+        loop do
+          left = till ? [till - now, 0].max : STEP_SECONDS
+          result = yield [left, STEP_SECONDS].min
+          return result if result
+          raise TimeoutError, "#{what} in #{timeout} s" if left.zero?
+        end
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+
+      # How long one wait takes. Between two, Ruby's other work is done.
+      STEP_SECONDS = 0.05
+    end
+    private_constant :Steps
+
+    private
+
+    # With a fiber scheduler, a fiber that waits for a message lets the others run.
+    def next_delivery(timeout)
+      return wait(timeout, "no message came") { |step| receive_within(step) } unless scheduled?
+
+      till = timeout && (Steps.now + timeout)
+      until (delivery = receive_within(0))
+        left = till && [till - Steps.now, 0].max
+        raise TimeoutError, "no message came in #{timeout} s" unless to_io.wait_readable(left)
+      end
+      delivery
+    end
+
+    def scheduled?
+      Fiber.respond_to?(:current_scheduler) && Fiber.current_scheduler
+    end
+
+    def wait(timeout, what, &attempt)
+      attempt.call(0) || Steps.until(timeout, what, &attempt)
+    end
+
+    # The array that a block gets.
+    def given(array)
+      array
+    end
+  end
+end

@@ -1,0 +1,226 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# Channels: loans, messages, both modes, waits, deaths and bad input.
+class ChannelTest < SharedMemoryTest
+  def numbers(**options)
+    Shmarray::Channel.create("numbers", :int32, [2], **options)
+  end
+
+  def other(**options)
+    Shmarray::Channel.open("numbers", **options)
+  end
+
+  def post(channel, number, **options)
+    channel.loan(**options) { |a| a.fill(number) }
+  end
+
+  def received(channel, **options)
+    channel.receive(**options) do |a|
+      assert_equal a[0], a[1], "a torn message"
+      a[0]
+    end
+  end
+
+  # Runs a block in a child, which is killed when it is done.
+  def killed_after
+    read, write = IO.pipe
+    child = fork do
+      yield
+      write.write("x")
+      sleep
+    end
+    read.read(1)
+    Process.kill(:KILL, child)
+    Process.wait(child)
+  end
+
+  def test_a_loan_becomes_a_message
+    sends = numbers(slots: 2)
+    receives = other
+    before = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
+    assert_equal 0, post(sends, 7, meta: "left")
+    assert_equal 1, post(sends, 8)
+    assert_equal 7, received(receives)
+    last = receives.last
+    assert_equal [0, "left", 0, Encoding::BINARY],
+                 [last.sequence, last.meta, last.missed, last.meta.encoding]
+    assert_operator last.time_ns, :>=, before
+    assert_equal [8, "", 1], [received(receives), receives.last.meta, receives.last.sequence]
+    assert_equal ["numbers", [2], "<i4", 2, :queue, false],
+                 [sends.name, sends.shape, sends.dtype, sends.slots, sends.mode, sends.follower?]
+  end
+
+  def test_a_loan_whose_block_raises_or_is_left_is_given_back
+    channel = numbers(slots: 1)
+    assert_raises(ZeroDivisionError) { channel.loan { 1 / 0 } }
+    channel.loan { break }
+    catch(:done) { channel.loan { throw :done } }
+    refute_predicate channel, :ready?
+    post(channel, 3, timeout: 0)
+    assert_equal 3, received(channel)
+  end
+
+  def test_an_array_ends_with_its_block
+    channel = numbers(slots: 1)
+    kept = nil
+    channel.loan { |a| kept = a }
+    assert_raises(IOError) { kept[0] = 1 }
+    channel.receive { |a| kept = a }
+    assert_raises(IOError) { kept[0] }
+    assert_equal :result, (post(channel, 1) && channel.receive { :result })
+  end
+
+  def test_the_stream_ends_after_what_was_sent
+    sends = numbers
+    receives = other
+    5.times { |number| post(sends, number) }
+    sends.close
+    assert_equal [0, 1, 2, 3, 4], receives.map { |a| a[0] }
+    assert_match(/closed/, assert_raises(EOFError) { received(receives) }.message)
+    assert_equal [], receives.each.to_a
+  end
+
+  def test_an_enumerator_takes_as_many_as_it_is_asked_for
+    sends = numbers
+    receives = other
+    5.times { |number| post(sends, number) }
+    assert_equal [0, 1], receives.lazy.map { |a| a[0] }.first(2)
+    assert_equal 2, received(receives)
+  end
+
+  def test_a_broadcast_goes_to_all_and_counts_what_was_missed
+    sends = numbers(mode: :broadcast, slots: 2, when_full: :drop_oldest)
+    quick = other
+    slow = other
+    late = other(receive: false)
+    5.times do |number|
+      post(sends, number)
+      assert_equal number, received(quick)
+    end
+    assert_equal [3, 3], [received(slow), slow.last.missed]
+    refute_predicate late, :ready?
+    post(sends, 9)
+    assert_equal 9, received(late)
+  end
+
+  def test_full_channels_wait_or_raise
+    waits = numbers(slots: 1)
+    post(waits, 1)
+    [0, 0.02].each do |seconds|
+      assert_raises(Shmarray::TimeoutError) { post(waits, 2, timeout: seconds) }
+    end
+    raises = Shmarray::Channel.create("other", :int32, [2], slots: 1, when_full: :error)
+    post(raises, 1)
+    assert_raises(Shmarray::Full) { post(raises, 2) }
+    assert_operator Shmarray::Full, :<, Shmarray::Error
+  end
+
+  def test_shapes_vary_and_arrays_may_lie_elsewhere
+    channel = Shmarray::Channel.create("images", :uint8, [4, 5], varying: true)
+    channel.loan(shape: [3, 2]) { |a| assert_equal [3, 2], a.shape }
+    channel.receive { |a| assert_equal [3, 2], a.shape }
+    assert_raises(ArgumentError) { channel.loan(shape: [5, 5]) { flunk } }
+
+    arrays = Shmarray::Channel.create_by_handle("arrays")
+    assert_equal [nil, nil], [arrays.shape, arrays.dtype]
+    a = Shmarray::Array.create(:float64, [10])
+    a.fill(1.5)
+    assert_same arrays, arrays.send_array(a, meta: "x")
+    a.close
+    arrays.receive { |b| assert_equal [1.5] * 10, b.to_a }
+  end
+
+  def test_other_threads_run_while_one_waits
+    sends = numbers
+    receives = other
+    thread = Thread.new { received(receives) }
+    post(sends, 5)
+    assert_equal 5, thread.value
+    waiting = Thread.new { received(receives) }
+    Thread.pass until waiting.stop? || waiting.status == "run"
+    waiting.kill
+    assert_nil waiting.value
+  end
+
+  def test_a_signal_ends_a_wait
+    read, write = IO.pipe
+    child = fork do
+      channel = numbers
+      trap(:USR1) { raise Interrupt }
+      write.write("x")
+      channel.receive { nil }
+    rescue Interrupt
+      exit!(7)
+    end
+    read.read(1)
+    Process.kill(:USR1, child)
+    assert_equal 7, Process.wait2(child)[1].exitstatus
+    Shmarray.sweep # it ended without its exit handlers
+  end
+
+  def test_its_io_is_readable_while_there_is_something
+    sends = numbers
+    receives = other
+    assert_nil IO.select([receives], nil, nil, 0)
+    post(sends, 1)
+    assert IO.select([receives])
+    assert receives.ready?(nil)
+    assert_equal 1, received(receives)
+    assert_nil IO.select([receives], nil, nil, 0)
+    sends.close
+    assert IO.select([receives])
+  end
+
+  def test_a_killed_process_costs_the_others_nothing
+    channel = numbers(slots: 1)
+    killed_after { other.send(:lend_within, nil, 0) }
+    post(channel, 1)
+    assert_equal 1, received(channel)
+  end
+
+  def test_a_dead_sender_is_told_apart_from_one_that_closed
+    receives = numbers
+    killed_after { post(other, 1) }
+    assert_equal 1, received(receives)
+    assert_match(/died/, assert_raises(EOFError) { received(receives) }.message)
+    Process.wait(fork { post(other, 2) })
+    assert_equal 2, received(receives)
+    assert_match(/closed/, assert_raises(EOFError) { received(receives) }.message)
+  end
+
+  def test_one_waits_for_a_channel_that_is_not_there_yet
+    assert_raises(Errno::ENOENT) { other }
+    assert_raises(Shmarray::TimeoutError) { other(timeout: 0.02) }
+    opened = Thread.new { other(timeout: nil) }
+    channel = numbers
+    post(channel, 4)
+    assert_equal 4, received(opened.value)
+  end
+
+  def test_what_no_channel_can_have_is_refused
+    channel = numbers(slots: 1)
+    assert_raises(Errno::EEXIST) { numbers }
+    assert_equal "numbers", numbers(exist_ok: true, slots: 1).name
+    { slots: 0, ends: 5000, mode: :other, when_full: :x, file_mode: 0o644 }.each do |name, value|
+      text = assert_raises(ArgumentError) do
+        Shmarray::Channel.create("b", :int32, [2], **{ name => value })
+      end.message
+      assert_includes text, name.to_s
+    end
+    assert_raises(ArgumentError) { Shmarray::Channel.create("b c", :int32, [2]) }
+    assert_raises(TypeError) { Shmarray::Channel.create("b", :text, [2]) }
+    assert_raises(TypeError) { channel.send_array(Shmarray::Array.create(:float64, [2])) }
+    assert_raises(ArgumentError) { channel.send_array(Shmarray::Array.create(:int32, [3])) }
+    assert_raises(TypeError) { channel.send_array([1, 2]) }
+    assert_raises(ArgumentError) { channel.loan(meta: "m" * 65) { nil } }
+    post(channel, 1, timeout: 0, meta: "m" * 64)
+    channel.close
+    assert_predicate channel, :closed?
+    assert_raises(IOError) { received(channel) }
+    array = Shmarray::Array.create(:int32, [2], name: "array")
+    assert_raises(ArgumentError) { Shmarray::Channel.open("array") }
+    array.close
+  end
+end
