@@ -7,6 +7,8 @@ mod process;
 mod doctor;
 mod list;
 mod show;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -41,6 +43,21 @@ enum Command {
     Show {
         /// The array's handle or name.
         handle_or_name: String,
+    },
+    /// Watch channels in use: rate, latency and drops, once a second. Ends with the channel.
+    #[cfg(target_os = "linux")]
+    Watch {
+        /// The channel's name; without one all channels.
+        name: Option<String>,
+        /// The time between two looks, in seconds.
+        #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+        interval: f64,
+        /// How often to look; 0 is without a limit.
+        #[arg(long, default_value_t = 0)]
+        count: u64,
+        /// Print JSON: one line for each look.
+        #[arg(long)]
+        json: bool,
     },
     /// Give back the memory that dead processes held and the unused memory of all pools, and print
     /// how much it was.
@@ -94,6 +111,11 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
         Command::Doctor { json } => return doctor::print(json, out),
         Command::Ls { json } => list::print(json, out)?,
         Command::Show { handle_or_name } => show::print(&handle_or_name, out)?,
+        #[cfg(target_os = "linux")]
+        Command::Watch { name, interval, count, json } => {
+            let interval = std::time::Duration::from_secs_f64(interval);
+            watch::print(&watch::Watch { name, interval, count, as_json: json }, out)?;
+        }
         Command::Sweep => sweep(out)?,
         Command::Rm { name } => {
             shmarray::unlink(&name).with_context(|| format!("cannot remove the name {name:?}"))?;
@@ -101,6 +123,16 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
     }
     out.flush()?;
     Ok(DONE)
+}
+
+/// Reads a number of seconds that a process can sleep.
+#[cfg(target_os = "linux")]
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    match (0.01..=86_400.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("it is not from 0.01 to 86400".to_owned()),
+    }
 }
 
 fn sweep(out: &mut dyn Write) -> Result<()> {
