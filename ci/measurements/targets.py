@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import peers
 from harness import HERE
-from rows import jobs, npy, ruby, standard
+from rows import channel, jobs, npy, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
@@ -192,17 +192,50 @@ def worst_of(ratios, most):
     return ratios[0][0] <= most, ", ".join(over)
 
 
-CHANNEL = (
-    "polling: no slower than iceoryx2's",
-    "from Python: half of iceoryx2's Python package",
-    "blocking: within 1.3 × of a futex",
-    "6 MB by loan costs what 6 bytes do",
-)
-
-
 def channel_targets(figures):
-    for words in CHANNEL:
-        yield f"channel {words}", f"channel's round trip, {words}", None, "no channel yet"
+    polling = [channel.case(size, "polling") for size in channel.SIZES]
+    ratios = [
+        found
+        for case in polling
+        for found in as_many_times(figures, case, (channel.ROW, case, "Rust"), channel.ICEORYX)
+    ]
+    target = "channel's round trip, polling, Rust: no slower than iceoryx2's"
+    yield "channel polling", target, *worst_of(ratios, 1)
+    ratios = [
+        found
+        for case in polling
+        for found in as_many_times(
+            figures, case, (channel.ROW, case, "Python"), channel.ICEORYX_PYTHON
+        )
+    ]
+    target = "channel's round trip, polling, Python: at most half of iceoryx2's Python package"
+    yield "channel Python", target, *worst_of(ratios, 0.5)
+    ratios = [
+        found
+        for size in channel.SIZES
+        for case in [channel.case(size, "blocking")]
+        for found in as_many_times(figures, case, (channel.ROW, case, "Rust"), channel.FUTEX)
+    ]
+    target = "channel's round trip, blocking, Rust: at most 1.3 × of a futex in C"
+    yield "channel blocking", target, *worst_of(ratios, 1.3)
+    small, large = (channel.case(size, "polling") for size in ("8 bytes", "6 MB"))
+    for who in ("Rust", "Python"):
+        ours = [figures.get(channel.ROW, case, who) for case in (large, small)]
+        ratios = [] if None in ours else [(ours[0] / ours[1], f"{ours[0] / ours[1]:.2f} ×")]
+        target = f"channel, a 6 MB frame by loan, {who}: at most 1.1 × of 8 bytes"
+        yield f"channel 6 MB {who}", target, *worst_of(ratios, 1.1)
+    one, four = (figures.get(channel.THROUGHPUT, size, "1 to 4") for size in ("8 bytes", "6 MB"))
+    ratios = [] if None in (one, four) else [(four / one, f"{four / one:.2f} ×")]
+    target = "channel, 1 to 4, a message of 6 MB: at most 1.1 × of 8 bytes"
+    yield "channel fan-out", target, *worst_of(ratios, 1.1)
+
+
+def as_many_times(figures, words, ours, other):
+    """Our time as a multiple of the other's in the same case, if both were measured."""
+    found, theirs = figures.get(*ours), figures.get(*ours[:2], other)
+    if None in (found, theirs):
+        return []
+    return [(found / theirs, f"{words} {found / theirs:.2f} × ({say(found)} to {say(theirs)})")]
 
 
 def npy_targets(figures):

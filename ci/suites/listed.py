@@ -220,6 +220,7 @@ EVERYTHING = [
     ),
     ("benchmarks: what is published", python("ci/measurements/check.py"), counted_line),
     ("example: pipeline", bash("examples/pipeline/run", "--quick"), one_check),
+    ("example: channels", bash("examples/channels/run", "--quick"), one_check),
     (
         "examples: Python",
         python("examples/python/compare.py", "--small", "--rounds", "1"),

@@ -147,6 +147,48 @@ class OneCell(Cells):
     HEAD_BYTES, CELL_BYTES = 4096, 20 * 4096
 
 
+class ChannelFile(Segment):
+    """A channel with two slots: one free, one with a message. Its parts lie further apart than the
+    library would place them.
+    """
+
+    HEAD_BYTES, SLOT_BYTES = 256, 64
+    QUEUE, BLOCK, FIXED = 1, 1, 1
+    RING, ENDS, SLOTS, ENDS_COUNT = 5376, 6144, 7168, 4
+    FREE, QUEUED, NOBODY = 0, 3, 1023
+    META = b"golden"
+
+    def write(self):
+        whole = bytearray(super().write(3, self.SLOT_BYTES, [b"", b""]))
+        fields = struct.pack(
+            "<10IQ",
+            self.QUEUE, self.BLOCK, self.FIXED, 2, self.ENDS_COUNT, 256,
+            self.RING, self.ENDS, self.SLOTS, 0, 77,
+        )  # fmt: skip
+        number = 2  # the first of a ring of two words
+        words = [(128, number + 1), (256, number), (648, 1), (656, 1)]
+        head = struct.pack("<QQQII", self.QUEUED | self.NOBODY << 3 | 1 << 13, number, 1234, 6, 0)
+        parts = [
+            (136, struct.pack("<Q", GENERATION)),
+            (4096, fields),
+            *[(4096 + offset, struct.pack("<Q", word)) for offset, word in words],
+            (self.RING, struct.pack("<QQ", number << 10 | 1, 1 << 10)),
+            (self.SLOTS, struct.pack("<Q", self.FREE | self.NOBODY << 3)),
+            (self.SLOTS + 256, head),
+            (self.SLOTS + 256 + 96, struct.pack("<Q", self.SLOT_BYTES // 4)),
+            (self.SLOTS + 256 + 128, self.META),
+        ]
+        for offset, part in parts:
+            whole[offset : offset + len(part)] = part
+        return bytes(whole)
+
+
+def channels():
+    """Channels by the names of their files. `core/tests/channels` opens them."""
+    slots = bytes(64) + struct.pack("<4i", 1, -2, 3, -4).ljust(64, b"\0")
+    return {"queue": ChannelFile(60, "<i4", [4], slots, name="golden.channel")}
+
+
 def golden_segments():
     def ramp(count):
         return bytes((7 * k + 1) % 256 for k in range(count))
@@ -337,6 +379,7 @@ def files():
     }
     made = {f"segments/{name}": one.write() for name, one in golden.items()}
     made |= {f"bad_segments/{name}": contents for name, (contents, _) in bad.items()}
+    made |= {f"channels/{name}": one.write() for name, one in channels().items()}
     made["index.json"] = (json.dumps(index, indent=1, ensure_ascii=False) + "\n").encode()
     return made
 

@@ -1,22 +1,147 @@
-"""Round trips of a frame while both sides poll, by iceoryx2's Python package.
+"""Channels: a frame there and back, beside what people use in their place; and one way."""
 
-Ours has no channel yet.
-"""
-
+import contextlib
+import os
+import shutil
+import subprocess
 import sys
+import uuid
 
-from harness import HERE, program
+from harness import ANSWER_WITHIN_SECONDS, HERE, MADE, Failed, limit, program, reason
 from peers import version
 
-ROW = "channel"
-SIZES = {"6 bytes": 6, "6 MB": 6_000_000}
+ROW, PAIRS, THROUGHPUT = "channel", "channel pairs", "channel one way"
+SIZES = {"8 bytes": 8, "4 KiB": 4 << 10, "1 MiB": 1 << 20, "6 MB": 6_000_000}
+ICEORYX, ICEORYX_PYTHON = "iceoryx2 in Rust", "iceoryx2 in Python"
+FUTEX, SPIN = "a futex in C", "a word in C"
+PROGRAMS = HERE / "programs"
+PYTHON = [sys.executable, PROGRAMS / "channels.py"]
+LANGUAGES = {
+    "Rust": [MADE / "channels-rust"],
+    "C": [MADE / "channels-c"],
+    "C++": [MADE / "channels-cpp"],
+    "Python": [*PYTHON, "ours"],
+    "Ruby": ["ruby", PROGRAMS / "channels.rb"],
+}
+
+
+def case(size, wait):
+    return f"{size}, {wait}"
 
 
 def measure(bench):
-    if not version("iceoryx2"):
-        return
-    for case, size in SIZES.items():
-        command = (sys.executable, HERE / "programs/iceoryx.py", size, bench.pick(5000, 1000))
-        bench.measure(
-            ROW, case, {"iceoryx2": lambda command=command: program(*command)[0]}, bench.pick(7, 1)
-        )
+    polling(bench)
+    blocking(bench)
+    pairs(bench)
+    one_way(bench)
+
+
+def polling(bench):
+    count, rounds = bench.pick(20_000, 500), bench.pick(7, 1)
+    for size, size_bytes in SIZES.items():
+        contenders = {
+            "Rust": exchange("Rust", "Rust", size_bytes, 5 * count, "poll"),
+            "Python": exchange("Python", "Python", size_bytes, count, "poll"),
+        }
+        if (MADE / "iceoryx-rust").exists():
+            command = [MADE / "iceoryx-rust"]
+            contenders[ICEORYX] = lambda size=size_bytes, command=command: rounds_of(
+                command, command, size, 5 * count, ""
+            )
+        if version("iceoryx2"):
+            command = (sys.executable, PROGRAMS / "iceoryx.py", size_bytes, bench.pick(5000, 500))
+            contenders[ICEORYX_PYTHON] = lambda command=command: program(*command)[0]
+        contenders[SPIN] = limit("spin", 5 * count)
+        bench.measure(ROW, case(size, "polling"), contenders, rounds)
+
+
+def blocking(bench):
+    count, rounds = bench.pick(2000, 50), bench.pick(7, 1)
+    for size, size_bytes in SIZES.items():
+        times = count if size_bytes < 1 << 20 else max(count // 10, 20)
+        contenders = {
+            "Rust": exchange("Rust", "Rust", size_bytes, count, "block"),
+            "Python": exchange("Python", "Python", size_bytes, count, "block"),
+            "multiprocessing.Queue": queue(size_bytes, times),
+            "a Unix socket": other("socket", size_bytes, times),
+        }
+        if version("pyzmq"):
+            contenders["ZeroMQ over ipc"] = other("zmq", size_bytes, times)
+        contenders[FUTEX] = limit("futex", count)
+        bench.measure(ROW, case(size, "blocking"), contenders, rounds)
+
+
+def pairs(bench):
+    """Each language asks each for 6 MB frames, with both sides polling."""
+    count, rounds = bench.pick(5000, 100), bench.pick(5, 1)
+    languages = [name for name in LANGUAGES if name != "Ruby" or shutil.which("ruby")]
+    for asks in languages:
+        contenders = {
+            answers: exchange(asks, answers, SIZES["6 MB"], count, "poll") for answers in languages
+        }
+        bench.measure(PAIRS, f"{asks} asks", contenders, rounds)
+
+
+def one_way(bench):
+    """Seconds of one message, when so many processes send and so many receive."""
+    count, rounds = bench.pick(200_000, 2000), bench.pick(5, 1)
+    for size, size_bytes in SIZES.items():
+        contenders = {
+            f"{senders} to {receivers}": one_way_of(size_bytes, count, senders, receivers)
+            for senders, receivers in ((1, 1), (1, 4), (4, 1))
+        }
+        bench.measure(THROUGHPUT, size, contenders, rounds)
+
+
+def one_way_of(size, count, senders, receivers):
+    command = (*LANGUAGES["Rust"], "send", unique(), size, count, senders, receivers)
+    return lambda: program(*command)[0]
+
+
+def unique():
+    return f"bench-{uuid.uuid4().hex[:12]}"
+
+
+def exchange(asks, answers, size, count, wait):
+    return lambda: rounds_of(LANGUAGES[asks], LANGUAGES[answers], size, count, wait)
+
+
+def other(way, size, count):
+    return lambda: rounds_of([*PYTHON, way], [*PYTHON, way], size, count, "block")
+
+
+def queue(size, count):
+    command = (*PYTHON, "queue", "ask", "-", size, count)
+    return lambda: program(*command)[0]
+
+
+def rounds_of(asks, answers, size, count, wait):
+    """Runs one program that asks, on the first core, and one that answers, on the last."""
+    name, cores = unique(), sorted(os.sched_getaffinity(0))
+    with started(cores[0], asks, "ask", name, size, count, wait) as asking:
+        said = [asking.stdout.readline()]
+        with started(cores[-1], answers, "answer", name, size, count, wait) as answering:
+            output, errors = asking.communicate(timeout=ANSWER_WITHIN_SECONDS)
+            answering.wait(ANSWER_WITHIN_SECONDS)
+    lines = [line for line in [*said, *output.splitlines()] if line.strip() != '"ready"']
+    if asking.returncode or not lines:
+        raise Failed(reason(errors) if errors.strip() else "it failed")
+    return float(lines[-1])
+
+
+@contextlib.contextmanager
+def started(core, command, *arguments):
+    process = subprocess.Popen(
+        ["taskset", "-c", str(core), *map(str, command), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()

@@ -13,6 +13,7 @@ mod deaths;
 mod events;
 mod followers;
 mod forks;
+mod golden;
 mod handles;
 mod queues;
 mod refusals;
@@ -44,6 +45,17 @@ pub fn send(channel: &Channel, number: i32) -> u64 {
             loan.array().set(&[0], number).unwrap();
             loan.array().set(&[1], number).unwrap();
             loan.publish(&number.to_le_bytes()).unwrap()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends a number in the first element.
+pub fn send_to(channel: &Channel, number: i32) -> u64 {
+    match channel.loan(None).unwrap() {
+        Loaned::Loan(loan) => {
+            loan.array().set(&[0], number).unwrap();
+            loan.publish(b"").unwrap()
         }
         other => panic!("{other:?}"),
     }
