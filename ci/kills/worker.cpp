@@ -23,6 +23,7 @@ using array = shmarray::array<std::int64_t>;
 namespace {
 
 constexpr std::int64_t step = 512; // a mark on every page
+constexpr std::int64_t channel_size = 2000;
 const std::vector<std::int64_t> sizes = {1, 3, 25, 512, 2000, 7000, 40000, 150000};
 
 // An array and the seed of its contents.
@@ -68,7 +69,7 @@ class worker {
     }
 
     void do_something() {
-        const auto choice = random_() % 100;
+        const auto choice = random_() % 130;
         if (choice < 42)
             send();
         else if (choice < 84)
@@ -79,8 +80,10 @@ class worker {
             fetch();
         else if (choice < 98)
             name();
-        else
+        else if (choice < 100)
             fork_a_child();
+        else
+            use_a_channel();
     }
 
     marked make(const shmarray::options &options = {}) {
@@ -211,6 +214,42 @@ class worker {
         }
     }
 
+    // Sends or receives by a channel that all workers have: a queue or a broadcast.
+    void use_a_channel() {
+        const auto is_queue = random_() % 2 == 0;
+        auto &channel = is_queue ? queue_ : broadcast_;
+        if (!channel) {
+            shmarray::channel_options chosen;
+            chosen.slots = 5;
+            chosen.exist_ok = true;
+            if (!is_queue) {
+                chosen.mode = shmarray::channel_mode::broadcast;
+                chosen.when_full = shmarray::when_full::drop_oldest;
+            }
+            channel = shmarray::channel<std::int64_t>::create(
+                is_queue ? "soak-queue" : "soak-broadcast", {channel_size}, chosen);
+        }
+        if (random_() % 2 == 0)
+            send_by(channel);
+        else if (auto received = channel.receive(5ms)) {
+            check(mark(received->array().view({channel_size}),
+                       std::atoll(std::string(received->meta()).c_str())));
+            ++messages_;
+        }
+    }
+
+    void send_by(const shmarray::channel<std::int64_t> &channel) {
+        auto loan = channel.loan(5ms);
+        if (!loan)
+            return;
+        const auto seed = static_cast<std::int64_t>((random_() >> 2) | 1);
+        auto &memory = loan->array();
+        memory(channel_size - 1) = seed + channel_size - 1;
+        for (std::int64_t at = (channel_size - 1) / step * step; at >= 0; at -= step)
+            memory(at) = seed + at;
+        loan->publish(std::to_string(seed));
+    }
+
     // Forks a child that goes on alone, whatever its parent does, and ends in one of several ways.
     void fork_a_child() {
         if (fork() != 0)
@@ -218,8 +257,10 @@ class worker {
         for (auto rounds = random_() % 200; rounds > 0; --rounds) {
             for (const auto &one : held_)
                 check(one);
-            if (rounds % 8 == 0)
+            if (rounds % 8 == 0) {
                 send();
+                use_a_channel();
+            }
         }
         if (random_() % 2 == 0)
             _exit(0);
@@ -230,6 +271,7 @@ class worker {
     const shmarray::pipe &here_, &there_;
     std::filesystem::path mail_;
     std::deque<marked> held_;
+    shmarray::channel<std::int64_t> queue_, broadcast_;
     std::uint64_t messages_ = 0, checked_ = 0;
 };
 

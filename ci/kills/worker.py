@@ -14,6 +14,7 @@ from shmarray._core import Pipe, handle_to_send
 
 STEP = 512  # a mark on every page
 SIZES = (1, 3, 25, 512, 2000, 7000, 40000, 150000)
+CHANNEL_SIZE = 2000
 MAIL = pathlib.Path(os.environ["SHMARRAY_DIR"]) / "mail"
 
 
@@ -35,7 +36,7 @@ def marks(count, seed):
 class Worker:
     def __init__(self, seed, here, there):
         self.random, self.here, self.there = random.Random(seed), here, there
-        self.held = collections.deque()
+        self.held, self.channels = collections.deque(), {}
         self.messages = self.checked = 0
 
     def live(self):
@@ -47,7 +48,7 @@ class Worker:
             + [self.fetch] * 5
             + [self.name] * 4
         )
-        deeds += [self.fork_a_child, self.use_a_thread]
+        deeds += [self.fork_a_child, self.use_a_thread] + [self.use_a_channel] * 30
         while not (MAIL / "stop").exists():
             for _ in range(8):
                 self.random.choice(deeds)()
@@ -146,6 +147,30 @@ class Worker:
         except (FileExistsError, FileNotFoundError):
             pass
 
+    def use_a_channel(self):
+        """Sends or receives by a channel that all workers have: a queue or a broadcast."""
+        mode = self.random.choice(("queue", "broadcast"))
+        if mode not in self.channels:
+            self.channels[mode] = shmarray.Channel.create(
+                f"soak-{mode}",
+                CHANNEL_SIZE,
+                "<i8",
+                slots=5,
+                mode=mode,
+                when_full="drop_oldest" if mode == "broadcast" else "block",
+                exist_ok=True,
+            )
+        channel, seed = self.channels[mode], self.random.randrange(1, 2**62) | 1
+        with contextlib.suppress(TimeoutError, EOFError):
+            if self.random.random() < 0.5:
+                with channel.loan(0.005, meta=str(seed).encode()) as array:
+                    for index, mark in zip(*marks(CHANNEL_SIZE, seed), strict=True):
+                        array[index] = mark
+            else:
+                with channel.receive(0.005) as array:
+                    self.check(array, int(channel.last.meta))
+                    self.messages += 1
+
     def use_a_thread(self):
         """Checks the held arrays in a thread, beside the other operations."""
         kept = list(self.held)
@@ -160,6 +185,7 @@ class Worker:
                 self.check(array, seed)
             if rounds % 8 == 0:
                 self.send()
+                self.use_a_channel()
         match self.random.randrange(3):
             case 0:
                 os._exit(0)

@@ -6,6 +6,7 @@ require "shmarray"
 
 STEP = 512 # a mark on every page
 SIZES = [1, 3, 25, 512, 2000, 7000, 40_000, 150_000].freeze
+CHANNEL_SIZE = 2000
 MAIL = File.join(ENV.fetch("SHMARRAY_DIR"), "mail")
 
 def say(*words)
@@ -19,11 +20,12 @@ end
 
 class Worker
   DEEDS = [:send_some] * 42 + [:receive] * 42 + [:post] * 5 + [:fetch] * 5 + [:name] * 4 +
-          %i[fork_a_child use_a_thread]
+          %i[fork_a_child use_a_thread] + [:use_a_channel] * 30
 
   def initialize(seed, here, there)
     @random, @here, @there = Random.new(seed), here, there
     @held = []
+    @channels = {}
     @messages = @checked = 0
   end
 
@@ -147,6 +149,31 @@ class Worker
     nil
   end
 
+  # Sends or receives by a channel that all workers have: a queue or a broadcast.
+  def use_a_channel
+    mode = %i[queue broadcast].sample(random: @random)
+    when_full = mode == :queue ? :block : :drop_oldest
+    @channels[mode] ||= Shmarray::Channel.create("soak-#{mode}", :int64, [CHANNEL_SIZE], slots: 5,
+                                                 mode: mode, when_full: when_full, exist_ok: true)
+    @random.rand < 0.5 ? send_by(@channels[mode]) : receive_by(@channels[mode])
+  rescue Shmarray::TimeoutError, EOFError
+    nil
+  end
+
+  def send_by(channel)
+    seed = @random.rand(1...(2**61)) | 1
+    channel.loan(timeout: 0.005, meta: seed.to_s) do |array|
+      indices(CHANNEL_SIZE).each { |index| array[index] = seed + index }
+    end
+  end
+
+  def receive_by(channel)
+    channel.receive(timeout: 0.005) do |array|
+      check(array, channel.last.meta.to_i)
+      @messages += 1
+    end
+  end
+
   # Checks the held arrays in a thread, beside the other operations; then collects the garbage.
   def use_a_thread
     kept = @held.dup
@@ -160,7 +187,10 @@ class Worker
 
     @random.rand(60).times do |round|
       @held.each { |array, seed| check(array, seed) }
-      send_some if (round % 8).zero?
+      next unless (round % 8).zero?
+
+      send_some
+      use_a_channel
     end
     case @random.rand(3)
     when 0 then exit!(0)

@@ -21,9 +21,9 @@ impl Channel {
     /// Creates a channel whose messages are arrays of this dtype and shape, in C order.
     ///
     /// # Errors
-    /// As [`Array::create`]; [`Error::InvalidArgument`] for a number of slots or ends that a
-    /// channel cannot have, for a dtype that is too long for the first page of a segment, and with
-    /// `exist_ok` for another description than that of the existing channel.
+    /// As [`Array::create`](crate::Array::create); [`Error::InvalidArgument`] for a number of slots
+    /// or ends that a channel cannot have, for a dtype that is too long for the first page of a
+    /// segment, and with `exist_ok` for another description than that of the existing channel.
     pub fn create(
         name: &str,
         dtype: DType,
