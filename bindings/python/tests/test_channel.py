@@ -422,6 +422,16 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_lost():
         shmarray.attach("other")
 
 
+def test_a_channel_that_finds_no_room_is_told_so_and_leaves_nothing(small_tmpfs):
+    small_tmpfs("size=64m")  # as in a container
+    with pytest.raises(MemoryError, match="shm-size"):
+        Channel.create("frames", (6000, 1000), "u1", slots=100)
+    channel = Channel.create("frames", (100, 100), "u1", slots=4)
+    channel.send(np.ones((100, 100), "u1"))
+    with channel.receive() as a:
+        assert a.sum() == 10_000
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="it needs root, to become another user")
 def test_another_user_follows_a_broadcast(directory):
     os.chmod(directory, 0o1777)

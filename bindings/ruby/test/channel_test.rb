@@ -173,6 +173,61 @@ class ChannelTest < SharedMemoryTest
     assert IO.select([receives])
   end
 
+  # A fiber scheduler of the few hooks that these fibers need.
+  class Scheduler
+    def initialize
+      @waiting = {}
+      @ready = []
+    end
+
+    def fiber(&block)
+      Fiber.new(blocking: false, &block).tap(&:resume)
+    end
+
+    def io_wait(io, _events, _timeout)
+      @waiting[Fiber.current] = io
+      Fiber.yield
+      IO::READABLE
+    end
+
+    def kernel_sleep(_seconds = nil)
+      @ready << Fiber.current
+      Fiber.yield
+    end
+
+    def block(*) = raise("nothing here blocks")
+    def unblock(*) = nil
+
+    def close
+      until @waiting.empty? && @ready.empty?
+        readable, = IO.select(@waiting.values, nil, nil, @ready.empty? ? nil : 0)
+        fibers = @waiting.keys.select { |fiber| readable&.include?(@waiting[fiber]) }
+        fibers.each { |fiber| @waiting.delete(fiber) }
+        (fibers + @ready.slice!(0..)).each(&:resume)
+      end
+    end
+  end
+
+  def test_fibers_wait_for_several_channels_at_once
+    sends = %w[one two three].map { |name| Shmarray::Channel.create(name, :int32, [1], slots: 16) }
+    got = []
+    Thread.new do
+      Fiber.set_scheduler(Scheduler.new)
+      sends.each_with_index do |channel, index|
+        receives = Shmarray::Channel.open(channel.name)
+        Fiber.schedule { receives.each { |a| got << [index, a[0]] } }
+      end
+      Fiber.schedule do
+        5.times do |number|
+          sends.each { |channel| channel.loan { |a| a[0] = number } }
+          sleep 0
+        end
+        sends.each(&:close)
+      end
+    end.join
+    assert_equal [0, 1, 2].product((0...5).to_a).sort, got.sort
+  end
+
   def test_a_killed_process_costs_the_others_nothing
     channel = numbers(slots: 1)
     killed_after { other.send(:lend_within, nil, 0) }
