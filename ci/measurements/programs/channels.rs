@@ -93,6 +93,8 @@ fn send_all(name: &str, bytes: u64, count: u64, senders: u64, receivers: u64) ->
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             if child < senders {
+                drop(channel.loan(Some(Duration::ZERO))?); // from now on it sends
+                send(&here, 1)?;
                 let _ = receive(&go, None)?; // until all are there
                 for number in 0..count / senders {
                     send(&channel, number as u8)?;
@@ -107,7 +109,7 @@ fn send_all(name: &str, bytes: u64, count: u64, senders: u64, receivers: u64) ->
         }
         children.push(pid);
     }
-    for _ in 0..receivers {
+    for _ in 0..senders + receivers {
         receive(&here, None)?;
     }
     channel.close();
