@@ -50,14 +50,20 @@ pub use options::Options;
 pub struct Array {
     segment: Arc<Segment>,
     dtype: DType,
-    /// Checked against the segment's data (I1 to I3 of `shape`).
-    layout: Layout,
+    /// Checked against the segment's data (I1 to I3 of `shape`). Shared, so that a clone allocates
+    /// nothing.
+    layout: Arc<Layout>,
     /// Keeps the slot of a channel that the array lies in.
     keep: Option<Keep>,
 }
 
 /// A share of something that an array's memory needs besides its segment.
 type Keep = Arc<dyn Any + Send + Sync>;
+
+/// Returns what keeps no slot, and still says that an array lies in one.
+fn nothing() -> Keep {
+    Arc::new(())
+}
 
 impl Array {
     /// Creates an array of zeros, unless `uninitialized` is set. Its memory is reserved now.
@@ -96,7 +102,7 @@ impl Array {
         // SAFETY: the caller promises that the elements of `fill` can be read and have this shape,
         // which is the layout's.
         let segment = unsafe { create::segment(&dtype, &layout, &creation, fill)? };
-        Ok(Self { segment, dtype, layout, keep: None })
+        Ok(Self { segment, dtype, layout: Arc::new(layout), keep: None })
     }
 
     /// Creates an array whose bytes `fill` writes, side by side in the order of `options`. No other
@@ -188,7 +194,7 @@ impl Array {
         let fits = descriptor.layout.check(descriptor.dtype.itemsize(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
         let (dtype, layout) = (descriptor.dtype.clone(), descriptor.layout.clone());
-        Ok(Self { segment, dtype, layout, keep: None })
+        Ok(Self { segment, dtype, layout: Arc::new(layout), keep: None })
     }
 
     /// Attaches the arrays of a message that was sent out of band. All are attached before the
@@ -221,7 +227,7 @@ impl Array {
         let segment = Segment::attach_name(&name.parse()?, access)?.refuse_channel()?;
         let (dtype, layout) = segment.described();
         let (dtype, layout) = (dtype.clone(), layout.clone());
-        Ok(Self { segment, dtype, layout, keep: None })
+        Ok(Self { segment, dtype, layout: Arc::new(layout), keep: None })
     }
 
     /// Returns the array at an address, if that lies in a segment which this process holds. For
@@ -240,7 +246,7 @@ impl Array {
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
         layout.check(dtype.itemsize(), segment.data_bytes()).ok()?;
-        Some(Self { segment, dtype, layout, keep: None })
+        Some(Self { segment, dtype, layout: Arc::new(layout), keep: None })
     }
 
     /// Returns a view: the same elements, or others of this array. `strides` and `offset` are in
@@ -337,12 +343,12 @@ impl Array {
         };
         let layout = Layout { shape: vec![bytes], strides: vec![1], offset: start };
         let (segment, keep) = (Arc::clone(&self.segment), self.keep.clone());
-        Self { segment, dtype: u8::dtype(), layout, keep }
+        Self { segment, dtype: u8::dtype(), layout: Arc::new(layout), keep }
     }
 
     /// Returns the array in a slot of a channel. `keep` lives as long as it, its clones and views.
     #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
-    pub(crate) fn in_slot(segment: Arc<Segment>, layout: Layout, keep: Option<Keep>) -> Self {
+    pub(crate) fn in_slot(segment: Arc<Segment>, layout: Arc<Layout>, keep: Option<Keep>) -> Self {
         let dtype = segment.described().0.clone();
         Self { segment, dtype, layout, keep }
     }
@@ -353,13 +359,21 @@ impl Array {
         self.keep.is_some()
     }
 
+    /// Returns the same array without a share of the slot of a channel that it lies in, for bindings
+    /// that say themselves how long it may be used. The memory stays mapped, and the slot may have
+    /// another message.
+    #[must_use]
+    pub fn without_slot(&self) -> Self {
+        Self { keep: self.keep.as_ref().map(|_| nothing()), ..self.clone() }
+    }
+
     fn with_layout(&self, layout: Layout) -> Self {
         debug_assert!(
             layout.check(self.dtype.itemsize(), self.segment.data_bytes()).is_ok(),
             "I1 to I3 of `shape`: a view has elements of its array only"
         );
         let (segment, dtype) = (Arc::clone(&self.segment), self.dtype.clone());
-        Self { segment, dtype, layout, keep: self.keep.clone() }
+        Self { segment, dtype, layout: Arc::new(layout), keep: self.keep.clone() }
     }
 
     #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // messages need it

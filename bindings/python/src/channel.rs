@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration, PyTimeoutError};
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -35,6 +36,9 @@ pub(crate) struct Channel {
     channel: shmarray::Channel,
     receives: bool,
     last: Mutex<Option<Py<Last>>>,
+    /// The ndarray of each slot, where all have one shape: to make one takes longer than the rest
+    /// of a message. It is used again if nobody else refers to it.
+    arrays: Mutex<Vec<Option<Py<PyAny>>>>,
 }
 
 /// What is known of the message that was received last.
@@ -48,7 +52,9 @@ pub(crate) struct Last {
 
 impl Channel {
     fn new(channel: shmarray::Channel, receives: bool) -> Self {
-        Self { channel, receives, last: Mutex::new(None) }
+        let slots = if channel.varies() || channel.has_handles() { 0 } else { channel.slots() };
+        let arrays = Mutex::new((0..slots).map(|_| None).collect());
+        Self { channel, receives, last: Mutex::new(None), arrays }
     }
 
     fn open(py: Python<'_>, name: &str, receives: bool, timeout: Option<f64>) -> PyResult<Self> {
@@ -119,6 +125,29 @@ impl Channel {
             }
             _ => Err(to_py(UNKNOWN_OUTCOME)),
         }
+    }
+
+    /// Returns the ndarray of a slot.
+    fn ndarray<'py>(
+        &self,
+        py: Python<'py>,
+        slot: Option<u32>,
+        array: &shmarray::Array,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = slot.and_then(|slot| arrays.get_mut(slot as usize));
+        if let Some(Some(known)) = &known
+            && is_unshared(known)
+        {
+            set_writeable(known, py, true)?;
+            return Ok(known.bind(py).clone());
+        }
+        let dtype = dtypes::to_numpy(py, array.dtype())?;
+        let made = lease::to_ndarray(&dtype, array.without_slot())?;
+        if let Some(known) = &mut known {
+            **known = Some(made.clone().unbind());
+        }
+        Ok(made)
     }
 
     fn set_last(&self, py: Python<'_>, view: &shmarray::View) -> PyResult<()> {
@@ -265,6 +294,10 @@ impl Channel {
 
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.channel.close());
+        let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped: Vec<_> = arrays.iter_mut().filter_map(Option::take).collect();
+        drop(arrays);
+        drop(dropped);
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -333,9 +366,15 @@ fn check_meta(meta: &[u8]) -> PyResult<()> {
     }
 }
 
-/// Makes an ndarray read-only: its slot has gone back.
-fn end_of(array: &Py<PyAny>, py: Python<'_>) -> PyResult<()> {
-    array.bind(py).call_method1(intern!(py, "setflags"), (false,)).map(drop)
+/// Whether nobody else refers to an object.
+fn is_unshared(object: &Py<PyAny>) -> bool {
+    // SAFETY: the object lives, since `object` refers to it, and this thread has the GIL.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
+}
+
+/// Makes an ndarray read-only, when its slot has gone back, or writeable.
+fn set_writeable(array: &Py<PyAny>, py: Python<'_>, writeable: bool) -> PyResult<()> {
+    array.bind(py).call_method1(intern!(py, "setflags"), (writeable,)).map(drop)
 }
 
 /// A slot that is filled in a ``with``, and published at its end.
@@ -353,8 +392,7 @@ impl Loan {
     fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         refuse_twice(self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
         let loan = self.channel.get().lend(py, self.shape.as_deref(), self.timeout)?;
-        let dtype = dtypes::to_numpy(py, loan.array().dtype())?;
-        let array = lease::to_ndarray(&dtype, loan.array().clone())?;
+        let array = self.channel.get().ndarray(py, Some(loan.slot()), loan.array())?;
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((loan, array.clone().unbind()));
         Ok(array)
@@ -364,7 +402,7 @@ impl Loan {
     fn __exit__(&self, error: &Bound<'_, PyTuple>) -> PyResult<()> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((loan, array)) = lent else { return Ok(()) };
-        end_of(&array, error.py())?;
+        set_writeable(&array, error.py(), false)?;
         match error.is_empty() || error.get_item(0)?.is_none() {
             true => loan.publish(&self.meta).map(drop).map_err(to_py),
             false => {
@@ -394,8 +432,7 @@ impl Delivery {
     fn enter<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let channel = self.channel.get();
         let view = channel.receive_view(py, self.timeout)?;
-        let dtype = dtypes::to_numpy(py, view.array().dtype())?;
-        let array = lease::to_ndarray(&dtype, view.array().clone())?;
+        let array = channel.ndarray(py, view.slot(), view.array())?;
         channel.set_last(py, &view)?;
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((view, array.clone().unbind()));
@@ -405,8 +442,8 @@ impl Delivery {
     fn give_back(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((view, array)) = held else { return Ok(()) };
-        if view.is_in_slot() {
-            end_of(&array, py)?;
+        if view.slot().is_some() {
+            set_writeable(&array, py, false)?;
         }
         view.release();
         Ok(())

@@ -84,6 +84,19 @@ def test_what_is_used_after_its_with_is_readonly_and_does_no_harm():
     assert view[0] == 7
 
 
+def test_the_ndarray_of_a_slot_is_used_again_only_if_nobody_else_has_it():
+    channel = numbers(slots=2)
+    kept = []
+    for number in range(10):
+        send(channel, number)
+        with channel.receive() as a:
+            assert a.flags.writeable
+            kept.append(a if number % 3 == 0 else None)
+        assert not a.flags.writeable
+    assert len({id(a) for a in kept if a is not None}) == 4
+    assert not any(a.flags.writeable for a in kept if a is not None)
+
+
 def test_an_array_of_a_slot_reaches_no_other_slot():
     channel = numbers(slots=3)
     for number in range(3):
@@ -301,9 +314,7 @@ def test_a_killed_process_costs_the_others_nothing():
     for mode in ("queue", "broadcast"):
         with numbers(slots=1, mode=mode) as channel:
             dead = Peer()
-            dead.run(
-                "channel = shmarray.Channel.open('numbers'); loan = channel.loan().__enter__()"
-            )
+            dead.run("loan = shmarray.Channel.open('numbers').loan(); loan.__enter__()")
             with pytest.raises(TimeoutError):
                 send(channel, 1, timeout=0)
             dead.kill()

@@ -5,6 +5,7 @@ use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::process;
 use crate::segment;
+use crate::shape::Layout;
 use crate::sys::{self, Directory, Owner};
 
 impl Array {
@@ -25,7 +26,7 @@ impl Array {
             segment: self.segment.text(),
             generation: self.segment.generation(),
             dtype: self.dtype.clone(),
-            layout: self.layout.clone(),
+            layout: Layout::clone(&self.layout),
             ticket: None,
         }
     }

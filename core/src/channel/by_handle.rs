@@ -1,7 +1,7 @@
 //! Sending the handle of an array that lies elsewhere.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use super::end::End;
 use super::handle_text;
@@ -17,9 +17,9 @@ pub(super) fn send(
     end: &Arc<End>,
     array: &Array,
     meta: Meta,
-    until: Option<Instant>,
+    timeout: Option<Duration>,
 ) -> Result<Posted> {
-    let hold = match slot(end, until)? {
+    let hold = match slot(end, timeout)? {
         Slot::Taken(hold) => hold,
         Slot::TimedOut => return Ok(Posted::TimedOut),
         Slot::Full => return Ok(Posted::Full),
@@ -31,7 +31,7 @@ pub(super) fn send(
         // The text comes first: whoever recovers the slot gives back the ticket that it finds.
         handle_text::write(end, hold.taken.slot, text.as_bytes())?;
         if array.hold_for_message(ticket)? {
-            return publish(&hold, meta, Vec::new(), text.len() as u64).map(Posted::Posted);
+            return publish(&hold, meta, &[], text.len() as u64).map(Posted::Posted);
         }
     }
 }

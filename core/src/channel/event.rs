@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, Thread};
-use std::time::Instant;
+use std::time::Duration;
 
 use super::wait::{self, Look, SleepWord};
 use crate::error::{Error, Result};
@@ -90,8 +90,8 @@ impl Event {
 }
 
 /// Waits until a receive would not wait. Returns whether that is so.
-pub(super) fn wait_until_ready(source: &impl Source, until: Option<Instant>) -> Result<bool> {
-    let ready = wait::wait(source.sleep_word(), until, |may_sleep| {
+pub(super) fn wait_until_ready(source: &impl Source, timeout: Option<Duration>) -> Result<bool> {
+    let ready = wait::wait(source.sleep_word(), timeout, |may_sleep| {
         Ok(match source.is_ready(may_sleep)? {
             true => Look::Found(()),
             false => Look::Nothing,

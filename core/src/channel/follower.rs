@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool};
-use std::time::Instant;
+use std::time::Duration;
 
 use super::ends::{CLOSED, HELD, SENDS};
 use super::event::{Event, Source};
@@ -92,9 +92,9 @@ impl Follower {
     }
 
     /// Receives a message, and waits for one.
-    pub(super) fn receive(&self, until: Option<Instant>) -> Result<Delivered> {
+    pub(super) fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
         let mut missed = 0;
-        let found = wait::wait(self, until, |may_sleep| {
+        let found = wait::wait(self, timeout, |may_sleep| {
             self.check_open()?;
             if let Some(view) = self.take(&mut missed)? {
                 return Ok(Look::Found(Some(view)));

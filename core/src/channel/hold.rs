@@ -52,7 +52,10 @@ impl SlotHold {
     /// Returns the array of this shape in the slot. It keeps the slot.
     pub(super) fn array(self: &Arc<Self>, shape: &[u64]) -> Result<Array> {
         let keep: Arc<dyn Any + Send + Sync> = Arc::clone(self) as _;
-        self.end.array(self.taken.slot, shape, Some(keep))
+        match self.end.fixed_array(self.taken.slot, Arc::clone(&keep)) {
+            Some(array) => Ok(array),
+            None => self.end.array(self.taken.slot, shape, Some(keep)),
+        }
     }
 }
 

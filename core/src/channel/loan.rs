@@ -1,7 +1,7 @@
 //! Slots on loan: taken without a message, filled in place, and published.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use super::end::End;
 use super::handle_text;
@@ -53,15 +53,20 @@ impl Loan {
         &self.array
     }
 
+    /// Returns the number of the slot, below that of the channel's slots.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.hold.taken.slot
+    }
+
     /// Publishes the array, with at most [`MAX_META_BYTES`](crate::MAX_META_BYTES) bytes beside it.
     /// Returns the sequence number of the message; the first of a channel has 0.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the metadata is too long. The slot is given back then.
     pub fn publish(self, meta: &[u8]) -> Result<u64> {
-        let (meta, shape) = (Meta::new(meta)?, self.array.shape().to_vec());
         let bytes = self.array.layout().len() * self.array.dtype().itemsize();
-        publish(&self.hold, meta, shape, bytes)
+        publish(&self.hold, Meta::new(meta)?, self.array.shape(), bytes)
     }
 
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
@@ -75,14 +80,17 @@ impl Loan {
 pub(super) fn publish(
     hold: &SlotHold,
     meta: Meta,
-    shape: Vec<u64>,
+    shape: &[u64],
     payload_bytes: u64,
 ) -> Result<u64> {
     let end = &hold.end;
     if !end.is_ours() || !hold.take() {
         return Err(Error::argument("loan", "it is the parent's of this process, or given back"));
     }
-    let shape = if end.words.layout().payload == Payload::Varying { shape } else { Vec::new() };
+    let shape = match end.words.layout().payload {
+        Payload::Varying => shape.to_vec(),
+        Payload::Fixed | Payload::Handle => Vec::new(),
+    };
     let head = SlotHead { time_ns: now_ns(), meta, shape, payload_bytes };
     head.write(&end.words, hold.taken.slot);
     let number = end.ring.publish(hold.taken);
@@ -102,21 +110,21 @@ pub(super) enum Slot {
 pub(super) fn loan(
     end: &Arc<End>,
     shape: Option<&[u64]>,
-    until: Option<Instant>,
+    timeout: Option<Duration>,
 ) -> Result<Loaned> {
     if end.words.layout().payload == Payload::Handle {
         return Err(Error::argument("channel", "its messages are handles: send a shared array"));
     }
     let shape = end.checked_shape(shape)?;
-    Ok(match slot(end, until)? {
-        Slot::Taken(hold) => Loaned::Loan(Loan { array: hold.array(&shape)?, hold }),
+    Ok(match slot(end, timeout)? {
+        Slot::Taken(hold) => Loaned::Loan(Loan { array: hold.array(shape)?, hold }),
         Slot::TimedOut => Loaned::TimedOut,
         Slot::Full => Loaned::Full,
     })
 }
 
 /// Takes a slot, and waits for one if the channel is made so.
-pub(super) fn slot(end: &Arc<End>, until: Option<Instant>) -> Result<Slot> {
+pub(super) fn slot(end: &Arc<End>, timeout: Option<Duration>) -> Result<Slot> {
     end.become_sender();
     let must_not_wait = end.words.layout().when_full == WhenFull::Fail;
     let found = if must_not_wait {
@@ -126,7 +134,7 @@ pub(super) fn slot(end: &Arc<End>, until: Option<Instant>) -> Result<Slot> {
             take(end)
         })
     } else {
-        wait::wait(end.words.freed(), until, |may_sleep| {
+        wait::wait(end.words.freed(), timeout, |may_sleep| {
             end.check_open()?;
             let found = take(end).or_else(|| {
                 let has_recovered = may_sleep && end.recover_if_due();

@@ -123,7 +123,7 @@ impl Channel {
         receives: bool,
         timeout: Option<Duration>,
     ) -> Result<Option<Self>> {
-        let until = until(timeout);
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let failed = |error| Error::os("inotify", Directory::current().path(), error);
         let mut appearances = None;
         loop {
@@ -187,7 +187,7 @@ impl Channel {
     /// [`Error::InvalidArgument`] when the channel is closed; [`Error::Os`], with `EINTR` when a
     /// signal ended the wait.
     pub fn loan(&self, timeout: Option<Duration>) -> Result<Loaned> {
-        loan::loan(&self.end()?, None, until(timeout))
+        loan::loan(&self.end()?, None, timeout)
     }
 
     /// Takes a slot on loan for an array of this shape, in a channel of varying shapes.
@@ -195,7 +195,7 @@ impl Channel {
     /// # Errors
     /// As for [`loan`](Self::loan); [`Error::InvalidArgument`] when the shape does not fit.
     pub fn loan_shape(&self, shape: &[u64], timeout: Option<Duration>) -> Result<Loaned> {
-        loan::loan(&self.end()?, Some(shape), until(timeout))
+        loan::loan(&self.end()?, Some(shape), timeout)
     }
 
     /// Sends a copy of private memory: the elements of `layout`, counted from `source`. A channel
@@ -220,7 +220,7 @@ impl Channel {
         if end.words.layout().payload == Payload::Handle {
             // SAFETY: the caller promises that the elements can be read.
             let shared = unsafe { Array::share(source, dtype.clone(), layout, &Options::new())? };
-            return by_handle::send(&end, &shared, Meta::new(meta)?, until(timeout));
+            return by_handle::send(&end, &shared, Meta::new(meta)?, timeout);
         }
         let (expected, _) = end.segment.described();
         if dtype != expected {
@@ -228,7 +228,7 @@ impl Channel {
             return Err(Error::DTypeMismatch { expected, found });
         }
         Meta::new(meta)?;
-        match loan::loan(&end, Some(&layout.shape), until(timeout))? {
+        match loan::loan(&end, Some(&layout.shape), timeout)? {
             Loaned::Loan(loan) => {
                 // SAFETY: the caller promises that the elements can be read.
                 unsafe { loan.array().fill_from(source, layout)? };
@@ -252,7 +252,7 @@ impl Channel {
     ) -> Result<Posted> {
         let end = self.end()?;
         if end.words.layout().payload == Payload::Handle && !array.is_in_slot() {
-            return by_handle::send(&end, array, Meta::new(meta)?, until(timeout));
+            return by_handle::send(&end, array, Meta::new(meta)?, timeout);
         }
         let (source, layout) = (array.segment_data().0, array.layout());
         // SAFETY: the elements lie in memory that `array` keeps mapped.
@@ -267,9 +267,9 @@ impl Channel {
         match &self.side {
             Side::Follower(follower) => {
                 process::begin()?;
-                follower.receive(until(timeout))
+                follower.receive(timeout)
             }
-            Side::Member { .. } => received::receive(&self.end()?, until(timeout)),
+            Side::Member { .. } => received::receive(&self.end()?, timeout),
         }
     }
 
@@ -318,11 +318,11 @@ impl Channel {
     /// As for [`loan`](Self::loan).
     pub fn wait_until_ready(&self, timeout: Option<Duration>) -> Result<bool> {
         match &self.side {
-            Side::Follower(follower) => event::wait_until_ready(&**follower, until(timeout)),
+            Side::Follower(follower) => event::wait_until_ready(&**follower, timeout),
             Side::Member { .. } => {
                 let end = self.end()?;
                 end.become_receiver();
-                event::wait_until_ready(&*end, until(timeout))
+                event::wait_until_ready(&*end, timeout)
             }
         }
     }
@@ -421,10 +421,6 @@ fn is_for_followers(error: &Error) -> bool {
     let is_for_reading = std::io::ErrorKind::ReadOnlyFilesystem;
     kinds.contains(&error.kind())
         || matches!(error, Error::Os { source, .. } if source.kind() == is_for_reading)
-}
-
-fn until(timeout: Option<Duration>) -> Option<Instant> {
-    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
 impl Drop for Channel {

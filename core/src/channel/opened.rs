@@ -26,13 +26,31 @@ pub(super) struct Opened {
     pub(super) words: ChannelWords,
     pub(super) ring: Ring,
     pub(super) ends: Ends,
+    /// The layout of the array in each slot, where all have the channel's shape.
+    layouts: Arc<[Arc<Layout>]>,
 }
 
 impl Opened {
     /// `None` if the segment is not a channel's.
     pub(super) fn new(segment: Arc<Segment>) -> Option<Self> {
         let words = segment.channel_words()?;
-        Some(Self { ring: Ring::new(words), ends: Ends::new(words), words, segment })
+        let (_, described) = segment.described();
+        let slots = match words.layout().payload {
+            Payload::Fixed => 0..words.layout().slots,
+            Payload::Varying | Payload::Handle => 0..0,
+        };
+        let offset = |slot: u32| u64::from(slot) * words.layout().slot_bytes;
+        let layouts = slots
+            .map(|slot| Arc::new(Layout { offset: offset(slot), ..described.clone() }))
+            .collect();
+        Some(Self { ring: Ring::new(words), ends: Ends::new(words), words, layouts, segment })
+    }
+
+    /// Returns the array in a slot of a channel whose arrays all have its shape. `keep` lives as
+    /// long as the array.
+    pub(super) fn fixed_array(&self, slot: u32, keep: Arc<dyn Any + Send + Sync>) -> Option<Array> {
+        let layout = Arc::clone(self.layouts.get(slot as usize)?);
+        Some(Array::in_slot(Arc::clone(&self.segment), layout, Some(keep)))
     }
 
     /// Returns the array of a shape in a slot. `keep` lives as long as the array.
@@ -46,15 +64,16 @@ impl Opened {
         let offset = u64::from(slot) * self.words.layout().slot_bytes;
         let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
         debug_assert!(slot < self.words.layout().slots, "R4 of `ring`");
-        Ok(Array::in_slot(Arc::clone(&self.segment), Layout { offset, ..layout }, keep))
+        let layout = Arc::new(Layout { offset, ..layout });
+        Ok(Array::in_slot(Arc::clone(&self.segment), layout, keep))
     }
 
     /// Returns the shape of a message: the channel's, or one that the channel allows.
-    pub(super) fn checked_shape(&self, shape: Option<&[u64]>) -> Result<Vec<u64>> {
+    pub(super) fn checked_shape<'a>(&'a self, shape: Option<&'a [u64]>) -> Result<&'a [u64]> {
         let (dtype, described) = self.segment.described();
         let wrong = |reason: String| Err(Error::argument("shape", reason));
         let Some(shape) = shape.filter(|shape| *shape != described.shape) else {
-            return Ok(described.shape.clone());
+            return Ok(&described.shape);
         };
         match self.words.layout().payload {
             Payload::Fixed => {
@@ -67,9 +86,7 @@ impl Opened {
                     _ if shape.len() > SLOT_NDIM => {
                         wrong(format!("{} dimensions are more than {SLOT_NDIM}", shape.len()))
                     }
-                    Ok(layout) if layout.check(dtype.itemsize(), room).is_ok() => {
-                        Ok(shape.to_vec())
-                    }
+                    Ok(layout) if layout.check(dtype.itemsize(), room).is_ok() => Ok(shape),
                     _ => wrong(format!(
                         "{shape:?} does not fit the {room} bytes of {:?}",
                         described.shape

@@ -1,7 +1,7 @@
 //! Receiving a message: a view of its slot, or the array that its handle names.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use super::end::End;
 use super::handle_text;
@@ -83,10 +83,11 @@ impl View {
         self.missed
     }
 
-    /// Whether the array lies in a slot of the channel, which the view keeps.
+    /// Returns the number of the slot in which the array lies, below that of the channel's slots.
+    /// `None` if it lies elsewhere: the message was a handle, or is a copy.
     #[must_use]
-    pub fn is_in_slot(&self) -> bool {
-        self.hold.is_some()
+    pub fn slot(&self) -> Option<u32> {
+        self.hold.as_ref().map(|hold| hold.taken.slot)
     }
 
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
@@ -99,11 +100,11 @@ impl View {
 }
 
 /// Receives a message, and waits for one.
-pub(super) fn receive(end: &Arc<End>, until: Option<Instant>) -> Result<Delivered> {
+pub(super) fn receive(end: &Arc<End>, timeout: Option<Duration>) -> Result<Delivered> {
     end.become_receiver();
     let mut missed = 0;
     let mut is_ended = false;
-    let found = wait::wait(end.words.published(), until, |may_sleep| {
+    let found = wait::wait(end.words.published(), timeout, |may_sleep| {
         end.check_open()?;
         if let Some(view) = take(end, &mut missed)? {
             return Ok(Look::Found(Some(view)));
@@ -198,7 +199,7 @@ fn view(end: &Arc<End>, hold: &Arc<SlotHold>, head: SlotHead) -> Result<Option<(
     let (_, described) = end.segment.described();
     let array = match end.words.layout().payload {
         Payload::Fixed => hold.array(&described.shape)?,
-        Payload::Varying => hold.array(&end.checked_shape(Some(&head.shape))?)?,
+        Payload::Varying => hold.array(end.checked_shape(Some(&head.shape))?)?,
         Payload::Handle => match handle_text::attach(end, hold.taken.slot)? {
             Some(array) => {
                 hold.give_back();

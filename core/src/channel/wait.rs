@@ -54,22 +54,23 @@ impl SleepWord for ControlWord {
     }
 }
 
-/// Looks until something is found, or the time is over: `None`. `look` is told whether it may take
-/// longer, since the caller sleeps otherwise.
+/// Looks until something is found, or the time is over: `None`. Without a timeout there is no limit.
+/// `look` is told whether it may take longer, since the caller sleeps otherwise.
 pub(super) fn wait<T>(
     sleep_word: &impl SleepWord,
-    until: Option<Instant>,
+    timeout: Option<Duration>,
     mut look: impl FnMut(bool) -> Result<Look<T>>,
 ) -> Result<Option<T>> {
     if let Look::Found(found) = look(false)? {
         return Ok(Some(found));
     }
-    if until.is_some_and(|until| until <= Instant::now()) {
+    if timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Ok(match look(true)? {
             Look::Found(found) => Some(found),
             Look::Nothing => None,
         });
     }
+    let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     if can_spin() {
         for _ in 0..SPINS {
             std::hint::spin_loop();
