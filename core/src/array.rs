@@ -359,9 +359,9 @@ impl Array {
         self.keep.is_some()
     }
 
-    /// Returns the same array without a share of the slot of a channel that it lies in, for bindings
-    /// that say themselves how long it may be used. The memory stays mapped, and the slot may have
-    /// another message.
+    /// Returns the same array without a share of the slot of a channel that it lies in, for
+    /// bindings that say themselves how long it may be used. The memory stays mapped, and the slot
+    /// may have another message.
     #[must_use]
     pub fn without_slot(&self) -> Self {
         Self { keep: self.keep.as_ref().map(|_| nothing()), ..self.clone() }

@@ -54,8 +54,8 @@ impl SleepWord for ControlWord {
     }
 }
 
-/// Looks until something is found, or the time is over: `None`. Without a timeout there is no limit.
-/// `look` is told whether it may take longer, since the caller sleeps otherwise.
+/// Looks until something is found, or the time is over: `None`. Without a timeout there is no
+/// limit. `look` is told whether it may take longer, since the caller sleeps otherwise.
 pub(super) fn wait<T>(
     sleep_word: &impl SleepWord,
     timeout: Option<Duration>,
