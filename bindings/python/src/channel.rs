@@ -5,13 +5,13 @@
 #![allow(unsafe_code)] // a copy from memory that NumPy describes
 
 mod options;
+mod slot_arrays;
 
 use std::os::fd::RawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration, PyTimeoutError};
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -20,11 +20,11 @@ use shmarray::{ChannelMode, Delivered, Loaned, Posted};
 use crate::dimensions;
 use crate::dtypes;
 use crate::error::{Full, expected, to_py, value_error};
-use crate::lease;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
 use crate::message::wait_in_steps;
 
 use options::Options;
+use slot_arrays::SlotArrays;
 
 const UNKNOWN_OUTCOME: shmarray::Error =
     shmarray::Error::Unsupported { what: "an outcome of a later version" };
@@ -36,9 +36,7 @@ pub(crate) struct Channel {
     channel: shmarray::Channel,
     receives: bool,
     last: Mutex<Option<Py<Last>>>,
-    /// The ndarray of each slot, where all have one shape: to make one takes longer than the rest
-    /// of a message. It is used again if nobody else refers to it.
-    arrays: Mutex<Vec<Option<Py<PyAny>>>>,
+    arrays: SlotArrays,
 }
 
 /// What is known of the message that was received last.
@@ -52,8 +50,7 @@ pub(crate) struct Last {
 
 impl Channel {
     fn new(channel: shmarray::Channel, receives: bool) -> Self {
-        let slots = if channel.varies() || channel.has_handles() { 0 } else { channel.slots() };
-        let arrays = Mutex::new((0..slots).map(|_| None).collect());
+        let arrays = SlotArrays::of(&channel);
         Self { channel, receives, last: Mutex::new(None), arrays }
     }
 
@@ -125,29 +122,6 @@ impl Channel {
             }
             _ => Err(to_py(UNKNOWN_OUTCOME)),
         }
-    }
-
-    /// Returns the ndarray of a slot.
-    fn ndarray<'py>(
-        &self,
-        py: Python<'py>,
-        slot: Option<u32>,
-        array: &shmarray::Array,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = slot.and_then(|slot| arrays.get_mut(slot as usize));
-        if let Some(Some(known)) = &known
-            && is_unshared(known)
-        {
-            set_writeable(known, py, true)?;
-            return Ok(known.bind(py).clone());
-        }
-        let dtype = dtypes::to_numpy(py, array.dtype())?;
-        let made = lease::to_ndarray(&dtype, array.without_slot())?;
-        if let Some(known) = &mut known {
-            **known = Some(made.clone().unbind());
-        }
-        Ok(made)
     }
 
     fn set_last(&self, py: Python<'_>, view: &shmarray::View) -> PyResult<()> {
@@ -294,10 +268,7 @@ impl Channel {
 
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.channel.close());
-        let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
-        let dropped: Vec<_> = arrays.iter_mut().filter_map(Option::take).collect();
-        drop(arrays);
-        drop(dropped);
+        self.arrays.clear();
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -366,15 +337,9 @@ fn check_meta(meta: &[u8]) -> PyResult<()> {
     }
 }
 
-/// Whether nobody else refers to an object.
-fn is_unshared(object: &Py<PyAny>) -> bool {
-    // SAFETY: the object lives, since `object` refers to it, and this thread has the GIL.
-    unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
-}
-
-/// Makes an ndarray read-only, when its slot has gone back, or writeable.
-fn set_writeable(array: &Py<PyAny>, py: Python<'_>, writeable: bool) -> PyResult<()> {
-    array.bind(py).call_method1(intern!(py, "setflags"), (writeable,)).map(drop)
+/// Makes an ndarray read-only: its slot has gone back.
+fn end_of(array: &Py<PyAny>, py: Python<'_>) -> PyResult<()> {
+    array.bind(py).call_method1(intern!(py, "setflags"), (false,)).map(drop)
 }
 
 /// A slot that is filled in a ``with``, and published at its end.
@@ -392,7 +357,7 @@ impl Loan {
     fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         refuse_twice(self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
         let loan = self.channel.get().lend(py, self.shape.as_deref(), self.timeout)?;
-        let array = self.channel.get().ndarray(py, Some(loan.slot()), loan.array())?;
+        let array = self.channel.get().arrays.view(py, Some(loan.slot()), loan.array())?;
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((loan, array.clone().unbind()));
         Ok(array)
@@ -402,7 +367,7 @@ impl Loan {
     fn __exit__(&self, error: &Bound<'_, PyTuple>) -> PyResult<()> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((loan, array)) = lent else { return Ok(()) };
-        set_writeable(&array, error.py(), false)?;
+        end_of(&array, error.py())?;
         match error.is_empty() || error.get_item(0)?.is_none() {
             true => loan.publish(&self.meta).map(drop).map_err(to_py),
             false => {
@@ -432,7 +397,7 @@ impl Delivery {
     fn enter<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let channel = self.channel.get();
         let view = channel.receive_view(py, self.timeout)?;
-        let array = channel.ndarray(py, view.slot(), view.array())?;
+        let array = channel.arrays.view(py, view.slot(), view.array())?;
         channel.set_last(py, &view)?;
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((view, array.clone().unbind()));
@@ -443,7 +408,7 @@ impl Delivery {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((view, array)) = held else { return Ok(()) };
         if view.slot().is_some() {
-            set_writeable(&array, py, false)?;
+            end_of(&array, py)?;
         }
         view.release();
         Ok(())

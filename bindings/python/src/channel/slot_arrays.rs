@@ -1,0 +1,65 @@
+//! The ndarrays of a channel's slots.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::dtypes;
+use crate::lease;
+
+/// The ndarray of each slot, where all messages have one shape. Each message gets a view of it,
+/// since to make it takes longer than the rest of a message.
+///
+/// No Python code runs while the mutex is locked: it could hand the GIL to a thread that waits for
+/// the mutex.
+pub(super) struct SlotArrays {
+    made: Mutex<Vec<Option<Py<PyAny>>>>,
+}
+
+impl SlotArrays {
+    pub(super) fn of(channel: &shmarray::Channel) -> Self {
+        let slots = if channel.varies() || channel.has_handles() { 0 } else { channel.slots() };
+        Self { made: Mutex::new((0..slots).map(|_| None).collect()) }
+    }
+
+    /// Returns a new ndarray of a message's elements, for the time that the message is held. `slot`
+    /// is where they lie, if they lie in one.
+    pub(super) fn view<'py>(
+        &self,
+        py: Python<'py>,
+        slot: Option<u32>,
+        array: &shmarray::Array,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let known = slot.and_then(|slot| {
+            let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            made.get(slot as usize)?.as_ref().map(|known| known.bind(py).clone())
+        });
+        if let Some(known) = known {
+            return known.call_method0(intern!(py, "view"));
+        }
+        let made = lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array.without_slot())?;
+        match slot.is_some_and(|slot| self.keep(slot, &made)) {
+            true => made.call_method0(intern!(py, "view")),
+            false => Ok(made),
+        }
+    }
+
+    /// Returns whether the ndarray is kept.
+    fn keep(&self, slot: u32, array: &Bound<'_, PyAny>) -> bool {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(kept) = made.get_mut(slot as usize) else { return false };
+        let before = kept.replace(array.clone().unbind());
+        drop(made);
+        drop(before);
+        true
+    }
+
+    /// Gives the ndarrays up, and with them the mapping.
+    pub(super) fn clear(&self) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_up = std::mem::take(&mut *made);
+        drop(made);
+        drop(given_up);
+    }
+}
