@@ -8,6 +8,7 @@ mod options;
 mod slot_arrays;
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub(crate) struct Channel {
     channel: shmarray::Channel,
     receives: bool,
     last: Mutex<Option<Py<Last>>>,
+    sender_died: AtomicBool,
     arrays: SlotArrays,
 }
 
@@ -51,7 +53,7 @@ pub(crate) struct Last {
 impl Channel {
     fn new(channel: shmarray::Channel, receives: bool) -> Self {
         let arrays = SlotArrays::of(&channel);
-        Self { channel, receives, last: Mutex::new(None), arrays }
+        Self { channel, receives, last: Mutex::new(None), sender_died: AtomicBool::new(false), arrays }
     }
 
     fn open(py: Python<'_>, name: &str, receives: bool, timeout: Option<f64>) -> PyResult<Self> {
@@ -114,11 +116,10 @@ impl Channel {
         match received {
             Delivered::Message(view) => Ok(view),
             Delivered::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
-            Delivered::Ended { died: false, .. } => {
-                Err(PyEOFError::new_err("the stream has ended: every sender has closed"))
-            }
-            Delivered::Ended { .. } => {
-                Err(PyEOFError::new_err("the stream has ended: the last sender died"))
+            Delivered::Ended { died, .. } => {
+                self.sender_died.store(died, Relaxed);
+                let how = if died { "the last sender died" } else { "every sender has closed" };
+                Err(PyEOFError::new_err(format!("the stream has ended: {how}")))
             }
             _ => Err(to_py(UNKNOWN_OUTCOME)),
         }
@@ -318,6 +319,12 @@ impl Channel {
     #[getter]
     fn receives(&self) -> bool {
         self.receives
+    }
+
+    /// Whether the stream, when its end was seen, had ended because the last sender died.
+    #[getter]
+    fn sender_died(&self) -> bool {
+        self.sender_died.load(Relaxed)
     }
 
     /// Whether the channel is another user's.

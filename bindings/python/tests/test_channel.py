@@ -334,8 +334,15 @@ def test_a_dead_sender_is_told_apart_from_one_that_closed():
     dead.run("channel = shmarray.Channel.open('numbers'); channel.send(np.ones(2, 'i4'))")
     dead.kill()
     assert received(receives) == 1
+    assert not receives.sender_died
+    assert list(receives) == []
+    assert receives.sender_died
     with pytest.raises(EOFError, match="died"):
         received(receives)
+    send(Channel.open("numbers"), 2)
+    assert received(receives) == 2
+    assert list(receives) == []
+    assert not receives.sender_died
 
 
 def test_an_exit_without_a_close_is_one(peer):

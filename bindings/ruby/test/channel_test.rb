@@ -239,10 +239,24 @@ class ChannelTest < SharedMemoryTest
     receives = numbers
     killed_after { post(other, 1) }
     assert_equal 1, received(receives)
+    refute_predicate receives, :sender_died?
     assert_match(/died/, assert_raises(EOFError) { received(receives) }.message)
+    assert_predicate receives, :sender_died?
     Process.wait(fork { post(other, 2) })
     assert_equal 2, received(receives)
+    assert_empty receives.to_a
+    refute_predicate receives, :sender_died?
     assert_match(/closed/, assert_raises(EOFError) { received(receives) }.message)
+  end
+
+  def test_each_does_not_take_an_error_of_its_block_for_the_end_of_the_stream
+    [EOFError, StopIteration].each do |error|
+      receives = numbers
+      2.times { |number| post(receives, number) }
+      assert_raises(error) { receives.each { raise error, "of the block" } }
+      assert_equal 1, received(receives)
+      receives.close
+    end
   end
 
   def test_one_waits_for_a_channel_that_is_not_there_yet

@@ -187,7 +187,7 @@ class Channel:
         The array is valid inside the ``with``. Afterwards the slot has other messages; the array
         is read-only then, and so must not be kept: copy what you need. Entering raises TimeoutError
         if no message came in so many seconds, and EOFError if no process sends any more and all
-        was received; its text says if the last sender died. ``last`` tells more of the message.
+        was received; ``sender_died`` says how it ended. ``last`` tells more of the message.
 
         >>> import numpy, shmarray
         >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
@@ -199,7 +199,9 @@ class Channel:
         """
 
     def __iter__(self) -> Messages:
-        """Iterates until every sender has closed or died. Each array is valid until the next."""
+        """Iterates until every sender has closed or died, which ``sender_died`` tells apart. Each
+        array is valid until the next.
+        """
 
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Returns whether a receive would not wait, after at most so many seconds."""
@@ -247,6 +249,12 @@ class Channel:
     @property
     def receives(self) -> bool:
         """Whether it was opened to receive a broadcast from then on."""
+
+    @property
+    def sender_died(self) -> bool:
+        """Whether the stream, when its end was seen, had ended because the last sender died without
+        closing.
+        """
 
     @property
     def is_follower(self) -> bool:

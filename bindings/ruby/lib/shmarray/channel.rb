@@ -111,6 +111,9 @@ module Shmarray
     #   @return [:queue, :broadcast]
     # @!method follower?
     #   @return [Boolean] whether the channel is another user's, whose messages are copied
+    # @!method sender_died?
+    #   @return [Boolean] whether the stream, when its end was seen, had ended because the last
+    #     sender died without closing
     # @!method closed?
     #   @return [Boolean]
 
@@ -172,29 +175,21 @@ module Shmarray
     # @raise [TimeoutError] if no message came in that time
     # @raise [EOFError] if no process sends any more and all was received
     # @raise [IOError] if the channel is closed
-    def receive(timeout: nil)
-      delivery = next_delivery(timeout)
-      begin
-        @last = Facts.new(*delivery.facts)
-        array = delivery.array
-        yield given(array)
-      ensure
-        array&.close
-        delivery.release
-      end
+    def receive(timeout: nil, &block)
+      look_at(next_delivery(timeout), &block)
     end
 
-    # Receives until every sender has closed or died. Without a block it returns an Enumerator,
-    # whose arrays are closed when the next is asked for.
+    # Receives until every sender has closed or died; {#sender_died?} tells which. Without a block
+    # it returns an Enumerator, whose arrays are closed when the next is asked for.
     #
     # @yieldparam array [Array]
     # @return [self, Enumerator]
     def each(&block)
       return to_enum unless block
 
-      loop { receive(&block) }
-      self
-    rescue EOFError
+      while (delivery = next_delivery_or_end)
+        look_at(delivery, &block)
+      end
       self
     end
 
@@ -254,6 +249,21 @@ module Shmarray
         raise TimeoutError, "no message came in #{timeout} s" unless to_io.wait_readable(left)
       end
       delivery
+    end
+
+    def next_delivery_or_end
+      next_delivery(nil)
+    rescue EOFError
+      nil
+    end
+
+    def look_at(delivery)
+      @last = Facts.new(*delivery.facts)
+      array = delivery.array
+      yield given(array)
+    ensure
+      array&.close
+      delivery.release
     end
 
     def scheduled?

@@ -4,7 +4,7 @@
 //! again: between two calls other threads, signal handlers and `Thread#kill` run.
 #![allow(unsafe_code)] // the derives write unsafe code
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,14 @@ use crate::error::{OrRaise, argument_error, closed, named_class, type_error};
 use crate::gvl::{look_up_class, waiting};
 use crate::{arguments, numo_shared};
 
-/// A channel; `None` after it was closed.
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::Channel", free_immediately, size)]
-struct ChannelObject(RefCell<Option<Arc<Channel>>>);
+struct ChannelObject {
+    /// `None` after it was closed.
+    channel: RefCell<Option<Arc<Channel>>>,
+    /// How the stream ended, when its end was seen.
+    sender_died: Cell<bool>,
+}
 
 /// A slot on loan; `None` after it was published or given back.
 #[derive(TypedData)]
@@ -73,6 +77,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.define_method("slots", method!(ChannelObject::slots, 0))?;
     channel.define_method("mode", method!(ChannelObject::mode, 0))?;
     channel.define_method("follower?", method!(ChannelObject::is_follower, 0))?;
+    channel.define_method("sender_died?", method!(ChannelObject::sender_died, 0))?;
     channel.define_private_method("ready_within", method!(ChannelObject::ready_within, 1))?;
     channel.define_private_method("lend_within", method!(ChannelObject::lend_within, 2))?;
     channel.define_private_method("send_within", method!(ChannelObject::send_within, 3))?;
@@ -191,11 +196,12 @@ fn unless_interrupted<T>(done: shmarray::Result<T>) -> shmarray::Result<Option<T
 impl ChannelObject {
     /// Makes an object of the class that was asked, which may be a child of `Shmarray::Channel`.
     fn wrap(ruby: &Ruby, class: RClass, channel: Channel) -> Value {
-        ruby.obj_wrap_as(Self(RefCell::new(Some(Arc::new(channel)))), class).as_value()
+        let channel = RefCell::new(Some(Arc::new(channel)));
+        ruby.obj_wrap_as(Self { channel, sender_died: Cell::new(false) }, class).as_value()
     }
 
     fn open(ruby: &Ruby, this: &Self) -> Result<Arc<Channel>, Error> {
-        this.0.borrow().clone().ok_or_else(|| closed(ruby, "channel"))
+        this.channel.borrow().clone().ok_or_else(|| closed(ruby, "channel"))
     }
 
     fn fileno(ruby: &Ruby, this: &Self) -> Result<RawFd, Error> {
@@ -203,11 +209,11 @@ impl ChannelObject {
     }
 
     fn is_closed(&self) -> bool {
-        self.0.borrow().is_none()
+        self.channel.borrow().is_none()
     }
 
     fn close(&self) {
-        if let Some(channel) = self.0.take() {
+        if let Some(channel) = self.channel.take() {
             channel.close(); // threads that wait have it, too
         }
     }
@@ -240,6 +246,10 @@ impl ChannelObject {
 
     fn is_follower(ruby: &Ruby, this: &Self) -> Result<bool, Error> {
         Ok(Self::open(ruby, this)?.is_follower())
+    }
+
+    fn sender_died(&self) -> bool {
+        self.sender_died.get()
     }
 
     /// Returns whether a receive would not wait, after so many seconds.
@@ -303,7 +313,8 @@ impl ChannelObject {
     fn receive_within(ruby: &Ruby, this: &Self, seconds: f64) -> Result<Option<Value>, Error> {
         let channel = Self::open(ruby, this)?;
         let received = waits(seconds, |step| channel.receive(Some(step)));
-        let ended = |how| {
+        let ended = |died, how| {
+            this.sender_died.set(died);
             Err(Error::new(ruby.exception_eof_error(), format!("the stream has ended: {how}")))
         };
         match unless_interrupted(received).or_raise(ruby)? {
@@ -311,8 +322,8 @@ impl ChannelObject {
                 Ok(Some(ruby.obj_wrap(DeliveryObject(RefCell::new(Some(view)))).as_value()))
             }
             Some(Delivered::TimedOut) | None => Ok(None),
-            Some(Delivered::Ended { died: false, .. }) => ended("every sender has closed"),
-            Some(Delivered::Ended { .. }) => ended("the last sender died"),
+            Some(Delivered::Ended { died: false, .. }) => ended(false, "every sender has closed"),
+            Some(Delivered::Ended { .. }) => ended(true, "the last sender died"),
             Some(_) => Err(UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
