@@ -13,9 +13,13 @@ module Shmarray
     end
 
     # Returns whether a slice of a read-only buffer is read-only. In Ruby 3.1 it is not, and a write
-    # to it would end the process.
+    # to it would end the process. The buffer is freed here: at its exit Ruby 3.1 aborts if it frees
+    # a string before the buffer of it.
     def self.protects_slices?
-      IO::Buffer.for("protected").slice(0, 1).readonly?
+      buffer = IO::Buffer.for("protected")
+      buffer.slice(0, 1).readonly?
+    ensure
+      buffer.free
     end
 
     def transfer
