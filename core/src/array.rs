@@ -372,6 +372,10 @@ impl Array {
             layout.check(self.dtype.itemsize(), self.segment.data_bytes()).is_ok(),
             "I1 to I3 of `shape`: a view has elements of its array only"
         );
+        let mut layout = layout;
+        if self.is_in_slot() && layout.is_empty() {
+            layout.offset = self.layout.offset; // at the end of a slot it would lie in the next
+        }
         let (segment, dtype) = (Arc::clone(&self.segment), self.dtype.clone());
         Self { segment, dtype, layout: Arc::new(layout), keep: self.keep.clone() }
     }

@@ -34,9 +34,9 @@ pub(super) struct End {
     joined_before: AtomicU64,
     /// When this end last recovered, in nanoseconds of the monotonic clock.
     recovered_ns: AtomicU64,
-    /// A message that was taken and could not be delivered, for want of fds, say. The next receive
+    /// Messages that were taken and could not be delivered, for want of fds, say. The next receive
     /// tries again.
-    pub(super) undelivered: Mutex<Option<Taken>>,
+    pub(super) undelivered: Mutex<Vec<Taken>>,
     /// The messages that were missed, and that the next view tells of.
     missed: AtomicU64,
     /// The fd for event loops, once it was asked for.
@@ -72,7 +72,7 @@ impl End {
             has_seen_sender: AtomicBool::new(false),
             joined_before: AtomicU64::new(words.joined().load(Acquire)),
             recovered_ns: AtomicU64::new(0),
-            undelivered: Mutex::new(None),
+            undelivered: Mutex::new(Vec::new()),
             event: Mutex::new(None),
             missed: AtomicU64::new(0),
             _family: family,
@@ -156,6 +156,13 @@ impl End {
         }
     }
 
+    /// Takes the oldest message that could not be delivered, if there is one.
+    pub(super) fn take_undelivered(&self) -> Option<Taken> {
+        let mut undelivered = self.undelivered.lock();
+        let oldest = (0..undelivered.len()).min_by_key(|index| undelivered[*index].number)?;
+        Some(undelivered.swap_remove(oldest))
+    }
+
     /// Keeps a number of missed messages until there is a message that tells of them.
     pub(super) fn keep_missed(&self, missed: u64) {
         self.missed.fetch_add(missed, atomic::Ordering::Relaxed);
@@ -217,7 +224,7 @@ impl End {
         }
         let joined_before = self.joined_before.load(atomic::Ordering::Relaxed);
         self.has_seen_sender.load(atomic::Ordering::Relaxed)
-            || self.words.joined().load(Acquire) != joined_before
+            || self.words.joined().load(Acquire) > joined_before
     }
 
     /// Gives back or completes what dead ends have.
@@ -299,7 +306,7 @@ impl Source for End {
                 self.ring.has_published(self.words.cursor(self.index).load(Acquire))
             }
         };
-        if is_there || self.undelivered.lock().is_some() {
+        if is_there || !self.undelivered.lock().is_empty() {
             return Ok(true);
         }
         if may_sleep {
@@ -317,9 +324,8 @@ impl Drop for End {
     fn drop(&mut self) {
         if self.is_ours() && !sys::is_orphaned() {
             self.close();
-            if let Some(taken) = self.undelivered.lock().take() {
-                self.give_back(taken);
-            }
+            let undelivered = std::mem::take(&mut *self.undelivered.lock());
+            undelivered.into_iter().for_each(|taken| self.give_back(taken));
             // Release: what this end did comes before it.
             self.words.entry(self.index).owner.store(0, Release);
             wake_all(&self.words);

@@ -10,6 +10,8 @@ pub(super) const SENDS: u64 = 1;
 pub(super) const RECEIVES: u64 = 2;
 /// It was closed, and stays until its last loan or view was given back.
 pub(super) const CLOSED: u64 = 4;
+/// An odd number with many bits.
+const HASH_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The bit of an entry that says that its owner has the end now.
 pub(super) const HELD: u64 = 1;
 
@@ -40,10 +42,32 @@ impl Ends {
 
     /// Whether any end but one sends, or may.
     pub(super) fn has_sender_but(&self, own: u32) -> bool {
-        self.all().filter(|end| *end != own).any(|end| {
-            let is_undecided = self.words.roles(end).load(Acquire) == 0;
-            (is_undecided || self.sends(end)) && self.is_held(end)
-        })
+        let mut before = None;
+        loop {
+            let (has_sender, entries) = self.look_for_sender(own);
+            if has_sender || before == Some(entries) {
+                return has_sender;
+            }
+            // Another may have joined in an entry that this has passed, and this one left then.
+            before = Some(entries);
+        }
+    }
+
+    /// Looks at the ends but one until it finds one that sends, or may. Returns also a hash of the
+    /// entries that it has seen.
+    fn look_for_sender(&self, own: u32) -> (bool, u64) {
+        let mut entries = 0_u64;
+        for end in self.all().filter(|end| *end != own) {
+            let (roles, owner) =
+                (self.words.roles(end).load(Acquire), self.words.entry(end).owner.load(Acquire));
+            let may_send = roles == 0 || roles & (SENDS | CLOSED) == SENDS;
+            if may_send && owner & HELD != 0 {
+                return (true, entries);
+            }
+            entries = entries.rotate_left(5).wrapping_mul(HASH_FACTOR) ^ owner;
+            entries = entries.rotate_left(5).wrapping_mul(HASH_FACTOR) ^ roles;
+        }
+        (false, entries)
     }
 
     /// Whether a held end has this slot pinned.

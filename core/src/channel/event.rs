@@ -20,6 +20,8 @@ struct Shared {
     event: EventFd,
     is_set: AtomicBool,
     is_over: AtomicBool,
+    /// Locked while the event and `is_set` change.
+    changing: Mutex<()>,
 }
 
 /// An event that is set while something can be received.
@@ -29,8 +31,6 @@ pub(super) struct Event {
     running: Mutex<Option<JoinHandle<()>>>,
     /// The number of forks that led to this process: a forked child has no such thread.
     fork: u32,
-    /// Locked while the event is cleared.
-    clearing: Mutex<()>,
 }
 
 /// What an event's thread looks at.
@@ -44,12 +44,20 @@ pub(super) trait Source: Send + Sync + 'static {
     fn has_told(&self) {}
 }
 
+impl Shared {
+    fn set(&self) {
+        let _changing = self.changing.lock();
+        self.is_set.store(true, Ordering::Release);
+        self.event.set();
+    }
+}
+
 impl Event {
     /// Makes an event, and starts its thread. That ends when `source` says that it is closed.
     pub(super) fn new(source: Arc<impl Source>) -> Result<Self> {
         let event = EventFd::new().map_err(|error| Error::os("eventfd", "", error))?;
-        let shared =
-            Arc::new(Shared { event, is_set: AtomicBool::new(false), is_over: false.into() });
+        let (is_set, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::new(Shared { event, is_set, is_over, changing: Mutex::new(()) });
         let threads = Arc::clone(&shared);
         let started = thread::Builder::new()
             .name("shmarray-channel".to_owned())
@@ -57,7 +65,7 @@ impl Event {
             .spawn(move || watch(&threads, &*source));
         let running = started.map_err(|error| Error::os("clone", "", error))?;
         let (thread, running) = (running.thread().clone(), Mutex::new(Some(running)));
-        Ok(Self { shared, thread, running, fork: fork::forks(), clearing: Mutex::new(()) })
+        Ok(Self { shared, thread, running, fork: fork::forks() })
     }
 
     /// Whether its thread is one of this process, and not of the one that forked it.
@@ -71,7 +79,7 @@ impl Event {
 
     /// Clears the event, after a receive that found nothing. The thread looks again.
     pub(super) fn clear(&self) {
-        let _clearing = self.clearing.lock();
+        let _changing = self.shared.changing.lock();
         if self.shared.is_set.load(Ordering::Acquire)
             && !self.shared.is_over.load(Ordering::Acquire)
         {
@@ -110,8 +118,7 @@ fn watch(shared: &Shared, source: &impl Source) {
         let ready = wait_until_ready(source, None);
         let is_over = ready.is_err();
         shared.is_over.store(is_over, Ordering::Release);
-        shared.is_set.store(true, Ordering::Release);
-        shared.event.set(); // also at the end: a receive then says why
+        shared.set(); // also at the end: a receive then says why
         if is_over {
             return;
         }

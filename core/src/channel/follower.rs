@@ -5,7 +5,8 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{self, AtomicBool};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use super::ends::{CLOSED, HELD, SENDS};
@@ -25,18 +26,22 @@ use crate::format::{
 };
 use crate::name::ArrayName;
 use crate::shape::{Layout, Order};
-use crate::sys::{Directory, FutexPage, Mutex};
+use crate::sys::{self, Directory, FutexPage, Mutex};
 
 /// A broadcast that this process follows.
 pub(super) struct Follower {
     pub(super) reader: Reader,
     page: FutexPage,
     /// The number of the message that it receives next.
-    next: Mutex<u64>,
+    next: AtomicU64,
+    /// The messages that were missed, and that the next view tells of.
+    missed: AtomicU64,
     has_seen_sender: AtomicBool,
     is_closed: AtomicBool,
-    /// The fd for event loops, once it was asked for.
+    /// The fd for event loops, once it was asked for. Locked where no fork can be: a child uses it.
     event: Mutex<Option<Arc<Event>>>,
+    /// Locked while a thread makes the event.
+    making_event: Mutex<()>,
 }
 
 impl Follower {
@@ -55,20 +60,25 @@ impl Follower {
         let follower = Self {
             reader,
             page,
-            next: Mutex::new(0),
+            next: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
             has_seen_sender: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             event: Mutex::new(None),
+            making_event: Mutex::new(()),
         };
-        *follower.next.lock() = follower.newest()?;
+        follower.next.store(follower.newest()?, atomic::Ordering::Relaxed);
         Ok(follower)
     }
 
     /// Returns the number of the next message.
     fn newest(&self) -> Result<u64> {
-        let mut tail = self.reader.field(TAIL_OFFSET)?;
-        while look::number(self.reader.ring(tail)?) >= tail {
-            tail += 1;
+        let tail = self.reader.field(TAIL_OFFSET)?;
+        // More than the words of the ring are not ahead of it, whatever its owner wrote.
+        for next in (0..=u64::from(self.reader.layout.ring_words)).map(|on| tail.wrapping_add(on)) {
+            if look::number(self.reader.ring(next)?) < next {
+                return Ok(next);
+            }
         }
         Ok(tail)
     }
@@ -93,14 +103,13 @@ impl Follower {
 
     /// Receives a message, and waits for one.
     pub(super) fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
-        let mut missed = 0;
         let found = wait::wait(self, timeout, |may_sleep| {
             self.check_open()?;
-            if let Some(view) = self.take(&mut missed)? {
+            if let Some(view) = self.take()? {
                 return Ok(Look::Found(Some(view)));
             }
             if may_sleep && self.is_ended()? {
-                return Ok(Look::Found(self.take(&mut missed)?));
+                return Ok(Look::Found(self.take()?));
             }
             Ok(Look::Nothing)
         })?;
@@ -119,28 +128,37 @@ impl Follower {
 
     pub(super) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
-        match self.event.lock().take() {
+        match sys::without_fork(|| self.event.lock().take()) {
             Some(event) if event.is_ours() => event.end(),
-            inherited => std::mem::forget(inherited),
+            inherited => std::mem::forget(inherited), // with its thread
         }
+    }
+
+    /// Returns the event, if this process has one.
+    fn own_event(&self) -> Option<Arc<Event>> {
+        let event = sys::without_fork(|| self.event.lock().clone())?;
+        if event.is_ours() {
+            return Some(event);
+        }
+        std::mem::forget(event);
+        None
     }
 
     /// Returns the event that is set while a receive need not wait.
     pub(super) fn event(self: &Arc<Self>) -> Result<Arc<Event>> {
-        let mut event = self.event.lock();
-        if event.as_ref().is_some_and(|event| !event.is_ours()) {
-            std::mem::forget(event.take()); // the parent's, with its thread
+        let _making = self.making_event.lock();
+        if let Some(event) = self.own_event() {
+            return Ok(event);
         }
-        match &*event {
-            Some(event) => Ok(Arc::clone(event)),
-            None => Ok(Arc::clone(event.insert(Arc::new(Event::new(Arc::clone(self))?)))),
-        }
+        let made = Arc::new(Event::new(Arc::clone(self))?);
+        let before = sys::without_fork(|| self.event.lock().replace(Arc::clone(&made)));
+        std::mem::forget(before); // the parent's, with its thread
+        Ok(made)
     }
 
     /// Clears the event if there is one and nothing can be received.
     fn clear_event(&self) {
-        let event = self.event.lock().clone();
-        if let Some(event) = event
+        if let Some(event) = self.own_event()
             && !self.is_ready(false).unwrap_or(true)
         {
             event.clear();
@@ -160,31 +178,46 @@ impl Follower {
         Ok(self.has_seen_sender.load(atomic::Ordering::Relaxed))
     }
 
-    /// Copies the next message if there is one, and adds to the count of those that were missed.
-    fn take(&self, missed: &mut u64) -> Result<Option<View>> {
-        let mut next = self.next.lock();
-        loop {
-            let ring = self.reader.ring(*next)?;
-            if look::number(ring) < *next {
+    /// Copies the next message if there is one, and counts those that were missed.
+    fn take(&self) -> Result<Option<View>> {
+        let ring_words = u64::from(self.reader.layout.ring_words);
+        // A sender that is faster than this reader, or an owner who writes nonsense, stops nobody.
+        for _ in 0..=ring_words {
+            let number = self.next.load(Acquire);
+            let ring = self.reader.ring(number)?;
+            if look::number(ring) < number {
                 return Ok(None);
             }
-            let number = *next;
             if look::number(ring) == number
                 && let Some((array, head)) = self.copy(look::slot(ring), number)?
             {
-                *next = number + 1;
+                if !self.goes_on(number, number + 1) {
+                    continue; // another thread has received it
+                }
                 self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
-                let sequence = number.wrapping_sub(u64::from(self.reader.layout.ring_words));
-                let missed = std::mem::take(missed);
-                return Ok(Some(View::copied(array, head, sequence, missed)));
+                let missed = self.missed.swap(0, atomic::Ordering::Relaxed);
+                return Ok(Some(View::copied(
+                    array,
+                    head,
+                    number.wrapping_sub(ring_words),
+                    missed,
+                )));
             }
             // What is older than a whole ring has gone.
             let tail = self.reader.field(TAIL_OFFSET)?;
-            let oldest = tail.saturating_sub(u64::from(self.reader.layout.ring_words));
+            let oldest = tail.saturating_sub(ring_words);
             let oldest = oldest.max(self.reader.field(HEAD_OFFSET)?.min(number + 1));
-            *next = oldest.max(number + 1);
-            *missed += *next - number;
+            let next = oldest.max(number + 1);
+            if self.goes_on(number, next) {
+                self.missed.fetch_add(next - number, atomic::Ordering::Relaxed);
+            }
         }
+        Ok(None)
+    }
+
+    /// Goes from one number to another. Returns false if another thread has gone on.
+    fn goes_on(&self, from: u64, to: u64) -> bool {
+        self.next.compare_exchange(from, to, AcqRel, Acquire).is_ok()
     }
 
     /// Copies the message with a number. `None` if its slot was given to another purpose.
@@ -221,7 +254,7 @@ impl Source for Follower {
 
     fn is_ready(&self, may_sleep: bool) -> Result<bool> {
         self.check_open()?;
-        let next = *self.next.lock();
+        let next = self.next.load(Acquire);
         let is_there = look::number(self.reader.ring(next)?) >= next;
         Ok(is_there || may_sleep && self.is_ended()?)
     }

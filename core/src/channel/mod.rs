@@ -36,7 +36,7 @@ use crate::process;
 use crate::segment::Segment;
 use crate::shape::Layout;
 use crate::sweep;
-use crate::sys::{Access, Appearances, Directory, Mutex};
+use crate::sys::{self, Access, Appearances, Directory, Mutex};
 use end::End;
 use event::Source;
 use follower::Follower;
@@ -81,8 +81,10 @@ pub struct Channel {
 enum Side {
     Member {
         /// The end of this process, until the channel is closed. A forked child replaces its
-        /// parent's, which it never frees.
+        /// parent's, which it never frees. Locked where no fork can be: a child uses it.
         end: Mutex<Option<Arc<End>>>,
+        /// Locked while a child joins.
+        joining: Mutex<()>,
         receives: bool,
     },
     Follower(Arc<Follower>),
@@ -157,28 +159,37 @@ impl Channel {
             (dtype.clone(), described.shape.clone(), *opened.words.layout());
         let receives = receives && layout.mode == ChannelMode::Broadcast;
         let end = Mutex::new(Some(Arc::new(End::join(opened, receives)?)));
-        Ok(Self { name: name.clone(), dtype, shape, layout, side: Side::Member { end, receives } })
+        let side = Side::Member { end, joining: Mutex::new(()), receives };
+        Ok(Self { name: name.clone(), dtype, shape, layout, side })
     }
 
     /// Returns this process's end. A forked child joins anew.
     fn end(&self) -> Result<Arc<End>> {
         process::begin()?;
-        let (shared, receives) = match &self.side {
-            Side::Member { end, receives } => (end, *receives),
+        let (end, joining, receives) = match &self.side {
+            Side::Member { end, joining, receives } => (end, joining, *receives),
             Side::Follower(follower) => return Err(follower.refuse_to_send()),
         };
-        let inherited = {
-            let mut shared = shared.lock();
-            match &*shared {
-                None => return Err(closed()),
-                Some(end) if end.is_ours() => return Ok(Arc::clone(end)),
-                Some(_) => shared.take(),
+        let current = || sys::without_fork(|| end.lock().clone()).ok_or_else(closed);
+        let seen = current()?;
+        if seen.is_ours() {
+            return Ok(seen);
+        }
+        let _joining = joining.lock();
+        let inherited = current()?;
+        if inherited.is_ours() {
+            return Ok(inherited); // another thread has joined
+        }
+        let joined = Arc::new(End::join(Opened::clone(&inherited), receives)?);
+        let is_open = sys::without_fork(|| {
+            let mut end = end.lock();
+            let is_open = end.is_some();
+            if is_open {
+                std::mem::forget(end.replace(Arc::clone(&joined))); // the parent's
             }
-        };
-        let joined = inherited.as_ref().map(|end| End::join(Opened::clone(end), receives));
-        std::mem::forget(inherited); // another thread of the parent may have been using it
-        let joined = Arc::new(joined.unwrap_or_else(|| Err(closed()))?);
-        Ok(Arc::clone(shared.lock().insert(joined)))
+            is_open
+        });
+        if is_open { Ok(joined) } else { Err(closed()) }
     }
 
     /// Takes a slot on loan, to be filled in place. Without a timeout it waits until one is free.
@@ -351,9 +362,9 @@ impl Channel {
     pub fn close(&self) {
         match &self.side {
             Side::Follower(follower) => follower.close(),
-            Side::Member { end, .. } => match end.lock().take() {
+            Side::Member { end, .. } => match sys::without_fork(|| end.lock().take()) {
                 Some(end) if end.is_ours() => end.close(),
-                inherited => std::mem::forget(inherited),
+                inherited => std::mem::forget(inherited), // the parent's
             },
         }
     }

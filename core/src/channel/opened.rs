@@ -63,7 +63,7 @@ impl Opened {
         let (dtype, _) = self.segment.described();
         let offset = u64::from(slot) * self.words.layout().slot_bytes;
         let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
-        debug_assert!(slot < self.words.layout().slots, "R4 of `ring`");
+        debug_assert!(slot < self.words.layout().slots, "the ring looks at no other");
         let layout = Arc::new(Layout { offset, ..layout });
         Ok(Array::in_slot(Arc::clone(&self.segment), layout, keep))
     }

@@ -120,7 +120,8 @@ pub(super) fn receive(end: &Arc<End>, timeout: Option<Duration>) -> Result<Deliv
             return Ok(Look::Found(last));
         }
         Ok(Look::Nothing)
-    })?;
+    });
+    let found = found.inspect_err(|_| end.keep_missed(missed))?;
     if !is_ended {
         end.clear_event();
     }
@@ -137,7 +138,7 @@ pub(super) fn receive(end: &Arc<End>, timeout: Option<Duration>) -> Result<Deliv
 /// Takes the next message if there is one, and adds to the count of those that were missed.
 fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
     loop {
-        let undelivered = end.undelivered.lock().take();
+        let undelivered = end.take_undelivered();
         let found = undelivered.or_else(|| match end.words.layout().mode {
             ChannelMode::Queue => end.ring.take(end.index),
             ChannelMode::Broadcast => next(end, missed),
@@ -146,7 +147,7 @@ fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
         if end.words.layout().mode == ChannelMode::Queue {
             let dropped = end.take_dropped();
             if dropped > 0 {
-                *missed += dropped;
+                *missed = missed.saturating_add(dropped);
                 end.words.missed(end.index).add(dropped as i64);
             }
         }
@@ -154,7 +155,7 @@ fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
         let head = SlotHead::read(&end.words, taken.slot);
         let delivered = view(end, &hold, head).inspect_err(|_| {
             if hold.take() {
-                *end.undelivered.lock() = Some(taken);
+                end.undelivered.lock().push(taken);
             }
             end.keep_missed(std::mem::take(missed));
         });
@@ -166,7 +167,7 @@ fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
                     let latency = now_ns().saturating_sub(head.time_ns);
                     end.words.latency(end.index).store(latency, Relaxed);
                 }
-                let missed = std::mem::take(missed) + end.take_kept_missed();
+                let missed = std::mem::take(missed).saturating_add(end.take_kept_missed());
                 let is_elsewhere = end.words.layout().payload == Payload::Handle;
                 let hold = (!is_elsewhere).then_some(hold);
                 let sequence = end.sequence(taken.number);
@@ -187,8 +188,9 @@ fn next(end: &End, missed: &mut u64) -> Option<Taken> {
             Found::Nothing => return None,
             Found::Message(taken) => return Some(taken),
             Found::Missed(count) => {
-                *missed += count;
+                *missed = missed.saturating_add(count);
                 end.words.missed(end.index).add(count as i64);
+                end.wake_senders(); // one may have seen the slot pinned for a moment
             }
         }
     }

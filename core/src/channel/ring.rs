@@ -238,6 +238,9 @@ impl Ring {
                 std::cmp::Ordering::Equal => {}
             }
             let slot = (ring & SLOT_MASK) as u32;
+            if slot >= self.words.layout().slots {
+                return At::Gone; // not what this library writes
+            }
             let word = self.slot(slot);
             let is_it = self.words.slot_head(slot, NUMBER).load(Acquire) == number;
             match word.state() {

@@ -70,7 +70,7 @@ use portable as backend;
 pub(crate) use linux::{
     Appearances, EventFd, FamilyLock, ForeignFile, FutexPage, Mutex, MutexGuard, SharedWords,
     block_signals, fork, is_orphaned, keep_family, leave_process_lists, memory_file, message,
-    operations, read_memory_file, sleep_at, socket, ticket_of, wake_at,
+    operations, read_memory_file, sleep_at, socket, ticket_of, wake_at, without_fork,
 };
 #[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 pub(crate) use memory::{Mutex, MutexGuard};

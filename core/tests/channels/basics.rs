@@ -88,7 +88,10 @@ fn arrays_of_a_slot_stay_inside_it() {
         (0..3).for_each(|value| _ = send(&sender, value));
         let views = [(); 3].map(|()| message(&receiver));
         for view in &views {
-            assert_eq!(view.array().whole().shape(), [64]);
+            let whole = view.array().whole();
+            assert_eq!(whole.shape(), [64]);
+            let end = whole.view(&[0], &[1], 64).unwrap();
+            assert_eq!(end.whole().as_ptr(), whole.as_ptr(), "not the next slot");
             assert!(view.array().view(&[3], &[4], 0).is_err());
             assert!(view.array().is_in_slot());
         }

@@ -1,5 +1,8 @@
 //! Forks: a child has no part in its parent's loans and views, and joins with an end of its own.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
 use shmarray::{ChannelMode, ChannelOptions, Loaned};
 
 use crate::support::{fork, scenario};
@@ -96,5 +99,25 @@ fn a_child_of_a_broadcasts_receiver_joins_anew() {
         drop(go);
         drop(channel);
         assert_eq!(receive_all(&receiver), (vec![], false));
+    });
+}
+
+/// A thread is inside the library most of the time when another one forks.
+#[test]
+fn a_fork_finds_no_channel_locked() {
+    scenario("forks::a_fork_finds_no_channel_locked", || {
+        let channel = create(&ChannelOptions::new());
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    channel.is_ready().unwrap();
+                }
+            });
+            for _ in 0..300 {
+                fork(|| _ = channel.is_ready().unwrap()).ended();
+            }
+            is_over.store(true, Relaxed);
+        });
     });
 }

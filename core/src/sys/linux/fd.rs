@@ -81,8 +81,9 @@ impl Drop for Fd {
     }
 }
 
-/// Runs code that opens and closes an fd and during which no thread may fork.
-pub(super) fn without_fork<T>(read: impl FnOnce() -> T) -> T {
+/// Runs code during which no thread may fork: it opens and closes an fd, or has a mutex that a
+/// child uses. It waits for nothing else of this library.
+pub(crate) fn without_fork<T>(read: impl FnOnce() -> T) -> T {
     let _no_fork = GATE.enter();
     read()
 }

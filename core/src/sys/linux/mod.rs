@@ -55,6 +55,7 @@ pub(crate) use appearance::Appearances;
 pub(crate) use clock::{monotonic_ns, thread_ns};
 pub(crate) use directory::Directory;
 pub(crate) use event_fd::{EventFd, block_signals};
+pub(crate) use fd::without_fork;
 pub(crate) use foreign::{ForeignFile, FutexPage};
 pub(crate) use fork::is_orphaned;
 pub(crate) use limits::most_mappings;
