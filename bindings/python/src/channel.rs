@@ -21,6 +21,7 @@ use shmarray::{ChannelMode, Delivered, Loaned, Posted};
 use crate::dimensions;
 use crate::dtypes;
 use crate::error::{Full, expected, to_py, value_error};
+use crate::lease;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
 use crate::message::wait_in_steps;
 
@@ -53,7 +54,13 @@ pub(crate) struct Last {
 impl Channel {
     fn new(channel: shmarray::Channel, receives: bool) -> Self {
         let arrays = SlotArrays::of(&channel);
-        Self { channel, receives, last: Mutex::new(None), sender_died: AtomicBool::new(false), arrays }
+        Self {
+            channel,
+            receives,
+            last: Mutex::new(None),
+            sender_died: AtomicBool::new(false),
+            arrays,
+        }
     }
 
     fn open(py: Python<'_>, name: &str, receives: bool, timeout: Option<f64>) -> PyResult<Self> {
@@ -401,10 +408,15 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    fn enter<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// `to_array` makes the ndarray of a message.
+    fn enter<'py>(
+        &self,
+        py: Python<'py>,
+        to_array: impl FnOnce(&Channel, &shmarray::View) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let channel = self.channel.get();
         let view = channel.receive_view(py, self.timeout)?;
-        let array = channel.arrays.view(py, view.slot(), view.array())?;
+        let array = to_array(channel, &view)?;
         channel.set_last(py, &view)?;
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((view, array.clone().unbind()));
@@ -426,7 +438,7 @@ impl Delivery {
 impl Delivery {
     fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         refuse_twice(self.held.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
-        self.enter(py)
+        self.enter(py, |channel, view| channel.arrays.view(py, view.slot(), view.array()))
     }
 
     #[pyo3(signature = (*error))]
@@ -447,7 +459,11 @@ impl Messages {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.give_back(py)?;
-        self.0.enter(py).map_err(|error| match error.is_instance_of::<PyEOFError>(py) {
+        // After a `break` the array stays in use: it keeps its slot.
+        let keeping = |_: &Channel, view: &shmarray::View| {
+            lease::to_ndarray(&dtypes::to_numpy(py, view.array().dtype())?, view.array().clone())
+        };
+        self.0.enter(py, keeping).map_err(|error| match error.is_instance_of::<PyEOFError>(py) {
             true => PyStopIteration::new_err(()),
             false => error,
         })

@@ -1,6 +1,5 @@
 """Channels: loans and deliveries, streams, event loops, forks, deaths and bad input."""
 
-import asyncio
 import multiprocessing
 import os
 import pickle
@@ -216,26 +215,18 @@ def test_the_fd_and_poll():
     assert receives.poll(None)
 
 
-def test_an_event_loop_waits_for_several_channels():
-    names = ["one", "two", "three"]
-    # They have room for all: a send that waits stops the loop in which the receivers run.
-    sends = [Channel.create(name, (), "i8", slots=16) for name in names]
-
-    async def gather(name):
-        async with asyncio.timeout(60):
-            return [int(a) async for a in Channel.open(name)]
-
-    async def all_of_them():
-        tasks = [asyncio.create_task(gather(name)) for name in names]
-        for number in range(10):
-            for channel in sends:
-                channel.send(np.array(number))
-            await asyncio.sleep(0)
-        for channel in sends:
-            channel.close()
-        return await asyncio.gather(*tasks)
-
-    assert asyncio.run(all_of_them()) == [list(range(10))] * 3
+def test_the_array_of_an_iteration_that_was_left_keeps_its_slot():
+    channel = numbers(slots=1)
+    send(channel, 7)
+    for a in channel:
+        part = a[1:]
+        break
+    del a
+    with pytest.raises(TimeoutError):
+        send(channel, 8, timeout=0)
+    assert part.tolist() == [7]
+    del part
+    send(channel, 8, timeout=0)
 
 
 def test_other_threads_run_while_one_waits():

@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import os
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Self, SupportsIndex
 
@@ -198,20 +199,23 @@ def _opened(cls: type[Channel], name: str, receives: bool) -> Channel:
 
 async def _messages(channel: Channel) -> AsyncGenerator[NDArray[Any], None]:
     loop = asyncio.get_running_loop()
-    fd = channel.fileno()
-    while True:
-        delivery = channel.receive(timeout=0)
-        try:
-            array = delivery.__enter__()
-        except TimeoutError:
-            await _readable(loop, fd)
-            continue
-        except EOFError:
-            return
-        try:
-            yield array
-        finally:
-            delivery.__exit__(None, None, None)
+    fd = os.dup(channel.fileno())  # stays open, and is this task's alone, if another task closes
+    try:
+        while True:
+            delivery = channel.receive(timeout=0)
+            try:
+                array = delivery.__enter__()
+            except TimeoutError:
+                await _readable(loop, fd)
+                continue
+            except EOFError:
+                return
+            try:
+                yield array
+            finally:
+                delivery.__exit__(None, None, None)
+    finally:
+        os.close(fd)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:

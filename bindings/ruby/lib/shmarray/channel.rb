@@ -205,7 +205,11 @@ module Shmarray
     # Returns an IO for IO.select and fiber schedulers: readable if {#receive} would not wait.
     # @return [IO]
     def to_io
-      @to_io ||= IO.for_fd(fileno, autoclose: false) # the fd stays ours
+      fd = fileno # another one in a forked child
+      return @to_io if @fd_of_io == fd
+
+      @fd_of_io = fd
+      @to_io = IO.for_fd(fd, autoclose: false).dup # stays open if another fiber closes the channel
     end
 
     # @return [String]
