@@ -125,7 +125,7 @@ impl Peer {
         loop {
             let mut line = String::new();
             assert!(self.output.read_line(&mut line).unwrap() > 0, "the peer ended");
-            if let Some((_, said)) = line.trim_end().split_once(MARK) {
+            if let Some((_, said)) = line.trim_end_matches('\n').split_once(MARK) {
                 return said.to_owned();
             }
         }
