@@ -2,26 +2,18 @@
 #![allow(missing_docs)]
 
 mod maker;
+mod run;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use num_complex::Complex;
 use shmarray::{Array, DType, Element, Options};
 
-/// Runs the command in this process's directory of segments.
-fn shmarray(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_shmarray")).args(arguments).output().unwrap()
-}
-
-fn printed(arguments: &[&str]) -> String {
-    let output = shmarray(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
+use run::{printed, shmarray};
 
 fn named(name: &str) -> Array {
     let options = Options::new().name(name);

@@ -2,19 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
-use std::process::{Command, Output};
+mod run;
 
 use shmarray::{Array, Channel, ChannelMode, ChannelOptions, DType, Delivered, Options, WhenFull};
 
-fn shmarray(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_shmarray")).args(arguments).output().unwrap()
-}
-
-fn printed(arguments: &[&str]) -> String {
-    let output = shmarray(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
+use run::{printed, shmarray};
 
 /// Returns a name that no other test or run uses.
 fn unique(name: &str) -> String {

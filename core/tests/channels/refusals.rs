@@ -277,3 +277,23 @@ fn a_receiver_gets_what_it_is_sent_and_may_write_it() {
         assert!(!view.array().is_readonly());
     });
 }
+
+#[test]
+fn a_word_of_the_ring_that_names_no_slot_leads_nowhere() {
+    scenario("refusals::a_word_of_the_ring_that_names_no_slot_leads_nowhere", || {
+        let (channel, _other) = (create(&ChannelOptions::new().slots(2)), open());
+        (5..7).for_each(|value| _ = send(&channel, value));
+        let file = fs::read(segment_file()).unwrap();
+        // With two words in the ring, the second message has the number 3. It lies in slot 1.
+        let number = 3u64 << 10;
+        let is_it = |at: &usize| file[*at..at + 8] == (number | 1).to_le_bytes();
+        let found: Vec<_> = (4224..8192).step_by(8).filter(is_it).collect();
+        let [at] = found[..] else { panic!("{found:?}") };
+        with_bytes(at, &(number | 1023).to_le_bytes(), || {
+            assert_eq!(receive(&channel), 5);
+            assert!(is_nothing_there(&channel));
+        });
+        send(&channel, 7);
+        assert_eq!(receive(&channel), 7);
+    });
+}

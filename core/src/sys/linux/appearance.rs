@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use super::clock::timespec;
 use super::directory::Directory;
 use super::fd::Fd;
 
@@ -49,10 +50,7 @@ impl Appearances {
     /// [Linux]: https://man7.org/linux/man-pages/man2/poll.2.html
     pub(crate) fn wait(&self, most: Duration) -> io::Result<()> {
         let mut fd = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let most = libc::timespec {
-            tv_sec: most.as_secs() as libc::time_t,
-            tv_nsec: most.subsec_nanos() as libc::c_long,
-        };
+        let most = timespec(most);
         // SAFETY: the pointers must be valid for one structure and a time, which are local
         // variables; a null set of signals changes none.
         if unsafe { libc::ppoll(&mut fd, 1, &raw const most, std::ptr::null()) } < 0 {

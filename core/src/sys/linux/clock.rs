@@ -1,6 +1,8 @@
 //! The system's clock and a thread's.
 #![allow(unsafe_code)] // clock_gettime
 
+use std::time::Duration;
+
 /// Returns the system's monotonic clock in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
@@ -9,6 +11,14 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Returns a duration as the kernel takes it.
+pub(super) fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: duration.as_secs() as libc::time_t,
+        tv_nsec: duration.subsec_nanos() as libc::c_long,
+    }
 }
 
 /// Returns a clock's time in nanoseconds.

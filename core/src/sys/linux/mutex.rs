@@ -27,6 +27,8 @@ use std::time::Instant;
 
 use parking_lot::lock_api::{self, GuardNoSend};
 
+use super::clock::timespec;
+
 /// A mutex that a forking thread can lock before the fork and that is free in the child.
 pub(crate) type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
@@ -165,10 +167,7 @@ fn wait(word: &AtomicU32, value: u32) {
 /// `false` if that time had come before.
 pub(super) fn wait_until(word: &AtomicU32, value: u32, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
-    let most = libc::timespec {
-        tv_sec: left.as_secs() as libc::time_t,
-        tv_nsec: left.subsec_nanos() as libc::c_long,
-    };
+    let most = timespec(left);
     wait_for(word, value, &raw const most);
     !left.is_zero()
 }

@@ -4,6 +4,8 @@
 use std::io;
 use std::time::Duration;
 
+use super::clock::timespec;
+
 /// Sleeps while the word is `seen`, for `most` at the longest. Fails when a signal ended the sleep.
 /// Where nothing is mapped, it returns at once.
 ///
@@ -12,10 +14,7 @@ use std::time::Duration;
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/futex.2.html
 pub(crate) fn sleep_at(word: *const u32, seen: u32, most: Duration) -> io::Result<()> {
-    let most = libc::timespec {
-        tv_sec: most.as_secs() as libc::time_t,
-        tv_nsec: most.subsec_nanos() as libc::c_long,
-    };
+    let most = timespec(most);
     // SAFETY: the time must be valid and aligned during the call; it is a local variable, which the
     // kernel only reads. It checks the word's address, and reads the word as an atomic.
     let done =
