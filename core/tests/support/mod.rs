@@ -174,7 +174,10 @@ pub fn fork(body: impl FnOnce()) -> Forked {
     assert!(pid >= 0);
     if pid == 0 {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        std::process::exit(i32::from(outcome.is_err()));
+        // The standard library's `exit` takes a lock of its own, which a thread that starts may have
+        // had at the fork.
+        // SAFETY: `exit` takes a number and never returns to this frame.
+        unsafe { c::exit(i32::from(outcome.is_err())) };
     }
     Forked(pid)
 }
@@ -240,6 +243,7 @@ pub fn close(fd: i32) {
 mod c {
     unsafe extern "C" {
         pub(super) fn fork() -> i32;
+        pub(super) fn exit(status: i32) -> !;
         pub(super) fn close(fd: i32) -> i32;
         pub(super) fn kill(pid: i32, signal: i32) -> i32;
         pub(super) fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
