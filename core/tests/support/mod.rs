@@ -238,7 +238,7 @@ pub fn close(fd: i32) {
     unsafe { c::close(fd) };
 }
 
-/// The part of libc that these tests need. It is not a dev-dependency for four calls.
+/// The part of libc that these tests need. It is not a dev-dependency for these few calls.
 #[cfg(target_os = "linux")]
 mod c {
     unsafe extern "C" {
