@@ -174,7 +174,7 @@ pub fn fork(body: impl FnOnce()) -> Forked {
     assert!(pid >= 0);
     if pid == 0 {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        // The standard library's `exit` takes a lock of its own, which a thread that starts may have
+        // The standard library's `exit` takes a lock of its own, which a starting thread may have
         // had at the fork.
         // SAFETY: `exit` takes a number and never returns to this frame.
         unsafe { c::exit(i32::from(outcome.is_err())) };
