@@ -8,6 +8,7 @@
 //! is its partner, in `ring`, between a change there and the load of this word.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::control::Ordering::{Acquire, SeqCst};
@@ -101,9 +102,17 @@ fn interrupted(error: io::Error) -> Error {
 }
 
 /// Whether another thread can run while this one looks.
+///
+/// Two threads may both ask. A lock could stay locked in a child that another thread forks
+/// meanwhile.
 fn can_spin() -> bool {
-    static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)) > 1
+    static CPUS: AtomicUsize = AtomicUsize::new(0);
+    let mut cpus = CPUS.load(Relaxed);
+    if cpus == 0 {
+        cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        CPUS.store(cpus, Relaxed);
+    }
+    cpus > 1
 }
 
 /// Wakes who sleeps at a word, after a change and C5: one process, or all.

@@ -59,11 +59,7 @@ impl Segment {
                 let error = std::io::ErrorKind::ReadOnlyFilesystem.into();
                 return Err(Error::os("attach", directory.path(), error));
             }
-            let cell = cell.map_or(String::new(), |cell| format!(".{cell}"));
-            return Err(Error::SegmentNotFound {
-                segment: format!("{lookup}{cell}"),
-                directory: directory.path().to_owned(),
-            });
+            return Err(given_back(lookup, cell, &directory));
         };
         if is_new {
             mapping::cache_if_reusable(&mapped);
@@ -76,6 +72,17 @@ impl Segment {
         };
         let segment = Self::new(mapped, cell, data_bytes, generation, hold);
         segment.check_generation(&lookup.to_string()).map(|()| segment)
+    }
+}
+
+/// The error for a segment that is still there and that nobody holds: it is being removed.
+fn given_back(lookup: Lookup<'_>, cell: Option<u32>, directory: &Directory) -> Error {
+    let directory = directory.path().to_owned();
+    match lookup {
+        Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
+        Lookup::Id(&id) => {
+            Error::SegmentNotFound { segment: SegmentText { id, cell }.to_string(), directory }
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod followers;
 mod forks;
 mod golden;
 mod handles;
+mod names;
 mod queues;
 mod refusals;
 

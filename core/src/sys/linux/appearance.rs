@@ -12,17 +12,33 @@ use super::clock::timespec;
 use super::directory::Directory;
 use super::fd::Fd;
 
-/// The kernel's reports of new names in a directory.
-pub(crate) struct Appearances(Fd);
+/// How often a process looks that can get no reports: a user has 128 instances of inotify by
+/// default, and a kernel may be built without it.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The kernel's reports of new names in a directory, if it gives any.
+pub(crate) struct Appearances(Option<Fd>);
 
 impl Appearances {
     /// Watches a directory from now on.
+    pub(crate) fn watch(directory: &Directory) -> io::Result<Self> {
+        let refusals = [libc::EMFILE, libc::ENFILE, libc::ENOSPC, libc::ENOSYS];
+        match Self::reports(directory) {
+            Ok(reports) => Ok(Self(Some(reports))),
+            Err(error) if error.raw_os_error().is_some_and(|code| refusals.contains(&code)) => {
+                Ok(Self(None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens an instance of inotify that reports of one directory.
     ///
     /// # References
     /// - [Linux]
     ///
     /// [Linux]: https://man7.org/linux/man-pages/man7/inotify.7.html
-    pub(crate) fn watch(directory: &Directory) -> io::Result<Self> {
+    fn reports(directory: &Directory) -> io::Result<Fd> {
         let path = CString::new(directory.path().as_os_str().as_bytes())?;
         let reports = Fd::open(|| {
             // SAFETY: the call cannot touch memory, because it takes a plain number.
@@ -38,7 +54,7 @@ impl Appearances {
         // SAFETY: the path must be a NUL-terminated string; `path` is one and outlives the call.
         match unsafe { libc::inotify_add_watch(reports.as_raw_fd(), path.as_ptr(), new_names) } {
             -1 => Err(io::Error::last_os_error()),
-            _ => Ok(Self(reports)),
+            _ => Ok(reports),
         }
     }
 
@@ -49,14 +65,18 @@ impl Appearances {
     ///
     /// [Linux]: https://man7.org/linux/man-pages/man2/poll.2.html
     pub(crate) fn wait(&self, most: Duration) -> io::Result<()> {
-        let mut fd = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let most = timespec(most);
+        let reports = self.0.as_ref();
+        let fd = reports.map_or(-1, |reports| reports.as_raw_fd()); // poll passes over a negative one
+        let mut fd = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let most = timespec(if reports.is_some() { most } else { most.min(LOOK) });
         // SAFETY: the pointers must be valid for one structure and a time, which are local
         // variables; a null set of signals changes none.
         if unsafe { libc::ppoll(&mut fd, 1, &raw const most, std::ptr::null()) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        let _ = (&*self.0).read(&mut [0; 4096]); // what is left is reported at the next wait
+        if let Some(mut reports) = reports.map(|fd| &**fd) {
+            let _ = reports.read(&mut [0; 4096]); // what is left is reported at the next wait
+        }
         Ok(())
     }
 }
