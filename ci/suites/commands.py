@@ -139,14 +139,10 @@ def other_pythons(words):
         yield f"Python {venv.name.removeprefix('venv-')}", command, pytest_line
 
 
-def numo_examples():
-    """The suite of Ruby's examples where a Numo is installed.
-
-    ci/shell/setup.sh says so where there is none.
-    """
+def only_with_numo(*suite):
+    """The suite where a Numo is installed. ci/shell/setup.sh says so where there is none."""
     asked = subprocess.run(
         ["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL, check=False
     )
     if asked.returncode == 0:
-        compare = ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"]
-        yield "examples: Ruby", compare, counted_line
+        yield suite

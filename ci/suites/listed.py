@@ -23,8 +23,8 @@ from commands import (
     foreign,
     long_form,
     musl,
-    numo_examples,
     one_after_the_other,
+    only_with_numo,
     other_pythons,
     portable,
     pytest,
@@ -226,7 +226,11 @@ EVERYTHING = [
         python("examples/python/compare.py", "--small", "--rounds", "1"),
         counted_line,
     ),
-    *numo_examples(),
+    *only_with_numo(
+        "examples: Ruby",
+        ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"],
+        counted_line,
+    ),
 ]
 
 SHORT = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
@@ -264,7 +268,7 @@ LONG = [
     *other_pythons(OTHER_LONG),
     ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_LONG), counted_line),
     ("Python: little shared memory", foreign("small_memory.py"), counted_line),
-    ("Ruby", long_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
+    *only_with_numo("Ruby", long_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
     ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
     ("the crate as published", python("ci/published/crate.py", "--oldest"), counted_line),

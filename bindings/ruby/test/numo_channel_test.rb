@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
 require_relative "helper"
-require "numo/shared"
 
 # Channels whose arrays are Numo's.
-class NumoChannelTest < SharedMemoryTest
+class NumoChannelTest < NumoTest
   def test_frames_are_filled_and_read_in_place
     sends = Numo::Shared::Channel.create("frames", Numo::SFloat, [2, 3], slots: 2)
     receives = Numo::Shared::Channel.open("frames")
