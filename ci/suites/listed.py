@@ -238,7 +238,7 @@ SHORT = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 LONG = [
     ("a new dtype", pytest("ci/new_dtype/test_added.py"), pytest_line),
     ("core, crashes", long_form(crashes(*CRASH_LONG)), rust_tests),
-    ("core, faults", bash("ci/inject"), counted_line),
+    ("core, faults", bash("ci/inject", "--long"), counted_line),
     (
         "core, portable backend",
         one_after_the_other(
@@ -263,14 +263,14 @@ LONG = [
     ("sanitizers: threads in core", bash("ci/thread-sanitizer", "--long"), counted_line),
     ("Miri", bash("ci/miri", "--long"), counted_line),
     ("loom", bash("ci/loom", "--long"), counted_line),
-    ("fuzzing", bash("ci/fuzz", "60"), counted_line),
+    ("fuzzing", bash("ci/fuzz", "20"), counted_line),
     ("Python", python_tests(PYTHON_LONG), pytest_line),
     *other_pythons(OTHER_LONG),
     ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_LONG), counted_line),
     ("Python: little shared memory", foreign("small_memory.py"), counted_line),
     *only_with_numo("Ruby", long_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
-    ("soak: workers killed", bash("ci/soak", "12000"), counted_line),
+    ("soak: workers killed", bash("ci/soak", "6000"), counted_line),
     ("the crate as published", python("ci/published/crate.py", "--oldest"), counted_line),
     (
         "README's commands to install",

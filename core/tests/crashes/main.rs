@@ -40,22 +40,34 @@ use operations::{Operation, UNANNOUNCED, Victim, operations};
 use pairs::PAIRS;
 use run::{Counts, WAITS, every_step, every_step_beside_another, in_workers, watched};
 
+/// How much of what can be done is done: by default a sample.
+struct Form<T> {
+    sample: T,
+    /// With SHMARRAY_LONG=1, what `ci/test --long` has time for.
+    long: T,
+    /// With SHMARRAY_LONG=all, as `ci/inject` sets it. It takes an hour.
+    all: T,
+}
+
 /// A process is killed at so many of its steps, evenly spread, beside another, which is stopped at
-/// so many of its own.
-const BESIDE: (usize, usize) = (10, 24);
-/// With SHMARRAY_LONG=1 it is killed at every step. (Both at every step takes over half an hour.)
-const LONG_BESIDE: (usize, usize) = (usize::MAX, 32);
+/// so many of its own. (Both at every step takes hours.)
+const BESIDE: Form<(usize, usize)> =
+    Form { sample: (10, 24), long: (usize::MAX, 8), all: (usize::MAX, 32) };
 
-/// The process forks at so many steps of each operation, evenly spread; with SHMARRAY_LONG=1 at
-/// every step.
-const FORKS: usize = 6;
+/// The process forks at so many steps of each operation, evenly spread.
+const FORKS: Form<usize> = Form { sample: 6, long: 30, all: usize::MAX };
 
-/// So many calls of each operation fail; with SHMARRAY_LONG=1 each, with every error that it can
-/// have.
-const FAULTS: usize = 12;
+/// So many faults of each operation, evenly spread over its calls and all their errors.
+const FAULTS: Form<usize> = Form { sample: 12, long: 60, all: usize::MAX };
 
-fn is_long() -> bool {
-    std::env::var("SHMARRAY_LONG").is_ok_and(|long| long == "1")
+impl<T> Form<T> {
+    fn chosen(self) -> T {
+        match std::env::var("SHMARRAY_LONG").as_deref() {
+            Ok("1") => self.long,
+            Ok("all") => self.all,
+            _ => self.sample,
+        }
+    }
 }
 
 fn scenario(test: &str, body: impl FnOnce()) {
@@ -78,8 +90,8 @@ fn a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing() {
 #[test]
 fn a_crash_at_any_step_beside_another_operation_costs_nobody_anything() {
     scenario("a_crash_at_any_step_beside_another_operation_costs_nobody_anything", || {
-        let most = if is_long() { LONG_BESIDE } else { BESIDE };
         let counts = in_workers(|worker, counts| {
+            let most = BESIDE.chosen();
             PAIRS.iter().for_each(|pair| every_step_beside_another(pair, most, worker, counts));
         });
         assert!(counts.runs() > 100 * PAIRS.len(), "only {} combinations", counts.runs());
@@ -120,7 +132,7 @@ fn operations_beside_threads() -> impl Iterator<Item = &'static Operation> + Clo
 }
 
 fn forks_at_steps(forks: &[Forks]) -> Counts {
-    let most = if is_long() { usize::MAX } else { FORKS };
+    let most = FORKS.chosen();
     in_workers(|worker, counts| {
         for operation in operations_beside_threads() {
             forks.iter().for_each(|forks| fork_at_steps(operation, *forks, most, worker, counts));
@@ -161,7 +173,7 @@ fn a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody
 #[test]
 fn a_system_call_that_fails_breaks_nothing_and_leaves_nothing() {
     scenario("a_system_call_that_fails_breaks_nothing_and_leaves_nothing", || {
-        let most = if is_long() { usize::MAX } else { FAULTS };
+        let most = FAULTS.chosen();
         let counts = in_workers(|worker, counts| {
             operations().for_each(|operation| fail_at_steps(operation, most, worker, counts));
         });
